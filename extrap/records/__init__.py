@@ -1,0 +1,25 @@
+"""The nouns: immutable records that every other room passes around."""
+
+from __future__ import annotations
+
+from extrap.records.results import Estimate, Fit, Interval, Optimum, Point, Verdict
+from extrap.records.runs import STAGES, STATUSES, Runs
+from extrap.records.study import Cell, Recipe, StudySpec, Target, TunedRange, Workload
+
+__all__ = [
+    "STAGES",
+    "STATUSES",
+    "Cell",
+    "Estimate",
+    "Fit",
+    "Interval",
+    "Optimum",
+    "Point",
+    "Recipe",
+    "Runs",
+    "StudySpec",
+    "Target",
+    "TunedRange",
+    "Verdict",
+    "Workload",
+]

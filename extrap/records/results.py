@@ -1,0 +1,167 @@
+"""What fitting, forecasting and checking return: small records of plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["Estimate", "Fit", "Interval", "Optimum", "Point", "Verdict"]
+
+
+class Interval(NamedTuple):
+    """An interval `(lower, upper)`; an open side is `None` (JSON: `null`)."""
+
+    lower: float | None
+    upper: float | None
+
+    def __contains__(self, value: object) -> bool:
+        """Whether a number lies inside; open sides hold everything."""
+        if not isinstance(value, int | float):
+            return False
+        above = self.lower is None or value >= self.lower
+        below = self.upper is None or value <= self.upper
+        return above and below
+
+
+OPEN = Interval(None, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """One tuned value, in its own unit.
+
+    Attributes:
+        value: The estimate; `None` where the data allow no point estimate.
+        se: Standard error of `value`, same unit (delta method from the log scale).
+        ci: Where the law's curve is.
+        pi: Where the optimum at that very size may fall. Contains `ci`.
+    """
+
+    value: float | None
+    se: float | None
+    ci: Interval
+    pi: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimum:
+    """The tuned value that minimises the loss at one size.
+
+    Attributes:
+        size: Size column → value.
+        tuned: Tuned column → estimate. Empty when nothing is tuned.
+        loss: Loss at the optimum, in the unit of the runs; `None` without a point estimate.
+        loss_se: Standard error of `loss`, same unit, seed noise included.
+        best_loss: The smallest mean loss observed at one grid point of this size.
+        n_runs: Rows at this size, whatever their status.
+        n_diverged: How many of them diverged.
+        bracketed: Whether the grid holds worse (or diverged) values on both sides of the best one.
+        edge: Tuned column → `"low"` or `"high"`, the side on which the grid ends; `None` if bracketed.
+    """
+
+    size: Mapping[str, float]
+    tuned: Mapping[str, Estimate]
+    loss: float | None
+    loss_se: float | None
+    best_loss: float
+    n_runs: int
+    n_diverged: int
+    bracketed: bool
+    edge: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """A law with numbers: parameters, their covariance, health flags and provenance.
+
+    Attributes:
+        law: Key of the law in `extrap.laws.LAWS`.
+        names: Parameter names, in the order of `values`.
+        values: Fitted parameters.
+        covariance: Their covariance, scaled by the residual variance where that exceeds the known
+            noise. Shape (n_parameters, n_parameters).
+        scatter: Standard deviation of one fitted point about the law, in log units.
+        dof: Residual degrees of freedom, at least 1.
+        chi2: Weighted sum of squared residuals, weights `1 / log_se**2`.
+        columns: The size columns, in the order the law takes them.
+        fitted_range: Per column, smallest and largest fitted size.
+        n_points: Number of fitted points.
+        flags: Named health problems; empty when there are none.
+    """
+
+    law: str
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    scatter: float
+    dof: int
+    chi2: float
+    columns: tuple[str, ...]
+    fitted_range: tuple[tuple[float, float], ...]
+    n_points: int
+    flags: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Parameter name → value."""
+        return dict(zip(self.names, self.values, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """The forecast at one size.
+
+    Attributes:
+        size: Size column → value.
+        loss: Loss of one tuned run, in the unit of the runs; `None` without a point estimate.
+        loss_ci: Where the law's curve is.
+        loss_pi: Where one new, tuned run may fall. Contains `loss_ci`.
+        tuned: Tuned column → estimate of its optimum there.
+        extrapolation_ratio: Target / largest fitted size, the largest over the size columns.
+        flags: Named reasons to doubt the point; empty when there are none.
+    """
+
+    size: Mapping[str, float]
+    loss: float | None
+    loss_ci: Interval
+    loss_pi: Interval
+    tuned: Mapping[str, Estimate]
+    extrapolation_ratio: float
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One observed run held against the forecast.
+
+    Attributes:
+        size: Size column → value.
+        tuned: Tuned column → the run's own value; `None` where it is not known.
+        seed: The run's seed as given.
+        loss: Observed loss; `None` if the run has none.
+        status: Status of the run, as in `Runs`.
+        predicted: Forecast loss of a tuned run at this size; `None` without a point estimate.
+        predicted_pi: Its prediction interval at the forecast's level.
+        expected: Loss expected at the run's own tuned values (`predicted` plus the cost of
+            mistuning); equal to `predicted` when nothing is tuned.
+        on_law: Whether the loss agrees with the forecast.
+        deviation: observed / predicted − 1; `None` if either is missing.
+        p_value: Two-sided, of the deviation, before correction for several runs.
+        cause: `None` or one of `instability`, `mistuned`, `data`, `batch`, `recipe`, `law`, `unknown`.
+        advice: One sentence a person can act on.
+    """
+
+    size: Mapping[str, float]
+    tuned: Mapping[str, float | None]
+    seed: int | str | None
+    loss: float | None
+    status: str
+    predicted: float | None
+    predicted_pi: Interval
+    expected: float | None
+    on_law: bool
+    deviation: float | None
+    p_value: float | None
+    cause: str | None
+    advice: str

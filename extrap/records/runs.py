@@ -1,0 +1,181 @@
+"""The table everything rests on: one row a training run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from extrap.errors import DataError
+
+__all__ = ["STAGES", "STATUSES", "Runs"]
+
+STATUSES = ("complete", "diverged", "pruned", "failed")
+STAGES = ("tune", "check")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Runs:
+    """A validated tidy table of training runs, in the order they were given.
+
+    Columns: the size and tuned columns, `loss`, `seed`, `status` (`complete`, `diverged`,
+    `pruned`, `failed`), `stage` (`tune`: the sweep, the only rows a fit uses; `check`: larger
+    runs to judge), the conditions, and whatever else the source had. The loss is NaN unless the
+    run is complete.
+
+    Build it with `Runs.from_frame` or `extrap.read_runs`; look inside with `to_frame()`, a copy.
+
+    Attributes:
+        sizes: Size columns; with two the first is the model (N), the second the data (D).
+        tuned: Tuned columns.
+        conditions: Recipe columns that must not vary within a sweep.
+        source: Where the runs came from.
+        notes: What reading had to decide, one sentence each.
+    """
+
+    _frame: pd.DataFrame
+    _curves: pd.DataFrame | None = None
+    sizes: tuple[str, ...]
+    tuned: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        sizes: Iterable[str],
+        tuned: Iterable[str] = (),
+        conditions: Iterable[str] = (),
+        curves: pd.DataFrame | None = None,
+        source: str = "",
+        notes: Iterable[str] = (),
+    ) -> Runs:
+        """Wrap a copy of a table that already has every required column.
+
+        Args:
+            frame: One row a run; see the class for its columns. `status` and `stage` may be
+                left out: they default to `complete` (or `diverged` for a non-finite loss) and `tune`.
+            sizes: Names of the size columns, at least one.
+            tuned: Names of the tuned columns.
+            conditions: Names of the recipe columns.
+            curves: Long table with columns `run` (row position), `step`, `loss`.
+            source: Where the runs came from.
+            notes: What reading had to decide.
+
+        Raises:
+            DataError: A column is missing, a size or tuned value is not positive, a status or
+                stage is unknown, or a loss is not positive.
+        """
+        frame = frame.reset_index(drop=True).copy()
+        if "seed" not in frame:
+            frame["seed"] = range(len(frame))
+        if "loss" in frame and "status" not in frame:
+            frame["status"] = np.where(np.isfinite(frame["loss"]), "complete", "diverged")
+        if "stage" not in frame:
+            frame["stage"] = "tune"
+        return cls(
+            _frame=frame,
+            _curves=None if curves is None else curves.copy(),
+            sizes=tuple(sizes),
+            tuned=tuple(tuned),
+            conditions=tuple(conditions),
+            source=source,
+            notes=tuple(notes),
+        )
+
+    def __post_init__(self) -> None:
+        frame = self._frame
+        if not self.sizes:
+            raise DataError("runs need at least one size column; name it with size=….")
+        needed = (*self.sizes, *self.tuned, *self.conditions, "loss", "seed", "status", "stage")
+        missing = [name for name in needed if name not in frame]
+        if missing:
+            raise DataError(f"runs need the column(s) {missing}; the table has {list(frame)}.")
+        for allowed, column in ((STATUSES, "status"), (STAGES, "stage")):
+            unknown = sorted(set(frame[column].astype(str)) - set(allowed))
+            if unknown:
+                raise DataError(f"{column} must be one of {', '.join(allowed)}; got {unknown[0]!r}.")
+        for column in self.sizes:
+            _require_positive(frame, column)
+        for column in self.tuned:  # a check run may not know its tuned values
+            _require_positive(frame[frame["stage"].eq("tune") | frame[column].notna()], column)
+        complete = frame["status"].eq("complete")
+        if not np.isfinite(frame.loc[complete, "loss"]).all():
+            raise DataError("a complete run has a finite loss; mark the others diverged or failed.")
+        if (frame.loc[complete, "loss"] <= 0).any():
+            row = int(frame.index[complete & frame["loss"].le(0)][0])
+            raise DataError(
+                "losses must be positive (nats, an error rate, …), got "
+                f"{frame.loc[row, 'loss']:g} in row {row + 1}; shift or rescale the metric."
+            )
+        frame.loc[~complete, "loss"] = np.nan
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A copy of the table, one row a run, in the order given."""
+        return self._frame.copy()
+
+    def curves(self) -> pd.DataFrame | None:
+        """A copy of the loss curves (`run`: row position, `step`, `loss`), or None."""
+        return None if self._curves is None else self._curves.copy()
+
+    def of_stage(self, stage: str) -> Runs:
+        """Only the rows of one stage."""
+        return self._subset(self._frame["stage"].eq(stage))
+
+    def complete(self) -> Runs:
+        """Only the rows that have a loss."""
+        return self._subset(self._frame["status"].eq("complete"))
+
+    def counts(self) -> dict[str, int]:
+        """Rows by status, and `replicates`: rows that repeat another row's size, tuned values and seed."""
+        status = self._frame["status"].value_counts()
+        cells = [*self.sizes, *self.tuned, "seed"]
+        return {
+            "runs": len(self._frame),
+            **{name: int(status.get(name, 0)) for name in STATUSES},
+            "replicates": int(self._frame.duplicated(cells).sum()),
+        }
+
+    def canonical(self) -> pd.DataFrame:
+        """The columns a fit depends on, sorted: the same table whatever order the rows came in."""
+        columns = [*self.sizes, *self.tuned, "seed", "status", "loss", *self.conditions]
+        columns += [c for c in ("loss_se",) if c in self._frame]
+        by = [*self.sizes, *self.tuned, "seed", "status", "loss"]
+        frame = self._frame[columns].sort_values(
+            by, key=lambda c: c.astype(str) if c.dtype == object else c, kind="stable"
+        )
+        return frame.reset_index(drop=True)
+
+    def data_hash(self) -> str:
+        """SHA-256 of the canonical table; times and costs are left out."""
+        text = self.canonical().to_csv(index=False, float_format="%.12g", lineterminator="\n")
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _subset(self, keep: pd.Series) -> Runs:
+        frame = self._frame[keep]
+        curves = self._curves
+        if curves is not None:
+            position = {int(old): new for new, old in enumerate(frame.index)}
+            curves = curves[curves["run"].isin(position.keys())].copy()
+            curves["run"] = curves["run"].map(position)
+        return replace(self, _frame=frame.reset_index(drop=True), _curves=curves)
+
+
+def _require_positive(frame: pd.DataFrame, column: str) -> None:
+    values = frame[column].to_numpy(dtype=float)
+    bad = ~(np.isfinite(values) & (values > 0))
+    if bad.any():
+        row = int(frame.index[bad][0])
+        raise DataError(
+            f"{column} must be positive and finite, got {values[bad][0]:g} in row {row + 1}; "
+            "laws are fitted in its logarithm."
+        )

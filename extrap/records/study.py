@@ -1,0 +1,195 @@
+"""A study as plain data: what to train, at which sizes, with which values to try."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Cell", "Recipe", "StudySpec", "Target", "TunedRange", "Workload"]
+
+Option = int | float | str | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A model and its data stream, by name, with options the workload documents itself."""
+
+    name: str
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Everything about the training that is held fixed while sizes and tuned values move.
+
+    The learning rate climbs linearly over the first `warmup` of the steps, stays constant, and
+    falls linearly to 0 over the last `decay` of them.
+
+    Attributes:
+        steps: Updates of one run.
+        batch_size: Examples of one update.
+        optimizer: `"adam"`.
+        beta1, beta2, eps: Adam's constants (Kingma and Ba 2015, Algorithm 1).
+        warmup: Fraction of the steps, in [0, 1).
+        decay: Fraction of the steps, in [0, 1]; `warmup + decay <= 1`.
+        n_evals: Points of the validation curve; the last is after the last step.
+    """
+
+    steps: int = 1000
+    batch_size: int = 128
+    optimizer: str = "adam"
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    warmup: float = 0.05
+    decay: float = 0.5
+    n_evals: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "n_evals"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if not (0 <= self.warmup < 1 and 0 <= self.decay <= 1 - self.warmup):
+            raise ValueError(
+                "warmup and decay are fractions of the steps that fit into 1, got "
+                f"warmup={self.warmup}, decay={self.decay}."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedRange:
+    """A geometric grid `low · ratio^i`, `i = 0 … n − 1`, over which one value is tuned."""
+
+    low: float
+    high: float
+    n: int
+
+    def __post_init__(self) -> None:
+        if not (0 < self.low < self.high and math.isfinite(self.high)):
+            raise ValueError(
+                f"a tuned range needs 0 < low < high, got low={self.low}, high={self.high}."
+            )
+        if self.n < 2:
+            raise ValueError(f"a tuned range needs at least 2 values, got n={self.n}.")
+
+    def value(self, index: int) -> float:
+        """The value at a grid index; indices below 0 or above `n − 1` extend the grid.
+
+        Computed in powers of two, so that every process names a cell by the same float.
+        """
+        step = (math.log2(self.high) - math.log2(self.low)) / (self.n - 1)
+        return float(f"{2 ** (math.log2(self.low) + step * index):.12g}")
+
+    def values(self) -> tuple[float, ...]:
+        """The grid."""
+        return tuple(self.value(i) for i in range(self.n))
+
+    def index(self, value: float) -> float:
+        """The (fractional) grid index of a value."""
+        step = (math.log2(self.high) - math.log2(self.low)) / (self.n - 1)
+        return (math.log2(value) - math.log2(self.low)) / step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A larger size to train after the forecast is sealed.
+
+    Attributes:
+        size: Size column → value.
+        factors: Multiples of the forecast's tuned values to run at; 1 is the forecast itself.
+        fixed: Whether to run at the values tuned at the smallest size as well.
+    """
+
+    size: Mapping[str, float]
+    factors: tuple[float, ...] = (1.0,)
+    fixed: bool = True
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """What is trained exactly once: one size, one choice of tuned values, one seed."""
+
+    size: tuple[tuple[str, float], ...]
+    tuned: tuple[tuple[str, float], ...]
+    seed: int
+
+    @classmethod
+    def of(cls, size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> Cell:
+        """A cell from mappings; values are kept to 12 digits so that they compare equal."""
+        return cls(
+            tuple((k, float(f"{v:.12g}")) for k, v in size.items()),
+            tuple((k, float(f"{v:.12g}")) for k, v in tuned.items()),
+            int(seed),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudySpec:
+    """A whole study. Frozen, plain data: importing a study file imports no heavy library.
+
+    Attributes:
+        name: Name of the study in its storage and of its report; letters, digits, `-`, `_`, `.`.
+        question: What the study asks, one sentence; printed on the report.
+        workload: Model and data.
+        recipe: What is held fixed.
+        sizes: Size column → tuned sizes. Several columns: every combination.
+        tune: Tuned column → range.
+        seeds: Seeds of the sweep; one fixes initialisation and data order.
+        targets: Larger sizes, trained after the forecast is sealed.
+        target_seeds: Their seeds.
+        sampler: `"grid"`, or `"tpe"` for Optuna's TPE with a median pruner.
+        growth: How many times the grid may grow towards an optimum that is not bracketed.
+        level: Level of all intervals, in (0, 1).
+    """
+
+    name: str
+    question: str
+    workload: Workload
+    sizes: Mapping[str, tuple[float, ...]]
+    tune: Mapping[str, TunedRange]
+    recipe: Recipe = field(default_factory=Recipe)
+    seeds: tuple[int, ...] = (0, 1, 2)
+    targets: tuple[Target, ...] = ()
+    target_seeds: tuple[int, ...] = (0, 1)
+    sampler: str = "grid"
+    growth: int = 4
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not self.name or not all(c.isalnum() or c in "-_." for c in self.name):
+            raise ValueError(
+                f"a study's name holds letters, digits, '-', '_' and '.', got {self.name!r}."
+            )
+        if self.sampler not in ("grid", "tpe"):
+            raise ValueError(f"sampler must be 'grid' or 'tpe', got {self.sampler!r}.")
+        if not self.sizes or not all(self.sizes.values()):
+            raise ValueError("a study needs at least one size; give sizes={'width': (16, 32, 64)}.")
+        if any(v <= 0 for values in self.sizes.values() for v in values):
+            raise ValueError(f"sizes must be positive, got {dict(self.sizes)}.")
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds must be distinct and at least one, got {self.seeds}.")
+        for target in self.targets:
+            if set(target.size) != set(self.sizes):
+                raise ValueError(
+                    f"a target names the study's size columns {sorted(self.sizes)}, "
+                    f"got {sorted(target.size)}."
+                )
+
+    def size_points(self) -> tuple[dict[str, float], ...]:
+        """Every combination of the sizes, smallest first."""
+        columns = list(self.sizes)
+        grids = itertools.product(*(sorted(self.sizes[c]) for c in columns))
+        return tuple(dict(zip(columns, point, strict=True)) for point in grids)
+
+    def grid_cells(self) -> tuple[Cell, ...]:
+        """The cells of the sweep before any growth, sizes outermost, seeds innermost."""
+        names = list(self.tune)
+        grid = list(itertools.product(*(self.tune[name].values() for name in names)))
+        return tuple(
+            Cell.of(size, dict(zip(names, values, strict=True)), seed)
+            for size in self.size_points()
+            for values in grid
+            for seed in self.seeds
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from extrap.records.overrides import override
 from extrap.records.results import Estimate, Fit, Interval, Optimum, Point, Verdict
 from extrap.records.runs import STAGES, STATUSES, Runs
 from extrap.records.study import Cell, Recipe, StudySpec, Target, TunedRange, Workload
@@ -22,4 +23,5 @@ __all__ = [
     "TunedRange",
     "Verdict",
     "Workload",
+    "override",
 ]

@@ -53,7 +53,9 @@ class Optimum:
         tuned: Tuned column → estimate. Empty when nothing is tuned.
         loss: Loss at the optimum, in the unit of the runs; `None` without a point estimate.
         loss_se: Standard error of `loss`, same unit, seed noise included.
-        best_loss: The smallest mean loss observed at one grid point of this size.
+        paired_loss_se: The same without what the seeds do at every size alike; what a law over
+            sizes with common seeds is weighted by.
+        best_loss: The smallest mean loss of one grid point of this size; `None` if all diverged.
         n_runs: Rows at this size, whatever their status.
         n_diverged: How many of them diverged.
         bracketed: Whether the grid holds worse (or diverged) values on both sides of the best one.
@@ -64,7 +66,8 @@ class Optimum:
     tuned: Mapping[str, Estimate]
     loss: float | None
     loss_se: float | None
-    best_loss: float
+    paired_loss_se: float | None
+    best_loss: float | None
     n_runs: int
     n_diverged: int
     bracketed: bool
@@ -83,8 +86,11 @@ class Fit:
             noise. Shape (n_parameters, n_parameters).
         scatter: Standard deviation of one fitted point about the law, in log units.
         dof: Residual degrees of freedom, at least 1.
+        scale_dof: Degrees of freedom behind the scale of the covariance: those of the known noise
+            where the residuals agree with it, else `dof`.
         chi2: Weighted sum of squared residuals, weights `1 / log_se**2`.
         columns: The size columns, in the order the law takes them.
+        reference: Reference size `x0` a column; the law is a function of `x / x0`.
         fitted_range: Per column, smallest and largest fitted size.
         n_points: Number of fitted points.
         flags: Named health problems; empty when there are none.
@@ -96,8 +102,10 @@ class Fit:
     covariance: tuple[tuple[float, ...], ...]
     scatter: float
     dof: int
+    scale_dof: int
     chi2: float
     columns: tuple[str, ...]
+    reference: tuple[float, ...]
     fitted_range: tuple[tuple[float, float], ...]
     n_points: int
     flags: tuple[str, ...] = ()

@@ -100,14 +100,18 @@ class Runs:
         for allowed, column in ((STATUSES, "status"), (STAGES, "stage")):
             unknown = sorted(set(frame[column].astype(str)) - set(allowed))
             if unknown:
-                raise DataError(f"{column} must be one of {', '.join(allowed)}; got {unknown[0]!r}.")
+                raise DataError(
+                    f"{column} must be one of {', '.join(allowed)}; got {unknown[0]!r}."
+                )
         for column in self.sizes:
             _require_positive(frame, column)
         for column in self.tuned:  # a check run may not know its tuned values
             _require_positive(frame[frame["stage"].eq("tune") | frame[column].notna()], column)
         complete = frame["status"].eq("complete")
         if not np.isfinite(frame.loc[complete, "loss"]).all():
-            raise DataError("a complete run has a finite loss; mark the others diverged or failed.")
+            raise DataError(
+                "a complete run has a finite loss; mark the others diverged or failed."
+            )
         if (frame.loc[complete, "loss"] <= 0).any():
             row = int(frame.index[complete & frame["loss"].le(0)][0])
             raise DataError(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Cell", "Recipe", "StudySpec", "Target", "TunedRange", "Workload"]
+__all__ = ["Cell", "Recipe", "RunResult", "StudySpec", "Target", "TunedRange", "Workload"]
 
 Option = int | float | str | bool
 
@@ -126,6 +126,38 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What training one cell gave.
+
+    Attributes:
+        cell: What was trained.
+        status: `"complete"`, `"diverged"` or `"pruned"`.
+        loss: Held-out loss after the last step, nats; `None` unless complete.
+        initial_loss: Held-out loss before the first step; `None` if nobody measured it.
+        curve: Held-out losses as (step, loss); the last of a complete run is `loss`, the others
+            may come from a subset of the held-out examples.
+        n_params: Parameters without embeddings; 0 if unknown, as for the following four.
+        n_params_total: Parameters with embeddings.
+        n_tokens: Predicted tokens the run was to train on.
+        flops: Training compute of the run.
+        wall_s: Wall-clock seconds; runs trained together share theirs equally.
+        diverged_step: First step at which the run was seen to have diverged.
+    """
+
+    cell: Cell
+    status: str
+    loss: float | None
+    initial_loss: float | None = None
+    curve: tuple[tuple[int, float], ...] = ()
+    n_params: int = 0
+    n_params_total: int = 0
+    n_tokens: int = 0
+    flops: float = 0.0
+    wall_s: float = 0.0
+    diverged_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudySpec:
     """A whole study. Frozen, plain data: importing a study file imports no heavy library.
 
@@ -165,7 +197,9 @@ class StudySpec:
         if self.sampler not in ("grid", "tpe"):
             raise ValueError(f"sampler must be 'grid' or 'tpe', got {self.sampler!r}.")
         if not self.sizes or not all(self.sizes.values()):
-            raise ValueError("a study needs at least one size; give sizes={'width': (16, 32, 64)}.")
+            raise ValueError(
+                "a study needs at least one size; give sizes={'width': (16, 32, 64)}."
+            )
         if any(v <= 0 for values in self.sizes.values() for v in values):
             raise ValueError(f"sizes must be positive, got {dict(self.sizes)}.")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):

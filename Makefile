@@ -1,0 +1,34 @@
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.DEFAULT_GOAL := help
+.PHONY: help report test test-slow lint clean
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+report: study-metz  ## Set everything up, run the default study, write reports/index.html
+
+study-%: $(INSTALLED)  ## Run or resume studies/NAME.py, then write its report
+	$(BIN)/extrap study run studies/$*.py
+
+test: lint  ## Lint, types and the quick tests
+	$(BIN)/pytest -n 2
+
+test-slow: $(INSTALLED)  ## The other tests: simulations, studies, the browser
+	$(BIN)/pytest -m slow --timeout 1800
+
+lint: $(INSTALLED)  ## Style and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+clean:  ## Remove caches and reports; .venv/ and the studies in .extrap/ stay
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis reports/*.html
+	find extrap studies tests -name __pycache__ -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev]'
+	touch $@

@@ -1,0 +1,104 @@
+"""Tune small, forecast big, and say so when big goes wrong.
+
+Importing the package imports none of its rooms: each public name is fetched on first use, so
+`import extrap` takes milliseconds and a forecast from a table needs no training library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from extrap.checking import check
+    from extrap.documents import load_forecast, save_forecast
+    from extrap.errors import DataError, ExtrapError, ExtrapWarning, FitError, StudyError
+    from extrap.fitting import fit
+    from extrap.forecasting import Forecast, forecast
+    from extrap.reading import read_runs
+    from extrap.records import (
+        Estimate,
+        Fit,
+        Interval,
+        Optimum,
+        Point,
+        Recipe,
+        Runs,
+        StudySpec,
+        Target,
+        TunedRange,
+        Verdict,
+        Workload,
+    )
+    from extrap.reporting import report
+    from extrap.tuning import tune
+
+__all__ = [
+    "DataError",
+    "Estimate",
+    "ExtrapError",
+    "ExtrapWarning",
+    "Fit",
+    "FitError",
+    "Forecast",
+    "Interval",
+    "Optimum",
+    "Point",
+    "Recipe",
+    "Runs",
+    "StudyError",
+    "StudySpec",
+    "Target",
+    "TunedRange",
+    "Verdict",
+    "Workload",
+    "__version__",
+    "check",
+    "fit",
+    "forecast",
+    "load_forecast",
+    "read_runs",
+    "report",
+    "save_forecast",
+    "tune",
+]
+
+__version__: str
+
+_HOMES = {
+    "check": "checking",
+    "fit": "fitting",
+    "read_runs": "reading",
+    "report": "reporting",
+    "tune": "tuning",
+    **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
+    **dict.fromkeys(("load_forecast", "save_forecast"), "documents"),
+    **dict.fromkeys(
+        ("DataError", "ExtrapError", "ExtrapWarning", "FitError", "StudyError"), "errors"
+    ),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Fetch a public name from its room on first use; a name without an entry is a record."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "__version__":
+        value: object = _installed_version()
+    else:
+        value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'records')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def _installed_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("extrap-hp")
+    except PackageNotFoundError:  # a source tree that was never installed
+        return "0+unknown"

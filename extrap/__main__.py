@@ -1,0 +1,8 @@
+"""Runs the command line as `python -m extrap`."""
+
+from __future__ import annotations
+
+from extrap.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""The command line: parse, one library call, print, exit code.
+
+Exit codes: 0 fine, 1 a run deviates, 2 bad usage or data, 3 an unexpected error, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from extrap import __version__
+from extrap.errors import ExtrapError
+
+if TYPE_CHECKING:
+    from extrap.forecasting import Forecast
+    from extrap.records import Runs
+
+__all__ = ["cli", "main"]
+
+FINE, DEVIATES, BAD_USAGE, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="extrap")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(*, debug: bool) -> None:
+    """Tune small, forecast big, and say so when big goes wrong."""
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, format="%(message)s")
+
+
+def _columns(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say what the columns of a table are."""
+    options = [
+        click.option("--size", multiple=True, help="A size column, e.g. width (repeatable)."),
+        click.option("--tune", multiple=True, help="A tuned column, e.g. lr (repeatable)."),
+        click.option("--loss", default="loss", show_default=True, help="The loss column."),
+        click.option("--seed", default="seed", show_default=True, help="The seed column."),
+        click.option(
+            "--condition", multiple=True, help="A recipe column that must not vary (repeatable)."
+        ),
+        click.option("--study", help="Name of the study, where a storage holds several."),
+        click.option("--level", default=0.95, show_default=True, help="Level of the intervals."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@cli.command(name="forecast")
+@click.argument("sweep")
+@_columns
+@click.option(
+    "--at",
+    multiple=True,
+    help="A size to forecast: 4096, width=4096, or params=1e9,tokens=2e10 (repeatable).",
+)
+@click.option("--save", type=click.Path(dir_okay=False), help="Seal the forecast in this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def forecast_command(
+    sweep: str, *, at: Sequence[str], save: str | None, as_json: bool, **columns: Any
+) -> None:
+    """Forecast larger sizes from SWEEP: a CSV, Parquet or JSONL file, a storage URL, or - for CSV on stdin."""
+    from extrap.documents import forecast_document, save_forecast
+    from extrap.reporting.terminal import forecast_text
+
+    made = _forecast(sweep, columns)
+    sizes = [_parse_size(text, made.runs.sizes) for text in at] or made.default_targets()
+    points = [made.at(**size) for size in sizes]
+    if as_json:
+        _print_json(forecast_document(made, points))
+    else:
+        click.echo(forecast_text(made, points))
+    if save:
+        sealed = save_forecast(made, save)
+        click.echo(f"sealed in {save}, content hash {sealed}", err=as_json)
+
+
+@cli.command(name="check")
+@click.argument("forecast_or_sweep")
+@click.argument("big")
+@_columns
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def check_command(
+    context: click.Context, forecast_or_sweep: str, big: str, *, as_json: bool, **columns: Any
+) -> None:
+    """Hold the larger runs of BIG against a forecast; exit 1 if a run deviates.
+
+    FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep.
+    """
+    from extrap.checking import check
+    from extrap.documents import verdicts_document
+    from extrap.reporting.terminal import verdicts_text
+
+    made = _forecast(forecast_or_sweep, columns)
+    verdicts = check(made, _read_big(big, made, columns))
+    document = verdicts_document(verdicts, level=made.level)
+    if as_json:
+        _print_json(document)
+    else:
+        click.echo(verdicts_text(verdicts))
+    context.exit(FINE if document["ok"] else DEVIATES)
+
+
+@cli.command(name="report")
+@click.argument("sweep")
+@click.argument("big", required=False)
+@_columns
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), help="The HTML file; default by name."
+)
+@click.option("--storage", help="Storage URL of the study, for a study file.")
+@click.option("--title", help="Title of the page.")
+def report_command(
+    sweep: str,
+    big: str | None,
+    *,
+    output: str | None,
+    storage: str | None,
+    title: str | None,
+    **columns: Any,
+) -> None:
+    """Write one HTML page on SWEEP and, if given, the larger runs of BIG; or on a study file."""
+    if sweep.endswith(".py"):
+        from extrap.pipeline import load_study, report_study
+
+        outcome = report_study(load_study(sweep), storage=storage, path=output)
+        click.echo(f"wrote {outcome.report_path}")
+        return
+    from extrap.checking import check
+    from extrap.reporting import report
+
+    made = _forecast(sweep, columns)
+    verdicts = check(made, _read_big(big, made, columns)) if big else ()
+    path = report(made, verdicts, path=output or "reports/report.html", title=title)
+    click.echo(f"wrote {path}")
+
+
+@cli.group()
+def study() -> None:
+    """Run studies: sweeps at small sizes, then the forecast, then larger runs."""
+
+
+@study.command(name="run")
+@click.argument("path")
+@click.option("--storage", help="Storage URL; default sqlite:///.extrap/NAME.db.")
+@click.option("--dry-run", is_flag=True, help="Say what would be trained, and train nothing.")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a field (repeatable).",
+)
+@click.option("--quiet", is_flag=True, help="No progress.")
+def study_run(
+    path: str, *, storage: str | None, dry_run: bool, assignments: Sequence[str], quiet: bool
+) -> None:
+    """Run the study file PATH, or resume it, and write its report."""
+    from rich.console import Console
+
+    from extrap.pipeline import load_study, plan_study, run_study
+    from extrap.progress import StudyProgress
+    from extrap.records import override
+
+    spec = override(load_study(path), assignments)
+    if dry_run:
+        click.echo(plan_study(spec, storage=storage))
+        return
+    with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
+        outcome = run_study(spec, storage=storage, notify=progress.notify, say=progress.say)
+    click.echo(f"forecast  {outcome.forecast_path} (content hash {outcome.seal})")
+    click.echo(f"report    {outcome.report_path}")
+    click.echo(f"index     {outcome.index_path}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; every error is one line on stderr."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        result = cli.main(args=given, prog_name="extrap", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        return _fail(error.format_message(), BAD_USAGE, given)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        return _fail("stopped; the same command resumes", INTERRUPTED, given)
+    except (ExtrapError, ValueError) as error:
+        return _fail(str(error), BAD_USAGE, given)
+    except Exception as error:  # noqa: BLE001 - the last door: nobody sees a bare traceback
+        return _fail(f"unexpected {type(error).__name__}: {error}", UNEXPECTED, given)
+    return result if isinstance(result, int) else FINE
+
+
+def _fail(message: str, code: int, arguments: Sequence[str]) -> int:
+    if "--debug" in arguments:
+        traceback.print_exc()
+    click.echo("extrap: " + " ".join(message.split()), err=True)
+    return code
+
+
+def _forecast(source: str, columns: dict[str, Any]) -> Forecast:
+    """A forecast from a sealed file or from a sweep."""
+    if source.endswith(".json"):
+        from extrap.documents import load_forecast
+
+        return load_forecast(source)
+    from extrap.forecasting import forecast
+
+    return forecast(_read(source, columns), level=columns["level"])
+
+
+def _read(source: str, columns: dict[str, Any], *, stage: str = "tune") -> Runs:
+    from extrap.reading import read_runs
+
+    if not columns["size"]:
+        raise click.UsageError("name at least one size column: --size width.")
+    return read_runs(
+        sys.stdin if source == "-" else source,
+        size=columns["size"],
+        tune=columns["tune"],
+        loss=columns["loss"],
+        seed=columns["seed"],
+        conditions=columns["condition"],
+        study=columns["study"],
+        stage=stage,
+    )
+
+
+def _read_big(source: str, made: Forecast, columns: dict[str, Any]) -> Runs:
+    """Runs to judge; what their columns are is known from the forecast."""
+    known = {"size": made.runs.sizes, "tune": made.runs.tuned, "condition": made.runs.conditions}
+    return _read(source, {**columns, **known}, stage="check")
+
+
+def _parse_size(text: str, columns: Sequence[str]) -> dict[str, float]:
+    """`4096`, `width=4096` or `params=1e9,tokens=2e10` as size column → value."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if len(columns) == 1 and len(parts) == 1 and "=" not in parts[0]:
+        parts = [f"{columns[0]}={parts[0]}"]
+    size = {}
+    for part in parts:
+        name, found, value = part.partition("=")
+        if not found:
+            raise click.UsageError(
+                f"--at names each size: {','.join(f'{c}=…' for c in columns)}; got {text!r}."
+            )
+        try:
+            size[name.strip()] = float(value)
+        except ValueError:
+            raise click.UsageError(f"--at needs numbers, got {value!r} in {text!r}.") from None
+    return size
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    click.echo(json.dumps(document, allow_nan=False, indent=1))

@@ -1,0 +1,314 @@
+"""Forecasts and verdicts as JSON documents, and back.
+
+Scripts depend on these documents: keys are kept, `schema_version` rises when they change, an open
+or missing number is `null` and never NaN.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from extrap import __version__
+from extrap.errors import DataError
+from extrap.fitting import Noise, Valley
+from extrap.forecasting import Forecast
+from extrap.laws import LAWS
+from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Verdict
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "content_hash",
+    "forecast_document",
+    "load_forecast",
+    "save_forecast",
+    "verdicts_document",
+]
+
+SCHEMA_VERSION = 1
+DIGITS = 10
+"""Significant digits that count for a content hash: what differs beyond them is rounding."""
+
+
+def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, Any]:
+    """What `extrap forecast --json` prints: points in the order asked, optima, laws."""
+    return _plain(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "level": forecast.level,
+            "points": [_point(point) for point in points],
+            "optima": [_optimum(optimum) for optimum in forecast.optima],
+            "laws": _laws(forecast),
+            "runs": forecast.runs.counts(),
+            "notes": list(forecast.runs.notes),
+            "data_hash": forecast.runs.data_hash(),
+            "content_hash": content_hash(forecast),
+            "created": forecast.created,
+        }
+    )
+
+
+def verdicts_document(verdicts: Sequence[Verdict], *, level: float) -> dict[str, Any]:
+    """What `extrap check --json` prints: one verdict a row, in row order."""
+    return _plain(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "level": level,
+            "verdicts": [_verdict(verdict) for verdict in verdicts],
+            "ok": all(verdict.on_law for verdict in verdicts),
+        }
+    )
+
+
+def save_forecast(forecast: Forecast, path: str | Path) -> str:
+    """Write a forecast to a JSON file, which seals it: data hash, content hash, time.
+
+    Args:
+        forecast: The forecast.
+        path: File to write; parent folders are made.
+
+    Returns:
+        The content hash, 64 hexadecimal digits; the time is not part of it.
+    """
+    content = _content(forecast)
+    sealed = _hash(content)
+    document = {**content, "created": forecast.created, "content_hash": sealed}
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(path.name + ".part")
+    draft.write_text(json.dumps(_plain(document), indent=1, allow_nan=False) + "\n")
+    draft.replace(path)
+    return sealed
+
+
+def load_forecast(path: str | Path) -> Forecast:
+    """Read a forecast that `save_forecast` wrote, and verify its seal.
+
+    Raises:
+        DataError: The file is missing, is no forecast, was written by another schema, or its
+            content was changed after it was sealed.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"there is no forecast {path}; check the path.")
+    try:
+        document = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(document, dict) or document.get("kind") != "extrap-forecast":
+        raise DataError(
+            f"{path} is no forecast; write one with extrap forecast … --save {path.name}."
+        )
+    if document.get("schema_version") != SCHEMA_VERSION:
+        raise DataError(
+            f"{path} has schema version {document.get('schema_version')}, this extrap reads "
+            f"{SCHEMA_VERSION}; make the forecast again."
+        )
+    created, sealed = document.pop("created", ""), document.pop("content_hash", "")
+    if _hash(document) != sealed:
+        raise DataError(f"the seal of {path} is broken: its content was changed after {created}.")
+    try:
+        return _restore(document, created)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is no complete forecast: {error}.") from error
+
+
+def content_hash(forecast: Forecast) -> str:
+    """SHA-256 over everything a forecast says, the time it was made left out."""
+    return _hash(_plain(_content(forecast)))
+
+
+def _content(forecast: Forecast) -> dict[str, Any]:
+    runs = forecast.runs
+    table = runs.canonical()
+    return {
+        "kind": "extrap-forecast",
+        "schema_version": SCHEMA_VERSION,
+        "extrap_version": __version__,
+        "level": forecast.level,
+        "sizes": list(runs.sizes),
+        "tuned": list(runs.tuned),
+        "conditions": list(runs.conditions),
+        "notes": list(runs.notes),
+        "data_hash": runs.data_hash(),
+        "optima": [_optimum(optimum) for optimum in forecast.optima],
+        "noise": asdict(forecast.noise),
+        "loss_laws": [{"fit": asdict(fit), "weight": w} for fit, w in forecast.loss_laws],
+        "tuned_laws": {
+            name: None if fit is None else asdict(fit) for name, fit in forecast.tuned_laws.items()
+        },
+        "valley": None if forecast.valley is None else asdict(forecast.valley),
+        "flags": list(forecast.flags),
+        "runs": {
+            "columns": [str(c) for c in table.columns],
+            "rows": table.astype(object).to_numpy().tolist(),
+        },
+    }
+
+
+def _hash(content: Mapping[str, Any]) -> str:
+    text = json.dumps(_rounded(_plain(content)), sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return f"{value:.{DIGITS}g}"
+
+
+def _plain(value: Any) -> Any:
+    """Python numbers, text, lists and dictionaries only; whole floats as integers, NaN as null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item"):  # a NumPy scalar
+        value = value.item()
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    if value is None or isinstance(value, str | int | bool):
+        return value
+    return str(value)
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "value": estimate.value,
+        "se": estimate.se,
+        "ci": list(estimate.ci),
+        "pi": list(estimate.pi),
+    }
+
+
+def _point(point: Point) -> dict[str, Any]:
+    return {
+        "size": dict(point.size),
+        "loss": point.loss,
+        "loss_ci": list(point.loss_ci),
+        "loss_pi": list(point.loss_pi),
+        "tuned": {name: _estimate(estimate) for name, estimate in point.tuned.items()},
+        "extrapolation_ratio": point.extrapolation_ratio,
+        "flags": list(point.flags),
+    }
+
+
+def _optimum(optimum: Optimum) -> dict[str, Any]:
+    return {
+        "size": dict(optimum.size),
+        "tuned": {name: _estimate(estimate) for name, estimate in optimum.tuned.items()},
+        "loss": optimum.loss,
+        "loss_se": optimum.loss_se,
+        "paired_loss_se": optimum.paired_loss_se,
+        "best_loss": optimum.best_loss,
+        "n_runs": optimum.n_runs,
+        "n_diverged": optimum.n_diverged,
+        "bracketed": optimum.bracketed,
+        "edge": None if optimum.edge is None else dict(optimum.edge),
+    }
+
+
+def _laws(forecast: Forecast) -> list[dict[str, Any]]:
+    laws = [_law("loss", fit, weight) for fit, weight in forecast.loss_laws]
+    laws += [_law(name, fit, 1.0) for name, fit in forecast.tuned_laws.items() if fit is not None]
+    return laws
+
+
+def _law(of: str, fit: Fit, weight: float) -> dict[str, Any]:
+    law = LAWS[fit.law]
+    return {
+        "of": of,
+        "law": fit.law,
+        "formula": law.formula,
+        "source": law.reference,
+        "weight": weight,
+        "parameters": {
+            name: {"value": value, "se": math.sqrt(fit.covariance[i][i])}
+            for i, (name, value) in enumerate(fit.parameters.items())
+        },
+        "x0": dict(zip(fit.columns, fit.reference, strict=True)),
+        "fitted_range": dict(zip(fit.columns, fit.fitted_range, strict=True)),
+        "n_points": fit.n_points,
+        "flags": list(fit.flags),
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "run": {
+            "size": dict(verdict.size),
+            "tuned": dict(verdict.tuned),
+            "seed": verdict.seed,
+            "loss": verdict.loss,
+        },
+        "status": verdict.status,
+        "on_law": verdict.on_law,
+        "deviation": verdict.deviation,
+        "p_value": verdict.p_value,
+        "cause": verdict.cause,
+        "advice": verdict.advice,
+        "predicted": verdict.predicted,
+        "predicted_pi": list(verdict.predicted_pi),
+        "expected": verdict.expected,
+    }
+
+
+def _restore(document: Mapping[str, Any], created: str) -> Forecast:
+    rows = pd.DataFrame(document["runs"]["rows"], columns=document["runs"]["columns"])
+    rows["loss"] = rows["loss"].astype(float)
+    return Forecast(
+        runs=Runs.from_frame(
+            rows,
+            sizes=document["sizes"],
+            tuned=document["tuned"],
+            conditions=document["conditions"],
+            source="a sealed forecast",
+            notes=document["notes"],
+        ),
+        level=document["level"],
+        optima=tuple(_restore_optimum(optimum) for optimum in document["optima"]),
+        noise=Noise(**document["noise"]),
+        loss_laws=tuple(
+            (_restore_fit(entry["fit"]), float(entry["weight"])) for entry in document["loss_laws"]
+        ),
+        tuned_laws={
+            name: None if fit is None else _restore_fit(fit)
+            for name, fit in document["tuned_laws"].items()
+        },
+        valley=None if document["valley"] is None else _restore_valley(document["valley"]),
+        flags=tuple(document["flags"]),
+        created=created,
+    )
+
+
+def _restore_fit(fields: Mapping[str, Any]) -> Fit:
+    return Fit(**{key: _tuples(value) for key, value in fields.items()})
+
+
+def _restore_valley(fields: Mapping[str, Any]) -> Valley:
+    return Valley(**{key: _tuples(value) for key, value in fields.items()})
+
+
+def _restore_optimum(fields: Mapping[str, Any]) -> Optimum:
+    tuned = {
+        name: Estimate(value=e["value"], se=e["se"], ci=Interval(*e["ci"]), pi=Interval(*e["pi"]))
+        for name, e in fields["tuned"].items()
+    }
+    return Optimum(**{**fields, "tuned": tuned})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,111 @@
+"""How much the loss of a run varies when nothing but its seed changes.
+
+A seed fixes initialisation and data order, and a study uses the same seeds at every size. What a
+seed does to all sizes alike shifts a law up or down but does not bend it; only the rest is
+amplified by extrapolation. The two parts are therefore kept apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from extrap.records import Runs
+
+__all__ = ["Noise", "estimate_noise"]
+
+NEAR_OPTIMUM = 0.05
+"""Only cells whose mean loss is within 5 % of the best of their size: noise grows when mistuned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """Run-to-run noise of the log loss, in two parts.
+
+    Attributes:
+        own_sd: Standard deviation of what a seed does at one size only; `None` without replicates.
+        own_dof: Degrees of freedom behind it.
+        shared_sd: Standard deviation of what a seed does at all sizes alike; 0 where seeds differ
+            between sizes.
+        shared_dof: Degrees of freedom behind it, 0 if it was not estimated.
+        n_seeds: Seeds that occur at every size; the mean over them carries `shared_sd / √n_seeds`.
+    """
+
+    own_sd: float | None
+    own_dof: int
+    shared_sd: float = 0.0
+    shared_dof: int = 0
+    n_seeds: int = 1
+
+    @property
+    def log_sd(self) -> float | None:
+        """Standard deviation of the log loss of one run; `None` without replicates."""
+        return None if self.own_sd is None else float(np.hypot(self.own_sd, self.shared_sd))
+
+
+def estimate_noise(runs: Runs) -> Noise:
+    """Variance components of the log loss over near-optimal cells.
+
+    Where at least two seeds occur at every one of at least three sizes: two-way analysis of
+    variance of the mean residual of each (size, seed). Otherwise the pooled within-cell variance.
+
+    Args:
+        runs: A sweep; only complete rows count.
+
+    References:
+        Searle, Casella, McCulloch (1992), Variance Components, section 4.4 (two-way crossed, one
+        observation a cell).
+    """
+    near = _near_optimal(runs)
+    table = near.pivot_table(index=list(runs.sizes), columns="seed", values="residual")
+    table = table.dropna(axis=1)
+    n_sizes, n_seeds = table.shape
+    if n_sizes >= 3 and n_seeds >= 2:
+        return _variance_components(table.to_numpy(dtype=float), _pooled(near)[0])
+    variance, dof = _pooled(near)
+    if dof == 0:
+        return Noise(own_sd=None, own_dof=0)
+    return Noise(own_sd=float(np.sqrt(variance)), own_dof=dof)
+
+
+def _near_optimal(runs: Runs) -> pd.DataFrame:
+    frame = runs.complete().to_frame()
+    frame["log_loss"] = np.log(frame["loss"].astype(float))
+    cells = frame.groupby([*runs.sizes, *runs.tuned], sort=False)["log_loss"]
+    frame["mean"], frame["count"] = cells.transform("mean"), cells.transform("count")
+    best = frame.groupby(list(runs.sizes))["mean"].transform("min")
+    near = frame[(frame["mean"] <= best + np.log1p(NEAR_OPTIMUM)) & (frame["count"] > 1)].copy()
+    near["residual"] = near["log_loss"] - near["mean"]
+    near["cell"] = near.groupby([*runs.sizes, *runs.tuned], sort=False).ngroup()
+    return near
+
+
+def _pooled(near: pd.DataFrame) -> tuple[float, int]:
+    """Variance of one run about the mean of its cell, and its degrees of freedom."""
+    dof = len(near) - near["cell"].nunique()
+    return (float((near["residual"] ** 2).sum() / dof), dof) if dof else (0.0, 0)
+
+
+def _variance_components(table: np.ndarray, pooled_variance: float) -> Noise:
+    """Seed and residual variance of a (sizes, seeds) table of mean residuals.
+
+    The residual part is at least what the pooled variance leaves after the seeds: a run is noisier
+    than the mean over its neighbouring rates.
+    """
+    n_sizes, n_seeds = table.shape
+    seed_means = table.mean(axis=0)
+    seed_square = n_sizes * float(seed_means.var(ddof=1))
+    rest = table - table.mean(axis=1, keepdims=True) - (seed_means - seed_means.mean())
+    dof = (n_sizes - 1) * (n_seeds - 1)
+    own_square = float((rest**2).sum()) / dof
+    shared = max(0.0, (seed_square - own_square) / n_sizes)
+    own = max(own_square, pooled_variance - shared)
+    return Noise(
+        own_sd=float(np.sqrt(own)),
+        own_dof=dof,
+        shared_sd=float(np.sqrt(shared)),
+        shared_dof=n_seeds - 1,
+        n_seeds=n_seeds,
+    )

@@ -1,0 +1,373 @@
+"""Optuna storages → tables of runs; also the owner of the names this package uses in them.
+
+| in a storage | is |
+|---|---|
+| study `NAME/width=64` | the sweep at one size; several columns: `NAME/params=1000,tokens=5000` |
+| study `NAME/check/width=512` | larger runs at one size |
+| study attribute `fingerprint` | what determines the results |
+| trial parameters | tuned values |
+| trial attributes `seed`, `conditions`, `owner` | seed, recipe, the process training it |
+| trial attributes `result`, `curve` | status, costs and losses of a finished run |
+
+Any other study reads as a plain one: parameters and scalar attributes are columns.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import optuna
+import pandas as pd
+import sqlalchemy
+from optuna.storages import BaseStorage, RDBStorage
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from extrap.errors import DataError, StudyError
+from extrap.records import STAGES
+
+__all__ = [
+    "CONDITIONS",
+    "CURVE",
+    "FINGERPRINT",
+    "OWNER",
+    "RESULT",
+    "SEED",
+    "StudyKey",
+    "Tables",
+    "open_storage",
+    "parse_study_name",
+    "read_storage",
+    "read_tables",
+    "storage_faults",
+    "study_name",
+    "study_names",
+]
+
+FINGERPRINT = "fingerprint"
+SEED = "seed"
+CONDITIONS = "conditions"
+OWNER = "owner"
+RESULT = "result"
+CURVE = "curve"
+
+OUR_STUDY = re.compile(
+    r"(?P<name>[^/]+)/(?P<check>check/)?(?P<size>[^/=,]+=[^/=,]+(,[^/=,]+=[^/=,]+)*)"
+)
+STATUS = {
+    TrialState.COMPLETE: "complete",
+    TrialState.PRUNED: "pruned",
+    TrialState.FAIL: "failed",
+}
+# Several processes may write to one SQLite file; each waits this long for its turn.
+SQLITE_TIMEOUT_S = 60
+
+
+class StudyKey(NamedTuple):
+    """What a study of ours is named after."""
+
+    name: str
+    stage: str
+    size: tuple[tuple[str, float], ...]
+
+
+class Tables(NamedTuple):
+    """What a storage holds.
+
+    Attributes:
+        runs: One row a run.
+        curves: Columns `run` (row position), `step`, `loss`.
+        notes: What reading had to decide, one sentence each.
+    """
+
+    runs: pd.DataFrame
+    curves: pd.DataFrame | None
+    notes: tuple[str, ...]
+
+
+def study_name(name: str, size: Mapping[str, float], *, stage: str) -> str:
+    """The name of the Optuna study that holds one size of one stage: `NAME/width=64`."""
+    values = ",".join(f"{column}={value:.12g}" for column, value in size.items())
+    return f"{name}/check/{values}" if stage == "check" else f"{name}/{values}"
+
+
+def parse_study_name(full_name: str) -> StudyKey | None:
+    """The inverse of `study_name`; None for a study that is not ours."""
+    match = OUR_STUDY.fullmatch(full_name)
+    if match is None:
+        return None
+    pairs = (pair.split("=") for pair in match["size"].split(","))
+    try:
+        size = tuple((column, float(value)) for column, value in pairs)
+    except ValueError:
+        return None
+    return StudyKey(match["name"], "check" if match["check"] else "tune", size)
+
+
+def open_storage(url: str) -> BaseStorage:
+    """Open a storage for reading and writing, creating an SQLite file and its folder.
+
+    Args:
+        url: An SQLAlchemy URL: `sqlite:///.extrap/NAME.db`, `postgresql://…`.
+
+    Raises:
+        StudyError: The URL is empty or unreadable, its driver is missing, or what it points at
+            cannot be opened as an Optuna storage.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    parsed = _parse_url(url)
+    connect: dict[str, object] = {}
+    if parsed.get_backend_name() == "sqlite":
+        connect = {"timeout": SQLITE_TIMEOUT_S}
+        if _is_file(parsed):
+            _make_folder(Path(str(parsed.database)), _safe(url))
+    try:
+        with storage_faults(url):
+            backend = RDBStorage(url, engine_kwargs={"connect_args": connect})
+            return optuna.storages.get_storage(backend)
+    except (ImportError, RuntimeError) as error:
+        if isinstance(error, StudyError):
+            raise
+        raise _unusable(error, url) from error
+
+
+@contextmanager
+def storage_faults(url: str) -> Iterator[None]:
+    """Turn whatever a database cannot do within the block into one clear `StudyError`."""
+    try:
+        yield
+    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
+        raise _unusable(error, url) from error
+
+
+def _unusable(error: Exception, url: str) -> StudyError:
+    return StudyError(
+        f"a storage must be an Optuna database that can be read and written, got {_safe(url)} "
+        f"({_reason(error, url)}); check the address, or move the file away to start anew."
+    )
+
+
+def study_names(storage: BaseStorage) -> tuple[str, ...]:
+    """Full names of all studies in a storage, in the order they were made."""
+    return tuple(study.study_name for study in storage.get_all_studies())
+
+
+def read_storage(url: str, *, study: str | None = None, stage: str | None = None) -> Tables:
+    """Read the runs of a study; nothing is written, and no file is created.
+
+    Args:
+        url: The storage, as in `open_storage`.
+        study: Name of the study, ours (`"metz"` reads every size) or anyone's. May be left out if
+            the storage holds only one.
+        stage: Of our studies, only the runs of this stage, `"tune"` or `"check"`; both by default.
+            For other studies it is the stage their runs are given, `"tune"` by default.
+
+    Raises:
+        DataError: There is no such file or study, there are several and none was named, or the
+            study maximises or has several objectives.
+        StudyError: The storage cannot be opened.
+    """
+    if stage is not None and stage not in STAGES:
+        raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}.")
+    parsed = _parse_url(url)
+    if parsed.get_backend_name() == "sqlite" and _is_file(parsed):
+        _require_optuna_file(Path(str(parsed.database)))
+    with storage_faults(url):
+        return read_tables(open_storage(url), study=study, stage=stage, source=_safe(url))
+
+
+def read_tables(
+    storage: BaseStorage,
+    *,
+    study: str | None = None,
+    stage: str | None = None,
+    source: str = "the storage",
+) -> Tables:
+    """As `read_storage`, from a storage that is open already."""
+    names = study_names(storage)
+    ours = {name: key for name in names if (key := parse_study_name(name)) is not None}
+    chosen = study if study is not None else _only_study(names, ours, source)
+    wanted = {name: key for name, key in ours.items() if key.name == chosen}
+    if wanted:
+        return _read_ours(storage, wanted, stage)
+    if chosen in names:
+        key = ours.get(chosen)
+        if key is not None:
+            return _read_ours(storage, {chosen: key}, None)
+        return _read_plain(storage, chosen, stage or "tune", source)
+    raise DataError(
+        f"{source} has no study {chosen!r}; it has {_listed(_base_names(names, ours))}."
+    )
+
+
+def _only_study(names: Sequence[str], ours: Mapping[str, StudyKey], source: str) -> str:
+    bases = _base_names(names, ours)
+    if not bases:
+        raise DataError(f"{source} holds no study; check the address, or tune first.")
+    if len(bases) > 1:
+        raise DataError(
+            f"{source} holds several studies, {_listed(bases)}; name one of them with study=."
+        )
+    return bases[0]
+
+
+def _base_names(names: Sequence[str], ours: Mapping[str, StudyKey]) -> list[str]:
+    return list(dict.fromkeys(ours[name].name if name in ours else name for name in names))
+
+
+def _read_ours(storage: BaseStorage, keys: Mapping[str, StudyKey], stage: str | None) -> Tables:
+    """Rows in the order of size, tuned values, seed, whichever process trained them when."""
+    entries: list[tuple[tuple[Any, ...], dict[str, Any], Any]] = []
+    n_failed = 0
+    for name, key in keys.items():
+        if stage is not None and key.stage != stage:
+            continue
+        seen: set[tuple[Any, ...]] = set()
+        for trial in _trials(storage, name):
+            n_failed += trial.state == TrialState.FAIL
+            cell = (key.stage, key.size, *trial.params.values(), trial.user_attrs.get(SEED))
+            if trial.state not in (TrialState.COMPLETE, TrialState.PRUNED) or cell in seen:
+                continue  # a cell belongs to its lowest-numbered trial
+            seen.add(cell)
+            entries.append((cell, _our_row(key, trial), trial.user_attrs.get(CURVE, [])))
+    entries.sort(key=lambda entry: (STAGES.index(entry[0][0]), *entry[0][1:]))
+    notes = () if not n_failed else (f"{n_failed} interrupted attempts were left out.",)
+    return Tables(
+        pd.DataFrame([row for _, row, _ in entries]),
+        _long((curve for _, _, curve in entries)),
+        notes,
+    )
+
+
+def _our_row(key: StudyKey, trial: FrozenTrial) -> dict[str, Any]:
+    result = dict(trial.user_attrs.get(RESULT, {}))
+    status = result.pop("status", STATUS[trial.state])
+    return {
+        **{column: int(v) if v.is_integer() else v for column, v in key.size},
+        **trial.params,
+        SEED: trial.user_attrs.get(SEED),
+        "loss": trial.value if status == "complete" else float("nan"),
+        "status": status,
+        "stage": key.stage,
+        **result,
+        **trial.user_attrs.get(CONDITIONS, {}),
+    }
+
+
+def _read_plain(storage: BaseStorage, name: str, stage: str, source: str) -> Tables:
+    directions = storage.get_study_directions(storage.get_study_id_from_name(name))
+    if list(directions) != [StudyDirection.MINIMIZE]:
+        raise DataError(
+            f"runs need one loss that is minimised; the study {name!r} in {source} has "
+            f"{_listed([d.name.lower() for d in directions])}; negate the metric or choose a loss."
+        )
+    trials = [trial for trial in _trials(storage, name) if trial.state in STATUS]
+    rows = [_plain_row(trial, stage) for trial in trials]
+    dropped = sorted({k for t in trials for k, v in t.user_attrs.items() if not _is_scalar(v)})
+    notes = (f"attributes that are not single values were left out: {', '.join(dropped)}.",)
+    curves = ([(step, loss) for step, loss in t.intermediate_values.items()] for t in trials)
+    return Tables(pd.DataFrame(rows), _long(curves), notes if dropped else ())
+
+
+def _plain_row(trial: FrozenTrial, stage: str) -> dict[str, Any]:
+    finite = trial.value is not None and abs(trial.value) < float("inf")
+    is_complete = trial.state == TrialState.COMPLETE
+    return {
+        **{k: v for k, v in trial.user_attrs.items() if _is_scalar(v)},
+        **trial.params,
+        "loss": trial.value if is_complete and finite else float("nan"),
+        "status": "diverged" if is_complete and not finite else STATUS[trial.state],
+        "stage": stage,
+    }
+
+
+def _trials(storage: BaseStorage, name: str) -> list[FrozenTrial]:
+    return storage.get_all_trials(storage.get_study_id_from_name(name), deepcopy=False)
+
+
+def _long(curves: Iterable[Iterable[Sequence[float]]]) -> pd.DataFrame:
+    points = [(run, step, loss) for run, curve in enumerate(curves) for step, loss in curve]
+    return pd.DataFrame(points, columns=["run", "step", "loss"])
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if names else "none"
+
+
+def _parse_url(url: str) -> sqlalchemy.URL:
+    if not url.strip():
+        raise StudyError("a storage needs an address, got an empty one; write sqlite:///NAME.db.")
+    try:
+        parsed = sqlalchemy.make_url(url)
+        parsed.get_dialect()
+    except ImportError as error:
+        raise StudyError(
+            f"a storage needs its database driver, got {_safe(url)} without "
+            f"{error.name or 'its driver'}; install it, or use sqlite:///NAME.db."
+        ) from error
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        raise StudyError(
+            f"a storage is given by a database address, got {_safe(url)!r}; write "
+            "sqlite:///NAME.db or postgresql://USER@HOST/NAME."
+        ) from error
+    return parsed
+
+
+def _safe(url: str) -> str:
+    """The address without its password."""
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", url)
+
+
+def _reason(error: Exception, url: str) -> str:
+    """The first line of a library's message, without a password."""
+    cause = error.__cause__ or error
+    first = (str(getattr(cause, "orig", None) or cause).splitlines() or [type(cause).__name__])[0]
+    password = sqlalchemy.make_url(url).password
+    return first.replace(str(password), "***") if password else first
+
+
+def _is_file(parsed: sqlalchemy.URL) -> bool:
+    database = parsed.database
+    return bool(database) and database != ":memory:" and not str(database).startswith("file:")
+
+
+def _make_folder(path: Path, shown: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StudyError(
+            f"a storage needs a folder it may write to, got {shown} ({error.strerror}); "
+            "choose another --storage."
+        ) from error
+
+
+def _require_optuna_file(path: Path) -> None:
+    """Look before Optuna does: it would create the file, or its tables in anyone's database."""
+    if not path.is_file():
+        raise DataError(f"there is no storage {str(path)!r}; check the path, or tune first.")
+    try:
+        connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+        try:
+            tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        raise StudyError(
+            f"a storage must be an SQLite file, got {str(path)!r} ({error}); restore it from a "
+            "backup, or move it away and tune anew."
+        ) from error
+    if ("studies",) not in tables:
+        raise DataError(
+            f"a storage must be an Optuna database, got {str(path)!r}, which holds other tables; "
+            "check the path."
+        )

@@ -1,0 +1,255 @@
+"""`read_runs`: whatever the source, the same validated table."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+import pandas as pd
+
+from extrap.errors import DataError
+from extrap.reading.tables import read_table
+from extrap.records import STAGES, STATUSES, Runs
+
+__all__ = ["read_runs", "without_password"]
+
+OPTIONAL_NUMBERS = (
+    "loss_se",
+    "n_params",
+    "n_tokens",
+    "epochs",
+    "batch_size",
+    "noise_scale",
+    "flops",
+    "wall_s",
+)
+"""Columns with a fixed meaning that a table may have; they must be numbers where they are."""
+
+
+def read_runs(
+    source: str | Path | TextIO | pd.DataFrame,
+    *,
+    size: str | Iterable[str],
+    tune: str | Iterable[str] = (),
+    loss: str = "loss",
+    seed: str = "seed",
+    conditions: str | Iterable[str] = (),
+    study: str | None = None,
+    stage: str = "tune",
+) -> Runs:
+    """Read training runs from a table or an Optuna storage.
+
+    An empty loss is a failed run, a loss that is not finite (`nan`, `inf`) a diverged one; in a
+    DataFrame `None` and `pd.NA` are empty and a float NaN is not finite. Without a seed column
+    each row is its own replicate. All of that is counted in `Runs.notes`.
+
+    Args:
+        source: A CSV, Parquet or JSONL file, open CSV text, a pandas DataFrame, or the URL of an Optuna storage
+            (`sqlite:///…`, `postgresql://…`).
+        size: Size column(s), positive numbers. With two, the model first and the data second.
+        tune: Tuned column(s), positive numbers; none: the loss law alone.
+        loss: The loss column, smaller is better.
+        seed: The seed column, if there is one.
+        conditions: Recipe columns that must not vary.
+        study: Name of the study, where a storage holds several.
+        stage: `"tune"` for a sweep, `"check"` for runs to judge. A table with a `stage` column is
+            filtered by it; the rows of any other are all taken to be of this stage.
+
+    Returns:
+        The runs, in the order of the source.
+
+    Raises:
+        DataError: The source cannot be read, is empty, lacks a column (the nearest is named), or
+            holds text or impossible values where numbers belong.
+        ValueError: `stage` is unknown, or a column is named twice.
+    """
+    if stage not in STAGES:
+        raise ValueError(f"stage must be one of {', '.join(STAGES)}; got {stage!r}.")
+    sizes, tuned, recipe = _names(size), _names(tune), _names(conditions)
+    _check_distinct([*sizes, *tuned, loss, seed])
+    curves: pd.DataFrame | None = None
+    notes: list[str] = []
+    if isinstance(source, str) and "://" in source:
+        from extrap.reading.optuna import read_storage
+
+        table, curves, notes = read_storage(source, study=study, stage=stage)
+        where = "the storage"
+    else:
+        table = read_table(source)
+        where = _place(source)
+    if table.empty:
+        raise DataError(f"a table needs at least one row, {where} has none.")
+    _require_columns(table, [*sizes, *tuned, loss, *recipe], where)
+    if "stage" in table:
+        kept = table["stage"].astype(str).str.strip().eq(stage)
+        curves = _renumbered(curves, kept)
+        table = table[kept].reset_index(drop=True)
+        if table.empty:
+            raise DataError(
+                f"{where} has no rows of stage {stage!r}; its stage column has others."
+            )
+    frame = table.drop(columns=[c for c in ("loss", "seed") if c in table])
+    frame["stage"] = stage
+    failed = _is_empty(table[loss])
+    frame["loss"] = _numbers(table[loss], loss)
+    frame["status"] = _status(table, frame["loss"], failed)
+    frame["seed"], seed_note = _seeds(table, seed, by=[*sizes, *tuned], loss=frame["loss"])
+    for column in sizes:
+        frame[column] = _numbers(table[column], column, required=True)
+    for column in tuned:
+        frame[column] = _numbers(table[column], column, required=stage == "tune")
+    for column in OPTIONAL_NUMBERS:
+        if column in table and column not in (*sizes, *tuned, *recipe):
+            frame[column] = _numbers(table[column], column)
+    runs = Runs.from_frame(
+        frame,
+        sizes=sizes,
+        tuned=tuned,
+        conditions=recipe,
+        curves=curves,
+        source=without_password(where if "://" not in str(source) else str(source)),
+    )
+    notes = [*notes, *_count_notes(runs), *seed_note]
+    return Runs.from_frame(
+        runs.to_frame(),
+        sizes=sizes,
+        tuned=tuned,
+        conditions=recipe,
+        curves=curves,
+        source=runs.source,
+        notes=notes,
+    )
+
+
+def _place(source: str | Path | TextIO | pd.DataFrame) -> str:
+    """What to call a source in a message."""
+    if isinstance(source, pd.DataFrame):
+        return "the DataFrame"
+    return str(source) if isinstance(source, str | Path) else "the standard input"
+
+
+def _names(columns: str | Iterable[str]) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def _check_distinct(columns: Sequence[str]) -> None:
+    twice = sorted({c for c in columns if columns.count(c) > 1})
+    if twice:
+        raise ValueError(f"each column plays one part, {twice[0]!r} was given two.")
+
+
+def _require_columns(table: pd.DataFrame, needed: Sequence[str], where: str) -> None:
+    have = [str(c) for c in table.columns]
+    for name in needed:
+        if name in have:
+            continue
+        near = difflib.get_close_matches(name, have, n=1, cutoff=0.5)
+        lowered = {c.lower(): c for c in have}
+        guess = lowered.get(name.lower()) or (near[0] if near else None)
+        hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(have[:12])}."
+        raise DataError(f"{where} has no column {name!r}; {hint}")
+
+
+def _is_empty(values: pd.Series) -> pd.Series:
+    """Cells without any content; a float NaN is content (it means not finite)."""
+    if values.dtype == object or isinstance(values.dtype, pd.StringDtype):
+        return values.map(
+            lambda v: v is None or v is pd.NA or (isinstance(v, str) and not v.strip())
+        )
+    if pd.api.types.is_extension_array_dtype(values.dtype):
+        return values.isna()
+    return pd.Series(data=False, index=values.index)
+
+
+def _numbers(values: pd.Series, column: str, *, required: bool = False) -> pd.Series:
+    """A column as floats; text is an error that names the row, an empty cell is NaN."""
+    if pd.api.types.is_bool_dtype(values):
+        raise DataError(f"{column} must hold numbers, got True/False.")
+    empty = _is_empty(values)
+    text = values.mask(empty, np.nan)
+    if text.dtype == object or isinstance(text.dtype, pd.StringDtype):
+        text = text.map(lambda v: v.strip() if isinstance(v, str) else v)
+    numbers = pd.to_numeric(text, errors="coerce").astype(float)
+    spelled_nan = text.astype(str).str.lower().isin(["nan", "+nan", "-nan"])
+    bad = numbers.isna() & ~empty & ~spelled_nan
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise DataError(f"{column} must hold numbers, got {values.iloc[row]!r} in row {row + 1}.")
+    if required and numbers.isna().any():
+        row = int(np.flatnonzero(numbers.isna())[0])
+        raise DataError(f"{column} must be filled in for every run, row {row + 1} has none.")
+    return numbers
+
+
+def _status(table: pd.DataFrame, loss: pd.Series, failed: pd.Series) -> pd.Series:
+    derived = pd.Series(
+        np.where(failed, "failed", np.where(np.isfinite(loss), "complete", "diverged")),
+        index=table.index,
+    )
+    if "status" not in table:
+        return derived
+    given = table["status"].astype(str).str.strip().str.lower()
+    unknown = sorted(set(given[~given.isin(STATUSES) & ~_is_empty(table["status"])]))
+    if unknown:
+        raise DataError(f"status must be one of {', '.join(STATUSES)}; got {unknown[0]!r}.")
+    status = given.where(given.isin(STATUSES), derived)
+    return status.where(status.ne("complete") | derived.eq("complete"), derived)
+
+
+def _seeds(
+    table: pd.DataFrame, seed: str, *, by: list[str], loss: pd.Series
+) -> tuple[pd.Series, list[str]]:
+    if seed in table:
+        values = table[seed]
+        empty = _is_empty(values) | values.isna()
+        numbers = pd.to_numeric(values.mask(empty), errors="coerce")
+        if numbers[~empty].notna().all() and (numbers[~empty] % 1 == 0).all():
+            seeds = numbers.map(lambda v: None if np.isnan(v) else int(v)).astype(object)
+        else:
+            seeds = values.astype(str).astype(object)
+        if not empty.any():
+            return seeds, []
+    elif seed != "seed":
+        _require_columns(table, [seed], "the table")
+        raise AssertionError("unreachable: the column is missing")
+    else:
+        seeds = pd.Series([None] * len(table), index=table.index, dtype=object)
+        empty = pd.Series(data=True, index=table.index)
+    order = (
+        table[by].assign(_loss=loss).astype(str).sort_values([*by, "_loss"], kind="stable").index
+    )
+    rank = pd.Series(range(len(table)), index=order).reindex(table.index)
+    seeds = seeds.where(~empty, rank.map(lambda i: f"row-{i}"))
+    return seeds, [f"{int(empty.sum())} run(s) without a seed: each counts as its own replicate"]
+
+
+def _count_notes(runs: Runs) -> list[str]:
+    counts = runs.counts()
+    sentences = {
+        "diverged": "run(s) diverged (loss not finite): they bound the optimum and are never numbers",
+        "failed": "run(s) failed (no loss): left out",
+        "pruned": "run(s) pruned: they bound the optimum and are never numbers",
+        "replicates": "run(s) repeat another run's size, tuned values and seed: kept as replicates",
+    }
+    return [f"{counts[key]} {text}" for key, text in sentences.items() if counts[key]]
+
+
+def _renumbered(curves: pd.DataFrame | None, kept: pd.Series) -> pd.DataFrame | None:
+    if curves is None:
+        return None
+    position = {int(old): new for new, old in enumerate(kept.index[kept])}
+    curves = curves[curves["run"].isin(position.keys())].copy()
+    curves["run"] = curves["run"].map(position)
+    return curves
+
+
+def without_password(url: str) -> str:
+    """A storage URL with `user:password@` cut to `user@`."""
+    scheme, found, rest = url.partition("://")
+    if not found or "@" not in rest:
+        return url
+    account, _, host = rest.rpartition("@")
+    return f"{scheme}://{account.partition(':')[0]}@{host}"

@@ -1,0 +1,101 @@
+"""Assignments such as `recipe.steps=100`, applied to a study."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from extrap.records.study import StudySpec
+
+__all__ = ["override"]
+
+
+def override(spec: StudySpec, assignments: Iterable[str]) -> StudySpec:
+    """A study with some fields replaced.
+
+    Args:
+        spec: The study.
+        assignments: `path=value` each; the path walks fields by name, sequences by position and
+            the workload's options directly (`workload.corpus=DIR`). Sequences are separated by
+            commas. Example: `recipe.steps=100`, `sizes.width=16,32,64`, `tune.lr.n=7`.
+
+    Raises:
+        ValueError: An assignment has no `=`, names no field (the nearest is named), or its value
+            is of the wrong kind.
+    """
+    for assignment in assignments:
+        path, found, text = assignment.partition("=")
+        if not found or not path.strip():
+            raise ValueError(f"an override reads key=value, got {assignment!r}.")
+        spec = _assign(spec, path.strip().split("."), text.strip(), path.strip())
+    return spec
+
+
+def _assign(node: Any, keys: list[str], text: str, path: str) -> Any:
+    """The node with the field at `keys` replaced."""
+    if not keys:
+        return _parse(text, node, path)
+    key, rest = keys[0], keys[1:]
+    if is_dataclass(node) and not isinstance(node, type):
+        names = [f.name for f in fields(node)]
+        if key not in names and "options" in names:  # a workload's option, by its own name
+            options = dict(node.options)
+            options[key] = _assign(options.get(key), rest, text, path)
+            return replace(node, options=options)
+        _require_key(key, names, path)
+        return replace(node, **{key: _assign(getattr(node, key), rest, text, path)})
+    if isinstance(node, Mapping):
+        _require_key(key, [str(k) for k in node], path)
+        return {**node, key: _assign(node[key], rest, text, path)}
+    if isinstance(node, tuple):
+        _require_key(key, [str(i) for i in range(len(node))], path)
+        items = list(node)
+        items[int(key)] = _assign(items[int(key)], rest, text, path)
+        return tuple(items)
+    raise ValueError(f"{path} goes too deep: there is nothing below {key!r}; shorten it.")
+
+
+def _require_key(key: str, names: list[str], path: str) -> None:
+    if key in names:
+        return
+    near = difflib.get_close_matches(key, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
+    raise ValueError(f"{path} names nothing in the study: no {key!r}; {hint}")
+
+
+def _parse(text: str, old: Any, path: str) -> Any:
+    """Text as the kind of value it replaces; where there is none, as what it looks like."""
+    if isinstance(old, tuple):
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        if any(is_dataclass(item) for item in old) and parts:
+            raise ValueError(
+                f"{path} holds records; override one of their fields: {path}.0.FIELD=…."
+            )
+        return tuple(_parse_one(part, old[0] if old else None, path) for part in parts)
+    if is_dataclass(old) or isinstance(old, Mapping):
+        raise ValueError(f"{path} has fields of its own; override one of them: {path}.FIELD=….")
+    return _parse_one(text, old, path)
+
+
+def _parse_one(text: str, old: Any, path: str) -> Any:
+    if isinstance(old, bool):
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise ValueError(f"{path} is true or false, got {text!r}.")
+    if isinstance(old, str):
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        if old is None:
+            return {"true": True, "false": False}.get(text.lower(), text)
+        raise ValueError(f"{path} is a number, got {text!r}.") from None
+    if isinstance(old, float):
+        return number
+    if number.is_integer():
+        return int(number)
+    if isinstance(old, int) and not path.startswith(("sizes.", "targets.")):
+        raise ValueError(f"{path} is a whole number, got {text!r}.")
+    return number

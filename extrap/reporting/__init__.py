@@ -1,0 +1,1 @@
+"""Numbers to a page people share."""

@@ -1,0 +1,44 @@
+"""Pictures: for each an information function (plain numbers) and a draw function (ink)."""
+
+from __future__ import annotations
+
+from extrap.reporting.figures.canvas import draw_svg, style_sheet
+from extrap.reporting.figures.laws import (
+    FixedLaw,
+    LawStory,
+    draw_law_story,
+    fixed_law_info,
+    law_story_info,
+)
+from extrap.reporting.figures.local import LocalSweep, draw_local_sweep, local_sweeps_info
+from extrap.reporting.figures.sweep import (
+    OptimumTrend,
+    Sweep,
+    draw_heat_map,
+    draw_loss_by_size,
+    draw_loss_by_tuned,
+    draw_optimum_trend,
+    optimum_trend_info,
+    sweep_info,
+)
+
+__all__ = [
+    "FixedLaw",
+    "LawStory",
+    "LocalSweep",
+    "OptimumTrend",
+    "Sweep",
+    "draw_heat_map",
+    "draw_law_story",
+    "draw_local_sweep",
+    "draw_loss_by_size",
+    "draw_loss_by_tuned",
+    "draw_optimum_trend",
+    "draw_svg",
+    "fixed_law_info",
+    "law_story_info",
+    "local_sweeps_info",
+    "optimum_trend_info",
+    "style_sheet",
+    "sweep_info",
+]

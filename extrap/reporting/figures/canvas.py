@@ -1,0 +1,173 @@
+"""From a draw function to inline SVG: no global state, no dates, colours that follow the page.
+
+Figures are drawn in placeholder colours; each becomes a CSS variable of the page, so that one
+drawing serves light and dark mode and print. Text stays text in the reader's own font.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap, to_hex
+from matplotlib.figure import Figure
+
+__all__ = ["RAMP_STEPS", "colour", "draw_svg", "ramp", "ramp_colormap", "style_sheet"]
+
+Draw = Callable[[Axes], None]
+
+# name → (light, dark)
+INKS = {
+    "ink": ("#1d2433", "#e6e9ef"),
+    "muted": ("#5d6778", "#9aa5b8"),
+    "grid": ("#e3e7ee", "#2b323e"),
+    "paper": ("#ffffff", "#161a21"),
+    "shade": ("#eef1f6", "#1f2530"),
+    "law": ("#1264b8", "#74b4ff"),
+    "fixed": ("#b5480b", "#f3a265"),
+    "good": ("#0a7457", "#55cfa6"),
+    "warn": ("#b5480b", "#f3a265"),
+    "bad": ("#b3211b", "#ff8d85"),
+}
+RAMP_STEPS = 24
+# name → (colour map, part of it used in light mode, part used in dark mode)
+RAMPS = {
+    "tuned": ("plasma", (0.0, 0.78), (0.32, 0.95)),
+    "size": ("viridis", (0.0, 0.80), (0.30, 1.0)),
+    "heat": ("mako_r", (0.0, 1.0), (0.0, 1.0)),
+}
+_NAMES = tuple(INKS)
+_RAMP_NAMES = tuple(RAMPS)
+_PLACEHOLDER = re.compile(r"#fe0([0-9])([0-9a-f]{2})")
+_FONT = re.compile(r"font:\s*([^;]*?)([\d.]+)px[^;]*;?")
+_SVG = "{http://www.w3.org/2000/svg}"
+_XLINK = "{http://www.w3.org/1999/xlink}"
+
+
+def colour(name: str) -> str:
+    """Placeholder of a named ink."""
+    return f"#fe00{_NAMES.index(name):02x}"
+
+
+def ramp(name: str, fraction: float) -> str:
+    """Placeholder of a position in [0, 1] on a colour ramp."""
+    step = round(min(max(fraction, 0.0), 1.0) * (RAMP_STEPS - 1))
+    return f"#fe0{_RAMP_NAMES.index(name) + 1}{step:02x}"
+
+
+def ramp_colormap(name: str) -> ListedColormap:
+    """A colour map of placeholders."""
+    return ListedColormap([ramp(name, i / (RAMP_STEPS - 1)) for i in range(RAMP_STEPS)])
+
+
+def style_sheet(mode: str) -> str:
+    """CSS declarations of every colour, for `"light"` or `"dark"`."""
+    side = 0 if mode == "light" else 1
+    lines = [f"--{name}:{pair[side]}" for name, pair in INKS.items()]
+    for name, (colormap, *parts) in RAMPS.items():
+        low, high = parts[side]
+        colours = sns.color_palette(colormap, as_cmap=True)
+        for i in range(RAMP_STEPS):
+            value = to_hex(colours(low + (high - low) * i / (RAMP_STEPS - 1)))
+            lines.append(f"--{name}-{i}:{value}")
+    return ";".join(lines)
+
+
+def draw_svg(draw: Draw, *, width: int, height: int, key: str, label: str) -> str:
+    """Run a draw function on fresh axes and return an inline `<svg>` element.
+
+    Args:
+        draw: Draws on the axes it is given.
+        width: Width in CSS pixels.
+        height: Height in CSS pixels.
+        key: Prefix of all ids, unique within the page; letters and digits.
+        label: What the picture shows, for readers who cannot see it.
+    """
+    buffer = io.StringIO()
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing.*")  # the reader's font has it
+        mpl.rcdefaults()
+        mpl.rcParams.update(_settings())
+        figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout="constrained")
+        draw(figure.add_subplot())
+        figure.savefig(
+            buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
+    return _inline(buffer.getvalue(), key=key, label=label)
+
+
+def _settings() -> dict[str, object]:
+    return {
+        "svg.hashsalt": "extrap",
+        "svg.fonttype": "none",
+        "text.parse_math": False,
+        "font.size": 11.5,
+        "text.color": colour("ink"),
+        "axes.edgecolor": colour("muted"),
+        "axes.labelcolor": colour("ink"),
+        "axes.titlesize": 12,
+        "axes.linewidth": 0.8,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": colour("grid"),
+        "grid.linewidth": 0.8,
+        "xtick.color": colour("muted"),
+        "ytick.color": colour("muted"),
+        "xtick.labelsize": 10.5,
+        "ytick.labelsize": 10.5,
+        "legend.frameon": False,
+        "legend.fontsize": 10.5,
+        "lines.solid_capstyle": "round",
+        "hatch.color": colour("muted"),
+        "hatch.linewidth": 0.6,
+    }
+
+
+def _inline(text: str, *, key: str, label: str) -> str:
+    """Strip what a page needs only once or not at all, and make ids unique."""
+    root = ElementTree.fromstring(text)
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(_SVG)
+        for name in list(element.attrib):
+            value = element.attrib.pop(name)
+            name = name.removeprefix(_XLINK)
+            element.attrib[name] = _rewrite(name, value, key)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag.endswith(("metadata", "style")):
+                parent.remove(child)
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    root.attrib.update({"role": "img", "aria-label": label, "id": key})
+    root.tail = None
+    return re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode"))
+
+
+def _rewrite(name: str, value: str, key: str) -> str:
+    if name == "id":
+        return f"{key}-{value}"
+    if name == "href" and value.startswith("#"):
+        return f"#{key}-{value[1:]}"
+    value = value.replace("url(#", f"url(#{key}-")
+    if name == "style":
+        value = _FONT.sub(_font_size, value)
+        value = _PLACEHOLDER.sub(_variable, value)
+    return value
+
+
+def _font_size(match: re.Match[str]) -> str:
+    weight = "font-weight: bold;" if "bold" in match[1] or "700" in match[1] else ""
+    return f"font-size: {match[2]}px;{weight}"
+
+
+def _variable(match: re.Match[str]) -> str:
+    which, step = int(match[1]), int(match[2], 16)
+    return f"var(--{_NAMES[step] if which == 0 else f'{_RAMP_NAMES[which - 1]}-{step}'})"

@@ -1,0 +1,217 @@
+"""The story in one figure: a law at one fixed value, and the law of the optimum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+
+from extrap.errors import ExtrapError
+from extrap.fitting import fit, predict_log, relative_sizes
+from extrap.forecasting import Forecast
+from extrap.records import Fit
+from extrap.reporting.figures.canvas import colour
+from extrap.reporting.figures.marks import draw_judged, judged_points
+from extrap.reporting.figures.scales import set_log_axis
+from extrap.reporting.groups import RunGroup
+from extrap.reporting.sizes import SizeAxis
+
+__all__ = ["FixedLaw", "LawStory", "draw_law_story", "fixed_law_info", "law_story_info"]
+
+FIXED_SPAN = 4.0
+"""The fixed-value law is fitted to sizes within this factor of the smallest, as Metz did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FixedLaw:
+    """A law of the loss at tuned values that never change.
+
+    Attributes:
+        tuned: The tuned values: of the sweep's grid, nearest to the optimum of the smallest size.
+        fit: Power law through the smallest sizes.
+        points: `x`, `loss` (mean over seeds), `fitted`: what the sweep shows at these values.
+        line: `x`, `loss`: the fitted law.
+        expected: `x`, `loss`: what the forecast expects at these values; may be empty.
+    """
+
+    tuned: Mapping[str, float]
+    fit: Fit
+    points: pd.DataFrame
+    line: pd.DataFrame
+    expected: pd.DataFrame
+
+    def at(self, size: Mapping[str, float]) -> float:
+        """The loss the fixed-value law predicts at a size."""
+        return float(np.exp(predict_log(self.fit, relative_sizes(self.fit, size))[0][0]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LawStory:
+    """What the figure shows.
+
+    Attributes:
+        axis: The horizontal axis.
+        curve: `x`, `loss` and its bands along the axis; empty without a law of the loss.
+        optima: `x`, `loss`, `loss_se` of the tuned sizes.
+        fixed: The law at fixed tuned values, or None.
+        judged: `x`, `loss`, `kind`, one row a judged run.
+        level: Level of the bands.
+    """
+
+    axis: SizeAxis
+    curve: pd.DataFrame
+    optima: pd.DataFrame
+    fixed: FixedLaw | None
+    judged: pd.DataFrame
+    level: float
+
+
+def law_story_info(
+    forecast: Forecast, groups: Sequence[RunGroup], axis: SizeAxis, fixed: FixedLaw | None
+) -> LawStory:
+    """Gather the curves and points of the story."""
+    values = axis.values()
+    curve = pd.DataFrame()
+    if forecast.loss_laws:
+        curve = forecast.frame(axis.at(v) for v in values).assign(x=values)
+        curve = curve[["x", *(c for c in curve if str(c).startswith("loss"))]]
+    shown = [o for o in forecast.optima if axis.holds(o.size)]
+    optima = pd.DataFrame(
+        [(o.size[axis.column], o.loss or o.best_loss, o.loss_se) for o in shown],
+        columns=["x", "loss", "loss_se"],
+        dtype=float,
+    )
+    return LawStory(
+        axis=axis,
+        curve=curve,
+        optima=optima.dropna(subset="loss"),
+        fixed=fixed,
+        judged=judged_points([g for g in groups if axis.holds(g.size)], axis.column),
+        level=forecast.level,
+    )
+
+
+def fixed_law_info(forecast: Forecast, axis: SizeAxis) -> FixedLaw | None:
+    """The law at the values tuned at the smallest size, or None where the sweep cannot show it."""
+    names = list(forecast.runs.tuned)
+    frame = forecast.runs.complete().to_frame()
+    frame = frame[[axis.holds({c: row[c] for c in axis.knots[0]}) for _, row in frame.iterrows()]]
+    if not names or frame.empty:
+        return None
+    tuned = _nearest_cell(forecast, frame, names, axis)
+    if tuned is None:
+        return None
+    here = frame[np.logical_and.reduce([np.isclose(frame[n], v) for n, v in tuned.items()])]
+    points = here.groupby(axis.column, as_index=False)["loss"].mean()
+    points = points.rename(columns={axis.column: "x"}).astype(float)
+    points["fitted"] = points["x"] <= FIXED_SPAN * axis.low * (1 + 1e-9)
+    fitted = points[points["fitted"]]
+    sizes = [axis.at(x) for x in fitted["x"]]
+    try:
+        law = fit("power", {axis.column: [s[axis.column] for s in sizes]}, list(fitted["loss"]))
+    except ExtrapError:
+        return None
+    x = axis.values()
+    log_loss = [predict_log(law, relative_sizes(law, {axis.column: v}))[0][0] for v in x]
+    return FixedLaw(
+        tuned=tuned,
+        fit=law,
+        points=points,
+        line=pd.DataFrame({"x": x, "loss": np.exp(log_loss)}),
+        expected=_expected(forecast, tuned, axis),
+    )
+
+
+def _nearest_cell(
+    forecast: Forecast, frame: pd.DataFrame, names: list[str], axis: SizeAxis
+) -> dict[str, float] | None:
+    """The values tried at the smallest size that lie nearest to its optimum."""
+    smallest = frame[np.isclose(frame[axis.column], axis.low)]
+    if smallest.empty:
+        return None
+    optimum = next(o for o in forecast.optima if axis.holds(o.size))
+    cells = smallest.groupby(names)["loss"].mean().reset_index()
+    best = {name: optimum.tuned[name].value for name in names}
+    if any(value is None for value in best.values()):
+        nearest = cells.loc[cells["loss"].idxmin()]
+    else:
+        distance = sum(np.log2(cells[n] / (best[n] or 1.0)) ** 2 for n in names)
+        nearest = cells.loc[pd.Series(distance).idxmin()]
+    return {name: float(nearest[name]) for name in names}
+
+
+def _expected(forecast: Forecast, tuned: Mapping[str, float], axis: SizeAxis) -> pd.DataFrame:
+    """Loss the optimum's law and the valley together expect at fixed values."""
+    rows = []
+    for x in axis.values():
+        size = axis.at(x)
+        loss, excess = forecast.at(**size).loss, forecast.predict_excess(size, tuned)
+        if loss is not None and excess is not None:
+            rows.append((x, loss * math.exp(excess)))
+    return pd.DataFrame(rows, columns=["x", "loss"], dtype=float)
+
+
+def draw_law_story(ax: Axes, info: LawStory, *, columns: int = 3, fixed_label: str = "") -> None:
+    """Draw both laws, what they were fitted to, and the judged runs."""
+    ax.axvspan(info.axis.low, info.axis.tuned_high, color=colour("shade"), lw=0, zorder=0)
+    shown = [*info.optima["loss"], *info.judged["loss"].dropna()]
+    if not info.curve.empty:
+        shown += _draw_bands(ax, info)
+    if info.fixed is not None:
+        shown += _draw_fixed(ax, info.fixed, fixed_label)
+    ax.errorbar(
+        info.optima["x"],
+        info.optima["loss"],
+        yerr=info.optima["loss_se"].fillna(0.0),
+        fmt="o",
+        ms=5.5,
+        color=colour("law"),
+        mec=colour("paper"),
+        zorder=5,
+        label="tuned, from the sweep (± se)",
+    )
+    draw_judged(ax, info.judged)
+    set_log_axis(ax, "x", [info.axis.low, info.axis.high], label=info.axis.column, pad=0.03)
+    set_log_axis(ax, "y", shown, label="loss")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
+
+
+def _draw_bands(ax: Axes, info: LawStory) -> list[float]:
+    curve = info.curve
+    for kind, alpha, label in (("pi", 0.14, "one new run"), ("ci", 0.26, "the law itself")):
+        ax.fill_between(
+            curve["x"],
+            curve[f"loss_{kind}_lower"],
+            curve[f"loss_{kind}_upper"],
+            color=colour("law"),
+            alpha=alpha,
+            lw=0,
+            label=f"{100 * info.level:g} % band: {label}",
+        )
+    sns.lineplot(
+        x=curve["x"], y=curve["loss"], ax=ax, color=colour("law"), lw=2, label="law of the optimum",
+        errorbar=None, legend=False,
+    )
+    return [curve["loss_pi_lower"].min(), curve["loss_pi_upper"].max()]
+
+
+def _draw_fixed(ax: Axes, fixed: FixedLaw, label: str) -> list[float]:
+    style = {"color": colour("fixed"), "errorbar": None, "legend": False, "ax": ax}
+    line, expected = fixed.line, fixed.expected
+    name = f"law at {label}" if label else "law at fixed values"
+    sns.lineplot(x=line["x"], y=line["loss"], ls="--", lw=1.6, label=name, **style)
+    if not expected.empty:
+        label = "what the forecast expects there"
+        sns.lineplot(x=expected["x"], y=expected["loss"], ls=":", lw=2, label=label, **style)
+    for fitted, face in ((True, colour("fixed")), (False, colour("paper"))):
+        rows = fixed.points[fixed.points["fitted"] == fitted]
+        ax.plot(
+            rows["x"], rows["loss"], "s", ms=5, color=colour("fixed"), mfc=face, zorder=4,
+            label="sweep there: fitted" if fitted else "sweep there: not fitted",
+        )
+    return [*fixed.points["loss"], *line["loss"], *expected["loss"]]

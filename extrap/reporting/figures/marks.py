@@ -1,0 +1,65 @@
+"""How a judged run looks: every kind has its own shape, colour and name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+
+from extrap.reporting.figures.canvas import colour
+from extrap.reporting.groups import RunGroup
+
+__all__ = ["MARKS", "draw_judged", "judged_points"]
+
+# kind → (marker, colour, name)
+MARKS = {
+    "on": ("o", "good", "on law"),
+    "mixed": ("s", "warn", "runs disagree"),
+    "mistuned": ("D", "warn", "off law, mistuned"),
+    "off": ("X", "bad", "off law"),
+    "none": ("^", "bad", "no loss (diverged, failed)"),
+}
+
+
+def judged_points(groups: Sequence[RunGroup], column: str) -> pd.DataFrame:
+    """One row a judged run: `x`, `loss` (NaN if none) and `kind`, its group's."""
+    rows = [
+        {"x": float(v.size[column]), "loss": v.loss, "kind": _own_kind(v.on_law, v.loss, g.kind)}
+        for g in groups
+        for v in g.verdicts
+    ]
+    frame = pd.DataFrame(rows, columns=["x", "loss", "kind"])
+    return frame.astype({"x": float, "loss": float})
+
+
+def draw_judged(ax: Axes, judged: pd.DataFrame) -> None:
+    """Draw judged runs; those without a loss sit at the upper edge."""
+    for kind, (marker, name, label) in MARKS.items():
+        rows = judged[judged["kind"] == kind]
+        if rows.empty:
+            continue
+        without = rows["loss"].isna()
+        style = {"color": colour(name), "marker": marker, "s": 52, "zorder": 6, "linewidth": 0.8}
+        style["edgecolor"] = colour("paper")
+        seen = rows[~without]
+        if not seen.empty:
+            sns.scatterplot(x=seen["x"], y=seen["loss"], ax=ax, label=label, legend=False, **style)
+        for i, x in enumerate(rows.loc[without, "x"].unique()):
+            ax.scatter(
+                [x],
+                [0.97],
+                transform=ax.get_xaxis_transform(),
+                label=None if i or not seen.empty else label,
+                **style,
+            )
+
+
+def _own_kind(on_law: bool, loss: float | None, group_kind: str) -> str:
+    """A run's kind; in a group that disagrees each run shows its own."""
+    if loss is None:
+        return "none"
+    if group_kind == "mixed":
+        return "on" if on_law else "off"
+    return group_kind

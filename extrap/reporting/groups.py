@@ -1,0 +1,124 @@
+"""Judged runs, grouped: replicates of one size and one choice of tuned values belong together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from extrap.forecasting import Forecast
+from extrap.records import Verdict
+
+__all__ = ["NEAR", "RunGroup", "group_at_forecast", "group_near", "group_verdicts", "judged_sizes"]
+
+NEAR = 0.5
+"""Octaves within which a run counts as one at a given tuned value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunGroup:
+    """Judged runs that differ in nothing but their seed.
+
+    Attributes:
+        size: Size column → value.
+        tuned: Tuned column → value, None where it is not known.
+        verdicts: One a run.
+    """
+
+    size: Mapping[str, float]
+    tuned: Mapping[str, float | None]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def losses(self) -> tuple[float, ...]:
+        """The losses there are."""
+        return tuple(v.loss for v in self.verdicts if v.loss is not None)
+
+    @property
+    def mean_loss(self) -> float | None:
+        """Mean loss, or None if no run has one."""
+        return sum(self.losses) / len(self.losses) if self.losses else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Mean loss / predicted − 1."""
+        predicted = self.verdicts[0].predicted
+        return None if self.mean_loss is None or not predicted else self.mean_loss / predicted - 1
+
+    @property
+    def kind(self) -> str:
+        """`on`, `mistuned`, `mixed`, `off`, or `none` when there is no loss to judge."""
+        if not self.losses:
+            return "none"
+        on_law = [v.on_law for v in self.verdicts]
+        if all(on_law):
+            return "on"
+        if any(on_law):
+            return "mixed"
+        return "mistuned" if all(v.cause == "mistuned" for v in self.verdicts) else "off"
+
+    def loss_se(self, noise_log_sd: float | None) -> float | None:
+        """Standard error of the mean loss: from known seed noise, else from the replicates."""
+        n, mean = len(self.losses), self.mean_loss
+        if mean is None:
+            return None
+        if noise_log_sd is not None:
+            return mean * noise_log_sd / math.sqrt(n)
+        if n < 2:
+            return None
+        return math.sqrt(sum((x - mean) ** 2 for x in self.losses) / (n - 1) / n)
+
+    def octaves_from(self, tuned: Mapping[str, float | None]) -> float:
+        """Largest distance of a tuned value from another choice; infinite where one is unknown."""
+        distances = [0.0]
+        for name, own in self.tuned.items():
+            other = tuned.get(name)
+            distances.append(math.inf if not own or not other else abs(math.log2(own / other)))
+        return max(distances)
+
+
+def group_verdicts(verdicts: Sequence[Verdict]) -> tuple[RunGroup, ...]:
+    """Collect replicates, smallest size and tuned values first."""
+    found: dict[tuple[tuple[float, ...], tuple[float, ...]], list[Verdict]] = {}
+    for verdict in verdicts:
+        size = tuple(float(f"{v:.10g}") for v in verdict.size.values())
+        tuned = tuple(float(f"{v or 0:.10g}") for v in verdict.tuned.values())
+        found.setdefault((size, tuned), []).append(verdict)
+    return tuple(
+        RunGroup(size=found[key][0].size, tuned=found[key][0].tuned, verdicts=tuple(found[key]))
+        for key in sorted(found)
+    )
+
+
+def judged_sizes(groups: Sequence[RunGroup]) -> tuple[dict[str, float], ...]:
+    """The distinct sizes of the judged runs, in the order of the groups."""
+    seen: list[dict[str, float]] = []
+    for group in groups:
+        if dict(group.size) not in seen:
+            seen.append(dict(group.size))
+    return tuple(seen)
+
+
+def group_near(
+    groups: Sequence[RunGroup], size: Mapping[str, float], tuned: Mapping[str, float | None]
+) -> RunGroup | None:
+    """The group of a size whose tuned values are closest to these, within `NEAR` octaves."""
+    here = [g for g in groups if dict(g.size) == dict(size)]
+    here.sort(key=lambda g: g.octaves_from(tuned))
+    return here[0] if here and here[0].octaves_from(tuned) <= NEAR else None
+
+
+def group_at_forecast(
+    forecast: Forecast, groups: Sequence[RunGroup], size: Mapping[str, float]
+) -> RunGroup | None:
+    """The runs that tell whether a size is on course: those at the forecast's tuned values.
+
+    Where the forecast has no tuned values, or the runs do not know theirs, the best runs stand in.
+    """
+    tuned = {name: estimate.value for name, estimate in forecast.at(**size).tuned.items()}
+    here = [g for g in groups if dict(g.size) == dict(size)]
+    unknown = [g for g in here if any(v is None for v in g.tuned.values())]
+    if any(v is None for v in tuned.values()):
+        unknown = here
+    best = min(unknown, key=lambda g: g.mean_loss or math.inf, default=None)
+    return group_near(groups, size, tuned) or best

@@ -1,0 +1,113 @@
+"""How numbers are written: a value never shows more digits than its uncertainty allows."""
+
+from __future__ import annotations
+
+import math
+
+from extrap.records import Interval
+
+__all__ = [
+    "NBSP",
+    "format_estimate",
+    "format_interval",
+    "format_p_value",
+    "format_percent",
+    "format_quantity",
+    "format_value",
+]
+
+NBSP = "\u00a0"
+SUFFIXES = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
+
+
+def format_value(value: float | None, error: float | None = None) -> str:
+    """A value with its standard error, `1.749 ± 0.013`: two digits of the error decide.
+
+    Args:
+        value: The value; None or a non-finite number is written `unknown`.
+        error: Its standard error, same unit; without a positive one four significant digits stand.
+    """
+    if value is None or not math.isfinite(value):
+        return "unknown"
+    if error is None or not math.isfinite(error) or error <= 0:
+        return _plain(value, _decimals(value, digits=4))
+    largest = max(abs(value), error)
+    decimals = _decimals(error, digits=2)
+    if 1e-4 <= largest < 1e6:
+        return f"{_plain(value, decimals)} ± {_plain(error, decimals)}"
+    power = math.floor(math.log10(largest))
+    value, error, decimals = value / 10**power, error / 10**power, max(decimals + power, 0)
+    return f"({_plain(value, decimals)} ± {_plain(error, decimals)})e{power}".replace("e-", "e−")
+
+
+def format_interval(interval: Interval) -> str:
+    """An interval in words; an open side is said, not drawn."""
+    lower, upper = interval
+    if lower is None and upper is None:
+        return "unknown"
+    if lower is None:
+        return f"at most {format_value(upper)}"
+    if upper is None:
+        return f"at least {format_value(lower)}"
+    decimals = _interval_decimals(interval)
+    return f"{_plain(lower, decimals)} to {_plain(upper, decimals)}"
+
+
+def format_estimate(value: float | None, interval: Interval) -> str:
+    """A value with its interval, `1.749 (1.671 to 1.830)`, both to the same digit."""
+    if value is None:
+        return format_interval(interval)
+    decimals = _interval_decimals(interval)
+    return f"{_plain(value, decimals)} ({format_interval(interval)})"
+
+
+def format_quantity(value: float | None) -> str:
+    """A size or a tuned value, exact enough to recognise: `1024`, `1.3B`, `0.00261`, `2.6e−5`."""
+    if value is None or not math.isfinite(value):
+        return "not known"
+    for factor, suffix in SUFFIXES:
+        if abs(value) >= factor:
+            return f"{value / factor:.3g}{suffix}" if value < 1e15 else f"{value:.3g}"
+    if value == round(value):
+        return f"{value:.0f}"
+    if abs(value) < 1e-4:
+        mantissa, power = f"{value:.2e}".split("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e−{abs(int(power))}"
+    return f"{value:.{_decimals(value, digits=3)}f}".rstrip("0").rstrip(".")
+
+
+def format_percent(fraction: float | None, *, signed: bool = True) -> str:
+    """A relative difference, `+1.2 %`; whole percents from ten on."""
+    if fraction is None or not math.isfinite(fraction):
+        return "unknown"
+    percent = 100 * fraction
+    text = f"{abs(percent):.{0 if abs(percent) >= 9.95 else 1}f}{NBSP}%"
+    if not signed:
+        return text
+    return f"{'−' if percent < 0 else '+'}{text}"
+
+
+def format_p_value(p_value: float | None) -> str:
+    """A p-value with as many digits as anybody acts on."""
+    if p_value is None:
+        return "p unknown"
+    return f"p{NBSP}<{NBSP}0.001" if p_value < 0.001 else f"p{NBSP}={NBSP}{p_value:.2g}"
+
+
+def _plain(value: float, decimals: int) -> str:
+    return f"{round(value, decimals):.{max(decimals, 0)}f}".replace("-", "−")
+
+
+def _decimals(scale: float, *, digits: int) -> int:
+    """Decimals that show so many significant digits of a number."""
+    if scale == 0 or not math.isfinite(scale):
+        return digits - 1
+    rounded = float(f"{abs(scale):.{digits - 1}e}")  # 0.0996 counts as 0.10
+    return digits - 1 - math.floor(math.log10(rounded))
+
+
+def _interval_decimals(interval: Interval) -> int:
+    lower, upper = interval
+    if lower is None or upper is None or lower == upper:
+        return _decimals(lower or upper or 0.0, digits=4)
+    return _decimals(upper - lower, digits=3)

@@ -1,0 +1,105 @@
+"""Forecasts and verdicts as plain text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from extrap.forecasting import Forecast
+from extrap.records import Estimate, Interval, Point, Verdict
+
+__all__ = ["forecast_text", "verdicts_text"]
+
+
+def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
+    """The points asked for, the optima they rest on, and every reason to doubt them."""
+    level = f"{made.level:.0%}"
+    names = made.runs.tuned
+    lines = [_counted(made), "", f"forecast ({level} prediction intervals)"]
+    lines += _table(
+        [*made.runs.sizes, "loss", "", *(c for name in names for c in (name, "")), "x fitted"],
+        [
+            [
+                *(f"{value:g}" for value in point.size.values()),
+                _number(point.loss),
+                _interval(point.loss_pi),
+                *(c for name in names for c in _estimate(point.tuned[name])),
+                f"{point.extrapolation_ratio:.3g}",
+            ]
+            for point in points
+        ],
+    )
+    lines += ["", "optima of the sweep"]
+    lines += _table(
+        [*made.runs.sizes, "loss", "se", *(c for name in names for c in (name, "")), "runs"],
+        [
+            [
+                *(f"{value:g}" for value in optimum.size.values()),
+                _number(optimum.loss),
+                _number(optimum.loss_se, digits=2),
+                *(c for name in names for c in _estimate(optimum.tuned[name])),
+                f"{optimum.n_runs}"
+                + (f" ({optimum.n_diverged} diverged)" if optimum.n_diverged else ""),
+            ]
+            for optimum in made.optima
+        ],
+    )
+    doubts = [*dict.fromkeys(flag for point in points for flag in point.flags)]
+    lines += [
+        *("note: " + note for note in made.runs.notes),
+        *("flag: " + flag for flag in doubts),
+    ]
+    return "\n".join(lines)
+
+
+def verdicts_text(verdicts: Sequence[Verdict]) -> str:
+    """One line a run, its advice below where it deviates, and a closing count."""
+    lines = []
+    for verdict in verdicts:
+        where = ", ".join(f"{k} {v:g}" for k, v in verdict.size.items())
+        tuned = ", ".join(f"{k} {_number(v)}" for k, v in verdict.tuned.items())
+        sign = "on the law " if verdict.on_law else "OFF the law"
+        off = "" if verdict.deviation is None else f" {verdict.deviation:+.2%}"
+        p = "" if verdict.p_value is None else f", p {verdict.p_value:.2g}"
+        lines.append(
+            f"{sign} {where}; {tuned or 'nothing tuned'}; seed {verdict.seed}: "
+            f"loss {_number(verdict.loss)}{off} against {_number(verdict.predicted)} "
+            f"{_interval(verdict.predicted_pi)}{p}"
+        )
+        if verdict.cause is not None:
+            lines.append(f"    {verdict.cause}: {verdict.advice}")
+    flagged = sum(not verdict.on_law for verdict in verdicts)
+    lines.append(f"{len(verdicts)} run(s) judged, {flagged} off the law")
+    return "\n".join(lines)
+
+
+def _counted(made: Forecast) -> str:
+    counts: Mapping[str, int] = made.runs.counts()
+    others = [
+        f"{n} {name}" for name, n in counts.items() if n and name not in ("runs", "complete")
+    ]
+    return f"{counts['runs']} runs, {counts['complete']} complete" + "".join(
+        f", {other}" for other in others
+    )
+
+
+def _estimate(estimate: Estimate) -> tuple[str, str]:
+    return _number(estimate.value, digits=3), _interval(estimate.pi, digits=3)
+
+
+def _interval(interval: Interval, *, digits: int = 4) -> str:
+    lower = "…" if interval.lower is None else f"{interval.lower:.{digits}g}"
+    upper = "…" if interval.upper is None else f"{interval.upper:.{digits}g}"
+    return f"[{lower}, {upper}]"
+
+
+def _number(value: float | None, *, digits: int = 4) -> str:
+    return "none" if value is None else f"{value:.{digits}g}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as their widest cell, right-aligned."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    return [
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [header, *rows]
+    ]

@@ -1,0 +1,59 @@
+"""What determines the results of a study, and whether two studies agree on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from extrap.errors import StudyError
+from extrap.records import StudySpec
+
+__all__ = ["fingerprint", "require_same"]
+
+SCHEMA_VERSION = 1
+
+
+def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted name → value of everything that determines what a cell's training gives.
+
+    Sizes, seeds and targets are left out: a study may grow by them freely.
+
+    Args:
+        spec: The study.
+        data: What identifies the data and the trainer.
+    """
+    parts = {
+        "workload": {"name": spec.workload.name, **spec.workload.options},
+        "recipe": asdict(spec.recipe),
+        "tune": {name: asdict(tuned) for name, tuned in spec.tune.items()},
+        "data": dict(data),
+    }
+    return {"schema_version": SCHEMA_VERSION, "sampler": spec.sampler, **_flat(parts)}
+
+
+def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], *, study: str) -> None:
+    """Raise unless a stored study was made with the same fingerprint.
+
+    Raises:
+        StudyError: They differ; every difference is named.
+    """
+    names = [*now, *(name for name in stored if name not in now)]
+    differences = [
+        f"{name}: {stored.get(name, 'nothing')} in the storage, {now.get(name, 'nothing')} now"
+        for name in names
+        if stored.get(name) != now.get(name)
+    ]
+    if differences:
+        raise StudyError(
+            f"the study {study!r} can only be resumed as it was begun; {'; '.join(differences)}. "
+            "Choose another --storage or another name, or delete the old storage."
+        )
+
+
+def _flat(parts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in parts.items():
+        inner = _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else None
+        flat.update({f"{prefix}{name}": value} if inner is None else inner)
+    return flat

@@ -1,0 +1,202 @@
+"""`tune`: train every cell that is wanted, exactly once, and read the runs back."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import pandas as pd
+from optuna.storages import BaseStorage
+
+from extrap.reading.optuna import Tables, open_storage, read_tables, storage_faults
+from extrap.records import STAGES, Cell, Runs, StudySpec
+from extrap.tuning.events import Notify, TuneEvent
+from extrap.tuning.fingerprints import fingerprint
+from extrap.tuning.ledger import Claim, Ledger
+from extrap.tuning.sampling import Sampling
+from extrap.tuning.trainers import OnEval, OwnTrainer, PackedTrainer, Trainer, TrainFunction
+
+__all__ = ["Extend", "tune"]
+
+logger = logging.getLogger(__name__)
+
+Extend = Callable[[Runs], Sequence[Cell]]
+# How often to look again at cells that other processes are training.
+WAIT_S = 2.0
+
+
+def tune(
+    spec: StudySpec,
+    storage: str,
+    *,
+    train: TrainFunction | None = None,
+    extend: Extend | None = None,
+    stage: str = "tune",
+    notify: Notify | None = None,
+) -> Runs:
+    """Train every wanted cell exactly once, smallest sizes first, and return the runs.
+
+    Killed and started again it goes on where it was: finished cells are kept, cells in the hands
+    of a dead process are trained anew, cells of a process at work elsewhere are waited for.
+
+    Args:
+        spec: The study.
+        storage: URL of its storage, `sqlite:///…` or any other that Optuna can open.
+        train: Your own training function `train(size, tuned, seed)`; it returns the loss, NaN for
+            a diverged run, or a `RunResult`. Ours by default.
+        extend: From the runs so far to every cell still wanted; cells that are done already are
+            skipped. The study's grid by default, or with `sampler="tpe"` nothing beyond what
+            TPE samples.
+        stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
+        notify: Called with a `TuneEvent` at every evaluation and when a pack is done.
+
+    Returns:
+        The runs of this stage in the order of size, tuned values and seed.
+
+    Raises:
+        StudyError: The storage cannot be used, or holds a study of this name made differently.
+        ValueError: The study names a workload, option or stage that does not exist.
+        DataError: The workload's data are missing.
+    """
+    if stage not in STAGES:
+        raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}.")
+    if stage == "check" and extend is None:
+        raise ValueError("stage='check' needs extend=, which says what to train; got None.")
+    trainer: Trainer = PackedTrainer(spec) if train is None else OwnTrainer(train)
+    with storage_faults(storage):
+        opened = open_storage(storage)
+        stage_of = _Stage(spec, opened, trainer, stage, notify)
+        if spec.sampler == "tpe" and stage == "tune":
+            stage_of.sample()
+            extend = extend or (lambda _: ())
+        stage_of.exhaust(extend or (lambda _: spec.grid_cells()))
+        return stage_of.runs()
+
+
+class _Stage:
+    """One stage of one study while it is trained."""
+
+    def __init__(
+        self,
+        spec: StudySpec,
+        storage: BaseStorage,
+        trainer: Trainer,
+        stage: str,
+        notify: Notify | None,
+    ) -> None:
+        self._spec = spec
+        self._storage = storage
+        self._trainer = trainer
+        self._stage = stage
+        self._notify = notify
+        self._ledger = Ledger(
+            storage, spec, stage=stage, fingerprint=fingerprint(spec, trainer.fingerprint)
+        )
+
+    def runs(self) -> Runs:
+        """The finished runs of this stage."""
+        sizes, tuned = tuple(self._spec.sizes), tuple(self._spec.tune)
+        conditions = ("workload", *self._spec.recipe.__slots__)
+        if any(self._ledger.taken().values()):
+            tables = read_tables(self._storage, study=self._spec.name, stage=self._stage)
+        else:
+            columns = [*sizes, *tuned, *conditions, "loss", "seed", "status", "stage"]
+            tables = Tables(pd.DataFrame(columns=columns).astype({"loss": float}), None, ())
+        return Runs.from_frame(
+            tables.runs,
+            sizes=sizes,
+            tuned=tuned,
+            conditions=conditions,
+            curves=tables.curves,
+            source=f"study {self._spec.name}",
+            notes=tables.notes,
+        )
+
+    def exhaust(self, extend: Extend) -> None:
+        """Train until nothing more is wanted."""
+        has_said = False
+        while True:
+            self._ledger.free_dead()
+            wanted = list(dict.fromkeys(extend(self.runs())))
+            taken = self._ledger.taken()
+            missing = [cell for cell in wanted if cell not in taken]
+            if missing:
+                self._train_claimed(self._next_pack(missing), wanted)
+            elif all(taken[cell] for cell in wanted):
+                return
+            else:
+                has_said = self._wait(has_said)
+
+    def sample(self) -> None:
+        """Let TPE choose as many cells of each size as the grid has."""
+        points = self._spec.size_points()
+        wanted = self._spec.grid_cells()  # they cost what the sampled cells do
+        for size in points:
+            sampling = Sampling(self._spec, self._storage, self._ledger, size)
+            n_wanted = len(wanted) // len(points)
+            while n_left := self._left_to_sample(size, n_wanted):
+                n_runs = min(n_left, sampling.pack_size(), self._trainer.pack_size(size))
+                with self._ledger.held() as claims:
+                    self._train(sampling.ask(n_runs, claims), wanted, sampling.keep)
+
+    def _left_to_sample(self, size: Mapping[str, float], n_wanted: int) -> int:
+        self._ledger.free_dead()
+        key = Cell.of(size, {}, 0).size
+        return max(0, n_wanted - sum(cell.size == key for cell in self._ledger.taken()))
+
+    def _wait(self, has_said: bool) -> bool:
+        if not has_said:
+            owners = ", ".join(self._ledger.owners())
+            logger.warning("waiting for cells that other processes train (%s)", owners)
+        time.sleep(WAIT_S)
+        return True
+
+    def _next_pack(self, missing: list[Cell]) -> list[Cell]:
+        """The missing cells of the smallest size, as many as may be trained together."""
+        first = min(missing, key=lambda cell: [value for _, value in cell.size])
+        same = [cell for cell in missing if cell.size == first.size]
+        return same[: self._trainer.pack_size(dict(first.size))]
+
+    def _train_claimed(self, cells: list[Cell], wanted: Sequence[Cell]) -> None:
+        with self._ledger.claimed(cells) as claims:
+            if claims:
+                self._train(claims, wanted, lambda step, losses: None)
+
+    def _train(self, claims: list[Claim], wanted: Sequence[Cell], keep: OnEval) -> None:
+        """Train what was claimed, and record it."""
+        cells = [claim.cell for claim in claims]
+        size = dict(cells[0].size)
+        started = time.perf_counter()
+        cost_total = self._cost(wanted)
+        cost_before = self._cost(cell for cell, done in self._ledger.taken().items() if done)
+
+        def say(fraction: float, *, is_finished: bool = False) -> None:
+            if self._notify is not None:
+                event = TuneEvent(
+                    stage=self._stage,
+                    size=size,
+                    n_runs=len(cells),
+                    fraction=fraction,
+                    cost_done=cost_before + fraction * self._cost(cells),
+                    cost_total=cost_total,
+                    is_finished=is_finished,
+                    wall_s=time.perf_counter() - started,
+                )
+                self._notify(event)
+
+        def on_eval(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
+            say(step / self._spec.recipe.steps)
+            return keep(step, losses)
+
+        say(0.0)
+        results = self._trainer.train(size, cells, on_eval)
+        for claim, result in zip(claims, results, strict=True):
+            self._ledger.tell(claim, result)
+        say(1.0, is_finished=True)
+
+    def _cost(self, cells: Iterable[Cell]) -> float:
+        by_size: dict[tuple[tuple[str, float], ...], int] = {}
+        for cell in cells:
+            by_size[cell.size] = by_size.get(cell.size, 0) + 1
+        return sum(n * self._trainer.cost(dict(size)) for size, n in by_size.items())

@@ -1,0 +1,89 @@
+"""Cells chosen by Optuna's TPE, a pack at a time, with a median pruner at the evaluations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import optuna
+from optuna.distributions import BaseDistribution, FloatDistribution
+from optuna.pruners import MedianPruner
+from optuna.samplers import TPESampler
+from optuna.storages import BaseStorage
+
+from extrap.records import Cell, StudySpec
+from extrap.tuning.ledger import Claim, Ledger
+
+__all__ = ["Sampling"]
+
+# TPE learns between packs only: this many packs a size.
+PACKS = 4
+# Reports to the pruner in one run; each is a transaction.
+REPORTS = 10
+# Runs that must be complete before any is pruned, and the part of a run that is never pruned.
+SAFE_RUNS = 5
+SAFE_FRACTION = 0.3
+
+
+class Sampling:
+    """One size's sampler and pruner.
+
+    References:
+        Bergstra et al. 2011, "Algorithms for hyper-parameter optimization", Sec. 4 (TPE).
+    """
+
+    def __init__(
+        self, spec: StudySpec, storage: BaseStorage, ledger: Ledger, size: Mapping[str, float]
+    ) -> None:
+        name = ledger.study_of(size)
+        n_before = len(
+            storage.get_all_trials(storage.get_study_id_from_name(name), deepcopy=False)
+        )
+        self._spec = spec
+        self._ledger = ledger
+        self._size = dict(size)
+        self._study = optuna.load_study(
+            study_name=name,
+            storage=storage,
+            # A resumed study must not draw its first random values again.
+            sampler=TPESampler(constant_liar=True, seed=n_before),
+            pruner=MedianPruner(
+                n_startup_trials=SAFE_RUNS,
+                n_warmup_steps=int(SAFE_FRACTION * spec.recipe.steps),
+            ),
+        )
+        self._ranges: dict[str, BaseDistribution] = {
+            name: FloatDistribution(tuned.low, tuned.high, log=True)
+            for name, tuned in spec.tune.items()
+        }
+        self._trials: list[optuna.Trial] = []
+        every = max(1, spec.recipe.n_evals // REPORTS)
+        self._reported_evals = set(range(every, spec.recipe.n_evals + 1, every))
+        self._n_evals = 0
+
+    def ask(self, n_runs: int, claims: list[Claim]) -> list[Claim]:
+        """Sample cells for this process into a list of claims; seeds take turns."""
+        self._trials, self._n_evals = [], 0
+        for _ in range(n_runs):
+            trial = self._study.ask(self._ranges)
+            seed = self._spec.seeds[trial.number % len(self._spec.seeds)]
+            claims.append(Claim(Cell.of(self._size, trial.params, seed), trial._trial_id))
+            self._ledger.sign(trial._trial_id, seed)
+            self._trials.append(trial)
+        return claims
+
+    def keep(self, step: int, losses: Sequence[float]) -> list[bool] | None:
+        """Report held-out losses of the pack; which runs the pruner keeps."""
+        self._n_evals += 1
+        if self._n_evals not in self._reported_evals:
+            return None
+        kept = []
+        for trial, loss in zip(self._trials, losses, strict=True):
+            if math.isfinite(loss):
+                trial.report(loss, step)
+            kept.append(not math.isfinite(loss) or not trial.should_prune())
+        return kept
+
+    def pack_size(self) -> int:
+        """Runs to sample together."""
+        return math.ceil(len(self._spec.grid_cells()) / len(self._spec.size_points()) / PACKS)

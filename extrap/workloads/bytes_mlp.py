@@ -1,0 +1,144 @@
+"""The embedded workload: the next byte of text from the bytes before it, by a small MLP.
+
+Shapes: B examples, C bytes of context, E features of an embedded byte, H width.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from torch import nn
+
+from extrap.workloads.choices import require_known
+from extrap.workloads.corpus import read_corpus
+from extrap.workloads.protocol import Batch
+
+__all__ = ["BytesMLP", "Options"]
+
+N_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of `bytes-mlp`.
+
+    Attributes:
+        corpus: `"stdlib"`, Python's own source code, or a folder of text files.
+        corpus_bytes: Bytes to use, held-out ones included.
+        validation_bytes: Bytes held out, in files of their own.
+        context: Bytes the model sees.
+        embedding: Features of an embedded byte.
+        depth: Hidden layers.
+        n_validation: Held-out examples, evenly spaced over the held-out bytes.
+    """
+
+    corpus: str = "stdlib"
+    corpus_bytes: int = 8_000_000
+    validation_bytes: int = 400_000
+    context: int = 16
+    embedding: int = 16
+    depth: int = 3
+    n_validation: int = 16_384
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            value = getattr(self, option.name)
+            is_text = isinstance(option.default, str)
+            if type(value) is not type(option.default) or (not value if is_text else value < 1):
+                kind = "text" if is_text else "a whole number above 0"
+                raise ValueError(f"{option.name} of bytes-mlp must be {kind}, got {value!r}.")
+        if self.validation_bytes <= self.context:
+            raise ValueError(
+                "validation_bytes of bytes-mlp must exceed its context, got "
+                f"{self.validation_bytes} and {self.context}."
+            )
+
+
+class _Net(nn.Module):
+    """Embedding, `depth` hidden ReLU layers of one width, logits over the 256 bytes."""
+
+    def __init__(self, width: int, options: Options) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(N_BYTES, options.embedding)
+        widths = [options.context * options.embedding, *[width] * options.depth]
+        self.hidden = nn.ModuleList(
+            nn.Linear(n_in, n_out) for n_in, n_out in itertools.pairwise(widths)
+        )
+        self.logits = nn.Linear(widths[-1], N_BYTES)
+
+    def forward(self, x_BC: torch.Tensor) -> torch.Tensor:
+        h_BH = self.embedding(x_BC).flatten(1)
+        for layer in self.hidden:
+            h_BH = layer(h_BH).relu()
+        return self.logits(h_BH)
+
+
+class BytesMLP:
+    """Predicts a byte from the `context` bytes before it; the one size column is `width`.
+
+    PyTorch's default initialisation. One example is one predicted byte.
+    """
+
+    tokens_per_example = 1
+
+    def __init__(self, given: Mapping[str, object]) -> None:
+        for name in given:
+            require_known("option of bytes-mlp", name, [option.name for option in fields(Options)])
+        self.options = options = Options(**given)  # type: ignore[arg-type]
+        corpus = read_corpus(
+            options.corpus,
+            n_bytes=options.corpus_bytes,
+            validation_bytes=options.validation_bytes,
+        )
+        self.fingerprint: Mapping[str, str | int] = {
+            "sha256": corpus.sha256,
+            "bytes": len(corpus.training) + len(corpus.validation),
+            "files": corpus.n_files,
+        }
+        self._training = self._windows(corpus.training)
+        held_out = self._windows(corpus.validation)
+        rows = np.linspace(0, len(held_out) - 1, options.n_validation).astype(np.int64)
+        self.validation: Batch = self._examples(held_out, torch.from_numpy(rows))
+
+    def build(self, size: Mapping[str, float]) -> nn.Module:
+        """A freshly initialised network of one width."""
+        if set(size) != {"width"} or size["width"] != int(size["width"]):
+            raise ValueError(
+                f"the size of bytes-mlp is a whole-numbered width, got {dict(size)}; "
+                "write sizes={'width': (16, 32, 64)}."
+            )
+        return _Net(int(size["width"]), self.options)
+
+    def draw(self, n_examples: int, generator: torch.Generator) -> Batch:
+        """Context and next byte at random places of the training bytes."""
+        rows = torch.randint(len(self._training), (n_examples,), generator=generator)
+        return self._examples(self._training, rows)
+
+    def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
+        """Mean cross-entropy of the next byte, in nats."""
+        x_BC, y_B = batch
+        return nn.functional.cross_entropy(module(x_BC), y_B)
+
+    def n_params(self, size: Mapping[str, float]) -> int:
+        """Parameters without the embedding table."""
+        return self.n_params_total(size) - N_BYTES * self.options.embedding
+
+    def n_params_total(self, size: Mapping[str, float]) -> int:
+        """All parameters."""
+        with torch.device("meta"):
+            module = self.build(size)
+        return sum(math.prod(p.shape) for p in module.parameters())
+
+    def _windows(self, text: np.ndarray) -> torch.Tensor:
+        """Every stretch of context and next byte, a view of shape (n, context + 1)."""
+        return torch.from_numpy(text.copy()).unfold(0, self.options.context + 1, 1)
+
+    @staticmethod
+    def _examples(windows: torch.Tensor, rows: torch.Tensor) -> Batch:
+        stretch = windows[rows].long()
+        return stretch[:, :-1], stretch[:, -1]

@@ -1,0 +1,130 @@
+"""A corpus of bytes: text files in a fixed order, split by file into training and held-out."""
+
+from __future__ import annotations
+
+import hashlib
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from extrap.errors import DataError
+
+__all__ = ["Corpus", "read_corpus"]
+
+STDLIB = "stdlib"
+# Distributions ship different tests and packages; without them all have the same 11 to 12 MB.
+NOT_STDLIB = frozenset(
+    {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Corpus:
+    """Bytes to train on and bytes held out.
+
+    Attributes:
+        training: Shape (n,), uint8.
+        validation: Shape (n,), uint8; from other files than `training`.
+        sha256: Hash of the held-out bytes followed by the training bytes.
+        n_files: Files that contributed.
+    """
+
+    training: np.ndarray
+    validation: np.ndarray
+    sha256: str
+    n_files: int
+
+
+def read_corpus(source: str, *, n_bytes: int, validation_bytes: int) -> Corpus:
+    """Read a fixed number of bytes, so that the same study runs on every machine.
+
+    Files come in the order of the SHA-256 of their relative path. The first ones, up to
+    `validation_bytes`, are held out; the following ones train, up to `n_bytes` in total. The file
+    cut at either boundary is truncated, its rest used by neither part; a folder of one single file
+    is split inside it.
+
+    Args:
+        source: `"stdlib"`, the source code of Python's own standard library without its tests, or
+            a folder of text files of any encoding. Hidden files and folders are skipped.
+        n_bytes: Bytes in total. The standard library must have that many; of a folder that has
+            fewer everything is used, as long as both parts have `validation_bytes`.
+        validation_bytes: Bytes held out.
+
+    Raises:
+        DataError: The folder is missing, empty, or too small.
+    """
+    is_stdlib = source == STDLIB
+    root = Path(sysconfig.get_path("stdlib")) if is_stdlib else Path(source).expanduser()
+    files = _stdlib_files(root) if is_stdlib else _text_files(root)
+    validation, training, n_files = _split(files, n_bytes, validation_bytes)
+    found = len(validation) + len(training)
+    least = n_bytes if is_stdlib else 2 * validation_bytes
+    if found < least or len(training) < min(validation_bytes, n_bytes - validation_bytes):
+        raise DataError(
+            f"the corpus needs {least:,} bytes, {validation_bytes:,} of them held out in files of "
+            f"their own; {source!r} gave {len(validation):,} held out and {len(training):,} to "
+            "train on. Give a folder with more text, or lower corpus_bytes or validation_bytes."
+        )
+    return Corpus(
+        training=np.frombuffer(training, dtype=np.uint8),
+        validation=np.frombuffer(validation, dtype=np.uint8),
+        sha256=hashlib.sha256(validation + training).hexdigest(),
+        n_files=n_files,
+    )
+
+
+def _split(files: list[Path], n_bytes: int, validation_bytes: int) -> tuple[bytes, bytes, int]:
+    """Held-out bytes, training bytes, and the number of files read."""
+    if len(files) == 1:
+        text = files[0].read_bytes()[:n_bytes]
+        return text[:validation_bytes], text[validation_bytes:], 1
+    queue = iter(files)
+    validation, n_validation = _take(queue, validation_bytes)
+    training, n_training = _take(queue, n_bytes - validation_bytes)
+    return validation, training, n_validation + n_training
+
+
+def _take(files: Iterator[Path], n_bytes: int) -> tuple[bytes, int]:
+    """The next bytes of a queue of files, the last file truncated, and how many files it took."""
+    parts: list[bytes] = []
+    room = n_bytes
+    while room > 0 and (path := next(files, None)) is not None:
+        parts.append(path.read_bytes()[:room])
+        room -= len(parts[-1])
+    return b"".join(parts), len(parts)
+
+
+def _stdlib_files(root: Path) -> list[Path]:
+    return _ordered(root, (p for p in _walk(root, NOT_STDLIB) if p.suffix == ".py"))
+
+
+def _text_files(root: Path) -> list[Path]:
+    if not root.is_dir():
+        raise DataError(
+            f"the corpus is 'stdlib' or an existing folder of text files, got {str(root)!r}; "
+            "check the path."
+        )
+    return _ordered(root, _walk(root, frozenset()))
+
+
+def _walk(folder: Path, left_out: frozenset[str]) -> Iterator[Path]:
+    """Files below a folder, except hidden ones and those in folders left out."""
+    for path in folder.iterdir():
+        if path.name.startswith("."):
+            continue
+        if path.is_file():
+            yield path
+        elif path.is_dir() and path.name not in left_out:
+            yield from _walk(path, left_out)
+
+
+def _ordered(root: Path, files: Iterator[Path]) -> list[Path]:
+    """Files by the hash of their relative path: a shuffle that every machine agrees on."""
+
+    def key(path: Path) -> str:
+        return hashlib.sha256(path.relative_to(root).as_posix().encode()).hexdigest()
+
+    return sorted(files, key=key)

@@ -1,0 +1,356 @@
+"""Floors, wings and doors: what each room may import, read from the source of the package.
+
+Imports inside functions and under `TYPE_CHECKING` count like any other. Every rule is a function
+from the package's modules to sentences that name what breaks it; each has a tiny package below
+that breaks it on purpose.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+FLOORS = {
+    "errors": 0,
+    "records": 1,
+    "reading": 1,
+    "laws": 2,
+    "noise": 2,
+    "workloads": 2,
+    "fitting": 3,
+    "training": 3,
+    "forecasting": 4,
+    "checking": 4,
+    "documents": 4,
+    "monitoring": 4,
+    "batching": 4,
+    "planning": 4,
+    "comparing": 4,
+    "tuning": 4,
+    "reporting": 5,
+    "pipeline": 5,
+    "integrations": 5,
+    "progress": 6,
+    "cli": 6,
+    "__main__": 6,
+    "": 6,  # extrap/__init__.py, the public surface
+}
+VERDICTS = ("forecasting", "checking", "documents", "monitoring", "batching", "planning", "comparing")
+STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "reporting"}
+TRAINING = {"workloads", "training", "tuning"}
+MEETINGS = {("tuning", "reading.optuna")}  # the names of studies and attributes in a storage
+
+# Library → the rooms, or single modules, that may import it. None: any room.
+DOORS = {
+    "click": ("cli",),
+    "jinja2": ("reporting",),
+    "matplotlib": ("reporting.figures",),
+    "numpy": None,
+    "optuna": ("tuning", "reading.optuna"),
+    "pandas": tuple(set(FLOORS) - {"noise"}),
+    "psutil": ("tuning",),
+    "pyarrow": ("reading",),
+    "rich": ("cli", "progress"),
+    "scipy": ("laws", "fitting", *VERDICTS),
+    "seaborn": ("reporting.figures",),
+    "sklearn": ("fitting", "workloads"),
+    "sqlalchemy": ("tuning", "reading.optuna"),  # addresses and errors of its storages
+    "statsmodels": ("fitting",),
+    "torch": ("workloads", "training", "integrations"),
+}
+CATCH_ALLS = {"utils", "util", "helpers", "helper", "common", "misc"}
+PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve"}
+# Brackets keep the pattern from matching itself in a search for unfinished code.
+UNFINISHED = re.compile(r"\b([T]ODO|[F]IXME|[N]otImplementedError)\b")
+
+
+@dataclass(frozen=True)
+class Module:
+    """One source file; `name` is relative to the package, as in `laws.power`."""
+
+    name: str
+    is_package: bool
+    text: str
+    tree: ast.Module
+
+    @property
+    def room(self) -> str:
+        return self.name.partition(".")[0]
+
+
+def read_modules(root: Path) -> list[Module]:
+    modules = []
+    for path in sorted((root / "extrap").rglob("*.py")):
+        parts = path.relative_to(root / "extrap").with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        text = path.read_text(encoding="utf-8")
+        name = ".".join(parts[:-1] if is_package else parts)
+        modules.append(Module(name, is_package, text, ast.parse(text)))
+    return modules
+
+
+def imported_names(module: Module) -> Iterator[tuple[str, str]]:
+    """Yield (module, name) for every import; the name is empty in `import module`."""
+    package = f"extrap.{module.name}".rstrip(".").split(".")
+    if not module.is_package:
+        package = package[:-1]
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Import(names=names):
+                yield from ((alias.name, "") for alias in names)
+            case ast.ImportFrom(module=base, names=names, level=level):
+                above = package[: len(package) - level + 1] if level else []
+                target = ".".join([*above, *([base] if base else [])])
+                yield from ((target, alias.name) for alias in names)
+            case ast.Call(
+                func=ast.Name(id="import_module" | "__import__")
+                | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(value=str(target)), *_],
+            ):
+                yield (target, "")
+
+
+def libraries(module: Module) -> set[str]:
+    """Third-party libraries a module imports, by their first name."""
+    names = {target.partition(".")[0] for target, _ in imported_names(module)}
+    return names - {"extrap", "__future__"} - set(sys.stdlib_module_names)
+
+
+def inner_imports(module: Module, known: set[str]) -> set[str]:
+    """Modules of the package that a module imports, relative to the package."""
+    found = set()
+    for target, name in imported_names(module):
+        if target.partition(".")[0] != "extrap" or (target, name) == ("extrap", "__version__"):
+            continue
+        inner = target.removeprefix("extrap").removeprefix(".")
+        longer = f"{inner}.{name}".strip(".")
+        found.add(longer if name and longer in known else inner)
+    return found
+
+
+def import_graph(modules: list[Module]) -> dict[str, set[str]]:
+    known = {module.name for module in modules} | {module.room for module in modules}
+    return {module.name: inner_imports(module, known) for module in modules}
+
+
+def find_cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Return the nodes that can reach themselves, sorted; none in a graph without cycles."""
+
+    def reachable(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = list(graph[start])
+        while waiting:
+            node = waiting.pop()
+            if node not in seen:
+                seen.add(node)
+                waiting.extend(graph.get(node, ()))
+        return seen
+
+    return sorted(node for node in graph if node in reachable(node))
+
+
+def imports_that_go_up(modules: list[Module]) -> list[str]:
+    found = [f"{m.room} has no floor" for m in modules if m.room not in FLOORS]
+    for name, targets in import_graph(modules).items():
+        floor = FLOORS.get(name.partition(".")[0], 0)
+        for target in sorted(targets):
+            if FLOORS.get(target.partition(".")[0], 0) > floor:
+                found.append(f"{name} imports upwards: {target or 'extrap itself'}")
+    return found
+
+
+def circles(modules: list[Module]) -> list[str]:
+    graph = import_graph(modules)
+    rooms: dict[str, set[str]] = {}
+    for name, targets in graph.items():
+        room = name.partition(".")[0]
+        others = {target.partition(".")[0] for target in targets} - {room}
+        rooms.setdefault(room, set()).update(others)
+    return [
+        f"{kind} import in a circle: {cycle}"
+        for kind, cycle in (("modules", find_cycle(graph)), ("rooms", find_cycle(rooms)))
+        if cycle
+    ]
+
+
+def wings_that_touch(modules: list[Module]) -> list[str]:
+    found = []
+    for name, targets in import_graph(modules).items():
+        room = name.partition(".")[0]
+        for target in sorted(targets):
+            pair = {room, target.partition(".")[0]}
+            touches = pair & STATISTICS and pair & TRAINING
+            if touches and (room, target) not in MEETINGS:
+                found.append(f"{name} imports {target} of the other wing")
+    return found
+
+
+def wrong_doors(modules: list[Module]) -> list[str]:
+    found = []
+    for module in modules:
+        for library in sorted(libraries(module)):
+            doors = DOORS.get(library, ())
+            inside = doors is None or any(
+                f"{module.name}.".startswith(f"{door}.") for door in doors if door
+            )
+            if not inside:
+                found.append(f"{module.name or '__init__'} imports {library}")
+    return found
+
+
+def catch_all_names(modules: list[Module]) -> list[str]:
+    return [
+        f"{module.name} says nothing about its content"
+        for module in modules
+        if set(module.name.strip("_").split(".")) & CATCH_ALLS
+    ]
+
+
+def undeclared(modules: list[Module]) -> list[str]:
+    found = []
+    for module in modules:
+        name = module.name or "__init__"
+        if not ast.get_docstring(module.tree):
+            found.append(f"{name} has no docstring")
+        assigned = {
+            target.id
+            for node in module.tree.body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            if isinstance(target, ast.Name)
+        }
+        if "__all__" not in assigned and module.name != "__main__":
+            found.append(f"{name} has no __all__")
+    return found
+
+
+def prints(modules: list[Module]) -> list[str]:
+    return [
+        f"{module.name} prints in line {node.lineno}"
+        for module in modules
+        for node in ast.walk(module.tree)
+        if module.room != "cli"
+        and isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+    ]
+
+
+def pickles(modules: list[Module]) -> list[str]:
+    by_import = [
+        f"{module.name} imports {target}"
+        for module in modules
+        for target, _ in imported_names(module)
+        if target.partition(".")[0] in PICKLES
+    ]
+    by_method = [
+        f"{module.name} calls {node.attr} in line {node.lineno}"
+        for module in modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr in {"to_pickle", "read_pickle"}
+    ]
+    return by_import + by_method
+
+
+def unfinished(modules: list[Module]) -> list[str]:
+    return [
+        f"{module.name} line {number}: {line.strip()}"
+        for module in modules
+        for number, line in enumerate(module.text.splitlines(), start=1)
+        if UNFINISHED.search(line)
+    ]
+
+
+BREACHES = [
+    (imports_that_go_up, "laws/power.py", "import extrap.fitting.weighted"),
+    (imports_that_go_up, "records/runs.py", "from extrap import fitting"),
+    (imports_that_go_up, "records/runs.py", "from .. import cli"),
+    (imports_that_go_up, "fitting/weighted.py", "def f():\n    from extrap import forecast"),
+    (imports_that_go_up, "errors.py", "def f():\n    import extrap.records"),
+    (imports_that_go_up, "attic.py", ""),
+    (circles, "records/runs.py", "import extrap.records.study"),
+    (circles, "records/runs.py", "from extrap.reading import tables"),
+    (wings_that_touch, "tuning/workers.py", "from extrap import fitting"),
+    (wings_that_touch, "tuning/workers.py", "from extrap.reading import tables"),
+    (wings_that_touch, "training/loop.py", "from extrap.reading import optuna"),
+    (wings_that_touch, "reporting/page.py", "import extrap.training.loop"),
+    (wrong_doors, "records/runs.py", "def f():\n    import torch.nn"),
+    (wrong_doors, "records/runs.py", "import importlib\nimportlib.import_module('torch')"),
+    (wrong_doors, "training/loop.py", "import optuna"),
+    (wrong_doors, "reading/tables.py", "from optuna.storages import RDBStorage"),
+    (wrong_doors, "laws/power.py", "from statsmodels.api import WLS"),
+    (wrong_doors, "forecasting.py", "import sklearn"),
+    (wrong_doors, "noise.py", "from scipy import stats"),
+    (wrong_doors, "noise.py", "import pandas"),
+    (wrong_doors, "reporting/page.py", "import seaborn"),
+    (wrong_doors, "reporting/page.py", "import matplotlib.pyplot as plt"),
+    (wrong_doors, "pipeline.py", "from rich.console import Console"),
+    (wrong_doors, "pipeline.py", "import click"),
+    (wrong_doors, "cli.py", "import jinja2"),
+    (wrong_doors, "training/loop.py", "import psutil"),
+    (wrong_doors, "laws/power.py", "import a_library_without_a_door"),
+    (catch_all_names, "fitting/utils.py", ""),
+    (catch_all_names, "helpers/__init__.py", ""),
+    (undeclared, "laws/power.py", "x = 1"),
+    (undeclared, "laws/power.py", "'''Has only a docstring.'''"),
+    (prints, "laws/power.py", "def f():\n    print(1)"),
+    (pickles, "training/loop.py", "from pickle import dumps"),
+    (pickles, "reading/tables.py", "def f(pd):\n    return pd.read_pickle('x')"),
+    (unfinished, "laws/power.py", "def f():\n    raise Not" + "ImplementedError"),
+    (unfinished, "laws/power.py", "x = 1  # TO" + "DO"),
+]
+RULES = list(dict.fromkeys(rule for rule, _, _ in BREACHES))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_package_has_no(rule):
+    modules = read_modules(ROOT)
+    assert "errors" in {module.name for module in modules}
+    assert rule(modules) == []
+
+
+@pytest.mark.parametrize(("rule", "path", "code"), BREACHES)
+def test_rule_catches(tmp_path, rule, path, code):
+    sound = '"""A room."""\n\n__all__ = []\n'
+    rooms = {
+        "__init__.py": "",
+        "errors.py": "",
+        "cli.py": "import click\nimport rich.console\nprint(1)\n",
+        "pipeline.py": "import extrap.tuning.workers, extrap.fitting.weighted\n",
+        "noise.py": "import numpy\n",
+        "forecasting.py": "from scipy import stats\nfrom extrap import __version__\n",
+        "records/__init__.py": "from extrap.records import runs, study\n",
+        "records/runs.py": "import pandas\n",
+        "records/study.py": "from .runs import Runs\n",
+        "reading/__init__.py": "",
+        "reading/optuna.py": "import optuna\n",
+        "reading/tables.py": "from extrap.records.runs import Runs\n",
+        "laws/power.py": "",
+        "fitting/weighted.py": "import statsmodels.api\nfrom extrap.laws import power\n",
+        "tuning/workers.py": "from extrap.reading import optuna\nimport extrap.training.loop\n",
+        "training/loop.py": "import torch\nimport extrap.noise\n",
+        "reporting/page.py": "import jinja2\n",
+        "reporting/figures/law.py": "import seaborn\n",
+    }
+    for name, body in rooms.items():
+        file = tmp_path / "extrap" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(sound + body, encoding="utf-8")
+    modules = read_modules(tmp_path)
+    assert [breach for each in RULES for breach in each(modules)] == []
+
+    file = tmp_path / "extrap" / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if rule is undeclared:
+        file.write_text(code, encoding="utf-8")
+    else:
+        file.write_text(sound + rooms.get(path, "") + code + "\n", encoding="utf-8")
+    assert rule(read_modules(tmp_path)) != []

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import torch
+
+from extrap.records import Recipe
+from extrap.training.optimizers import Adam
+
+RATES = (1e-3, 3e-2, 0.5)
+
+
+def test_packed_adam_equals_one_torch_adam_a_run() -> None:
+    generator = torch.Generator().manual_seed(0)
+    start = [
+        torch.randn(3, *shape, generator=generator, dtype=torch.float64)
+        for shape in ((4, 5), (5,))
+    ]
+    packed = [t.clone() for t in start]
+    single = [[t[m].clone().requires_grad_() for t in start] for m in range(3)]
+    ours = Adam(packed, Recipe())
+    theirs = [torch.optim.Adam(p, lr=lr) for p, lr in zip(single, RATES, strict=True)]
+    rates = torch.tensor(RATES, dtype=torch.float64)
+    for step in range(20):
+        scale = 1 / (1 + step)
+        gradients = [torch.randn(t.shape, generator=generator, dtype=t.dtype) for t in start]
+        ours.step(gradients, rates * scale)
+        for m, optimizer in enumerate(theirs):
+            optimizer.param_groups[0]["lr"] = RATES[m] * scale
+            for parameter, gradient in zip(single[m], gradients, strict=True):
+                parameter.grad = gradient[m]
+            optimizer.step()
+    for m in range(3):
+        for stacked, parameter in zip(packed, single[m], strict=True):
+            torch.testing.assert_close(stacked[m], parameter.detach(), rtol=1e-12, atol=1e-14)
+
+
+def test_runs_that_stay_keep_their_moments() -> None:
+    start = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
+    gradient = torch.ones(3, 4)
+    whole, part = start.clone(), start.clone()
+    all_runs, two_runs = Adam([whole], Recipe()), Adam([part], Recipe())
+    rates, rows = torch.tensor(RATES), torch.tensor([0, 2])
+    all_runs.step([gradient], rates)
+    two_runs.step([gradient], rates)
+    part = part[rows]
+    two_runs.keep(rows, [part])
+    all_runs.step([-gradient], rates)
+    two_runs.step([-gradient[rows]], rates[rows])
+    assert torch.equal(part, whole[rows])

@@ -33,7 +33,7 @@ REPEATED_EPOCHS = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Held:
-    """One run beside its forecast. `z` is in the unit of log loss; `excess` is the expected cost of mistuning."""
+    """One run beside its forecast; deviation and excess (the cost of mistuning) in log loss."""
 
     row: Mapping[str, Any]
     size: Mapping[str, float]
@@ -48,8 +48,8 @@ def check(forecast: Forecast, runs: Runs) -> tuple[Verdict, ...]:
     """Judge every run against the forecast of its size.
 
     A run deviates when its loss lies outside the predictive distribution (laws, noise, structural
-    discrepancy; Holm's correction over all judged runs at level `1 − forecast.level`) and is off by
-    more than half a percent. Both directions count.
+    discrepancy; Holm's correction over all judged runs at level `1 − forecast.level`) and is off
+    by more than half a percent. Both directions count.
 
     Args:
         forecast: The forecast.
@@ -85,8 +85,8 @@ def _hold(forecast: Forecast, row: Mapping[str, Any]) -> _Held:
     if prediction is None:
         where = ", ".join(f"{c}={v:g}" for c, v in size.items())
         raise DataError(
-            f"the forecast has no loss to hold a run at {where} against ({'; '.join(forecast.flags)}); "
-            "extend the sweep first."
+            f"the forecast has no loss to hold a run at {where} against "
+            f"({'; '.join(forecast.flags)}); extend the sweep first."
         )
     known = {name: value for name, value in tuned.items() if value is not None}
     excess = forecast.predict_excess(size, known) if len(known) == len(tuned) else None
@@ -150,8 +150,8 @@ def _explain(
     if not deviates:
         if differing:
             return "recipe", (
-                f"The loss agrees with the law, but the recipe differs ({'; '.join(differing)}): the "
-                "forecast speaks of the sweep's recipe only."
+                f"The loss agrees with the law, but the recipe differs ({'; '.join(differing)}): "
+                "the forecast speaks of the sweep's recipe only."
             )
         return None, "On the law: nothing to do."
     assert held.log_deviation is not None
@@ -159,18 +159,18 @@ def _explain(
         return "mistuned", _mistuned_advice(forecast, held)
     if differing:
         return "recipe", (
-            f"The recipe differs from the sweep's ({'; '.join(differing)}): run one small size with "
-            "it, or repeat this run with the sweep's recipe."
+            f"The recipe differs from the sweep's ({'; '.join(differing)}): run one small size "
+            "with it, or repeat this run with the sweep's recipe."
         )
     if held.log_deviation > 0 and _repeats_data(forecast.runs, row):
         return "data", (
-            f"The run saw its data {row['epochs']:g} times, more often than the sweep: expect less "
-            "from each repetition, or add data."
+            f"The run saw its data {row['epochs']:g} times, more often than the sweep: expect "
+            "less from each repetition, or add data."
         )
     if held.log_deviation > 0 and _above_noise_scale(row):
         return "batch", (
-            f"The batch of {row['batch_size']:g} exceeds the noise scale {row['noise_scale']:g}: a "
-            "smaller batch reaches this loss with less data."
+            f"The batch of {row['batch_size']:g} exceeds the noise scale {row['noise_scale']:g}: "
+            "a smaller batch reaches this loss with less data."
         )
     direction = "worse" if held.log_deviation > 0 else "better"
     return "unknown", (
@@ -197,8 +197,8 @@ def _mistuned_advice(forecast: Forecast, held: _Held) -> str:
     share = min(held.excess / held.log_deviation, 1.0)
     return (
         f"{name} {held.tuned[name]:.3g} is {abs(u):.1f} octaves too {direction} and explains "
-        f"{share:.0%} of the excess: use {estimate.value:.3g} ({_range(estimate.pi)}) and expect a "
-        f"loss of {math.exp(held.prediction.log_loss):.4g}."
+        f"{share:.0%} of the excess: use {estimate.value:.3g} ({_range(estimate.pi)}) and expect "
+        f"a loss of {math.exp(held.prediction.log_loss):.4g}."
     )
 
 
@@ -291,7 +291,7 @@ def _holm(p_values: Sequence[float | None], alpha: float) -> list[bool]:
 
 
 def _replicated(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """An unexplained deviation that every seed of a size repeats, in one direction, is the law's."""
+    """An unexplained deviation that all seeds of a size repeat in one direction is the law's."""
     groups: dict[tuple[tuple[str, float], ...], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.cause == "unknown" and verdict.deviation is not None:
@@ -303,8 +303,8 @@ def _replicated(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
         and len({np.sign(v.deviation or 0.0) for v in group}) == 1
     }
     advice = (
-        "Several seeds deviate alike and nothing recorded explains it: the law bends here. Add this "
-        "size to the sweep, tune it, and fit again."
+        "Several seeds deviate alike and nothing recorded explains it: the law bends here. Add "
+        "this size to the sweep, tune it, and fit again."
     )
     return tuple(
         replace(v, cause="law", advice=advice)

@@ -65,7 +65,11 @@ def _columns(command: Callable[..., Any]) -> Callable[..., Any]:
 def forecast_command(
     sweep: str, *, at: Sequence[str], save: str | None, as_json: bool, **columns: Any
 ) -> None:
-    """Forecast larger sizes from SWEEP: a CSV, Parquet or JSONL file, a storage URL, or - for CSV on stdin."""
+    """Forecast larger sizes from SWEEP.
+
+    SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage, a sealed forecast
+    (.json), or - for CSV on the standard input.
+    """
     from extrap.documents import forecast_document, save_forecast
     from extrap.reporting.terminal import forecast_text
 
@@ -86,10 +90,7 @@ def forecast_command(
 @click.argument("big")
 @_columns
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_context
-def check_command(
-    context: click.Context, forecast_or_sweep: str, big: str, *, as_json: bool, **columns: Any
-) -> None:
+def check_command(forecast_or_sweep: str, big: str, *, as_json: bool, **columns: Any) -> int:
     """Hold the larger runs of BIG against a forecast; exit 1 if a run deviates.
 
     FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep.
@@ -105,7 +106,7 @@ def check_command(
         _print_json(document)
     else:
         click.echo(verdicts_text(verdicts))
-    context.exit(FINE if document["ok"] else DEVIATES)
+    return FINE if document["ok"] else DEVIATES
 
 
 @cli.command(name="report")
@@ -193,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail("stopped; the same command resumes", INTERRUPTED, given)
     except (ExtrapError, ValueError) as error:
         return _fail(str(error), BAD_USAGE, given)
-    except Exception as error:  # noqa: BLE001 - the last door: nobody sees a bare traceback
+    except Exception as error:  # the last door: nobody sees a bare traceback
         return _fail(f"unexpected {type(error).__name__}: {error}", UNEXPECTED, given)
     return result if isinstance(result, int) else FINE
 

@@ -30,7 +30,7 @@ __all__ = ["Forecast", "LossPrediction", "forecast"]
 MIN_SIZES = 3
 """Fewer sizes than this carry no law and no residual."""
 DISCREPANCY = 0.15
-"""Structural error of the laws, as a fraction of the predicted change beyond the last fitted size."""
+"""Structural error of the laws: a fraction of the predicted change since the last fitted size."""
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
 
@@ -354,7 +354,7 @@ def _check_sweep(sweep: Runs) -> None:
         if len(values) > 1:
             raise DataError(
                 f"the condition {condition} must not vary within a sweep, got "
-                f"{', '.join(sorted(values)[:4])}; keep one of them, or make it a tuned or size column."
+                f"{', '.join(sorted(values)[:4])}; keep one, or make it a tuned column."
             )
     n_sizes = len(frame.drop_duplicates(list(sweep.sizes)))
     if n_sizes < MIN_SIZES:
@@ -366,7 +366,7 @@ def _check_sweep(sweep: Runs) -> None:
         values = frame[name].dropna().unique()
         if len(values) < 3:
             raise DataError(
-                f"the tuned column {name} needs at least 3 different values to have an optimum, got "
-                f"{len(values)} ({', '.join(f'{v:g}' for v in values)}); sweep it, or leave it out of "
-                "the tuned columns."
+                f"the tuned column {name} needs at least 3 different values to have an optimum, "
+                f"got {len(values)} ({', '.join(f'{v:g}' for v in values)}); sweep it, or leave it "
+                "out of the tuned columns."
             )

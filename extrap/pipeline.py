@@ -139,8 +139,8 @@ def plan_study(spec: StudySpec, *, storage: str | None = None) -> str:
     for target in spec.targets:
         settings = len(target.factors) + target.fixed
         lines.append(
-            f"then {_sized(target.size)}: {settings * len(spec.target_seeds)} runs at the forecast "
-            f"times {', '.join(f'{f:g}' for f in target.factors)}"
+            f"then {_sized(target.size)}: {settings * len(spec.target_seeds)} runs at the "
+            f"forecast times {', '.join(f'{f:g}' for f in target.factors)}"
             + (" and at the values tuned at the smallest size" if target.fixed else "")
         )
     return "\n".join(lines)
@@ -296,8 +296,8 @@ def _versions(*names: str) -> str:
 def _commit() -> str:
     """The commit of the working directory, or nothing where there is no git."""
     try:
-        done = subprocess.run(  # noqa: S603 - a fixed command without a shell
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],  # noqa: S607
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
             capture_output=True,
             text=True,
             check=True,

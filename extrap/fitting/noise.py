@@ -17,7 +17,7 @@ from extrap.records import Runs
 __all__ = ["Noise", "estimate_noise"]
 
 NEAR_OPTIMUM = 0.05
-"""Only cells whose mean loss is within 5 % of the best of their size: noise grows when mistuned."""
+"""Only cells with a mean loss within 5 % of the best of their size: mistuned runs are noisier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Noise:
         shared_sd: Standard deviation of what a seed does at all sizes alike; 0 where seeds differ
             between sizes.
         shared_dof: Degrees of freedom behind it, 0 if it was not estimated.
-        n_seeds: Seeds that occur at every size; the mean over them carries `shared_sd / √n_seeds`.
+        n_seeds: Seeds that occur at every size; their mean carries `shared_sd / √n_seeds`.
     """
 
     own_sd: float | None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -26,14 +26,14 @@ WINDOW = 0.10
 MIN_CELLS = 5
 """… but always at least so many of the best cells."""
 MISFIT_SCALE = 0.01
-"""Model error of the polynomial grows with the excess: variance is proportional to 1 + (excess / this)²."""
+"""The polynomial errs more at a larger excess: variance proportional to 1 + (excess / this)²."""
 GRID_FLOOR = 0.25
-"""Standard error of an optimum is at least this fraction of the grid's spacing (Porian et al. 2024 use .33)."""
+"""The standard error of an optimum is at least this fraction of the grid's spacing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Vertex:
-    """Minimum of a fitted polynomial: position (log2), its covariance, log loss and its variance."""
+    """Minimum of a fitted polynomial: log2 position and log loss, with their variances."""
 
     position: Array
     covariance: Array
@@ -56,7 +56,7 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
 
     References:
         Porian et al. (2024), arXiv 2406.19146, `minimize_with_interp`, for the floor on the
-        standard error and for dropping optima at the edge.
+        standard error (.33 of the spacing there) and for dropping optima at the edge.
     """
     frame = runs.to_frame()
     frame = frame[frame["status"] != "failed"]
@@ -64,24 +64,42 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
     for key, group in frame.groupby(list(runs.sizes), sort=True):
         size = dict(zip(runs.sizes, map(float, key), strict=True))
         if runs.tuned:
-            optima.append(_tuned_optimum(group, size, runs.tuned, noise=noise, level=level))
+            optima.append(_tuned_optimum(group, size, list(runs.tuned), noise=noise, level=level))
         else:
             optima.append(_plain_mean(group, size, noise=noise))
     return tuple(optima)
 
 
 def _plain_mean(group: pd.DataFrame, size: Mapping[str, float], *, noise: Noise) -> Optimum:
-    loss = group.loc[group["status"] == "complete", "loss"].to_numpy(dtype=float)
-    mean = float(loss.mean()) if len(loss) else None
+    """Without tuned columns: the mean loss of a size."""
+    unknown = _unknown_optimum(group, size)
+    losses = group.loc[group["status"] == "complete", "loss"].to_numpy(dtype=float)
+    if not len(losses):
+        return unknown
+    loss = float(losses.mean())
+    loss_se, paired_loss_se = _loss_errors(loss, 0.0, len(losses), group, noise)
+    return replace(
+        unknown,
+        loss=loss,
+        loss_se=loss_se,
+        paired_loss_se=paired_loss_se,
+        best_loss=loss,
+        bracketed=True,
+    )
+
+
+def _unknown_optimum(group: pd.DataFrame, size: Mapping[str, float]) -> Optimum:
+    """An optimum of which only the runs are counted."""
     return Optimum(
         size=size,
         tuned={},
-        loss=mean,
-        **_loss_errors(mean, 0.0, len(loss), group, noise),
-        best_loss=mean,
+        loss=None,
+        loss_se=None,
+        paired_loss_se=None,
+        best_loss=None,
         n_runs=len(group),
         n_diverged=int((group["status"] == "diverged").sum()),
-        bracketed=mean is not None,
+        bracketed=False,
         edge=None,
     )
 
@@ -89,65 +107,46 @@ def _plain_mean(group: pd.DataFrame, size: Mapping[str, float], *, noise: Noise)
 def _tuned_optimum(
     group: pd.DataFrame,
     size: Mapping[str, float],
-    tuned: tuple[str, ...],
+    names: list[str],
     *,
     noise: Noise,
     level: float,
 ) -> Optimum:
-    names = list(tuned)
-    diverged = group[group["status"] == "diverged"]
-    unstable = pd.MultiIndex.from_frame(diverged[names])
-    stable = group[group["status"] == "complete"]
-    stable = stable[~pd.MultiIndex.from_frame(stable[names]).isin(unstable)].copy()
-    stable["log_loss"] = np.log(stable["loss"].astype(float))
+    unknown = _unknown_optimum(group, size)
+    stable = _stable_runs(group, names)
     if stable.empty:
-        return Optimum(
-            size=size,
-            tuned={name: _unknown(Interval(None, None)) for name in names},
-            loss=None,
-            loss_se=None,
-            paired_loss_se=None,
-            best_loss=None,
-            n_runs=len(group),
-            n_diverged=len(diverged),
-            bracketed=False,
-            edge=None,
-        )
+        nowhere = _unknown(Interval(None, None))
+        return replace(unknown, tuned=dict.fromkeys(names, nowhere))
     cells = stable.groupby(names)["log_loss"].mean()
     best = np.atleast_1d(np.asarray(cells.idxmin(), dtype=float))
     edge = _edges(group, names, best)
+    observed = replace(unknown, best_loss=float(np.exp(cells.min())))
     vertex = None if edge else _find_vertex(stable, cells, names, noise=noise)
-    common = {
-        "size": size,
-        "best_loss": float(np.exp(cells.min())),
-        "n_runs": len(group),
-        "n_diverged": len(diverged),
-    }
     if vertex is None:
-        return Optimum(
-            tuned=_one_sided(group, names, best, edge),
-            loss=None,
-            loss_se=None,
-            paired_loss_se=None,
-            bracketed=False,
-            edge=edge or None,
-            **common,
-        )
+        return replace(observed, tuned=_one_sided(group, names, best, edge), edge=edge or None)
     loss = float(np.exp(vertex.log_loss))
+    n_seeds = stable["seed"].nunique()
+    loss_se, paired_se = _loss_errors(loss, vertex.log_loss_variance, n_seeds, stable, noise)
     spacing = np.array([_spacing(group[name], b) for name, b in zip(names, best, strict=True)])
-    sd = np.sqrt(np.diag(vertex.covariance) + (GRID_FLOOR * spacing) ** 2)
+    log2_se = np.sqrt(np.diag(vertex.covariance) + (GRID_FLOOR * spacing) ** 2)
     t = float(stats.t.ppf(0.5 + level / 2, vertex.dof))
-    return Optimum(
-        tuned={
-            name: _estimate(position, se, t)
-            for name, position, se in zip(names, vertex.position, sd, strict=True)
-        },
+    located = zip(names, vertex.position, log2_se, strict=True)
+    return replace(
+        observed,
+        tuned={name: _estimate(position, se, t) for name, position, se in located},
         loss=loss,
-        **_loss_errors(loss, vertex.log_loss_variance, stable["seed"].nunique(), stable, noise),
+        loss_se=loss_se,
+        paired_loss_se=paired_se,
         bracketed=True,
-        edge=None,
-        **common,
     )
+
+
+def _stable_runs(group: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Complete runs, with their log loss, at tuned values where no seed diverged."""
+    diverged = pd.MultiIndex.from_frame(group.loc[group["status"] == "diverged", names])
+    complete = group[group["status"] == "complete"]
+    stable = complete[~pd.MultiIndex.from_frame(complete[names]).isin(diverged)]
+    return stable.assign(log_loss=np.log(stable["loss"].astype(float)))
 
 
 def _estimate(log2_value: float, log2_se: float, t: float) -> Estimate:
@@ -163,21 +162,17 @@ def _unknown(interval: Interval) -> Estimate:
 
 
 def _loss_errors(
-    loss: float | None, log_variance: float, n_seeds: int, rows: pd.DataFrame, noise: Noise
-) -> dict[str, float | None]:
-    """Standard errors of a loss: of the fitted curve, of the seeds, and of the evaluation."""
-    if loss is None or (noise.own_sd is None and log_variance == 0):
-        return {"loss_se": None, "paired_loss_se": None}
-    own = (noise.own_sd or 0.0) ** 2 / n_seeds
-    shared = noise.shared_sd**2 / n_seeds
+    loss: float, log_variance: float, n_seeds: int, rows: pd.DataFrame, noise: Noise
+) -> tuple[float | None, float | None]:
+    """Standard error of a loss and its paired part: of the curve, the seeds, the evaluation."""
+    if noise.own_sd is None and log_variance == 0:
+        return None, None
     evaluation = 0.0
     if "loss_se" in rows and rows["loss_se"].notna().any():
         evaluation = float((rows["loss_se"] / rows["loss"]).mean()) ** 2 / n_seeds
-    paired = max(log_variance, own) + evaluation
-    return {
-        "loss_se": float(loss * np.sqrt(paired + shared)),
-        "paired_loss_se": float(loss * np.sqrt(paired)),
-    }
+    paired = max(log_variance, (noise.own_sd or 0.0) ** 2 / n_seeds) + evaluation
+    shared = noise.shared_sd**2 / n_seeds
+    return float(loss * np.sqrt(paired + shared)), float(loss * np.sqrt(paired))
 
 
 def _edges(group: pd.DataFrame, names: list[str], best: Array) -> dict[str, str]:
@@ -281,7 +276,7 @@ def _fit_polynomial(
     start: Array,
     noise: Noise,
 ) -> _Vertex | None:
-    """Weighted least squares, then the interior minimum and the delta method; None if there is none."""
+    """Weighted least squares, then the interior minimum, if any, by the delta method."""
     powers = _monomials(u.shape[1], degree)
     centred = u - start
     design = np.column_stack([_evaluate(powers, centred), seeds])

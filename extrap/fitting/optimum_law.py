@@ -39,8 +39,8 @@ def fit_optimum_law(optima: Sequence[Optimum], *, tuned: str, columns: Sequence[
     points = [o for o in optima if o.tuned[tuned].value is not None]
     if len(points) < len(names) + 1:
         raise DataError(
-            f"the law of the optimal {tuned} needs at least {len(names) + 1} sizes whose optimum is "
-            f"bracketed, got {len(points)}; extend the grid of {tuned} or add sizes."
+            f"the law of the optimal {tuned} needs at least {len(names) + 1} sizes whose optimum "
+            f"is bracketed, got {len(points)}; extend the grid of {tuned} or add sizes."
         )
     x = np.array([[o.size[c] for c in columns] for o in points], dtype=float)
     value = np.array([o.tuned[tuned].value for o in points], dtype=float)

@@ -93,7 +93,7 @@ def fit_valley(runs: Runs, optima: Sequence[Optimum]) -> Valley | None:
 def _excess_table(
     runs: Runs, optima: Sequence[Optimum]
 ) -> tuple[Array, Array, Array, Array] | None:
-    """Distances (n, d), log excesses (n,), log relative sizes (n, k) and the reference size (k,)."""
+    """Distances (n, d), log excesses (n,), log relative sizes (n, k), reference size (k,)."""
     frame = runs.complete().to_frame()
     parts = []
     for optimum in optima:

@@ -58,7 +58,8 @@ class PowerFloor(ConditionallyLinearLaw):
 
     References:
         Alabdulmohsin et al. (2022), arXiv 2209.06640, estimator M2.
-        Hoffmann et al. (2022), Training compute-optimal large language models, arXiv 2203.15556, Eq. 2.
+        Hoffmann et al. (2022), Training compute-optimal large language models,
+        arXiv 2203.15556, Eq. 2.
     """
 
     key: ClassVar[str] = "power_floor"

@@ -131,10 +131,13 @@ def open_storage(url: str) -> BaseStorage:
         with storage_faults(url):
             backend = RDBStorage(url, engine_kwargs={"connect_args": connect})
             return optuna.storages.get_storage(backend)
-    except (ImportError, RuntimeError) as error:
-        if isinstance(error, StudyError):
-            raise
-        raise _unusable(error, url) from error
+    except ImportError as error:
+        raise StudyError(
+            f"a storage needs its database driver, got {_safe(url)} ({_reason(error, url)}); "
+            "install the driver, or use sqlite:///NAME.db."
+        ) from error
+    except RuntimeError as error:  # the tables of another version of Optuna
+        raise error if isinstance(error, StudyError) else _unusable(error, url) from error
 
 
 @contextmanager

@@ -47,8 +47,8 @@ def read_runs(
     each row is its own replicate. All of that is counted in `Runs.notes`.
 
     Args:
-        source: A CSV, Parquet or JSONL file, open CSV text, a pandas DataFrame, or the URL of an Optuna storage
-            (`sqlite:///…`, `postgresql://…`).
+        source: A CSV, Parquet or JSONL file, open CSV text, a pandas DataFrame, or the URL of an
+            Optuna storage (`sqlite:///…`, `postgresql://…`).
         size: Size column(s), positive numbers. With two, the model first and the data second.
         tune: Tuned column(s), positive numbers; none: the loss law alone.
         loss: The loss column, smaller is better.
@@ -71,12 +71,12 @@ def read_runs(
     sizes, tuned, recipe = _names(size), _names(tune), _names(conditions)
     _check_distinct([*sizes, *tuned, loss, seed])
     curves: pd.DataFrame | None = None
-    notes: list[str] = []
+    notes: tuple[str, ...] = ()
     if isinstance(source, str) and "://" in source:
         from extrap.reading.optuna import read_storage
 
         table, curves, notes = read_storage(source, study=study, stage=stage)
-        where = "the storage"
+        where = without_password(source)
     else:
         table = read_table(source)
         where = _place(source)
@@ -104,23 +104,14 @@ def read_runs(
     for column in OPTIONAL_NUMBERS:
         if column in table and column not in (*sizes, *tuned, *recipe):
             frame[column] = _numbers(table[column], column)
-    runs = Runs.from_frame(
+    return Runs.from_frame(
         frame,
         sizes=sizes,
         tuned=tuned,
         conditions=recipe,
         curves=curves,
-        source=without_password(where if "://" not in str(source) else str(source)),
-    )
-    notes = [*notes, *_count_notes(runs), *seed_note]
-    return Runs.from_frame(
-        runs.to_frame(),
-        sizes=sizes,
-        tuned=tuned,
-        conditions=recipe,
-        curves=curves,
-        source=runs.source,
-        notes=notes,
+        source=without_password(where),
+        notes=(*notes, *_count_notes(frame, [*sizes, *tuned, "seed"]), *seed_note),
     )
 
 
@@ -226,15 +217,20 @@ def _seeds(
     return seeds, [f"{int(empty.sum())} run(s) without a seed: each counts as its own replicate"]
 
 
-def _count_notes(runs: Runs) -> list[str]:
-    counts = runs.counts()
-    sentences = {
-        "diverged": "run(s) diverged (loss not finite): they bound the optimum and are never numbers",
-        "failed": "run(s) failed (no loss): left out",
-        "pruned": "run(s) pruned: they bound the optimum and are never numbers",
-        "replicates": "run(s) repeat another run's size, tuned values and seed: kept as replicates",
+def _count_notes(frame: pd.DataFrame, cell: list[str]) -> list[str]:
+    """What was accepted though it is not a plain result, counted."""
+    status = frame["status"].value_counts()
+    counted = {
+        "run(s) diverged (loss not finite): they only bound the optimum": status.get(
+            "diverged", 0
+        ),
+        "run(s) failed (no loss): left out": status.get("failed", 0),
+        "run(s) pruned: they only bound the optimum": status.get("pruned", 0),
+        "run(s) repeat an earlier size, tuned values and seed: kept as replicates": int(
+            frame.duplicated(cell).sum()
+        ),
     }
-    return [f"{counts[key]} {text}" for key, text in sentences.items() if counts[key]]
+    return [f"{count} {text}" for text, count in counted.items() if count]
 
 
 def _renumbered(curves: pd.DataFrame | None, kept: pd.Series) -> pd.DataFrame | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from extrap.records.overrides import override
 from extrap.records.results import Estimate, Fit, Interval, Optimum, Point, Verdict
 from extrap.records.runs import STAGES, STATUSES, Runs
-from extrap.records.study import Cell, Recipe, StudySpec, Target, TunedRange, Workload
+from extrap.records.study import Cell, Recipe, RunResult, StudySpec, Target, TunedRange, Workload
 
 __all__ = [
     "STAGES",
@@ -17,6 +17,7 @@ __all__ = [
     "Optimum",
     "Point",
     "Recipe",
+    "RunResult",
     "Runs",
     "StudySpec",
     "Target",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from extrap.records.study import StudySpec
+from extrap.records.study import StudySpec, Workload
 
 __all__ = ["override"]
 
@@ -40,10 +40,9 @@ def _assign(node: Any, keys: list[str], text: str, path: str) -> Any:
     key, rest = keys[0], keys[1:]
     if is_dataclass(node) and not isinstance(node, type):
         names = [f.name for f in fields(node)]
-        if key not in names and "options" in names:  # a workload's option, by its own name
-            options = dict(node.options)
-            options[key] = _assign(options.get(key), rest, text, path)
-            return replace(node, options=options)
+        if key not in names and isinstance(node, Workload):  # a workload's option, by its own name
+            value = _assign(node.options.get(key), rest, text, path)
+            return replace(node, options={**node.options, key: value})
         _require_key(key, names, path)
         return replace(node, **{key: _assign(getattr(node, key), rest, text, path)})
     if isinstance(node, Mapping):

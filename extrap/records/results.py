@@ -59,7 +59,8 @@ class Optimum:
         n_runs: Rows at this size, whatever their status.
         n_diverged: How many of them diverged.
         bracketed: Whether the grid holds worse (or diverged) values on both sides of the best one.
-        edge: Tuned column → `"low"` or `"high"`, the side on which the grid ends; `None` if bracketed.
+        edge: Tuned column → `"low"` or `"high"`, the side on which the grid ends; `None` where
+            the grid goes on.
     """
 
     size: Mapping[str, float]
@@ -156,7 +157,7 @@ class Verdict:
         on_law: Whether the loss agrees with the forecast.
         deviation: observed / predicted − 1; `None` if either is missing.
         p_value: Two-sided, of the deviation, before correction for several runs.
-        cause: `None` or one of `instability`, `mistuned`, `data`, `batch`, `recipe`, `law`, `unknown`.
+        cause: `None`, `instability`, `mistuned`, `data`, `batch`, `recipe`, `law` or `unknown`.
         advice: One sentence a person can act on.
     """
 

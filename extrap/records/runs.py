@@ -60,7 +60,7 @@ class Runs:
 
         Args:
             frame: One row a run; see the class for its columns. `status` and `stage` may be
-                left out: they default to `complete` (or `diverged` for a non-finite loss) and `tune`.
+                left out: `complete` (`diverged` for a non-finite loss) and `tune` are assumed.
             sizes: Names of the size columns, at least one.
             tuned: Names of the tuned columns.
             conditions: Names of the recipe columns.
@@ -98,7 +98,7 @@ class Runs:
         if missing:
             raise DataError(f"runs need the column(s) {missing}; the table has {list(frame)}.")
         for allowed, column in ((STATUSES, "status"), (STAGES, "stage")):
-            unknown = sorted(set(frame[column].astype(str)) - set(allowed))
+            unknown = sorted({str(value) for value in frame[column]} - set(allowed))
             if unknown:
                 raise DataError(
                     f"{column} must be one of {', '.join(allowed)}; got {unknown[0]!r}."
@@ -140,7 +140,7 @@ class Runs:
         return self._subset(self._frame["status"].eq("complete"))
 
     def counts(self) -> dict[str, int]:
-        """Rows by status, and `replicates`: rows that repeat another row's size, tuned values and seed."""
+        """Rows by status, and `replicates`: rows that repeat an earlier row's cell."""
         status = self._frame["status"].value_counts()
         cells = [*self.sizes, *self.tuned, "seed"]
         return {

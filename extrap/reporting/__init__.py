@@ -1,1 +1,12 @@
-"""Numbers to a page people share."""
+"""The page people show to their team: numbers, then pictures of them, then one HTML file.
+
+* `report` — one page for a forecast and the verdicts on its larger runs.
+* `write_index` — an index over the reports of a folder.
+"""
+
+from __future__ import annotations
+
+from extrap.reporting.index import write_index
+from extrap.reporting.page import report
+
+__all__ = ["report", "write_index"]

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from extrap.records import Cell, Recipe
-from extrap.records.study import RunResult
+from extrap.records import Cell, Recipe, RunResult
 from extrap.training.costs import flops_6nd
 from extrap.training.packs import Pack, Stack
 from extrap.training.schedules import multiplier

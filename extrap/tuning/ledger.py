@@ -36,8 +36,7 @@ from extrap.reading.optuna import (
     study_name,
     study_names,
 )
-from extrap.records import Cell, StudySpec
-from extrap.records.study import RunResult
+from extrap.records import Cell, RunResult, StudySpec
 from extrap.tuning.fingerprints import require_same
 
 __all__ = ["Claim", "Ledger", "this_process"]

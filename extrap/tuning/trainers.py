@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from extrap.records import Cell, StudySpec
-from extrap.records.study import RunResult
+from extrap.records import Cell, RunResult, StudySpec
 
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload

@@ -48,10 +48,10 @@ class Options:
     def __post_init__(self) -> None:
         for option in fields(self):
             value = getattr(self, option.name)
-            is_text = isinstance(option.default, str)
-            if type(value) is not type(option.default) or (not value if is_text else value < 1):
-                kind = "text" if is_text else "a whole number above 0"
-                raise ValueError(f"{option.name} of bytes-mlp must be {kind}, got {value!r}.")
+            kind = str if isinstance(option.default, str) else int
+            if type(value) is not kind or not value or (isinstance(value, int) and value < 1):
+                rule = "text" if kind is str else "a whole number above 0"
+                raise ValueError(f"{option.name} of bytes-mlp must be {rule}, got {value!r}.")
         if self.validation_bytes <= self.context:
             raise ValueError(
                 "validation_bytes of bytes-mlp must exceed its context, got "

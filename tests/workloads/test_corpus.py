@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,8 @@ def test_the_order_of_files_does_not_depend_on_the_folder(tmp_path: Path) -> Non
         write(folder, **{name: texts[name] for name in names})
     one, two = (read_corpus(str(f), n_bytes=400, validation_bytes=100) for f in folders)
     assert one.sha256 == two.sha256
+    first = min(texts, key=lambda name: hashlib.sha256(f"{name}.txt".encode()).hexdigest())
+    assert one.validation[:50].tobytes().decode() == texts[first]
 
 
 def test_hidden_files_and_folders_are_skipped_and_any_encoding_is_fine(tmp_path: Path) -> None:

@@ -1,0 +1,260 @@
+"""The answer in numbers, then in one paragraph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from extrap.forecasting import Forecast
+from extrap.records import Point
+from extrap.reporting.figures import FixedLaw
+from extrap.reporting.groups import RunGroup, group_at_forecast, group_near, judged_sizes
+from extrap.reporting.numbers import (
+    NBSP,
+    format_estimate,
+    format_interval,
+    format_percent,
+    format_quantity,
+    format_value,
+)
+
+__all__ = [
+    "AnswerRow",
+    "answer_rows",
+    "answer_sentences",
+    "fixed_law_sentences",
+    "headline",
+    "name_size",
+    "name_tuned",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRow:
+    """One size: what was forecast, what was seen, what the trivial forecast would have said.
+
+    Attributes:
+        size: Size column → value.
+        point: The forecast.
+        group: The runs at the forecast's tuned values; None if there are none.
+        observed: Their mean loss.
+        observed_se: Its standard error.
+        error: Observed over forecast, minus 1.
+        last_value: The loss of the largest tuned size, taken as a forecast.
+        last_error: Observed over that, minus 1.
+    """
+
+    size: Mapping[str, float]
+    point: Point
+    group: RunGroup | None
+    observed: float | None
+    observed_se: float | None
+    error: float | None
+    last_value: float | None
+    last_error: float | None
+
+
+def answer_rows(forecast: Forecast, groups: Sequence[RunGroup]) -> tuple[AnswerRow, ...]:
+    """One row a judged size; without judged runs, sizes beyond the largest tuned one."""
+    sizes = judged_sizes(groups) or forecast.default_targets()
+    return tuple(_answer_row(forecast, groups, size) for size in sizes)
+
+
+def _answer_row(
+    forecast: Forecast, groups: Sequence[RunGroup], size: Mapping[str, float]
+) -> AnswerRow:
+    point = forecast.at(**size)
+    group = group_at_forecast(forecast, groups, size)
+    observed = group.mean_loss if group else None
+    last = forecast.last_value()
+    return AnswerRow(
+        size=size,
+        point=point,
+        group=group,
+        observed=observed,
+        observed_se=group.loss_se(forecast.noise.log_sd) if group else None,
+        error=_ratio(observed, point.loss),
+        last_value=last,
+        last_error=_ratio(observed, last),
+    )
+
+
+def _ratio(observed: float | None, predicted: float | None) -> float | None:
+    return None if observed is None or not predicted else observed / predicted - 1
+
+
+def name_size(size: Mapping[str, float]) -> str:
+    """A size in words: `width 1024`."""
+    return ", ".join(f"{column}{NBSP}{format_quantity(value)}" for column, value in size.items())
+
+
+def name_tuned(tuned: Mapping[str, float | None]) -> str:
+    """Tuned values in words: `lr = 0.0026`; empty when nothing is tuned."""
+    return ", ".join(f"{n}{NBSP}={NBSP}{format_quantity(v)}" for n, v in tuned.items())
+
+
+def headline(forecast: Forecast, rows: Sequence[AnswerRow]) -> str:
+    """The answer in one line."""
+    row = _leading(rows)
+    where, level = name_size(row.size), f"{100 * forecast.level:g}{NBSP}%"
+    promised = f"{format_estimate(row.point.loss, row.point.loss_pi)}, {level} interval"
+    if row.group is None:
+        return f"Forecast: loss at {where} {promised}."
+    if row.observed is None or row.error is None:
+        return f"Off course: no run at {where} reached a loss; forecast {promised}."
+    word = {"on": "On course", "mixed": "Undecided"}.get(row.group.kind, "Off course")
+    seen = format_value(row.observed, row.observed_se)
+    return f"{word}: loss at {where} is {seen}, {_compared(row.error)} the forecast of {promised}."
+
+
+def answer_sentences(
+    forecast: Forecast,
+    rows: Sequence[AnswerRow],
+    groups: Sequence[RunGroup],
+    fixed: FixedLaw | None,
+) -> list[str]:
+    """The answer as a paragraph, sentence by sentence."""
+    row = _leading(rows)
+    sentences = [_promise(forecast, row)]
+    if row.group is not None:
+        sentences.append(_outcome(row, row.group))
+    elif _judged(rows):
+        sentences.append("No larger run was made at the forecast's tuned values.")
+    if row.last_error is not None and row.last_value is not None:
+        sentences.append(
+            f"Repeating the loss of the largest tuned size ({format_value(row.last_value)}) as the "
+            f"forecast would have been off by {format_percent(row.last_error)}."
+        )
+    for other in rows:
+        if other is not row and other.error is not None:
+            sentences.append(
+                f"At {name_size(other.size)} the forecast was off by "
+                f"{format_percent(other.error)}, the last value by "
+                f"{format_percent(other.last_error)}."
+            )
+    sentences += _kept_rate(forecast, rows, groups, fixed)
+    return sentences
+
+
+def _promise(forecast: Forecast, row: AnswerRow) -> str:
+    counts, level = forecast.runs.counts(), f"{100 * forecast.level:g}{NBSP}%"
+    text = (
+        f"From {counts['runs']} runs at {len(forecast.optima)} sizes, the forecast for "
+        f"{name_size(row.size)} ({row.point.extrapolation_ratio:.2g} times the largest fitted "
+        "size) is "
+    )
+    tuned = ", ".join(
+        f"{name} {format_estimate(e.value, e.pi)}" for name, e in row.point.tuned.items()
+    )
+    if row.point.loss is None:
+        loss = f"a loss of {format_interval(row.point.loss_pi)}; the data allow no point estimate"
+    else:
+        loss = f"a loss of {format_estimate(row.point.loss, row.point.loss_pi)}"
+    return f"{text}{tuned + ' and ' if tuned else ''}{loss} (in brackets: {level} intervals)."
+
+
+def _outcome(row: AnswerRow, group: RunGroup) -> str:
+    n = len(group.verdicts)
+    tuned = name_tuned(group.tuned)
+    runs = f"The {'run' if n == 1 else f'{n} runs'} made there{' at ' + tuned if tuned else ''}"
+    if row.observed is None:
+        return f"{runs} reached no loss ({', '.join(sorted({v.status for v in group.verdicts}))})."
+    mean = "" if n == 1 else " on average"
+    text = f"{runs} reached {format_value(row.observed, row.observed_se)}{mean}"
+    if row.error is None:
+        return f"{text}."
+    verdict = {
+        "on": "on law",
+        "mixed": "the runs disagree about the law",
+    }.get(group.kind, "off law")
+    return f"{text}, {_compared(row.error)} the forecast: {verdict}."
+
+
+def _kept_rate(
+    forecast: Forecast,
+    rows: Sequence[AnswerRow],
+    groups: Sequence[RunGroup],
+    fixed: FixedLaw | None,
+) -> list[str]:
+    """What keeping the values of the smallest size costs at the largest one."""
+    if fixed is None:
+        return []
+    row = rows[-1]
+    kept = group_near(groups, row.size, fixed.tuned)
+    if kept is not None and kept is row.group:
+        return []
+    start = f"Keeping {name_tuned(fixed.tuned)}, tuned at the smallest size,"
+    expected = forecast.predict_excess(row.size, fixed.tuned)
+    if kept is None or kept.deviation is None or not kept.mean_loss:
+        if expected is None or not groups and expected < 0.01:
+            return []
+        cost = format_percent(_grow(expected), signed=False)
+        return [f"{start} is expected to cost {cost} of loss at {name_size(row.size)}."]
+    seen = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
+    text = f"{start} gave {seen} at {name_size(row.size)}: {_compared(kept.deviation)} the forecast"
+    if expected is None:
+        return [f"{text}."]
+    foreseen = forecast.predict_excess(row.size, {n: v or 1.0 for n, v in kept.tuned.items()})
+    return [f"{text}; {format_percent(_grow(foreseen or expected))} was foreseen."]
+
+
+def fixed_law_sentences(
+    forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup], fixed: FixedLaw
+) -> list[str]:
+    """How far off the law at fixed values and the law of the optimum are."""
+    row = rows[-1]
+    fitted = fixed.points[fixed.points["fitted"]]
+    residual = max(
+        abs(loss / fixed.at({fixed.fit.columns[0]: x}) - 1)
+        for x, loss in zip(fitted["x"], fitted["loss"], strict=True)
+    )
+    predicted = fixed.at(row.size)
+    sentences = [
+        f"The dashed law was fitted to {len(fitted)} sizes at {name_tuned(fixed.tuned)} and misses "
+        f"none of them by more than {format_percent(residual, signed=False)}.",
+    ]
+    kept = group_near(groups, row.size, fixed.tuned)
+    if kept is not None and kept.mean_loss is not None:
+        off = kept.mean_loss / predicted - 1
+        seen = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
+        sentences.append(
+            f"At {name_size(row.size)} it promises {format_value(predicted)}; the runs at "
+            f"{name_tuned(kept.tuned)} reached {seen}: the law is off by {format_percent(off)}."
+        )
+    else:
+        sentences.append(
+            f"At {name_size(row.size)} it promises {format_value(predicted)}; nobody tried."
+        )
+    if row.error is not None and row.observed is not None:
+        sentences.append(
+            "The law of the optimum promises "
+            f"{format_estimate(row.point.loss, row.point.loss_pi)} there; the runs at its tuned "
+            f"values reached {format_value(row.observed, row.observed_se)}: it is off by "
+            f"{format_percent(row.error)}."
+        )
+    if not fixed.expected.empty:
+        sentences.append(
+            "The dotted curve is the law of the optimum plus the cost of the wrong values: it was "
+            "known before the large runs that the dashed law must fail."
+        )
+    return sentences
+
+
+def _leading(rows: Sequence[AnswerRow]) -> AnswerRow:
+    """The largest size with runs at the forecast; without any, the nearest one."""
+    return next((row for row in reversed(rows) if row.group is not None), rows[0])
+
+
+def _judged(rows: Sequence[AnswerRow]) -> bool:
+    return any(row.group is not None for row in rows)
+
+
+def _compared(deviation: float) -> str:
+    if abs(deviation) < 0.0005:
+        return "equal to"
+    size = format_percent(deviation, signed=False)
+    return f"{size} {'above' if deviation > 0 else 'below'}"
+
+
+def _grow(log_excess: float) -> float:
+    return float(2.718281828459045**log_excess - 1)

@@ -1,0 +1,175 @@
+"""Plates: a picture with its words and the tables behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from extrap.forecasting import Forecast
+from extrap.reporting.answer import name_size, name_tuned
+from extrap.reporting.figures import (
+    LawStory,
+    LocalSweep,
+    draw_heat_map,
+    draw_law_story,
+    draw_local_sweep,
+    draw_loss_by_size,
+    draw_loss_by_tuned,
+    draw_optimum_trend,
+    draw_svg,
+    optimum_trend_info,
+    sweep_info,
+)
+from extrap.reporting.groups import RunGroup
+from extrap.reporting.numbers import format_quantity
+from extrap.reporting.sizes import SizeAxis
+from extrap.reporting.tables import (
+    Table,
+    cells_table,
+    law_table,
+    local_table,
+    story_tables,
+    trend_table,
+)
+
+__all__ = ["Plate", "local_plates", "story_plate", "sweep_plates"]
+
+PANEL = (480, 360)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plate:
+    """A picture, or two drawings of the same for wide and narrow pages.
+
+    Attributes:
+        title: A heading; may be empty.
+        svg: Inline SVG.
+        narrow_svg: The same for narrow pages; empty if one serves all.
+        text: What to see in it.
+        tables: The numbers behind it.
+    """
+
+    title: str
+    svg: str
+    narrow_svg: str = ""
+    text: str = ""
+    tables: tuple[Table, ...] = ()
+
+
+def story_plate(info: LawStory) -> Plate:
+    """The two laws in one figure."""
+    fixed = name_tuned(info.fixed.tuned) if info.fixed else ""
+    label = (
+        f"Loss against {info.axis.column}: the law of the optimum with its bands"
+        + (f", the law at {fixed}" if fixed else "")
+        + f", and {len(info.judged)} judged runs."
+    )
+
+    def draw(width: int, height: int, columns: int, key: str) -> str:
+        return draw_svg(
+            lambda ax: draw_law_story(ax, info, columns=columns, fixed_label=fixed),
+            width=width,
+            height=height,
+            key=key,
+            label=label,
+        )
+
+    text = "Shaded: the sizes the sweep covers. Right of it everything is extrapolated."
+    return Plate(
+        title="",
+        svg=draw(880, 540, 3, "story"),
+        narrow_svg=draw(390, 560, 1, "storynarrow"),
+        text=f"{text} {info.axis.note}".strip(),
+        tables=(law_table(info), *story_tables(info)),
+    )
+
+
+def sweep_plates(
+    forecast: Forecast, groups: Sequence[RunGroup], axis: SizeAxis
+) -> tuple[Plate, ...]:
+    """Metz' four panels; those that need a tuned value only where one was tuned."""
+    tuned = forecast.runs.tuned
+    info = sweep_info(forecast, axis, tuned[0] if tuned else None)
+    column, name = axis.column, tuned[0] if tuned else ""
+    behind = (cells_table(info),)
+    plates = [_panel("a", f"Loss against {column}", draw_loss_by_size, info, behind)]
+    if not tuned:
+        return tuple(plates)
+    plates += [
+        _panel("b", f"Loss against {name}", draw_loss_by_tuned, info, (), "Diamonds: fitted optima."),
+        _panel(
+            "c",
+            f"Loss over {name} and {column}",
+            draw_heat_map,
+            info,
+            (),
+            "Line: fitted optima." + (" Crosses: diverged." if len(info.diverged) else ""),
+        ),
+    ]
+    for i, each in enumerate(tuned):
+        trend = optimum_trend_info(forecast, groups, axis, each)
+        letter = "d" if len(tuned) == 1 else f"d{i + 1}"
+        title = f"Best {each} against {column}"
+        plates.append(_panel(letter, title, draw_optimum_trend, trend, (trend_table(trend),), _trend_words(trend.judged["best"].any(), bool(len(trend.judged)))))
+    return tuple(plates)
+
+
+def _trend_words(has_best: bool, has_tried: bool) -> str:
+    words = "Shaded: sizes of the sweep; dark band: the law; light band: the optimum of one size."
+    if has_tried:
+        words += " Crosses: values larger runs were made at."
+    if has_best:
+        words += " Star: the best of at least three."
+    return words
+
+
+def _panel(
+    letter: str,
+    title: str,
+    draw: object,
+    info: object,
+    tables: tuple[Table, ...],
+    text: str = "",
+) -> Plate:
+    width, height = PANEL
+    svg = draw_svg(
+        lambda ax: draw(ax, info), width=width, height=height, key=f"panel{letter}", label=f"{title}."
+    )
+    return Plate(title=f"({letter}) {title}", svg=svg, text=text, tables=tables)
+
+
+def local_plates(sweeps: Sequence[LocalSweep]) -> tuple[Plate, ...]:
+    """One plate for each larger size that was tried at several values."""
+    width, height = PANEL
+    plates = []
+    for i, info in enumerate(sweeps):
+        title = f"{info.tuned} at {name_size(info.size)}"
+        svg = draw_svg(
+            lambda ax, info=info: draw_local_sweep(ax, info),
+            width=width,
+            height=height + 40,
+            key=f"local{i}",
+            label=f"Loss against {title}, with the valley the forecast expected.",
+        )
+        plates.append(
+            Plate(title=title, svg=svg, text=_local_words(info), tables=(local_table(info),))
+        )
+    return tuple(plates)
+
+
+def _local_words(info: LocalSweep) -> str:
+    tried = f"{info.means['x'].nunique()} values of {info.tuned} were tried here."
+    if info.octaves is None:
+        best = format_quantity(info.best)
+        return (
+            f"{tried} The lowest mean loss, at {best}, lies at an end of them or no parabola has a "
+            "minimum there, so the distance from the forecast cannot be told."
+        )
+    error = "" if info.octaves_se is None else f" ± {info.octaves_se:.2f}"
+    side = "below" if info.octaves < 0 else "above"
+    factor = 2 ** abs(info.octaves)
+    return (
+        f"{tried} The best lies {abs(info.octaves):.2f}{error} octaves {side} the forecast, a factor "
+        f"of {factor:.2f} (vertex of a parabola through the mean log losses near the lowest; an "
+        "octave is a factor of two). Shaded: where the forecast expected it."
+    )

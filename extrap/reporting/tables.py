@@ -1,0 +1,339 @@
+"""Tables of words: what stands behind every picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from extrap.forecasting import Forecast
+from extrap.reporting.answer import AnswerRow, name_tuned
+from extrap.reporting.figures import LawStory, LocalSweep, OptimumTrend, Sweep
+from extrap.reporting.glossary import explain_parameter
+from extrap.reporting.groups import RunGroup
+from extrap.reporting.numbers import (
+    NBSP,
+    format_estimate,
+    format_interval,
+    format_p_value,
+    format_percent,
+    format_quantity,
+    format_value,
+)
+
+__all__ = [
+    "Table",
+    "answer_table",
+    "cells_table",
+    "cost_table",
+    "law_table",
+    "local_table",
+    "optima_table",
+    "parameter_table",
+    "points_table",
+    "runs_table",
+    "story_tables",
+    "trend_table",
+    "verdict_table",
+]
+
+MAX_ROWS = 400
+VERDICT_WORDS = {
+    "on": "● on law",
+    "mixed": "■ runs disagree",
+    "mistuned": "◆ off law, mistuned",
+    "off": "✕ off law",
+    "none": "▲ no loss",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of finished text.
+
+    Attributes:
+        caption: What it shows.
+        columns: Headings.
+        rows: Cells, already formatted; the first one is the row's heading.
+        note: What was left out; empty if nothing was.
+    """
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def answer_table(forecast: Forecast, rows: Sequence[AnswerRow]) -> Table:
+    """Forecast, observation and trivial forecast, one row a size."""
+    judged = any(row.group is not None for row in rows)
+    columns = [*forecast.runs.sizes, "times fitted", "forecast loss"]
+    columns += [f"forecast {name}" for name in forecast.runs.tuned]
+    columns += ["observed", "forecast off by", "last value off by", "verdict"] if judged else []
+    cells = []
+    for row in rows:
+        point = row.point
+        line = [*map(format_quantity, row.size.values()), f"{point.extrapolation_ratio:.3g}×"]
+        line.append(format_estimate(point.loss, point.loss_pi))
+        line += [format_estimate(e.value, e.pi) for e in point.tuned.values()]
+        if judged:
+            line += _observed_cells(row)
+        cells.append(tuple(line))
+    level = f"{100 * forecast.level:g}{NBSP}%"
+    return Table(
+        caption=f"Forecasts with {level} prediction intervals (for one new run)",
+        columns=tuple(columns),
+        rows=tuple(cells),
+        note=_last_value_note(forecast) if judged else "",
+    )
+
+
+def _observed_cells(row: AnswerRow) -> list[str]:
+    if row.group is None:
+        return ["no run there", "–", "–", "–"]
+    n, at = len(row.group.losses), name_tuned(row.group.tuned)
+    seen = "no loss"
+    if row.observed is not None:
+        seen = f"{format_value(row.observed, row.observed_se)}, n{NBSP}={NBSP}{n}"
+    errors = [
+        "–" if error is None else format_percent(error) for error in (row.error, row.last_error)
+    ]
+    return [f"{seen}{' at ' + at if at else ''}", *errors, VERDICT_WORDS[row.group.kind]]
+
+
+def _last_value_note(forecast: Forecast) -> str:
+    last = format_value(forecast.last_value())
+    return (
+        f"Observed: mean ± standard error of the runs nearest the forecast. Last value: {last}, "
+        "the tuned loss of the largest size of the sweep, taken as the forecast for all larger ones."
+    )
+
+
+def verdict_table(groups: Sequence[RunGroup]) -> Table:
+    """Every judged run."""
+    sizes = tuple(groups[0].size) if groups else ()
+    tuned = tuple(groups[0].tuned) if groups else ()
+    rows = [
+        (
+            *map(format_quantity, v.size.values()),
+            *map(format_quantity, v.tuned.values()),
+            str(v.seed),
+            v.status,
+            "–" if v.loss is None else format_value(v.loss),
+            format_estimate(v.predicted, v.predicted_pi),
+            "–" if v.expected is None else format_value(v.expected),
+            "–" if v.deviation is None else format_percent(v.deviation),
+            format_p_value(v.p_value),
+            "on law" if v.on_law else "off law",
+        )
+        for g in groups
+        for v in g.verdicts
+    ]
+    columns = (*sizes, *tuned, "seed", "status", "loss", "forecast", "expected as run")
+    columns = (*columns, "deviation", "p-value", "verdict")
+    return _capped("Judged runs, one a row", columns, rows)
+
+
+def optima_table(forecast: Forecast) -> Table:
+    """The best tuned values of each size and the loss there."""
+    names = forecast.runs.tuned
+    rows = []
+    for o in forecast.optima:
+        line = [*map(format_quantity, o.size.values())]
+        for name in names:
+            estimate = o.tuned[name]
+            line.append(format_value(estimate.value, estimate.se) if estimate.value else "–")
+            line.append(format_interval(estimate.ci))
+        line.append("–" if o.loss is None else format_value(o.loss, o.loss_se))
+        line.append("–" if o.best_loss is None else format_value(o.best_loss))
+        line += [str(o.n_runs), str(o.n_diverged), _bracket_words(o.edge, o.bracketed)]
+        rows.append(tuple(line))
+    per_name = [text for n in names for text in (f"best {n} ± se", f"{n} interval")]
+    columns = (*forecast.runs.sizes, *per_name, "loss ± se", "best cell", "runs", "diverged")
+    return _capped("The optimum of each size of the sweep", (*columns, "optimum"), rows)
+
+
+def _bracket_words(edge: object, bracketed: bool) -> str:
+    if bracketed:
+        return "bracketed"
+    if isinstance(edge, dict) and edge:
+        return "; ".join(f"at the {side} end of {name}" for name, side in edge.items())
+    return "not found"
+
+
+def points_table(forecast: Forecast, rows: Sequence[AnswerRow]) -> Table:
+    """The forecasts with both intervals."""
+    cells = []
+    for row in rows:
+        point = row.point
+        line = [*map(format_quantity, row.size.values())]
+        line += [format_value(point.loss) if point.loss else "–"]
+        line += [format_interval(point.loss_ci), format_interval(point.loss_pi)]
+        for e in point.tuned.values():
+            line += [format_value(e.value, e.se) if e.value else "–"]
+            line += [format_interval(e.ci), format_interval(e.pi)]
+        cells.append(tuple(line))
+    columns = [*forecast.runs.sizes, "loss", "loss, law", "loss, one new run"]
+    for name in forecast.runs.tuned:
+        columns += [f"{name} ± se", f"{name}, law", f"{name}, optimum there"]
+    level = f"{100 * forecast.level:g}{NBSP}%"
+    return Table(
+        caption=f"Forecasts with both {level} intervals", columns=tuple(columns), rows=tuple(cells)
+    )
+
+
+def runs_table(forecast: Forecast) -> Table:
+    """How many runs the sweep has, by what became of them."""
+    words = {
+        "runs": "runs of the sweep",
+        "complete": "reached their end",
+        "diverged": "diverged",
+        "pruned": "stopped early (pruned)",
+        "failed": "failed for other reasons; not used",
+        "replicates": "exact repeats of another run (same size, tuned values and seed)",
+    }
+    counts = forecast.runs.counts()
+    rows = tuple((words.get(k, k), str(v)) for k, v in counts.items())
+    return Table(caption="Runs of the sweep", columns=("what", "count"), rows=rows)
+
+
+def parameter_table(forecast: Forecast) -> Table:
+    """Parameters of every fitted law, with standard errors and weights."""
+    fits = [("loss", fit, f"{weight:.2g}") for fit, weight in forecast.loss_laws]
+    fits += [(f"best {n}", fit, "1") for n, fit in forecast.tuned_laws.items() if fit is not None]
+    rows = []
+    for target, fit, weight in fits:
+        for i, (name, value) in enumerate(zip(fit.names, fit.values, strict=True)):
+            se = math.sqrt(max(fit.covariance[i][i], 0.0))
+            gloss = explain_parameter(fit.law, name)
+            rows.append((target, fit.law, weight, name, format_value(value, se), gloss))
+    columns = ("law of", "form", "weight", "parameter", "value ± se", "meaning")
+    return Table(caption="Fitted parameters", columns=columns, rows=tuple(rows))
+
+
+def cost_table(forecast: Forecast, row: AnswerRow) -> Table | None:
+    """What a mistuned value costs at one size; None without a valley."""
+    centre = {n: e.value for n, e in row.point.tuned.items()}
+    known = {n: v for n, v in centre.items() if v is not None}
+    if forecast.valley is None or len(known) < len(centre) or not known:
+        return None
+    factors = (0.25, 0.5, 2**-0.5, 1.0, 2**0.5, 2.0, 4.0)
+    rows = []
+    for name in known:
+        costs = [
+            forecast.predict_excess(row.size, {**known, name: known[name] * f}) or 0.0
+            for f in factors
+        ]
+        rows.append((name, *(format_percent(math.expm1(c), signed=False) for c in costs)))
+    heads = ("¼ ×", "½ ×", "0.71 ×", "forecast", "1.41 ×", "2 ×", "4 ×")
+    spread = format_percent(forecast.valley.relative_sd, signed=False)
+    return Table(
+        caption="Expected extra loss for a value off the forecast's",
+        columns=("tuned value", *heads),
+        rows=tuple(rows),
+        note=f"Observed costs scatter by about {spread} (relative) about these.",
+    )
+
+
+def story_tables(info: LawStory) -> list[Table]:
+    """The curves of the story at some sizes, and its points."""
+    x, level = info.axis.column, f"{100 * info.level:g}{NBSP}%"
+    tables = []
+    if not info.curve.empty:
+        rows = [
+            (
+                format_quantity(float(f"{r.x:.3g}")),
+                format_value(r.loss),
+                f"{format_value(r.loss_ci_lower)} to {format_value(r.loss_ci_upper)}",
+                f"{format_value(r.loss_pi_lower)} to {format_value(r.loss_pi_upper)}",
+            )
+            for r in _thin(info.curve).itertuples()
+        ]
+        columns = (x, "loss", f"{level}: the law", f"{level}: one new run")
+        tables.append(_capped("The law of the optimum", columns, rows))
+    if info.fixed is not None:
+        rows = [
+            (format_quantity(r.x), format_value(r.loss), "yes" if r.fitted else "no")
+            for r in info.fixed.points.itertuples()
+        ]
+        columns = (x, "mean loss", "used in the dashed law")
+        tables.append(_capped("The sweep at fixed tuned values", columns, rows))
+        rows = [
+            (format_quantity(float(f"{r.x:.3g}")), format_value(r.loss))
+            for r in _thin(info.fixed.line).itertuples()
+        ]
+        tables.append(_capped("The law at fixed tuned values", (x, "loss"), rows))
+    return tables
+
+
+def law_table(info: LawStory) -> Table:
+    """Optimal losses the law was fitted to."""
+    rows = [
+        (format_quantity(r.x), format_value(r.loss, r.loss_se)) for r in info.optima.itertuples()
+    ]
+    return _capped("Loss at the optimum", (info.axis.column, "loss ± se"), rows)
+
+
+def trend_table(info: OptimumTrend) -> Table:
+    """The law of an optimum at some sizes."""
+    rows = [
+        (
+            format_quantity(float(f"{r.x:.3g}")),
+            format_value(r.value),
+            f"{format_value(r.ci_lower)} to {format_value(r.ci_upper)}",
+            f"{format_value(r.pi_lower)} to {format_value(r.pi_upper)}",
+        )
+        for r in (_thin(info.curve).itertuples() if not info.curve.empty else ())
+    ]
+    level = f"{100 * info.level:g}{NBSP}%"
+    columns = (info.axis.column, f"best {info.tuned}", f"{level}: the law", f"{level}: the optimum")
+    return _capped(f"The law of the best {info.tuned}", columns, rows)
+
+
+def cells_table(info: Sweep) -> Table:
+    """Mean loss by tuned value and size."""
+    cells = info.cells
+    if info.tuned is None:
+        rows = [(format_quantity(r.x), format_value(r.loss)) for r in cells.itertuples()]
+        return _capped("Mean loss of each size", (info.axis.column, "loss"), rows)
+    grid = cells.pivot(index="v", columns="x", values="loss")
+    if grid.shape[1] > 40:
+        rows = [
+            (format_quantity(r.v), format_quantity(r.x), format_value(r.loss))
+            for r in cells.itertuples()
+        ]
+        return _capped("Mean loss of each cell", (info.tuned, info.axis.column, "loss"), rows)
+    columns = (info.tuned, *(f"{info.axis.column} {format_quantity(float(x))}" for x in grid))
+    rows = [
+        (format_quantity(float(v)), *("–" if pd.isna(x) else format_value(x) for x in line))
+        for v, line in zip(grid.index, grid.to_numpy(), strict=True)
+    ]
+    return _capped("Mean loss over seeds", columns, rows)
+
+
+def local_table(info: LocalSweep) -> Table:
+    """Losses of a local sweep."""
+    rows = [
+        (
+            format_quantity(r.x),
+            f"{math.log2(r.x / info.forecast):+.2f}".replace("-", "−"),
+            format_value(r.loss),
+        )
+        for r in info.means.itertuples()
+    ]
+    return _capped("The local sweep", (info.tuned, "octaves from forecast", "mean loss"), rows)
+
+
+def _thin(frame: pd.DataFrame) -> pd.DataFrame:
+    """About ten rows, both ends among them."""
+    step = max(1, (len(frame) - 1) // 9)
+    return pd.concat([frame.iloc[:-1:step], frame.iloc[-1:]])
+
+
+def _capped(
+    caption: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]
+) -> Table:
+    note = f"The first {MAX_ROWS} of {len(rows)} rows." if len(rows) > MAX_ROWS else ""
+    return Table(caption=caption, columns=tuple(columns), rows=tuple(rows[:MAX_ROWS]), note=note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ __all__ = [
     "AnswerRow",
     "answer_rows",
     "answer_sentences",
-    "fixed_law_sentences",
+    "compared",
     "headline",
     "name_size",
     "name_tuned",
@@ -97,14 +98,17 @@ def headline(forecast: Forecast, rows: Sequence[AnswerRow]) -> str:
     """The answer in one line."""
     row = _leading(rows)
     where, level = name_size(row.size), f"{100 * forecast.level:g}{NBSP}%"
-    promised = f"{format_estimate(row.point.loss, row.point.loss_pi)}, {level} interval"
+    loss, interval = format_estimate(row.point.loss, row.point.loss_pi), f"{level} interval"
+    promised = loss.replace("(", f"({interval} ") if row.point.loss else f"{loss} ({interval})"
     if row.group is None:
-        return f"Forecast: loss at {where} {promised}."
+        tuned = {n: e.value for n, e in row.point.tuned.items() if e.value is not None}
+        using = f" with {name_tuned(tuned)}" if tuned else ""
+        return f"Forecast for {where}{using}: a loss of {promised}."
     if row.observed is None or row.error is None:
-        return f"Off course: no run at {where} reached a loss; forecast {promised}."
+        return f"Off course: no run at {where} reached a loss; the forecast was {promised}."
     word = {"on": "On course", "mixed": "Undecided"}.get(row.group.kind, "Off course")
     seen = format_value(row.observed, row.observed_se)
-    return f"{word}: loss at {where} is {seen}, {_compared(row.error)} the forecast of {promised}."
+    return f"{word}: loss at {where} is {seen}, {compared(row.error)} the forecast of {promised}."
 
 
 def answer_sentences(
@@ -122,8 +126,8 @@ def answer_sentences(
         sentences.append("No larger run was made at the forecast's tuned values.")
     if row.last_error is not None and row.last_value is not None:
         sentences.append(
-            f"Repeating the loss of the largest tuned size ({format_value(row.last_value)}) as the "
-            f"forecast would have been off by {format_percent(row.last_error)}."
+            f"Repeating the loss of the largest tuned size ({format_value(row.last_value)}) as "
+            f"the forecast would have been off by {format_percent(row.last_error)}."
         )
     for other in rows:
         if other is not row and other.error is not None:
@@ -167,7 +171,7 @@ def _outcome(row: AnswerRow, group: RunGroup) -> str:
         "on": "on law",
         "mixed": "the runs disagree about the law",
     }.get(group.kind, "off law")
-    return f"{text}, {_compared(row.error)} the forecast: {verdict}."
+    return f"{text}, {compared(row.error)} the forecast: {verdict}."
 
 
 def _kept_rate(
@@ -183,61 +187,29 @@ def _kept_rate(
     kept = group_near(groups, row.size, fixed.tuned)
     if kept is not None and kept is row.group:
         return []
-    start = f"Keeping {name_tuned(fixed.tuned)}, tuned at the smallest size,"
-    expected = forecast.predict_excess(row.size, fixed.tuned)
+    where = name_size(row.size)
     if kept is None or kept.deviation is None or not kept.mean_loss:
-        if expected is None or not groups and expected < 0.01:
-            return []
-        cost = format_percent(_grow(expected), signed=False)
-        return [f"{start} is expected to cost {cost} of loss at {name_size(row.size)}."]
+        cost = _cost_words(forecast, row.size, fixed.tuned)
+        start = f"Keeping {name_tuned(fixed.tuned)}, the best at the smallest size,"
+        return [f"{start} is expected to cost {cost} of loss at {where}."] if cost else []
     seen = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
-    text = f"{start} gave {seen} at {name_size(row.size)}: {_compared(kept.deviation)} the forecast"
-    if expected is None:
-        return [f"{text}."]
-    foreseen = forecast.predict_excess(row.size, {n: v or 1.0 for n, v in kept.tuned.items()})
-    return [f"{text}; {format_percent(_grow(foreseen or expected))} was foreseen."]
-
-
-def fixed_law_sentences(
-    forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup], fixed: FixedLaw
-) -> list[str]:
-    """How far off the law at fixed values and the law of the optimum are."""
-    row = rows[-1]
-    fitted = fixed.points[fixed.points["fitted"]]
-    residual = max(
-        abs(loss / fixed.at({fixed.fit.columns[0]: x}) - 1)
-        for x, loss in zip(fitted["x"], fitted["loss"], strict=True)
+    text = (
+        f"Keeping the best value of the smallest size (runs at {name_tuned(kept.tuned)}) gave "
+        f"{seen} at {where}: {compared(kept.deviation)} the forecast"
     )
-    predicted = fixed.at(row.size)
-    sentences = [
-        f"The dashed law was fitted to {len(fitted)} sizes at {name_tuned(fixed.tuned)} and misses "
-        f"none of them by more than {format_percent(residual, signed=False)}.",
-    ]
-    kept = group_near(groups, row.size, fixed.tuned)
-    if kept is not None and kept.mean_loss is not None:
-        off = kept.mean_loss / predicted - 1
-        seen = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
-        sentences.append(
-            f"At {name_size(row.size)} it promises {format_value(predicted)}; the runs at "
-            f"{name_tuned(kept.tuned)} reached {seen}: the law is off by {format_percent(off)}."
-        )
-    else:
-        sentences.append(
-            f"At {name_size(row.size)} it promises {format_value(predicted)}; nobody tried."
-        )
-    if row.error is not None and row.observed is not None:
-        sentences.append(
-            "The law of the optimum promises "
-            f"{format_estimate(row.point.loss, row.point.loss_pi)} there; the runs at its tuned "
-            f"values reached {format_value(row.observed, row.observed_se)}: it is off by "
-            f"{format_percent(row.error)}."
-        )
-    if not fixed.expected.empty:
-        sentences.append(
-            "The dotted curve is the law of the optimum plus the cost of the wrong values: it was "
-            "known before the large runs that the dashed law must fail."
-        )
-    return sentences
+    cost = _cost_words(forecast, row.size, {n: v for n, v in kept.tuned.items() if v})
+    return [f"{text}; a cost of {cost} was foreseen." if cost else f"{text}."]
+
+
+def _cost_words(
+    forecast: Forecast, size: Mapping[str, float], tuned: Mapping[str, float]
+) -> str | None:
+    """The expected cost of tuned values with its uncertainty; None where it is not known."""
+    excess = forecast.predict_excess(size, tuned)
+    if excess is None or forecast.valley is None:
+        return None
+    cost, error = math.expm1(excess), math.exp(excess) * excess * forecast.valley.relative_sd
+    return f"{format_value(100 * cost, 100 * error)}{NBSP}%"
 
 
 def _leading(rows: Sequence[AnswerRow]) -> AnswerRow:
@@ -249,12 +221,9 @@ def _judged(rows: Sequence[AnswerRow]) -> bool:
     return any(row.group is not None for row in rows)
 
 
-def _compared(deviation: float) -> str:
+def compared(deviation: float) -> str:
+    """A relative difference in words: `1.2 % below`."""
     if abs(deviation) < 0.0005:
         return "equal to"
     size = format_percent(deviation, signed=False)
     return f"{size} {'above' if deviation > 0 else 'below'}"
-
-
-def _grow(log_excess: float) -> float:
-    return float(2.718281828459045**log_excess - 1)

@@ -29,11 +29,11 @@ _FLAGS = {
         "Extend the grid there until worse values stand on both sides.",
     ),
     "no-loss-law": (
-        "Too few sizes have a usable optimum, so only one-sided statements about the loss are made.",
+        "Too few sizes have a usable optimum, so the loss is only bounded from one side.",
         "Extend the grids, or add sizes; three bracketed sizes are the least.",
     ),
     "too-few-sizes-for-a-floor": (
-        "A law with a floor needs one more size; without a floor the forecast is optimistic far out.",
+        "A law with a floor needs one more size; without it a distant forecast is optimistic.",
         "Add a size; small ones are cheap.",
     ),
     "exponent-at-bound": (
@@ -45,13 +45,12 @@ _FLAGS = {
         "Treat distant forecasts as optimistic; add larger sizes.",
     ),
     "no-replicates": (
-        "No run was repeated with another seed, so noise is read from how the points scatter about "
-        "the law.",
+        "No run was repeated with another seed, so noise is read from the scatter about the law.",
         "Repeat the best cells with two more seeds.",
     ),
     "far-extrapolation": (
-        "The target is more than 8 times the largest fitted size: the interval holds only if no new "
-        "regime sets in on the way.",
+        "The target is more than 8 times the largest fitted size: the interval holds only if no "
+        "new regime sets in on the way.",
         "Add a size in between before committing.",
     ),
 }

@@ -44,8 +44,10 @@ def write_index(folder: str | Path) -> Path:
         if page.name != "index.html" and (found := _read_meta(page)):
             reports.append({"file": page.name, **found})
     reports.sort(key=lambda r: r["created"], reverse=True)
-    html = environment().get_template("index.html.j2").render(
-        reports=reports, light=style_sheet("light"), dark=style_sheet("dark")
+    html = (
+        environment()
+        .get_template("index.html.j2")
+        .render(reports=reports, light=style_sheet("light"), dark=style_sheet("dark"))
     )
     path = folder / "index.html"
     path.write_text(html, encoding="utf-8")

@@ -90,8 +90,8 @@ def format_percent(fraction: float | None, *, signed: bool = True) -> str:
 def format_p_value(p_value: float | None) -> str:
     """A p-value with as many digits as anybody acts on."""
     if p_value is None:
-        return "p unknown"
-    return f"p{NBSP}<{NBSP}0.001" if p_value < 0.001 else f"p{NBSP}={NBSP}{p_value:.2g}"
+        return "–"
+    return f"<{NBSP}0.001" if p_value < 0.001 else f"{p_value:.{2 if p_value > 0.095 else 3}f}"
 
 
 def _plain(value: float, decimals: int) -> str:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from extrap.forecasting import Forecast
 from extrap.reporting.answer import name_size, name_tuned
+from extrap.reporting.figure_tables import (
+    cells_table,
+    law_table,
+    local_table,
+    story_tables,
+    trend_table,
+)
 from extrap.reporting.figures import (
     LawStory,
     LocalSweep,
+    OptimumTrend,
     draw_heat_map,
     draw_law_story,
     draw_local_sweep,
@@ -21,16 +31,9 @@ from extrap.reporting.figures import (
     sweep_info,
 )
 from extrap.reporting.groups import RunGroup
-from extrap.reporting.numbers import format_quantity
+from extrap.reporting.numbers import NBSP, format_quantity
 from extrap.reporting.sizes import SizeAxis
-from extrap.reporting.tables import (
-    Table,
-    cells_table,
-    law_table,
-    local_table,
-    story_tables,
-    trend_table,
-)
+from extrap.reporting.tables import Table
 
 __all__ = ["Plate", "local_plates", "story_plate", "sweep_plates"]
 
@@ -92,11 +95,14 @@ def sweep_plates(
     info = sweep_info(forecast, axis, tuned[0] if tuned else None)
     column, name = axis.column, tuned[0] if tuned else ""
     behind = (cells_table(info),)
-    plates = [_panel("a", f"Loss against {column}", draw_loss_by_size, info, behind)]
+    words = "Thick line: at the fitted optima." if tuned else "Thick line: the mean."
+    plates = [_panel("a", f"Loss against {column}", draw_loss_by_size, info, behind, words)]
     if not tuned:
         return tuple(plates)
     plates += [
-        _panel("b", f"Loss against {name}", draw_loss_by_tuned, info, (), "Diamonds: fitted optima."),
+        _panel(
+            "b", f"Loss against {name}", draw_loss_by_tuned, info, (), "Diamonds: fitted optima."
+        ),
         _panel(
             "c",
             f"Loss over {name} and {column}",
@@ -110,15 +116,23 @@ def sweep_plates(
         trend = optimum_trend_info(forecast, groups, axis, each)
         letter = "d" if len(tuned) == 1 else f"d{i + 1}"
         title = f"Best {each} against {column}"
-        plates.append(_panel(letter, title, draw_optimum_trend, trend, (trend_table(trend),), _trend_words(trend.judged["best"].any(), bool(len(trend.judged)))))
+        words = _trend_words(trend)
+        plates.append(
+            _panel(letter, title, draw_optimum_trend, trend, (trend_table(trend),), words)
+        )
     return tuple(plates)
 
 
-def _trend_words(has_best: bool, has_tried: bool) -> str:
-    words = "Shaded: sizes of the sweep; dark band: the law; light band: the optimum of one size."
-    if has_tried:
+def _trend_words(info: OptimumTrend) -> str:
+    words = "Shaded: sizes of the sweep."
+    if not info.curve.empty:
+        level = f"{100 * info.level:g}{NBSP}%"
+        words += f" Bands ({level}): dark, the law; light, the optimum of one size."
+    if info.optima["value"].isna().any():
+        words += " Triangles point to where an optimum lies that the grid does not enclose."
+    if len(info.judged):
         words += " Crosses: values larger runs were made at."
-    if has_best:
+    if info.judged["best"].any():
         words += " Star: the best of at least three."
     return words
 
@@ -126,16 +140,24 @@ def _trend_words(has_best: bool, has_tried: bool) -> str:
 def _panel(
     letter: str,
     title: str,
-    draw: object,
-    info: object,
+    draw: Callable[[Any, Any], None],
+    info: Any,
     tables: tuple[Table, ...],
     text: str = "",
 ) -> Plate:
     width, height = PANEL
     svg = draw_svg(
-        lambda ax: draw(ax, info), width=width, height=height, key=f"panel{letter}", label=f"{title}."
+        lambda ax: draw(ax, info),
+        width=width,
+        height=height,
+        key=f"panel{letter}",
+        label=f"{title}.",
     )
     return Plate(title=f"({letter}) {title}", svg=svg, text=text, tables=tables)
+
+
+def _swap(draw: Callable[[Any, Any], None], info: Any, ax: Any) -> None:
+    draw(ax, info)
 
 
 def local_plates(sweeps: Sequence[LocalSweep]) -> tuple[Plate, ...]:
@@ -145,7 +167,7 @@ def local_plates(sweeps: Sequence[LocalSweep]) -> tuple[Plate, ...]:
     for i, info in enumerate(sweeps):
         title = f"{info.tuned} at {name_size(info.size)}"
         svg = draw_svg(
-            lambda ax, info=info: draw_local_sweep(ax, info),
+            partial(_swap, draw_local_sweep, info),
             width=width,
             height=height + 40,
             key=f"local{i}",
@@ -162,14 +184,14 @@ def _local_words(info: LocalSweep) -> str:
     if info.octaves is None:
         best = format_quantity(info.best)
         return (
-            f"{tried} The lowest mean loss, at {best}, lies at an end of them or no parabola has a "
-            "minimum there, so the distance from the forecast cannot be told."
+            f"{tried} The lowest mean loss, at {best}, lies at an end of them or in no clear "
+            "valley, so the distance from the forecast cannot be told."
         )
     error = "" if info.octaves_se is None else f" ± {info.octaves_se:.2f}"
     side = "below" if info.octaves < 0 else "above"
     factor = 2 ** abs(info.octaves)
     return (
-        f"{tried} The best lies {abs(info.octaves):.2f}{error} octaves {side} the forecast, a factor "
-        f"of {factor:.2f} (vertex of a parabola through the mean log losses near the lowest; an "
-        "octave is a factor of two). Shaded: where the forecast expected it."
+        f"{tried} The best lies {abs(info.octaves):.2f}{error} octaves {side} the forecast, a "
+        f"factor of {factor:.2f} (vertex of a parabola through the mean log losses near the "
+        "lowest; an octave is a factor of two). Shaded: where the forecast expected it."
     )

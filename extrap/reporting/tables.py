@@ -6,11 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pandas as pd
-
 from extrap.forecasting import Forecast
+from extrap.records import Interval
 from extrap.reporting.answer import AnswerRow, name_tuned
-from extrap.reporting.figures import LawStory, LocalSweep, OptimumTrend, Sweep
 from extrap.reporting.glossary import explain_parameter
 from extrap.reporting.groups import RunGroup
 from extrap.reporting.numbers import (
@@ -26,22 +24,18 @@ from extrap.reporting.numbers import (
 __all__ = [
     "Table",
     "answer_table",
-    "cells_table",
+    "capped_table",
     "cost_table",
-    "law_table",
-    "local_table",
     "optima_table",
     "parameter_table",
     "points_table",
     "runs_table",
-    "story_tables",
-    "trend_table",
     "verdict_table",
 ]
 
 MAX_ROWS = 400
 VERDICT_WORDS = {
-    "on": "● on law",
+    "on": f"●{NBSP}on{NBSP}law",
     "mixed": "■ runs disagree",
     "mistuned": "◆ off law, mistuned",
     "off": "✕ off law",
@@ -56,7 +50,8 @@ class Table:
     Attributes:
         caption: What it shows.
         columns: Headings.
-        rows: Cells, already formatted; the first one is the row's heading.
+        rows: Cells, already formatted; the first one is the row's heading. What follows a line
+            break is set smaller.
         note: What was left out; empty if nothing was.
     """
 
@@ -76,8 +71,8 @@ def answer_table(forecast: Forecast, rows: Sequence[AnswerRow]) -> Table:
     for row in rows:
         point = row.point
         line = [*map(format_quantity, row.size.values()), f"{point.extrapolation_ratio:.3g}×"]
-        line.append(format_estimate(point.loss, point.loss_pi))
-        line += [format_estimate(e.value, e.pi) for e in point.tuned.values()]
+        line.append(_stacked(point.loss, point.loss_pi))
+        line += [_stacked(e.value, e.pi) for e in point.tuned.values()]
         if judged:
             line += _observed_cells(row)
         cells.append(tuple(line))
@@ -96,18 +91,25 @@ def _observed_cells(row: AnswerRow) -> list[str]:
     n, at = len(row.group.losses), name_tuned(row.group.tuned)
     seen = "no loss"
     if row.observed is not None:
-        seen = f"{format_value(row.observed, row.observed_se)}, n{NBSP}={NBSP}{n}"
+        seen = f"{format_value(row.observed, row.observed_se)}\nn{NBSP}={NBSP}{n}"
     errors = [
         "–" if error is None else format_percent(error) for error in (row.error, row.last_error)
     ]
     return [f"{seen}{' at ' + at if at else ''}", *errors, VERDICT_WORDS[row.group.kind]]
 
 
+def _stacked(value: float | None, interval: Interval) -> str:
+    """A value above its interval."""
+    if value is None:
+        return format_interval(interval)
+    return format_estimate(value, interval).replace(" (", "\n").removesuffix(")")
+
+
 def _last_value_note(forecast: Forecast) -> str:
     last = format_value(forecast.last_value())
     return (
         f"Observed: mean ± standard error of the runs nearest the forecast. Last value: {last}, "
-        "the tuned loss of the largest size of the sweep, taken as the forecast for all larger ones."
+        "the tuned loss of the largest size of the sweep, taken as the forecast for larger ones."
     )
 
 
@@ -119,7 +121,7 @@ def verdict_table(groups: Sequence[RunGroup]) -> Table:
         (
             *map(format_quantity, v.size.values()),
             *map(format_quantity, v.tuned.values()),
-            str(v.seed),
+            "–" if v.seed is None else str(v.seed),
             v.status,
             "–" if v.loss is None else format_value(v.loss),
             format_estimate(v.predicted, v.predicted_pi),
@@ -132,14 +134,14 @@ def verdict_table(groups: Sequence[RunGroup]) -> Table:
         for v in g.verdicts
     ]
     columns = (*sizes, *tuned, "seed", "status", "loss", "forecast", "expected as run")
-    columns = (*columns, "deviation", "p-value", "verdict")
-    return _capped("Judged runs, one a row", columns, rows)
+    columns = (*columns, "off by", "p-value", "verdict")
+    return capped_table("Judged runs, one a row", columns, rows)
 
 
 def optima_table(forecast: Forecast) -> Table:
     """The best tuned values of each size and the loss there."""
     names = forecast.runs.tuned
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for o in forecast.optima:
         line = [*map(format_quantity, o.size.values())]
         for name in names:
@@ -152,7 +154,7 @@ def optima_table(forecast: Forecast) -> Table:
         rows.append(tuple(line))
     per_name = [text for n in names for text in (f"best {n} ± se", f"{n} interval")]
     columns = (*forecast.runs.sizes, *per_name, "loss ± se", "best cell", "runs", "diverged")
-    return _capped("The optimum of each size of the sweep", (*columns, "optimum"), rows)
+    return capped_table("The optimum of each size of the sweep", (*columns, "optimum"), rows)
 
 
 def _bracket_words(edge: object, bracketed: bool) -> str:
@@ -201,7 +203,8 @@ def runs_table(forecast: Forecast) -> Table:
 
 def parameter_table(forecast: Forecast) -> Table:
     """Parameters of every fitted law, with standard errors and weights."""
-    fits = [("loss", fit, f"{weight:.2g}") for fit, weight in forecast.loss_laws]
+    ordered = sorted(forecast.loss_laws, key=lambda pair: -pair[1])
+    fits = [("loss", fit, f"{weight:.2g}") for fit, weight in ordered]
     fits += [(f"best {n}", fit, "1") for n, fit in forecast.tuned_laws.items() if fit is not None]
     rows = []
     for target, fit, weight in fits:
@@ -237,103 +240,7 @@ def cost_table(forecast: Forecast, row: AnswerRow) -> Table | None:
     )
 
 
-def story_tables(info: LawStory) -> list[Table]:
-    """The curves of the story at some sizes, and its points."""
-    x, level = info.axis.column, f"{100 * info.level:g}{NBSP}%"
-    tables = []
-    if not info.curve.empty:
-        rows = [
-            (
-                format_quantity(float(f"{r.x:.3g}")),
-                format_value(r.loss),
-                f"{format_value(r.loss_ci_lower)} to {format_value(r.loss_ci_upper)}",
-                f"{format_value(r.loss_pi_lower)} to {format_value(r.loss_pi_upper)}",
-            )
-            for r in _thin(info.curve).itertuples()
-        ]
-        columns = (x, "loss", f"{level}: the law", f"{level}: one new run")
-        tables.append(_capped("The law of the optimum", columns, rows))
-    if info.fixed is not None:
-        rows = [
-            (format_quantity(r.x), format_value(r.loss), "yes" if r.fitted else "no")
-            for r in info.fixed.points.itertuples()
-        ]
-        columns = (x, "mean loss", "used in the dashed law")
-        tables.append(_capped("The sweep at fixed tuned values", columns, rows))
-        rows = [
-            (format_quantity(float(f"{r.x:.3g}")), format_value(r.loss))
-            for r in _thin(info.fixed.line).itertuples()
-        ]
-        tables.append(_capped("The law at fixed tuned values", (x, "loss"), rows))
-    return tables
-
-
-def law_table(info: LawStory) -> Table:
-    """Optimal losses the law was fitted to."""
-    rows = [
-        (format_quantity(r.x), format_value(r.loss, r.loss_se)) for r in info.optima.itertuples()
-    ]
-    return _capped("Loss at the optimum", (info.axis.column, "loss ± se"), rows)
-
-
-def trend_table(info: OptimumTrend) -> Table:
-    """The law of an optimum at some sizes."""
-    rows = [
-        (
-            format_quantity(float(f"{r.x:.3g}")),
-            format_value(r.value),
-            f"{format_value(r.ci_lower)} to {format_value(r.ci_upper)}",
-            f"{format_value(r.pi_lower)} to {format_value(r.pi_upper)}",
-        )
-        for r in (_thin(info.curve).itertuples() if not info.curve.empty else ())
-    ]
-    level = f"{100 * info.level:g}{NBSP}%"
-    columns = (info.axis.column, f"best {info.tuned}", f"{level}: the law", f"{level}: the optimum")
-    return _capped(f"The law of the best {info.tuned}", columns, rows)
-
-
-def cells_table(info: Sweep) -> Table:
-    """Mean loss by tuned value and size."""
-    cells = info.cells
-    if info.tuned is None:
-        rows = [(format_quantity(r.x), format_value(r.loss)) for r in cells.itertuples()]
-        return _capped("Mean loss of each size", (info.axis.column, "loss"), rows)
-    grid = cells.pivot(index="v", columns="x", values="loss")
-    if grid.shape[1] > 40:
-        rows = [
-            (format_quantity(r.v), format_quantity(r.x), format_value(r.loss))
-            for r in cells.itertuples()
-        ]
-        return _capped("Mean loss of each cell", (info.tuned, info.axis.column, "loss"), rows)
-    columns = (info.tuned, *(f"{info.axis.column} {format_quantity(float(x))}" for x in grid))
-    rows = [
-        (format_quantity(float(v)), *("–" if pd.isna(x) else format_value(x) for x in line))
-        for v, line in zip(grid.index, grid.to_numpy(), strict=True)
-    ]
-    return _capped("Mean loss over seeds", columns, rows)
-
-
-def local_table(info: LocalSweep) -> Table:
-    """Losses of a local sweep."""
-    rows = [
-        (
-            format_quantity(r.x),
-            f"{math.log2(r.x / info.forecast):+.2f}".replace("-", "−"),
-            format_value(r.loss),
-        )
-        for r in info.means.itertuples()
-    ]
-    return _capped("The local sweep", (info.tuned, "octaves from forecast", "mean loss"), rows)
-
-
-def _thin(frame: pd.DataFrame) -> pd.DataFrame:
-    """About ten rows, both ends among them."""
-    step = max(1, (len(frame) - 1) // 9)
-    return pd.concat([frame.iloc[:-1:step], frame.iloc[-1:]])
-
-
-def _capped(
-    caption: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]
-) -> Table:
+def capped_table(caption: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
+    """A table cut after `MAX_ROWS` rows, and saying so."""
     note = f"The first {MAX_ROWS} of {len(rows)} rows." if len(rows) > MAX_ROWS else ""
     return Table(caption=caption, columns=tuple(columns), rows=tuple(rows[:MAX_ROWS]), note=note)

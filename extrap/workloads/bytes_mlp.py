@@ -39,11 +39,11 @@ class Options:
 
     corpus: str = "stdlib"
     corpus_bytes: int = 8_000_000
-    validation_bytes: int = 400_000
+    validation_bytes: int = 1_000_000
     context: int = 16
     embedding: int = 16
     depth: int = 3
-    n_validation: int = 16_384
+    n_validation: int = 32_768
 
     def __post_init__(self) -> None:
         for option in fields(self):

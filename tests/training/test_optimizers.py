@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from extrap.records import Recipe
@@ -8,7 +9,8 @@ from extrap.training.optimizers import Adam
 RATES = (1e-3, 3e-2, 0.5)
 
 
-def test_packed_adam_equals_one_torch_adam_a_run() -> None:
+@pytest.mark.parametrize("fused", [False, True])
+def test_packed_adam_equals_one_torch_adam_a_run(fused: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     start = [
         torch.randn(3, *shape, generator=generator, dtype=torch.float64)
@@ -16,7 +18,7 @@ def test_packed_adam_equals_one_torch_adam_a_run() -> None:
     ]
     packed = [t.clone() for t in start]
     single = [[t[m].clone().requires_grad_() for t in start] for m in range(3)]
-    ours = Adam(packed, Recipe())
+    ours = Adam(packed, Recipe(), fused=fused)
     theirs = [torch.optim.Adam(p, lr=lr) for p, lr in zip(single, RATES, strict=True)]
     rates = torch.tensor(RATES, dtype=torch.float64)
     for step in range(20):
@@ -33,11 +35,12 @@ def test_packed_adam_equals_one_torch_adam_a_run() -> None:
             torch.testing.assert_close(stacked[m], parameter.detach(), rtol=1e-12, atol=1e-14)
 
 
-def test_runs_that_stay_keep_their_moments() -> None:
+@pytest.mark.parametrize("fused", [False, True])
+def test_runs_that_stay_keep_their_moments(fused: bool) -> None:
     start = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
     gradient = torch.ones(3, 4)
     whole, part = start.clone(), start.clone()
-    all_runs, two_runs = Adam([whole], Recipe()), Adam([part], Recipe())
+    all_runs, two_runs = (Adam([t], Recipe(), fused=fused) for t in (whole, part))
     rates, rows = torch.tensor(RATES), torch.tensor([0, 2])
     all_runs.step([gradient], rates)
     two_runs.step([gradient], rates)

@@ -12,14 +12,16 @@ from extrap.reporting.figures.laws import (
 )
 from extrap.reporting.figures.local import LocalSweep, draw_local_sweep, local_sweeps_info
 from extrap.reporting.figures.sweep import (
-    OptimumTrend,
     Sweep,
     draw_heat_map,
     draw_loss_by_size,
     draw_loss_by_tuned,
+    sweep_info,
+)
+from extrap.reporting.figures.trend import (
+    OptimumTrend,
     draw_optimum_trend,
     optimum_trend_info,
-    sweep_info,
 )
 
 __all__ = [

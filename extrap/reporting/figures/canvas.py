@@ -10,6 +10,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -91,7 +92,9 @@ def draw_svg(draw: Draw, *, width: int, height: int, key: str, label: str) -> st
     """
     buffer = io.StringIO()
     with mpl.rc_context(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing.*")  # the reader's font has it
+        warnings.filterwarnings(
+            "ignore", message=".*[Gg]lyph.*missing.*"
+        )  # the reader's font has it
         mpl.rcdefaults()
         mpl.rcParams.update(_settings())
         figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout="constrained")
@@ -102,7 +105,7 @@ def draw_svg(draw: Draw, *, width: int, height: int, key: str, label: str) -> st
     return _inline(buffer.getvalue(), key=key, label=label)
 
 
-def _settings() -> dict[str, object]:
+def _settings() -> dict[Any, Any]:
     return {
         "svg.hashsalt": "extrap",
         "svg.fonttype": "none",
@@ -124,7 +127,7 @@ def _settings() -> dict[str, object]:
         "xtick.labelsize": 10.5,
         "ytick.labelsize": 10.5,
         "legend.frameon": False,
-        "legend.fontsize": 10.5,
+        "legend.fontsize": 11,
         "lines.solid_capstyle": "round",
         "hatch.color": colour("muted"),
         "hatch.linewidth": 0.6,

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from extrap.errors import ExtrapError
 from extrap.fitting import fit, predict_log, relative_sizes
 from extrap.forecasting import Forecast
 from extrap.records import Fit
 from extrap.reporting.figures.canvas import colour
-from extrap.reporting.figures.marks import draw_judged, judged_points
+from extrap.reporting.figures.marks import MARKS, draw_judged, judged_points
 from extrap.reporting.figures.scales import set_log_axis
 from extrap.reporting.groups import RunGroup
 from extrap.reporting.sizes import SizeAxis
@@ -25,6 +27,12 @@ __all__ = ["FixedLaw", "LawStory", "draw_law_story", "fixed_law_info", "law_stor
 
 FIXED_SPAN = 4.0
 """The fixed-value law is fitted to sizes within this factor of the smallest, as Metz did."""
+
+_FIXED_LABELS = (
+    "what the forecast expects there",
+    "sweep there: fitted",
+    "sweep there: not fitted",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -178,7 +186,32 @@ def draw_law_story(ax: Axes, info: LawStory, *, columns: int = 3, fixed_label: s
     draw_judged(ax, info.judged)
     set_log_axis(ax, "x", [info.axis.low, info.axis.high], label=info.axis.column, pad=0.03)
     set_log_axis(ax, "y", shown, label="loss")
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
+    _draw_legend(ax, columns)
+
+
+def _draw_legend(ax: Axes, columns: int) -> None:
+    """A legend above the axes; side by side, each column holds one of the three subjects."""
+    handles, labels = ax.get_legend_handles_labels()
+    shapes = {label for _, _, label in MARKS.values()}
+    subjects: list[list[int]] = [[], [], []]
+    for i, label in enumerate(labels):
+        fixed = label in _FIXED_LABELS or label.startswith("law at")
+        subjects[2 if label in shapes else 1 if fixed else 0].append(i)
+    rows = max(map(len, subjects)) if columns > 1 else 0
+    blank = Line2D([], [], alpha=0)
+    entries: list[tuple[Artist, str]] = []
+    for subject in filter(None, subjects):
+        entries += [(handles[i], labels[i]) for i in subject]
+        entries += [(blank, "")] * (rows - len(subject))
+    ncols = len(entries) // rows if rows else 1
+    ax.legend(
+        [handle for handle, _ in entries],
+        [label for _, label in entries],
+        ncols=ncols,
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        borderaxespad=0.2,
+    )
 
 
 def _draw_bands(ax: Axes, info: LawStory) -> list[float]:
@@ -194,8 +227,14 @@ def _draw_bands(ax: Axes, info: LawStory) -> list[float]:
             label=f"{100 * info.level:g} % band: {label}",
         )
     sns.lineplot(
-        x=curve["x"], y=curve["loss"], ax=ax, color=colour("law"), lw=2, label="law of the optimum",
-        errorbar=None, legend=False,
+        x=curve["x"],
+        y=curve["loss"],
+        ax=ax,
+        color=colour("law"),
+        lw=2,
+        label="law of the optimum",
+        errorbar=None,
+        legend=False,
     )
     return [curve["loss_pi_lower"].min(), curve["loss_pi_upper"].max()]
 
@@ -206,12 +245,18 @@ def _draw_fixed(ax: Axes, fixed: FixedLaw, label: str) -> list[float]:
     name = f"law at {label}" if label else "law at fixed values"
     sns.lineplot(x=line["x"], y=line["loss"], ls="--", lw=1.6, label=name, **style)
     if not expected.empty:
-        label = "what the forecast expects there"
+        label = _FIXED_LABELS[0]
         sns.lineplot(x=expected["x"], y=expected["loss"], ls=":", lw=2, label=label, **style)
     for fitted, face in ((True, colour("fixed")), (False, colour("paper"))):
         rows = fixed.points[fixed.points["fitted"] == fitted]
         ax.plot(
-            rows["x"], rows["loss"], "s", ms=5, color=colour("fixed"), mfc=face, zorder=4,
-            label="sweep there: fitted" if fitted else "sweep there: not fitted",
+            rows["x"],
+            rows["loss"],
+            "s",
+            ms=5,
+            color=colour("fixed"),
+            mfc=face,
+            zorder=4,
+            label=_FIXED_LABELS[1 if fitted else 2],
         )
     return [*fixed.points["loss"], *line["loss"], *expected["loss"]]

@@ -11,6 +11,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 
+from extrap.fitting.optimum import GRID_FLOOR
 from extrap.forecasting import Forecast
 from extrap.records import Interval
 from extrap.reporting.figures.canvas import colour
@@ -39,7 +40,7 @@ class LocalSweep:
         means: `x`, `loss`, mean over seeds.
         valley: `x`, `loss`: the valley the forecast expects; empty where it expects none.
         octaves: log2(best / forecast); None where the best lies at an end of the values tried.
-        octaves_se: Its standard error over seeds; None with fewer than two.
+        octaves_se: Its standard error: over seeds, and a fraction of the grid; None with one seed.
         best: The value with the lowest mean loss.
     """
 
@@ -140,7 +141,8 @@ def _spread_over_seeds(runs: pd.DataFrame, centre: float) -> float | None:
     known = [v for v in vertices if v is not None]
     if len(known) < 2 or len(known) < len(vertices):
         return None
-    return float(np.std(known, ddof=1) / math.sqrt(len(known)))
+    spacing = float(np.diff(np.log2(np.unique(runs["x"]))).min())
+    return math.hypot(np.std(known, ddof=1) / math.sqrt(len(known)), GRID_FLOOR * spacing)
 
 
 def _valley(
@@ -166,12 +168,25 @@ def draw_local_sweep(ax: Axes, info: LocalSweep) -> None:
     ax.axvline(info.forecast, color=colour("law"), lw=1.5, label="forecast")
     if not info.valley.empty:
         sns.lineplot(
-            x=info.valley["x"], y=info.valley["loss"], ax=ax, ls=":", lw=2, color=colour("law"),
-            errorbar=None, label="expected loss", legend=False,
+            x=info.valley["x"],
+            y=info.valley["loss"],
+            ax=ax,
+            ls=":",
+            lw=2,
+            color=colour("law"),
+            errorbar=None,
+            label="expected loss",
+            legend=False,
         )
     sns.lineplot(
-        x=info.means["x"], y=info.means["loss"], ax=ax, color=colour("muted"), lw=1.2,
-        errorbar=None, label="mean over seeds", legend=False,
+        x=info.means["x"],
+        y=info.means["loss"],
+        ax=ax,
+        color=colour("muted"),
+        lw=1.2,
+        errorbar=None,
+        label="mean over seeds",
+        legend=False,
     )
     draw_judged(ax, info.runs)
     xs = [*info.runs["x"], *info.valley["x"], *(b for b in info.forecast_pi if b)]

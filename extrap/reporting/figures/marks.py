@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 import seaborn as sns
@@ -41,8 +42,14 @@ def draw_judged(ax: Axes, judged: pd.DataFrame) -> None:
         if rows.empty:
             continue
         without = rows["loss"].isna()
-        style = {"color": colour(name), "marker": marker, "s": 52, "zorder": 6, "linewidth": 0.8}
-        style["edgecolor"] = colour("paper")
+        style: dict[str, Any] = {
+            "color": colour(name),
+            "marker": marker,
+            "s": 52,
+            "zorder": 6,
+            "linewidth": 0.8,
+            "edgecolor": colour("paper"),
+        }
         seen = rows[~without]
         if not seen.empty:
             sns.scatterplot(x=seen["x"], y=seen["loss"], ax=ax, label=label, legend=False, **style)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
 from extrap.reporting.numbers import format_quantity
 
-__all__ = ["positions", "set_log_axis", "tick_values"]
+__all__ = ["positions", "set_log_axis", "tick_labels", "tick_values"]
 
 
 def tick_values(low: float, high: float, *, most: int = 7) -> list[float]:
@@ -47,9 +47,22 @@ def set_log_axis(
     (ax.set_xlim if which == "x" else ax.set_ylim)(low, high)
     ticks = tick_values(low, high, most=most)
     axis.set_major_locator(FixedLocator(ticks))
-    axis.set_major_formatter(FixedFormatter([format_quantity(t) for t in ticks]))
+    axis.set_major_formatter(FixedFormatter(tick_labels(ticks)))
     axis.set_minor_locator(NullLocator())
     axis.set_label_text(label)
+
+
+def tick_labels(ticks: Sequence[float]) -> list[str]:
+    """Labels of ticks; evenly spaced ones share their number of decimals."""
+    labels = [format_quantity(t) for t in ticks]
+    if (
+        len(ticks) > 1
+        and ticks[-1] / ticks[0] < 4
+        and not set("".join(labels)) - set("0123456789.")
+    ):
+        decimals = max(len(label.partition(".")[2]) for label in labels)
+        return [f"{t:.{decimals}f}" for t in ticks]
+    return labels
 
 
 def positions(values: Iterable[float]) -> dict[float, float]:

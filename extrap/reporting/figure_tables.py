@@ -1,0 +1,119 @@
+"""The numbers behind each picture, as tables."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from extrap.reporting.figures import LawStory, LocalSweep, OptimumTrend, Sweep
+from extrap.reporting.numbers import NBSP, format_quantity, format_value
+from extrap.reporting.tables import Table, capped_table
+
+__all__ = ["cells_table", "law_table", "local_table", "story_tables", "trend_table"]
+
+Rows = list[tuple[str, ...]]
+
+
+def story_tables(info: LawStory) -> list[Table]:
+    """The curves of the story at some sizes, and its points."""
+    x, level = info.axis.column, f"{100 * info.level:g}{NBSP}%"
+    tables = []
+    rows: Rows
+    if not info.curve.empty:
+        rows = [
+            (
+                format_quantity(float(f"{r.x:.3g}")),
+                format_value(r.loss),
+                f"{format_value(r.loss_ci_lower)} to {format_value(r.loss_ci_upper)}",
+                f"{format_value(r.loss_pi_lower)} to {format_value(r.loss_pi_upper)}",
+            )
+            for r in _thin(info.curve).itertuples()
+        ]
+        columns = (x, "loss", f"{level}: the law", f"{level}: one new run")
+        tables.append(capped_table("The law of the optimum", columns, rows))
+    if info.fixed is not None:
+        rows = [
+            (format_quantity(r.x), format_value(r.loss), "yes" if r.fitted else "no")
+            for r in info.fixed.points.itertuples()
+        ]
+        columns = (x, "mean loss", "used in the dashed law")
+        tables.append(capped_table("The sweep at fixed tuned values", columns, rows))
+        rows = [
+            (format_quantity(float(f"{r.x:.3g}")), format_value(r.loss))
+            for r in _thin(info.fixed.line).itertuples()
+        ]
+        tables.append(capped_table("The law at fixed tuned values", (x, "loss"), rows))
+    return tables
+
+
+def law_table(info: LawStory) -> Table:
+    """Optimal losses the law was fitted to."""
+    rows = [
+        (format_quantity(r.x), format_value(r.loss, r.loss_se)) for r in info.optima.itertuples()
+    ]
+    return capped_table("Loss at the optimum", (info.axis.column, "loss ± se"), rows)
+
+
+def trend_table(info: OptimumTrend) -> Table:
+    """The law of an optimum at some sizes."""
+    rows = [
+        (
+            format_quantity(float(f"{r.x:.3g}")),
+            format_value(r.value),
+            f"{format_value(r.ci_lower)} to {format_value(r.ci_upper)}",
+            f"{format_value(r.pi_lower)} to {format_value(r.pi_upper)}",
+        )
+        for r in (_thin(info.curve).itertuples() if not info.curve.empty else ())
+    ]
+    level = f"{100 * info.level:g}{NBSP}%"
+    columns = (
+        info.axis.column,
+        f"best {info.tuned}",
+        f"{level}: the law",
+        f"{level}: the optimum",
+    )
+    return capped_table(f"The law of the best {info.tuned}", columns, rows)
+
+
+def cells_table(info: Sweep) -> Table:
+    """Mean loss by tuned value and size."""
+    cells = info.cells
+    rows: Rows
+    if info.tuned is None:
+        rows = [(format_quantity(r.x), format_value(r.loss)) for r in cells.itertuples()]
+        return capped_table("Mean loss of each size", (info.axis.column, "loss"), rows)
+    grid = cells.pivot(index="v", columns="x", values="loss")
+    if grid.shape[1] > 40:
+        rows = [
+            (format_quantity(r.v), format_quantity(r.x), format_value(r.loss))
+            for r in cells.itertuples()
+        ]
+        return capped_table("Mean loss of each cell", (info.tuned, info.axis.column, "loss"), rows)
+    columns = (info.tuned, *(f"{info.axis.column} {format_quantity(float(x))}" for x in grid))
+    rows = [
+        (format_quantity(float(v)), *("–" if pd.isna(x) else format_value(x) for x in line))
+        for v, line in zip(grid.index, grid.to_numpy(), strict=True)
+    ]
+    return capped_table("Mean loss over seeds", columns, rows)
+
+
+def local_table(info: LocalSweep) -> Table:
+    """Losses of a local sweep."""
+    rows = [
+        (
+            format_quantity(r.x),
+            f"{math.log2(r.x / info.forecast):+.2f}".replace("-", "−"),
+            format_value(r.loss),
+        )
+        for r in info.means.itertuples()
+    ]
+    return capped_table(
+        "The local sweep", (info.tuned, "octaves from forecast", "mean loss"), rows
+    )
+
+
+def _thin(frame: pd.DataFrame) -> pd.DataFrame:
+    """About ten rows, both ends among them."""
+    step = max(1, (len(frame) - 1) // 9)
+    return pd.concat([frame.iloc[:-1:step], frame.iloc[-1:]])

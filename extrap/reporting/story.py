@@ -1,0 +1,56 @@
+"""The story in words: how far each law is off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from extrap.forecasting import Forecast
+from extrap.reporting.answer import AnswerRow, compared, name_size, name_tuned
+from extrap.reporting.figures import FixedLaw
+from extrap.reporting.groups import RunGroup, group_near
+from extrap.reporting.numbers import format_estimate, format_percent, format_value
+
+__all__ = ["fixed_law_sentences"]
+
+
+def fixed_law_sentences(
+    forecast: Forecast, row: AnswerRow, groups: Sequence[RunGroup], fixed: FixedLaw
+) -> list[str]:
+    """How far off the law at fixed values and the law of the optimum are at one size."""
+    fitted = fixed.points[fixed.points["fitted"]]
+    residual = max(
+        abs(loss / fixed.at({fixed.fit.columns[0]: x}) - 1)
+        for x, loss in zip(fitted["x"], fitted["loss"], strict=True)
+    )
+    predicted = fixed.at(row.size)
+    sentences = [
+        f"The dashed law was fitted to {len(fitted)} sizes at {name_tuned(fixed.tuned)} and "
+        f"misses none of them by more than {format_percent(residual, signed=False)}.",
+    ]
+    kept = group_near(groups, row.size, fixed.tuned)
+    if kept is not None and kept.mean_loss is not None:
+        off = kept.mean_loss / predicted - 1
+        seen = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
+        sentences.append(
+            f"At {name_size(row.size)} it promises {format_value(predicted)}; the runs at "
+            f"{name_tuned(kept.tuned)} reached {seen}: the law is off by {format_percent(off)}."
+        )
+    else:
+        sentences.append(f"At {name_size(row.size)} it promises {format_value(predicted)}.")
+    if row.error is not None and row.observed is not None:
+        sentences.append(
+            "The law of the optimum promises "
+            f"{format_estimate(row.point.loss, row.point.loss_pi)} there; the runs at its tuned "
+            f"values reached {format_value(row.observed, row.observed_se)}: it is off by "
+            f"{format_percent(row.error)}."
+        )
+    cost = forecast.predict_excess(row.size, fixed.tuned)
+    if cost is not None and row.point.loss is not None:
+        expected = row.point.loss * math.exp(cost)
+        sentences.append(
+            "The dotted curve adds to the law of the optimum what the sweep says a mistuned value "
+            f"costs: before any larger run it puts the loss there at {format_value(expected)}, "
+            f"{compared(expected / predicted - 1)} the dashed law."
+        )
+    return sentences

@@ -175,7 +175,7 @@ def study_run(
         click.echo(plan_study(spec, storage=storage))
         return
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        outcome = run_study(spec, storage=storage, notify=progress.notify, say=progress.say)
+        outcome = run_study(spec, storage=storage, notify=progress.notify, say=click.echo)
     click.echo(f"forecast  {outcome.forecast_path} (content hash {outcome.seal})")
     click.echo(f"report    {outcome.report_path}")
     click.echo(f"index     {outcome.index_path}")

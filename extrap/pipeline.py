@@ -19,7 +19,7 @@ from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs, without_password
 from extrap.records import Cell, Runs, StudySpec, Verdict
 from extrap.reporting import report, write_index
-from extrap.tuning import Notify, tune
+from extrap.tuning import Notify, TrainFunction, tune
 
 __all__ = [
     "StudyOutcome",
@@ -85,6 +85,7 @@ def run_study(
     *,
     storage: str | None = None,
     reports: str | Path = "reports",
+    train: TrainFunction | None = None,
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> StudyOutcome:
@@ -96,6 +97,7 @@ def run_study(
         spec: The study.
         storage: Storage URL; by default `default_storage(spec)`.
         reports: Folder of the reports.
+        train: Your own training function, as in `extrap.tune`; ours by default.
         notify: Hears of the progress of the training.
         say: Hears one line at each step.
 
@@ -104,9 +106,8 @@ def run_study(
         DataError: The sweep supports no forecast.
     """
     storage, reports = storage or default_storage(spec), Path(reports)
-    sweep = tune(
-        spec, storage, extend=None if spec.sampler == "tpe" else _extend(spec), notify=notify
-    )
+    extend = None if spec.sampler == "tpe" else _extend(spec)
+    sweep = tune(spec, storage, train=train, extend=extend, notify=notify)
     made = forecast(sweep, level=spec.level)
     sealed_path = reports / f"{spec.name}.forecast.json"
     made, seal = _seal(made, sealed_path)
@@ -116,7 +117,9 @@ def run_study(
     if spec.targets and not cells:
         say("no larger run was trained: the sweep has no point estimate; see the report's flags")
     if cells:
-        large = tune(spec, storage, stage="check", extend=lambda _: cells, notify=notify)
+        large = tune(
+            spec, storage, train=train, stage="check", extend=lambda _: cells, notify=notify
+        )
         verdicts = check(made, large)
     return _write(spec, made, verdicts, storage=storage, seal=seal, reports=reports)
 

@@ -25,13 +25,13 @@ class StudyProgress:
     """Shows a study's `TuneEvent`s: one bar a stage, one line a finished size.
 
     Args:
-        console: Where to draw. Without a terminal only the lines are written.
-        quiet: Whether to show nothing at all.
+        console: Where to draw; nothing is shown if it is no terminal.
+        quiet: Whether to show nothing on a terminal either.
     """
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self._console = console
-        self._quiet = quiet
+        self._is_shown = console.is_terminal and not quiet
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -41,7 +41,7 @@ class StudyProgress:
             TimeRemainingColumn(elapsed_when_finished=False),
             console=console,
             speed_estimate_period=120,
-            disable=quiet or not console.is_terminal,
+            disable=not self._is_shown,
         )
         self._tasks: dict[str, int] = {}
 
@@ -57,11 +57,6 @@ class StudyProgress:
     ) -> None:
         self._bar.stop()
 
-    def say(self, line: str) -> None:
-        """One line above the bar."""
-        if not self._quiet:
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
-
     def notify(self, event: TuneEvent) -> None:
         """Move the bar of the event's stage; write a line when a pack is finished."""
         name = STAGES.get(event.stage, event.stage)
@@ -72,6 +67,7 @@ class StudyProgress:
             total=event.cost_total,
             completed=event.cost_done,
         )
-        if event.is_finished:
+        if event.is_finished and self._is_shown:
             size = ", ".join(f"{column} {value:g}" for column, value in event.size.items())
-            self.say(f"{name}: {size}, {event.n_runs} runs in {event.wall_s:.1f} s")
+            line = f"{name}: {size}, {event.n_runs} runs in {event.wall_s:.1f} s"
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -15,7 +15,8 @@ ROOMS = {
     "extrap.checking": ["check"],
     "extrap.errors": ["DataError", "ExtrapError", "ExtrapWarning", "FitError", "StudyError"],
     "extrap.fitting": ["fit"],
-    "extrap.forecasting": ["Forecast", "forecast", "load_forecast", "save_forecast"],
+    "extrap.documents": ["load_forecast", "save_forecast"],
+    "extrap.forecasting": ["Forecast", "forecast"],
     "extrap.reading": ["read_runs"],
     "extrap.records": [
         "Estimate",

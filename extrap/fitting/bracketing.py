@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-
-import numpy as np
-import pandas as pd
+import math
+from collections.abc import Mapping, Sequence
 
 from extrap.records import Cell, Runs, StudySpec
 
@@ -14,6 +12,9 @@ __all__ = ["grow_grid"]
 
 MARGIN = 2
 """Grid values wanted on each side of the best one."""
+
+Row = tuple[Cell, str, float]
+"""A finished cell, its status and its loss."""
 
 
 def grow_grid(spec: StudySpec, runs: Runs) -> tuple[Cell, ...]:
@@ -29,36 +30,65 @@ def grow_grid(spec: StudySpec, runs: Runs) -> tuple[Cell, ...]:
     Returns:
         All cells wanted, the finished ones among them.
     """
-    frame = runs.to_frame()
-    wanted = list(spec.grid_cells())
+    finished: dict[tuple[tuple[str, float], ...], list[Row]] = {}
+    names = [*runs.tuned, "seed", "status", "loss"]
+    for row in runs.to_frame()[[*runs.sizes, *names]].to_dict("records"):
+        cell = Cell.of(
+            {c: row[c] for c in runs.sizes}, {n: row[n] for n in runs.tuned}, row["seed"]
+        )
+        finished.setdefault(cell.size, []).append((cell, row["status"], row["loss"]))
+    wanted: list[Cell] = []
     for size in spec.size_points():
-        here = frame[np.logical_and.reduce([frame[c].astype(float) == v for c, v in size.items()])]
-        if here["status"].isin(["complete", "diverged"]).any():
-            wanted += _cells_around_optimum(spec, size, here)
+        key = Cell.of(size, {}, 0).size
+        wanted += _cells_of_size(spec, size, finished.get(key, []))
     return tuple(dict.fromkeys(wanted))
 
 
-def _cells_around_optimum(
-    spec: StudySpec, size: Mapping[str, float], here: pd.DataFrame
+def _cells_of_size(spec: StudySpec, size: Mapping[str, float], rows: Sequence[Row]) -> list[Cell]:
+    """The grid of one size, grown step by step as far as the finished cells call for.
+
+    Each step looks only at the cells of the grid before it, so the grid does not depend on the
+    order in which cells were finished.
+    """
+    ranges = {name: range(tune.n) for name, tune in spec.tune.items()}
+    while True:
+        cells = _product(spec, size, ranges)
+        within = set(cells)
+        done = [row for row in rows if row[0] in within]
+        if len({cell for cell, _, _ in done}) < len(within):
+            return cells
+        grown = _around_best(spec, ranges, done)
+        if grown == ranges:
+            return cells
+        ranges = grown
+
+
+def _product(
+    spec: StudySpec, size: Mapping[str, float], ranges: Mapping[str, range]
 ) -> list[Cell]:
-    names = list(spec.tune)
-    unstable = here[here["status"] == "diverged"][names].drop_duplicates()
-    complete = here[here["status"] == "complete"]
-    stable = complete.merge(unstable, on=names, how="left", indicator=True)
-    stable = stable[stable["_merge"] == "left_only"]
-    axes = []
-    for name in names:
-        tune = spec.tune[name]
-        if stable.empty:  # everything diverged: the optimum is lower
-            best = round(tune.index(float(here[name].min()))) - 1
-        else:
-            means = stable.groupby(names)["loss"].mean()
-            best = round(tune.index(float(np.atleast_1d(means.idxmin())[names.index(name)])))
-        first = max(min(0, best - MARGIN), -spec.growth)
-        last = min(max(tune.n - 1, best + MARGIN), tune.n - 1 + spec.growth)
-        axes.append([tune.value(i) for i in range(first, last + 1)])
+    axes = [[spec.tune[name].value(i) for i in indices] for name, indices in ranges.items()]
     return [
-        Cell.of(size, dict(zip(names, values, strict=True)), seed)
+        Cell.of(size, dict(zip(ranges, values, strict=True)), seed)
         for values in itertools.product(*axes)
         for seed in spec.seeds
     ]
+
+
+def _around_best(
+    spec: StudySpec, ranges: Mapping[str, range], rows: Sequence[Row]
+) -> dict[str, range]:
+    """The ranges, with `MARGIN` values on each side of the best cell where growth allows it."""
+    losses: dict[tuple[tuple[str, float], ...], list[float]] = {}
+    for cell, status, loss in rows:
+        # one diverged seed spoils a setting; a pruned one was worse than the best
+        value = loss if status == "complete" else math.inf
+        losses.setdefault(cell.tuned, []).append(value)
+    means = {tuned: sum(values) / len(values) for tuned, values in losses.items()}
+    best = dict(min(means, key=lambda tuned: (means[tuned], tuned)))  # if all diverged, the lowest
+    grown = {}
+    for name, indices in ranges.items():
+        tune, index = spec.tune[name], round(spec.tune[name].index(best[name]))
+        first = max(min(indices.start, index - MARGIN), -spec.growth)
+        last = min(max(indices.stop - 1, index + MARGIN), tune.n - 1 + spec.growth)
+        grown[name] = range(first, last + 1)
+    return grown

@@ -25,9 +25,19 @@ __all__ = [
     "answer_sentences",
     "compared",
     "headline",
+    "leading_row",
     "name_size",
     "name_tuned",
 ]
+
+_VERDICTS = {
+    "on": "on law",
+    "mixed": "the runs disagree",
+    "mistuned": "off law, mistuned",
+    "off": "off law",
+    "none": "no loss",
+}
+_SEVERITY = {"on": 0, "mixed": 1, "mistuned": 2, "off": 2, "none": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +106,10 @@ def name_tuned(tuned: Mapping[str, float | None]) -> str:
 
 def headline(forecast: Forecast, rows: Sequence[AnswerRow]) -> str:
     """The answer in one line."""
-    row = _leading(rows)
+    row = leading_row(rows)
     where, level = name_size(row.size), f"{100 * forecast.level:g}{NBSP}%"
     loss, interval = format_estimate(row.point.loss, row.point.loss_pi), f"{level} interval"
-    promised = loss.replace("(", f"({interval} ") if row.point.loss else f"{loss} ({interval})"
+    promised = loss.replace("(", f"({interval} ")
     if row.group is None:
         tuned = {n: e.value for n, e in row.point.tuned.items() if e.value is not None}
         using = f" with {name_tuned(tuned)}" if tuned else ""
@@ -107,6 +117,8 @@ def headline(forecast: Forecast, rows: Sequence[AnswerRow]) -> str:
     if row.observed is None or row.error is None:
         return f"Off course: no run at {where} reached a loss; the forecast was {promised}."
     word = {"on": "On course", "mixed": "Undecided"}.get(row.group.kind, "Off course")
+    if word == "Off course" and row.error < 0:
+        word = "Better than forecast"
     seen = format_value(row.observed, row.observed_se)
     return f"{word}: loss at {where} is {seen}, {compared(row.error)} the forecast of {promised}."
 
@@ -117,23 +129,23 @@ def answer_sentences(
     groups: Sequence[RunGroup],
     fixed: FixedLaw | None,
 ) -> list[str]:
-    """The answer as a paragraph, sentence by sentence."""
-    row = _leading(rows)
+    """The answer as a paragraph, sentence by sentence; the table under it has the rest."""
+    row = leading_row(rows)
     sentences = [_promise(forecast, row)]
     if row.group is not None:
         sentences.append(_outcome(row, row.group))
-    elif _judged(rows):
+    elif groups:
         sentences.append("No larger run was made at the forecast's tuned values.")
     if row.last_error is not None and row.last_value is not None:
         sentences.append(
-            f"Repeating the loss of the largest tuned size ({format_value(row.last_value)}) as "
-            f"the forecast would have been off by {format_percent(row.last_error)}."
+            f"The loss of the largest tuned size ({format_value(row.last_value)}), taken as the "
+            f"forecast, would have been off by {format_percent(row.last_error)}."
         )
     for other in rows:
         if other is not row and other.error is not None:
+            verdict = _VERDICTS[other.group.kind] if other.group else "not judged"
             sentences.append(
-                f"At {name_size(other.size)} the forecast was off by "
-                f"{format_percent(other.error)}, the last value by "
+                f"At {name_size(other.size)}: {format_percent(other.error)} ({verdict}), against "
                 f"{format_percent(other.last_error)}."
             )
     sentences += _kept_rate(forecast, rows, groups, fixed)
@@ -151,10 +163,11 @@ def _promise(forecast: Forecast, row: AnswerRow) -> str:
         f"{name} {format_estimate(e.value, e.pi)}" for name, e in row.point.tuned.items()
     )
     if row.point.loss is None:
-        loss = f"a loss of {format_interval(row.point.loss_pi)}; the data allow no point estimate"
+        loss = f"a loss of {format_interval(row.point.loss_pi)}: the data allow no point estimate"
     else:
         loss = f"a loss of {format_estimate(row.point.loss, row.point.loss_pi)}"
-    return f"{text}{tuned + ' and ' if tuned else ''}{loss} (in brackets: {level} intervals)."
+        loss += f" (in brackets: {level} intervals)"
+    return f"{text}{tuned + ' and ' if tuned else ''}{loss}."
 
 
 def _outcome(row: AnswerRow, group: RunGroup) -> str:
@@ -167,11 +180,10 @@ def _outcome(row: AnswerRow, group: RunGroup) -> str:
     text = f"{runs} reached {format_value(row.observed, row.observed_se)}{mean}"
     if row.error is None:
         return f"{text}."
-    verdict = {
-        "on": "on law",
-        "mixed": "the runs disagree about the law",
-    }.get(group.kind, "off law")
-    return f"{text}, {compared(row.error)} the forecast: {verdict}."
+    text = f"{text}, {compared(row.error)} the forecast: {_VERDICTS[group.kind]}"
+    if group.kind == "on" and row.observed not in row.point.loss_pi:
+        text += ", for though outside the interval it is within what chance allows so many runs"
+    return f"{text}."
 
 
 def _kept_rate(
@@ -212,13 +224,10 @@ def _cost_words(
     return f"{format_value(100 * cost, 100 * error)}{NBSP}%"
 
 
-def _leading(rows: Sequence[AnswerRow]) -> AnswerRow:
-    """The largest size with runs at the forecast; without any, the nearest one."""
-    return next((row for row in reversed(rows) if row.group is not None), rows[0])
-
-
-def _judged(rows: Sequence[AnswerRow]) -> bool:
-    return any(row.group is not None for row in rows)
+def leading_row(rows: Sequence[AnswerRow]) -> AnswerRow:
+    """The worst verdict at the forecast, of these the largest size; without any, the nearest."""
+    seen = [(_SEVERITY[row.group.kind], i) for i, row in enumerate(rows) if row.group is not None]
+    return rows[max(seen)[1]] if seen else rows[0]
 
 
 def compared(deviation: float) -> str:

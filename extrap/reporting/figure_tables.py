@@ -37,8 +37,8 @@ def story_tables(info: LawStory) -> list[Table]:
             (format_quantity(r.x), format_value(r.loss), "yes" if r.fitted else "no")
             for r in info.fixed.points.itertuples()
         ]
-        columns = (x, "mean loss", "used in the dashed law")
-        tables.append(capped_table("The sweep at fixed tuned values", columns, rows))
+        heads = (x, "mean loss", "used in the dashed law")
+        tables.append(capped_table("The sweep at fixed tuned values", heads, rows))
         rows = [
             (format_quantity(float(f"{r.x:.3g}")), format_value(r.loss))
             for r in _thin(info.fixed.line).itertuples()

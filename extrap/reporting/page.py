@@ -14,6 +14,7 @@ from extrap.reporting.answer import (
     answer_rows,
     answer_sentences,
     headline,
+    leading_row,
     name_size,
 )
 from extrap.reporting.cards import verdict_card
@@ -100,6 +101,7 @@ def render(
             question=question or _default_question(forecast),
             created=forecast.created,
             headline=headline(forecast, rows),
+            kind=lead.kind if (lead := leading_row(rows).group) else "forecast",
             answer=answer_sentences(forecast, rows, groups, fixed),
             answer_table=answer_table(forecast, rows),
             story=story,

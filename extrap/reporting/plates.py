@@ -96,6 +96,7 @@ def sweep_plates(
     column, name = axis.column, tuned[0] if tuned else ""
     behind = (cells_table(info),)
     words = "Thick line: at the fitted optima." if tuned else "Thick line: the mean."
+    words = f"{words} {info.note}".strip()
     plates = [_panel("a", f"Loss against {column}", draw_loss_by_size, info, behind, words)]
     if not tuned:
         return tuple(plates)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from extrap.forecasting import Forecast
 from extrap.reporting.numbers import format_quantity
@@ -52,6 +53,18 @@ class SizeAxis:
         """Whether a size lies on the path."""
         here = self.at(size[self.column])
         return all(abs(math.log(size[c] / v)) < 0.01 for c, v in here.items())
+
+    def select(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a table of runs whose size lies on the path."""
+        columns = list(self.knots[0])
+        sizes = frame[columns].drop_duplicates()
+        kept = [
+            row
+            for row in sizes.itertuples(index=False)
+            if self.holds(dict(zip(columns, map(float, row), strict=True)))
+        ]
+        on_path = pd.MultiIndex.from_tuples(kept, names=columns) if kept else []
+        return frame[pd.MultiIndex.from_frame(frame[columns]).isin(on_path)]
 
     def values(self, *, to: float | None = None) -> list[float]:
         """Values of the drawn column, evenly spaced on a log scale."""

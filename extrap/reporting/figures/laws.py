@@ -107,8 +107,7 @@ def law_story_info(
 def fixed_law_info(forecast: Forecast, axis: SizeAxis) -> FixedLaw | None:
     """The law at the values tuned at the smallest size, or None where the sweep cannot show it."""
     names = list(forecast.runs.tuned)
-    frame = forecast.runs.complete().to_frame()
-    frame = frame[[axis.holds({c: row[c] for c in axis.knots[0]}) for _, row in frame.iterrows()]]
+    frame = axis.select(forecast.runs.complete().to_frame())
     if not names or frame.empty:
         return None
     tuned = _nearest_cell(forecast, frame, names, axis)

@@ -40,7 +40,7 @@ def set_log_axis(
     """Make an axis logarithmic over these values, with a margin and readable ticks."""
     finite = [v for v in values if math.isfinite(v) and v > 0]
     low, high = min(finite), max(finite)
-    margin = max(high / low, 1.05) ** pad
+    margin = (high / low) ** pad if high > 1.05 * low else 1.5
     low, high = low / margin, high * margin
     axis = ax.xaxis if which == "x" else ax.yaxis
     (ax.set_xscale if which == "x" else ax.set_yscale)("log")

@@ -29,7 +29,9 @@ __all__ = [
 
 MAX_POINTS = 1500
 """Beyond so many runs only the mean of each cell is drawn."""
-MAX_CELLS = 4000
+MAX_VALUES = 48
+"""More different tuned values than this (a random search, say) are grouped into bins."""
+N_BINS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,6 +45,7 @@ class Sweep:
         cells: `x`, `v`, `loss`: mean over seeds, the best over other tuned columns.
         diverged: `x`, `v` of cells in which a run diverged.
         optima: `x`, `v`, `loss` of the optima that have a point estimate.
+        note: How the runs were thinned; empty if they were not.
     """
 
     axis: SizeAxis
@@ -51,33 +54,54 @@ class Sweep:
     cells: pd.DataFrame
     diverged: pd.DataFrame
     optima: pd.DataFrame
+    note: str
 
 
 def sweep_info(forecast: Forecast, axis: SizeAxis, tuned: str | None) -> Sweep:
     """Gather runs, cells and optima on the axis."""
     names = list(forecast.runs.tuned)
     frame = forecast.runs.to_frame()
-    keep = [axis.holds({c: row[c] for c in axis.knots[0]}) for _, row in frame.iterrows()]
-    frame = frame[keep].assign(x=frame[axis.column].astype(float))
+    frame = axis.select(frame).assign(x=lambda f: f[axis.column].astype(float))
     frame["v"] = frame[tuned].astype(float) if tuned else 1.0
+    n_values = frame["v"].nunique()
+    if n_values > MAX_VALUES:
+        frame["v"] = _binned(frame["v"])
+        names = []
     complete = frame[frame["status"] == "complete"].astype({"loss": float})
     means = complete.groupby(["x", "v", *names], as_index=False)["loss"].mean()
     cells = means.groupby(["x", "v"], as_index=False)["loss"].min()
     diverged = frame.loc[frame["status"] == "diverged", ["x", "v"]].drop_duplicates()
-    few = len(complete) <= MAX_POINTS and len(names) <= 1
+    few = len(complete) <= MAX_POINTS and len(names) <= 1 and n_values <= MAX_VALUES
     shown = [o for o in forecast.optima if axis.holds(o.size) and o.loss is not None]
     return Sweep(
         axis=axis,
         tuned=tuned,
         runs=complete[["x", "v", "loss"]].reset_index(drop=True) if few else complete.iloc[:0],
-        cells=cells.iloc[:: max(1, len(cells) // MAX_CELLS)],
+        cells=cells,
         diverged=diverged.sort_values(["x", "v"], ignore_index=True),
         optima=pd.DataFrame(
             [(o.size[axis.column], _value(o, tuned), o.loss) for o in shown],
             columns=["x", "v", "loss"],
             dtype=float,
         ),
+        note=_thinning(tuned, n_values, len(names), few),
     )
+
+
+def _thinning(tuned: str | None, n_values: int, n_tuned: int, few: bool) -> str:
+    if n_values > MAX_VALUES:
+        return f"{n_values} values of {tuned} in {N_BINS} bins; lines: mean of a bin."
+    if n_tuned > 1:
+        return f"Lines: the best over the other tuned values at each {tuned}."
+    return "" if few else "Lines: mean over seeds; single runs are too many to draw."
+
+
+def _binned(values: pd.Series) -> pd.Series:
+    """Centres of equal bins on a log scale."""
+    logs = np.log(values)
+    low, width = logs.min(), np.ptp(logs) / N_BINS
+    place = np.minimum(np.floor((logs - low) / width), N_BINS - 1)
+    return pd.Series(np.exp(low + (place + 0.5) * width), index=values.index)
 
 
 def _value(optimum: Optimum, tuned: str | None) -> float:
@@ -124,7 +148,7 @@ def draw_heat_map(ax: Axes, info: Sweep) -> None:
             norm=norm,
             cmap=colormap,
             edgecolors="face",
-            linewidth=0.4,
+            linewidth=0.9,
         )
     else:
         ax.scatter(

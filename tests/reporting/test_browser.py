@@ -1,0 +1,67 @@
+"""The page in a real browser: quiet console, no request but the file, no overflow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from extrap.reporting import report, write_index
+
+CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture
+def browser(tmp_path):
+    if not (CHROMIUM.exists() and DRIVER.exists()):
+        pytest.skip(f"NOT TESTED in a browser: {CHROMIUM} and {DRIVER} are not installed")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(
+        options=options, service=webdriver.ChromeService(executable_path=str(DRIVER))
+    )
+    yield driver
+    driver.quit()
+
+
+def requests_of(driver) -> set[str]:
+    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    return {
+        m["params"]["request"]["url"]
+        for m in messages
+        if m["method"] == "Network.requestWillBeSent"
+    }
+
+
+@pytest.mark.slow
+def test_browser_finds_nothing_to_complain_about(tmp_path, browser, made, judge):
+    folder = tmp_path / "reports"
+    page = report(made, judge(), path=folder / "page.html", question="w" * 200)
+    for path in (page, write_index(folder)):
+        browser.get_log("performance")
+        for width in (390, 1280):
+            browser.execute_cdp_cmd(
+                "Emulation.setDeviceMetricsOverride",
+                {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
+            )
+            browser.get(path.as_uri())
+            needed = browser.execute_script("return document.documentElement.scrollWidth")
+            assert needed <= width
+        outside = {url for url in requests_of(browser) if not url.startswith("data:")}
+        assert outside == {path.as_uri()}
+        assert browser.get_log("browser") == []

@@ -160,11 +160,11 @@ def _numbers(values: pd.Series, column: str, *, required: bool = False) -> pd.Se
     if pd.api.types.is_bool_dtype(values):
         raise DataError(f"{column} must hold numbers, got True/False.")
     empty = _is_empty(values)
-    text = values.mask(empty, np.nan)
+    text = values.astype(object).mask(empty, np.nan)
     if text.dtype == object or isinstance(text.dtype, pd.StringDtype):
         text = text.map(lambda v: v.strip() if isinstance(v, str) else v)
     numbers = pd.to_numeric(text, errors="coerce").astype(float)
-    spelled_nan = text.astype(str).str.lower().isin(["nan", "+nan", "-nan"])
+    spelled_nan = text.map(lambda v: str(v).lower() in ("nan", "+nan", "-nan"))
     bad = numbers.isna() & ~empty & ~spelled_nan
     if bad.any():
         row = int(np.flatnonzero(bad)[0])

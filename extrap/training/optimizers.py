@@ -99,7 +99,7 @@ class Adam:
             steps = [torch.tensor(float(self._n_updates)) for _ in parameters]
             adam(
                 parameters,
-                [g[m] for g in gradients],
+                [g[m].contiguous() for g in gradients],  # the kernel reads memory, not strides
                 first,
                 second,
                 [],

@@ -65,3 +65,9 @@ def made() -> Forecast:
 def judge(made: Forecast) -> Callable[..., tuple[Verdict, ...]]:
     """Verdicts on the larger runs, their losses multiplied by a factor."""
     return lambda factor=1.0: check(made, as_runs(large_frame(factor=factor)))
+
+
+@pytest.fixture
+def without_ink(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the drawing out: for tests of words."""
+    monkeypatch.setattr("extrap.reporting.plates.draw_svg", lambda draw, **_: "<svg></svg>")

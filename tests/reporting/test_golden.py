@@ -25,6 +25,7 @@ def fragment(html: str) -> str:
     return re.sub(r">\s*<", ">\n<", text) + "\n"
 
 
+@pytest.mark.usefixtures("without_ink")
 @pytest.mark.parametrize(("name", "factor"), [("good", 1.0), ("bad", 1.15)])
 def test_answer_reads_as_it_did(tmp_path, made, judge, name, factor):
     page = report(made, judge(factor), path=tmp_path / "page.html")

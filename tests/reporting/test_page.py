@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from extrap.checking import check
 from extrap.forecasting import forecast
@@ -93,6 +94,7 @@ def test_names_and_values_are_escaped_in_the_page_and_in_its_pictures(tmp_path, 
     assert "&lt;script&gt;alert(1)&lt;/script&gt;$x_1$" in html
 
 
+@pytest.mark.usefixtures("without_ink")
 def test_forecast_without_judged_runs_looks_twice_as_far(tmp_path, made):
     html = write(tmp_path, made)
     assert "Forecast for width\u00a0512 with lr" in html
@@ -110,6 +112,7 @@ def test_diverged_run_is_no_number(tmp_path, made, judge):
     assert not re.search(r"\bnan\b", html)
 
 
+@pytest.mark.usefixtures("without_ink")
 def test_worst_size_leads_the_answer(tmp_path, made, judge):
     verdicts = [
         replace(v, on_law=False, cause="law", loss=v.loss * 1.2) if v.size["width"] == 512 else v
@@ -161,11 +164,13 @@ def test_several_sizes_and_several_tuned_columns_render(tmp_path):
     assert "(d2) Best batch" in html
 
 
+@pytest.mark.usefixtures("without_ink")
 def test_runs_that_do_not_know_their_rate_are_still_judged(tmp_path, made, judge):
     unknown = [replace(v, tuned={"lr": None}, expected=None) for v in judge()]
     assert "not known" in write(tmp_path, made, unknown)
 
 
+@pytest.mark.usefixtures("without_ink")
 def test_index_lists_reports_newest_first_and_nothing_else(tmp_path, made):
     for day, title in ((1, "Older & <b>"), (2, "Newer")):
         dated = replace(made, created=f"2026-01-0{day}T00:00:00+00:00")
@@ -181,6 +186,7 @@ def test_index_lists_reports_newest_first_and_nothing_else(tmp_path, made):
     assert write_index(tmp_path).read_text(encoding="utf-8") == html
 
 
+@pytest.mark.usefixtures("without_ink")
 def test_verdict_outside_its_interval_but_within_chance_says_so(tmp_path, made):
     point = made.at(width=1024)
     loss = point.loss_pi.upper * 1.001

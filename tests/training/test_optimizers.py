@@ -49,3 +49,12 @@ def test_runs_that_stay_keep_their_moments(fused: bool) -> None:
     all_runs.step([-gradient], rates)
     two_runs.step([-gradient[rows]], rates[rows])
     assert torch.equal(part, whole[rows])
+
+
+def test_fused_adam_follows_gradients_whatever_their_strides() -> None:
+    start = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(2))
+    gradient = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(3)).transpose(1, 2)
+    together, one_by_one = start.clone(), start.clone()
+    for parameter, fused in ((together, False), (one_by_one, True)):
+        Adam([parameter], Recipe(), fused=fused).step([gradient], torch.tensor(RATES[:2]))
+    torch.testing.assert_close(one_by_one, together)

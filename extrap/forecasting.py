@@ -367,6 +367,6 @@ def _check_sweep(sweep: Runs) -> None:
         if len(values) < 3:
             raise DataError(
                 f"the tuned column {name} needs at least 3 different values to have an optimum, "
-                f"got {len(values)} ({', '.join(f'{v:g}' for v in values)}); sweep it, or leave it "
-                "out of the tuned columns."
+                f"got {len(values)} ({', '.join(f'{v:g}' for v in values)}); sweep it, or leave "
+                "it out of the tuned columns."
             )

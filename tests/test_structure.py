@@ -43,7 +43,15 @@ FLOORS = {
     "__main__": 6,
     "": 6,  # extrap/__init__.py, the public surface
 }
-VERDICTS = ("forecasting", "checking", "documents", "monitoring", "batching", "planning", "comparing")
+VERDICTS = (
+    "forecasting",
+    "checking",
+    "documents",
+    "monitoring",
+    "batching",
+    "planning",
+    "comparing",
+)
 STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "reporting"}
 TRAINING = {"workloads", "training", "tuning"}
 MEETINGS = {("tuning", "reading.optuna")}  # the names of studies and attributes in a storage

@@ -84,7 +84,8 @@ def _around_best(
         value = loss if status == "complete" else math.inf
         losses.setdefault(cell.tuned, []).append(value)
     means = {tuned: sum(values) / len(values) for tuned, values in losses.items()}
-    best = dict(min(means, key=lambda tuned: (means[tuned], tuned)))  # if all diverged, the lowest
+    # if everything diverged, the lowest values
+    best = dict(min(means.items(), key=lambda item: (item[1], item[0]))[0])
     grown = {}
     for name, indices in ranges.items():
         tune, index = spec.tune[name], round(spec.tune[name].index(best[name]))

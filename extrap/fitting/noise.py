@@ -59,10 +59,10 @@ def estimate_noise(runs: Runs) -> Noise:
         observation a cell).
     """
     near = _near_optimal(runs)
-    table = near.pivot_table(index=list(runs.sizes), columns="seed", values="residual")
-    table = table.dropna(axis=1)
-    n_sizes, n_seeds = table.shape
-    if n_sizes >= 3 and n_seeds >= 2:
+    n_sizes = near["size"].nunique()
+    common = near.groupby("seed")["size"].transform("nunique") == n_sizes
+    table = near[common].pivot_table(index="size", columns="seed", values="residual")
+    if n_sizes >= 3 and table.shape[1] >= 2:
         return _variance_components(table.to_numpy(dtype=float), _pooled(near)[0])
     variance, dof = _pooled(near)
     if dof == 0:
@@ -71,15 +71,21 @@ def estimate_noise(runs: Runs) -> Noise:
 
 
 def _near_optimal(runs: Runs) -> pd.DataFrame:
-    frame = runs.complete().to_frame()
-    frame["log_loss"] = np.log(frame["loss"].astype(float))
-    cells = frame.groupby([*runs.sizes, *runs.tuned], sort=False)["log_loss"]
-    frame["mean"], frame["count"] = cells.transform("mean"), cells.transform("count")
-    best = frame.groupby(list(runs.sizes))["mean"].transform("min")
-    near = frame[(frame["mean"] <= best + np.log1p(NEAR_OPTIMUM)) & (frame["count"] > 1)].copy()
-    near["residual"] = near["log_loss"] - near["mean"]
-    near["cell"] = near.groupby([*runs.sizes, *runs.tuned], sort=False).ngroup()
-    return near
+    """Replicated runs near the best of their size: numbers of size and cell, seed, residual."""
+    complete = runs.complete().to_frame()
+    frame = pd.DataFrame(
+        {
+            "size": complete.groupby(list(runs.sizes)).ngroup(),
+            "cell": complete.groupby([*runs.sizes, *runs.tuned]).ngroup(),
+            "seed": complete["seed"],
+            "log_loss": np.log(complete["loss"].astype(float)),
+        }
+    )
+    cells = frame.groupby("cell")["log_loss"]
+    mean = cells.transform("mean")
+    best = mean.groupby(frame["size"]).transform("min")
+    near = (mean <= best + np.log1p(NEAR_OPTIMUM)) & (cells.transform("count") > 1)
+    return frame.assign(residual=frame["log_loss"] - mean)[near]
 
 
 def _pooled(near: pd.DataFrame) -> tuple[float, int]:

@@ -115,9 +115,8 @@ def _tuned_optimum(
     unknown = _unknown_optimum(group, size)
     stable = _stable_runs(group, names)
     if stable.empty:
-        nowhere = _unknown(Interval(None, None))
-        return replace(unknown, tuned=dict.fromkeys(names, nowhere))
-    cells = stable.groupby(names)["log_loss"].mean()
+        return _nothing_stable(unknown, group, names)
+    cells = _log_loss(stable).groupby([stable[name] for name in names]).mean()
     best = np.atleast_1d(np.asarray(cells.idxmin(), dtype=float))
     edge = _edges(group, names, best)
     observed = replace(unknown, best_loss=float(np.exp(cells.min())))
@@ -142,18 +141,28 @@ def _tuned_optimum(
 
 
 def _stable_runs(group: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Complete runs, with their log loss, at tuned values where no seed diverged."""
+    """Complete runs at tuned values where no seed diverged."""
     diverged = pd.MultiIndex.from_frame(group.loc[group["status"] == "diverged", names])
     complete = group[group["status"] == "complete"]
-    stable = complete[~pd.MultiIndex.from_frame(complete[names]).isin(diverged)]
-    return stable.assign(log_loss=np.log(stable["loss"].astype(float)))
+    return complete[~pd.MultiIndex.from_frame(complete[names]).isin(diverged)]
+
+
+def _log_loss(rows: pd.DataFrame) -> pd.Series:
+    return np.log(rows["loss"].astype(float))
+
+
+def _nothing_stable(unknown: Optimum, group: pd.DataFrame, names: list[str]) -> Optimum:
+    """Where a single tuned value diverged wherever it was tried, its optimum lies lower."""
+    if len(names) > 1 or not unknown.n_diverged:
+        return replace(unknown, tuned=dict.fromkeys(names, _unknown(Interval(None, None))))
+    lowest = float(group.loc[group["status"] == "diverged", names[0]].min())
+    below = _unknown(Interval(None, lowest))
+    return replace(unknown, tuned={names[0]: below}, edge={names[0]: "low"})
 
 
 def _estimate(log2_value: float, log2_se: float, t: float) -> Estimate:
     value = float(2**log2_value)
-    interval = Interval(
-        float(2 ** (log2_value - t * log2_se)), float(2 ** (log2_value + t * log2_se))
-    )
+    interval = Interval.around_log(np.log(2) * log2_value, t * np.log(2) * log2_se)
     return Estimate(value=value, se=float(value * np.log(2) * log2_se), ci=interval, pi=interval)
 
 
@@ -221,7 +230,7 @@ def _find_vertex(
     scale = max(MISFIT_SCALE, noise.log_sd or 0.0)
     weights = 1.0 / (1.0 + (row_excess / scale) ** 2)
     seeds = _seed_contrasts(rows["seed"])
-    y = rows["log_loss"].to_numpy(dtype=float)
+    y = _log_loss(rows).to_numpy(dtype=float)
     start = np.log2(np.atleast_1d(np.asarray(cells.idxmin(), dtype=float)))
     for degree in _degrees(u):
         vertex = _fit_polynomial(u, y, weights, seeds, degree=degree, start=start, noise=noise)

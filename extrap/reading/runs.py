@@ -27,6 +27,8 @@ OPTIONAL_NUMBERS = (
     "wall_s",
 )
 """Columns with a fixed meaning that a table may have; they must be numbers where they are."""
+FIXED_MEANING = ("loss", "seed", "status", "stage")
+"""Columns that every table of runs has; sizes, tuned values and conditions have other names."""
 
 
 def read_runs(
@@ -70,6 +72,7 @@ def read_runs(
         raise ValueError(f"stage must be one of {', '.join(STAGES)}; got {stage!r}.")
     sizes, tuned, recipe = _names(size), _names(tune), _names(conditions)
     _check_distinct([*sizes, *tuned, loss, seed])
+    _check_free([*sizes, *tuned, *recipe])
     curves: pd.DataFrame | None = None
     notes: tuple[str, ...] = ()
     if isinstance(source, str) and "://" in source:
@@ -129,7 +132,18 @@ def _names(columns: str | Iterable[str]) -> tuple[str, ...]:
 def _check_distinct(columns: Sequence[str]) -> None:
     twice = sorted({c for c in columns if columns.count(c) > 1})
     if twice:
-        raise ValueError(f"each column plays one part, {twice[0]!r} was given two.")
+        raise ValueError(
+            f"each column plays one part, {twice[0]!r} was given two; name another column."
+        )
+
+
+def _check_free(columns: Sequence[str]) -> None:
+    taken = sorted(set(FIXED_MEANING).intersection(columns))
+    if taken:
+        raise ValueError(
+            f"the columns {', '.join(FIXED_MEANING)} have a fixed meaning, got "
+            f"{taken[0]!r} for another; rename it in the table."
+        )
 
 
 def _require_columns(table: pd.DataFrame, needed: Sequence[str], where: str) -> None:
@@ -209,10 +223,9 @@ def _seeds(
     else:
         seeds = pd.Series([None] * len(table), index=table.index, dtype=object)
         empty = pd.Series(data=True, index=table.index)
-    order = (
-        table[by].assign(_loss=loss).astype(str).sort_values([*by, "_loss"], kind="stable").index
-    )
-    rank = pd.Series(range(len(table)), index=order).reindex(table.index)
+    keys = [loss, *(table[name] for name in reversed(by))]  # the last key sorts first
+    order = np.lexsort([key.astype(str).to_numpy(dtype=str) for key in keys])
+    rank = pd.Series(np.argsort(order), index=table.index)
     seeds = seeds.where(~empty, rank.map(lambda i: f"row-{i}"))
     return seeds, [f"{int(empty.sum())} run(s) without a seed: each counts as its own replicate"]
 

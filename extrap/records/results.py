@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 __all__ = ["Estimate", "Fit", "Interval", "Optimum", "Point", "Verdict"]
+
+LARGEST_LOG = 709.0
+"""`exp` of more than this is no finite float."""
 
 
 class Interval(NamedTuple):
@@ -14,6 +18,12 @@ class Interval(NamedTuple):
 
     lower: float | None
     upper: float | None
+
+    @classmethod
+    def around_log(cls, centre: float, half: float) -> Interval:
+        """`exp(centre ± half)`; a side beyond the largest float is open."""
+        upper = None if centre + half > LARGEST_LOG else math.exp(centre + half)
+        return cls(math.exp(min(centre - half, LARGEST_LOG)), upper)
 
     def __contains__(self, value: object) -> bool:
         """Whether a number lies inside; open sides hold everything."""

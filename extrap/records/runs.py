@@ -98,7 +98,7 @@ class Runs:
         if missing:
             raise DataError(f"runs need the column(s) {missing}; the table has {list(frame)}.")
         for allowed, column in ((STATUSES, "status"), (STAGES, "stage")):
-            unknown = sorted({str(value) for value in frame[column]} - set(allowed))
+            unknown = sorted({str(value) for value in frame[column].unique()} - set(allowed))
             if unknown:
                 raise DataError(
                     f"{column} must be one of {', '.join(allowed)}; got {unknown[0]!r}."

@@ -183,7 +183,7 @@ def _noise_words(forecast: Forecast) -> str:
     )
     if noise.shared_sd > 0:
         shared = format_percent(noise.shared_sd, signed=False)
-        text += f", {shared} of it alike at all sizes, which shifts a law but does not bend it"
+        text += f"; a part of that, {shared}, is alike at all sizes and only shifts a law"
     return f"{text}."
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from extrap.forecasting import Forecast
 from extrap.records import Estimate, Interval, Point, Verdict
+from extrap.reporting.equations import equation
+from extrap.reporting.numbers import format_value
 
 __all__ = ["forecast_text", "verdicts_text"]
 
@@ -43,6 +46,7 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
             for optimum in made.optima
         ],
     )
+    lines += ["", "laws", *_laws(made), ""]
     doubts = [*dict.fromkeys(flag for point in points for flag in point.flags)]
     lines += [
         *("note: " + note for note in made.runs.notes),
@@ -80,6 +84,21 @@ def _counted(made: Forecast) -> str:
     return f"{counts['runs']} runs, {counts['complete']} complete" + "".join(
         f", {other}" for other in others
     )
+
+
+def _laws(made: Forecast) -> list[str]:
+    """Every fitted law as an equation, its parameters with their standard errors."""
+    fits = [("loss", fit, f"weight {weight:.2g}") for fit, weight in made.loss_laws]
+    fits += [(name, fit, "optimum") for name, fit in made.tuned_laws.items() if fit is not None]
+    lines = []
+    for target, fit, role in fits:
+        written = "".join(f"^{text}" if raised else text for text, raised in equation(fit, target))
+        parameters = ", ".join(
+            f"{name} {format_value(value, math.sqrt(fit.covariance[i][i]))}"
+            for i, (name, value) in enumerate(fit.parameters.items())
+        )
+        lines.append(f"{written}  ({role}; {parameters})")
+    return lines
 
 
 def _estimate(estimate: Estimate) -> tuple[str, str]:

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from extrap.errors import DataError
 from extrap.forecasting import Forecast, LossPrediction
-from extrap.records import Interval, Runs, Verdict
+from extrap.records import Interval, Runs, Verdict, condition_text
 
 __all__ = ["check"]
 
@@ -93,8 +92,7 @@ def _hold(forecast: Forecast, row: Mapping[str, Any]) -> _Held:
     deviation = p_value = None
     if row["status"] == "complete":
         deviation = math.log(row["loss"]) - prediction.log_loss
-        sd, dof = prediction.spread(new_run=True)
-        p_value = float(2 * stats.t.sf(abs(deviation) / sd, dof))
+        p_value = prediction.p_value(row["loss"])
     return _Held(
         row=row,
         size=size,
@@ -233,24 +231,15 @@ def _range(interval: Interval) -> str:
 def _sweep_recipe(sweep: Runs) -> dict[str, str]:
     """The one value of each condition in the sweep, as text."""
     frame = sweep.to_frame()
-    return {name: _text(frame[name].iloc[0]) for name in sweep.conditions}
+    return {name: condition_text(frame[name].iloc[0]) for name in sweep.conditions}
 
 
 def _differs(row: Mapping[str, Any], recipe: Mapping[str, str]) -> list[tuple[str, str]]:
     return [
-        (name, _text(row[name]))
+        (name, condition_text(row[name]))
         for name, value in recipe.items()
-        if name in row and _text(row[name]) != value
+        if name in row and condition_text(row[name]) != value
     ]
-
-
-def _text(value: object) -> str:
-    """A condition as text; numbers that are equal read the same (`1`, `1.0`, `"1"`)."""
-    text = str(value).strip()
-    try:
-        return f"{float(text):.12g}"
-    except ValueError:
-        return text
 
 
 def _known(value: object) -> float | None:

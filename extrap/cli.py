@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -45,7 +46,7 @@ def _columns(command: Callable[..., Any]) -> Callable[..., Any]:
             "--condition", multiple=True, help="A recipe column that must not vary (repeatable)."
         ),
         click.option("--study", help="Name of the study, where a storage holds several."),
-        click.option("--level", default=0.95, show_default=True, help="Level of the intervals."),
+        click.option("--level", type=float, show_default="0.95", help="Level of the intervals."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -194,6 +195,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail("stopped; the same command resumes", INTERRUPTED, given)
     except (ExtrapError, ValueError) as error:
         return _fail(str(error), BAD_USAGE, given)
+    except BrokenPipeError:  # the reader of our output, such as head, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except OSError as error:
+        place = f" {error.filename}" if error.filename else ""
+        reason = error.strerror or str(error)
+        return _fail(f"cannot read or write{place} ({reason}); check the path", BAD_USAGE, given)
     except Exception as error:  # the last door: nobody sees a bare traceback
         return _fail(f"unexpected {type(error).__name__}: {error}", UNEXPECTED, given)
     return result if isinstance(result, int) else FINE
@@ -211,10 +219,29 @@ def _forecast(source: str, columns: dict[str, Any]) -> Forecast:
     if source.endswith(".json"):
         from extrap.documents import load_forecast
 
-        return load_forecast(source)
+        made = load_forecast(source)
+        _check_sealed(source, made, columns)
+        return made
     from extrap.forecasting import forecast
 
-    return forecast(_read(source, columns), level=columns["level"])
+    level = 0.95 if columns["level"] is None else columns["level"]
+    return forecast(_read(source, columns), level=level)
+
+
+def _check_sealed(source: str, made: Forecast, columns: dict[str, Any]) -> None:
+    """Options that contradict a sealed forecast would have no effect: say so."""
+    sealed = {"size": made.runs.sizes, "tune": made.runs.tuned, "level": made.level}
+    for option, value in sealed.items():
+        asked = columns[option]
+        if asked not in (None, (), value):
+            raise click.UsageError(
+                f"a sealed forecast keeps its columns and level, {source} has --{option} "
+                f"{_words(value)}, got {_words(asked)}; leave the option out, or forecast anew."
+            )
+
+
+def _words(value: object) -> str:
+    return " ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
 
 
 def _read(source: str, columns: dict[str, Any], *, stage: str = "tune") -> Runs:
@@ -251,6 +278,11 @@ def _parse_size(text: str, columns: Sequence[str]) -> dict[str, float]:
         if not found:
             raise click.UsageError(
                 f"--at names each size: {','.join(f'{c}=…' for c in columns)}; got {text!r}."
+            )
+        if name.strip() in size:
+            raise click.UsageError(
+                f"one --at is one size, {name.strip()} was given twice in {text!r}; write one "
+                "--at for each size."
             )
         try:
             size[name.strip()] = float(value)

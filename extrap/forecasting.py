@@ -23,7 +23,15 @@ from extrap.fitting import (
     predict_log,
     relative_sizes,
 )
-from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs
+from extrap.records import (
+    Estimate,
+    Fit,
+    Interval,
+    Optimum,
+    Point,
+    Runs,
+    condition_text,
+)
 
 __all__ = ["Forecast", "LossPrediction", "forecast"]
 
@@ -33,6 +41,8 @@ DISCREPANCY = 0.15
 """Structural error of the laws: a fraction of the predicted change since the last fitted size."""
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
+SMALLEST_SD = 1e-12
+"""Standard deviation of a log loss below which only rounding is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +63,29 @@ class LossPrediction:
 
     def interval(self, level: float, *, new_run: bool) -> Interval:
         """The loss interval `exp(log_loss ± t sd)`: of one new run, or of the curve."""
-        sd, dof = self.spread(new_run=new_run)
-        half = float(stats.t.ppf(0.5 + level / 2, dof)) * sd
-        return Interval(math.exp(self.log_loss - half), math.exp(self.log_loss + half))
+        halves = [
+            float(stats.t.ppf(0.5 + level / 2, dof)) * sd for sd, dof in self._spreads(new_run)
+        ]
+        return Interval.around_log(self.log_loss, max(halves))
 
-    def spread(self, *, new_run: bool) -> tuple[float, float]:
-        """Standard deviation and its degrees of freedom (Satterthwaite 1946)."""
-        parts = [*self.curve, *self.run] if new_run else list(self.curve)
-        total = sum(variance for variance, _ in parts)
-        return math.sqrt(total), total**2 / sum(v**2 / dof for v, dof in parts)
+    def p_value(self, loss: float) -> float:
+        """Two-sided p-value of the loss of one new run; below 1 − level outside its interval."""
+        off = abs(math.log(loss) - self.log_loss)
+        return max(float(2 * stats.t.sf(off / sd, dof)) for sd, dof in self._spreads(True))
+
+    def _spreads(self, new_run: bool) -> list[tuple[float, float]]:
+        """Standard deviations with their degrees of freedom (Satterthwaite 1946).
+
+        Where the curve has very few degrees of freedom, Satterthwaite's for curve and run together
+        would make the wider distribution end earlier: a run is at least as uncertain as its curve.
+        """
+        sums = [list(self.curve)] + ([[*self.curve, *self.run]] if new_run else [])
+        spreads = []
+        for parts in sums:
+            total = sum(variance for variance, _ in parts)
+            dof = total**2 / sum(v**2 / dof for v, dof in parts) if total else math.inf
+            spreads.append((max(math.sqrt(total), SMALLEST_SD), dof))
+        return spreads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +114,7 @@ class Forecast:
     flags: tuple[str, ...]
     created: str
 
-    def at(self, **size: float) -> Point:
+    def at(self, /, **size: float) -> Point:
         """The forecast at one size, given by size column.
 
         Args:
@@ -113,7 +137,7 @@ class Forecast:
             loss_pi = prediction.interval(self.level, new_run=True)
         return Point(
             size=target,
-            loss=None if prediction is None else math.exp(prediction.log_loss),
+            loss=None if prediction is None else _exp(prediction.log_loss),
             loss_ci=loss_ci,
             loss_pi=loss_pi,
             tuned=self.predict_tuned(target),
@@ -232,12 +256,12 @@ class Forecast:
             return self._unknown_tuned(name)
         mean, se = (float(a[0]) for a in predict_log(fit, relative_sizes(fit, size)))
         t = float(stats.t.ppf(0.5 + self.level / 2, fit.dof))
-        value, run_sd = math.exp(mean), math.hypot(se, fit.scatter)
+        value, run_sd = _exp(mean), math.hypot(se, fit.scatter)
         return Estimate(
             value=value,
             se=value * se,
-            ci=Interval(math.exp(mean - t * se), math.exp(mean + t * se)),
-            pi=Interval(math.exp(mean - t * run_sd), math.exp(mean + t * run_sd)),
+            ci=Interval.around_log(mean, t * se),
+            pi=Interval.around_log(mean, t * run_sd),
         )
 
     def _unknown_tuned(self, name: str) -> Estimate:
@@ -248,6 +272,16 @@ class Forecast:
                 return Estimate(value=None, se=None, ci=interval, pi=interval)
         open_interval = Interval(None, None)
         return Estimate(value=None, se=None, ci=open_interval, pi=open_interval)
+
+
+def _exp(log_value: float) -> float:
+    try:
+        return math.exp(log_value)
+    except OverflowError:
+        raise ValueError(
+            "a forecast must fit a number, this one overflows; ask for a smaller size, or widen "
+            "the range of the fitted sizes."
+        ) from None
 
 
 def forecast(runs: Runs, *, level: float = 0.95) -> Forecast:
@@ -350,7 +384,7 @@ def _check_sweep(sweep: Runs) -> None:
             "pruned); lower the learning rates or check the loss column."
         )
     for condition in sweep.conditions:
-        values = frame[condition].astype(str).unique()
+        values = {condition_text(value) for value in frame[condition].unique()}
         if len(values) > 1:
             raise DataError(
                 f"the condition {condition} must not vary within a sweep, got "

@@ -17,6 +17,7 @@ from extrap.errors import DataError, StudyError
 from extrap.fitting import grow_grid
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs, without_password
+from extrap.reading.optuna import read_fingerprint
 from extrap.records import Cell, Runs, StudySpec, Verdict
 from extrap.reporting import report, write_index
 from extrap.tuning import Notify, TrainFunction, tune
@@ -67,7 +68,7 @@ def load_study(path: str | Path) -> StudySpec:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script may exit on import
         raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}.") from error
     study = getattr(module, "STUDY", None)
     if not isinstance(study, StudySpec):
@@ -266,12 +267,12 @@ def _write(
 
 
 def _provenance(spec: StudySpec, made: Forecast, *, storage: str, seal: str) -> dict[str, str]:
-    frame = made.runs.to_frame()
+    made_with = read_fingerprint(storage, study=spec.name)
     rows = {
         "study": spec.name,
         "storage": without_password(storage),
         "workload": spec.workload.name,
-        "corpus hash": _only(frame, "corpus_sha256"),
+        "corpus hash (SHA-256)": str(made_with.get("data.corpus_sha256", "")),
         "recipe": ", ".join(f"{k} {getattr(spec.recipe, k)}" for k in spec.recipe.__slots__),
         "seeds": ", ".join(map(str, spec.seeds)),
         "sealed": f"{made.created}, content hash {seal}",
@@ -280,10 +281,6 @@ def _provenance(spec: StudySpec, made: Forecast, *, storage: str, seal: str) -> 
         "libraries": _versions("torch", "optuna"),
     }
     return {key: value for key, value in rows.items() if value}
-
-
-def _only(frame: Mapping[str, object], column: str) -> str:
-    return str(frame[column].iloc[0]) if column in frame else ""  # type: ignore[attr-defined]
 
 
 def _versions(*names: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import optimize
 
 from extrap.errors import DataError, FitError
+from extrap.fitting.designs import check_sizes
 from extrap.laws import LAWS, LOSS_LAWS, ConditionallyLinearLaw
 from extrap.laws.base import Array
 from extrap.records import Fit
@@ -50,7 +51,8 @@ def fit(
 
     Raises:
         ValueError: The law is unknown.
-        DataError: Fewer points than parameters plus one, or a size column that does not vary.
+        DataError: Fewer sizes than parameters plus one, a size column that hardly varies, or
+            size columns that move together.
         FitError: No start converged.
 
     References:
@@ -119,12 +121,7 @@ def _check_points(x: Array, *, columns: tuple[str, ...], law: str, n_parameters:
             f"the law {law} has {n_parameters} parameters and needs at least {n_parameters + 1} "
             f"distinct sizes, got {n_sizes}; add sizes."
         )
-    for column, values in zip(columns, x.T, strict=True):
-        if len(np.unique(values)) < 2:
-            raise DataError(
-                f"the size column {column} must take at least 2 values, got only "
-                f"{values[0]:g}; leave it out or add sizes."
-            )
+    check_sizes(x, columns)
 
 
 def _project(

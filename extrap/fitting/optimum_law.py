@@ -8,6 +8,7 @@ import numpy as np
 from statsmodels.regression.linear_model import WLS
 
 from extrap.errors import DataError
+from extrap.fitting.designs import check_sizes
 from extrap.laws import OptimumPower
 from extrap.laws.base import Array
 from extrap.records import Fit, Optimum
@@ -32,7 +33,8 @@ def fit_optimum_law(optima: Sequence[Optimum], *, tuned: str, columns: Sequence[
         The fit; `scatter` is the standard deviation of one log optimum about the law.
 
     Raises:
-        DataError: Fewer optima than parameters plus one, or size columns that move together.
+        DataError: Fewer optima than parameters plus one, a size column that hardly varies, or
+            size columns that move together.
     """
     law = OptimumPower()
     names = law.names(len(columns))
@@ -43,15 +45,11 @@ def fit_optimum_law(optima: Sequence[Optimum], *, tuned: str, columns: Sequence[
             f"is bracketed, got {len(points)}; extend the grid of {tuned} or add sizes."
         )
     x = np.array([[o.size[c] for c in columns] for o in points], dtype=float)
+    check_sizes(x, columns)
     value = np.array([o.tuned[tuned].value for o in points], dtype=float)
     log_se = np.array([o.tuned[tuned].se for o in points], dtype=float) / value
     reference = np.exp(np.log(x).mean(axis=0))
     design = law.log_gradient(np.zeros(len(names)), x / reference)
-    if np.linalg.cond(design / np.linalg.norm(design, axis=0)) > 1e6:
-        raise DataError(
-            f"the size columns {', '.join(columns)} move together, so their exponents cannot be "
-            "told apart; leave one out or add runs that vary them separately."
-        )
     weights = log_se**-2.0
     weights /= weights.mean()
     model = WLS(np.log(value), design, weights=weights).fit()

@@ -15,6 +15,10 @@ __all__ = ["Valley", "fit_valley"]
 
 MAX_EXCESS = 0.5
 """Log excess beyond which a run says nothing about the valley."""
+CEILING = 5.0
+"""Largest log excess ever expected: a factor of 150, more than an untrained network has."""
+FARTHEST = 100.0
+"""Octaves beyond which a distance no longer matters."""
 MIN_ROWS = 6
 """Fewer rows than this around the optima, and there is no valley to fit."""
 
@@ -50,8 +54,12 @@ class Valley:
         relative = np.array([size[c] for c in self.columns]) / np.asarray(self.reference)
         steepness = float(np.exp(np.log(relative) @ np.asarray(self.trend)))
         if len(self.tuned) > 1:
-            return float(0.5 * steepness * u @ np.asarray(self.curvature) @ u)
-        return steepness * self.curvature[0][0] * float(_side_shape(u, *self.rise)[0])
+            excess = 0.5 * steepness * u @ np.asarray(self.curvature) @ u
+        else:
+            # far out the shape overflows; the ceiling is reached long before
+            near = np.clip(u, -FARTHEST, FARTHEST)
+            excess = steepness * self.curvature[0][0] * _side_shape(near, *self.rise)[0]
+        return min(float(excess), CEILING)
 
 
 def fit_valley(runs: Runs, optima: Sequence[Optimum]) -> Valley | None:

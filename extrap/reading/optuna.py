@@ -43,6 +43,7 @@ __all__ = [
     "Tables",
     "open_storage",
     "parse_study_name",
+    "read_fingerprint",
     "read_storage",
     "read_tables",
     "storage_faults",
@@ -183,6 +184,22 @@ def read_storage(url: str, *, study: str | None = None, stage: str | None = None
         _require_optuna_file(Path(str(parsed.database)))
     with storage_faults(url):
         return read_tables(open_storage(url), study=study, stage=stage, source=_safe(url))
+
+
+def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
+    """What one of our studies was made with: dotted name → value; empty for any other study.
+
+    Raises:
+        StudyError: The storage cannot be opened.
+    """
+    with storage_faults(url):
+        storage = open_storage(url)
+        for name in study_names(storage):
+            key = parse_study_name(name)
+            if key is not None and key.name == study:
+                study_id = storage.get_study_id_from_name(name)
+                return dict(storage.get_study_user_attrs(study_id).get(FINGERPRINT, {}))
+    return {}
 
 
 def read_tables(

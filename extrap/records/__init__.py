@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extrap.records.overrides import override
 from extrap.records.results import Estimate, Fit, Interval, Optimum, Point, Verdict
-from extrap.records.runs import STAGES, STATUSES, Runs
+from extrap.records.runs import STAGES, STATUSES, Runs, condition_text
 from extrap.records.study import Cell, Recipe, RunResult, StudySpec, Target, TunedRange, Workload
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "TunedRange",
     "Verdict",
     "Workload",
+    "condition_text",
     "override",
 ]

@@ -11,7 +11,7 @@ import pandas as pd
 
 from extrap.errors import DataError
 
-__all__ = ["STAGES", "STATUSES", "Runs"]
+__all__ = ["STAGES", "STATUSES", "Runs", "condition_text"]
 
 STATUSES = ("complete", "diverged", "pruned", "failed")
 STAGES = ("tune", "check")
@@ -172,6 +172,16 @@ class Runs:
             curves = curves[curves["run"].isin(position.keys())].copy()
             curves["run"] = curves["run"].map(position)
         return replace(self, _frame=frame.reset_index(drop=True), _curves=curves)
+
+
+def condition_text(value: object) -> str:
+    """A condition as text; numbers that are equal read the same (`1`, `1.0`, `"1"`)."""
+    text = "" if value is None or value is pd.NA else str(value).strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text or "empty"
+    return "empty" if np.isnan(number) else f"{number:.12g}"
 
 
 def _require_positive(frame: pd.DataFrame, column: str) -> None:

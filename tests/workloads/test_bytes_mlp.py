@@ -36,8 +36,8 @@ def test_the_fingerprint_follows_the_data() -> None:
     prints = [
         load_workload(Workload(name="bytes-mlp", options=o)).fingerprint for o in (TINY, more)
     ]
-    assert prints[0]["sha256"] != prints[1]["sha256"]
-    assert prints[0]["bytes"] == 60_000
+    assert prints[0]["corpus_sha256"] != prints[1]["corpus_sha256"]
+    assert prints[0]["corpus_bytes"] == 60_000
 
 
 @pytest.mark.parametrize(

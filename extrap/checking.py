@@ -58,9 +58,12 @@ def check(forecast: Forecast, runs: Runs) -> tuple[Verdict, ...]:
         One verdict a row, in row order.
 
     Raises:
+        TypeError: `runs` are not `Runs`.
         DataError: A size or tuned column is missing, or the forecast has no point estimate to
             hold a run against.
     """
+    if not isinstance(runs, Runs):
+        raise TypeError(f"a check needs Runs, got {type(runs).__name__}; use extrap.read_runs.")
     if set(runs.sizes) != set(forecast.runs.sizes):
         raise DataError(
             f"the runs must have the forecast's size column(s) {', '.join(forecast.runs.sizes)}, "

@@ -295,6 +295,7 @@ def forecast(runs: Runs, *, level: float = 0.95) -> Forecast:
         The forecast. Where the data allow no point estimate it says so in its flags instead.
 
     Raises:
+        TypeError: `runs` are not `Runs`.
         ValueError: `level` is not in (0, 1).
         DataError: Too few sizes, a tuned column with a single value, no run with a loss, or
             conditions that vary within the sweep.
@@ -305,6 +306,8 @@ def forecast(runs: Runs, *, level: float = 0.95) -> Forecast:
         >>> extrap.forecast(runs).at(width=1024).extrapolation_ratio
         5.333333333333333
     """
+    if not isinstance(runs, Runs):
+        raise TypeError(f"a forecast needs Runs, got {type(runs).__name__}; use extrap.read_runs.")
     if not 0 < level < 1:
         hint = f"; write {level / 100:g} for a {level:g} % interval" if 1 < level < 100 else ""
         raise ValueError(f"level must lie in (0, 1), got {level:g}{hint}.")

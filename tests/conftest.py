@@ -1,9 +1,15 @@
-"""What all tests share: the `--device` option and Hypothesis' profile."""
+"""What all tests share: the `--device` option, Hypothesis' profile, and sweeps of known truth."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import settings
+
+import extrap
 
 settings.register_profile("extrap", derandomize=True, deadline=None, max_examples=40)
 settings.load_profile("extrap")
@@ -26,3 +32,59 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def device(request: pytest.FixtureRequest) -> str:
     """The torch device the training tests run on."""
     return request.config.getoption("--device")
+
+
+WIDTHS = (16.0, 32.0, 64.0, 128.0, 192.0)
+RATES = tuple(float(2.0**k) for k in range(-12, -4))
+
+
+def true_loss(width: float) -> float:
+    """Loss of the made-up truth at the optimal rate: a power law with a floor."""
+    return 1.5 + 2.0 * (width / 16) ** -0.4
+
+
+def true_lr(width: float) -> float:
+    """Optimal rate of the made-up truth: it falls as width^-0.4."""
+    return 0.01 * (width / 16) ** -0.4
+
+
+def make_table(
+    *,
+    widths: Sequence[float] = WIDTHS,
+    rates: Sequence[float] = RATES,
+    seeds: int = 3,
+    noise: float = 0.002,
+    shared_noise: float = 0.0,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """A sweep of the made-up truth; its valley is steeper towards high rates."""
+    rng = np.random.default_rng(seed)
+    common = shared_noise * rng.normal(size=seeds)
+    rows = []
+    for width in widths:
+        for lr in rates:
+            u = np.log2(lr / true_lr(width))
+            rise = 0.5 if u > 0 else -0.35
+            excess = 0.03 * (np.expm1(rise * u) - rise * u) / rise**2
+            for s in range(seeds):
+                log_loss = np.log(true_loss(width)) + excess + noise * rng.normal() + common[s]
+                rows.append({"width": width, "lr": lr, "seed": s, "loss": np.exp(log_loss)})
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="session")
+def sweep_table() -> Callable[..., pd.DataFrame]:
+    """`make_table`."""
+    return make_table
+
+
+@pytest.fixture(scope="session")
+def sweep() -> extrap.Runs:
+    """A well-behaved sweep: 5 widths, 8 rates, 3 seeds."""
+    return extrap.read_runs(make_table(), size="width", tune="lr")
+
+
+@pytest.fixture(scope="session")
+def made(sweep: extrap.Runs) -> extrap.Forecast:
+    """Its forecast."""
+    return extrap.forecast(sweep)

@@ -12,7 +12,7 @@ from extrap.laws.base import Array
 __all__ = ["check_sizes"]
 
 MIN_SPAN = 1.1
-"""Largest / smallest size of a column: within less than this no exponent can be told from noise."""
+"""Largest / smallest size of a column: within less than this an exponent is only noise."""
 MAX_CONDITION = 1e6
 """Condition number of (1, ln x) beyond which size columns move together."""
 

@@ -67,4 +67,4 @@ def _survives(candidate: Fit, best: Fit, *, known_noise: bool) -> bool:
     if noise <= np.finfo(float).eps * candidate.chi2:
         return False
     n_extra = max(candidate.dof - best.dof, 1)
-    return bool(stats.f.sf(extra / n_extra / noise, n_extra, best.dof) > SURVIVAL_P)
+    return bool(stats.f.sf(extra / n_extra / noise, n_extra, best.scale_dof) > SURVIVAL_P)

@@ -49,7 +49,8 @@ def estimate_noise(runs: Runs) -> Noise:
     """Variance components of the log loss over near-optimal cells.
 
     Where at least two seeds occur at every one of at least three sizes: two-way analysis of
-    variance of the mean residual of each (size, seed). Otherwise the pooled within-cell variance.
+    variance of the mean residual of each (size, seed). Otherwise the pooled within-cell variance;
+    without any replicate the scatter about a parabola through the near-optimal runs of each size.
 
     Args:
         runs: A sweep; only complete rows count.
@@ -65,6 +66,8 @@ def estimate_noise(runs: Runs) -> Noise:
     if n_sizes >= 3 and table.shape[1] >= 2:
         return _variance_components(table.to_numpy(dtype=float), _pooled(near)[0])
     variance, dof = _pooled(near)
+    if dof == 0:
+        variance, dof = _about_valley(runs)
     if dof == 0:
         return Noise(own_sd=None, own_dof=0)
     return Noise(own_sd=float(np.sqrt(variance)), own_dof=dof)
@@ -86,6 +89,22 @@ def _near_optimal(runs: Runs) -> pd.DataFrame:
     best = mean.groupby(frame["size"]).transform("min")
     near = (mean <= best + np.log1p(NEAR_OPTIMUM)) & (cells.transform("count") > 1)
     return frame.assign(residual=frame["log_loss"] - mean)[near]
+
+
+def _about_valley(runs: Runs) -> tuple[float, int]:
+    """Variance of single near-optimal runs about a parabola in log2 of the tuned values."""
+    frame = runs.complete().to_frame()
+    squares, dof = 0.0, 0
+    for _, group in frame.groupby(list(runs.sizes)):
+        log_loss = np.log(group["loss"].to_numpy(dtype=float))
+        near = log_loss <= log_loss.min() + np.log1p(NEAR_OPTIMUM)
+        u = np.log2(group.loc[near, list(runs.tuned)].to_numpy(dtype=float))
+        design = np.column_stack([np.ones(len(u)), u, u**2])
+        residual = log_loss[near] - design @ np.linalg.lstsq(design, log_loss[near], rcond=None)[0]
+        free = len(u) - int(np.linalg.matrix_rank(design))
+        if free > 0:
+            squares, dof = squares + float(residual @ residual), dof + free
+    return (squares / dof, dof) if dof and runs.tuned else (0.0, 0)
 
 
 def _pooled(near: pd.DataFrame) -> tuple[float, int]:

@@ -27,6 +27,8 @@ MIN_CELLS = 5
 """… but always at least so many of the best cells."""
 MISFIT_SCALE = 0.01
 """The polynomial errs more at a larger excess: variance proportional to 1 + (excess / this)²."""
+MANY_SEEDS = 64
+"""Beyond so many seeds their effects average out, and a column for each takes minutes."""
 GRID_FLOOR = 0.25
 """The standard error of an optimum is at least this fraction of the grid's spacing."""
 
@@ -269,7 +271,7 @@ def _seed_contrasts(seed: pd.Series) -> Array:
     """Sum-to-zero columns that take out what a seed does to all its runs alike."""
     counts = seed.value_counts()
     shared = sorted(counts.index[counts > 1], key=str)
-    if len(shared) < 2 or len(shared) < len(counts):
+    if not 2 <= len(shared) <= MANY_SEEDS or len(shared) < len(counts):
         return np.empty((len(seed), 0))
     indicator = np.column_stack([seed.eq(s).to_numpy(dtype=float) for s in shared])
     return np.asarray(indicator[:, :-1] - indicator[:, -1:])

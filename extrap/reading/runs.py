@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import TextIO
 
@@ -171,18 +173,16 @@ def _is_empty(values: pd.Series) -> pd.Series:
 
 def _numbers(values: pd.Series, column: str, *, required: bool = False) -> pd.Series:
     """A column as floats; text is an error that names the row, an empty cell is NaN."""
-    if pd.api.types.is_bool_dtype(values):
-        raise DataError(f"{column} must hold numbers, got True/False.")
     empty = _is_empty(values)
-    text = values.astype(object).mask(empty, np.nan)
-    if text.dtype == object or isinstance(text.dtype, pd.StringDtype):
-        text = text.map(lambda v: v.strip() if isinstance(v, str) else v)
+    cells = values.astype(object).mask(empty, np.nan).tolist()
+    readable = [isinstance(v, str | Real | Decimal) and not isinstance(v, bool) for v in cells]
+    text = pd.Series(cells, index=values.index, dtype=object).where(readable)
     numbers = pd.to_numeric(text, errors="coerce").astype(float)
-    spelled_nan = text.map(lambda v: str(v).lower() in ("nan", "+nan", "-nan"))
-    bad = numbers.isna() & ~empty & ~spelled_nan
+    spelled_nan = [str(v).strip().lower() in ("nan", "+nan", "-nan") for v in cells]
+    bad = numbers.isna() & ~empty & ~np.array(spelled_nan)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise DataError(f"{column} must hold numbers, got {values.iloc[row]!r} in row {row + 1}.")
+        raise DataError(f"{column} must hold numbers, got {cells[row]!r} in row {row + 1}.")
     if required and numbers.isna().any():
         row = int(np.flatnonzero(numbers.isna())[0])
         raise DataError(f"{column} must be filled in for every run, row {row + 1} has none.")
@@ -210,11 +210,10 @@ def _seeds(
     if seed in table:
         values = table[seed]
         empty = _is_empty(values) | values.isna()
-        numbers = pd.to_numeric(values.mask(empty), errors="coerce")
-        if numbers[~empty].notna().all() and (numbers[~empty] % 1 == 0).all():
-            seeds = numbers.map(lambda v: None if np.isnan(v) else int(v)).astype(object)
-        else:
-            seeds = values.astype(str).astype(object)
+        numbers = [None if e else _whole(v) for v, e in zip(values, empty, strict=True)]
+        is_number = all(n is not None for n, e in zip(numbers, empty, strict=True) if not e)
+        texts = values.astype(str).tolist()
+        seeds = pd.Series(numbers if is_number else texts, index=table.index, dtype=object)
         if not empty.any():
             return seeds, []
     elif seed != "seed":
@@ -228,6 +227,20 @@ def _seeds(
     rank = pd.Series(np.argsort(order), index=table.index)
     seeds = seeds.where(~empty, rank.map(lambda i: f"row-{i}"))
     return seeds, [f"{int(empty.sum())} run(s) without a seed: each counts as its own replicate"]
+
+
+def _whole(value: object) -> int | None:
+    """A whole number, exact however long it is; None if it is none."""
+    text = str(value).strip()
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else None
 
 
 def _count_notes(frame: pd.DataFrame, cell: list[str]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
@@ -81,22 +80,21 @@ def _guarded(
 def _read_csv(source: Path | TextIO) -> pd.DataFrame:
     is_tabbed = isinstance(source, Path) and source.suffix.lower() == ".tsv"
     separator = "\t" if is_tabbed else ","
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-        try:
-            frame = pd.read_csv(
-                source,
-                sep=separator,
-                index_col=False,  # else a longer row shifts every column by one
-                dtype=str,
-                keep_default_na=False,
-                na_filter=False,
-                skipinitialspace=True,
-                encoding="utf-8-sig" if isinstance(source, Path) else None,
-            )
-        except pd.errors.ParserWarning as error:
-            raise ValueError("a row has more cells than the header") from error
-    return frame.astype(object).fillna("")
+    # without a header pandas neither renames repeated columns nor shifts those of longer rows
+    cells = pd.read_csv(
+        source,
+        sep=separator,
+        header=None,
+        dtype=str,
+        keep_default_na=False,
+        na_filter=False,
+        skipinitialspace=True,
+        encoding="utf-8-sig" if isinstance(source, Path) else None,
+    )
+    cells = cells.astype(object).fillna("")
+    frame = cells[1:].reset_index(drop=True)
+    frame.columns = cells.iloc[0].tolist()
+    return frame.loc[:, frame.columns != ""]
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pandas as pd
+import pytest
+
+from extrap.fitting import grow_grid
+from extrap.records import Runs, StudySpec, TunedRange, Workload
+
+
+def spec_of(growth: int = 3) -> StudySpec:
+    return StudySpec(
+        name="s",
+        question="?",
+        workload=Workload(name="w"),
+        sizes={"width": (8.0, 16.0)},
+        tune={"lr": TunedRange(low=0.25, high=4.0, n=5)},
+        seeds=(0, 1),
+        growth=growth,
+    )
+
+
+def runs_of(spec: StudySpec, loss: Callable[[float, float], float], grid: object = None) -> Runs:
+    rows = [
+        {
+            **dict(c.size),
+            **dict(c.tuned),
+            "seed": c.seed,
+            "loss": loss(dict(c.size)["width"], dict(c.tuned)["lr"]),
+        }
+        for c in (grid or spec.grid_cells())
+    ]
+    return Runs.from_frame(pd.DataFrame(rows), sizes=["width"], tuned=["lr"])
+
+
+def rates(cells: tuple, width: float) -> list[float]:
+    return sorted({dict(c.tuned)["lr"] for c in cells if dict(c.size)["width"] == width})
+
+
+def test_bracketed_grid_is_left_as_declared() -> None:
+    spec = spec_of()
+    assert set(grow_grid(spec, runs_of(spec, lambda w, lr: math.log(lr) ** 2 + 1))) == set(
+        spec.grid_cells()
+    )
+
+
+@pytest.mark.parametrize(("best", "low", "high"), [(0.25, 0.0625, 4.0), (4.0, 0.25, 16.0)])
+def test_grid_grows_on_the_side_where_the_best_value_lies(
+    best: float, low: float, high: float
+) -> None:
+    spec = spec_of()
+    grown = grow_grid(spec, runs_of(spec, lambda w, lr: 1 + abs(math.log(lr / best))))
+    assert rates(grown, 8.0)[0] == low
+    assert rates(grown, 8.0)[-1] == high
+
+
+def test_diverged_value_counts_as_a_worse_one() -> None:
+    spec = spec_of()
+    runs = runs_of(spec, lambda w, lr: math.inf if lr > 1 else 1 / lr)
+    assert rates(grow_grid(spec, runs), 8.0) == [0.25, 0.5, 1.0, 2.0, 4.0]
+
+
+def test_where_everything_diverged_the_grid_grows_downwards() -> None:
+    spec = spec_of()
+    grown = grow_grid(spec, runs_of(spec, lambda w, lr: math.inf))
+    assert rates(grown, 8.0)[0] < 0.25
+    assert rates(grown, 8.0)[-1] == 4.0
+
+
+def test_growth_ends_where_the_study_says() -> None:
+    spec = spec_of(growth=2)
+    runs = runs_of(spec, lambda w, lr: lr + 1)
+    for _ in range(5):
+        cells = grow_grid(spec, runs)
+        runs = runs_of(spec, lambda w, lr: lr + 1, cells)
+    assert rates(cells, 8.0)[0] == 0.25 / 4

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from extrap.errors import DataError
+from extrap.reading import read_runs, without_password
+from extrap.records import Runs
+
+
+def frame_of(**columns: object) -> pd.DataFrame:
+    plain = {
+        "width": [16, 32, 64],
+        "lr": [0.1, 0.2, 0.1],
+        "seed": [0, 1, 0],
+        "loss": [3.0, 2.0, 1.0],
+    }
+    return pd.DataFrame({**plain, **columns})
+
+
+def read(table: pd.DataFrame, **options: object) -> Runs:
+    return read_runs(table, **{"size": "width", "tune": "lr", **options})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("empty", [None, pd.NA, "", "  "])
+def test_empty_loss_is_a_failed_run(empty: object) -> None:
+    table = frame_of(loss=pd.Series([3.0, empty, 1.0], dtype=object))
+    runs = read(table)
+    assert runs.to_frame()["status"].tolist() == ["complete", "failed", "complete"]
+    assert runs.notes == ("1 run(s) failed (no loss): left out",)
+
+
+@pytest.mark.parametrize(
+    "value", ["nan", "NaN", "inf", "-inf", "1e400", float("nan"), float("inf")]
+)
+def test_loss_that_is_not_finite_is_a_diverged_run(value: object) -> None:
+    runs = read(frame_of(loss=pd.Series([3.0, value, 1.0], dtype=object)))
+    assert runs.to_frame()["status"].tolist() == ["complete", "diverged", "complete"]
+    assert runs.counts()["diverged"] == 1
+    assert "1 run(s) diverged" in runs.notes[0]
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda t: t.convert_dtypes(),
+        lambda t: t.convert_dtypes(dtype_backend="pyarrow"),
+        lambda t: t.astype(object),
+        lambda t: t.astype(str),
+        lambda t: t.astype({"lr": "category"}),
+        lambda t: t.assign(loss=[Decimal(str(v)) for v in t["loss"]]),
+    ],
+    ids=["nullable", "arrow", "object", "text", "category", "decimal"],
+)
+def test_kind_of_column_does_not_matter(convert: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    assert read(convert(frame_of())).data_hash() == read(frame_of()).data_hash()
+
+
+def test_parquet_tells_null_from_nan(tmp_path: Path) -> None:
+    table = pa.table(frame_of().to_dict("list") | {"loss": [3.0, None, float("nan")]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    runs = read_runs(tmp_path / "a.parquet", size="width", tune="lr")
+    assert runs.to_frame()["status"].tolist() == ["complete", "failed", "diverged"]
+    assert runs.to_frame()["seed"].tolist() == [0, 1, 0]
+
+
+def test_jsonl_without_the_loss_key_is_a_failed_run(tmp_path: Path) -> None:
+    lines = [
+        '{"width": 1, "lr": 1, "loss": 2}',
+        '{"width": 2, "lr": 1}',
+        '{"width": 4, "lr": 1, "loss": NaN}',
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    runs = read_runs(tmp_path / "a.jsonl", size="width", tune="lr")
+    assert runs.counts()["complete"] == 1
+    assert runs.counts()["diverged"] + runs.counts()["failed"] == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"width": ["16", "wide", "64"]}, "width must hold numbers, got 'wide' in row 2"),
+        ({"width": ["16", "", "64"]}, "width must be filled in for every run, row 2 has none"),
+        ({"lr": ["0.1", "0,2", "0.1"]}, "lr must hold numbers, got '0,2' in row 2"),
+        ({"loss": [True, False, True]}, "loss must hold numbers, got True in row 1"),
+        ({"loss": pd.Series([3.0, True, 1.0], dtype=object)}, "got True in row 2"),
+        ({"loss": [1 + 1j, 2, 3]}, "loss must hold numbers"),
+        ({"width": [datetime.datetime(2026, 1, 1)] * 3}, "width must hold numbers"),
+        ({"width": [16, 0, 32]}, "width must be positive and finite, got 0 in row 2"),
+        ({"lr": [0.1, -0.2, 0.1]}, "lr must be positive and finite, got -0.2 in row 2"),
+        ({"loss": [3.0, 0.0, 1.0]}, "losses must be positive"),
+        ({"status": ["complete", "boom", ""]}, "status must be one of .* got 'boom'"),
+    ],
+)
+def test_impossible_cells_name_their_row(columns: dict[str, object], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read(frame_of(**columns))
+
+
+def test_misspelt_column_is_guessed() -> None:
+    with pytest.raises(DataError, match="no column 'width'; did you mean 'wdith'"):
+        read(frame_of().rename(columns={"width": "wdith"}))
+    with pytest.raises(DataError, match="no column 'loss'; did you mean 'Loss'"):
+        read(frame_of().rename(columns={"loss": "Loss"}))
+    with pytest.raises(DataError, match="no column 'sed'; did you mean 'seed'"):
+        read(frame_of(), seed="sed")
+
+
+@pytest.mark.parametrize("part", ["size", "tune", "conditions"])
+@pytest.mark.parametrize("name", ["status", "stage"])
+def test_columns_with_a_fixed_meaning_play_no_other_part(part: str, name: str) -> None:
+    with pytest.raises(ValueError, match="have a fixed meaning"):
+        read(frame_of(**{name: 1}), **{part: name})
+
+
+def test_column_plays_one_part_only() -> None:
+    with pytest.raises(ValueError, match="each column plays one part, 'lr' was given two"):
+        read(frame_of(), size="lr")
+
+
+def test_runs_without_a_seed_are_replicates_of_their_own_in_any_order() -> None:
+    table = pd.concat([frame_of()] * 3).drop(columns="seed")
+    runs, turned = read(table), read(table[::-1])
+    assert runs.to_frame()["seed"].nunique() == 9
+    assert runs.counts()["replicates"] == 0
+    assert runs.notes == ("9 run(s) without a seed: each counts as its own replicate",)
+    assert runs.data_hash() == turned.data_hash()
+
+
+def test_seeds_are_exact_however_long() -> None:
+    long = 2**60
+    runs = read(frame_of(seed=[str(long), str(long + 1), "7.0"]))
+    assert runs.to_frame()["seed"].tolist() == [long, long + 1, 7]
+    assert read(frame_of(seed=["a", "b", "1"])).to_frame()["seed"].tolist() == ["a", "b", "1"]
+
+
+def test_some_empty_seeds_leave_the_others_alone() -> None:
+    seeds = read(frame_of(seed=["5", "", "5"])).to_frame()["seed"].tolist()
+    assert seeds[0] == seeds[2] == 5
+    assert str(seeds[1]).startswith("row-")
+
+
+def test_duplicates_are_kept_and_counted() -> None:
+    runs = read(pd.concat([frame_of(), frame_of()]))
+    assert len(runs) == 6
+    assert "3 run(s) repeat an earlier size, tuned values and seed" in runs.notes[0]
+
+
+def test_stage_column_selects_the_rows() -> None:
+    table = frame_of(stage=["tune", "check", "tune"])
+    assert len(read(table)) == 2
+    assert read(table, stage="check").to_frame()["width"].tolist() == [32.0]
+    with pytest.raises(DataError, match="no rows of stage 'check'"):
+        read(frame_of(stage="tune"), stage="check")
+
+
+def test_loss_column_of_another_name_replaces_one_called_loss() -> None:
+    runs = read(frame_of(val=[9.0, 8.0, 7.0], loss="train"), loss="val")
+    assert runs.to_frame()["loss"].tolist() == [9.0, 8.0, 7.0]
+
+
+def test_check_run_may_not_know_its_tuned_value() -> None:
+    runs = read(frame_of(lr=["0.1", "", "0.1"]), stage="check")
+    assert np.isnan(runs.to_frame()["lr"].iloc[1])
+    with pytest.raises(DataError, match="lr must be filled in for every run, row 2 has none"):
+        read(frame_of(lr=["0.1", "", "0.1"]))
+
+
+def test_header_alone_is_no_table(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("width,lr,loss\n")
+    with pytest.raises(DataError, match="needs at least one row"):
+        read_runs(tmp_path / "a.csv", size="width", tune="lr")
+
+
+def test_password_of_a_storage_is_never_shown() -> None:
+    assert without_password("postgresql://me:secret@host/db") == "postgresql://me@host/db"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -195,8 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail("stopped; the same command resumes", INTERRUPTED, given)
     except (ExtrapError, ValueError) as error:
         return _fail(str(error), BAD_USAGE, given)
-    except BrokenPipeError:  # the reader of our output, such as head, has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit:  # click saw the reader of our output, such as head, leave
         return FINE
     except OSError as error:
         place = f" {error.filename}" if error.filename else ""

@@ -76,15 +76,17 @@ class LossPrediction:
     def _spreads(self, new_run: bool) -> list[tuple[float, float]]:
         """Standard deviations with their degrees of freedom (Satterthwaite 1946).
 
-        Where the curve has very few degrees of freedom, Satterthwaite's for curve and run together
-        would make the wider distribution end earlier: a run is at least as uncertain as its curve.
+        A component that is hardly known (few degrees of freedom) must not get better known by
+        adding others, as Satterthwaite's formula has it: each sum of the least known ones counts,
+        and the widest interval wins.
         """
-        sums = [list(self.curve)] + ([[*self.curve, *self.run]] if new_run else [])
         spreads = []
-        for parts in sums:
-            total = sum(variance for variance, _ in parts)
-            dof = total**2 / sum(v**2 / dof for v, dof in parts) if total else math.inf
-            spreads.append((max(math.sqrt(total), SMALLEST_SD), dof))
+        for parts in [self.curve, (*self.curve, *self.run)][: 1 + new_run]:
+            total = satterthwaite = 0.0
+            for variance, dof in sorted(parts, key=lambda part: part[1]):
+                total, satterthwaite = total + variance, satterthwaite + variance**2 / dof
+                known = total**2 / satterthwaite if satterthwaite else math.inf
+                spreads.append((max(math.sqrt(total), SMALLEST_SD), known))
         return spreads
 
 
@@ -311,7 +313,7 @@ def forecast(runs: Runs, *, level: float = 0.95) -> Forecast:
     if not 0 < level < 1:
         hint = f"; write {level / 100:g} for a {level:g} % interval" if 1 < level < 100 else ""
         raise ValueError(f"level must lie in (0, 1), got {level:g}{hint}.")
-    sweep = runs.of_stage("tune")
+    sweep = runs.of_stage("tune").in_order()
     _check_sweep(sweep)
     noise = estimate_noise(sweep)
     optima = estimate_optima(sweep, noise=noise, level=level)

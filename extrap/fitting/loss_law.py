@@ -75,7 +75,7 @@ def fit(
     dof = len(y) - len(names)
     inflation = chi2 / dof if loss_se is None else max(chi2 / dof, 1.0)
     gradient = formula.log_gradient(values, z) / log_se[:, None]
-    covariance = np.linalg.pinv(gradient.T @ gradient) * inflation
+    covariance = _inverse_of_square(gradient) * inflation
     return Fit(
         law=law,
         names=names,
@@ -105,6 +105,14 @@ def relative_sizes(fitted: Fit, size: Mapping[str, float]) -> Array:
     """One size as the `z = x / x0` of a fit, shape (1, n_columns)."""
     x = np.array([[float(size[column]) for column in fitted.columns]])
     return np.asarray(x / np.asarray(fitted.reference))
+
+
+def _inverse_of_square(gradient: Array) -> Array:
+    """`(Gᵀ G)⁻¹`, columns scaled first: parameters may be 10²⁴ (a loss) and 0.3 (an exponent)."""
+    norm = np.linalg.norm(gradient, axis=0)
+    scale = np.where(norm > 0, norm, 1.0)
+    root = np.linalg.pinv(gradient / scale) / scale[:, None]
+    return np.asarray(root @ root.T)
 
 
 def _scale_dof(chi2: float, dof: int, *, known: bool, known_dof: int | None) -> int:
@@ -140,15 +148,18 @@ def _project(
     bounds = [law.exponent_bounds] * k
     best: tuple[float, Array] | None = None
     for start in itertools.product(law.exponent_starts, repeat=k):
+        scale = solve(np.array(start))[1] or 1.0
+        # a simplex: where a coefficient reaches 0 there is a kink, and L-BFGS-B's linear algebra
+        # waits milliseconds a step for its threads where other work keeps the cores busy
         found = optimize.minimize(
-            lambda log_c: solve(np.exp(log_c))[1],
+            lambda log_c, scale=scale: solve(np.exp(log_c))[1] / scale,
             np.log(start),
-            method="L-BFGS-B",
+            method="Nelder-Mead",
             bounds=np.log(bounds),
-            options={"ftol": 1e-14, "gtol": 1e-10},
+            options={"xatol": 1e-9, "fatol": 1e-13, "maxiter": 400 * k},
         )
-        if np.isfinite(found.fun) and (best is None or found.fun < best[0]):
-            best = (float(found.fun), np.exp(found.x))
+        if np.isfinite(found.fun) and (best is None or found.fun * scale < best[0]):
+            best = (float(found.fun * scale), np.exp(found.x))
     if best is None:
         raise FitError(f"no start of the law {law.key} converged; check the losses for outliers.")
     exponents = best[1]
@@ -164,4 +175,6 @@ def _health(law: ConditionallyLinearLaw, values: Array, k: int) -> tuple[str, ..
         flags.append("exponent-at-bound")
     if law.key == "power_floor" and values[0] == 0:
         flags.append("floor-at-zero")
+    if law.key == "power_floor" and np.any(values[1 : 1 + k] == 0):
+        flags.append("size-without-effect")
     return tuple(flags)

@@ -91,7 +91,7 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
         skipinitialspace=True,
         encoding="utf-8-sig" if isinstance(source, Path) else None,
     )
-    cells = cells.astype(object).fillna("")
+    cells = cells.astype(object)
     frame = cells[1:].reset_index(drop=True)
     frame.columns = cells.iloc[0].tolist()
     return frame.loc[:, frame.columns != ""]

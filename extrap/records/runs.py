@@ -153,19 +153,27 @@ class Runs:
         """The columns a fit depends on, sorted: the same table whatever order the rows came in."""
         columns = [*self.sizes, *self.tuned, "seed", "status", "loss", *self.conditions]
         columns += [c for c in ("loss_se",) if c in self._frame]
-        by = [*self.sizes, *self.tuned, "seed", "status", "loss"]
-        frame = self._frame[columns].sort_values(
-            by, key=lambda c: c.astype(str) if c.dtype == object else c, kind="stable"
-        )
-        return frame.reset_index(drop=True)
+        return self._frame.loc[self._order(), columns].reset_index(drop=True)
+
+    def in_order(self) -> Runs:
+        """The same rows in the order of `canonical`: sums then come out alike to the last bit."""
+        return self._subset(self._order())
 
     def data_hash(self) -> str:
         """SHA-256 of the canonical table; times and costs are left out."""
         text = self.canonical().to_csv(index=False, float_format="%.12g", lineterminator="\n")
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def _subset(self, keep: pd.Series) -> Runs:
-        frame = self._frame[keep]
+    def _order(self) -> pd.Index:
+        """Row labels sorted by size, tuned values, seed, status and loss."""
+        by = [*self.sizes, *self.tuned, "seed", "status", "loss"]
+        rows = self._frame[by].sort_values(
+            by, key=lambda c: c.astype(str) if c.dtype == object else c, kind="stable"
+        )
+        return rows.index
+
+    def _subset(self, keep: pd.Series | pd.Index) -> Runs:
+        frame = self._frame.loc[keep]
         curves = self._curves
         if curves is not None:
             position = {int(old): new for new, old in enumerate(frame.index)}

@@ -15,7 +15,7 @@ def test_sizes_of_one_grid_pass_in_any_unit() -> None:
 
 @pytest.mark.parametrize("high", [1.0, 1.09])
 def test_sizes_that_hardly_vary_are_refused(high: float) -> None:
-    with pytest.raises(DataError, match="tokens must span at least a factor 1.1"):
+    with pytest.raises(DataError, match="tokens must span at least a factor"):
         check_sizes(np.array([[1.0, 1.0], [2.0, high], [4.0, 1.0]]), ["params", "tokens"])
 
 

@@ -37,8 +37,17 @@ def test_seeds_that_differ_between_sizes_have_no_shared_part(sweep_table: Table)
     assert noise.own_sd == pytest.approx(0.01, rel=0.3)
 
 
-def test_without_replicates_nothing_is_known(sweep_table: Table) -> None:
-    noise = estimate_noise(read_runs(sweep_table(seeds=1), size="width", tune="lr"))
+def test_without_replicates_the_scatter_about_the_valleys_serves(sweep_table: Table) -> None:
+    rates = tuple(float(2.0 ** (k / 4)) for k in range(-40, -20))
+    table = sweep_table(seeds=1, rates=rates, noise=0.01)
+    noise = estimate_noise(read_runs(table, size="width", tune="lr"))
+    assert noise.own_sd == pytest.approx(0.01, rel=0.35)
+    assert noise.shared_sd == 0
+
+
+def test_one_run_a_size_says_nothing_about_noise(sweep_table: Table) -> None:
+    table = sweep_table(seeds=1, rates=(0.01,))
+    noise = estimate_noise(read_runs(table, size="width"))
     assert noise.own_sd is None
     assert noise.log_sd is None
     assert noise.own_dof == 0

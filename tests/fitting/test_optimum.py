@@ -66,6 +66,16 @@ def test_one_diverged_seed_spoils_a_rate_and_bounds_the_optimum(sweep_table: Tab
     assert optimum.tuned["lr"].pi.upper is not None
 
 
+def test_rate_at_which_a_seed_diverged_is_never_the_best(sweep_table: Table) -> None:
+    table = sweep_table()
+    here = table["width"] == 16
+    best = table[here].groupby("lr")["loss"].mean().idxmin()
+    table.loc[here & (table["lr"] == best) & (table["seed"] == 0), "loss"] = np.inf
+    others = table[here & (table["lr"] != best)]
+    log_means = np.log(others["loss"]).groupby(others["lr"]).mean()
+    assert optima_of(table)[0].best_loss == pytest.approx(np.exp(log_means.min()))
+
+
 def test_where_every_rate_diverged_the_optimum_is_lower(sweep_table: Table) -> None:
     table = sweep_table()
     table.loc[table["width"] == 64, "loss"] = np.nan

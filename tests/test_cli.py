@@ -1,0 +1,276 @@
+"""The command line as scripts see it: exit codes, one line on stderr, JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from extrap.cli import main
+
+Table = Callable[..., pd.DataFrame]
+Run = Callable[..., tuple[int, str, str]]
+
+COLUMNS = ("--size", "width", "--tune", "lr")
+
+
+@pytest.fixture
+def run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    """Run the command line in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(list(arguments))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def sweep_csv(tmp_path: Path, sweep_table: Table) -> str:
+    sweep_table().to_csv(tmp_path / "sweep.csv", index=False)
+    return "sweep.csv"
+
+
+@pytest.fixture
+def big_csv(tmp_path: Path) -> str:
+    loss = 1.5 + 2 * 32**-0.4
+    pd.DataFrame({"width": 512, "lr": 0.0025, "seed": [0, 1], "loss": [loss, 1.3 * loss]}).to_csv(
+        tmp_path / "big.csv", index=False
+    )
+    return "big.csv"
+
+
+def refused(result: tuple[int, str, str]) -> str:
+    """The one line of a refusal: exit 2, nothing on stdout."""
+    code, out, err = result
+    assert code == 2
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert err.startswith("extrap: ")
+    return err
+
+
+def parse(text: str) -> Any:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_forecast_prints_points_in_the_order_of_at(run: Run, sweep_csv: str) -> None:
+    at = ("--at", "4096", "--at", "width=512", "--at", "1e3")
+    code, out, err = run("forecast", sweep_csv, *COLUMNS, *at, "--json")
+    assert (code, err) == (0, "")
+    assert [p["size"]["width"] for p in parse(out)["points"]] == [4096, 512, 1000]
+
+
+def test_forecast_text_names_sizes_and_doubts(run: Run, sweep_csv: str) -> None:
+    code, out, err = run("forecast", sweep_csv, *COLUMNS, "--at", "4096", "--level", "0.9")
+    assert (code, err) == (0, "")
+    assert "120 runs, 120 complete" in out
+    assert "90% prediction intervals" in out
+    assert "4096" in out
+    assert "far-extrapolation" in out
+
+
+def test_sweep_is_read_from_standard_input(
+    run: Run, sweep_table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(sweep_table().to_csv(index=False)))
+    code, out, _ = run("forecast", "-", *COLUMNS, "--json")
+    assert code == 0
+    assert parse(out)["runs"]["complete"] == 120
+
+
+def test_check_exits_one_where_a_run_deviates(run: Run, sweep_csv: str, big_csv: str) -> None:
+    code, out, _ = run("check", sweep_csv, big_csv, *COLUMNS, "--json")
+    assert code == 1
+    assert [v["on_law"] for v in parse(out)["verdicts"]] == [True, False]
+    Path(big_csv).write_text("\n".join(Path(big_csv).read_text().splitlines()[:2]) + "\n")
+    code, out, _ = run("check", sweep_csv, big_csv, *COLUMNS)
+    assert code == 0
+    assert "1 run(s) judged, 0 off the law" in out
+
+
+def test_sealed_forecast_replaces_the_sweep(run: Run, sweep_csv: str, big_csv: str) -> None:
+    code, out, err = run("forecast", sweep_csv, *COLUMNS, "--json", "--save", "f.json")
+    assert code == 0
+    assert parse(out)["content_hash"] in err
+    assert run("check", "f.json", big_csv)[0] == 1
+    assert run("check", "f.json", big_csv, *COLUMNS, "--level", "0.95")[0] == 1
+    assert run("forecast", "f.json", "--at", "512")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--level", "0.5", "has --level 0.95, got 0.5"),
+        ("--size", "depth", "has --size width, got depth"),
+        ("--tune", "batch", "has --tune lr, got batch"),
+    ],
+)
+def test_options_that_contradict_a_seal_are_refused(
+    run: Run, sweep_csv: str, option: str, value: str, message: str
+) -> None:
+    run("forecast", sweep_csv, *COLUMNS, "--save", "f.json")
+    assert message in refused(run("forecast", "f.json", option, value))
+
+
+@pytest.mark.parametrize(
+    ("at", "message"),
+    [
+        ("8", "width=8 lies below the smallest tuned one, 16"),
+        ("widht=64", "needs exactly the size column(s) width, got widht"),
+        ("wide", "--at needs numbers, got 'wide'"),
+        ("nan", "width must be positive and finite"),
+        ("64,128", "--at names each size: width=…; got '64,128'"),
+        ("width=64,width=128", "one --at is one size, width was given twice"),
+        ("", "needs exactly the size column(s) width, got none"),
+    ],
+)
+def test_impossible_targets_are_one_line(run: Run, sweep_csv: str, at: str, message: str) -> None:
+    assert message in refused(run("forecast", sweep_csv, *COLUMNS, "--at", at))
+
+
+@pytest.mark.parametrize("level", ["95", "0", "1", "abc", "nan", "-0.1"])
+def test_impossible_levels_are_one_line(run: Run, sweep_csv: str, level: str) -> None:
+    assert "level" in refused(run("forecast", sweep_csv, *COLUMNS, f"--level={level}"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.drop(columns="lr"), "has no column 'lr'"),
+        (lambda t: t.rename(columns={"width": "wdith"}), "did you mean 'wdith'?"),
+        (lambda t: t.head(0), "needs at least one row"),
+        (lambda t: t.assign(lr="fast"), "lr must hold numbers, got 'fast' in row 1"),
+        (lambda t: t.assign(width=0), "width must be positive and finite, got 0"),
+        (lambda t: t.assign(lr=-1), "lr must be positive and finite, got -1"),
+        (lambda t: t.assign(loss=-1), "losses must be positive"),
+        (lambda t: t[t["width"] == 16], "at least 3 distinct sizes, got 1"),
+        (lambda t: t[t["lr"] == t["lr"].min()], "at least 3 different values"),
+        (lambda t: t.assign(loss="nan"), "needs runs with a loss, got none of 120"),
+        (lambda t: t.assign(loss=""), "120 failed"),
+    ],
+)
+def test_bad_sweeps_are_one_line(
+    run: Run, sweep_table: Table, change: Callable[[pd.DataFrame], pd.DataFrame], message: str
+) -> None:
+    change(sweep_table()).to_csv("bad.csv", index=False)
+    assert message in refused(run("forecast", "bad.csv", *COLUMNS, "--json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", b""),
+        ("a.csv", b"\xff\xfe\x00\x01" * 99),
+        ("a.csv", b"<!DOCTYPE html>\n<html><body>\n<p>404, not found</p>\n</body></html>\n"),
+        ("a.parquet", b"no parquet"),
+        ("a.jsonl", b"[1, 2]\n"),
+        ("a.json", b"{}"),
+    ],
+)
+def test_files_that_are_no_tables_are_one_line(run: Run, name: str, content: bytes) -> None:
+    Path(name).write_bytes(content)
+    assert name in refused(run("forecast", name, *COLUMNS))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("forecast",),
+        ("forecast", "sweep.csv"),
+        ("forecast", ".", *COLUMNS),
+        ("forecast", "absent.csv", *COLUMNS),
+        ("forecast", "sweep.csv", *COLUMNS, "--tune", "width"),
+        ("forecast", "sweep.csv", *COLUMNS, "--condition", "loss"),
+        ("forecast", "sweep.csv", *COLUMNS, "--condition", "optimiser"),
+        ("forecast", "sweep.csv", *COLUMNS, "--sizes", "width"),
+        ("forecast", "sweep.csv", *COLUMNS, "--save", "sweep.csv/f.json"),
+        ("forcast", "sweep.csv"),
+        ("check", "sweep.csv", "absent.csv", *COLUMNS),
+        ("check", "absent.json", "sweep.csv"),
+        ("report", "absent.py"),
+        ("study", "run", "absent.py"),
+    ],
+)
+def test_bad_usage_is_exit_two_and_one_line(
+    run: Run, sweep_csv: str, arguments: tuple[str, ...]
+) -> None:
+    del sweep_csv
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert len(err.splitlines()) == 1
+
+
+def test_unexpected_error_is_one_line_and_a_traceback_only_with_debug(
+    run: Run, sweep_csv: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr("extrap.forecasting.estimate_noise", broken)
+    code, _, err = run("forecast", sweep_csv, *COLUMNS)
+    assert (code, err) == (3, "extrap: unexpected ZeroDivisionError: boom\n")
+    code, _, err = run("--debug", "forecast", sweep_csv, *COLUMNS)
+    assert code == 3
+    assert "Traceback" in err
+
+
+def test_interrupt_is_exit_130(run: Run, sweep_csv: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("extrap.forecasting.estimate_noise", interrupted)
+    assert run("forecast", sweep_csv, *COLUMNS)[0] == 130
+
+
+def test_help_and_version_are_fine(run: Run) -> None:
+    assert run("--version")[0] == 0
+    code, out, _ = run("forecast", "--help")
+    assert code == 0
+    for option in ("--size", "--tune", "--loss", "--seed", "--condition", "--study", "--level"):
+        assert option in out
+
+
+def test_installed_command_prints_no_warning(sweep_csv: str, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-W",
+        "always",
+        "-m",
+        "extrap",
+        "forecast",
+        sweep_csv,
+        *COLUMNS,
+        "--json",
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == ""
+    assert parse(done.stdout)["points"]
+
+
+def test_reader_of_the_output_may_leave_early(sweep_csv: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "extrap", "forecast", sweep_csv, *COLUMNS, "--json"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from extrap.checking import check
+from extrap.documents import (
+    content_hash,
+    forecast_document,
+    load_forecast,
+    save_forecast,
+    verdicts_document,
+)
+from extrap.errors import DataError
+from extrap.forecasting import Forecast, forecast
+from extrap.reading import read_runs
+
+Table = Callable[..., pd.DataFrame]
+
+
+def edge_forecast(sweep_table: Table) -> Forecast:
+    edge = sweep_table(rates=tuple(float(2.0**k) for k in range(-5, 0)))
+    return forecast(read_runs(edge, size="width", tune="lr"))
+
+
+def strict(document: Any) -> Any:
+    """There and back through JSON, with NaN and infinity refused."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} in the document")
+
+    return json.loads(json.dumps(document, allow_nan=False), parse_constant=refuse)
+
+
+@pytest.mark.parametrize("kind", ["plain", "edge", "recipe", "untuned", "unseeded"])
+def test_saved_forecast_says_the_same_after_loading(
+    tmp_path: Path, sweep_table: Table, kind: str
+) -> None:
+    table = sweep_table()
+    options: dict[str, Any] = {"size": "width", "tune": "lr"}
+    if kind == "recipe":
+        table = table.assign(optimizer="adam", decay=0.1)
+        options["conditions"] = ("optimizer", "decay")
+    if kind == "untuned":
+        options["tune"] = ()
+    if kind == "unseeded":
+        table = table.drop(columns="seed")
+    made = edge_forecast(sweep_table) if kind == "edge" else forecast(read_runs(table, **options))
+    sealed = save_forecast(made, tmp_path / "deep" / "f.json")
+    loaded = load_forecast(tmp_path / "deep" / "f.json")
+    assert loaded.at(width=1024) == made.at(width=1024)
+    assert loaded.optima == made.optima
+    assert loaded.created == made.created
+    assert loaded.runs.data_hash() == made.runs.data_hash()
+    assert content_hash(loaded) == content_hash(made) == sealed
+    if kind != "edge":
+        big = table.tail(2).assign(width=512.0, loss=[2.0, math.inf])
+        runs = read_runs(big, **options, stage="check")
+        assert check(loaded, runs) == check(made, runs)
+
+
+def test_content_hash_ignores_the_time_and_the_order_of_rows(
+    sweep_table: Table, made: Forecast
+) -> None:
+    assert content_hash(replace(made, created="1999")) == content_hash(made)
+    turned = forecast(read_runs(sweep_table()[::-1], size="width", tune="lr"))
+    assert content_hash(turned) == content_hash(made)
+
+
+def test_content_hash_sees_every_loss(sweep_table: Table, made: Forecast) -> None:
+    table = sweep_table()
+    table.loc[3, "loss"] *= 1.000001
+    assert content_hash(forecast(read_runs(table, size="width", tune="lr"))) != content_hash(made)
+    other = forecast(made.runs, level=0.9)
+    assert content_hash(other) != content_hash(made)
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        lambda d: d.update(level=0.5),
+        lambda d: d["runs"]["rows"][0].__setitem__(-1, 1.0),
+        lambda d: d["loss_laws"][0].update(weight=0.123),
+        lambda d: d.update(extra=1),
+        lambda d: d.pop("valley"),
+        lambda d: d.pop("content_hash"),
+    ],
+    ids=["level", "a loss", "a weight", "a new key", "a lost key", "no seal"],
+)
+def test_seal_of_a_changed_file_is_broken(
+    tmp_path: Path, made: Forecast, tamper: Callable[[dict[str, Any]], Any]
+) -> None:
+    path = tmp_path / "f.json"
+    save_forecast(made, path)
+    document = json.loads(path.read_text())
+    tamper(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(DataError, match=r"the seal of .* is broken"):
+        load_forecast(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is not JSON"),
+        ("{", "is not JSON"),
+        ("[]", "is no forecast"),
+        ('{"kind": "extrap-forecast", "schema_version": 99}', "schema version 99"),
+    ],
+)
+def test_other_files_are_no_forecasts(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "f.json"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        load_forecast(path)
+    with pytest.raises(DataError, match="there is no forecast"):
+        load_forecast(tmp_path / "absent.json")
+
+
+def test_saving_leaves_no_draft_behind(tmp_path: Path, made: Forecast) -> None:
+    save_forecast(made, tmp_path / "f.json")
+    assert [p.name for p in tmp_path.iterdir()] == ["f.json"]
+
+
+def test_forecast_document_has_the_promised_keys(made: Forecast) -> None:
+    points = [made.at(width=w) for w in (4096, 512)]
+    document = strict(forecast_document(made, points))
+    assert document["schema_version"] == 1
+    assert [p["size"] for p in document["points"]] == [{"width": 4096}, {"width": 512}]
+    point = document["points"][0]
+    assert set(point) == {
+        "size",
+        "loss",
+        "loss_ci",
+        "loss_pi",
+        "tuned",
+        "extrapolation_ratio",
+        "flags",
+    }
+    assert set(point["tuned"]["lr"]) == {"value", "se", "ci", "pi"}
+    assert len(point["loss_pi"]) == len(point["tuned"]["lr"]["ci"]) == 2
+    promised = {"size", "tuned", "loss", "loss_se", "n_runs", "n_diverged", "bracketed", "edge"}
+    assert promised <= set(document["optima"][0])
+    assert {law["of"] for law in document["laws"]} == {"loss", "lr"}
+
+
+def test_missing_numbers_are_null_and_bounds_one_sided(sweep_table: Table) -> None:
+    made = edge_forecast(sweep_table)
+    document = strict(forecast_document(made, [made.at(width=1024)]))
+    (point,) = document["points"]
+    assert point["loss"] is None
+    assert point["loss_pi"][0] is None
+    assert point["loss_pi"][1] > 0
+    assert point["tuned"]["lr"] == {
+        "value": None,
+        "se": None,
+        "ci": [None, 0.0625],
+        "pi": [None, 0.0625],
+    }
+    assert point["flags"]
+    assert document["optima"][0]["edge"] == {"lr": "low"}
+
+
+def test_number_that_is_none_is_null(made: Forecast) -> None:
+    odd = replace(made.optima[0], loss_se=math.nan, best_loss=math.inf)
+    document = strict(forecast_document(replace(made, optima=(odd,)), []))
+    assert document["optima"][0]["loss_se"] is None
+    assert document["optima"][0]["best_loss"] is None
+
+
+def test_verdicts_document_has_the_promised_keys(made: Forecast) -> None:
+    table = pd.DataFrame(
+        {"width": 512, "lr": [0.0025, 0.0025], "seed": ["a", "b"], "loss": [2.0, math.inf]}
+    )
+    verdicts = check(made, read_runs(table, size="width", tune="lr", stage="check"))
+    document = strict(verdicts_document(verdicts, level=0.95))
+    assert document["ok"] is False
+    assert document["schema_version"] == 1
+    fine, diverged = document["verdicts"]
+    assert fine["run"] == {"size": {"width": 512}, "tuned": {"lr": 0.0025}, "seed": "a", "loss": 2}
+    assert {"run", "on_law", "deviation", "p_value", "cause", "advice"} <= set(fine)
+    assert diverged["run"]["loss"] is None
+    assert diverged["deviation"] is None
+    assert diverged["cause"] == "instability"
+    assert strict(verdicts_document(verdicts[:1], level=0.95))["ok"] is True

@@ -27,6 +27,8 @@ class Noise:
     Attributes:
         own_sd: Standard deviation of what a seed does at one size only; `None` without replicates.
         own_dof: Degrees of freedom behind it.
+        size_sd: Standard deviation of a seed's mean over the near-optimal values of one size: the
+            part of `own_sd` that an optimum, which rests on all of them, does not average out.
         shared_sd: Standard deviation of what a seed does at all sizes alike; 0 where seeds differ
             between sizes.
         shared_dof: Degrees of freedom behind it, 0 if it was not estimated.
@@ -35,6 +37,7 @@ class Noise:
 
     own_sd: float | None
     own_dof: int
+    size_sd: float | None
     shared_sd: float = 0.0
     shared_dof: int = 0
     n_seeds: int = 1
@@ -69,8 +72,9 @@ def estimate_noise(runs: Runs) -> Noise:
     if dof == 0:
         variance, dof = _about_valley(runs)
     if dof == 0:
-        return Noise(own_sd=None, own_dof=0)
-    return Noise(own_sd=float(np.sqrt(variance)), own_dof=dof)
+        return Noise(own_sd=None, own_dof=0, size_sd=None)
+    own_sd = float(np.sqrt(variance))
+    return Noise(own_sd=own_sd, own_dof=dof, size_sd=own_sd)
 
 
 def _near_optimal(runs: Runs) -> pd.DataFrame:
@@ -130,6 +134,7 @@ def _variance_components(table: np.ndarray, pooled_variance: float) -> Noise:
     return Noise(
         own_sd=float(np.sqrt(own)),
         own_dof=dof,
+        size_sd=float(np.sqrt(own_square)),
         shared_sd=float(np.sqrt(shared)),
         shared_dof=n_seeds - 1,
         n_seeds=n_seeds,

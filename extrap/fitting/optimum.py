@@ -176,12 +176,12 @@ def _loss_errors(
     loss: float, log_variance: float, n_seeds: int, rows: pd.DataFrame, noise: Noise
 ) -> tuple[float | None, float | None]:
     """Standard error of a loss and its paired part: of the curve, the seeds, the evaluation."""
-    if noise.own_sd is None and log_variance == 0:
+    if noise.size_sd is None and log_variance == 0:
         return None, None
     evaluation = 0.0
     if "loss_se" in rows and rows["loss_se"].notna().any():
         evaluation = float((rows["loss_se"] / rows["loss"]).mean()) ** 2 / n_seeds
-    paired = max(log_variance, (noise.own_sd or 0.0) ** 2 / n_seeds) + evaluation
+    paired = max(log_variance, (noise.size_sd or 0.0) ** 2 / n_seeds) + evaluation
     shared = noise.shared_sd**2 / n_seeds
     return float(loss * np.sqrt(paired + shared)), float(loss * np.sqrt(paired))
 

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from extrap.forecasting import Forecast
 from extrap.records import Verdict
 
-__all__ = ["NEAR", "RunGroup", "group_at_forecast", "group_near", "group_verdicts", "judged_sizes"]
+__all__ = [
+    "NEAR",
+    "RunGroup",
+    "group_at_forecast",
+    "group_near",
+    "group_verdicts",
+    "judged_sizes",
+    "verdict_kind",
+]
 
 NEAR = 0.5
 """Octaves within which a run counts as one at a given tuned value."""
@@ -47,15 +55,11 @@ class RunGroup:
 
     @property
     def kind(self) -> str:
-        """`on`, `mistuned`, `mixed`, `off`, or `none` when there is no loss to judge."""
-        if not self.losses:
-            return "none"
-        on_law = [v.on_law for v in self.verdicts]
-        if all(on_law):
-            return "on"
-        if any(on_law):
-            return "mixed"
-        return "mistuned" if all(v.cause == "mistuned" for v in self.verdicts) else "off"
+        """The kind all runs share, `off` if none is on law, `mixed`, `none` without a loss."""
+        kinds = {verdict_kind(v) for v in self.verdicts if v.loss is not None}
+        if len(kinds) > 1:
+            return "mixed" if "on" in kinds else "off"
+        return kinds.pop() if kinds else "none"
 
     def loss_se(self, noise_log_sd: float | None) -> float | None:
         """Standard error of the mean loss: from known seed noise, else from the replicates."""
@@ -75,6 +79,15 @@ class RunGroup:
             other = tuned.get(name)
             distances.append(math.inf if not own or not other else abs(math.log2(own / other)))
         return max(distances)
+
+
+def verdict_kind(verdict: Verdict) -> str:
+    """How one run is marked: `on`, `mistuned`, `off`, or `none` when there is no loss to judge."""
+    if verdict.loss is None:
+        return "none"
+    if verdict.on_law:
+        return "on"
+    return "mistuned" if verdict.cause == "mistuned" else "off"
 
 
 def group_verdicts(verdicts: Sequence[Verdict]) -> tuple[RunGroup, ...]:

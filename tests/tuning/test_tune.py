@@ -246,7 +246,7 @@ def test_resuming_with_other_data_names_the_hash(url: str, tmp_path: Path) -> No
     spec = replace(SPEC, workload=replace(SPEC.workload, options=options), sizes={"width": (8,)})
     tune(spec, url)
     (text / "a.txt").write_text("another text, and then some more. " * 2000)
-    with pytest.raises(StudyError, match=r"data\.sha256"):
+    with pytest.raises(StudyError, match=r"data\.corpus_sha256"):
         tune(spec, url)
 
 

@@ -17,7 +17,7 @@ from extrap.records import Interval
 from extrap.reporting.figures.canvas import colour
 from extrap.reporting.figures.marks import draw_judged
 from extrap.reporting.figures.scales import set_log_axis
-from extrap.reporting.groups import NEAR, RunGroup, judged_sizes
+from extrap.reporting.groups import NEAR, RunGroup, judged_sizes, verdict_kind
 
 __all__ = ["LocalSweep", "draw_local_sweep", "local_sweeps_info", "parabola_vertex"]
 
@@ -107,7 +107,7 @@ def _local_sweep(
     estimate = forecast.at(**size).tuned[name]
     centre = estimate.value or math.nan
     rows = [
-        (float(g.tuned[name] or math.nan), v.loss, _kind(g, v.on_law), str(v.seed))
+        (float(g.tuned[name] or math.nan), v.loss, verdict_kind(v), str(v.seed))
         for g in groups
         for v in g.verdicts
         if v.loss is not None
@@ -127,10 +127,6 @@ def _local_sweep(
         octaves_se=None if vertex is None else _spread_over_seeds(runs, centre),
         best=float(means.loc[means["loss"].idxmin(), "x"]),
     )
-
-
-def _kind(group: RunGroup, on_law: bool) -> str:
-    return ("on" if on_law else "off") if group.kind == "mixed" else group.kind
 
 
 def _spread_over_seeds(runs: pd.DataFrame, centre: float) -> float | None:

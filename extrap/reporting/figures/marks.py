@@ -10,7 +10,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 
 from extrap.reporting.figures.canvas import colour
-from extrap.reporting.groups import RunGroup
+from extrap.reporting.groups import RunGroup, verdict_kind
 
 __all__ = ["MARKS", "draw_judged", "judged_points"]
 
@@ -25,9 +25,9 @@ MARKS = {
 
 
 def judged_points(groups: Sequence[RunGroup], column: str) -> pd.DataFrame:
-    """One row a judged run: `x`, `loss` (NaN if none) and `kind`, its group's."""
+    """One row a judged run: `x`, `loss` (NaN if none) and `kind`."""
     rows = [
-        {"x": float(v.size[column]), "loss": v.loss, "kind": _own_kind(v.on_law, v.loss, g.kind)}
+        {"x": float(v.size[column]), "loss": v.loss, "kind": verdict_kind(v)}
         for g in groups
         for v in g.verdicts
     ]
@@ -61,12 +61,3 @@ def draw_judged(ax: Axes, judged: pd.DataFrame) -> None:
                 label=None if i or not seen.empty else label,
                 **style,
             )
-
-
-def _own_kind(on_law: bool, loss: float | None, group_kind: str) -> str:
-    """A run's kind; in a group that disagrees each run shows its own."""
-    if loss is None:
-        return "none"
-    if group_kind == "mixed":
-        return "on" if on_law else "off"
-    return group_kind

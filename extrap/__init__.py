@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from extrap.checking import check
     from extrap.documents import load_forecast, save_forecast
-    from extrap.errors import DataError, ExtrapError, ExtrapWarning, FitError, StudyError
+    from extrap.errors import DataError, ExtrapError, FitError, StudyError
     from extrap.fitting import fit
     from extrap.forecasting import Forecast, forecast
     from extrap.reading import read_runs
@@ -37,7 +37,6 @@ __all__ = [
     "DataError",
     "Estimate",
     "ExtrapError",
-    "ExtrapWarning",
     "Fit",
     "FitError",
     "Forecast",
@@ -73,9 +72,7 @@ _HOMES = {
     "tune": "tuning",
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     **dict.fromkeys(("load_forecast", "save_forecast"), "documents"),
-    **dict.fromkeys(
-        ("DataError", "ExtrapError", "ExtrapWarning", "FitError", "StudyError"), "errors"
-    ),
+    **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),
 }
 
 

@@ -23,7 +23,7 @@ __all__ = ["check"]
 IRRELEVANT = 0.005
 """A deviation below this fraction is no alarm, however significant."""
 MISTUNED_OCTAVES = 0.5
-"""A value closer than this to the forecast is tuned."""
+"""A value closer than this to the forecast, or inside its interval, is tuned."""
 MISTUNED_SHARE = 0.5
 """Mistuning is the cause if it explains at least this share of the log excess."""
 REPEATED_EPOCHS = 4.0
@@ -37,7 +37,7 @@ class _Held:
     row: Mapping[str, Any]
     size: Mapping[str, float]
     tuned: Mapping[str, float | None]
-    prediction: LossPrediction | None
+    prediction: LossPrediction
     excess: float | None
     log_deviation: float | None
     p_value: float | None
@@ -52,7 +52,8 @@ def check(forecast: Forecast, runs: Runs) -> tuple[Verdict, ...]:
 
     Args:
         forecast: The forecast.
-        runs: Runs with the forecast's size and tuned columns, any stage; every row is judged.
+        runs: Runs with the forecast's size and tuned columns, whatever their stage; every row
+            gets a verdict, and those without a final loss or below the sweep's sizes an open one.
 
     Returns:
         One verdict a row, in row order.
@@ -111,11 +112,17 @@ def _judge(
     forecast: Forecast, held: _Held, *, significant: bool, recipe: Mapping[str, str]
 ) -> Verdict:
     prediction, row = held.prediction, held.row
-    assert prediction is not None
     predicted = math.exp(prediction.log_loss)
     deviation = None if held.log_deviation is None else math.expm1(held.log_deviation)
-    off = deviation is None or (significant and abs(deviation) > IRRELEVANT)
-    cause, advice = _explain(forecast, held, deviates=off, recipe=recipe)
+    off = row["status"] == "diverged" or (
+        deviation is not None and significant and abs(deviation) > IRRELEVANT
+    )
+    unjudged = _why_unjudged(forecast, held)
+    cause, advice = (
+        _explain(forecast, held, deviates=off, recipe=recipe)
+        if unjudged is None
+        else (None, unjudged)
+    )
     return Verdict(
         size=held.size,
         tuned=held.tuned,
@@ -125,12 +132,26 @@ def _judge(
         predicted=predicted,
         predicted_pi=prediction.interval(forecast.level, new_run=True),
         expected=None if held.excess is None else predicted * math.exp(held.excess),
-        on_law=not off,
+        on_law=None if unjudged else not off,
         deviation=deviation,
         p_value=held.p_value,
         cause=cause,
         advice=advice,
     )
+
+
+def _why_unjudged(forecast: Forecast, held: _Held) -> str | None:
+    """Why nothing can be said of a run, or None."""
+    if held.row["status"] in ("pruned", "failed"):
+        return f"The run is {held.row['status']} and has no final loss: nothing can be said yet."
+    for column, value in held.size.items():
+        smallest = min(optimum.size[column] for optimum in forecast.optima)
+        if value < smallest:
+            return (
+                f"{column} {value:g} lies below the smallest tuned one, {smallest:g}, and laws "
+                "are not extrapolated downwards: nothing can be said."
+            )
+    return None
 
 
 def _explain(
@@ -143,8 +164,6 @@ def _explain(
             "The run diverged: lower the learning rate or lengthen the warm-up, and look at the "
             f"gradient norm before the step where it broke.{_rate_hint(forecast, held)}"
         )
-    if status != "complete":
-        return "unknown", f"The run is {status} and has no final loss: nothing can be said yet."
     differing = [
         f"{name} {value} instead of {recipe[name]}" for name, value in _differs(row, recipe)
     ]
@@ -184,7 +203,11 @@ def _is_mistuned(forecast: Forecast, held: _Held) -> bool:
     octaves = _octaves(forecast, held)
     if held.excess is None or not octaves or held.log_deviation is None:
         return False
-    far = max(abs(u) for u in octaves.values()) >= MISTUNED_OCTAVES
+    expected = forecast.predict_tuned(held.size)
+    far = any(
+        abs(u) >= MISTUNED_OCTAVES and held.tuned[name] not in expected[name].pi
+        for name, u in octaves.items()
+    )
     return far and held.excess >= MISTUNED_SHARE * held.log_deviation
 
 
@@ -192,14 +215,13 @@ def _mistuned_advice(forecast: Forecast, held: _Held) -> str:
     name, u = max(_octaves(forecast, held).items(), key=lambda item: abs(item[1]))
     estimate = forecast.predict_tuned(held.size)[name]
     assert held.excess is not None
-    assert held.prediction is not None
     assert held.log_deviation is not None
     direction = "high" if u > 0 else "low"
     share = min(held.excess / held.log_deviation, 1.0)
     return (
         f"{name} {held.tuned[name]:.3g} is {abs(u):.1f} octaves too {direction} and explains "
-        f"{share:.0%} of the excess: use {estimate.value:.3g} ({_range(estimate.pi)}) and expect "
-        f"a loss of {math.exp(held.prediction.log_loss):.4g}."
+        f"about {share:.0%} of the excess: use {estimate.value:.3g} ({_range(estimate.pi)}) and "
+        f"expect a loss of {math.exp(held.prediction.log_loss):.4g}."
     )
 
 
@@ -283,15 +305,19 @@ def _holm(p_values: Sequence[float | None], alpha: float) -> list[bool]:
 
 
 def _replicated(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """An unexplained deviation that all seeds of a size repeat in one direction is the law's."""
-    groups: dict[tuple[tuple[str, float], ...], list[Verdict]] = defaultdict(list)
+    """An unexplained deviation that every replicate of a run shares is the law's.
+
+    Replicates are the judged runs of one size and one choice of tuned values.
+    """
+    groups: dict[object, list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
-        if verdict.cause == "unknown" and verdict.deviation is not None:
-            groups[tuple(verdict.size.items())].append(verdict)
+        if verdict.deviation is not None:
+            groups[_setting(verdict)].append(verdict)
     bent = {
-        size
-        for size, group in groups.items()
+        setting
+        for setting, group in groups.items()
         if len({v.seed for v in group}) > 1
+        and all(v.cause == "unknown" for v in group)
         and len({np.sign(v.deviation or 0.0) for v in group}) == 1
     }
     advice = (
@@ -299,8 +325,9 @@ def _replicated(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
         "this size to the sweep, tune it, and fit again."
     )
     return tuple(
-        replace(v, cause="law", advice=advice)
-        if v.cause == "unknown" and v.deviation is not None and tuple(v.size.items()) in bent
-        else v
-        for v in verdicts
+        replace(v, cause="law", advice=advice) if _setting(v) in bent else v for v in verdicts
     )
+
+
+def _setting(verdict: Verdict) -> object:
+    return (*verdict.size.items(), *verdict.tuned.items())

@@ -200,6 +200,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = f" {error.filename}" if error.filename else ""
         reason = error.strerror or str(error)
         return _fail(f"cannot read or write{place} ({reason}); check the path", BAD_USAGE, given)
+    except ModuleNotFoundError as error:
+        needed = f"this needs {error.name}, which is not installed"
+        return _fail(f"{needed}; run pip install 'extrap-hp[train]'", BAD_USAGE, given)
     except Exception as error:  # the last door: nobody sees a bare traceback
         return _fail(f"unexpected {type(error).__name__}: {error}", UNEXPECTED, given)
     return result if isinstance(result, int) else FINE
@@ -228,7 +231,12 @@ def _forecast(source: str, columns: dict[str, Any]) -> Forecast:
 
 def _check_sealed(source: str, made: Forecast, columns: dict[str, Any]) -> None:
     """Options that contradict a sealed forecast would have no effect: say so."""
-    sealed = {"size": made.runs.sizes, "tune": made.runs.tuned, "level": made.level}
+    sealed = {
+        "size": made.runs.sizes,
+        "tune": made.runs.tuned,
+        "condition": made.runs.conditions,
+        "level": made.level,
+    }
     for option, value in sealed.items():
         asked = columns[option]
         if asked not in (None, (), value):

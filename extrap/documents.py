@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,11 @@ __all__ = [
     "forecast_document",
     "load_forecast",
     "save_forecast",
+    "seal_once",
     "verdicts_document",
 ]
+
+logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
 DIGITS = 10
@@ -62,7 +66,7 @@ def verdicts_document(verdicts: Sequence[Verdict], *, level: float) -> dict[str,
             "schema_version": SCHEMA_VERSION,
             "level": level,
             "verdicts": [_verdict(verdict) for verdict in verdicts],
-            "ok": all(verdict.on_law for verdict in verdicts),
+            "ok": all(verdict.on_law is not False for verdict in verdicts),
         }
     )
 
@@ -70,22 +74,65 @@ def verdicts_document(verdicts: Sequence[Verdict], *, level: float) -> dict[str,
 def save_forecast(forecast: Forecast, path: str | Path) -> str:
     """Write a forecast to a JSON file, which seals it: data hash, content hash, time.
 
+    The seal shows any later change of the file, of its time as well. It is a checksum, no
+    signature: who wants proof against forgery publishes the content hash, or commits the file.
+
     Args:
         forecast: The forecast.
-        path: File to write; parent folders are made.
+        path: File to write; parent folders are made. A forecast there that says something else
+            is kept beside it, as `NAME.HASH.json`.
 
     Returns:
         The content hash, 64 hexadecimal digits; the time is not part of it.
     """
     content = _content(forecast)
     sealed = _hash(content)
-    document = {**content, "created": forecast.created, "content_hash": sealed}
+    document = {
+        **content,
+        "created": forecast.created,
+        "content_hash": sealed,
+        "seal": _seal(sealed, forecast.created),
+    }
     path = Path(path)
+    _keep_earlier(path, sealed)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(path.name + ".part")
     draft.write_text(json.dumps(_plain(document), indent=1, allow_nan=False) + "\n")
     draft.replace(path)
     return sealed
+
+
+def seal_once(forecast: Forecast, path: str | Path) -> tuple[Forecast, str]:
+    """Seal a forecast unless the file already holds the same one: then its time stands.
+
+    Returns:
+        The forecast with the time of its seal, and the content hash.
+    """
+    path = Path(path)
+    sealed = content_hash(forecast)
+    if path.is_file() and _sealed_content(path) == sealed:
+        return replace(forecast, created=load_forecast(path).created), sealed
+    return forecast, save_forecast(forecast, path)
+
+
+def _sealed_content(path: Path) -> str | None:
+    """The content hash in a file, or None if it is no intact forecast."""
+    try:
+        return content_hash(load_forecast(path))
+    except DataError:
+        return None
+
+
+def _keep_earlier(path: Path, sealed: str) -> None:
+    """Set a forecast aside that is about to be replaced by another one."""
+    if path.is_file() and (earlier := _sealed_content(path)) not in (None, sealed):
+        aside = path.with_name(f"{path.stem}.{str(earlier)[:8]}{path.suffix}")
+        path.replace(aside)
+        logger.warning("an earlier forecast says something else; it is kept as %s", aside)
+
+
+def _seal(content: str, created: str) -> str:
+    return hashlib.sha256(f"{content} {created}".encode()).hexdigest()
 
 
 def load_forecast(path: str | Path) -> Forecast:
@@ -112,8 +159,8 @@ def load_forecast(path: str | Path) -> Forecast:
             f"{SCHEMA_VERSION}; make the forecast again."
         )
     created, sealed = document.pop("created", ""), document.pop("content_hash", "")
-    if _hash(document) != sealed:
-        raise DataError(f"the seal of {path} is broken: its content was changed after {created}.")
+    if document.pop("seal", "") != _seal(sealed, created) or _hash(document) != sealed:
+        raise DataError(f"the seal of {path} is broken: it was changed after it was written.")
     try:
         return _restore(document, created)
     except (KeyError, TypeError, AttributeError) as error:

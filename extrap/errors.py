@@ -1,12 +1,10 @@
-"""The exceptions and warnings a caller may want to catch."""
+"""The exceptions a caller may want to catch."""
 
 from __future__ import annotations
 
 __all__ = [
     "DataError",
     "ExtrapError",
-    "ExtrapWarning",
-    "ExtrapolationWarning",
     "FitError",
     "StudyError",
 ]
@@ -26,11 +24,3 @@ class FitError(ExtrapError, RuntimeError):
 
 class StudyError(ExtrapError, RuntimeError):
     """A study, or the storage it lives in, is unusable."""
-
-
-class ExtrapWarning(UserWarning):
-    """Base of every warning this package gives."""
-
-
-class ExtrapolationWarning(ExtrapWarning):
-    """A prediction lies so far beyond the fitted sizes that its interval is conditional."""

@@ -68,6 +68,11 @@ class LossPrediction:
         ]
         return Interval.around_log(self.log_loss, max(halves))
 
+    @property
+    def log_sd(self) -> float:
+        """Standard deviation of the log loss of one new run."""
+        return math.sqrt(sum(variance for variance, _ in (*self.curve, *self.run)))
+
     def p_value(self, loss: float) -> float:
         """Two-sided p-value of the loss of one new run; below 1 − level outside its interval."""
         off = abs(math.log(loss) - self.log_loss)
@@ -178,7 +183,10 @@ class Forecast:
     def predict_excess(
         self, size: Mapping[str, float], tuned: Mapping[str, float]
     ) -> float | None:
-        """Expected log excess of a run at these tuned values, or None where that is unknown."""
+        """Expected excess of a run at these tuned values, in log loss (nats of ln loss, ≥ 0).
+
+        None where an optimum or the valley around it is unknown.
+        """
         centre = {name: estimate.value for name, estimate in self.predict_tuned(size).items()}
         if self.valley is None or any(value is None for value in centre.values()):
             return None
@@ -186,7 +194,14 @@ class Forecast:
         return self.valley.excess(octaves, size)
 
     def frame(self, sizes: Iterable[Mapping[str, float]]) -> pd.DataFrame:
-        """The forecast at many sizes as a table, one row a size."""
+        """The forecast at many sizes as a table, one row a size.
+
+        Columns: the sizes, `loss`, `loss_ci_lower` … `loss_pi_upper`, for each tuned value the
+        same, and `extrapolation_ratio`. Open sides are missing values.
+
+        Raises:
+            ValueError: As `at`.
+        """
         rows = []
         for size in sizes:
             point = self.at(**size)
@@ -333,7 +348,7 @@ def forecast(runs: Runs, *, level: float = 0.95) -> Forecast:
         for name, fit in tuned_laws.items()
         if fit is None
     ]
-    if noise.log_sd is None:
+    if noise.source != "replicates":
         flags.append("no-replicates: noise read from the residuals")
     return Forecast(
         runs=sweep,

@@ -7,12 +7,12 @@ import logging
 import platform
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from extrap.checking import check
-from extrap.documents import content_hash, load_forecast, save_forecast
+from extrap.documents import seal_once
 from extrap.errors import DataError, StudyError
 from extrap.fitting import grow_grid
 from extrap.forecasting import Forecast, forecast
@@ -111,9 +111,9 @@ def run_study(
     sweep = tune(spec, storage, train=train, extend=extend, notify=notify)
     made = forecast(sweep, level=spec.level)
     sealed_path = reports / f"{spec.name}.forecast.json"
-    made, seal = _seal(made, sealed_path)
+    made, seal = seal_once(made, sealed_path)
     say(f"forecast sealed {made.created} in {sealed_path}, content hash {seal}")
-    verdicts: tuple[Verdict, ...] = ()
+    large: Runs | None = None
     cells = target_cells(spec, made)
     if spec.targets and not cells:
         say("no larger run was trained: the sweep has no point estimate; see the report's flags")
@@ -121,8 +121,7 @@ def run_study(
         large = tune(
             spec, storage, train=train, stage="check", extend=lambda _: cells, notify=notify
         )
-        verdicts = check(made, large)
-    return _write(spec, made, verdicts, storage=storage, seal=seal, reports=reports)
+    return _write(spec, made, large, storage=storage, seal=seal, reports=reports)
 
 
 def plan_study(spec: StudySpec, *, storage: str | None = None) -> str:
@@ -168,14 +167,12 @@ def report_study(
     """
     storage, reports = storage or default_storage(spec), Path(reports)
     made = forecast(_read(spec, storage, "tune"), level=spec.level)
-    made, seal = _seal(made, reports / f"{spec.name}.forecast.json")
+    made, seal = seal_once(made, reports / f"{spec.name}.forecast.json")
     try:
         large = _read(spec, storage, "check")
     except DataError:
-        verdicts: tuple[Verdict, ...] = ()
-    else:
-        verdicts = check(made, large)
-    return _write(spec, made, verdicts, storage=storage, seal=seal, reports=reports, path=path)
+        large = None
+    return _write(spec, made, large, storage=storage, seal=seal, reports=reports, path=path)
 
 
 def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
@@ -212,26 +209,12 @@ def _extend(spec: StudySpec) -> Callable[[Runs], tuple[Cell, ...]]:
     return lambda runs: grow_grid(spec, runs)
 
 
-def _seal(made: Forecast, path: Path) -> tuple[Forecast, str]:
-    """Seal a forecast, or keep the earlier seal where it says the same."""
-    if path.is_file():
-        try:
-            earlier = load_forecast(path)
-        except DataError as error:
-            logger.warning("%s; sealing anew", error)
-        else:
-            seal = content_hash(made)
-            if content_hash(earlier) == seal:
-                return replace(made, created=earlier.created), seal
-    return made, save_forecast(made, path)
-
-
 def _read(spec: StudySpec, storage: str, stage: str) -> Runs:
     return read_runs(
         storage,
         size=tuple(spec.sizes),
         tune=tuple(spec.tune),
-        conditions=("workload", *spec.recipe.__slots__),
+        conditions=tuple(spec.conditions()),
         study=spec.name,
         stage=stage,
     )
@@ -240,13 +223,14 @@ def _read(spec: StudySpec, storage: str, stage: str) -> Runs:
 def _write(
     spec: StudySpec,
     made: Forecast,
-    verdicts: tuple[Verdict, ...],
+    large: Runs | None,
     *,
     storage: str,
     seal: str,
     reports: Path,
     path: str | Path | None = None,
 ) -> StudyOutcome:
+    verdicts = () if large is None else check(made, large)
     report_path = Path(path) if path is not None else reports / f"{spec.name}.html"
     report(
         made,
@@ -254,7 +238,7 @@ def _write(
         path=report_path,
         title=spec.name,
         question=spec.question,
-        provenance=_provenance(spec, made, storage=storage, seal=seal),
+        provenance=_provenance(spec, made, large, storage=storage, seal=seal),
     )
     return StudyOutcome(
         forecast=made,
@@ -266,21 +250,31 @@ def _write(
     )
 
 
-def _provenance(spec: StudySpec, made: Forecast, *, storage: str, seal: str) -> dict[str, str]:
+def _provenance(
+    spec: StudySpec, made: Forecast, large: Runs | None, *, storage: str, seal: str
+) -> dict[str, str]:
     made_with = read_fingerprint(storage, study=spec.name)
     rows = {
         "study": spec.name,
         "storage": without_password(storage),
         "workload": spec.workload.name,
         "corpus hash (SHA-256)": str(made_with.get("data.corpus_sha256", "")),
-        "recipe": ", ".join(f"{k} {getattr(spec.recipe, k)}" for k in spec.recipe.__slots__),
-        "seeds": ", ".join(map(str, spec.seeds)),
+        "recipe": ", ".join(f"{k} {v}" for k, v in spec.conditions().items() if k != "workload"),
         "sealed": f"{made.created}, content hash {seal}",
+        "first larger run began": _first_start(large, made.created),
         "commit": _commit(),
-        "machine": f"Python {platform.python_version()}, {platform.machine()}",
-        "libraries": _versions("torch", "optuna"),
+        "machine": platform.machine(),
+        "trained with": _versions("torch", "optuna"),
     }
     return {key: value for key, value in rows.items() if value}
+
+
+def _first_start(large: Runs | None, sealed: str) -> str:
+    """When the first larger run began, and whether that was before the seal."""
+    if large is None or "started_at" not in (frame := large.to_frame()):
+        return ""
+    first = str(frame["started_at"].dropna().min())
+    return first if first >= sealed else f"{first}, BEFORE this forecast was sealed"
 
 
 def _versions(*names: str) -> str:

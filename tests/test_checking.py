@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extrap.checking import check
+from extrap.documents import verdicts_document
 from extrap.errors import DataError
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs
@@ -71,10 +72,11 @@ def test_diverged_run_is_unstable_and_has_no_number(made: Forecast) -> None:
 
 
 @pytest.mark.parametrize("status", ["failed", "pruned"])
-def test_run_without_a_final_loss_is_no_pass(made: Forecast, status: str) -> None:
+def test_run_without_a_final_loss_is_left_open(made: Forecast, status: str) -> None:
     verdict = only(made, loss=None, status=status)
-    assert not verdict.on_law
-    assert verdict.cause == "unknown"
+    assert verdict.on_law is None
+    assert verdict.cause is None
+    assert verdicts_document([verdict], level=0.95)["ok"]
     assert status in verdict.advice
 
 
@@ -177,9 +179,18 @@ def test_every_row_gets_one_verdict_in_row_order(made: Forecast) -> None:
     assert [v.size["width"] for v in verdicts] == [512] * 5 + [100]
 
 
-def test_run_below_the_fitted_sizes_is_judged_as_well(made: Forecast) -> None:
+def test_run_below_the_fitted_sizes_is_not_judged(made: Forecast) -> None:
     verdict = only(made, width=8, lr=0.0132, loss=1.5 + 2 * 0.5**-0.4)
-    assert verdict.on_law
+    assert verdict.on_law is None
+    assert "not extrapolated downwards" in verdict.advice
+
+
+def test_law_is_not_blamed_where_a_replicate_is_on_it(made: Forecast) -> None:
+    rows = [{"loss": 1.2 * LOSS, "seed": s} for s in range(2)]
+    both = check(made, big(*rows))
+    assert [v.cause for v in both] == ["law", "law"]
+    mixed = check(made, big(*rows, {"seed": 2}))
+    assert [v.cause for v in mixed] == ["unknown", "unknown", None]
 
 
 def test_holm_forgives_one_of_many_and_never_the_clear_one(made: Forecast) -> None:

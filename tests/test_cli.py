@@ -274,3 +274,14 @@ def test_reader_of_the_output_may_leave_early(sweep_csv: str, tmp_path: Path) ->
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 0
+
+
+def test_missing_training_library_is_one_line_that_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    for name in [n for n in sys.modules if n.startswith(("extrap.tuning", "extrap.pipeline"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "extrap.reading.optuna", raising=False)
+    assert main(["study", "run", "studies/metz.py", "--dry-run"]) == 2
+    assert "extrap-hp[train]" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from extrap.documents import (
     forecast_document,
     load_forecast,
     save_forecast,
+    seal_once,
     verdicts_document,
 )
 from extrap.errors import DataError
@@ -190,3 +191,23 @@ def test_verdicts_document_has_the_promised_keys(made: Forecast) -> None:
     assert diverged["deviation"] is None
     assert diverged["cause"] == "instability"
     assert strict(verdicts_document(verdicts[:1], level=0.95))["ok"] is True
+
+
+def test_another_forecast_is_kept_beside_the_new_one(made: Forecast, tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+    first = save_forecast(made, path)
+    _, again = seal_once(replace(made, created="2030-01-01T00:00:00+00:00"), path)
+    assert again == first
+    assert [p.name for p in tmp_path.iterdir()] == ["f.json"]
+    kept, _ = seal_once(made, path)
+    assert kept.created == load_forecast(path).created
+    seal_once(replace(made, level=0.9), path)
+    assert {p.name for p in tmp_path.iterdir()} == {"f.json", f"f.{first[:8]}.json"}
+
+
+def test_changed_time_breaks_the_seal(made: Forecast, tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+    save_forecast(made, path)
+    path.write_text(path.read_text().replace(made.created, "2020-01-01T00:00:00+00:00"))
+    with pytest.raises(DataError, match="seal"):
+        load_forecast(path)

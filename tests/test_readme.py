@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import extrap
 from extrap.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -26,9 +27,37 @@ def test_python_example_runs_and_says_what_its_last_comment_says(
     assert len([line for line in code.splitlines() if line and line[0] not in "#"]) <= 10
     exec(compile(code, "README.md", "exec"), {})
     loss, rate, causes = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"1\.\d\d \[1\.\d+, 1\.\d+\]", loss)
-    assert re.fullmatch(r"0\.00\d+ \(\)", rate)
-    assert "'mistuned'" in causes
+    assert (loss, rate) == ("1.81 [1.74, 1.87]", "0.0023 ()")
+    assert "0.01122: 'mistuned'" in causes
+    assert "0.002335: None" in causes
+
+
+def test_measured_figures_are_those_of_the_shipped_runs() -> None:
+    sweep = extrap.read_runs(ROOT / "examples/sweep.csv", size="width", tune="lr")
+    big = extrap.read_runs(ROOT / "examples/big.csv", size="width", tune="lr", stage="check")
+    made = extrap.forecast(sweep)
+    verdicts = extrap.check(made, big)
+    law = made.tuned_laws["lr"]
+    assert law is not None
+    claims = [f"{law.values[1]:.3f} ± {law.covariance[1][1] ** 0.5:.3f}"]
+    for width in (512, 1024):
+        lower, upper = made.at(width=width).loss_pi
+        assert lower is not None
+        assert upper is not None
+        claims.append(f"± {100 * ((upper / lower) ** 0.5 - 1):.1f} % at {width}")
+        rate = float(f"{made.at(width=width).tuned['lr'].value:.4g}")
+        tuned = [v for v in verdicts if v.size["width"] == width and v.tuned["lr"] == rate]
+        assert [v.on_law for v in tuned] == [True, True]
+        assert all(v.loss in v.predicted_pi for v in tuned)
+        off = [100 * (v.deviation or 0.0) for v in tuned]
+        claims.append(f"{off[0]:.2f}, {off[1]:.2f} % at {width}")
+        seen = sum(v.loss or 0.0 for v in tuned) / 2
+        claims.append(f"{100 * (1 - seen / (made.last_value() or 0.0)):.1f} % ")
+    fixed = [v for v in verdicts if v.tuned["lr"] == 0.01122]
+    assert [v.cause for v in fixed] == ["mistuned"] * 4
+    claims += [f"+{100 * (v.deviation or 0.0):.1f}" for v in (fixed[0], fixed[-1])]
+    for claim in claims:
+        assert re.sub(r"(?<!\d)0\.", ".", claim).replace("-", "−") in README, claim
 
 
 def test_shell_examples_on_the_shipped_tables_run(

@@ -13,7 +13,7 @@ import extrap
 
 ROOMS = {
     "extrap.checking": ["check"],
-    "extrap.errors": ["DataError", "ExtrapError", "ExtrapWarning", "FitError", "StudyError"],
+    "extrap.errors": ["DataError", "ExtrapError", "FitError", "StudyError"],
     "extrap.fitting": ["fit"],
     "extrap.documents": ["load_forecast", "save_forecast"],
     "extrap.forecasting": ["Forecast", "forecast"],

@@ -25,13 +25,15 @@ class Noise:
     """Run-to-run noise of the log loss, in two parts.
 
     Attributes:
-        own_sd: Standard deviation of what a seed does at one size only; `None` without replicates.
+        own_sd: Standard deviation of what a seed does at one size only; `None` if unknown.
         own_dof: Degrees of freedom behind it.
         size_sd: Standard deviation of a seed's mean over the near-optimal values of one size: the
             part of `own_sd` that an optimum, which rests on all of them, does not average out.
         shared_sd: Standard deviation of what a seed does at all sizes alike; 0 where seeds differ
             between sizes.
         shared_dof: Degrees of freedom behind it, 0 if it was not estimated.
+        source: `"replicates"`; `"parabola"`, the scatter of unreplicated runs about a parabola in
+            the tuned values; or `"none"`.
         n_seeds: Seeds that occur at every size; their mean carries `shared_sd / √n_seeds`.
     """
 
@@ -41,10 +43,11 @@ class Noise:
     shared_sd: float = 0.0
     shared_dof: int = 0
     n_seeds: int = 1
+    source: str = "replicates"
 
     @property
     def log_sd(self) -> float | None:
-        """Standard deviation of the log loss of one run; `None` without replicates."""
+        """Standard deviation of the log loss of one run; `None` if unknown."""
         return None if self.own_sd is None else float(np.hypot(self.own_sd, self.shared_sd))
 
 
@@ -68,13 +71,13 @@ def estimate_noise(runs: Runs) -> Noise:
     table = near[common].pivot_table(index="size", columns="seed", values="residual")
     if n_sizes >= 3 and table.shape[1] >= 2:
         return _variance_components(table.to_numpy(dtype=float), _pooled(near)[0])
-    variance, dof = _pooled(near)
+    (variance, dof), source = _pooled(near), "replicates"
     if dof == 0:
-        variance, dof = _about_valley(runs)
+        (variance, dof), source = _about_valley(runs), "parabola"
     if dof == 0:
-        return Noise(own_sd=None, own_dof=0, size_sd=None)
+        return Noise(own_sd=None, own_dof=0, size_sd=None, source="none")
     own_sd = float(np.sqrt(variance))
-    return Noise(own_sd=own_sd, own_dof=dof, size_sd=own_sd)
+    return Noise(own_sd=own_sd, own_dof=dof, size_sd=own_sd, source=source)
 
 
 def _near_optimal(runs: Runs) -> pd.DataFrame:

@@ -19,6 +19,10 @@ CEILING = 5.0
 """Largest log excess ever expected: a factor of 150, more than an untrained network has."""
 FARTHEST = 100.0
 """Octaves beyond which a distance no longer matters."""
+NOISE, MODEL_ERROR = 0.01, 0.15
+"""Standard deviation of a log excess: a seed's worth, and a share of the excess itself."""
+DEEP = 0.02
+"""Log excess above seed noise, where a relative scatter can be read."""
 MIN_ROWS = 6
 """Fewer rows than this around the optima, and there is no valley to fit."""
 
@@ -37,7 +41,8 @@ class Valley:
         curvature: H at the reference size, per octave², shape (n_tuned, n_tuned).
         trend: Slope of `ln k` on `ln (x / x0)`, one a size column.
         rise: `(low side, high side)` values of r, per octave.
-        relative_sd: Relative scatter of observed about fitted excesses.
+        relative_sd: Relative scatter of observed about fitted excesses; `None` where no run lies
+            deep enough to tell.
     """
 
     tuned: tuple[str, ...]
@@ -46,7 +51,7 @@ class Valley:
     curvature: tuple[tuple[float, ...], ...]
     trend: tuple[float, ...]
     rise: tuple[float, float]
-    relative_sd: float
+    relative_sd: float | None
 
     def excess(self, octaves: Sequence[float], size: Mapping[str, float]) -> float:
         """Expected log excess at `octaves` = log2(value / optimum), one a tuned column, ≥ 0."""
@@ -73,19 +78,20 @@ def fit_valley(runs: Runs, optima: Sequence[Optimum]) -> Valley | None:
         The valley, or None where too few runs surround their optima.
 
     References:
-        Ours (METHODS: the two-sided shape `h`, weights falling with the excess).
+        Ours; the two sides of `h` follow the asymmetry of published learning-rate sweeps (Li et
+        al. 2025, Step Law, arXiv 2503.04715), where the side of high rates is the steeper one.
     """
     table = _excess_table(runs, optima)
     if table is None:
         return None
     u, excess, log_x, reference = table
-    weights = 1.0 / np.hypot(0.01, 0.15 * excess)
+    weights = 1.0 / np.hypot(NOISE, MODEL_ERROR * excess)
     if u.shape[1] == 1:
         curvature, trend, rise, fitted = _fit_two_sided(u, excess, log_x, weights)
     else:
         curvature, fitted = _fit_quadratic_form(u, excess, weights)
         trend, rise = np.zeros(log_x.shape[1]), (0.0, 0.0)
-    deep = excess > 0.02
+    deep = excess > DEEP
     relative = (excess[deep] - fitted[deep]) / np.maximum(fitted[deep], 1e-3)
     return Valley(
         tuned=runs.tuned,
@@ -94,7 +100,7 @@ def fit_valley(runs: Runs, optima: Sequence[Optimum]) -> Valley | None:
         curvature=tuple(tuple(map(float, row)) for row in curvature),
         trend=tuple(map(float, trend)),
         rise=(float(rise[0]), float(rise[1])),
-        relative_sd=float(np.sqrt(np.mean(relative**2))) if deep.any() else 0.5,
+        relative_sd=float(np.sqrt(np.mean(relative**2))) if deep.any() else None,
     )
 
 

@@ -18,6 +18,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -275,9 +276,15 @@ def _our_row(key: StudyKey, trial: FrozenTrial) -> dict[str, Any]:
         "loss": trial.value if status == "complete" else float("nan"),
         "status": status,
         "stage": key.stage,
+        "started_at": _utc(trial.datetime_start),
         **result,
         **trial.user_attrs.get(CONDITIONS, {}),
     }
+
+
+def _utc(moment: datetime | None) -> str | None:
+    """ISO 8601 in UTC; Optuna writes local time without saying so."""
+    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")
 
 
 def _read_plain(storage: BaseStorage, name: str, stage: str, source: str) -> Tables:

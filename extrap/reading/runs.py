@@ -116,7 +116,7 @@ def read_runs(
         conditions=recipe,
         curves=curves,
         source=without_password(where),
-        notes=(*notes, *_count_notes(frame, [*sizes, *tuned, "seed"]), *seed_note),
+        notes=(*notes, *_count_notes(frame, [*sizes, *tuned, "seed"], recipe), *seed_note),
     )
 
 
@@ -207,6 +207,8 @@ def _status(table: pd.DataFrame, loss: pd.Series, failed: pd.Series) -> pd.Serie
 def _seeds(
     table: pd.DataFrame, seed: str, *, by: list[str], loss: pd.Series
 ) -> tuple[pd.Series, list[str]]:
+    if seed != "seed":
+        _require_columns(table, [seed], "the table")
     if seed in table:
         values = table[seed]
         empty = _is_empty(values) | values.isna()
@@ -216,9 +218,6 @@ def _seeds(
         seeds = pd.Series(numbers if is_number else texts, index=table.index, dtype=object)
         if not empty.any():
             return seeds, []
-    elif seed != "seed":
-        _require_columns(table, [seed], "the table")
-        raise AssertionError("unreachable: the column is missing")
     else:
         seeds = pd.Series([None] * len(table), index=table.index, dtype=object)
         empty = pd.Series(data=True, index=table.index)
@@ -243,8 +242,10 @@ def _whole(value: object) -> int | None:
     return int(number) if number.is_integer() else None
 
 
-def _count_notes(frame: pd.DataFrame, cell: list[str]) -> list[str]:
+def _count_notes(frame: pd.DataFrame, cell: list[str], recipe: Sequence[str]) -> list[str]:
     """What was accepted though it is not a plain result, counted."""
+    varying = _undeclared(frame, cell, recipe)
+    hint = f" (they differ in {', '.join(varying)}: tuned, or a condition?)" if varying else ""
     status = frame["status"].value_counts()
     counted = {
         "run(s) diverged (loss not finite): they only bound the optimum": status.get(
@@ -252,11 +253,23 @@ def _count_notes(frame: pd.DataFrame, cell: list[str]) -> list[str]:
         ),
         "run(s) failed (no loss): left out": status.get("failed", 0),
         "run(s) pruned: they only bound the optimum": status.get("pruned", 0),
-        "run(s) repeat an earlier size, tuned values and seed: kept as replicates": int(
+        f"run(s) repeat an earlier size, tuned values and seed: kept as replicates{hint}": int(
             frame.duplicated(cell).sum()
         ),
     }
     return [f"{count} {text}" for text, count in counted.items() if count]
+
+
+def _undeclared(frame: pd.DataFrame, cell: list[str], recipe: Sequence[str]) -> list[str]:
+    """Columns without a part to play that vary between runs of one cell."""
+    repeats = frame[frame.duplicated(cell, keep=False)]
+    known = {*cell, *recipe, *OPTIONAL_NUMBERS, "loss", "status", "stage"}
+    others = [c for c in repeats.columns if c not in known]
+    if repeats.empty or not others:
+        return []
+    counts = repeats.groupby(cell, dropna=False)[others].nunique()
+    few = len(repeats) / 2  # what differs in almost every row measures a run, it does not set it
+    return [c for c in others if (counts[c] > 1).any() and repeats[c].nunique() <= few]
 
 
 def _renumbered(curves: pd.DataFrame | None, kept: pd.Series) -> pd.DataFrame | None:

@@ -164,7 +164,8 @@ class Verdict:
         predicted_pi: Its prediction interval at the forecast's level.
         expected: Loss expected at the run's own tuned values (`predicted` plus the cost of
             mistuning); equal to `predicted` when nothing is tuned.
-        on_law: Whether the loss agrees with the forecast.
+        on_law: Whether the loss agrees with the forecast; `None` where it cannot be judged: no
+            final loss although the run did not diverge, or a size below the sweep's.
         deviation: observed / predicted − 1; `None` if either is missing.
         p_value: Two-sided, of the deviation, before correction for several runs.
         cause: `None`, `instability`, `mistuned`, `data`, `batch`, `recipe`, `law` or `unknown`.
@@ -179,7 +180,7 @@ class Verdict:
     predicted: float | None
     predicted_pi: Interval
     expected: float | None
-    on_law: bool
+    on_law: bool | None
     deviation: float | None
     p_value: float | None
     cause: str | None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 __all__ = ["Cell", "Recipe", "RunResult", "StudySpec", "Target", "TunedRange", "Workload"]
 
 Option = int | float | str | bool
+OPTIMIZERS = ("adam",)
+SAMPLERS = ("grid", "tpe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,10 @@ class Recipe:
         for name in ("steps", "batch_size", "n_evals"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if self.optimizer not in OPTIMIZERS:
+            raise ValueError(
+                f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}."
+            )
         if not (0 <= self.warmup < 1 and 0 <= self.decay <= 1 - self.warmup):
             raise ValueError(
                 "warmup and decay are fractions of the steps that fit into 1, got "
@@ -172,7 +178,8 @@ class StudySpec:
         targets: Larger sizes, trained after the forecast is sealed.
         target_seeds: Their seeds.
         sampler: `"grid"`, or `"tpe"` for Optuna's TPE with a median pruner.
-        growth: How many times the grid may grow towards an optimum that is not bracketed.
+        growth: Values by which each side of a grid may grow towards an optimum that is not
+            bracketed.
         level: Level of all intervals, in (0, 1).
     """
 
@@ -194,22 +201,40 @@ class StudySpec:
             raise ValueError(
                 f"a study's name holds letters, digits, '-', '_' and '.', got {self.name!r}."
             )
-        if self.sampler not in ("grid", "tpe"):
-            raise ValueError(f"sampler must be 'grid' or 'tpe', got {self.sampler!r}.")
+        if self.sampler not in SAMPLERS:
+            raise ValueError(
+                f"sampler must be one of {', '.join(SAMPLERS)}, got {self.sampler!r}."
+            )
+        if not 0 < self.level < 1:
+            raise ValueError(f"level must lie in (0, 1), got {self.level:g}.")
+        if self.growth < 0:
+            raise ValueError(f"growth must be at least 0, got {self.growth}.")
         if not self.sizes or not all(self.sizes.values()):
             raise ValueError(
                 "a study needs at least one size; give sizes={'width': (16, 32, 64)}."
             )
         if any(v <= 0 for values in self.sizes.values() for v in values):
             raise ValueError(f"sizes must be positive, got {dict(self.sizes)}.")
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds must be distinct and at least one, got {self.seeds}.")
+        for name, seeds in (("seeds", self.seeds), ("target_seeds", self.target_seeds)):
+            if not seeds or len(set(seeds)) < len(seeds):
+                raise ValueError(f"{name} must be distinct and at least one, got {seeds}.")
         for target in self.targets:
             if set(target.size) != set(self.sizes):
                 raise ValueError(
                     f"a target names the study's size columns {sorted(self.sizes)}, "
                     f"got {sorted(target.size)}."
                 )
+            below = [c for c, v in target.size.items() if v < min(self.sizes[c])]
+            if below:
+                raise ValueError(
+                    f"a target may not lie below the smallest tuned {below[0]}, "
+                    f"{min(self.sizes[below[0]]):g}, got {target.size[below[0]]:g}."
+                )
+
+    def conditions(self) -> dict[str, Option]:
+        """What every run of the study has in common: the workload's name and the recipe."""
+        recipe = {f.name: getattr(self.recipe, f.name) for f in fields(self.recipe)}
+        return {"workload": self.workload.name, **recipe}
 
     def size_points(self) -> tuple[dict[str, float], ...]:
         """Every combination of the sizes, smallest first."""

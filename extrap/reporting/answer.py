@@ -139,7 +139,7 @@ def answer_sentences(
     if row.last_error is not None and row.last_value is not None:
         sentences.append(
             f"The loss of the largest tuned size ({format_value(row.last_value)}), taken as the "
-            f"forecast, would have been off by {format_percent(row.last_error)}."
+            f"forecast, is missed by {format_percent(row.last_error)}."
         )
     for other in rows:
         if other is not row and other.error is not None:
@@ -220,7 +220,10 @@ def _cost_words(
     excess = forecast.predict_excess(size, tuned)
     if excess is None or forecast.valley is None:
         return None
-    cost, error = math.expm1(excess), math.exp(excess) * excess * forecast.valley.relative_sd
+    cost, error = (
+        math.expm1(excess),
+        math.exp(excess) * excess * (forecast.valley.relative_sd or 0.0),
+    )
     return f"{format_value(100 * cost, 100 * error)}{NBSP}%"
 
 

@@ -68,14 +68,24 @@ def verdict_card(forecast: Forecast, group: RunGroup) -> Card:
         verdict=VERDICT_WORDS[group.kind],
         title=f"{where} · {n} run{'s' if n > 1 else ''}",
         facts=tuple(facts),
-        advice=tuple({v.cause: v.advice for v in reversed(group.verdicts) if v.advice}.values()),
+        advice=_advice(group),
     )
 
 
+def _advice(group: RunGroup) -> tuple[str, ...]:
+    """What to do, said once a cause; where replicates disagree only of those that are off."""
+    heard = [v for v in group.verdicts if group.kind != "mixed" or v.on_law is False]
+    said = tuple({v.cause: v.advice for v in reversed(heard) if v.advice}.values())
+    if group.kind != "mixed":
+        return said
+    return (f"{len(heard)} of {len(group.verdicts)} runs off the law.", *said)
+
+
 def _expected_se(forecast: Forecast, verdict: Verdict) -> float | None:
-    """Standard error of the loss expected at a run's own values: the law's, and the cost's."""
-    lower, upper = verdict.predicted_pi
-    if not (lower and upper and verdict.expected and verdict.predicted and forecast.valley):
+    """Standard error of the loss expected of a run at its own values: a new run's, the cost's."""
+    prediction = forecast.predict_loss(verdict.size)
+    if prediction is None or not (verdict.expected and verdict.predicted and forecast.valley):
         return None
-    cost = math.log(verdict.expected / verdict.predicted) * forecast.valley.relative_sd
-    return verdict.expected * math.hypot(math.log(upper / lower) / 4, cost)
+    scatter = forecast.valley.relative_sd or 0.0
+    cost = math.log(verdict.expected / verdict.predicted) * scatter
+    return verdict.expected * math.hypot(prediction.log_sd, cost)

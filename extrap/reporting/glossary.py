@@ -45,7 +45,8 @@ _FLAGS = {
         "Treat distant forecasts as optimistic; add larger sizes.",
     ),
     "no-replicates": (
-        "No run was repeated with another seed, so noise is read from the scatter about the law.",
+        "No run was repeated with another seed, so the noise is read from the scatter of the "
+        "runs about smooth curves.",
         "Repeat the best cells with two more seeds.",
     ),
     "far-extrapolation": (

@@ -62,15 +62,16 @@ class RunGroup:
         return kinds.pop() if kinds else "none"
 
     def loss_se(self, noise_log_sd: float | None) -> float | None:
-        """Standard error of the mean loss: from known seed noise, else from the replicates."""
+        """Standard error of the mean loss: from the sweep's seed noise or from the replicates.
+
+        The sweep's noise is that of tuned runs; mistuned ones scatter more, so the larger counts.
+        """
         n, mean = len(self.losses), self.mean_loss
         if mean is None:
             return None
-        if noise_log_sd is not None:
-            return mean * noise_log_sd / math.sqrt(n)
-        if n < 2:
-            return None
-        return math.sqrt(sum((x - mean) ** 2 for x in self.losses) / (n - 1) / n)
+        known = mean * (noise_log_sd or 0.0) / math.sqrt(n)
+        seen = math.sqrt(sum((x - mean) ** 2 for x in self.losses) / (n - 1) / n) if n > 1 else 0.0
+        return max(known, seen) or None
 
     def octaves_from(self, tuned: Mapping[str, float | None]) -> float:
         """Largest distance of a tuned value from another choice; infinite where one is unknown."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from extrap.forecasting import Forecast
 from extrap.reporting.answer import AnswerRow, compared, name_size, name_tuned
-from extrap.reporting.figures import FixedLaw
+from extrap.reporting.figures import FIXED_SPAN, FixedLaw
 from extrap.reporting.groups import RunGroup, group_near
 from extrap.reporting.numbers import format_estimate, format_percent, format_value
 
@@ -25,16 +25,26 @@ def fixed_law_sentences(
     )
     predicted = fixed.at(row.size)
     sentences = [
-        f"The dashed law was fitted to {len(fitted)} sizes at {name_tuned(fixed.tuned)} and "
-        f"misses none of them by more than {format_percent(residual, signed=False)}.",
+        "Metz' way: take the rate tuned at the smallest size, look at the sizes up to "
+        f"{FIXED_SPAN:g} times that, and trust the line. The dashed law was fitted to those "
+        f"{len(fitted)} sizes at {name_tuned(fixed.tuned)}, the sweep's nearest value, and misses "
+        f"none of them by more than {format_percent(residual, signed=False)}.",
     ]
+    beyond = fixed.points[~fixed.points["fitted"]]
+    if len(beyond):
+        x, loss = beyond.iloc[-1][["x", "loss"]]
+        left = float(loss) / fixed.at({fixed.fit.columns[0]: float(x)}) - 1
+        sentences.append(
+            f"At the sweep's largest size, which it was not fitted to, the loss is already "
+            f"{compared(left)} it."
+        )
     kept = group_near(groups, row.size, fixed.tuned)
     if kept is not None and kept.mean_loss is not None:
         off = kept.mean_loss / predicted - 1
         seen = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
         sentences.append(
             f"At {name_size(row.size)} it promises {format_value(predicted)}; the runs at "
-            f"{name_tuned(kept.tuned)} reached {seen}: the law is off by {format_percent(off)}."
+            f"{name_tuned(kept.tuned)} reached {seen}, {compared(off)} it."
         )
     else:
         sentences.append(f"At {name_size(row.size)} it promises {format_value(predicted)}.")
@@ -42,8 +52,8 @@ def fixed_law_sentences(
         sentences.append(
             "The law of the optimum promises "
             f"{format_estimate(row.point.loss, row.point.loss_pi)} there; the runs at its tuned "
-            f"values reached {format_value(row.observed, row.observed_se)}: it is off by "
-            f"{format_percent(row.error)}."
+            f"values reached {format_value(row.observed, row.observed_se)}, "
+            f"{compared(row.error)} it."
         )
     cost = forecast.predict_excess(row.size, fixed.tuned)
     if cost is not None and row.point.loss is not None:

@@ -66,7 +66,7 @@ def answer_table(forecast: Forecast, rows: Sequence[AnswerRow]) -> Table:
     judged = any(row.group is not None for row in rows)
     columns = [*forecast.runs.sizes, "times fitted", "forecast loss"]
     columns += [f"forecast {name}" for name in forecast.runs.tuned]
-    columns += ["observed", "forecast off by", "last value off by", "verdict"] if judged else []
+    columns += ["observed", "against forecast", "against last value", "verdict"] if judged else []
     cells = []
     for row in rows:
         point = row.point
@@ -128,13 +128,13 @@ def verdict_table(groups: Sequence[RunGroup]) -> Table:
             "–" if v.expected is None else format_value(v.expected),
             "–" if v.deviation is None else format_percent(v.deviation),
             format_p_value(v.p_value),
-            "on law" if v.on_law else "off law",
+            {True: "on law", False: "off law", None: "not judged"}[v.on_law],
         )
         for g in groups
         for v in g.verdicts
     ]
     columns = (*sizes, *tuned, "seed", "status", "loss", "forecast", "expected as run")
-    columns = (*columns, "off by", "p-value", "verdict")
+    columns = (*columns, "against forecast", "p-value", "verdict")
     return capped_table("Judged runs, one a row", columns, rows)
 
 
@@ -231,12 +231,14 @@ def cost_table(forecast: Forecast, row: AnswerRow) -> Table | None:
         ]
         rows.append((name, *(format_percent(math.expm1(c), signed=False) for c in costs)))
     heads = ("¼ ×", "½ ×", "0.71 ×", "forecast", "1.41 ×", "2 ×", "4 ×")
-    spread = format_percent(forecast.valley.relative_sd, signed=False)
+    spread = forecast.valley.relative_sd
     return Table(
         caption="Expected extra loss for a value off the forecast's",
         columns=("tuned value", *heads),
         rows=tuple(rows),
-        note=f"Observed costs scatter by about {spread} (relative) about these.",
+        note=""
+        if spread is None
+        else f"Observed costs scatter by {format_percent(spread, signed=False)} about these.",
     )
 
 

@@ -61,7 +61,7 @@ def verdicts_text(verdicts: Sequence[Verdict]) -> str:
     for verdict in verdicts:
         where = ", ".join(f"{k} {v:g}" for k, v in verdict.size.items())
         tuned = ", ".join(f"{k} {_number(v)}" for k, v in verdict.tuned.items())
-        sign = "on the law " if verdict.on_law else "OFF the law"
+        sign = {True: "on the law ", False: "OFF the law", None: "not judged "}[verdict.on_law]
         off = "" if verdict.deviation is None else f" {verdict.deviation:+.2%}"
         p = "" if verdict.p_value is None else f", p {verdict.p_value:.2g}"
         lines.append(
@@ -69,10 +69,11 @@ def verdicts_text(verdicts: Sequence[Verdict]) -> str:
             f"loss {_number(verdict.loss)}{off} against {_number(verdict.predicted)} "
             f"{_interval(verdict.predicted_pi)}{p}"
         )
-        if verdict.cause is not None:
-            lines.append(f"    {verdict.cause}: {verdict.advice}")
-    flagged = sum(not verdict.on_law for verdict in verdicts)
-    lines.append(f"{len(verdicts)} run(s) judged, {flagged} off the law")
+        if verdict.cause is not None or verdict.on_law is None:
+            lines.append(f"    {verdict.cause or 'open'}: {verdict.advice}")
+    judged = [verdict.on_law for verdict in verdicts if verdict.on_law is not None]
+    left_open = f", {len(verdicts) - len(judged)} left open" if len(judged) < len(verdicts) else ""
+    lines.append(f"{len(judged)} run(s) judged, {judged.count(False)} off the law{left_open}")
     return "\n".join(lines)
 
 

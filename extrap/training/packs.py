@@ -56,8 +56,6 @@ class Pack:
                     f"all runs of a pack have one size; the pack has {dict(self.size)}, "
                     f"a cell {dict(cell.size)}."
                 )
-        if self.recipe.optimizer != "adam":
-            raise ValueError(f"optimizer must be 'adam', got {self.recipe.optimizer!r}.")
 
 
 class _Loss(nn.Module):

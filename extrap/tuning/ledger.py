@@ -67,7 +67,7 @@ class Ledger:
         self._spec = spec
         self._stage = stage
         self._fingerprint = dict(fingerprint)
-        self._conditions = _conditions(spec)
+        self._conditions = spec.conditions()
         self._studies: dict[str, int] = {}
         for name in study_names(storage):
             key = parse_study_name(name)
@@ -240,11 +240,6 @@ def _unless_finished(trial_id: int) -> Iterator[None]:
 
 def _cell(size: tuple[tuple[str, float], ...], trial: FrozenTrial) -> Cell:
     return Cell.of(dict(size), trial.params, trial.user_attrs.get(SEED, -1))
-
-
-def _conditions(spec: StudySpec) -> dict[str, Any]:
-    recipe = {name: getattr(spec.recipe, name) for name in spec.recipe.__slots__}
-    return {"workload": spec.workload.name, **recipe}
 
 
 def _costs(result: RunResult) -> dict[str, Any]:

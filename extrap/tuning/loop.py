@@ -97,7 +97,7 @@ class _Stage:
     def runs(self) -> Runs:
         """The finished runs of this stage."""
         sizes, tuned = tuple(self._spec.sizes), tuple(self._spec.tune)
-        conditions = ("workload", *self._spec.recipe.__slots__)
+        conditions = tuple(self._spec.conditions())
         if any(self._ledger.taken().values()):
             tables = read_tables(self._storage, study=self._spec.name, stage=self._stage)
         else:

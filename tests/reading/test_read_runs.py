@@ -182,3 +182,11 @@ def test_header_alone_is_no_table(tmp_path: Path) -> None:
 
 def test_password_of_a_storage_is_never_shown() -> None:
     assert without_password("postgresql://me:secret@host/db") == "postgresql://me@host/db"
+
+
+def test_forgotten_tuned_column_is_named_in_the_note(tmp_path: Path) -> None:
+    rows = [f"{w},{lr},{s},{1 + lr}" for w in (1, 2, 4) for lr in (0.1, 0.2) for s in (0, 1)]
+    path = tmp_path / "sweep.csv"
+    path.write_text("\n".join(["width,lr,seed,loss", *rows]))
+    (note,) = read_runs(path, size="width").notes
+    assert "they differ in lr: tuned, or a condition?" in note

@@ -153,7 +153,6 @@ def test_ctrl_c_passes_through(workload: LoadedWorkload) -> None:
         ({"cells": ()}, "at least one cell"),
         ({"cells": (Cell.of({"width": 8}, {"beta1": 0.9}, 0),)}, "learning rate"),
         ({"cells": (Cell.of({"width": 9}, {"lr": 0.1}, 0),)}, "one size"),
-        ({"recipe": Recipe(optimizer="sgd")}, "optimizer must be 'adam'"),
     ],
 )
 def test_a_pack_that_cannot_be_trained_is_refused(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extrap.reporting.figures.canvas import draw_svg, style_sheet
 from extrap.reporting.figures.laws import (
+    FIXED_SPAN,
     FixedLaw,
     LawStory,
     draw_law_story,
@@ -25,6 +26,7 @@ from extrap.reporting.figures.trend import (
 )
 
 __all__ = [
+    "FIXED_SPAN",
     "FixedLaw",
     "LawStory",
     "LocalSweep",

@@ -23,15 +23,22 @@ from extrap.reporting.figures.scales import set_log_axis
 from extrap.reporting.groups import RunGroup
 from extrap.reporting.sizes import SizeAxis
 
-__all__ = ["FixedLaw", "LawStory", "draw_law_story", "fixed_law_info", "law_story_info"]
+__all__ = [
+    "FIXED_SPAN",
+    "FixedLaw",
+    "LawStory",
+    "draw_law_story",
+    "fixed_law_info",
+    "law_story_info",
+]
 
 FIXED_SPAN = 4.0
 """The fixed-value law is fitted to sizes within this factor of the smallest, as Metz did."""
 
 _FIXED_LABELS = (
-    "what the forecast expects there",
-    "sweep there: fitted",
-    "sweep there: not fitted",
+    "those values, as the forecast expects",
+    "sweep at those values: fitted",
+    "sweep at those values: not fitted",
 )
 
 

@@ -89,6 +89,7 @@ def save_forecast(forecast: Forecast, path: str | Path) -> str:
     sealed = _hash(content)
     document = {
         **content,
+        "notes": list(forecast.runs.notes),
         "created": forecast.created,
         "content_hash": sealed,
         "seal": _seal(sealed, forecast.created),
@@ -159,16 +160,17 @@ def load_forecast(path: str | Path) -> Forecast:
             f"{SCHEMA_VERSION}; make the forecast again."
         )
     created, sealed = document.pop("created", ""), document.pop("content_hash", "")
+    notes = document.pop("notes", [])
     if document.pop("seal", "") != _seal(sealed, created) or _hash(document) != sealed:
         raise DataError(f"the seal of {path} is broken: it was changed after it was written.")
     try:
-        return _restore(document, created)
+        return _restore(document, notes=notes, created=created)
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is no complete forecast: {error}.") from error
 
 
 def content_hash(forecast: Forecast) -> str:
-    """SHA-256 over everything a forecast says, the time it was made left out."""
+    """SHA-256 over everything a forecast says; its time and the notes on reading are left out."""
     return _hash(_plain(_content(forecast)))
 
 
@@ -183,7 +185,6 @@ def _content(forecast: Forecast) -> dict[str, Any]:
         "sizes": list(runs.sizes),
         "tuned": list(runs.tuned),
         "conditions": list(runs.conditions),
-        "notes": list(runs.notes),
         "data_hash": runs.data_hash(),
         "optima": [_optimum(optimum) for optimum in forecast.optima],
         "noise": asdict(forecast.noise),
@@ -313,7 +314,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _restore(document: Mapping[str, Any], created: str) -> Forecast:
+def _restore(document: Mapping[str, Any], *, notes: Sequence[str], created: str) -> Forecast:
     rows = pd.DataFrame(document["runs"]["rows"], columns=document["runs"]["columns"])
     rows["loss"] = rows["loss"].astype(float)
     return Forecast(
@@ -323,7 +324,7 @@ def _restore(document: Mapping[str, Any], created: str) -> Forecast:
             tuned=document["tuned"],
             conditions=document["conditions"],
             source="a sealed forecast",
-            notes=document["notes"],
+            notes=notes,
         ),
         level=document["level"],
         optima=tuple(_restore_optimum(optimum) for optimum in document["optima"]),

@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 import math
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -158,7 +160,7 @@ STUDY = StudySpec(
     workload=Workload(name="bytes-mlp", options={"corpus": "CORPUS", "corpus_bytes": 60000,
         "validation_bytes": 4000, "n_validation": 512, "context": 4, "embedding": 4}),
     sizes={"width": (4, 8, 16, 32)}, tune={"lr": TunedRange(low=2**-9, high=2**-1, n=5)},
-    recipe=Recipe(steps=60, batch_size=16, n_evals=4), seeds=(0, 1),
+    recipe=Recipe(steps=300, batch_size=16, n_evals=4), seeds=(0, 1),
     targets=(Target(size={"width": 48}),))
 """
 
@@ -178,18 +180,45 @@ def test_killed_and_resumed_study_has_the_forecast_and_tables_of_an_undisturbed_
         home = tmp_path / folder
         home.mkdir()
         command = [sys.executable, "-m", "extrap", "study", "run", "../tiny.py"]
+        database = home / ".extrap" / "tiny.db"
         for i in range(kills):
             process = subprocess.Popen(command, cwd=home)
-            time.sleep(5 + 1.5 * i)  # somewhere in the sweep or in the larger runs
+            _wait_for_pack(database, n_studies=1 + 2 * i)  # first, third, fifth: the larger runs
             process.send_signal(signal.SIGKILL)
             process.wait()
+        assert _n_trials(database, "RUNNING") > 0 or not kills
         done = subprocess.run(command, cwd=home, check=True, capture_output=True, text=True)
         assert "report" in done.stdout
         document = json.loads((home / "reports" / "tiny.forecast.json").read_text())
         seals.append(document["content_hash"])
-        tables.append(_finished(home / ".extrap" / "tiny.db"))
+        tables.append(_finished(database))
+        assert (_n_trials(database, "FAIL") > 0) == bool(kills)
     assert seals[0] == seals[1]
     assert tables[0] == tables[1]
+
+
+def _wait_for_pack(database: Path, *, n_studies: int) -> None:
+    """Wait until that many sizes were begun and a pack is in training."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if _n_trials(database, "RUNNING") > 0 and _count(database, "studies") >= n_studies:
+            return
+        time.sleep(0.02)
+    raise AssertionError("no pack was begun in two minutes")
+
+
+def _n_trials(database: Path, state: str) -> int:
+    return _count(database, f"trials WHERE state = '{state}'")
+
+
+def _count(database: Path, what: str) -> int:
+    if not database.exists():
+        return 0
+    with closing(sqlite3.connect(database, timeout=30)) as connection:
+        try:
+            return int(connection.execute(f"SELECT count(*) FROM {what}").fetchone()[0])
+        except sqlite3.OperationalError:  # the tables are being made
+            return 0
 
 
 def _finished(path: Path) -> list[tuple[str, dict[str, float], object]]:

@@ -129,6 +129,7 @@ def _trend_words(info: OptimumTrend) -> str:
     if not info.curve.empty:
         level = f"{100 * info.level:g}{NBSP}%"
         words += f" Bands ({level}): dark, the law; light, the optimum of one size."
+        words += f" Bars: {level} of each fitted optimum, its grid's spacing allowed for."
     if info.optima["value"].isna().any():
         words += " Triangles point to where an optimum lies that the grid does not enclose."
     if len(info.judged):

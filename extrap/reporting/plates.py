@@ -100,9 +100,16 @@ def sweep_plates(
     plates = [_panel("a", f"Loss against {column}", draw_loss_by_size, info, behind, words)]
     if not tuned:
         return tuple(plates)
+    same = "The numbers are those of (a)."
+    diverged = " Crosses: diverged." if len(info.diverged) else ""
     plates += [
         _panel(
-            "b", f"Loss against {name}", draw_loss_by_tuned, info, (), "Diamonds: fitted optima."
+            "b",
+            f"Loss against {name}",
+            draw_loss_by_tuned,
+            info,
+            (),
+            f"Diamonds: fitted optima. {same}",
         ),
         _panel(
             "c",
@@ -110,7 +117,7 @@ def sweep_plates(
             draw_heat_map,
             info,
             (),
-            "Line: fitted optima." + (" Crosses: diverged." if len(info.diverged) else ""),
+            f"Line: fitted optima.{diverged} {same}",
         ),
     ]
     for i, each in enumerate(tuned):

@@ -25,7 +25,7 @@ def fixed_law_sentences(
     )
     predicted = fixed.at(row.size)
     sentences = [
-        "Metz' way: take the rate tuned at the smallest size, look at the sizes up to "
+        "Metz' way: keep what was tuned at the smallest size, look at the sizes up to "
         f"{FIXED_SPAN:g} times that, and trust the line. The dashed law was fitted to those "
         f"{len(fitted)} sizes at {name_tuned(fixed.tuned)}, the sweep's nearest value, and misses "
         f"none of them by more than {format_percent(residual, signed=False)}.",

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
-from extrap.forecasting import Forecast, LossPrediction
+from extrap.fitting import LossPrediction
+from extrap.forecasting import Forecast
 from extrap.records import Interval, Runs, Verdict, condition_text
 
 __all__ = ["check"]

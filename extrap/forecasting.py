@@ -13,6 +13,7 @@ from scipy import stats
 
 from extrap.errors import DataError
 from extrap.fitting import (
+    LossPrediction,
     Noise,
     Valley,
     estimate_noise,
@@ -33,7 +34,7 @@ from extrap.records import (
     condition_text,
 )
 
-__all__ = ["Forecast", "LossPrediction", "forecast"]
+__all__ = ["Forecast", "forecast"]
 
 MIN_SIZES = 3
 """Fewer sizes than this carry no law and no residual."""
@@ -41,58 +42,6 @@ DISCREPANCY = 0.15
 """Structural error of the laws: a fraction of the predicted change since the last fitted size."""
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
-SMALLEST_SD = 1e-12
-"""Standard deviation of a log loss below which only rounding is left."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossPrediction:
-    """The predictive distribution of a log loss: Student t around `log_loss`.
-
-    Variances come in independent components, each known with its own degrees of freedom.
-
-    Attributes:
-        log_loss: Centre.
-        curve: `(variance, degrees of freedom)` of where the law's curve is.
-        run: The same for what a new run adds to it.
-    """
-
-    log_loss: float
-    curve: tuple[tuple[float, float], ...]
-    run: tuple[tuple[float, float], ...]
-
-    def interval(self, level: float, *, new_run: bool) -> Interval:
-        """The loss interval `exp(log_loss ± t sd)`: of one new run, or of the curve."""
-        halves = [
-            float(stats.t.ppf(0.5 + level / 2, dof)) * sd for sd, dof in self._spreads(new_run)
-        ]
-        return Interval.around_log(self.log_loss, max(halves))
-
-    @property
-    def log_sd(self) -> float:
-        """Standard deviation of the log loss of one new run."""
-        return math.sqrt(sum(variance for variance, _ in (*self.curve, *self.run)))
-
-    def p_value(self, loss: float) -> float:
-        """Two-sided p-value of the loss of one new run; below 1 − level outside its interval."""
-        off = abs(math.log(loss) - self.log_loss)
-        return max(float(2 * stats.t.sf(off / sd, dof)) for sd, dof in self._spreads(True))
-
-    def _spreads(self, new_run: bool) -> list[tuple[float, float]]:
-        """Standard deviations with their degrees of freedom (Satterthwaite 1946).
-
-        A component that is hardly known (few degrees of freedom) must not get better known by
-        adding others, as Satterthwaite's formula has it: each sum of the least known ones counts,
-        and the widest interval wins.
-        """
-        spreads = []
-        for parts in [self.curve, (*self.curve, *self.run)][: 1 + new_run]:
-            total = satterthwaite = 0.0
-            for variance, dof in sorted(parts, key=lambda part: part[1]):
-                total, satterthwaite = total + variance, satterthwaite + variance**2 / dof
-                known = total**2 / satterthwaite if satterthwaite else math.inf
-                spreads.append((max(math.sqrt(total), SMALLEST_SD), known))
-        return spreads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from extrap.errors import DataError
-from extrap.forecasting import Forecast, LossPrediction, forecast
+from extrap.fitting import LossPrediction
+from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs
 from extrap.records import Interval, Runs
 

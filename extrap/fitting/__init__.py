@@ -17,9 +17,11 @@ from extrap.fitting.mixture import fit_surviving_laws
 from extrap.fitting.noise import Noise, estimate_noise
 from extrap.fitting.optimum import estimate_optima
 from extrap.fitting.optimum_law import fit_optimum_law
+from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.valley import Valley, fit_valley
 
 __all__ = [
+    "LossPrediction",
     "Noise",
     "Valley",
     "estimate_noise",

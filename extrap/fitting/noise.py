@@ -62,8 +62,8 @@ def estimate_noise(runs: Runs) -> Noise:
         runs: A sweep; only complete rows count.
 
     References:
-        Searle, Casella, McCulloch (1992), Variance Components, section 4.4 (two-way crossed, one
-        observation a cell).
+        Searle, Casella, McCulloch (1992), Variance Components: the analysis-of-variance estimator
+        of a two-way crossed layout with one observation a cell.
     """
     near = _near_optimal(runs)
     n_sizes = near["size"].nunique()

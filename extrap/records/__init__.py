@@ -5,7 +5,16 @@ from __future__ import annotations
 from extrap.records.overrides import override
 from extrap.records.results import Estimate, Fit, Interval, Optimum, Point, Verdict
 from extrap.records.runs import STAGES, STATUSES, Runs, condition_text
-from extrap.records.study import Cell, Recipe, RunResult, StudySpec, Target, TunedRange, Workload
+from extrap.records.study import (
+    Cell,
+    OnEval,
+    Recipe,
+    RunResult,
+    StudySpec,
+    Target,
+    TunedRange,
+    Workload,
+)
 
 __all__ = [
     "STAGES",
@@ -14,6 +23,7 @@ __all__ = [
     "Estimate",
     "Fit",
     "Interval",
+    "OnEval",
     "Optimum",
     "Point",
     "Recipe",

@@ -34,9 +34,6 @@ class Interval(NamedTuple):
         return above and below
 
 
-OPEN = Interval(None, None)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """One tuned value, in its own unit.

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-__all__ = ["Cell", "Recipe", "RunResult", "StudySpec", "Target", "TunedRange", "Workload"]
+__all__ = [
+    "Cell",
+    "OnEval",
+    "Recipe",
+    "RunResult",
+    "StudySpec",
+    "Target",
+    "TunedRange",
+    "Workload",
+]
 
 Option = int | float | str | bool
+OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
+"""Hears a step and the held-out loss of every run; may say which runs to keep."""
 OPTIMIZERS = ("adam",)
 SAMPLERS = ("grid", "tpe")
 

@@ -6,7 +6,7 @@ Packing changes speed only: a run's result does not depend on which others are i
 from __future__ import annotations
 
 from extrap.training.costs import flops_6nd
-from extrap.training.loop import OnEval, train
+from extrap.training.loop import train
 from extrap.training.packs import Pack
 
-__all__ = ["OnEval", "Pack", "flops_6nd", "train"]
+__all__ = ["Pack", "flops_6nd", "train"]

@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
 
-from extrap.records import Cell, Recipe, RunResult
+from extrap.records import Cell, OnEval, Recipe, RunResult
 from extrap.training.costs import flops_6nd
 from extrap.training.packs import Pack, Stack
 from extrap.training.schedules import multiplier
 
-__all__ = ["OnEval", "evaluation_steps", "train"]
+__all__ = ["evaluation_steps", "train"]
 
 # Held-out examples behind a point of the curve; initial and final loss are measured on all.
 CURVE_EXAMPLES = 1024
-
-OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
 
 
 @dataclass(slots=True)

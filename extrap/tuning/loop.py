@@ -10,12 +10,12 @@ import pandas as pd
 from optuna.storages import BaseStorage
 
 from extrap.reading.optuna import Tables, open_storage, read_tables, storage_faults
-from extrap.records import STAGES, Cell, Runs, StudySpec
+from extrap.records import STAGES, Cell, OnEval, Runs, StudySpec
 from extrap.tuning.events import Notify, TuneEvent
 from extrap.tuning.fingerprints import fingerprint
 from extrap.tuning.ledger import Claim, Ledger
 from extrap.tuning.sampling import Sampling
-from extrap.tuning.trainers import OnEval, OwnTrainer, PackedTrainer, Trainer, TrainFunction
+from extrap.tuning.trainers import OwnTrainer, PackedTrainer, Trainer, TrainFunction
 
 __all__ = ["Extend", "tune"]
 

@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from extrap.records import Cell, RunResult, StudySpec
+from extrap.records import Cell, OnEval, RunResult, StudySpec
 
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
 
-__all__ = ["OnEval", "OwnTrainer", "PackedTrainer", "TrainFunction", "Trainer"]
+__all__ = ["OwnTrainer", "PackedTrainer", "TrainFunction", "Trainer"]
 
-OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
 TrainFunction = Callable[[Mapping[str, float], Mapping[str, float], int], float | RunResult]
 
 # Beyond this many small runs a run gets no cheaper, and a kill loses more.

@@ -18,7 +18,7 @@ from extrap.fitting import fit, predict_log, relative_sizes
 from extrap.forecasting import Forecast
 from extrap.records import Fit
 from extrap.reporting.figures.canvas import colour
-from extrap.reporting.figures.marks import MARKS, draw_judged, judged_points
+from extrap.reporting.figures.marks import MARKS, draw_bands, draw_judged, judged_points
 from extrap.reporting.figures.scales import set_log_axis
 from extrap.reporting.groups import RunGroup
 from extrap.reporting.sizes import SizeAxis
@@ -222,16 +222,9 @@ def _draw_legend(ax: Axes, columns: int) -> None:
 
 def _draw_bands(ax: Axes, info: LawStory) -> list[float]:
     curve = info.curve
-    for kind, alpha, label in (("pi", 0.14, "one new run"), ("ci", 0.26, "the law itself")):
-        ax.fill_between(
-            curve["x"],
-            curve[f"loss_{kind}_lower"],
-            curve[f"loss_{kind}_upper"],
-            color=colour("law"),
-            alpha=alpha,
-            lw=0,
-            label=f"{100 * info.level:g} % band: {label}",
-        )
+    level = f"{100 * info.level:g} % band:"
+    labels = {"pi": f"{level} one new run", "ci": f"{level} the law itself"}
+    draw_bands(ax, curve, prefix="loss_", labels=labels)
     sns.lineplot(
         x=curve["x"],
         y=curve["loss"],

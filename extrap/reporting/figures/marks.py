@@ -1,8 +1,8 @@
-"""How a judged run looks: every kind has its own shape, colour and name."""
+"""What several pictures draw alike: judged runs, a shape and colour a kind; a law's bands."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from extrap.reporting.figures.canvas import colour
 from extrap.reporting.groups import RunGroup, verdict_kind
 
-__all__ = ["MARKS", "draw_judged", "judged_points"]
+__all__ = ["MARKS", "draw_bands", "draw_judged", "judged_points"]
 
 # kind → (marker, colour, name)
 MARKS = {
@@ -61,3 +61,26 @@ def draw_judged(ax: Axes, judged: pd.DataFrame) -> None:
                 label=None if i or not seen.empty else label,
                 **style,
             )
+
+
+def draw_bands(
+    ax: Axes, curve: pd.DataFrame, *, prefix: str = "", labels: Mapping[str, str] | None = None
+) -> None:
+    """A law's bands, the lighter for a new run or optimum (`pi`), the darker for the law (`ci`).
+
+    Args:
+        ax: Where to draw.
+        curve: `x`, and for both kinds `<prefix><kind>_lower` and `<prefix><kind>_upper`.
+        prefix: What the band columns begin with.
+        labels: Kind → label in the legend.
+    """
+    for kind, alpha in (("pi", 0.14), ("ci", 0.26)):
+        ax.fill_between(
+            curve["x"],
+            curve[f"{prefix}{kind}_lower"],
+            curve[f"{prefix}{kind}_upper"],
+            color=colour("law"),
+            alpha=alpha,
+            lw=0,
+            label=(labels or {}).get(kind),
+        )

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 
 from extrap.forecasting import Forecast
 from extrap.reporting.figures.canvas import colour
+from extrap.reporting.figures.marks import draw_bands
 from extrap.reporting.figures.scales import set_log_axis
 from extrap.reporting.groups import RunGroup
 from extrap.reporting.sizes import SizeAxis
@@ -83,15 +84,7 @@ def draw_optimum_trend(ax: Axes, info: OptimumTrend) -> None:
     curve, optima = info.curve, info.optima
     shown = [*optima["value"], *optima["lower"], *optima["upper"], *info.judged["value"]]
     if not curve.empty:
-        for kind, alpha in (("pi", 0.14), ("ci", 0.26)):
-            ax.fill_between(
-                curve["x"],
-                curve[f"{kind}_lower"],
-                curve[f"{kind}_upper"],
-                color=colour("law"),
-                alpha=alpha,
-                lw=0,
-            )
+        draw_bands(ax, curve)
         sns.lineplot(
             x=curve["x"], y=curve["value"], ax=ax, color=colour("law"), lw=2, errorbar=None
         )

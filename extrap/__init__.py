@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from extrap.backtesting import Backtest, Holdout, backtest
     from extrap.checking import check
     from extrap.documents import load_forecast, save_forecast
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
     from extrap.tuning import tune
 
 __all__ = [
+    "Backtest",
     "DataError",
     "Estimate",
     "ExtrapError",
     "Fit",
     "FitError",
     "Forecast",
+    "Holdout",
     "Interval",
     "Optimum",
     "Point",
@@ -52,6 +55,7 @@ __all__ = [
     "Verdict",
     "Workload",
     "__version__",
+    "backtest",
     "check",
     "fit",
     "forecast",
@@ -70,6 +74,7 @@ _HOMES = {
     "read_runs": "reading",
     "report": "reporting",
     "tune": "tuning",
+    **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     **dict.fromkeys(("load_forecast", "save_forecast"), "documents"),
     **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),

@@ -45,7 +45,9 @@ def _columns(command: Callable[..., Any]) -> Callable[..., Any]:
             "--condition", multiple=True, help="A recipe column that must not vary (repeatable)."
         ),
         click.option("--study", help="Name of the study, where a storage holds several."),
-        click.option("--level", type=float, show_default="0.95", help="Level of the intervals."),
+        click.option(
+            "--level", type=float, help="Level of the intervals; default 0.95, of a backtest 0.9."
+        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -107,6 +109,33 @@ def check_command(forecast_or_sweep: str, big: str, *, as_json: bool, **columns:
     else:
         click.echo(verdicts_text(verdicts))
     return FINE if document["ok"] else DEVIATES
+
+
+@cli.command(name="backtest")
+@click.argument("sweep")
+@_columns
+@click.option(
+    "--scheme",
+    type=click.Choice(["rolling", "leave-one-out"]),
+    default="rolling",
+    show_default=True,
+    help="Fit the smallest sizes and predict the larger ones, or all sizes but one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) -> None:
+    """Say how well forecasts from a part of SWEEP would have met the rest.
+
+    SWEEP is what forecast takes; of a sealed forecast the runs in it are used.
+    """
+    from extrap.backtesting import backtest, backtest_document
+    from extrap.reporting.terminal import backtest_text
+
+    level = 0.9 if columns["level"] is None else columns["level"]
+    found = backtest(_runs_of(sweep, columns), level=level, scheme=scheme)
+    if as_json:
+        _print_json(backtest_document(found))
+    else:
+        click.echo(backtest_text(found))
 
 
 @cli.command(name="report")
@@ -227,6 +256,17 @@ def _forecast(source: str, columns: dict[str, Any]) -> Forecast:
 
     level = 0.95 if columns["level"] is None else columns["level"]
     return forecast(_read(source, columns), level=level)
+
+
+def _runs_of(source: str, columns: dict[str, Any]) -> Runs:
+    """The sweep in a table, a storage or a sealed forecast."""
+    if not source.endswith(".json"):
+        return _read(source, columns)
+    from extrap.documents import load_forecast
+
+    made = load_forecast(source)
+    _check_sealed(source, made, {**columns, "level": None})  # a backtest has a level of its own
+    return made.runs
 
 
 def _check_sealed(source: str, made: Forecast, columns: dict[str, Any]) -> None:

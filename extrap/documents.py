@@ -19,7 +19,7 @@ import pandas as pd
 
 from extrap import __version__
 from extrap.errors import DataError
-from extrap.fitting import Noise, Valley
+from extrap.fitting import DISCREPANCY, DivergenceModel, LocalLaw, LossModel, Noise, Valley
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Verdict
@@ -188,16 +188,30 @@ def _content(forecast: Forecast) -> dict[str, Any]:
         "data_hash": runs.data_hash(),
         "optima": [_optimum(optimum) for optimum in forecast.optima],
         "noise": asdict(forecast.noise),
+        "band": forecast.band,
         "loss_laws": [{"fit": asdict(fit), "weight": w} for fit, w in forecast.loss_laws],
+        **_combination(forecast.loss_model),
         "tuned_laws": {
             name: None if fit is None else asdict(fit) for name, fit in forecast.tuned_laws.items()
         },
         "valley": None if forecast.valley is None else asdict(forecast.valley),
+        "divergence": None if forecast.divergence is None else asdict(forecast.divergence),
         "flags": list(forecast.flags),
         "runs": {
             "columns": [str(c) for c in table.columns],
             "rows": table.astype(object).to_numpy().tolist(),
         },
+    }
+
+
+def _combination(model: LossModel | None) -> dict[str, Any]:
+    """How the laws of the loss are combined."""
+    if model is None:
+        return {}
+    return {
+        "local_law": None if model.local is None else asdict(model.local),
+        "local_weight": model.local_weight,
+        "discrepancy": model.discrepancy,
     }
 
 
@@ -329,16 +343,31 @@ def _restore(document: Mapping[str, Any], *, notes: Sequence[str], created: str)
         level=document["level"],
         optima=tuple(_restore_optimum(optimum) for optimum in document["optima"]),
         noise=Noise(**document["noise"]),
-        loss_laws=tuple(
-            (_restore_fit(entry["fit"]), float(entry["weight"])) for entry in document["loss_laws"]
-        ),
+        band=document.get("band", "default"),
+        loss_model=_restore_loss_model(document),
         tuned_laws={
             name: None if fit is None else _restore_fit(fit)
             for name, fit in document["tuned_laws"].items()
         },
         valley=None if document["valley"] is None else _restore_valley(document["valley"]),
+        divergence=_restore_divergence(document.get("divergence")),
         flags=tuple(document["flags"]),
         created=created,
+    )
+
+
+def _restore_loss_model(document: Mapping[str, Any]) -> LossModel | None:
+    if not document["loss_laws"]:
+        return None
+    # earlier files say nothing of these: they had only the laws, and this discrepancy
+    local = document.get("local_law")
+    return LossModel(
+        laws=tuple(
+            (_restore_fit(entry["fit"]), float(entry["weight"])) for entry in document["loss_laws"]
+        ),
+        local=None if local is None else LocalLaw(**{k: _tuples(v) for k, v in local.items()}),
+        local_weight=float(document.get("local_weight", 0.0)),
+        discrepancy=float(document.get("discrepancy", DISCREPANCY)),
     )
 
 
@@ -347,7 +376,16 @@ def _restore_fit(fields: Mapping[str, Any]) -> Fit:
 
 
 def _restore_valley(fields: Mapping[str, Any]) -> Valley:
-    return Valley(**{key: _tuples(value) for key, value in fields.items()})
+    known = {key: _tuples(value) for key, value in fields.items()}
+    if not isinstance(known["rise"][0], tuple):  # earlier files: one tuned column's pair, bare
+        known["rise"] = (known["rise"],) * len(known["tuned"])
+    return Valley(**known)
+
+
+def _restore_divergence(fields: Mapping[str, Any] | None) -> DivergenceModel | None:
+    if fields is None:
+        return None
+    return DivergenceModel(**{key: _tuples(value) for key, value in fields.items()})
 
 
 def _restore_optimum(fields: Mapping[str, Any]) -> Optimum:

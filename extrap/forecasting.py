@@ -6,23 +6,37 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 from scipy import stats
 
 from extrap.errors import DataError
 from extrap.fitting import (
+    BANDS,
+    CurvatureTest,
+    DivergenceModel,
+    LossModel,
     LossPrediction,
     Noise,
+    Recommendation,
+    RuleRegret,
+    TransferQuality,
     Valley,
+    check_curvature,
+    compare_rules,
     estimate_noise,
     estimate_optima,
+    fit_divergence,
+    fit_loss_model,
     fit_optimum_law,
-    fit_surviving_laws,
     fit_valley,
+    predict_at_values,
     predict_log,
+    recommend,
     relative_sizes,
+    summarise,
+    transfer_quality,
 )
 from extrap.records import (
     Estimate,
@@ -34,12 +48,13 @@ from extrap.records import (
     condition_text,
 )
 
+if TYPE_CHECKING:
+    from extrap.fitting.summary import Summary
+
 __all__ = ["Forecast", "forecast"]
 
 MIN_SIZES = 3
 """Fewer sizes than this carry no law and no residual."""
-DISCREPANCY = 0.15
-"""Structural error of the laws: a fraction of the predicted change since the last fitted size."""
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
 
@@ -51,24 +66,34 @@ class Forecast:
     Attributes:
         runs: The sweep the laws were fitted to.
         level: Level of all intervals, in (0, 1).
+        band: What the intervals of the loss allow for: `"default"`, that no law is quite right;
+            `"family"`, only which of the laws is.
         optima: One a size, smallest first.
         noise: Run-to-run noise of the log loss.
-        loss_laws: Every loss law that could be fitted, with its weight; empty if none could.
+        loss_model: Laws of the loss and how they are combined; None if none could be fitted.
         tuned_laws: Tuned column → law of its optimum, or None where it could not be fitted.
         valley: What a mistuned value costs, or None.
+        divergence: How likely a run diverges; None where nothing, or everything, did.
         flags: Named reasons to doubt every point.
         created: When it was made, UTC, ISO 8601.
     """
 
     runs: Runs
     level: float
+    band: str
     optima: tuple[Optimum, ...]
     noise: Noise
-    loss_laws: tuple[tuple[Fit, float], ...]
+    loss_model: LossModel | None
     tuned_laws: Mapping[str, Fit | None]
     valley: Valley | None
+    divergence: DivergenceModel | None
     flags: tuple[str, ...]
     created: str
+
+    @property
+    def loss_laws(self) -> tuple[tuple[Fit, float], ...]:
+        """Every loss law that could be fitted, with its weight; empty if none could."""
+        return () if self.loss_model is None else self.loss_model.laws
 
     def at(self, /, **size: float) -> Point:
         """The forecast at one size, given by size column.
@@ -102,28 +127,10 @@ class Forecast:
         )
 
     def predict_loss(self, size: Mapping[str, float]) -> LossPrediction | None:
-        """Predictive distribution of the log loss of a tuned run, or None without a loss law.
-
-        The surviving laws are mixed; beyond the fitted sizes the variance also holds a structural
-        discrepancy, a fraction `DISCREPANCY` of the predicted change since the last fitted size.
-        """
-        if not self.loss_laws:
+        """Predictive distribution of the log loss of a tuned run, or None without a loss law."""
+        if self.loss_model is None:
             return None
-        centre, variance = self._mixture(size)
-        inside = {c: min(size[c], high) for c, (_, high) in self._fitted_range().items()}
-        change = centre - self._mixture(inside)[0]
-        kept = [fit for fit, weight in self.loss_laws if weight > 0]
-        dof = min(fit.scale_dof for fit in kept)
-        curve = [(variance, dof), ((DISCREPANCY * change) ** 2, math.inf)]
-        noise = self.noise
-        if noise.own_sd is None:  # no replicates: the scatter about the law is all there is
-            run = [(max(fit.scatter for fit in kept) ** 2, dof)]
-        else:
-            run = [(noise.own_sd**2, noise.own_dof)]
-        if noise.shared_sd > 0:
-            curve.append((noise.shared_sd**2 / noise.n_seeds, noise.shared_dof))
-            run.append((noise.shared_sd**2, noise.shared_dof))
-        return LossPrediction(log_loss=centre, curve=tuple(curve), run=tuple(run))
+        return self.loss_model.predict(size, noise=self.noise, band=self.band)
 
     def predict_tuned(self, size: Mapping[str, float]) -> dict[str, Estimate]:
         """Where the optimum of each tuned value lies at a size."""
@@ -142,11 +149,142 @@ class Forecast:
         octaves = [math.log2(tuned[n] / (centre[n] or 1.0)) for n in self.runs.tuned]
         return self.valley.excess(octaves, size)
 
+    def recommend(self, /, **size: float) -> Recommendation | None:
+        """The tuned values of smallest expected loss at one size, beside the optimal ones.
+
+        They allow for where the optimum may lie, for a side of the valley that is steeper, and
+        for divergence. None where an optimum or the valley is unknown.
+
+        Raises:
+            ValueError: As `at`.
+        """
+        target, laws = self._checked(size), self._all_tuned_laws()
+        if laws is None or self.valley is None:
+            return None
+        return recommend(laws, target, valley=self.valley, divergence=self.divergence)
+
+    def transfer(self, /, **size: float) -> tuple[TransferQuality, ...]:
+        """How well the tuned values of the largest swept size would do without being tuned again.
+
+        One entry a tuned column; none where an optimum or the valley is unknown.
+
+        Raises:
+            ValueError: As `at`.
+        """
+        target, laws = self._checked(size), self._all_tuned_laws()
+        if laws is None or self.valley is None:
+            return ()
+        return transfer_quality(laws, self.optima, target, valley=self.valley, level=self.level)
+
+    def rules(self, /, **size: float) -> tuple[RuleRegret, ...]:
+        """What known rules say at one size, and what following them is expected to cost.
+
+        Raises:
+            ValueError: As `at`.
+        """
+        target, laws = self._checked(size), self._all_tuned_laws()
+        if laws is None or self.valley is None:
+            return ()
+        return compare_rules(laws, self.optima, target, valley=self.valley)
+
+    def curvature(self) -> dict[str, CurvatureTest | None]:
+        """Tuned column → test whether its optimum bends away from a power law of size."""
+        found: dict[str, CurvatureTest | None] = {}
+        for name, fit in self.tuned_laws.items():
+            found[name] = (
+                None
+                if fit is None
+                else check_curvature(
+                    self.optima, tuned=name, columns=self.runs.sizes, fix=fit.fixed
+                )
+            )
+        return found
+
+    def frame_at_values(
+        self, sizes: Iterable[Mapping[str, float]], *, tuned: Mapping[str, float]
+    ) -> pd.DataFrame:
+        """The loss over size at tuned values that are kept instead of tuned, one row a size.
+
+        Columns: the sizes, `loss`, `loss_pi_lower`, `loss_pi_upper`, `log_excess` (the cost of
+        not tuning, in nats of ln loss) and `NAME_octaves`, the distance from the optimum there.
+
+        Args:
+            sizes: Sizes, each as in `at`.
+            tuned: Tuned column → the value that is kept.
+
+        Raises:
+            ValueError: As `at`; a tuned column is missing or not positive.
+            DataError: The sweep gives no law of the loss, of an optimum, or no valley.
+
+        References:
+            Metz (2022), On the difficulty of extrapolation with NN scaling.
+        """
+        if set(tuned) != set(self.runs.tuned) or any(not value > 0 for value in tuned.values()):
+            raise ValueError(
+                f"kept values must be positive, one for each of {', '.join(self.runs.tuned)}, got "
+                f"{dict(tuned)}."
+            )
+        laws = self._all_tuned_laws()
+        rows = []
+        for size in sizes:
+            target = self._checked(size)
+            prediction = self.predict_loss(target)
+            if prediction is None or laws is None or self.valley is None:
+                raise DataError(
+                    "what a kept value costs needs a law of the loss, of each optimum, and the "
+                    f"valley around them ({'; '.join(self.flags)}); extend the sweep first."
+                )
+            found = predict_at_values(
+                prediction, laws, self.valley, target, tuned, level=self.level
+            )
+            row: dict[str, float | None] = {**target, "loss": found.loss}
+            row["loss_pi_lower"], row["loss_pi_upper"] = found.pi
+            row["log_excess"] = found.excess
+            rows.append({**row, **{f"{k}_octaves": v for k, v in found.octaves.items()}})
+        return pd.DataFrame(rows)
+
+    def summary(self) -> Summary:
+        """Laws, their coefficients and the default targets as tables; print it.
+
+        In the manner of statsmodels' results; also `.as_html()`, `.as_csv()`, `.as_latex()`.
+        """
+        counts = self.runs.counts()
+        noise = self.noise.log_sd
+        facts = [
+            ("Runs:", f"{counts['runs']}"),
+            ("Sizes:", f"{len(self.optima)}"),
+            ("Bracketed optima:", f"{sum(o.bracketed for o in self.optima)}"),
+            ("Noise of a run (sd of ln loss):", "unknown" if noise is None else f"{noise:.3g}"),
+            ("Level:", f"{self.level:g}"),
+            ("Band:", self.band),
+        ]
+        if self.loss_model is not None:
+            facts += [
+                ("Share of the local law:", f"{self.loss_model.local_weight:.3g}"),
+                ("Structural discrepancy:", f"{self.loss_model.discrepancy:.3g}"),
+            ]
+        laws = [("loss", fit, weight) for fit, weight in self.loss_laws if weight > 0]
+        laws += [(name, fit, 1.0) for name, fit in self.tuned_laws.items() if fit is not None]
+        table = self.frame(self.default_targets()).astype(object)
+        points = table.where(table.notna(), None).to_dict("records")
+        return summarise(
+            title=f"Forecast from {self.runs.source or 'a sweep'}",
+            facts=facts,
+            laws=laws,
+            points=points,
+            level=self.level,
+            notes=[
+                "Coefficients hold at relative sizes x / x0; x0 is the geometric mean of the fit.",
+                *(f"Flag: {flag}" for flag in self.flags),
+            ],
+        )
+
     def frame(self, sizes: Iterable[Mapping[str, float]]) -> pd.DataFrame:
         """The forecast at many sizes as a table, one row a size.
 
-        Columns: the sizes, `loss`, `loss_ci_lower` … `loss_pi_upper`, for each tuned value the
-        same, and `extrapolation_ratio`. Open sides are missing values.
+        Columns: the sizes, `loss`, `loss_se` (of the law's curve, in the unit of the loss),
+        `loss_ci_lower` … `loss_pi_upper`, for each tuned value the same, and
+        `extrapolation_ratio`. Open sides are missing values.
 
         Raises:
             ValueError: As `at`.
@@ -157,18 +295,25 @@ class Forecast:
             row: dict[str, float | None] = {
                 **point.size,
                 "loss": point.loss,
+                "loss_se": self._loss_se(point),
                 "loss_ci_lower": point.loss_ci.lower,
                 "loss_ci_upper": point.loss_ci.upper,
                 "loss_pi_lower": point.loss_pi.lower,
                 "loss_pi_upper": point.loss_pi.upper,
             }
             for name, estimate in point.tuned.items():
-                row[name] = estimate.value
+                row[name], row[f"{name}_se"] = estimate.value, estimate.se
                 for kind, interval in (("ci", estimate.ci), ("pi", estimate.pi)):
                     row[f"{name}_{kind}_lower"], row[f"{name}_{kind}_upper"] = interval
             row["extrapolation_ratio"] = point.extrapolation_ratio
             rows.append(row)
         return pd.DataFrame(rows)
+
+    def _loss_se(self, point: Point) -> float | None:
+        prediction = self.predict_loss(point.size)
+        if prediction is None or point.loss is None:
+            return None
+        return point.loss * prediction.curve_log_sd
 
     def default_targets(self) -> list[dict[str, float]]:
         """Twice, four and eight times the largest fitted size, all size columns together."""
@@ -181,9 +326,8 @@ class Forecast:
         return losses[-1]
 
     def _fitted_range(self) -> dict[str, tuple[float, float]]:
-        fit = self.loss_laws[0][0] if self.loss_laws else None
-        if fit is not None:
-            return dict(zip(fit.columns, fit.fitted_range, strict=True))
+        if self.loss_model is not None:
+            return self.loss_model.fitted_range
         sizes = {c: [o.size[c] for o in self.optima] for c in self.runs.sizes}
         return {c: (min(values), max(values)) for c, values in sizes.items()}
 
@@ -206,15 +350,10 @@ class Forecast:
                 )
         return {c: float(size[c]) for c in self.runs.sizes}
 
-    def _mixture(self, size: Mapping[str, float]) -> tuple[float, float]:
-        """Mean and variance of the log loss over the surviving laws."""
-        kept = [(fit, weight) for fit, weight in self.loss_laws if weight > 0]
-        parts = [predict_log(fit, relative_sizes(fit, size)) for fit, _ in kept]
-        weights = np.array([weight for _, weight in kept])
-        means = np.array([mean[0] for mean, _ in parts])
-        variances = np.array([se[0] ** 2 for _, se in parts])
-        centre = float(weights @ means)
-        return centre, float(weights @ (variances + (means - centre) ** 2))
+    def _all_tuned_laws(self) -> dict[str, Fit] | None:
+        """The laws of all tuned columns, in the valley's order; None if one is missing."""
+        known = {name: fit for name, fit in self.tuned_laws.items() if fit is not None}
+        return known if known and len(known) == len(self.tuned_laws) else None
 
     def _tuned_at(self, name: str, size: Mapping[str, float]) -> Estimate:
         fit = self.tuned_laws[name]
@@ -250,19 +389,31 @@ def _exp(log_value: float) -> float:
         ) from None
 
 
-def forecast(runs: Runs, *, level: float = 0.95) -> Forecast:
+def forecast(
+    runs: Runs,
+    *,
+    level: float = 0.95,
+    band: str = "default",
+    fix: Mapping[str, float] | None = None,
+) -> Forecast:
     """Fit the optima, the law of the loss and the law of each tuned value's optimum.
 
     Args:
         runs: A sweep over at least three sizes; only rows of stage `tune` are used.
         level: Level of all intervals, in (0, 1).
+        band: `"default"` allows for laws that are not quite right; `"family"` holds if the true
+            law is one of those mixed, and is narrower.
+        fix: Parameters of the laws to pin instead of fitting, such as a floor from elsewhere,
+            `{"E": 1.6}`, or an exponent where size columns move together, `{"c1": 0.34}`; of the
+            law of a tuned value with its name in front, `{"lr.b": -0.5}`.
 
     Returns:
         The forecast. Where the data allow no point estimate it says so in its flags instead.
 
     Raises:
         TypeError: `runs` are not `Runs`.
-        ValueError: `level` is not in (0, 1).
+        ValueError: `level` is not in (0, 1), the band is unknown, or no law has a parameter of
+            `fix`.
         DataError: Too few sizes, a tuned column with a single value, no run with a loss, or
             conditions that vary within the sweep.
 
@@ -277,65 +428,107 @@ def forecast(runs: Runs, *, level: float = 0.95) -> Forecast:
     if not 0 < level < 1:
         hint = f"; write {level / 100:g} for a {level:g} % interval" if 1 < level < 100 else ""
         raise ValueError(f"level must lie in (0, 1), got {level:g}{hint}.")
+    if band not in BANDS:
+        raise ValueError(f"band must be one of {', '.join(BANDS)}; got {band!r}.")
     sweep = runs.of_stage("tune").in_order()
     _check_sweep(sweep)
+    of_loss, of_tuned = _pins(fix or {}, sweep.tuned)
     noise = estimate_noise(sweep)
     optima = estimate_optima(sweep, noise=noise, level=level)
     flags = []
     if any(not o.bracketed for o in optima):
         flags.append("optimum-not-bracketed-everywhere")
-    loss_laws = _loss_laws(sweep, optima, noise)
-    if not loss_laws:
-        flags.append("no-loss-law: too few sizes with a bracketed optimum")
-    elif len(loss_laws) == 1:
-        flags.append("too-few-sizes-for-a-floor")
-    if any(weight > 0 and fit.flags for fit, weight in loss_laws):
-        flags += sorted({f for fit, weight in loss_laws if weight > 0 for f in fit.flags})
-    tuned_laws = {name: _tuned_law(optima, name, sweep.sizes) for name in sweep.tuned}
+    loss_model = _loss_model(sweep, optima, noise, fix=of_loss)
+    flags += _loss_flags(loss_model, fix=of_loss)
+    tuned_laws = {
+        name: _tuned_law(optima, name, sweep.sizes, fix=of_tuned[name]) for name in sweep.tuned
+    }
     flags += [
         f"no-{name}-law: too few sizes with a bracketed optimum"
         for name, fit in tuned_laws.items()
         if fit is None
     ]
+    flags += [f"{flag}: {name}" for name, fit in tuned_laws.items() if fit for flag in fit.flags]
     if noise.source != "replicates":
         flags.append("no-replicates: noise read from the residuals")
     return Forecast(
         runs=sweep,
         level=level,
+        band=band,
         optima=optima,
         noise=noise,
-        loss_laws=loss_laws,
+        loss_model=loss_model,
         tuned_laws=tuned_laws,
         valley=fit_valley(sweep, optima) if sweep.tuned else None,
+        divergence=fit_divergence(sweep) if sweep.tuned else None,
         flags=tuple(flags),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 
-def _loss_laws(
-    sweep: Runs, optima: tuple[Optimum, ...], noise: Noise
-) -> tuple[tuple[Fit, float], ...]:
+def _pins(
+    fix: Mapping[str, float], tuned: tuple[str, ...]
+) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """Pinned parameters of the loss, and of each tuned value's law (`lr.b`)."""
+    of_loss: dict[str, float] = {}
+    of_tuned: dict[str, dict[str, float]] = {name: {} for name in tuned}
+    for key, value in fix.items():
+        name, dot, parameter = key.rpartition(".")
+        if not dot:
+            of_loss[key] = float(value)
+        elif name in of_tuned:
+            of_tuned[name][parameter] = float(value)
+        else:
+            raise ValueError(
+                f"a pin {key!r} needs a tuned column before the dot, got {name!r}; the tuned "
+                f"columns are {', '.join(tuned) or 'none'}."
+            )
+    return of_loss, of_tuned
+
+
+def _loss_model(
+    sweep: Runs, optima: tuple[Optimum, ...], noise: Noise, *, fix: Mapping[str, float]
+) -> LossModel | None:
     points = [o for o in optima if o.loss is not None]
     sizes = {c: [o.size[c] for o in points] for c in sweep.sizes}
     known = all(o.paired_loss_se is not None for o in points)
     try:
-        return fit_surviving_laws(
+        return fit_loss_model(
             sizes,
             [o.loss or math.nan for o in points],
             loss_se=[o.paired_loss_se or math.nan for o in points] if known else None,
-            loss_se_dof=noise.own_dof,
+            loss_se_dof=noise.own_dof if known else None,
+            fix=fix,
         )
     except DataError:
-        if sweep.tuned:  # the sizes are there, their optima are not: a one-sided result
-            return ()
+        if sweep.tuned and len(points) < len(optima):
+            return None  # the sizes are there, their optima are not: a one-sided result
         raise
 
 
-def _tuned_law(optima: tuple[Optimum, ...], name: str, columns: tuple[str, ...]) -> Fit | None:
+def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[str]:
+    if model is None:
+        return ["no-loss-law: too few sizes with a bracketed optimum"]
+    flags = [f"pinned: {name} = {value:g}" for name, value in fix.items()]
+    if not any("E" in fit.names for fit, _ in model.laws):
+        flags.append("too-few-sizes-for-a-floor")
+    if model.local_weight == 1:
+        flags.append("lack-of-fit: no law follows all sizes, the largest ones lead")
+    of_laws = {f for fit, _ in model.kept for f in fit.flags}
+    return flags + sorted(of_laws - {"lack-of-fit"} if model.local_weight == 1 else of_laws)
+
+
+def _tuned_law(
+    optima: tuple[Optimum, ...],
+    name: str,
+    columns: tuple[str, ...],
+    *,
+    fix: Mapping[str, float],
+) -> Fit | None:
     bracketed = [o for o in optima if o.tuned[name].value is not None]
     if len(bracketed) < len(columns) + 2:
         return None
-    return fit_optimum_law(optima, tuned=name, columns=columns)
+    return fit_optimum_law(optima, tuned=name, columns=columns, fix=fix)
 
 
 def _check_sweep(sweep: Runs) -> None:

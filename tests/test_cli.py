@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -112,6 +113,56 @@ def test_sealed_forecast_replaces_the_sweep(run: Run, sweep_csv: str, big_csv: s
     assert run("forecast", "f.json", "--at", "512")[0] == 0
 
 
+def test_backtest_says_in_one_sentence_how_far_it_was_off(run: Run, sweep_csv: str) -> None:
+    code, out, err = run("backtest", sweep_csv, *COLUMNS)
+    assert (code, err) == (0, "")
+    assert out.split()[:2] == ["times", "fitted"]
+    assert re.search(
+        r"Fitted on the smallest 3 to 4 of these 5 sizes and asked for the larger ones, up to 3 "
+        r"times as large, the forecast was off by [\d.]+ % \(root mean square\), the last value "
+        r"by [\d.]+ %; its 90 % intervals held \d of 3\.",
+        out,
+    )
+
+
+def test_backtest_json_keeps_its_keys(run: Run, sweep_csv: str) -> None:
+    scheme = ("--scheme", "leave-one-out", "--level", "0.8")
+    code, out, _ = run("backtest", sweep_csv, *COLUMNS, *scheme, "--json")
+    assert code == 0
+    document = parse(out)
+    assert list(document) == [
+        "kind",
+        "schema_version",
+        "level",
+        "scheme",
+        "data_hash",
+        "n_sizes",
+        "holdouts",
+        "summary",
+        "n_failed",
+        "failures",
+    ]
+    assert (document["level"], document["scheme"]) == (0.8, "leave-one-out")
+    assert len(document["holdouts"]) == 4
+
+
+def test_backtest_of_a_sealed_forecast_is_that_of_its_sweep(run: Run, sweep_csv: str) -> None:
+    run("forecast", sweep_csv, *COLUMNS, "--save", "f.json")
+    sealed = parse(run("backtest", "f.json", "--level", "0.9", "--json")[1])
+    plain = parse(run("backtest", sweep_csv, *COLUMNS, "--json")[1])
+    assert sealed["data_hash"] == plain["data_hash"]
+    assert len(sealed["holdouts"]) == len(plain["holdouts"])
+    assert "has --size width, got depth" in refused(run("backtest", "f.json", "--size", "depth"))
+
+
+def test_backtest_of_too_few_sizes_is_one_line_that_says_what_to_add(
+    run: Run, sweep_table: Table
+) -> None:
+    sweep_table(widths=(16, 32, 64)).to_csv("short.csv", index=False)
+    message = refused(run("backtest", "short.csv", *COLUMNS))
+    assert "needs at least 4 sizes, 3 to fit and a larger one to predict, got 3" in message
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
@@ -202,6 +253,10 @@ def test_files_that_are_no_tables_are_one_line(run: Run, name: str, content: byt
         ("forcast", "sweep.csv"),
         ("check", "sweep.csv", "absent.csv", *COLUMNS),
         ("check", "absent.json", "sweep.csv"),
+        ("backtest", "absent.csv", *COLUMNS),
+        ("backtest", "sweep.csv"),
+        ("backtest", "sweep.csv", *COLUMNS, "--scheme", "random"),
+        ("backtest", "sweep.csv", *COLUMNS, "--level", "90"),
         ("report", "absent.py"),
         ("study", "run", "absent.py"),
     ],

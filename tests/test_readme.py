@@ -12,6 +12,8 @@ import extrap
 from extrap.cli import main
 
 ROOT = Path(__file__).parents[1]
+SAME_RATE = 0.03
+"""The larger runs were trained at the forecast of their day; estimators have moved it since."""
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -27,7 +29,7 @@ def test_python_example_runs_and_says_what_its_last_comment_says(
     assert len([line for line in code.splitlines() if line and line[0] not in "#"]) <= 10
     exec(compile(code, "README.md", "exec"), {})
     loss, rate, causes = capsys.readouterr().out.splitlines()
-    assert (loss, rate) == ("1.81 [1.74, 1.87]", "0.0023 ()")
+    assert (loss, rate) == ("1.81 [1.74, 1.87]", "0.0024 ('optimum-law-bends: lr',)")
     assert "0.01122: 'mistuned'" in causes
     assert "0.002335: None" in causes
 
@@ -45,8 +47,9 @@ def test_measured_figures_are_those_of_the_shipped_runs() -> None:
         assert lower is not None
         assert upper is not None
         claims.append(f"± {100 * ((upper / lower) ** 0.5 - 1):.1f} % at {width}")
-        rate = float(f"{made.at(width=width).tuned['lr'].value:.4g}")
-        tuned = [v for v in verdicts if v.size["width"] == width and v.tuned["lr"] == rate]
+        rate = made.at(width=width).tuned["lr"].value
+        here = [v for v in verdicts if v.size["width"] == width]
+        tuned = [v for v in here if v.tuned["lr"] == pytest.approx(rate, rel=SAME_RATE)]
         assert [v.on_law for v in tuned] == [True, True]
         assert all(v.loss in v.predicted_pi for v in tuned)
         off = [100 * (v.deviation or 0.0) for v in tuned]

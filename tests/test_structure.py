@@ -29,6 +29,7 @@ FLOORS = {
     "training": 3,
     "forecasting": 4,
     "checking": 4,
+    "backtesting": 4,
     "documents": 4,
     "monitoring": 4,
     "batching": 4,
@@ -46,6 +47,7 @@ FLOORS = {
 VERDICTS = (
     "forecasting",
     "checking",
+    "backtesting",
     "documents",
     "monitoring",
     "batching",
@@ -68,6 +70,7 @@ DOORS = {
     "pyarrow": ("reading",),
     "rich": ("cli", "progress"),
     "scipy": ("laws", "fitting", *VERDICTS),
+    "scoringrules": ("fitting",),
     "seaborn": ("reporting.figures",),
     "sklearn": ("fitting", "workloads"),
     "sqlalchemy": ("tuning", "reading.optuna"),  # addresses and errors of its storages

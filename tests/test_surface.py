@@ -12,6 +12,7 @@ import pytest
 import extrap
 
 ROOMS = {
+    "extrap.backtesting": ["Backtest", "Holdout", "backtest"],
     "extrap.checking": ["check"],
     "extrap.errors": ["DataError", "ExtrapError", "FitError", "StudyError"],
     "extrap.fitting": ["fit"],
@@ -43,6 +44,7 @@ HEAVY = (
     "optuna",
     "pandas",
     "scipy",
+    "scoringrules",
     "seaborn",
     "sklearn",
     "statsmodels",

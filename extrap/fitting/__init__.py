@@ -3,34 +3,71 @@
 What to use when:
 
 * `fit` — one law through losses at several sizes.
+* `fit_loss_model` — the loss over size for a forecast: laws, local law, structural discrepancy.
 * `fit_surviving_laws` — every loss law the data cannot reject, with weights.
 * `estimate_optima` — the best tuned values at each size of a sweep.
 * `fit_optimum_law` — how such an optimum moves with size.
+* `check_curvature` — whether that law bends.
 * `fit_valley` — what a mistuned value costs.
+* `fit_divergence` — how likely a run diverges.
+* `recommend` — the values of smallest expected loss, given all of these.
+* `predict_at_values` — the loss at values that are kept instead.
+* `compare_rules` — what known rules would cost instead.
+* `transfer_quality` — what keeping the value of a fitted size would cost.
 """
 
 from __future__ import annotations
 
 from extrap.fitting.bracketing import grow_grid
+from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
+from extrap.fitting.fixed import FixedPrediction, predict_at_values
+from extrap.fitting.holdout import DISCREPANCY
+from extrap.fitting.local import LocalLaw
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
+from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
 from extrap.fitting.mixture import fit_surviving_laws
 from extrap.fitting.noise import Noise, estimate_noise
 from extrap.fitting.optimum import estimate_optima
-from extrap.fitting.optimum_law import fit_optimum_law
+from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.prediction import LossPrediction
+from extrap.fitting.recommendation import Recommendation, recommend
+from extrap.fitting.rules import RULES, Rule, RuleRegret, compare_rules
+from extrap.fitting.summary import summarise
+from extrap.fitting.transfer import TransferQuality, transfer_quality
 from extrap.fitting.valley import Valley, fit_valley
 
 __all__ = [
+    "BANDS",
+    "DISCREPANCY",
+    "RULES",
+    "CurvatureTest",
+    "DivergenceModel",
+    "FixedPrediction",
+    "LocalLaw",
+    "LossModel",
     "LossPrediction",
     "Noise",
+    "Recommendation",
+    "Rule",
+    "RuleRegret",
+    "TransferQuality",
     "Valley",
+    "check_curvature",
+    "compare_rules",
     "estimate_noise",
     "estimate_optima",
     "fit",
+    "fit_divergence",
+    "fit_loss_model",
     "fit_optimum_law",
     "fit_surviving_laws",
     "fit_valley",
     "grow_grid",
+    "largest_chance",
+    "predict_at_values",
     "predict_log",
+    "recommend",
     "relative_sizes",
+    "summarise",
+    "transfer_quality",
 ]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from extrap.errors import DataError
 from extrap.laws.base import Array
 
-__all__ = ["check_sizes"]
+__all__ = ["check_identifiable", "check_sizes"]
 
 MIN_SPAN = 1.1
 """Largest / smallest size of a column: within less than this an exponent is only noise."""
 MAX_CONDITION = 1e6
 """Condition number of (1, ln x) beyond which size columns move together."""
+IN_TIE = 1e-3
+"""Share of a column in the direction that does not vary, from which on it belongs to the tie."""
 
 
 def check_sizes(x: Array, columns: Sequence[str]) -> None:
@@ -27,6 +29,52 @@ def check_sizes(x: Array, columns: Sequence[str]) -> None:
     Raises:
         DataError: A column spans less than a factor 1.1, or columns move together.
     """
+    _check_span(x, columns)
+    if tied := _tied(x, columns):
+        raise DataError(
+            f"the size columns {', '.join(tied)} move together, so their exponents cannot be "
+            "told apart; leave one out, or add runs that vary them separately."
+        )
+
+
+def check_identifiable(
+    x: Array,
+    columns: Sequence[str],
+    *,
+    exponents: Sequence[str | None],
+    fixed: Collection[str] = (),
+) -> bool:
+    """Refuse sizes that cannot tell the free exponents of a law apart.
+
+    Args:
+        x: Sizes, positive, shape (n_points, n_columns).
+        columns: Their names.
+        exponents: Per column the exponent that needs it to vary, or None.
+        fixed: Pinned parameters. An exponent that several columns share does not help them.
+
+    Returns:
+        Whether columns move together and only the pins keep them apart.
+
+    Raises:
+        DataError: A column spans less than a factor 1.1, or columns with free exponents move
+            together.
+    """
+    needed = [i for i, exponent in enumerate(exponents) if exponent is not None]
+    _check_span(x[:, needed], [columns[i] for i in needed])
+    shared = {e for e in exponents if list(exponents).count(e) > 1}
+    free = [i for i in needed if exponents[i] in shared or exponents[i] not in fixed]
+    if tied := _tied(x[:, free], [columns[i] for i in free]):
+        own = [exponents[columns.index(c)] for c in tied]
+        pin = next((e for e in own if e not in shared), None)
+        advice = "leave one out" if pin is None else f'pin an exponent, e.g. fix={{"{pin}": 0.34}}'
+        raise DataError(
+            f"the size columns {', '.join(tied)} move together, so their exponents cannot be "
+            f"told apart; {advice}, or add runs that vary them separately."
+        )
+    return bool(_tied(x[:, needed], [columns[i] for i in needed]))
+
+
+def _check_span(x: Array, columns: Sequence[str]) -> None:
     for column, values in zip(columns, x.T, strict=True):
         low, high = values.min(), values.max()
         if high < MIN_SPAN * low:
@@ -34,10 +82,15 @@ def check_sizes(x: Array, columns: Sequence[str]) -> None:
                 f"the sizes {column} must span at least a factor {MIN_SPAN:g}, got {low:g} to "
                 f"{high:g}; add sizes, or leave the column out."
             )
+
+
+def _tied(x: Array, columns: Sequence[str]) -> list[str]:
+    """Names of columns whose logarithms are linearly dependent; empty if there are none."""
+    if x.shape[1] < 2:
+        return []
     log_x = np.log(x) - np.log(x).mean(axis=0)
     design = np.column_stack([np.ones(len(x)), log_x / np.linalg.norm(log_x, axis=0)])
-    if np.linalg.cond(design) > MAX_CONDITION:
-        raise DataError(
-            f"the size columns {', '.join(columns)} move together, so their exponents cannot be "
-            "told apart; leave one out, or add runs that vary them separately."
-        )
+    if np.linalg.cond(design) <= MAX_CONDITION:
+        return []
+    direction = np.abs(np.linalg.svd(design)[2][-1, 1:])
+    return [c for c, share in zip(columns, direction, strict=True) if share > IN_TIE]

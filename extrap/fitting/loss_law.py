@@ -1,27 +1,32 @@
-"""One law through losses at several sizes: variable projection on relative residuals."""
+"""One law through losses at several sizes."""
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-from scipy import optimize
 
 from extrap.errors import DataError, FitError
-from extrap.fitting.designs import check_sizes
-from extrap.laws import LAWS, LOSS_LAWS, ConditionallyLinearLaw
+from extrap.fitting.designs import check_identifiable
+from extrap.fitting.health import LACK_OF_FIT_P, health_flags, lack_of_fit_p
+from extrap.fitting.projection import Problem, Solutions, distinct_starts, project, screen
+from extrap.fitting.robust import minimise_huber
+from extrap.laws import LAWS, LOSS_LAWS, LossLaw
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-__all__ = ["fit", "predict_log", "relative_sizes"]
+__all__ = ["fit", "log_errors", "predict_log", "problem_of", "relative_sizes"]
 
 MIN_LOG_SE = 0.002
 """Weak floor on the standard error of a log loss: no law is exact to better than .2 %."""
-
-
 EXACT_DOF = 1000
 """Degrees of freedom that stand for a noise known exactly."""
+N_STARTS = 16
+"""More starting points than this are screened by their chi-square first."""
+MAD_TO_SD = 1.4826
+"""Median absolute residual → standard deviation, for normal noise."""
 
 
 def fit(
@@ -31,66 +36,130 @@ def fit(
     *,
     loss_se: Sequence[float] | None = None,
     loss_se_dof: int | None = None,
+    weights: Sequence[float] | None = None,
+    fix: Mapping[str, float] | None = None,
+    robust: float | None = None,
 ) -> Fit:
-    """Fit one loss law by weighted least squares on relative residuals.
+    """Fit one loss law by weighted least squares on relative residuals, or robustly.
 
-    Minimises `Σ ((L_i − f(x_i)) / (L_i s_i))²` over non-negative coefficients and bounded
-    exponents; the coefficients are solved for exactly at every trial of the exponents (variable
-    projection) and the exponents are refined by optimisation from several starts.
+    Minimises `Σ w_i ((L_i − f(x_i)) / (L_i s_i))²` over non-negative coefficients and bounded
+    shape parameters, from several starts; the coefficients are solved for exactly at every trial
+    of the shape (variable projection). With `robust` it minimises Huber's loss of the log
+    residuals instead, from the least-squares solutions of all starts.
 
     Args:
-        law: Key of a loss law: `"power"` or `"power_floor"`.
+        law: Key of a loss law in `extrap.laws.LOSS_LAWS`.
         sizes: Size column → sizes, positive, shape (n_points,) each.
         loss: Losses, positive, shape (n_points,).
         loss_se: Standard errors of the losses, same unit; without them all points weigh the same
             and the noise is read from the residuals.
         loss_se_dof: Degrees of freedom behind `loss_se`; None if it is known exactly.
+        weights: Positive weights of the squared residuals, on top of `loss_se`; their scale
+            does not matter where the noise is unknown.
+        fix: Parameters to pin, by name: `{"E": 1.6}`. Only those that do not depend on the
+            fit's reference size: the floor, exponents.
+        robust: δ of Huber's loss, in log units: 1e-3 is the usual recipe. None: least squares.
 
     Returns:
-        The fit. Its covariance is scaled up by the reduced chi-square where that exceeds 1.
+        The fit. Its covariance is scaled up by the reduced chi-square where that exceeds 1; that
+        of a robust fit is the sandwich of an M-estimator and takes its noise from the residuals.
 
     Raises:
-        ValueError: The law is unknown.
-        DataError: Fewer sizes than parameters plus one, a size column that hardly varies, or
-            size columns that move together.
+        ValueError: The law is unknown or takes another number of columns; a pin is not one of
+            its unit-free parameters or lies out of range; a weight or δ is not positive.
+        DataError: Fewer sizes than free parameters plus one, a size column that hardly varies,
+            or size columns that move together and no pin to keep them apart.
         FitError: No start converged.
 
     References:
         Golub, Pereyra (1973), The differentiation of pseudo-inverses and nonlinear least squares
         problems whose variables separate; Czech (2026), arXiv 2603.22339, for the Chinchilla law.
+        Besiroglu et al. (2024), arXiv 2404.10102, for the robust recipe; Huber (1981), Robust
+        statistics, Eq. 6.3.5, for its covariance.
+
+    Example:
+        >>> found = fit("power_floor", {"width": [16, 32, 64, 128]}, [2.3, 2.2, 2.13, 2.085])
+        >>> round(found.parameters["E"], 2)
+        1.99
     """
-    if law not in LOSS_LAWS:
-        raise ValueError(f"law must be one of {', '.join(LOSS_LAWS)}; got {law!r}.")
-    formula = LOSS_LAWS[law]
+    formula, fixed = _law(law, len(sizes)), dict(fix or {})
     x = np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()])
     y = np.asarray(loss, dtype=float)
-    names = formula.names(x.shape[1])
-    _check_points(x, columns=tuple(sizes), law=law, n_parameters=len(names))
-    reference = np.exp(np.log(x).mean(axis=0))
-    z = x / reference
-    log_se = np.ones(len(y)) if loss_se is None else np.asarray(loss_se, dtype=float) / y
-    if loss_se is not None:
-        log_se = np.hypot(log_se, MIN_LOG_SE)
-    values, chi2 = _project(formula, z, y, log_se)
-    dof = len(y) - len(names)
-    inflation = chi2 / dof if loss_se is None else max(chi2 / dof, 1.0)
-    gradient = formula.log_gradient(values, z) / log_se[:, None]
-    covariance = _inverse_of_square(gradient) * inflation
-    return Fit(
+    names, columns = formula.names(x.shape[1]), tuple(sizes)
+    _check_names(formula, fixed, x.shape[1])
+    free = [i for i, name in enumerate(names) if name not in fixed]
+    collinear = _check_points(x, formula, columns=columns, fixed=fixed, n_free=len(free))
+    z = x / (reference := formula.reference_size(x))
+    _check_ranges(formula, fixed, z)
+    log_se, weight = log_errors(y, loss_se), _weight(y, loss_se, weights)
+    problem = Problem(law=formula, z=z, y=y[None], weight=weight[None], fixed=fixed)
+    solutions = _solve(problem, robust)
+    values = solutions.best()[0][0]
+    residual = formula.predict(values, z) / y - 1
+    chi2, dof = float(np.sum(weight * residual**2)), len(y) - len(free)
+    gradient = formula.log_gradient(values, z)[:, free]
+    covariance = np.zeros((len(names), len(names)))
+    if robust is None:
+        inflation = chi2 / dof if loss_se is None else max(chi2 / dof, 1.0)
+        scatter = math.sqrt(inflation * np.mean(log_se**2))
+        square = _inverse_of_square(gradient * np.sqrt(weight)[:, None]) * inflation
+    else:
+        off = np.log1p(residual)
+        scatter = MAD_TO_SD * float(np.median(np.abs(off))) * math.sqrt(len(y) / dof)
+        square = _sandwich(gradient, weight, off, robust)
+    covariance[np.ix_(free, free)] = square
+    fitted = Fit(
         law=law,
         names=names,
         values=tuple(map(float, values)),
         covariance=tuple(tuple(map(float, row)) for row in covariance),
-        scatter=float(np.sqrt(inflation * np.mean(log_se**2))),
+        scatter=scatter,
         dof=dof,
         scale_dof=_scale_dof(chi2, dof, known=loss_se is not None, known_dof=loss_se_dof),
-        chi2=float(chi2),
-        columns=tuple(sizes),
+        chi2=chi2,
+        columns=columns,
         reference=tuple(map(float, reference)),
         fitted_range=tuple((float(c.min()), float(c.max())) for c in x.T),
         n_points=len(y),
-        flags=_health(formula, values, x.shape[1]),
+        fixed={name: float(value) for name, value in fixed.items()},
+        robust=robust,
     )
+    flags = health_flags(
+        fitted, problem, solutions=solutions, gradient=gradient, collinear=collinear
+    )
+    if loss_se is not None:
+        against_noise = float(np.sum((residual / log_se) ** 2))
+        if lack_of_fit_p(against_noise, dof, loss_se_dof) < LACK_OF_FIT_P:
+            flags = (*flags, "lack-of-fit")
+    return replace(fitted, flags=flags)
+
+
+def problem_of(
+    fitted: Fit,
+    sizes: Mapping[str, Sequence[float]],
+    loss: Sequence[float],
+    *,
+    loss_se: Sequence[float] | None,
+    weights: Sequence[float] | None,
+) -> Problem:
+    """What a fit solved, at its own reference size; arguments as given to `fit`."""
+    y = np.asarray(loss, dtype=float)
+    x = np.column_stack([np.asarray(sizes[column], dtype=float) for column in fitted.columns])
+    return Problem(
+        law=LOSS_LAWS[fitted.law],
+        z=x / np.asarray(fitted.reference),
+        y=y[None],
+        weight=_weight(y, loss_se, weights)[None],
+        fixed=fitted.fixed,
+    )
+
+
+def log_errors(loss: Sequence[float] | Array, loss_se: Sequence[float] | None) -> Array:
+    """Standard errors of log losses with the weak floor; 1 where they are not known."""
+    y = np.asarray(loss, dtype=float)
+    if loss_se is None:
+        return np.ones(len(y))
+    return np.hypot(np.asarray(loss_se, dtype=float) / y, MIN_LOG_SE)
 
 
 def predict_log(fitted: Fit, z: Array) -> tuple[Array, Array]:
@@ -107,6 +176,95 @@ def relative_sizes(fitted: Fit, size: Mapping[str, float]) -> Array:
     return np.asarray(x / np.asarray(fitted.reference))
 
 
+def _law(key: str, n_columns: int) -> LossLaw:
+    if key not in LOSS_LAWS:
+        raise ValueError(f"law must be one of {', '.join(LOSS_LAWS)}; got {key!r}.")
+    law = LOSS_LAWS[key]
+    if n_columns not in law.n_columns:
+        takes = " or ".join(map(str, law.n_columns))
+        raise ValueError(
+            f"the law {key} takes {takes} size column(s), got {n_columns}; choose another law."
+        )
+    return law
+
+
+def _check_names(law: LossLaw, fixed: Mapping[str, float], n_columns: int) -> None:
+    allowed = law.unit_free(n_columns)
+    for name in fixed:
+        if name not in law.names(n_columns):
+            raise ValueError(
+                f"fix names no parameter {name!r} of the law {law.key}; pin one of "
+                f"{', '.join(allowed)}."
+            )
+        if name not in allowed:
+            raise ValueError(
+                f"{name} of the law {law.key} holds at the fit's reference size and depends on "
+                f"the unit of size, so it cannot be pinned; pin one of {', '.join(allowed)}."
+            )
+
+
+def _check_ranges(law: LossLaw, fixed: Mapping[str, float], z: Array) -> None:
+    ranges = dict(zip(law.shape(z.shape[1]), law.ranges(z), strict=True))
+    for name, value in fixed.items():
+        low, high = ranges[name][:2] if name in ranges else (0.0, math.inf)
+        if not (math.isfinite(value) and low <= value <= high):
+            raise ValueError(
+                f"{name} of the law {law.key} must lie in [{low:g}, {high:g}], got {value:g}."
+            )
+
+
+def _check_points(
+    x: Array,
+    law: LossLaw,
+    *,
+    columns: tuple[str, ...],
+    fixed: Mapping[str, float],
+    n_free: int,
+) -> bool:
+    n_sizes = len(np.unique(x, axis=0))
+    if n_sizes < n_free + 1:
+        free = "free parameters" if fixed else "parameters"
+        raise DataError(
+            f"the law {law.key} has {n_free} {free} and needs at least {n_free + 1} "
+            f"distinct sizes, got {n_sizes}; add sizes."
+        )
+    exponents = law.exponents(len(columns))
+    return check_identifiable(x, columns, exponents=exponents, fixed=fixed)
+
+
+def _weight(
+    loss: Array, loss_se: Sequence[float] | None, weights: Sequence[float] | None
+) -> Array:
+    """Weight of each squared relative residual."""
+    n, noise = len(loss), log_errors(loss, loss_se) ** -2.0
+    if weights is None:
+        return noise
+    values = np.asarray(weights, dtype=float)
+    if values.shape != (n,) or not (np.isfinite(values).all() and (values > 0).all()):
+        raise ValueError(
+            f"weights must be {n} positive numbers, one a loss; leave points out of the data "
+            "instead of giving them none."
+        )
+    return noise * (values / values.mean() if loss_se is None else values)
+
+
+def _solve(problem: Problem, delta: float | None) -> Solutions:
+    starts = distinct_starts(problem)
+    screened = screen(problem, starts, keep=N_STARTS)
+    shapes = screened[..., len(problem.law.coefficients(problem.z.shape[1])) :]
+    solutions = project(problem, shapes)
+    if delta is not None:
+        if not (math.isfinite(delta) and delta > 0):
+            raise ValueError(f"robust is δ of Huber's loss, a positive number; got {delta:g}.")
+        starts = np.concatenate([solutions.best()[0][:, None], screened], axis=1)
+        solutions = minimise_huber(problem, starts, delta=delta)
+    if not np.isfinite(solutions.objective).any():
+        raise FitError(
+            f"no start of the law {problem.law.key} converged; check the losses for outliers."
+        )
+    return solutions
+
+
 def _inverse_of_square(gradient: Array) -> Array:
     """`(Gᵀ G)⁻¹`, columns scaled first: parameters may be 10²⁴ (a loss) and 0.3 (an exponent)."""
     norm = np.linalg.norm(gradient, axis=0)
@@ -115,66 +273,17 @@ def _inverse_of_square(gradient: Array) -> Array:
     return np.asarray(root @ root.T)
 
 
+def _sandwich(gradient: Array, weight: Array, residual: Array, delta: float) -> Array:
+    """Covariance of an M-estimator: `H⁻¹ (Gᵀ w² ψ² G) H⁻¹`, `H = Gᵀ w ψ' G`."""
+    n, p = gradient.shape
+    inner = np.abs(residual) <= delta
+    bread = _inverse_of_square(gradient * np.sqrt(weight * inner)[:, None])
+    filling = gradient * (weight * np.clip(residual, -delta, delta))[:, None]
+    return np.asarray(bread @ (filling.T @ filling) @ bread) * n / (n - p)
+
+
 def _scale_dof(chi2: float, dof: int, *, known: bool, known_dof: int | None) -> int:
     """Where the residuals agree with the known noise, its degrees of freedom count."""
     if not known or chi2 > dof:
         return dof
     return max(dof, EXACT_DOF if known_dof is None else known_dof)
-
-
-def _check_points(x: Array, *, columns: tuple[str, ...], law: str, n_parameters: int) -> None:
-    n_sizes = len(np.unique(x, axis=0))
-    if n_sizes < n_parameters + 1:
-        raise DataError(
-            f"the law {law} has {n_parameters} parameters and needs at least {n_parameters + 1} "
-            f"distinct sizes, got {n_sizes}; add sizes."
-        )
-    check_sizes(x, columns)
-
-
-def _project(
-    law: ConditionallyLinearLaw, z: Array, y: Array, log_se: Array
-) -> tuple[Array, float]:
-    """Best parameters and their chi-square, over several starts of the exponents."""
-    target = 1.0 / log_se
-
-    def solve(exponents: Array) -> tuple[Array, float]:
-        basis = law.basis(exponents, z) / (y * log_se)[:, None]
-        scale = np.linalg.norm(basis, axis=0)
-        coefficients, norm = optimize.nnls(basis / scale, target)
-        return coefficients / scale, float(norm**2)
-
-    k = z.shape[1]
-    bounds = [law.exponent_bounds] * k
-    best: tuple[float, Array] | None = None
-    for start in itertools.product(law.exponent_starts, repeat=k):
-        scale = solve(np.array(start))[1] or 1.0
-        # a simplex: where a coefficient reaches 0 there is a kink, and L-BFGS-B's linear algebra
-        # waits milliseconds a step for its threads where other work keeps the cores busy
-        found = optimize.minimize(
-            lambda log_c, scale=scale: solve(np.exp(log_c))[1] / scale,
-            np.log(start),
-            method="Nelder-Mead",
-            bounds=np.log(bounds),
-            options={"xatol": 1e-9, "fatol": 1e-13, "maxiter": 400 * k},
-        )
-        if np.isfinite(found.fun) and (best is None or found.fun * scale < best[0]):
-            best = (float(found.fun * scale), np.exp(found.x))
-    if best is None:
-        raise FitError(f"no start of the law {law.key} converged; check the losses for outliers.")
-    exponents = best[1]
-    coefficients, chi2 = solve(exponents)
-    return np.concatenate([coefficients, exponents]), chi2
-
-
-def _health(law: ConditionallyLinearLaw, values: Array, k: int) -> tuple[str, ...]:
-    exponents = values[law.n_coefficients(k) :]
-    flags = []
-    low, high = law.exponent_bounds
-    if np.any(exponents <= low * 1.01) or np.any(exponents >= high / 1.01):
-        flags.append("exponent-at-bound")
-    if law.key == "power_floor" and values[0] == 0:
-        flags.append("floor-at-zero")
-    if law.key == "power_floor" and np.any(values[1 : 1 + k] == 0):
-        flags.append("size-without-effect")
-    return tuple(flags)

@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from extrap.errors import DataError
-from extrap.fitting.loss_law import fit
-from extrap.laws import LOSS_LAWS
+from extrap.fitting.loss_law import fit, log_errors, predict_log
+from extrap.fitting.robust import huber
+from extrap.laws import FAMILY, JOINT_FAMILY, LOSS_LAWS, Member, Power, PowerFloor
+from extrap.laws.base import Array
 from extrap.records import Fit
 
-__all__ = ["fit_surviving_laws"]
+__all__ = ["Mixture", "count_sizes", "fit_surviving_laws", "mix", "none_fits"]
 
 SURVIVAL_P = 0.05
 """A law is dropped when an F-test against the best one rejects it at this level."""
+LACK_OF_FIT_P = 0.01
+"""No law fits when each is rejected at this level."""
+LOWEST_SHARE = 0.3
+"""A law that would turn negative is followed down to this share of its last fitted loss."""
+LARGEST_LOG, TINY = 700.0, 1e-300
+"""Guards of an exponential and a division."""
+MIN_NEIGHBOURS = 3
+"""Sizes with a neighbour on both sides that tell the scatter of unreplicated runs."""
+JOINT_DELTA = 0.005
+"""δ of Huber's loss over parameters and tokens, where single runs are off (a warm-up too long)."""
+SAME_SIZE = 0.05
+"""Sizes within 5 % of each other are one size, and share its misfit."""
+
+Laws = tuple[tuple[Fit, float], ...]
+
+
+class Mixture(NamedTuple):
+    """Log loss over weighted laws: mean, mean variance of the laws, variance between them."""
+
+    mean: Array
+    within: Array
+    between: Array
 
 
 def fit_surviving_laws(
@@ -24,37 +49,198 @@ def fit_surviving_laws(
     *,
     loss_se: Sequence[float] | None,
     loss_se_dof: int | None = None,
-) -> tuple[tuple[Fit, float], ...]:
-    """Fit every loss law and weigh equally those that survive an F-test against the best.
+    fix: Mapping[str, float] | None = None,
+) -> Laws:
+    """Fit every law of the family and weigh those that survive.
 
     A forecast from the best-fitting law alone is overconfident: laws that agree within the data
-    part ways beyond them.
+    part ways beyond them. Over one size column the laws that an F-test against the best one does
+    not reject count alike, except that one which lacks fit against known noise is dropped where
+    another does not. Over parameters and tokens the members are fitted robustly and weighed by
+    `(1 + (c_j − min c) / c_0)^(−(G − 1)/2)`: c_j is what was minimised, c_0 its smallest value or
+    what noise explains, and G the number of different sizes in the column that has fewest, since
+    runs of one size share its misfit.
 
     Args:
         sizes: Size column → sizes, shape (n_points,) each.
         loss: Losses at the optimum, shape (n_points,).
         loss_se: Their standard errors, same unit, or None.
         loss_se_dof: Degrees of freedom behind them.
+        fix: Pinned parameters; laws that lack one are left out.
 
     Returns:
         Each fitted law with its weight; rejected laws have weight 0, the others sum to 1.
 
     Raises:
+        ValueError: No law of the family has all pinned parameters.
         DataError: Not even the smallest law has enough distinct sizes.
     """
+    refusals: list[DataError] = []
     fits: list[Fit] = []
-    refusal: DataError | None = None
-    for key in LOSS_LAWS:
-        try:
-            fits.append(fit(key, sizes, loss, loss_se=loss_se, loss_se_dof=loss_se_dof))
-        except DataError as error:
-            refusal = refusal or error
-    if not fits:
-        raise refusal or DataError("no loss law could be fitted.")
+    for members in _families(len(sizes), fix or {}):
+        for member in members:
+            try:
+                fits.append(
+                    fit(
+                        member.law,
+                        sizes,
+                        loss,
+                        loss_se=loss_se,
+                        loss_se_dof=loss_se_dof,
+                        fix={**member.held, **(fix or {})},
+                        robust=JOINT_DELTA if member.held else None,
+                    )
+                )
+            except DataError as error:
+                refusals.append(error)
+        if fits:
+            break
+    else:
+        raise refusals[-1]
+    if fits[0].robust is not None:
+        weights = _tempered(fits, sizes, np.asarray(loss, dtype=float), loss_se)
+    else:
+        weights = _equal(fits, known_noise=loss_se is not None)
+    return tuple((f, float(w)) for f, w in zip(fits, weights, strict=True))
+
+
+def _families(n_columns: int, fix: Mapping[str, float]) -> list[list[Member]]:
+    """What to mix over so many size columns, then what to try if the data cannot carry that."""
+    if n_columns != 2:
+        families = [[*FAMILY]]
+    elif "k" in fix:
+        families = [[Member(JOINT_FAMILY[0].law)]]
+    else:
+        families = [[*JOINT_FAMILY], [Member(PowerFloor.key)], [Member(Power.key)]]
+    able = [
+        [
+            member
+            for member in family
+            if n_columns in (law := LOSS_LAWS[member.law]).n_columns
+            and set(fix) <= set(law.names(n_columns))
+        ]
+        for family in families
+    ]
+    if not any(able):
+        laws = {LOSS_LAWS[member.law] for family in families for member in family}
+        known = {n for law in laws if n_columns in law.n_columns for n in law.unit_free(n_columns)}
+        raise ValueError(
+            f"no law has all pinned parameters {', '.join(fix)}; pin one of "
+            f"{', '.join(sorted(known))}."
+        )
+    return [family for family in able if family]
+
+
+def _equal(fits: Sequence[Fit], *, known_noise: bool) -> Array:
     best = min(fits, key=lambda f: f.chi2 / f.dof)
-    survives = [_survives(candidate, best, known_noise=loss_se is not None) for candidate in fits]
-    weight = 1.0 / sum(survives)
-    return tuple((f, weight if ok else 0.0) for f, ok in zip(fits, survives, strict=True))
+    keep = np.array([_survives(f, best, known_noise=known_noise) for f in fits])
+    lacks_fit = np.array(["lack-of-fit" in f.flags for f in fits])
+    if np.any(keep & ~lacks_fit):
+        keep &= ~lacks_fit
+    return keep / keep.sum()
+
+
+def _tempered(
+    fits: Sequence[Fit],
+    sizes: Mapping[str, Sequence[float]],
+    loss: Array,
+    loss_se: Sequence[float] | None,
+) -> Array:
+    x = np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()])
+    precision = log_errors(loss, loss_se) ** -2.0
+    costs = []
+    for fitted in fits:
+        off = predict_log(fitted, x / np.asarray(fitted.reference))[0] - np.log(loss)
+        costs.append(2 * JOINT_DELTA**2 * float(precision @ huber(off, JOINT_DELTA)))
+    explained = 0.0
+    if loss_se is not None:
+        explained = float(np.mean((np.asarray(loss_se) / loss) ** 2 * precision))
+    least = min(costs)
+    unit = max(least, fits[0].dof * explained)
+    if unit == 0:
+        return np.array([cost == least for cost in costs]) / costs.count(least)
+    weights = (1 + (np.array(costs) - least) / unit) ** (-(count_sizes(x) - 1) / 2)
+    return np.asarray(weights / weights.sum())
+
+
+def count_sizes(x: Array) -> int:
+    """Number of different sizes in the column that has fewest, (n, n_columns) → int.
+
+    Those within 5 % of the smallest of their group are one.
+    """
+    counts = []
+    for column in x.T:
+        n, first = 0, 0.0
+        for size in np.sort(column):
+            if n == 0 or size > first * (1 + SAME_SIZE):
+                n, first = n + 1, float(size)
+        counts.append(n)
+    return min(counts)
+
+
+def mix(laws: Sequence[tuple[Fit, float]], x: Array) -> Mixture:
+    """The log loss over weighted laws at sizes x, (n, n_columns) → (n,) each."""
+    kept = [(fitted, weight) for fitted, weight in laws if weight > 0]
+    parts = [_predict(fitted, x) for fitted, _ in kept]
+    means = np.array([mean for mean, _ in parts])
+    variances = np.array([se**2 for _, se in parts])
+    weights = np.array([weight for _, weight in kept])[:, None]
+    centre = (weights * means).sum(axis=0)
+    return Mixture(
+        mean=centre,
+        within=(weights * variances).sum(axis=0),
+        between=(weights * (means - centre) ** 2).sum(axis=0),
+    )
+
+
+def _predict(fitted: Fit, x: Array) -> tuple[Array, Array]:
+    """Log of a law and its standard error; log-linear ones are held before they turn negative."""
+    z = x / np.asarray(fitted.reference)
+    if LOSS_LAWS[fitted.law].may_turn_negative:
+        a, b = fitted.values
+        last = a - b * np.log(fitted.fitted_range[0][1] / fitted.reference[0])
+        z = np.minimum(z, np.exp(min((a - LOWEST_SHARE * last) / max(b, TINY), LARGEST_LOG)))
+    return predict_log(fitted, z)
+
+
+def none_fits(
+    laws: Sequence[tuple[Fit, float]], sizes: Mapping[str, Sequence[float]], loss: Sequence[float]
+) -> bool:
+    """Whether every law lacks fit, against known noise or the scatter of neighbouring sizes.
+
+    Where the noise is known, the fits say so themselves. Elsewhere, with one size column, the
+    residual variance of each law is held against that of points about the line through their two
+    neighbours; a law's bend between neighbours counts as scatter, so the test is conservative.
+
+    References:
+        von Neumann (1941), Distribution of the ratio of the mean square successive difference to
+        the variance, for reading noise from neighbours.
+    """
+    if any("lack-of-fit" in fitted.flags for fitted, _ in laws):
+        return all("lack-of-fit" in fitted.flags for fitted, _ in laws)
+    if len(sizes) > 1 or any(fitted.scale_dof != fitted.dof for fitted, _ in laws):
+        return False
+    (values,) = sizes.values()
+    variance, dof = _neighbour_scatter(np.asarray(values, dtype=float), np.asarray(loss))
+    if dof < MIN_NEIGHBOURS or variance == 0:
+        return False
+    return all(
+        stats.f.sf(fitted.scatter**2 / variance, fitted.dof, dof) < LACK_OF_FIT_P
+        for fitted, _ in laws
+    )
+
+
+def _neighbour_scatter(x: Array, loss: Array) -> tuple[float, float]:
+    """Variance of a log loss about the line through its neighbours, degrees of freedom."""
+    order = np.argsort(x)
+    u, v = np.log(x[order]), np.log(loss[order])
+    if len(u) < 3 or np.any(np.diff(u) <= 0):
+        return 0.0, 0.0
+    share = (u[1:-1] - u[:-2]) / (u[2:] - u[:-2])
+    off = v[1:-1] - (1 - share) * v[:-2] - share * v[2:]
+    variance = np.mean(off**2 / (1 + share**2 + (1 - share) ** 2))
+    # neighbouring differences share points: about .7 independent ones each
+    return float(variance), 0.7 * len(off)
 
 
 def _survives(candidate: Fit, best: Fit, *, known_noise: bool) -> bool:

@@ -16,6 +16,8 @@ from extrap.records import Runs
 
 __all__ = ["Noise", "estimate_noise"]
 
+ROUNDING = 1e-24
+"""Variance of a log loss below which only rounding is left."""
 NEAR_OPTIMUM = 0.05
 """Only cells with a mean loss within 5 % of the best of their size: mistuned runs are noisier."""
 
@@ -115,9 +117,13 @@ def _about_valley(runs: Runs) -> tuple[float, int]:
 
 
 def _pooled(near: pd.DataFrame) -> tuple[float, int]:
-    """Variance of one run about the mean of its cell, and its degrees of freedom."""
+    """Variance of one run about the mean of its cell, and its degrees of freedom.
+
+    Replicates that agree to the last digit are copies of a row and tell nothing.
+    """
     dof = len(near) - near["cell"].nunique()
-    return (float((near["residual"] ** 2).sum() / dof), dof) if dof else (0.0, 0)
+    squares = float((near["residual"] ** 2).sum())
+    return (squares / dof, dof) if squares > ROUNDING * dof else (0.0, 0)
 
 
 def _variance_components(table: np.ndarray, pooled_variance: float) -> Noise:

@@ -1,80 +1,246 @@
-"""How an optimum moves with size: weighted least squares on log-log axes."""
+"""How an optimum moves with size: weighted least squares on log-log axes, and whether it bends."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import optimize, stats
 from statsmodels.regression.linear_model import WLS
 
 from extrap.errors import DataError
-from extrap.fitting.designs import check_sizes
+from extrap.fitting.designs import check_identifiable
 from extrap.laws import OptimumPower
 from extrap.laws.base import Array
 from extrap.records import Fit, Optimum
 
-__all__ = ["fit_optimum_law"]
+__all__ = ["BENDS", "CurvatureTest", "check_curvature", "fit_optimum_law"]
+
+BENDS = "optimum-law-bends"
+"""Flag of a law whose optima curve on log-log axes."""
+TIED = "columns-collinear"
+"""Flag of a law whose size columns only the pins keep apart."""
+BENDS_P = 0.05
+FLAT = 1e-9
+"""Share of a parabola's square that a straight law may leave before it counts as two sizes."""
+LARGEST_LOG = 700.0
+POWER = 0.8
+"""Chance of detection that the smallest detectable curvature speaks of."""
 
 
-def fit_optimum_law(optima: Sequence[Optimum], *, tuned: str, columns: Sequence[str]) -> Fit:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvatureTest:
+    """Whether log optima curve against log size: t test of a quadratic term.
+
+    With several size columns the term is quadratic in the mean of their logarithms, the scale
+    that all share.
+
+    Attributes:
+        curvature: Second derivative of `ln v*` in `ln x`; positive where the optimum falls less,
+            or rises more, at scale.
+        se: Its standard error.
+        p_value: Two-sided, of no curvature.
+        detectable: Smallest curvature, either sign, that a test at 5 % finds in 80 % of repeats.
+        bend: What the test may have missed: the factor by which a curvature of `detectable` moves
+            the optimum off the straight law, as far beyond the largest size as the fitted sizes
+            range.
+        dof: Degrees of freedom of the t test.
+    """
+
+    curvature: float
+    se: float
+    p_value: float
+    detectable: float
+    bend: float
+    dof: int
+
+    @property
+    def bends(self) -> bool:
+        """Whether a straight line is rejected at 5 %."""
+        return self.p_value < BENDS_P
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Line:
+    """A linear model on log-log axes; weights have mean 1."""
+
+    design: Array
+    y: Array
+    weights: Array
+    log_se: Array
+    x: Array
+    reference: Array
+
+
+def fit_optimum_law(
+    optima: Sequence[Optimum],
+    *,
+    tuned: str,
+    columns: Sequence[str],
+    fix: Mapping[str, float] | None = None,
+) -> Fit:
     """Fit `ln v* = a + Σ b_i ln(x_i / x0_i)` to the optima that have a point estimate.
 
     Weights are `1 / se²` of the log optima, normalised to mean 1: a prediction interval of
     weighted least squares depends on the absolute scale of the weights, and normalised weights
     make it speak of a new optimum as well measured as a typical one. The covariance is scaled up
-    where a jackknife over sizes says that it is too small.
+    where a jackknife over sizes says that it is too small. Where a straight line is rejected
+    (`check_curvature`) the fit says so.
 
     Args:
         optima: Optima at several sizes; those without a point estimate are left out.
         tuned: The tuned column.
         columns: Size columns.
+        fix: Slopes to pin, by name: `{"b": -0.5}` with one size column, `{"b2": 0.3}` with more.
 
     Returns:
         The fit; `scatter` is the standard deviation of one log optimum about the law.
 
     Raises:
-        DataError: Fewer optima than parameters plus one, a size column that hardly varies, or
-            size columns that move together.
+        ValueError: A pin is no slope of the law, or is not finite.
+        DataError: Fewer optima than free parameters plus one, a size column that hardly varies, or
+            size columns that move together and no pin to keep them apart.
+
+    References:
+        Everett et al. (2024), arXiv 2407.05872, for slopes worth pinning: -1 for the learning
+        rate of Adam with full alignment, -1/2 without, 0 in a parametrisation that transfers.
     """
-    law = OptimumPower()
+    law, fixed = OptimumPower(), {k: float(v) for k, v in (fix or {}).items()}
     names = law.names(len(columns))
+    _check_pins(fixed, names[1:])
+    free = [i for i, name in enumerate(names) if name not in fixed]
+    line = _line(optima, tuned=tuned, columns=columns, n_free=len(free))
+    tied = check_identifiable(line.x, columns, exponents=names[1:], fixed=fixed)
+    values = np.array([fixed.get(name, 0.0) for name in names])
+    y = line.y - line.design @ values
+    model = WLS(y, line.design[:, free], weights=line.weights).fit()
+    values[free] = model.params
+    covariance = np.zeros((len(names), len(names)))
+    covariance[np.ix_(free, free)] = np.asarray(model.cov_params()) * _jackknife_ratio(
+        line.design[:, free], y, line.weights
+    )
+    fitted = Fit(
+        law=law.key,
+        names=names,
+        values=tuple(map(float, values)),
+        covariance=tuple(tuple(map(float, row)) for row in covariance),
+        scatter=float(np.sqrt(model.scale)),
+        dof=int(model.df_resid),
+        scale_dof=int(model.df_resid),
+        chi2=float(np.sum(((y - model.fittedvalues) / line.log_se) ** 2)),
+        columns=tuple(columns),
+        reference=tuple(map(float, line.reference)),
+        fitted_range=tuple((float(c.min()), float(c.max())) for c in line.x.T),
+        n_points=len(y),
+        fixed=fixed,
+        flags=(TIED,) if tied else (),
+    )
+    curvature = check_curvature(optima, tuned=tuned, columns=columns, fix=fixed)
+    if curvature is not None and curvature.bends:
+        fitted = replace(fitted, flags=(*fitted.flags, BENDS))
+    return fitted
+
+
+def check_curvature(
+    optima: Sequence[Optimum],
+    *,
+    tuned: str,
+    columns: Sequence[str],
+    fix: Mapping[str, float] | None = None,
+) -> CurvatureTest | None:
+    """Test the law of an optimum for a bend, and say how large a bend it would have found.
+
+    Args:
+        optima: Optima at several sizes, as for `fit_optimum_law`.
+        tuned: The tuned column.
+        columns: Size columns.
+        fix: Pinned slopes, as for `fit_optimum_law`.
+
+    Returns:
+        The test, or None with fewer than two optima more than the straight law has parameters, or
+        where all lie at two sizes.
+
+    References:
+        arXiv 2606.29158, where the optimal rate bends upward at scale. The power of a t test from
+        the noncentral t distribution: Cohen (1988), Statistical power analysis, chapter 9.
+    """
+    names, fixed = OptimumPower().names(len(columns)), dict(fix or {})
+    free = [i for i, name in enumerate(names) if name not in fixed]
+    n = sum(o.tuned[tuned].value is not None for o in optima)
+    if n < len(free) + 2:
+        return None
+    line = _line(optima, tuned=tuned, columns=columns, n_free=len(free))
+    scale = line.design[:, 1:].mean(axis=1)
+    root = np.sqrt(line.weights)
+    straight, square = line.design[:, free], 0.5 * scale**2
+    trend = np.linalg.lstsq(straight * root[:, None], square * root, rcond=None)[0]
+    rest = (square - straight @ trend) * root
+    if rest @ rest <= FLAT * float((square * root) @ (square * root)):
+        return None
+    y = line.y - line.design @ np.array([fixed.get(name, 0.0) for name in names])
+    model = WLS(y, np.column_stack([straight, square]), weights=line.weights).fit()
+    curvature, se, dof = float(model.params[-1]), float(model.bse[-1]), int(model.df_resid)
+    detectable = se * _detectable_in_se(dof)
+    at = line.design[np.argmax(scale)].copy()
+    at[1:] += np.ptp(scale)
+    off = 0.5 * at[1:].mean() ** 2 - at[free] @ trend
+    return CurvatureTest(
+        curvature=curvature,
+        se=se,
+        p_value=float(2 * stats.t.sf(abs(curvature) / se, dof)) if se > 0 else 1.0,
+        detectable=detectable,
+        bend=math.exp(min(detectable * abs(float(off)), LARGEST_LOG)),
+        dof=dof,
+    )
+
+
+def _line(optima: Sequence[Optimum], *, tuned: str, columns: Sequence[str], n_free: int) -> _Line:
     points = [o for o in optima if o.tuned[tuned].value is not None]
-    if len(points) < len(names) + 1:
+    if len(points) < n_free + 1:
         raise DataError(
-            f"the law of the optimal {tuned} needs at least {len(names) + 1} sizes whose optimum "
+            f"the law of the optimal {tuned} needs at least {n_free + 1} sizes whose optimum "
             f"is bracketed, got {len(points)}; extend the grid of {tuned} or add sizes."
         )
     x = np.array([[o.size[c] for c in columns] for o in points], dtype=float)
-    check_sizes(x, columns)
     value = np.array([o.tuned[tuned].value for o in points], dtype=float)
     log_se = np.array([o.tuned[tuned].se for o in points], dtype=float) / value
     reference = np.exp(np.log(x).mean(axis=0))
-    design = law.log_gradient(np.zeros(len(names)), x / reference)
     weights = log_se**-2.0
-    weights /= weights.mean()
-    model = WLS(np.log(value), design, weights=weights).fit()
-    variance = float(model.scale)
-    covariance = np.asarray(model.cov_params()) * _jackknife_ratio(design, np.log(value), weights)
-    return Fit(
-        law=law.key,
-        names=names,
-        values=tuple(map(float, model.params)),
-        covariance=tuple(tuple(map(float, row)) for row in covariance),
-        scatter=float(np.sqrt(variance)),
-        dof=int(model.df_resid),
-        scale_dof=int(model.df_resid),
-        chi2=float(np.sum(((np.log(value) - model.fittedvalues) / log_se) ** 2)),
-        columns=tuple(columns),
-        reference=tuple(map(float, reference)),
-        fitted_range=tuple((float(c.min()), float(c.max())) for c in x.T),
-        n_points=len(points),
+    law = OptimumPower()
+    return _Line(
+        design=law.log_gradient(np.zeros(1 + len(columns)), x / reference),
+        y=np.log(value),
+        weights=weights / weights.mean(),
+        log_se=log_se,
+        x=x,
+        reference=reference,
+    )
+
+
+def _check_pins(fixed: Mapping[str, float], slopes: Sequence[str]) -> None:
+    for name, value in fixed.items():
+        if name not in slopes:
+            raise ValueError(f"a pin must be one of the slopes {', '.join(slopes)}; got {name!r}.")
+        if not math.isfinite(value):
+            raise ValueError(f"the pinned slope {name} must be finite, got {value:g}.")
+
+
+def _detectable_in_se(dof: int) -> float:
+    """Noncentrality at which a 5 % t test rejects with the chance `POWER`."""
+    critical = float(stats.t.ppf(1 - BENDS_P / 2, dof))
+    return float(
+        optimize.brentq(
+            lambda d: float(stats.nct.sf(critical, dof, d)) - POWER, 0.0, 20 * critical
+        )
     )
 
 
 def _jackknife_ratio(design: Array, y: Array, weights: Array) -> float:
     """Largest ratio (at least 1) of jackknife to least-squares variance over the slopes."""
     n, p = design.shape
-    if n <= p + 1:  # leaving one out would leave an exact fit
+    if n <= p + 1 or p < 2:  # leaving one out would leave an exact fit; or nothing to leave
         return 1.0
     keep = ~np.eye(n, dtype=bool)
     slopes = np.array([WLS(y[k], design[k], weights=weights[k]).fit().params[1:] for k in keep])

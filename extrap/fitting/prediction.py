@@ -9,7 +9,11 @@ from scipy import stats
 
 from extrap.records import Interval
 
-__all__ = ["LossPrediction"]
+__all__ = ["Component", "LossPrediction"]
+
+Component = tuple[float, float]
+"""A variance of a log loss, and the degrees of freedom behind it."""
+
 
 SMALLEST_SD = 1e-12
 """Standard deviation of a log loss below which only rounding is left."""
@@ -19,7 +23,8 @@ SMALLEST_SD = 1e-12
 class LossPrediction:
     """The predictive distribution of a log loss: Student t around `log_loss`.
 
-    Variances come in independent components, each known with its own degrees of freedom.
+    Variances come in components, each known with its own degrees of freedom; those with the same
+    degrees of freedom rest on the same residuals and are one estimate.
 
     Attributes:
         log_loss: Centre.
@@ -28,8 +33,8 @@ class LossPrediction:
     """
 
     log_loss: float
-    curve: tuple[tuple[float, float], ...]
-    run: tuple[tuple[float, float], ...]
+    curve: tuple[Component, ...]
+    run: tuple[Component, ...]
 
     def interval(self, level: float, *, new_run: bool) -> Interval:
         """The loss interval `exp(log_loss ± t sd)`: of one new run, or of the curve."""
@@ -42,6 +47,11 @@ class LossPrediction:
     def log_sd(self) -> float:
         """Standard deviation of the log loss of one new run."""
         return math.sqrt(sum(variance for variance, _ in (*self.curve, *self.run)))
+
+    @property
+    def curve_log_sd(self) -> float:
+        """Standard deviation of the log of the curve."""
+        return math.sqrt(sum(variance for variance, _ in self.curve))
 
     def p_value(self, loss: float) -> float:
         """Two-sided p-value of the loss of one new run; below 1 − level outside its interval."""
@@ -58,7 +68,10 @@ class LossPrediction:
         spreads = []
         for parts in [self.curve, (*self.curve, *self.run)][: 1 + new_run]:
             total = satterthwaite = 0.0
-            for variance, dof in sorted(parts, key=lambda part: part[1]):
+            estimates: dict[float, float] = {}
+            for variance, dof in parts:
+                estimates[dof] = estimates.get(dof, 0.0) + variance
+            for dof, variance in sorted(estimates.items()):
                 total, satterthwaite = total + variance, satterthwaite + variance**2 / dof
                 known = total**2 / satterthwaite if satterthwaite else math.inf
                 spreads.append((max(math.sqrt(total), SMALLEST_SD), known))

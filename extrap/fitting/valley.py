@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ NOISE, MODEL_ERROR = 0.01, 0.15
 """Standard deviation of a log excess: a seed's worth, and a share of the excess itself."""
 DEEP = 0.02
 """Log excess above seed noise, where a relative scatter can be read."""
+STEEPEST = 1.5
+"""Largest growth of a side, per octave."""
 MIN_ROWS = 6
 """Fewer rows than this around the optima, and there is no valley to fit."""
 
@@ -31,16 +34,17 @@ MIN_ROWS = 6
 class Valley:
     """Excess log loss as a function of the distance from the optimum, in octaves.
 
-    With one tuned column `excess = k(x) h(u)`, `h(u) = (e^{r|u|} − 1 − r|u|) / r²`, with its own
-    `r` on each side and `ln k` linear in `ln x`; with several, `excess = ½ uᵀ H u`.
+    `excess = ½ k(x) wᵀ H w`, `w_j = sign(u_j) √(2 h_j(u_j))`, where
+    `h(u) = (e^{r|u|} − 1 − r|u|) / r²` is `u² / 2` near the optimum and has its own `r` on each
+    side, and `ln k` is linear in `ln x`. With one tuned column that is `k(x) H h(u)`.
 
     Attributes:
         tuned: Tuned columns, the order of `u`.
         columns: Size columns.
         reference: Reference size a column.
-        curvature: H at the reference size, per octave², shape (n_tuned, n_tuned).
+        curvature: H, per octave², shape (n_tuned, n_tuned).
         trend: Slope of `ln k` on `ln (x / x0)`, one a size column.
-        rise: `(low side, high side)` values of r, per octave.
+        rise: `(low side, high side)` values of r, per octave, one pair a tuned column.
         relative_sd: Relative scatter of observed about fitted excesses; `None` where no run lies
             deep enough to tell.
     """
@@ -50,21 +54,29 @@ class Valley:
     reference: tuple[float, ...]
     curvature: tuple[tuple[float, ...], ...]
     trend: tuple[float, ...]
-    rise: tuple[float, float]
+    rise: tuple[tuple[float, float], ...]
     relative_sd: float | None
 
     def excess(self, octaves: Sequence[float], size: Mapping[str, float]) -> float:
         """Expected log excess at `octaves` = log2(value / optimum), one a tuned column, ≥ 0."""
-        u = np.asarray(octaves, dtype=float)
-        relative = np.array([size[c] for c in self.columns]) / np.asarray(self.reference)
-        steepness = float(np.exp(np.log(relative) @ np.asarray(self.trend)))
-        if len(self.tuned) > 1:
-            excess = 0.5 * steepness * u @ np.asarray(self.curvature) @ u
-        else:
-            # far out the shape overflows; the ceiling is reached long before
-            near = np.clip(u, -FARTHEST, FARTHEST)
-            excess = steepness * self.curvature[0][0] * _side_shape(near, *self.rise)[0]
-        return min(float(excess), CEILING)
+        return float(self.excesses(np.asarray(octaves, dtype=float)[None], size)[0])
+
+    def excesses(self, octaves: Array, size: Mapping[str, float]) -> Array:
+        """Expected log excess at many distances from the optimum.
+
+        Args:
+            octaves: log2(value / optimum), shape (n_points, n_tuned).
+            size: Size column → value.
+
+        Returns:
+            Shape (n_points,), ≥ 0.
+        """
+        log_x = np.log([size[c] / x for c, x in zip(self.columns, self.reference, strict=True)])
+        # far out the shape overflows; the ceiling is reached long before
+        u = np.clip(octaves, -FARTHEST, FARTHEST)
+        w = _straighten(u, np.asarray(self.rise))
+        steepness = math.exp(float(log_x @ np.asarray(self.trend)))
+        return np.minimum(steepness * _half_square(w, np.asarray(self.curvature)), CEILING)
 
 
 def fit_valley(runs: Runs, optima: Sequence[Optimum]) -> Valley | None:
@@ -85,12 +97,7 @@ def fit_valley(runs: Runs, optima: Sequence[Optimum]) -> Valley | None:
     if table is None:
         return None
     u, excess, log_x, reference = table
-    weights = 1.0 / np.hypot(NOISE, MODEL_ERROR * excess)
-    if u.shape[1] == 1:
-        curvature, trend, rise, fitted = _fit_two_sided(u, excess, log_x, weights)
-    else:
-        curvature, fitted = _fit_quadratic_form(u, excess, weights)
-        trend, rise = np.zeros(log_x.shape[1]), (0.0, 0.0)
+    curvature, trend, rise, fitted = _fit_shape(u, excess, log_x)
     deep = excess > DEEP
     relative = (excess[deep] - fitted[deep]) / np.maximum(fitted[deep], 1e-3)
     return Valley(
@@ -99,7 +106,7 @@ def fit_valley(runs: Runs, optima: Sequence[Optimum]) -> Valley | None:
         reference=tuple(map(float, reference)),
         curvature=tuple(tuple(map(float, row)) for row in curvature),
         trend=tuple(map(float, trend)),
-        rise=(float(rise[0]), float(rise[1])),
+        rise=tuple((float(low), float(high)) for low, high in rise),
         relative_sd=float(np.sqrt(np.mean(relative**2))) if deep.any() else None,
     )
 
@@ -127,52 +134,56 @@ def _excess_table(
     return u, excess, np.log(x / reference), reference
 
 
-def _side_shape(u: Array, low_rise: float, high_rise: float) -> Array:
-    """`h(u)`, quadratic near 0, with its own growth on each side."""
-    rise = np.where(u > 0, high_rise, low_rise)
-    a = rise * np.abs(u)
-    small = np.abs(a) < 1e-4
-    safe = np.where(rise == 0, 1.0, rise)
-    return np.where(small, u**2 / 2 * (1 + a / 3), (np.expm1(a) - a) / safe**2)
+def _straighten(u: Array, rise: Array) -> Array:
+    """`sign(u) √(2 h(u))`, shape (n, d): distances on which the excess is quadratic."""
+    r = np.where(u > 0, rise[:, 1], rise[:, 0])
+    a = np.clip(r * np.abs(u), -700, 700)
+    near = np.abs(a) < 1e-4
+    safe = np.where(near, 1.0, r)
+    h = np.where(near, u**2 / 2 * (1 + a / 3), (np.expm1(a) - a) / safe**2)
+    return np.asarray(np.sign(u) * np.sqrt(2 * h))
 
 
-def _fit_two_sided(
-    u: Array, excess: Array, log_x: Array, weights: Array
-) -> tuple[Array, Array, tuple[float, float], Array]:
-    k = log_x.shape[1]
+def _half_square(w: Array, curvature: Array) -> Array:
+    return np.asarray(0.5 * np.einsum("ni,ij,nj->n", w, curvature, w))
+
+
+def _fit_shape(u: Array, excess: Array, log_x: Array) -> tuple[Array, Array, Array, Array]:
+    """Curvature, trend, rises and fitted excesses; robust least squares.
+
+    The curvature is `C Cᵀ` with a lower triangle C whose diagonal is fitted as its logarithm, so
+    no direction goes downhill.
+    """
+    d, k = u.shape[1], log_x.shape[1]
+    weights = 1.0 / np.hypot(NOISE, MODEL_ERROR * excess)
+    below = np.tril_indices(d, -1)
+    n_below = len(below[0])
+
+    def unpack(theta: Array) -> tuple[Array, Array, Array]:
+        root = np.diag(np.exp(0.5 * theta[:d]))
+        root[below] = theta[d : d + n_below]
+        trend = theta[d + n_below : d + n_below + k]
+        return root @ root.T, trend, theta[d + n_below + k :].reshape(d, 2)
 
     def predict(theta: Array) -> Array:
-        steepness = np.exp(theta[0] + log_x @ theta[1 : 1 + k])
-        return np.asarray(steepness * _side_shape(u[:, 0], theta[-2], theta[-1]))
+        curvature, trend, rise = unpack(theta)
+        return np.asarray(np.exp(log_x @ trend) * _half_square(_straighten(u, rise), curvature))
 
     # weak priors keep a side with few runs from growing without bound
-    spread = np.concatenate([[2.0], np.full(k, 0.5), [0.7, 0.7]])
-    centre = np.concatenate([[np.log(0.03)], np.zeros(k), [0.0, 0.3]])
+    centre = np.concatenate(
+        [np.full(d, np.log(0.03)), np.zeros(n_below + k), np.tile([0.0, 0.3], d)]
+    )
+    spread = np.concatenate(
+        [np.full(d, 2.0), np.full(n_below, 0.3), np.full(k, 0.5), np.full(2 * d, 0.7)]
+    )
+    most = centre + 8 * spread
+    most[-2 * d :] = STEEPEST
     found = optimize.least_squares(
         lambda theta: np.concatenate(
             [(excess - predict(theta)) * weights, (theta - centre) / spread]
         ),
         centre,
         loss="soft_l1",
-        bounds=(centre - 8 * spread, np.concatenate([centre[:-2] + 8 * spread[:-2], [1.5, 1.5]])),
+        bounds=(centre - 8 * spread, most),
     )
-    theta = found.x
-    return (
-        np.array([[np.exp(theta[0])]]),
-        theta[1 : 1 + k],
-        (float(theta[-2]), float(theta[-1])),
-        predict(theta),
-    )
-
-
-def _fit_quadratic_form(u: Array, excess: Array, weights: Array) -> tuple[Array, Array]:
-    d = u.shape[1]
-    pairs = [(i, j) for i in range(d) for j in range(i, d)]
-    design = np.column_stack([u[:, i] * u[:, j] * (0.5 if i == j else 1.0) for i, j in pairs])
-    solution = np.linalg.lstsq(design * weights[:, None], excess * weights, rcond=None)[0]
-    hessian = np.zeros((d, d))
-    for (i, j), value in zip(pairs, solution, strict=True):
-        hessian[i, j] = hessian[j, i] = value
-    eigenvalues, vectors = np.linalg.eigh(hessian)
-    hessian = vectors @ np.diag(np.maximum(eigenvalues, 1e-6)) @ vectors.T
-    return hessian, 0.5 * np.einsum("ni,ij,nj->n", u, hessian, u)
+    return *unpack(found.x), predict(found.x)

@@ -25,6 +25,7 @@ class OptimumPower(Law):
     key: ClassVar[str] = "optimum_power"
     formula: ClassVar[str] = "v* = exp(a) · Π (x/x0)^b"
     reference: ClassVar[str] = "Metz 2022; Bi et al. 2024, arXiv 2401.02954, Eq. 1"
+    n_columns: ClassVar[tuple[int, ...]] = (1, 2, 3, 4)
 
     def names(self, n_columns: int) -> tuple[str, ...]:
         """`a`, the log of the optimum at the reference size, then one slope a size column."""

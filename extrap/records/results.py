@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 __all__ = ["Estimate", "Fit", "Interval", "Optimum", "Point", "Verdict"]
@@ -102,6 +102,8 @@ class Fit:
         fitted_range: Per column, smallest and largest fitted size.
         n_points: Number of fitted points.
         flags: Named health problems; empty when there are none.
+        fixed: Pinned parameters; their rows of the covariance are zero.
+        robust: δ of the Huber loss on log residuals; None for least squares.
     """
 
     law: str
@@ -117,6 +119,8 @@ class Fit:
     fitted_range: tuple[tuple[float, float], ...]
     n_points: int
     flags: tuple[str, ...] = ()
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    robust: float | None = None
 
     @property
     def parameters(self) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from extrap.laws import LAWS
 from extrap.records import Fit
 from extrap.reporting.numbers import format_quantity, format_value
 
@@ -22,7 +23,7 @@ def equation(fit: Fit, target: str) -> tuple[Piece, ...]:
         target: What the law is of.
     """
     parameters = fit.parameters
-    if fit.law == "power_floor":
+    if fit.law in ("power_floor", "chinchilla_tied"):
         terms = _terms(fit, letter="c", sign=-1)
         pieces: list[Piece] = [(f"{target} = {format_value(parameters['E'])}", False)]
         for i, term in enumerate(terms):
@@ -30,23 +31,50 @@ def equation(fit: Fit, target: str) -> tuple[Piece, ...]:
             pieces += [(f" + {format_value(scale)} · ", False), *term]
         return tuple(pieces)
     if fit.law == "power":
-        terms, scale = _terms(fit, letter="c", sign=-1), parameters["b"]
-    else:
-        terms, scale = _terms(fit, letter="b", sign=1), math.exp(parameters["a"])
-    pieces = [(f"{target} = {format_value(scale)}", False)]
+        return _product(target, parameters["b"], _terms(fit, letter="c", sign=-1))
+    if fit.law == "optimum_power":
+        return _product(target, math.exp(parameters["a"]), _terms(fit, letter="b", sign=1))
+    if fit.law == "log_linear":
+        start, slope = format_value(parameters["a"]), format_value(parameters["b"])
+        return ((f"{target} = {start} − {slope} · ln{_bases(fit)[0]}", False),)
+    return ((_in_words(fit, target), False),)
+
+
+def _product(target: str, scale: float, terms: list[tuple[Piece, Piece]]) -> tuple[Piece, ...]:
+    pieces: list[Piece] = [(f"{target} = {format_value(scale)}", False)]
     for term in terms:
         pieces += [(" · ", False), *term]
     return tuple(pieces)
 
 
+def _in_words(fit: Fit, target: str) -> str:
+    """The formula of a law with its letters, then what they stand for."""
+    letters = [f"{name} = {format_value(value)}" for name, value in fit.parameters.items()]
+    sizes = [
+        f"{format_quantity(float(f'{reference:.3g}'))} for {column}"
+        for column, reference in zip(fit.columns, fit.reference, strict=True)
+    ]
+    return (
+        f"{target}: {LAWS[fit.law].formula} with {', '.join(letters)}; "
+        f"reference size {', '.join(sizes)}"
+    )
+
+
 def _terms(fit: Fit, *, letter: str, sign: int) -> list[tuple[Piece, Piece]]:
     """`(column / reference)` raised to its exponent, one pair of pieces a size column."""
     terms = []
-    for i, (column, reference) in enumerate(zip(fit.columns, fit.reference, strict=True)):
+    for i, base in enumerate(_bases(fit)):
         exponent = sign * _numbered(fit.parameters, letter, i)
-        base = f"({column} / {format_quantity(float(f'{reference:.3g}'))})"
         terms.append(((base, False), (f"{exponent:.3f}".replace("-", "−"), True)))
     return terms
+
+
+def _bases(fit: Fit) -> list[str]:
+    """`(column / reference)` a size column."""
+    return [
+        f"({column} / {format_quantity(float(f'{reference:.3g}'))})"
+        for column, reference in zip(fit.columns, fit.reference, strict=True)
+    ]
 
 
 def _numbered(parameters: Mapping[str, float], letter: str, i: int) -> float:

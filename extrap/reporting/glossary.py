@@ -36,9 +36,41 @@ _FLAGS = {
         "A law with a floor needs one more size; without it a distant forecast is optimistic.",
         "Add a size; small ones are cheap.",
     ),
-    "exponent-at-bound": (
-        "The exponent of a law ran into the end of its allowed range: the losses hardly pin it.",
+    "bound-hit": (
+        "A parameter of a law ran into the end of its allowed range: the losses hardly pin it.",
         "Add sizes that are further apart, or more seeds.",
+    ),
+    "exponent-weakly-identified": (
+        "The exponent of a law is known to no better than a factor of about two either way.",
+        "Add sizes that are further apart, or pin the floor if it is known.",
+    ),
+    "ill-conditioned": (
+        "Parameters of a law trade against each other: its curve is known, its numbers are not.",
+        "Read the forecast, not the parameters; add sizes at the ends of the range.",
+    ),
+    "lack-of-fit": (
+        "The losses lie further from a law than the noise between seeds explains.",
+        "Look for a size that is off, a break, or a setting that changed; add sizes.",
+    ),
+    "too-few-sizes": (
+        "A law has nearly as many parameters as there are sizes, so it can hardly fail to fit.",
+        "Add a size; small ones are cheap.",
+    ),
+    "starts-disagree": (
+        "Two settings of a law's parameters fit the losses equally well and part beyond them.",
+        "Add sizes that are further apart, or pin a parameter that is known.",
+    ),
+    "columns-collinear": (
+        "The size columns grow together; only pinned parameters keep their effects apart.",
+        "Add runs that vary the sizes separately.",
+    ),
+    "loss-turns-negative": (
+        "A log-linear law falls below zero at some size, so it cannot hold for ever.",
+        "Use it near the data only.",
+    ),
+    "size-without-effect": (
+        "A size column does not lower the loss in the fitted range.",
+        "Check the runs; a larger size that is no better is often badly tuned.",
     ),
     "floor-at-zero": (
         "The fitted floor is zero: the data do not yet show where the loss levels off.",

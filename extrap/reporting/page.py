@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from extrap.backtesting import backtest
+from extrap.errors import ExtrapError
 from extrap.forecasting import Forecast
 from extrap.records import Verdict
 from extrap.reporting.answer import (
@@ -17,6 +20,7 @@ from extrap.reporting.answer import (
     leading_row,
     name_size,
 )
+from extrap.reporting.backtests import backtest_sentence, failure_sentences, pins_of
 from extrap.reporting.cards import verdict_card
 from extrap.reporting.equations import Piece, equation
 from extrap.reporting.figures import (
@@ -31,7 +35,13 @@ from extrap.reporting.groups import RunGroup, group_verdicts, judged_sizes
 from extrap.reporting.numbers import (
     format_percent,
 )
-from extrap.reporting.plates import local_plates, story_plate, sweep_plates
+from extrap.reporting.plates import (
+    Plate,
+    backtest_plate,
+    local_plates,
+    story_plate,
+    sweep_plates,
+)
 from extrap.reporting.provenance import provenance_rows
 from extrap.reporting.sizes import SizeAxis, size_axis
 from extrap.reporting.story import fixed_law_sentences
@@ -104,6 +114,7 @@ def render(
             kind=lead.kind if (lead := leading_row(rows).group) else "forecast",
             answer=answer_sentences(forecast, rows, groups, fixed),
             answer_table=answer_table(forecast, rows),
+            history=_history(forecast),
             story=story,
             story_words=_story_words(forecast, rows, groups, axis, fixed),
             panels=sweep_plates(forecast, groups, axis),
@@ -137,6 +148,23 @@ def environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _History:
+    """The sweep's own backtest: what it says, and its picture where there is one."""
+
+    words: str
+    plate: Plate | None
+
+
+def _history(forecast: Forecast) -> _History:
+    try:
+        found = backtest(forecast.runs, band=forecast.band, fix=pins_of(forecast))
+    except ExtrapError as error:
+        return _History(words=f"No backtest: {error}", plate=None)
+    words = " ".join([backtest_sentence(found), *failure_sentences(found)])
+    return _History(words=words, plate=backtest_plate(found))
 
 
 def _story_words(
@@ -188,6 +216,4 @@ def _noise_words(forecast: Forecast) -> str:
 
 
 def _flags(forecast: Forecast, of_points: Sequence[str]) -> list[Explanation]:
-    of_laws = [flag for fit, _ in forecast.loss_laws for flag in fit.flags]
-    of_laws += [flag for fit in forecast.tuned_laws.values() if fit for flag in fit.flags]
-    return [explain_flag(f) for f in dict.fromkeys([*forecast.flags, *of_points, *of_laws])]
+    return [explain_flag(f) for f in dict.fromkeys([*forecast.flags, *of_points])]

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from extrap.backtesting import Backtest
 from extrap.forecasting import Forecast
 from extrap.reporting.answer import name_size, name_tuned
+from extrap.reporting.backtests import holdouts_table, summary_table, tuned_sentences
 from extrap.reporting.figure_tables import (
     cells_table,
     law_table,
@@ -17,16 +19,19 @@ from extrap.reporting.figure_tables import (
     trend_table,
 )
 from extrap.reporting.figures import (
+    HeldOut,
     LawStory,
     LocalSweep,
     OptimumTrend,
     draw_heat_map,
+    draw_held_out,
     draw_law_story,
     draw_local_sweep,
     draw_loss_by_size,
     draw_loss_by_tuned,
     draw_optimum_trend,
     draw_svg,
+    held_out_info,
     optimum_trend_info,
     sweep_info,
 )
@@ -35,7 +40,7 @@ from extrap.reporting.numbers import NBSP, format_quantity
 from extrap.reporting.sizes import SizeAxis
 from extrap.reporting.tables import Table
 
-__all__ = ["Plate", "local_plates", "story_plate", "sweep_plates"]
+__all__ = ["Plate", "backtest_plate", "local_plates", "story_plate", "sweep_plates"]
 
 PANEL = (480, 360)
 
@@ -85,6 +90,40 @@ def story_plate(info: LawStory) -> Plate:
         text=f"{text} {info.axis.note}".strip(),
         tables=(law_table(info), *story_tables(info)),
     )
+
+
+def backtest_plate(found: Backtest) -> Plate:
+    """The held-out sizes against their forecasts."""
+    info = held_out_info(found)
+    width, height = PANEL
+    svg = draw_svg(
+        lambda ax: draw_held_out(ax, info),
+        width=width,
+        height=height,
+        key="backtest",
+        label="Held-out sizes: how far off the forecast and the last value, by distance.",
+    )
+    words = " ".join([*_held_out_words(info), *tuned_sentences(found)])
+    return Plate(
+        title="", svg=svg, text=words, tables=(summary_table(found), holdouts_table(found))
+    )
+
+
+def _held_out_words(info: HeldOut) -> list[str]:
+    level = f"{100 * info.level:g}{NBSP}%"
+    sentences = [
+        "Zero is the forecast made without the held-out size.",
+        f"Bars: where it expected that size's loss ({level}: the law's uncertainty, and the noise "
+        "of the loss it is held against).",
+        "Dots: what the whole sweep shows there.",
+        "Diamonds: the same loss against the last value, that of the largest size fitted.",
+    ]
+    if len(info.points) > info.points["ratio"].nunique():
+        sentences.append("Marks at equal distances stand side by side.")
+    if info.n_cut:
+        n = info.n_cut
+        sentences.append(f"{n} bar{'s' * (n > 1)} reach{'es' * (n == 1)} beyond the picture.")
+    return sentences
 
 
 def sweep_plates(

@@ -1,16 +1,18 @@
-"""Forecasts and verdicts as plain text for a terminal."""
+"""Forecasts, verdicts and backtests as plain text for a terminal."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 
+from extrap.backtesting import Backtest
 from extrap.forecasting import Forecast
 from extrap.records import Estimate, Interval, Point, Verdict
+from extrap.reporting.backtests import backtest_sentence, failure_sentences, summary_table
 from extrap.reporting.equations import equation
-from extrap.reporting.numbers import format_value
+from extrap.reporting.numbers import NBSP, format_value
 
-__all__ = ["forecast_text", "verdicts_text"]
+__all__ = ["backtest_text", "forecast_text", "verdicts_text"]
 
 
 def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
@@ -75,6 +77,14 @@ def verdicts_text(verdicts: Sequence[Verdict]) -> str:
     left_open = f", {len(verdicts) - len(judged)} left open" if len(judged) < len(verdicts) else ""
     lines.append(f"{len(judged)} run(s) judged, {judged.count(False)} off the law{left_open}")
     return "\n".join(lines)
+
+
+def backtest_text(found: Backtest) -> str:
+    """The scores by extrapolation ratio and what they mean in a sentence."""
+    table = summary_table(found)
+    lines = [*_table(table.columns, table.rows), "", backtest_sentence(found)]
+    lines += [*failure_sentences(found), table.note]
+    return "\n".join(lines).replace(NBSP, " ")
 
 
 def _counted(made: Forecast) -> str:

@@ -61,3 +61,39 @@ def test_two_tuned_values_have_a_quadratic_valley() -> None:
     assert valley is not None
     assert valley.excess([2.0, 0.0], {"width": 64}) == pytest.approx(0.08, rel=0.02)
     assert valley.excess([0.0, -2.0], {"width": 64}) == pytest.approx(0.04, rel=0.02)
+
+
+def test_each_of_two_tuned_values_has_its_own_steep_side() -> None:
+    def side(u: float, low: float, high: float) -> float:
+        r = high if u > 0 else low
+        return float((np.expm1(r * abs(u)) - r * abs(u)) / r**2)
+
+    rows = [
+        {
+            "width": w,
+            "lr": lr,
+            "batch": b,
+            "loss": 2
+            * np.exp(
+                0.03 * side(np.log2(lr / 0.01), 0.1, 0.8) + 0.02 * side(np.log2(b / 32), 0.5, 0.1)
+            ),
+        }
+        for w in (8, 16, 32)
+        for lr in 0.01 * 2.0 ** np.arange(-3, 4)
+        for b in 2.0 ** np.arange(2, 9)
+    ]
+    runs = read_runs(pd.DataFrame(rows), size="width", tune=("lr", "batch"))
+    valley = fit_valley(runs, estimate_optima(runs, noise=estimate_noise(runs), level=0.95))
+    assert valley is not None
+    for u in (-2.0, 2.0):
+        lr, batch = (valley.excess(at, {"width": 64}) for at in ([u, 0.0], [0.0, u]))
+        assert lr == pytest.approx(0.03 * side(u, 0.1, 0.8), rel=0.15)
+        assert batch == pytest.approx(0.02 * side(u, 0.5, 0.1), rel=0.15)
+
+
+def test_many_distances_at_once_are_those_one_by_one(made: Forecast) -> None:
+    valley, size = made.valley, {"width": 512.0}
+    assert valley is not None
+    u = np.linspace(-3, 3, 7)
+    one_by_one = [valley.excess([value], size) for value in u]
+    assert valley.excesses(u[:, None], size) == pytest.approx(one_by_one)

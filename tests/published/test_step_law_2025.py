@@ -3,7 +3,7 @@
 lr = 1.79 N^-.713 D^.307 with 95 % intervals N [-.774, -.655], D [.271, .345]; B = .58 D^.571
 tokens, D [.534, .606]. They pool all runs within .25 % of the best of their cell; ours are the
 fitted optima of the 17 dense cells with N and D free in both laws. The exponents of N in lr and of
-D in B agree with their intervals; that of D in lr comes out smaller, .22 ± .04, and is pinned
+D in B agree with their intervals; that of D in lr comes out smaller, .26 ± .02, and is pinned
 here: with a free exponent of N, larger batches take part of it.
 """
 
@@ -45,7 +45,7 @@ def test_exponents_lie_within_the_published_intervals(dense: Forecast) -> None:
     assert batch is not None
     assert -0.774 < lr.parameters["b1"] < -0.655
     assert 0.534 < batch.parameters["b2"] < 0.606
-    assert lr.parameters["b2"] == pytest.approx(0.225, abs=0.02)  # ours; published: .307
+    assert lr.parameters["b2"] == pytest.approx(0.26, abs=0.02)  # ours; published: .307
 
 
 def test_optima_of_1b_100b_are_the_published_ones_within_half_an_octave(dense: Forecast) -> None:

@@ -60,8 +60,13 @@ def test_browser_finds_nothing_to_complain_about(tmp_path, browser, made, judge)
                 {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
             )
             browser.get(path.as_uri())
-            needed = browser.execute_script("return document.documentElement.scrollWidth")
-            assert needed <= width
+            for opened in (False, True):
+                browser.execute_script(
+                    "document.querySelectorAll('details').forEach(d => d.open = arguments[0])",
+                    opened,
+                )
+                needed = browser.execute_script("return document.documentElement.scrollWidth")
+                assert needed <= width
         outside = {url for url in requests_of(browser) if not url.startswith("data:")}
         assert outside == {path.as_uri()}
         assert browser.get_log("browser") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from extrap.reporting.figures.backtests import HeldOut, draw_held_out, held_out_info
 from extrap.reporting.figures.canvas import draw_svg, style_sheet
 from extrap.reporting.figures.laws import (
     FIXED_SPAN,
@@ -28,11 +29,13 @@ from extrap.reporting.figures.trend import (
 __all__ = [
     "FIXED_SPAN",
     "FixedLaw",
+    "HeldOut",
     "LawStory",
     "LocalSweep",
     "OptimumTrend",
     "Sweep",
     "draw_heat_map",
+    "draw_held_out",
     "draw_law_story",
     "draw_local_sweep",
     "draw_loss_by_size",
@@ -40,6 +43,7 @@ __all__ = [
     "draw_optimum_trend",
     "draw_svg",
     "fixed_law_info",
+    "held_out_info",
     "law_story_info",
     "local_sweeps_info",
     "optimum_trend_info",

@@ -1,0 +1,355 @@
+"""Would the forecast have worked before? Fit the small sizes of a sweep, predict the others."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from extrap.errors import DataError, ExtrapError
+from extrap.fitting.scores import LEVELS, judge_observed_mean, score
+from extrap.fitting.splits import Split, leave_one_size_out, rolling_origin
+from extrap.forecasting import Forecast, forecast
+from extrap.records import Interval, Optimum, Runs
+
+__all__ = ["SCHEMES", "Backtest", "Holdout", "backtest", "backtest_document"]
+
+SCHEMES = ("rolling", "leave-one-out")
+SCHEMA_VERSION = 1
+BINS = (("up to 1", 1.0), ("1 to 2", 2.0), ("2 to 4", 4.0), ("4 to 8", 8.0), ("above 8", math.inf))
+"""Extrapolation ratios that are summarised together: label and upper end, included."""
+ROUNDING = 1e-9
+"""Relative; a ratio of two sizes is not exact."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdout:
+    """One size that was held out, predicted from others, and what it really showed.
+
+    Attributes:
+        size: Size column → value.
+        n_fitted: How many sizes the forecast was fitted to.
+        extrapolation_ratio: Held-out / largest fitted size, the largest over the size columns.
+        observed: The loss the whole sweep shows there: at the fitted optimum, or the mean where
+            nothing is tuned; in the unit of the runs.
+        observed_log_se: Its standard error in log loss; None where it is not known.
+        predicted: The forecast's loss, same unit.
+        predicted_pi: Where `observed` was expected, at the level of the backtest: the law's
+            uncertainty and the standard error of `observed`.
+        deviation: observed / predicted − 1.
+        z: Log deviation over its predicted standard deviation.
+        pit: Predicted probability of a smaller loss; uniform in [0, 1] if calibrated.
+        p_value: Two-sided, of the deviation.
+        crps: Continuous ranked probability score of the log loss.
+        interval_score: Of the log loss, at the level of the backtest.
+        covered: Level → whether the interval holds `observed`.
+        last_value: The trivial forecast: the loss of the nearest fitted size that is not larger;
+            None where it has none.
+        last_deviation: observed / last_value − 1.
+        tuned_octaves: Tuned column → log2(optimum found / optimum predicted); None where one of
+            them has no point estimate.
+    """
+
+    size: Mapping[str, float]
+    n_fitted: int
+    extrapolation_ratio: float
+    observed: float
+    observed_log_se: float | None
+    predicted: float
+    predicted_pi: Interval
+    deviation: float
+    z: float
+    pit: float
+    p_value: float
+    crps: float
+    interval_score: float
+    covered: Mapping[float, bool]
+    last_value: float | None
+    last_deviation: float | None
+    tuned_octaves: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backtest:
+    """Every prediction of sizes that were held out, and how good they were.
+
+    Attributes:
+        runs: The sweep.
+        level: Level of the intervals in `holdouts` and of the interval score, in (0, 1).
+        scheme: `"rolling"` or `"leave-one-out"`.
+        n_sizes: Sizes of the sweep.
+        holdouts: One a prediction, fewest fitted sizes first.
+        failures: Why predictions could not be made or judged, and how many; most frequent first.
+    """
+
+    runs: Runs
+    level: float
+    scheme: str
+    n_sizes: int
+    holdouts: tuple[Holdout, ...]
+    failures: tuple[tuple[str, int], ...]
+
+    @property
+    def n_failed(self) -> int:
+        """Predictions that could not be made or judged."""
+        return sum(count for _, count in self.failures)
+
+    def frame(self) -> pd.DataFrame:
+        """One row a prediction.
+
+        Columns: the sizes, the fields of `Holdout` (intervals as `_lower` and `_upper`, coverage
+        as `covered_50` …), and `NAME_octaves` for each tuned column.
+        """
+        return pd.DataFrame([_row(holdout) for holdout in self.holdouts])
+
+    def summary(self) -> pd.DataFrame:
+        """One row a bin of extrapolation ratios that holds a prediction, and one for all.
+
+        Columns: `extrapolation_ratio` (label of the bin), `n`, `coverage_50`, `coverage_80`,
+        `coverage_90`, `interval_score`, `crps` (means), `bias` (mean log deviation),
+        `rms_error` (root mean square log deviation), `last_value_rms_error` and `skill`, 1 −
+        rms_error / last_value_rms_error, both over the predictions that have a last value;
+        missing where none has.
+        """
+        groups = [(label, [h for h in self.holdouts if _bin(h) == label]) for label, _ in BINS]
+        rows = [_summarised(label, group) for label, group in groups if group]
+        table = pd.DataFrame([*rows, _summarised("all", self.holdouts)])
+        return table.astype({"last_value_rms_error": float, "skill": float})
+
+
+def backtest(
+    runs: Runs,
+    *,
+    level: float = 0.9,
+    scheme: str = "rolling",
+    band: str = "default",
+    fix: Mapping[str, float] | None = None,
+    min_sizes: int | None = None,
+) -> Backtest:
+    """Fit some sizes of a sweep, predict the others, and score the predictions.
+
+    The forecasts are those of `extrap.forecast`, noise and optima from the fitted sizes alone. A
+    held-out size is judged by the loss the whole sweep shows there, with its own standard error.
+
+    Args:
+        runs: A sweep; only rows of stage `tune` are used.
+        level: Level of the reported intervals, in (0, 1). Coverage is counted at 50, 80 and 90 %.
+        scheme: `"rolling"`: the smallest k sizes predict every larger one, for growing k;
+            `"leave-one-out"`: all sizes but one predict that one.
+        band: As in `extrap.forecast`.
+        fix: As in `extrap.forecast`.
+        min_sizes: Smallest k of the rolling scheme; by default 4 and at least a quarter of the
+            sizes, and 3 where there are fewer than six.
+
+    Returns:
+        The predictions; those that could not be made or judged are counted with their reasons.
+
+    Raises:
+        TypeError: `runs` are not `Runs`.
+        ValueError: The scheme is unknown, `min_sizes` is below 3, or as `extrap.forecast`.
+        DataError: `extrap.forecast` refuses the sweep, it has too few sizes, or not a single
+            prediction could be made and judged.
+
+    Example:
+        >>> import extrap
+        >>> runs = extrap.read_runs("examples/sweep.csv", size="width", tune="lr")
+        >>> found = extrap.backtest(runs)
+        >>> len(found.holdouts), found.n_failed
+        (10, 0)
+    """
+    if scheme not in SCHEMES:
+        raise ValueError(f"the scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}.")
+    make = partial(forecast, level=level, band=band, fix=fix)
+    whole = make(runs)
+    sizes = [optimum.size for optimum in whole.optima]
+    rolling = scheme == "rolling"
+    splits = rolling_origin(sizes, min_sizes=min_sizes) if rolling else leave_one_size_out(sizes)
+    holdouts: list[Holdout] = []
+    failures: Counter[str] = Counter()
+    for split in splits:
+        found, refused = _predict(make, whole, split)
+        holdouts += found
+        failures.update(refused)
+    if not holdouts:
+        reasons = " ".join(dict(failures.most_common(2)))
+        raise DataError(f"no size could be predicted from the others: {reasons}")
+    return Backtest(
+        runs=whole.runs,
+        level=level,
+        scheme=scheme,
+        n_sizes=len(sizes),
+        holdouts=tuple(holdouts),
+        failures=tuple(failures.most_common()),
+    )
+
+
+def backtest_document(found: Backtest) -> dict[str, Any]:
+    """A backtest as JSON: keys are kept between versions, missing values are null."""
+    return {
+        "kind": "extrap-backtest",
+        "schema_version": SCHEMA_VERSION,
+        "level": found.level,
+        "scheme": found.scheme,
+        "data_hash": found.runs.data_hash(),
+        "n_sizes": found.n_sizes,
+        "holdouts": [_holdout_document(holdout) for holdout in found.holdouts],
+        "summary": _records(found.summary()),
+        "n_failed": found.n_failed,
+        "failures": [{"reason": reason, "n": n} for reason, n in found.failures],
+    }
+
+
+def _predict(
+    make: Callable[[Runs], Forecast], whole: Forecast, split: Split
+) -> tuple[list[Holdout], list[str]]:
+    """The predictions of one split, and a reason for each that could not be made or judged."""
+    held_out = [whole.optima[i] for i in split.held_out]
+    try:
+        made = make(_at_sizes(whole.runs, [whole.optima[i].size for i in split.fitted]))
+    except ExtrapError as error:
+        return [], [str(error)] * len(held_out)
+    found, refused = [], []
+    for optimum in held_out:
+        try:
+            found.append(_hold(made, optimum, dof=whole.noise.own_dof))
+        except (ExtrapError, ValueError) as error:  # a law can leave the range of losses
+            refused.append(str(error))
+    return found, refused
+
+
+def _at_sizes(sweep: Runs, sizes: Sequence[Mapping[str, float]]) -> Runs:
+    """The rows of a sweep at these sizes."""
+    frame = sweep.to_frame()
+    wanted = pd.MultiIndex.from_frame(pd.DataFrame(sizes)[list(sweep.sizes)].astype(float))
+    rows = pd.MultiIndex.from_frame(frame[list(sweep.sizes)].astype(float))
+    return Runs.from_frame(
+        frame[rows.isin(wanted)],
+        sizes=sweep.sizes,
+        tuned=sweep.tuned,
+        conditions=sweep.conditions,
+        source=sweep.source,
+    )
+
+
+def _hold(made: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
+    """Hold the loss the whole sweep shows at a size against a forecast from other sizes."""
+    size, observed = dict(optimum.size), optimum.loss
+    prediction = made.predict_loss(size)
+    if observed is None:
+        raise DataError("a held-out size has no optimum to be judged by; extend its grid.")
+    if prediction is None:
+        raise DataError("the fitted sizes alone carry no law of the loss; extend their grids.")
+    se = optimum.paired_loss_se
+    log_se = None if se is None else se / observed
+    prediction = judge_observed_mean(prediction, log_se=log_se, dof=dof)
+    scores = score(prediction, observed, levels=(*LEVELS, made.level))
+    predicted, last = math.exp(prediction.log_loss), _last_value(made, size)
+    return Holdout(
+        size=size,
+        n_fitted=len(made.optima),
+        extrapolation_ratio=made.at(**size).extrapolation_ratio,
+        observed=observed,
+        observed_log_se=log_se,
+        predicted=predicted,
+        predicted_pi=prediction.interval(made.level, new_run=True),
+        deviation=observed / predicted - 1,
+        z=scores.z,
+        pit=scores.pit,
+        p_value=scores.p_value,
+        crps=scores.crps,
+        interval_score=scores.interval_scores[made.level],
+        covered={level: scores.covered[level] for level in LEVELS},
+        last_value=last,
+        last_deviation=None if last is None else observed / last - 1,
+        tuned_octaves=_tuned_octaves(made, optimum),
+    )
+
+
+def _last_value(made: Forecast, size: Mapping[str, float]) -> float | None:
+    """The loss of the nearest fitted size that is larger in no column."""
+    known = [
+        (math.dist(_logs(o.size), _logs(size)), o.loss or o.best_loss)
+        for o in made.optima
+        if all(o.size[column] <= value for column, value in size.items())
+    ]
+    return min(((d, loss) for d, loss in known if loss is not None), default=(0.0, None))[1]
+
+
+def _logs(size: Mapping[str, float]) -> list[float]:
+    return [math.log(value) for value in size.values()]
+
+
+def _tuned_octaves(made: Forecast, optimum: Optimum) -> dict[str, float | None]:
+    expected = made.predict_tuned(optimum.size)
+    octaves: dict[str, float | None] = {}
+    for name, estimate in optimum.tuned.items():
+        found, predicted = estimate.value, expected[name].value
+        octaves[name] = math.log2(found / predicted) if found and predicted else None
+    return octaves
+
+
+def _row(holdout: Holdout) -> dict[str, Any]:
+    row = {**holdout.size, **_plain_fields(holdout)}
+    row["predicted_pi_lower"], row["predicted_pi_upper"] = holdout.predicted_pi
+    row |= {f"covered_{100 * level:g}": inside for level, inside in holdout.covered.items()}
+    return row | {f"{name}_octaves": value for name, value in holdout.tuned_octaves.items()}
+
+
+def _plain_fields(holdout: Holdout) -> dict[str, Any]:
+    """The fields that are one number."""
+    nested = ("size", "predicted_pi", "covered", "tuned_octaves")
+    return {name: value for name, value in asdict(holdout).items() if name not in nested}
+
+
+def _bin(holdout: Holdout) -> str:
+    ratio = holdout.extrapolation_ratio * (1 - ROUNDING)
+    return next(label for label, upper in BINS if ratio <= upper)
+
+
+def _summarised(label: str, holdouts: Sequence[Holdout]) -> dict[str, Any]:
+    log_errors = [math.log1p(h.deviation) for h in holdouts]
+    compared = [h for h in holdouts if h.last_deviation is not None]
+    rms_last = _rms([math.log1p(h.last_deviation or 0.0) for h in compared])
+    rms_compared = _rms([math.log1p(h.deviation) for h in compared])
+    return {
+        "extrapolation_ratio": label,
+        "n": len(holdouts),
+        **{
+            f"coverage_{100 * level:g}": float(np.mean([h.covered[level] for h in holdouts]))
+            for level in LEVELS
+        },
+        "interval_score": float(np.mean([h.interval_score for h in holdouts])),
+        "crps": float(np.mean([h.crps for h in holdouts])),
+        "bias": float(np.mean(log_errors)),
+        "rms_error": _rms(log_errors),
+        "last_value_rms_error": rms_last,
+        "skill": 1 - rms_compared / rms_last if rms_compared is not None and rms_last else None,
+    }
+
+
+def _rms(values: Sequence[float]) -> float | None:
+    return math.sqrt(sum(v * v for v in values) / len(values)) if values else None
+
+
+def _holdout_document(holdout: Holdout) -> dict[str, Any]:
+    return {
+        "size": dict(holdout.size),
+        **_plain_fields(holdout),
+        "predicted_pi": list(holdout.predicted_pi),
+        "covered": {f"{level:g}": inside for level, inside in holdout.covered.items()},
+        "tuned_octaves": dict(holdout.tuned_octaves),
+    }
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a table as plain values."""
+    return [
+        {str(key): None if pd.isna(value) else value for key, value in row.items()}
+        for row in table.astype(object).to_dict("records")
+    ]

@@ -1,0 +1,82 @@
+"""The loss at tuned values that are kept: Metz' failure, before anyone pays for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, stats
+
+from extrap.fitting.prediction import LossPrediction
+from extrap.fitting.spread import predict_optimum
+from extrap.fitting.valley import Valley
+from extrap.records import Fit, Interval
+
+__all__ = ["FixedPrediction", "predict_at_values"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedPrediction:
+    """The loss of a run at given tuned values.
+
+    Attributes:
+        loss: Median of the predictive distribution, in the unit of the runs.
+        pi: Its prediction interval for one new run.
+        excess: Log excess at the predicted optimum's distance.
+        octaves: Tuned column → log2(value / predicted optimum).
+    """
+
+    loss: float
+    pi: Interval
+    excess: float
+    octaves: Mapping[str, float]
+
+
+def predict_at_values(
+    tuned_run: LossPrediction,
+    laws: Mapping[str, Fit],
+    valley: Valley,
+    size: Mapping[str, float],
+    tuned: Mapping[str, float],
+    *,
+    level: float,
+) -> FixedPrediction:
+    """Loss of a tuned run, plus what the distance from the optimum costs.
+
+    The distribution mixes over where the optimum may lie; around each place the log loss is
+    normal, with the spread of a tuned run (its Student t at `level`) and of the valley.
+
+    Args:
+        tuned_run: Predictive distribution of the log loss of a tuned run at that size.
+        laws: Tuned column → law of its optimum, in the valley's order.
+        valley: What a distance costs.
+        size: Size column → value.
+        tuned: Tuned column → value, one for each.
+        level: Content of the interval, in (0, 1).
+    """
+    spread = predict_optimum(laws, size)
+    at = np.log2([tuned[name] for name in spread.tuned]) - np.asarray(spread.centre)
+    offsets, weights = spread.nodes()
+    excesses = valley.excesses(at - offsets, size)
+    z = float(stats.norm.ppf(0.5 + level / 2))
+    interval = tuned_run.interval(level, new_run=True)
+    lower = interval.lower if interval.lower else math.exp(-700.0)
+    own = (tuned_run.log_loss - math.log(lower)) / z
+    sd = np.hypot(own, (valley.relative_sd or 0.0) * excesses)
+    means = tuned_run.log_loss + excesses
+
+    def quantile(p: float) -> float:
+        low, high = float((means - 12 * sd).min()), float((means + 12 * sd).max())
+        return float(
+            optimize.brentq(lambda v: weights @ stats.norm.cdf((v - means) / sd) - p, low, high)
+        )
+
+    at_optimum = valley.excesses(at[None], size)
+    return FixedPrediction(
+        loss=math.exp(quantile(0.5)),
+        pi=Interval(math.exp(quantile(0.5 - level / 2)), math.exp(quantile(0.5 + level / 2))),
+        excess=float(at_optimum[0]),
+        octaves=dict(zip(spread.tuned, map(float, at), strict=True)),
+    )

@@ -1,0 +1,108 @@
+"""What is doubtful about a fit, by name.
+
+* `too-few-sizes` — one residual degree of freedom: the fit can hardly fail.
+* `columns-collinear` — size columns move together; only pinned parameters keep them apart.
+* `floor-at-zero`, `size-without-effect` — a coefficient ended at zero.
+* `bound-hit` — a shape parameter ended at the edge of its range.
+* `exponent-weakly-identified` — the standard error of an exponent's logarithm exceeds .5.
+* `ill-conditioned` — parameters trade against each other; the curve is known, they are not.
+* `starts-disagree` — another solution fits as well and extrapolates differently.
+* `lack-of-fit` — the residuals exceed the known noise; only told where noise is known.
+* `loss-turns-negative` — the law falls below zero at some size.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from extrap.fitting.projection import Problem, ShapeSpace, Solutions
+from extrap.laws import LOSS_LAWS
+from extrap.laws.base import Array
+from extrap.records import Fit
+
+__all__ = ["health_flags", "lack_of_fit_p"]
+
+LACK_OF_FIT_P = 0.01
+WEAK_LOG_SE = 0.5
+MAX_CONDITION = 1e5
+"""Of the derivative in the free parameters, each scaled to length 1."""
+ZERO = 1e-9
+"""Of the largest coefficient: what is left of one that does not matter is rounding."""
+AT_BOUND = 0.01
+"""Relative to a bound, or of the range where the scale is linear."""
+AS_GOOD = 1.05
+"""Ratio of objectives up to which another start fits as well."""
+FAR = 4.0
+DIFFERENT = 0.01
+"""In log loss at `FAR` times the largest sizes."""
+
+
+def lack_of_fit_p(chi2: float, dof: int, noise_dof: int | None) -> float:
+    """p-value of residuals against a known noise: F, or χ² where the noise is known exactly."""
+    if noise_dof is None:
+        return float(stats.chi2.sf(chi2, dof))
+    return float(stats.f.sf(chi2 / dof, dof, noise_dof))
+
+
+def health_flags(
+    fitted: Fit, problem: Problem, *, solutions: Solutions, gradient: Array, collinear: bool
+) -> tuple[str, ...]:
+    """Flags that follow from the numbers of a fit; those of its noise are added by `fit`.
+
+    Args:
+        fitted: The fit, without flags.
+        problem: What was fitted, one data set.
+        solutions: Where the starts ended.
+        gradient: Derivative of the log loss in the free parameters, (n_points, n_free).
+        collinear: Whether pins were needed.
+    """
+    law = LOSS_LAWS[fitted.law]
+    found = {
+        "too-few-sizes": fitted.dof < 2,
+        "columns-collinear": collinear,
+        **_coefficients_at_zero(fitted),
+        "bound-hit": _at_bound(fitted, problem),
+        "exponent-weakly-identified": _weak_exponent(fitted),
+        "ill-conditioned": _condition(gradient) > MAX_CONDITION,
+        "starts-disagree": _disagree(problem, solutions),
+        "loss-turns-negative": law.may_turn_negative and fitted.parameters["b"] > 0,
+    }
+    return tuple(name for name, is_so in found.items() if is_so)
+
+
+def _coefficients_at_zero(fitted: Fit) -> dict[str, bool]:
+    names = LOSS_LAWS[fitted.law].coefficients(len(fitted.columns))
+    nothing = ZERO * max(fitted.parameters[name] for name in names)
+    zero = {n for n in names if fitted.parameters[n] <= nothing and n not in fitted.fixed}
+    return {"floor-at-zero": "E" in zero, "size-without-effect": bool(zero - {"E"})}
+
+
+def _at_bound(fitted: Fit, problem: Problem) -> bool:
+    space = ShapeSpace(problem)
+    n_shape = len(space.pinned)
+    at = space.to_search(np.array(fitted.values[len(fitted.values) - n_shape :]))
+    margin = np.where(space.is_log, AT_BOUND, AT_BOUND * (space.high - space.low))
+    return bool(np.any((at <= space.low + margin) | (at >= space.high - margin)))
+
+
+def _weak_exponent(fitted: Fit) -> bool:
+    exponents = set(LOSS_LAWS[fitted.law].exponents(len(fitted.columns))) - set(fitted.fixed)
+    for i, (name, value) in enumerate(fitted.parameters.items()):
+        if name in exponents and fitted.covariance[i][i] > (WEAK_LOG_SE * value) ** 2:
+            return True
+    return False
+
+
+def _condition(gradient: Array) -> float:
+    norm = np.linalg.norm(gradient, axis=0)
+    scaled = gradient[:, norm > 0] / norm[norm > 0]
+    return float(np.linalg.cond(scaled)) if scaled.size else 1.0
+
+
+def _disagree(problem: Problem, solutions: Solutions) -> bool:
+    values, objective = solutions.values[0], solutions.objective[0]
+    rounding = 1e-20 * float(problem.weight[0].sum())
+    as_good = values[objective <= AS_GOOD * objective.min() + rounding]
+    far = FAR * problem.z.max(axis=0, keepdims=True)
+    return bool(np.ptp(problem.law.log_predict(as_good, far)) > DIFFERENT)

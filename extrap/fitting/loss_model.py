@@ -1,0 +1,148 @@
+"""The loss over size: laws the data cannot tell apart, the local law, how far to trust them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from extrap.fitting.holdout import hold_out_last_doublings, local_share, worst_share
+from extrap.fitting.local import LocalLaw, fit_local
+from extrap.fitting.mixture import fit_surviving_laws, mix, none_fits
+from extrap.fitting.noise import Noise
+from extrap.fitting.prediction import Component, LossPrediction
+from extrap.records import Fit
+
+__all__ = ["BANDS", "LossModel", "fit_loss_model"]
+
+BANDS = ("default", "family")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossModel:
+    """Everything the sweep says about the loss at its optimum over size.
+
+    Attributes:
+        laws: Every law of the family that could be fitted, with its weight; rejected ones have 0.
+        local: The law as the largest sizes see it, or None (several size columns, few sizes).
+        local_weight: Its share in the default forecast, from the runs' own last doublings; 1
+            where no law of the family fits.
+        discrepancy: Structural error as a share of the predicted change, from the same cuts.
+    """
+
+    laws: tuple[tuple[Fit, float], ...]
+    local: LocalLaw | None
+    local_weight: float
+    discrepancy: float
+
+    @property
+    def kept(self) -> tuple[tuple[Fit, float], ...]:
+        """The laws that survived."""
+        return tuple((fit, weight) for fit, weight in self.laws if weight > 0)
+
+    @property
+    def fitted_range(self) -> dict[str, tuple[float, float]]:
+        """Size column → smallest and largest fitted size."""
+        fit = self.laws[0][0]
+        return dict(zip(fit.columns, fit.fitted_range, strict=True))
+
+    def predict(self, size: Mapping[str, float], *, noise: Noise, band: str) -> LossPrediction:
+        """Predictive distribution of the log loss of a tuned run.
+
+        `band="family"` holds if the true law is one of the family: their mixture. The default
+        averages it with the local law, and takes the disagreement of all of them to be at least a
+        structural discrepancy: a share of the predicted change since the last fitted size.
+
+        Args:
+            size: Size column → size.
+            noise: Run-to-run noise.
+            band: `"default"` or `"family"`.
+        """
+        share = self.local_weight if band == "default" else 0.0
+        here = self._blend(size, share=share)
+        between = here.between
+        if band == "default":
+            inside = {c: min(size[c], high) for c, (_, high) in self.fitted_range.items()}
+            change = here.log_loss - self._blend(inside, share=share).log_loss
+            between = max(between, (self.discrepancy * change) ** 2)
+            curve = [*here.within, (between, math.inf)]
+        else:  # laws that disagree are known no better than each of them
+            ((within, dof),) = here.within
+            curve = [(within + between, dof)]
+        # without replicates the scatter about the laws is all there is
+        own = None if noise.own_sd is None else noise.own_sd**2
+        run = list(here.scatter) if own is None else [(own, float(noise.own_dof))]
+        if noise.shared_sd > 0:
+            curve.append((noise.shared_sd**2 / noise.n_seeds, noise.shared_dof))
+            run.append((noise.shared_sd**2, noise.shared_dof))
+        return LossPrediction(log_loss=here.log_loss, curve=tuple(curve), run=tuple(run))
+
+    def _blend(self, size: Mapping[str, float], *, share: float) -> _Blend:
+        kept = self.kept
+        x = np.array([[float(size[column]) for column in kept[0][0].columns]])
+        mean, within, between = (float(a[0]) for a in mix(kept, x))
+        dof = min(fit.scale_dof for fit, _ in kept)
+        scatter = max(fit.scatter for fit, _ in kept) ** 2
+        if share == 0 or self.local is None:
+            return _Blend(
+                log_loss=mean, within=((within, dof),), between=between, scatter=((scatter, dof),)
+            )
+        near, spread = (float(a[0]) for a in self.local.predict_log(x[:, 0]))
+        rest = 1 - share
+        # a law that holds a small share of the forecast must not lend it all its doubt
+        local_dof = self.local.dof / share
+        return _Blend(
+            log_loss=share * near + rest * mean,
+            within=((rest * within, dof), (share * spread, local_dof)),
+            between=rest * between + share * rest * (near - mean) ** 2,
+            scatter=((rest * scatter, dof), (share * self.local.scatter**2, local_dof)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Blend:
+    """Centre of the forecast, variance within and between its parts, scatter of points."""
+
+    log_loss: float
+    within: tuple[Component, ...]
+    between: float
+    scatter: tuple[Component, ...]
+
+
+def fit_loss_model(
+    sizes: Mapping[str, Sequence[float]],
+    loss: Sequence[float],
+    *,
+    loss_se: Sequence[float] | None,
+    loss_se_dof: int | None = None,
+    fix: Mapping[str, float] | None = None,
+) -> LossModel:
+    """Fit the family of laws and the local law, and weigh them on the runs' own last doublings.
+
+    Args:
+        sizes: Size column → sizes, shape (n_points,) each.
+        loss: Losses at the optimum, shape (n_points,).
+        loss_se: Their standard errors, same unit, or None.
+        loss_se_dof: Degrees of freedom behind them.
+        fix: Pinned parameters of the laws; with any, the local law is left out.
+
+    Raises:
+        DataError: Not even the smallest law has enough distinct sizes.
+    """
+    laws = fit_surviving_laws(sizes, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, fix=fix)
+    cuts = hold_out_last_doublings(sizes, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, fix=fix)
+    local = None
+    if len(sizes) == 1 and not fix:
+        ((column, values),) = sizes.items()
+        local = fit_local(column, values, loss, loss_se=loss_se)
+    weight = 0.0
+    if local is not None:
+        weight = 1.0 if none_fits(laws, sizes, loss) else local_share(cuts)
+    return LossModel(
+        laws=laws,
+        local=local,
+        local_weight=weight,
+        discrepancy=worst_share(cuts, local_weight=weight),
+    )

@@ -1,0 +1,363 @@
+"""Least squares of one law on many data sets at once, by variable projection.
+
+Starts, bootstrap replicates and cuts of a backtest are entries of one batch: `project` moves all
+of them through bounded Levenberg–Marquardt steps together and drops each when it has converged.
+
+References:
+    Golub, Pereyra (1973), The differentiation of pseudo-inverses and nonlinear least squares
+    problems whose variables separate; Kaufman (1975), A variable projection method for solving
+    separable nonlinear least squares problems, for the simplified Jacobian.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from extrap.laws.base import Array, LossLaw
+
+__all__ = [
+    "Index",
+    "Mask",
+    "Problem",
+    "ShapeSpace",
+    "Solutions",
+    "distinct_starts",
+    "nonnegative_least_squares",
+    "project",
+    "screen",
+]
+
+Index = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
+
+MAX_STEPS = 150
+TOLERANCE = 1e-13
+"""Converged when a step promises less than this share of the chi-square."""
+ROUNDING = 1e-28
+"""Share of the target's square that is rounding: an exact fit ends there."""
+MAX_DAMPING = 1e8
+RIDGE = 1e-14
+"""Relative to unit columns: keeps two equal columns from being a division by zero."""
+CHUNK = 400_000
+"""Complex numbers of one batch, few enough to stay in the cache."""
+SCREENED = 1000
+"""Data sets whose normal equations are formed at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Problem:
+    """One law and the data sets to fit it to, all at the same sizes.
+
+    Attributes:
+        law: The law.
+        z: Relative sizes, (n_points, n_columns).
+        y: Losses, (n_sets, n_points).
+        weight: Weights of the squared relative residuals, (n_sets, n_points); zero leaves out.
+        fixed: Pinned parameters.
+    """
+
+    law: LossLaw
+    z: Array
+    y: Array
+    weight: Array
+    fixed: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Solutions:
+    """Where every start of every data set ended.
+
+    Attributes:
+        values: Parameters, (n_sets, n_starts, n_parameters), pinned ones included.
+        objective: What was minimised, (n_sets, n_starts).
+        converged: Whether the last step promised nothing more, (n_sets, n_starts).
+    """
+
+    values: Array
+    objective: Array
+    converged: Mask
+
+    def best(self) -> tuple[Array, Array, Mask]:
+        """Parameters, objective and convergence of the best start, one row a data set."""
+        rows, best = np.arange(len(self.objective)), np.nanargmin(self.objective, axis=1)
+        return self.values[rows, best], self.objective[rows, best], self.converged[rows, best]
+
+
+class ShapeSpace:
+    """The free shape parameters of a law on the scale they are searched on.
+
+    Args:
+        problem: Names the law, the sizes and the pinned parameters.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        law, fixed, k = problem.law, problem.fixed, problem.z.shape[1]
+        names, ranges = law.shape(k), law.ranges(problem.z)
+        self.free: Index = np.flatnonzero([name not in fixed for name in names])
+        self.pinned = np.array([fixed.get(name, np.nan) for name in names], dtype=float)
+        self.is_log = np.array([ranges[i].is_log for i in self.free], dtype=bool)
+        self.low = self.to_search(np.array([r.low for r in ranges], dtype=float))
+        self.high = self.to_search(np.array([r.high for r in ranges], dtype=float))
+
+    def to_search(self, shape: Array) -> Array:
+        """Shape (…, n_shape) → search coordinates (…, n_free)."""
+        free = shape[..., self.free]
+        return np.where(self.is_log, np.log(np.where(self.is_log, free, 1.0)), free)
+
+    def to_shape(self, search: Array) -> Array:
+        """Search coordinates (…, n_free) → shape (…, n_shape), pinned ones filled in."""
+        shape = np.broadcast_to(self.pinned, (*search.shape[:-1], len(self.pinned))).copy()
+        shape[..., self.free] = np.where(
+            self.is_log, np.exp(np.where(self.is_log, search, 0.0)), search
+        )
+        return shape
+
+    def directions(self, shape: Array) -> Array:
+        """Derivative of the shape in the search coordinates, (…, n_free, n_shape)."""
+        slopes = np.where(self.is_log, shape[..., self.free], 1.0)
+        return slopes[..., None] * np.eye(len(self.pinned))[self.free]
+
+
+def project(problem: Problem, starts: Array) -> Solutions:
+    """Minimise `Σ w (f/y − 1)²` over `a ≥ 0` and bounded shapes, from every start.
+
+    Args:
+        problem: Law and data sets.
+        starts: Shapes, (n_starts, n_shape) for all data sets or (n_sets, n_starts, n_shape).
+
+    Returns:
+        Where each start ended, as exact as rounding allows.
+    """
+    space = ShapeSpace(problem)
+    n_sets, (n_starts, p) = len(problem.y), starts.shape[-2:]
+    search = np.broadcast_to(space.to_search(starts), (n_sets, n_starts, len(space.free)))
+    search = np.clip(search, space.low, space.high).reshape(n_sets * n_starts, -1)
+    owner = np.repeat(np.arange(n_sets), n_starts)
+    m = len(problem.law.coefficients(problem.z.shape[1]))
+    each = problem.z.shape[0] * m * max(1, len(space.free))
+    size = max(16, CHUNK // each)
+    parts = [
+        _march(problem, space, search[i : i + size], owner[i : i + size])
+        for i in range(0, len(owner), size)
+    ]
+    values, objective, converged = (np.concatenate(a) for a in zip(*parts, strict=True))
+    return Solutions(
+        values=values.reshape(n_sets, n_starts, m + p),
+        objective=objective.reshape(n_sets, n_starts),
+        converged=converged.reshape(n_sets, n_starts),
+    )
+
+
+def distinct_starts(problem: Problem) -> Array:
+    """Starting points of the law that differ in a free parameter, (n_starts, n_shape)."""
+    starts = problem.law.starts(problem.z)
+    kept = np.unique(starts[:, ShapeSpace(problem).free], axis=0, return_index=True)[1]
+    return starts[np.sort(kept)]
+
+
+def screen(problem: Problem, starts: Array, *, keep: int) -> Array:
+    """The most promising of many starting points, for every data set.
+
+    The basis at a starting point is common to all data sets, so their normal equations are one
+    matrix product.
+
+    Args:
+        problem: Law and data sets.
+        starts: Shapes, (n_starts, n_shape).
+        keep: How many to keep.
+
+    Returns:
+        Parameters there, coefficients solved for, best first: (n_sets, keep, n_parameters).
+    """
+    law, names = problem.law, problem.law.coefficients(problem.z.shape[1])
+    space = ShapeSpace(problem)
+    shapes = space.to_shape(space.to_search(starts))
+    basis = law.basis(shapes, problem.z)  # (S, n, m)
+    squares = np.einsum("snj,snl->nsjl", basis, basis)
+    free = [i for i, name in enumerate(names) if name not in problem.fixed]
+    pinned = [i for i, name in enumerate(names) if name in problem.fixed]
+    given = np.array([problem.fixed[names[i]] for i in pinned])
+    found = []
+    for first in range(0, len(problem.y), SCREENED):
+        y, weight = problem.y[first:][:SCREENED], problem.weight[first:][:SCREENED]
+        gram = np.tensordot(weight / y**2, squares, 1)  # (R, S, m, m)
+        right = np.tensordot(weight / y, basis.swapaxes(0, 1), 1)  # (R, S, m)
+        values = np.empty((*right.shape[:2], len(names) + shapes.shape[1]))
+        values[..., pinned], values[..., len(names) :] = given, shapes
+        left = right[..., free] - gram[..., free, :][..., pinned] @ given
+        values[..., free] = _nonnegative(gram[..., free, :][..., free], left)
+        a = values[..., : len(names)]
+        chi2 = np.einsum("...i,...ij,...j->...", a, gram, a)  # up to a constant of the data set
+        chi2 -= 2 * np.einsum("...i,...i->...", a, right)
+        order = np.argsort(chi2, axis=1, kind="stable")[:, :keep]
+        found.append(np.take_along_axis(values, order[..., None], axis=1))
+    return np.concatenate(found)
+
+
+def nonnegative_least_squares(design: Array, target: Array) -> Array:
+    """`argmin |design · a − target|²` over `a ≥ 0`, in closed form.
+
+    The best set of positive coefficients is found by trying all of them where the unconstrained
+    solution is not already feasible; meant for a handful of columns.
+
+    Args:
+        design: (…, n, m).
+        target: (…, n).
+
+    Returns:
+        Coefficients, (…, m).
+    """
+    rows = design.swapaxes(-1, -2)
+    return _nonnegative(rows @ design, (rows @ target[..., None])[..., 0])
+
+
+def _nonnegative(gram: Array, right: Array) -> Array:
+    """Non-negative least squares from normal equations, (…, m, m) and (…, m)."""
+    m = right.shape[-1]
+    scale = np.sqrt(np.einsum("...mm->...m", gram))
+    scale = np.where(scale > 0, scale, 1.0)
+    unit = (gram / scale[..., None, :] / scale[..., None]).reshape(-1, m, m)
+    flat = (right / scale).reshape(-1, m)
+    found = _solve(unit, flat)
+    found += _solve(unit, flat - (unit @ found[..., None])[..., 0])  # takes the ridge back out
+    wrong = np.flatnonzero(~(found >= 0).all(axis=1))
+    if len(wrong):
+        found[wrong] = _best_subset(unit[wrong], flat[wrong])
+    return np.asarray(found.reshape(right.shape) / scale)
+
+
+def _solve(gram: Array, right: Array) -> Array:
+    m = right.shape[-1]
+    if m == 0:
+        return right
+    return np.asarray(np.linalg.solve(gram + RIDGE * np.eye(m), right[..., None])[..., 0])
+
+
+def _best_subset(gram: Array, right: Array) -> Array:
+    """The feasible subset of columns that explains most, batched."""
+    n_rows, m = right.shape
+    best, explained = np.zeros((n_rows, m)), np.zeros(n_rows)
+    for size in range(1, m):
+        for subset in itertools.combinations(range(m), size):
+            chosen = list(subset)
+            part = _solve(gram[:, chosen][:, :, chosen], right[:, chosen])
+            gain = np.einsum("bs,bs->b", part, right[:, chosen])
+            better = (part >= 0).all(axis=1) & (gain > explained)
+            best[better] = 0
+            best[np.ix_(better, chosen)] = part[better]
+            explained[better] = gain[better]
+    return best
+
+
+@dataclass(slots=True)
+class _State:
+    """A batch at its present shapes; `slope` and `curvature` are those of half the chi-square."""
+
+    search: Array
+    values: Array
+    chi2: Array
+    slope: Array
+    curvature: Array
+
+    def take(self, rows: Any) -> _State:
+        return _State(
+            self.search[rows],
+            self.values[rows],
+            self.chi2[rows],
+            self.slope[rows],
+            self.curvature[rows],
+        )
+
+    def put(self, rows: Any, other: _State) -> None:
+        self.search[rows], self.values[rows] = other.search, other.values
+        self.chi2[rows], self.slope[rows] = other.chi2, other.slope
+        self.curvature[rows] = other.curvature
+
+
+def _evaluate(problem: Problem, space: ShapeSpace, search: Array, owner: Index) -> _State:
+    law, k = problem.law, problem.z.shape[1]
+    shape = space.to_shape(search)
+    basis, slopes = law.basis_and_slopes(shape, problem.z, space.directions(shape))
+    target = np.sqrt(problem.weight[owner])
+    factor = target / problem.y[owner]
+    design = basis * factor[..., None]
+    names = law.coefficients(k)
+    free = [i for i, name in enumerate(names) if name not in problem.fixed]
+    coefficients = np.empty((len(search), len(names)))
+    left = target
+    for i, name in enumerate(names):
+        if name in problem.fixed:
+            coefficients[:, i] = problem.fixed[name]
+            left = left - design[..., i] * problem.fixed[name]
+    design = design[..., free]
+    coefficients[:, free] = nonnegative_least_squares(design, left)
+    residual = left - (design @ coefficients[:, free, None])[..., 0]
+    moved = (slopes @ coefficients[:, None, :, None])[..., 0] * factor[:, None, :]  # (B, q, n)
+    active = design * (coefficients[:, None, free] > 0)
+    norm = np.sqrt(np.einsum("bnm,bnm->bm", active, active))
+    active = active / np.where(norm > 0, norm, 1.0)[:, None, :]
+    across = active.swapaxes(1, 2) @ moved.swapaxes(1, 2)  # (B, m, q)
+    curvature = moved @ moved.swapaxes(1, 2)
+    if free:
+        gram = active.swapaxes(1, 2) @ active + np.eye(len(free)) * RIDGE
+        gram += np.eye(len(free)) * (norm == 0)[:, :, None]
+        curvature = curvature - across.swapaxes(1, 2) @ np.linalg.solve(gram, across)
+    return _State(
+        search=search,
+        values=np.concatenate([coefficients, shape], axis=1),
+        chi2=np.einsum("bn,bn->b", residual, residual),
+        slope=-(moved @ residual[..., None])[..., 0],
+        curvature=curvature,
+    )
+
+
+def _march(
+    problem: Problem, space: ShapeSpace, search: Array, owner: Index
+) -> tuple[Array, Array, Mask]:
+    """Levenberg–Marquardt of one chunk: parameters, chi-square, convergence."""
+    # an exponent that runs away overflows; such a step is not accepted
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        state = _evaluate(problem, space, search, owner)
+        floor = ROUNDING * problem.weight[owner].sum(axis=1)
+        damping = np.full(len(search), 1e-3)
+        converged = np.full(len(search), search.shape[1] == 0)
+        going = np.flatnonzero(~converged)
+        for _ in range(MAX_STEPS):
+            if len(going) == 0:
+                break
+            here = state.take(going)
+            step, promise = _step(here, space, damping[going])
+            trial = _evaluate(problem, space, here.search + step, owner[going])
+            better = trial.chi2 < here.chi2
+            state.put(going[better], trial.take(better))
+            damping[going] *= np.where(better, 0.1, 10.0)
+            tiny = promise <= TOLERANCE * here.chi2 + floor[going]
+            done = tiny & (damping[going] < 1.0)
+            converged[going[done]] = True
+            damping[going] = np.maximum(damping[going], 1e-12)
+            stuck = damping[going] > MAX_DAMPING
+            converged[going[stuck]] = True  # no direction leads down: rounding
+            going = going[~(done | stuck)]
+    return state.values, np.where(np.isfinite(state.chi2), state.chi2, np.inf), converged
+
+
+def _step(state: _State, space: ShapeSpace, damping: Array) -> tuple[Array, Array]:
+    """Damped Gauss–Newton step within bounds, and the decrease of chi-square it promises."""
+    q = state.search.shape[1]
+    held = (state.search <= space.low) & (state.slope > 0)
+    held |= (state.search >= space.high) & (state.slope < 0)
+    slope = np.where(held, 0.0, state.slope)
+    diagonal = np.einsum("bqq->bq", state.curvature)
+    lift = damping[:, None] * diagonal + RIDGE * diagonal.max(axis=1, keepdims=True)
+    lift = np.where(held | (lift <= 0) | ~np.isfinite(lift), 1.0, lift)
+    keep = ~held[:, :, None] & ~held[:, None, :]
+    matrix = np.where(keep, state.curvature, 0.0) + lift[:, :, None] * np.eye(q)
+    step = -np.linalg.solve(matrix, slope[..., None])[..., 0]
+    moved = np.clip(state.search + step, space.low, space.high) - state.search
+    return moved, -np.einsum("bq,bq->b", slope, step)

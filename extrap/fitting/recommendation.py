@@ -1,0 +1,150 @@
+"""The tuned values to run with: not where the optimum most likely is, but what costs least."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+
+from extrap.fitting.divergence import DivergenceModel
+from extrap.fitting.spread import OptimumSpread, predict_optimum
+from extrap.fitting.valley import Valley
+from extrap.laws.base import Array
+from extrap.records import Fit
+
+__all__ = ["DIVERGED_EXCESS", "Recommendation", "expected_excess", "recommend"]
+
+DIVERGED_EXCESS = 1.0
+"""Log excess that a diverged run counts as: a loss e times too high, about that of a network
+before training. No run counts as more."""
+REACH = 4.0
+"""Octaves about the optimum within which a value is recommended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """Tuned values of smallest expected loss at one size, and what they save.
+
+    Attributes:
+        size: Size column → value.
+        tuned: Tuned column → recommended value.
+        octaves: Tuned column → log2(recommended / optimum); negative below it.
+        expected_excess: Expected log excess there, over where the optimum may lie and over
+            divergence.
+        at_optimum: The same at the predicted optimum.
+        chance_of_divergence: At the recommended values; None if it is not modelled.
+    """
+
+    size: Mapping[str, float]
+    tuned: Mapping[str, float]
+    octaves: Mapping[str, float]
+    expected_excess: float
+    at_optimum: float
+    chance_of_divergence: float | None
+
+
+def recommend(
+    laws: Mapping[str, Fit],
+    size: Mapping[str, float],
+    *,
+    valley: Valley,
+    divergence: DivergenceModel | None = None,
+    diverged_excess: float = DIVERGED_EXCESS,
+) -> Recommendation:
+    """The tuned values that minimise the expected log loss at one size.
+
+    `E(v) = (1 − p(v)) · Σ_i w_i min(valley(log2 v − o_i), d) + p(v) · d` over possible optima
+    `o_i` of probability `w_i`, with `p` the chance of divergence and `d` the cost of a diverged
+    run. All tuned values are chosen together. Where high values cost more than low ones the
+    minimum lies below the optimum, and the further the less is known.
+
+    Args:
+        laws: Tuned column → law of its optimum, in the valley's order.
+        size: Size column → value.
+        valley: What a distance from the optimum costs.
+        divergence: Chance of divergence; without it none is assumed.
+        diverged_excess: Log excess `d` that a diverged run counts as.
+
+    Raises:
+        ValueError: The laws are not those of the valley's tuned columns, or the cost is not
+            positive.
+
+    References:
+        Ours: the Bayes decision under the predictive distribution of the optimum.
+    """
+    if tuple(laws) != valley.tuned:
+        raise ValueError(
+            f"a recommendation needs the laws of {', '.join(valley.tuned)}, got "
+            f"{', '.join(laws) or 'none'}; pass one law a tuned column of the valley."
+        )
+    if not diverged_excess > 0:
+        raise ValueError(
+            f"a diverged run must cost something, got a log excess of {diverged_excess:g}; "
+            "use the log of the untrained over the expected loss."
+        )
+    spread = predict_optimum(laws, size)
+    nodes, centre = spread.nodes(), np.asarray(spread.centre)
+
+    def cost(octaves: Array) -> float:
+        # far from the optimum nothing is known; a wall keeps the simplex within reach
+        if np.any(np.abs(octaves) > REACH):
+            return float(diverged_excess * (1 + np.abs(octaves).max()))
+        excess = _mean_excess(octaves, nodes, valley, size, diverged_excess)
+        if divergence is None:
+            return excess
+        p = float(divergence.chances(size, (centre + octaves)[None])[0])
+        return (1 - p) * excess + p * diverged_excess
+
+    start = np.zeros(len(centre))
+    # a simplex: the expectation over points has a kink wherever one of them meets the ceiling
+    simplex = np.vstack([start, start - 0.5 * np.eye(len(centre))])
+    found = optimize.minimize(
+        cost,
+        start,
+        method="Nelder-Mead",
+        options={"xatol": 1e-4, "fatol": 1e-12, "initial_simplex": simplex},
+    )
+    octaves = np.asarray(found.x) if found.fun < cost(start) else start
+    best = dict(zip(spread.tuned, map(float, 2.0 ** (centre + octaves)), strict=True))
+    return Recommendation(
+        size=dict(size),
+        tuned=best,
+        octaves=dict(zip(spread.tuned, map(float, octaves), strict=True)),
+        expected_excess=cost(octaves),
+        at_optimum=cost(start),
+        chance_of_divergence=None if divergence is None else divergence.chance(size, best),
+    )
+
+
+def expected_excess(
+    spread: OptimumSpread,
+    tuned: Mapping[str, float],
+    size: Mapping[str, float],
+    *,
+    valley: Valley,
+) -> float:
+    """Mean log excess at given tuned values over where the optimum may lie; no divergence.
+
+    Tuned values that are not given are taken at their predicted optimum.
+    """
+    centre = np.asarray(spread.centre)
+    at = np.array(
+        [
+            np.log2(tuned[name]) if name in tuned else c
+            for name, c in zip(spread.tuned, centre, strict=True)
+        ]
+    )
+    return _mean_excess(at - centre, spread.nodes(), valley, size, DIVERGED_EXCESS)
+
+
+def _mean_excess(
+    octaves: Array,
+    nodes: tuple[Array, Array],
+    valley: Valley,
+    size: Mapping[str, float],
+    ceiling: float,
+) -> float:
+    offsets, weights = nodes
+    return float(weights @ np.minimum(valley.excesses(octaves - offsets, size), ceiling))

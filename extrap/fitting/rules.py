@@ -1,0 +1,232 @@
+"""Known rules for tuned values, and what following one would cost against the fitted optimum.
+
+A published rule gives a value outright. An anchored rule says only how a value moves with size:
+it starts at the optimum of the smallest tuned size. Formulas use the letters of their papers: N
+parameters without embeddings, D tokens, C training compute, n width, B batch size in tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from extrap.fitting.recommendation import expected_excess
+from extrap.fitting.spread import predict_optimum
+from extrap.fitting.valley import Valley
+from extrap.records import Fit, Optimum
+
+__all__ = ["RULES", "Rule", "RuleRegret", "compare_rules"]
+
+SIZE_NAMES = {
+    "N": ("params", "n_params", "non_embedding_params", "params_no_emb"),
+    "D": ("tokens", "n_tokens"),
+    "C": ("flops", "compute"),
+    "n": ("width", "d_model", "n_embd", "hidden_size"),
+}
+"""Letter → the size columns that are taken for it."""
+TUNED_NAMES = {
+    "lr": ("lr", "learning_rate", "peak_lr", "max_lr"),
+    "B": ("batch_size_tokens", "batch_tokens", "tokens_per_batch"),
+}
+FLOPS_PER_PARAMETER_AND_TOKEN = 6.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule `v = A Π x^e` for one tuned value, or `v = v_0 Π (x / x_0)^e` if it is anchored.
+
+    Attributes:
+        key: Name of the rule.
+        formula: As its paper writes it.
+        reference: Where it comes from.
+        tuned: `"lr"`, `"B"`, or `"any"`.
+        exponents: Letter of a size → exponent.
+        constant: `A`; None for an anchored rule.
+    """
+
+    key: str
+    formula: str
+    reference: str
+    tuned: str
+    exponents: Mapping[str, float]
+    constant: float | None = None
+
+    def applies(self, columns: Sequence[str], tuned: str) -> bool:
+        """Whether the size columns and the tuned column are among those the rule speaks of."""
+        known = self.tuned == "any" or tuned in TUNED_NAMES[self.tuned]
+        probe = dict.fromkeys(columns, 1.0)
+        return known and all(_size_of(letter, probe) is not None for letter in self.exponents)
+
+    def value(
+        self,
+        size: Mapping[str, float],
+        *,
+        anchor: Mapping[str, float] | None = None,
+        anchor_value: float | None = None,
+    ) -> float:
+        """The tuned value at a size.
+
+        Args:
+            size: Size column → value.
+            anchor: The size at which an anchored rule starts.
+            anchor_value: The value there.
+
+        Raises:
+            ValueError: The sizes lack one that the rule needs, or an anchored rule its anchor.
+        """
+        if self.constant is not None:
+            return self.constant * self._product(size)
+        if anchor is None or anchor_value is None:
+            raise ValueError(
+                f"the rule {self.key} needs a size and a value to start from, got none; pass "
+                "anchor= and anchor_value=."
+            )
+        return anchor_value * self._product(size) / self._product(anchor)
+
+    def _product(self, size: Mapping[str, float]) -> float:
+        log_value = 0.0
+        for letter, exponent in self.exponents.items():
+            x = _size_of(letter, size)
+            if x is None:
+                raise ValueError(
+                    f"the rule {self.key} needs a size column for {letter} "
+                    f"({', '.join(SIZE_NAMES[letter])}), got {', '.join(size)}."
+                )
+            log_value += exponent * math.log(x)
+        return math.exp(log_value)
+
+
+RULES = (
+    Rule(
+        key="constant",
+        formula="v = v_0",
+        reference="Yang et al. 2022 (muP), arXiv 2203.03466, Table 1: what it makes transfer",
+        tuned="any",
+        exponents={},
+    ),
+    Rule(
+        key="inverse_width",
+        formula="lr = lr_0 (n / n_0)^-1",
+        reference="Everett et al. 2024, arXiv 2407.05872: Adam, hidden layers, full alignment",
+        tuned="lr",
+        exponents={"n": -1.0},
+    ),
+    Rule(
+        key="inverse_root_width",
+        formula="lr = lr_0 (n / n_0)^-1/2",
+        reference="Everett et al. 2024, arXiv 2407.05872: Adam, hidden layers, no alignment",
+        tuned="lr",
+        exponents={"n": -0.5},
+    ),
+    Rule(
+        key="step_law_lr",
+        formula="lr = 1.79 N^-0.713 D^0.307",
+        reference="Li et al. 2025 (Step Law), arXiv 2503.04715, Eq. 1",
+        tuned="lr",
+        exponents={"N": -0.713, "D": 0.307},
+        constant=1.79,
+    ),
+    Rule(
+        key="step_law_batch",
+        formula="B = 0.58 D^0.571",
+        reference="Li et al. 2025 (Step Law), arXiv 2503.04715, Eq. 1",
+        tuned="B",
+        exponents={"D": 0.571},
+        constant=0.58,
+    ),
+    Rule(
+        key="deepseek_lr",
+        formula="lr = 0.3118 C^-0.1250",
+        reference="Bi et al. 2024 (DeepSeek LLM), arXiv 2401.02954, Eq. 1; C = 6 N D without C",
+        tuned="lr",
+        exponents={"C": -0.1250},
+        constant=0.3118,
+    ),
+    Rule(
+        key="deepseek_batch",
+        formula="B = 0.2920 C^0.3271",
+        reference="Bi et al. 2024 (DeepSeek LLM), arXiv 2401.02954, Eq. 1; C = 6 N D without C",
+        tuned="B",
+        exponents={"C": 0.3271},
+        constant=0.2920,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleRegret:
+    """One rule at one size, held against the fitted optimum.
+
+    Attributes:
+        rule: Key of the rule.
+        tuned: Tuned column.
+        value: What the rule says.
+        octaves: log2(value / predicted optimum).
+        excess: Log excess that the valley gives to that distance.
+        expected_regret: Expected log excess over where the optimum may lie, less that of the
+            predicted optimum itself; the other tuned values at their optimum.
+    """
+
+    rule: str
+    tuned: str
+    value: float
+    octaves: float
+    excess: float
+    expected_regret: float
+
+
+def compare_rules(
+    laws: Mapping[str, Fit],
+    optima: Sequence[Optimum],
+    size: Mapping[str, float],
+    *,
+    valley: Valley,
+    rules: Sequence[Rule] = RULES,
+) -> tuple[RuleRegret, ...]:
+    """What each rule that applies says at a size, and what it would cost; cheapest first.
+
+    Args:
+        laws: Tuned column → law of its optimum, in the valley's order.
+        optima: The optima they were fitted to; the smallest with a point estimate anchors.
+        size: Size column → value.
+        valley: What a distance from the optimum costs.
+        rules: The rules to compare.
+    """
+    spread = predict_optimum(laws, size)
+    least = expected_excess(spread, {}, size, valley=valley)
+    found = []
+    for i, (name, centre) in enumerate(zip(spread.tuned, spread.centre, strict=True)):
+        anchor = next((o for o in optima if o.tuned[name].value is not None), None)
+        for rule in rules:
+            if not rule.applies(tuple(size), name) or (rule.constant is None and anchor is None):
+                continue
+            value = rule.value(
+                size,
+                anchor=None if anchor is None else anchor.size,
+                anchor_value=None if anchor is None else anchor.tuned[name].value,
+            )
+            octaves = math.log2(value) - centre
+            off = [octaves if j == i else 0.0 for j in range(len(spread.tuned))]
+            expected = expected_excess(spread, {name: value}, size, valley=valley)
+            found.append(
+                RuleRegret(
+                    rule=rule.key,
+                    tuned=name,
+                    value=value,
+                    octaves=octaves,
+                    excess=valley.excess(off, size),
+                    expected_regret=expected - least,
+                )
+            )
+    return tuple(sorted(found, key=lambda row: row.expected_regret))
+
+
+def _size_of(letter: str, size: Mapping[str, float]) -> float | None:
+    for column in SIZE_NAMES[letter]:
+        if column in size:
+            return size[column]
+    if letter == "C":
+        n, d = _size_of("N", size), _size_of("D", size)
+        return None if n is None or d is None else FLOPS_PER_PARAMETER_AND_TOKEN * n * d
+    return None

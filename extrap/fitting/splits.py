@@ -1,0 +1,145 @@
+"""Which sizes to fit and which to hold out, so that a forecast can be judged on known sizes.
+
+* `rolling_origin` — fit the smallest sizes, predict the larger ones: what a forecast is for.
+* `leave_one_size_out` — fit all sizes but one: how well the laws hold inside the data.
+
+With several size columns sizes are ordered by their product, which is the training compute up to
+a constant where the columns are parameters and tokens; sizes of one product stay together. No
+size is held out that lies below the fitted ones in any column: laws are not extrapolated
+downwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from extrap.errors import DataError
+from extrap.laws.base import Array
+
+__all__ = ["MAX_CUTS", "MAX_HELD_OUT", "Split", "leave_one_size_out", "rolling_origin"]
+
+Positions = npt.NDArray[np.int64]
+
+MAX_CUTS = 8
+"""More cuts than this (checkpoints of one run, say) are thinned to as many, even in log size."""
+MAX_HELD_OUT = 40
+"""The same for the sizes held out by one cut, and for sizes left out one at a time."""
+START, SHORT_START = 4, 3
+"""Fitted sizes of the first cut; the second where there are fewer than `START + 2` sizes."""
+LEAST_SHARE = 0.25
+"""… and at least this share of all: four of many checkpoints span hardly anything."""
+DIGITS = 9
+"""Decimals of a log size that count: products of equal compute differ by rounding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Positions of the sizes to fit and of those to predict; smallest first."""
+
+    fitted: tuple[int, ...]
+    held_out: tuple[int, ...]
+
+
+def rolling_origin(
+    sizes: Sequence[Mapping[str, float]], *, min_sizes: int | None = None
+) -> tuple[Split, ...]:
+    """Fit the smallest k sizes and hold out every larger one, for growing k.
+
+    Args:
+        sizes: Distinct sizes, each size column → value.
+        min_sizes: Smallest k; by default 4 and at least a quarter of the sizes, and 3 where there
+            are fewer than six.
+
+    Returns:
+        At most `MAX_CUTS` splits of at most `MAX_HELD_OUT` held-out sizes each; of more, those
+        closest to an even spacing in the logarithm of the product.
+
+    Raises:
+        ValueError: `min_sizes` is below 3.
+        DataError: No size is left to hold out.
+
+    References:
+        Tashman (2000), Out-of-sample tests of forecasting accuracy, Int. J. Forecasting 16, for
+        the rolling origin.
+    """
+    if min_sizes is not None and min_sizes < SHORT_START:
+        raise ValueError(
+            f"min_sizes must be at least {SHORT_START}, got {min_sizes}; fewer carry no law."
+        )
+    first = min_sizes or _first_cut(len(sizes))
+    x = _log_sizes(sizes)
+    place = x.sum(axis=1).round(DIGITS)
+    order = np.argsort(place, kind="stable")
+    ends = [k for k in range(first, len(order)) if place[order[k - 1]] < place[order[k]]]
+    ends = [ends[i] for i in _evenly([place[order[k - 1]] for k in ends], MAX_CUTS)]
+    splits = [_split(x, order[:k], order[k:]) for k in ends]
+    found = tuple(s for s in splits if s.held_out)
+    if not found:
+        raise DataError(
+            f"a backtest needs at least {first + 1} sizes, {first} to fit and a larger one to "
+            f"predict, got {len(sizes)}; add a size, small ones are the cheapest."
+        )
+    return found
+
+
+def leave_one_size_out(sizes: Sequence[Mapping[str, float]]) -> tuple[Split, ...]:
+    """Hold out one size at a time and fit all others.
+
+    Args:
+        sizes: Distinct sizes, each size column → value.
+
+    Returns:
+        At most `MAX_HELD_OUT` splits, smallest held-out size first.
+
+    Raises:
+        DataError: Fewer than four sizes.
+    """
+    if len(sizes) <= SHORT_START:
+        raise DataError(
+            f"leaving one size out needs at least {SHORT_START + 1} sizes, got {len(sizes)}; add "
+            "a size, small ones are the cheapest."
+        )
+    from sklearn.model_selection import LeaveOneGroupOut  # not at import: it takes a second
+
+    x = _log_sizes(sizes)
+    order = np.argsort(x.sum(axis=1).round(DIGITS), kind="stable")
+    parts = LeaveOneGroupOut().split(order, groups=np.arange(len(order)))
+    splits = [_split(x, order[fitted], order[left_out]) for fitted, left_out in parts]
+    found = [s for s in splits if s.held_out]
+    places = [float(x[s.held_out[0]].sum()) for s in found]
+    return tuple(found[i] for i in _evenly(places, MAX_HELD_OUT))
+
+
+def _first_cut(n_sizes: int) -> int:
+    if n_sizes < START + 2:
+        return SHORT_START
+    return max(START, math.ceil(LEAST_SHARE * n_sizes))
+
+
+def _log_sizes(sizes: Sequence[Mapping[str, float]]) -> Array:
+    """Logarithms of the sizes; shape (n_sizes, n_columns)."""
+    rows = [[math.log(value) for value in size.values()] for size in sizes]
+    return np.array(rows, dtype=float).reshape(len(rows), -1)
+
+
+def _split(x: Array, fitted: Positions, candidates: Positions) -> Split:
+    """Hold out the candidates that lie below the fitted sizes in no column."""
+    reachable = (x[candidates] >= x[fitted].min(axis=0)).all(axis=1)
+    held_out = candidates[reachable]
+    chosen = _evenly(x[held_out].sum(axis=1).tolist(), MAX_HELD_OUT)
+    return Split(
+        fitted=tuple(int(i) for i in fitted), held_out=tuple(int(held_out[i]) for i in chosen)
+    )
+
+
+def _evenly(places: Sequence[float], most: int) -> list[int]:
+    """Positions of at most so many of the ascending places, evenly spread between the ends."""
+    if len(places) <= most:
+        return list(range(len(places)))
+    wanted = np.linspace(places[0], places[-1], most)
+    return sorted({int(np.argmin(np.abs(np.asarray(places) - w))) for w in wanted})

@@ -1,0 +1,71 @@
+"""Power laws with a break."""
+
+from __future__ import annotations
+
+from typing import ClassVar, final
+
+import numpy as np
+
+from extrap.laws.base import AnyArray, Array, LossLaw, Range, exp, log_add_exp
+
+__all__ = ["BrokenPower"]
+
+
+@final
+class BrokenPower(LossLaw):
+    """Broken neural scaling law (BNSL) with one break.
+
+    `L = E + b z^(−c0) (1 + (z/d1)^(1/f1))^(−c1 f1)`: exponent c0 below the size d1, c0 + c1 above
+    it, f1 the width of the break in ln z. For a curve whose slope changes inside the data; it
+    falls only where c0 + c1 ≥ 0. Its parameters are nearly degenerate, its curve is not.
+
+    References:
+        Caballero, Gupta, Rish, Krueger (2022), Broken neural scaling laws, arXiv 2210.14891,
+        Eq. 1 with n = 1.
+    """
+
+    key: ClassVar[str] = "bnsl"
+    formula: ClassVar[str] = "L = E + b · (x/x0)^-c0 · (1 + (x/(x0 d1))^(1/f1))^(-c1 f1)"
+    reference: ClassVar[str] = "Caballero et al. 2022, arXiv 2210.14891, Eq. 1"
+    n_columns: ClassVar[tuple[int, ...]] = (1,)
+    always_falls: ClassVar[bool] = False
+
+    def coefficients(self, n_columns: int) -> tuple[str, ...]:
+        """`E`, the floor, and `b`."""
+        del n_columns
+        return ("E", "b")
+
+    def shape(self, n_columns: int) -> tuple[str, ...]:
+        """Exponent, its change, where it changes, and how gradually."""
+        del n_columns
+        return ("c0", "c1", "d1", "f1")
+
+    def ranges(self, z: Array) -> tuple[Range, ...]:
+        """The break between the smallest and the largest size."""
+        low, high = float(z.min()), float(z.max())
+        where = tuple(float(d) for d in np.geomspace(low, high, 5)[1:-1])
+        return (
+            Range(0.0, 5.0, (0.01, 0.3), is_log=False),
+            Range(-5.0, 10.0, (-0.2, 0.5, 3.0), is_log=False),
+            Range(low, high, where),
+            Range(0.01, 5.0, (0.05, 0.5)),
+        )
+
+    def unit_free(self, n_columns: int) -> tuple[str, ...]:
+        """All but `b` and the position of the break."""
+        del n_columns
+        return ("E", "c0", "c1", "f1")
+
+    def exponents(self, n_columns: int) -> tuple[str, ...]:
+        """The first exponent."""
+        del n_columns
+        return ("c0",)
+
+    def basis(self, shape: AnyArray, z: Array) -> AnyArray:
+        """Columns `1` and the broken power."""
+        c0, c1, d1, f1 = (shape[..., None, i] for i in range(4))
+        log_z = np.log(z[:, 0])
+        beyond = (log_z - np.log(d1)) / f1
+        bend = c1 * f1 * log_add_exp(beyond, np.zeros_like(beyond))
+        power = exp(-c0 * log_z - bend)
+        return np.stack([np.ones_like(power), power], axis=-1)

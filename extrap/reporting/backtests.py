@@ -1,0 +1,165 @@
+"""The backtest in words and tables: would the forecast have worked before?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from extrap.backtesting import Backtest, Holdout
+from extrap.forecasting import Forecast
+from extrap.reporting.numbers import (
+    NBSP,
+    format_estimate,
+    format_p_value,
+    format_percent,
+    format_quantity,
+    format_value,
+)
+from extrap.reporting.tables import Table, capped_table
+
+__all__ = [
+    "backtest_sentence",
+    "failure_sentences",
+    "holdouts_table",
+    "pins_of",
+    "summary_table",
+    "tuned_sentences",
+]
+
+SHOWN_REASONS = 2
+
+
+def pins_of(forecast: Forecast) -> dict[str, float]:
+    """The pinned parameters of a forecast, named as `extrap.forecast` takes them."""
+    pins = {name: value for fit, _ in forecast.loss_laws for name, value in fit.fixed.items()}
+    for column, law in forecast.tuned_laws.items():
+        if law is not None:
+            pins |= {f"{column}.{name}": value for name, value in law.fixed.items()}
+    return pins
+
+
+def backtest_sentence(found: Backtest) -> str:
+    """The backtest in one sentence."""
+    total = found.summary().iloc[-1]
+    counts = sorted({h.n_fitted for h in found.holdouts})
+    n = len(found.holdouts)
+    held = sum(h.observed in h.predicted_pi for h in found.holdouts)
+    if found.scheme == "rolling":
+        fitted = _range_words(counts)
+        ratio = max(h.extrapolation_ratio for h in found.holdouts)
+        start = (
+            f"Fitted on the smallest {fitted} of these {found.n_sizes} sizes and asked for the "
+            f"larger ones, up to {ratio:.2g} times as large, the forecast was off by "
+        )
+        last = "the last value"
+    else:
+        start = (
+            f"Leaving out one of these {found.n_sizes} sizes at a time and fitting the others, "
+            "the forecast for it was off by "
+        )
+        last = "the loss of the next smaller size"
+    text = f"{start}{_off(total['rms_error'])} (root mean square)"
+    if total["last_value_rms_error"] > 0:  # False for a missing value too
+        text += f", {last} by {_off(total['last_value_rms_error'])}"
+    level = f"{100 * found.level:g}{NBSP}%"
+    return f"{text}; its {level} intervals held {held} of {n}."
+
+
+def failure_sentences(found: Backtest) -> list[str]:
+    """How many predictions are missing, and why."""
+    if not found.failures:
+        return []
+    n = found.n_failed
+    sentences = [f"{n} more prediction{'s' * (n > 1)} could not be made or judged."]
+    for reason, count in found.failures[:SHOWN_REASONS]:
+        sentences.append(f"{count}: {reason}" if len(found.failures) > 1 else f"Reason: {reason}")
+    return sentences
+
+
+def tuned_sentences(found: Backtest) -> list[str]:
+    """How far the optimum of each tuned value lay from its forecast."""
+    sentences = []
+    for name in found.runs.tuned:
+        octaves = [h.tuned_octaves[name] for h in found.holdouts]
+        known = [value for value in octaves if value is not None]
+        if known:
+            rms = math.sqrt(sum(value**2 for value in known) / len(known))
+            sentences.append(
+                f"The best {name} lay {rms:.2f} octaves from its forecast, a factor of "
+                f"{2**rms:.2f} (root mean square of {len(known)})."
+            )
+    return sentences
+
+
+def summary_table(found: Backtest) -> Table:
+    """Scores by extrapolation ratio, one row a bin and one for all."""
+    summary = found.summary()
+    levels = [name for name in summary if str(name).startswith("coverage_")]
+    rows = [
+        (
+            str(row["extrapolation_ratio"]),
+            str(row["n"]),
+            *(f"{100 * row[name]:.0f}{NBSP}%" for name in levels),
+            _off(row["rms_error"]),
+            _off(row["last_value_rms_error"]),
+            "–" if math.isnan(row["skill"]) else f"{row['skill']:.2f}".replace("-", "−"),
+            format_percent(row["bias"]),
+            f"{row['interval_score']:.2g}",
+            f"{row['crps']:.2g}",
+        )
+        for row in summary.to_dict("records")
+    ]
+    held = [f"held at {str(name).removeprefix('coverage_')}{NBSP}%" for name in levels]
+    columns = ("times fitted", "predictions", *held, "error", "last value's error", "skill")
+    return Table(
+        caption="Scores of the held-out sizes, by how far they lie beyond the fitted ones",
+        columns=(*columns, "bias", "interval score", "CRPS"),
+        rows=tuple(rows),
+        note=(
+            "Predictions share data and are no independent trials. Error and bias are root mean "
+            "square and mean of ln observed − ln forecast, skill is 1 − error / last value's "
+            f"error. Interval score ({100 * found.level:g}{NBSP}%) and CRPS, lower is better, are "
+            "in log loss, where 0.01 is one percent of the loss."
+        ),
+    )
+
+
+def holdouts_table(found: Backtest) -> Table:
+    """Every prediction of a held-out size."""
+    rows = [
+        (
+            *map(format_quantity, h.size.values()),
+            str(h.n_fitted),
+            f"{h.extrapolation_ratio:.3g}×",
+            format_value(h.observed, _se(h)),
+            format_estimate(h.predicted, h.predicted_pi),
+            format_percent(h.deviation),
+            "–" if h.last_deviation is None else format_percent(h.last_deviation),
+            format_p_value(h.p_value),
+            *("–" if v is None else f"{v:+.2f}".replace("-", "−") for v in _octaves(found, h)),
+        )
+        for h in found.holdouts
+    ]
+    columns = (*found.runs.sizes, "sizes fitted", "times fitted", "observed ± se")
+    columns = (*columns, f"forecast ({100 * found.level:g}{NBSP}%)", "against forecast")
+    columns = (*columns, "against last value", "p-value")
+    columns = (*columns, *(f"best {name}, octaves off" for name in found.runs.tuned))
+    return capped_table("Held-out sizes, one prediction a row", columns, rows)
+
+
+def _octaves(found: Backtest, holdout: Holdout) -> list[float | None]:
+    return [holdout.tuned_octaves[name] for name in found.runs.tuned]
+
+
+def _se(holdout: Holdout) -> float | None:
+    se = holdout.observed_log_se
+    return None if se is None else se * holdout.observed
+
+
+def _off(log_error: float) -> str:
+    """A root mean square of log losses in percent; a dash for a missing one."""
+    return "–" if math.isnan(log_error) else format_percent(log_error, signed=False)
+
+
+def _range_words(counts: Sequence[int]) -> str:
+    return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from extrap.fitting import DivergenceModel, fit_divergence, largest_chance
+from extrap.reading import read_runs
+from extrap.records import Runs
+
+Table = Callable[..., pd.DataFrame]
+
+
+def runs_that_diverge(seed: int = 0, slope: float = 4.0) -> Runs:
+    """Log odds of divergence `slope · ln(lr / lr_max)`, where lr_max falls as 1 / √width."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for width in (16.0, 64.0, 256.0):
+        for lr in 2.0 ** np.arange(-10, -1, 0.5):
+            for s in range(8):
+                odds = slope * np.log(lr / (0.05 * (width / 64) ** -0.5))
+                hot = rng.random() < 1 / (1 + np.exp(-odds))
+                rows.append({"width": width, "lr": lr, "seed": s, "loss": np.inf if hot else 2.0})
+    return read_runs(pd.DataFrame(rows), size="width", tune="lr")
+
+
+def fitted(runs: Runs) -> DivergenceModel:
+    model = fit_divergence(runs)
+    assert model is not None
+    return model
+
+
+@pytest.mark.parametrize("width", [16.0, 64.0, 1024.0])
+def test_chance_is_one_half_where_it_is_in_truth(width: float) -> None:
+    model = fitted(runs_that_diverge())
+    edge = 0.05 * (width / 64) ** -0.5
+    lr = np.geomspace(1e-4, 1, 2000)
+    chances = model.chances({"width": width}, np.log2(lr)[:, None])
+    assert np.log2(lr[np.argmin(abs(chances - 0.5))] / edge) == pytest.approx(0, abs=0.4)
+    assert np.all(np.diff(chances) >= 0)
+    at = model.chance({"width": width}, {"lr": edge / 4})
+    assert at == pytest.approx(1 / (1 + 4.0**4), abs=0.015)
+
+
+def test_coefficients_are_those_of_the_library() -> None:
+    runs = runs_that_diverge(seed=1)
+    frame = runs.to_frame()
+    v = np.log(frame[["width", "lr"]].to_numpy(dtype=float))
+    hot = (frame["status"] == "diverged").to_numpy()
+    theirs = LogisticRegression(C=10.0, max_iter=1000)
+    theirs.fit((v - v.mean(axis=0)) / v.std(axis=0), hot)
+    model = fitted(runs)
+    probe = [[np.log(128.0), np.log(0.03)]]
+    expected = theirs.predict_proba((probe - v.mean(axis=0)) / v.std(axis=0))[0, 1]
+    assert model.chance({"width": 128.0}, {"lr": 0.03}) == pytest.approx(expected)
+    assert model.n_diverged == hot.sum()
+    assert model.n_runs == len(frame)
+
+
+def test_model_survives_json_and_needs_no_library_to_predict() -> None:
+    model = fitted(runs_that_diverge())
+    fields = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in json.loads(json.dumps(asdict(model))).items()
+    }
+    assert DivergenceModel(**fields) == model
+    code = (
+        "import sys, extrap; from extrap.fitting import DivergenceModel as M;"
+        f"M(**{fields!r}).chance({{'width': 8.0}}, {{'lr': 0.1}});"
+        "assert 'sklearn' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_and_with_nothing_but_divergence_there_is_no_model(sweep_table: Table) -> None:
+    table = sweep_table()
+    assert fit_divergence(read_runs(table, size="width", tune="lr")) is None
+    table["loss"] = np.inf
+    assert fit_divergence(read_runs(table, size="width", tune="lr")) is None
+
+
+def test_size_that_does_not_vary_has_no_influence(sweep_table: Table) -> None:
+    table = sweep_table(widths=(16.0,))
+    table.loc[table["lr"] > 0.02, "loss"] = np.inf
+    model = fitted(read_runs(table, size="width", tune="lr"))
+    same = [model.chance({"width": w}, {"lr": 0.02}) for w in (16.0, 4096.0)]
+    assert same[0] == pytest.approx(same[1], rel=1e-6)
+
+
+def test_pruned_runs_say_nothing(sweep_table: Table) -> None:
+    table = sweep_table()
+    table.loc[table["lr"] > 0.02, "loss"] = np.inf
+    table["status"] = np.where(np.isfinite(table["loss"]), "complete", "diverged")
+    plain = fitted(read_runs(table, size="width", tune="lr"))
+    pruned = table.assign(status="pruned", lr=table["lr"] / 100, loss=3.0)
+    both = read_runs(pd.concat([table, pruned]), size="width", tune="lr")
+    assert fitted(both) == plain
+
+
+def test_largest_chance_is_the_rule_of_three() -> None:
+    assert largest_chance(300, 0.95) == pytest.approx(3 / 300, rel=0.01)
+    assert largest_chance(1, 0.95) == pytest.approx(0.95)
+    assert largest_chance(0, 0.95) == 1.0

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from extrap.fitting import DivergenceModel, Valley, recommend
+from extrap.fitting.spread import predict_optimum
+from extrap.records import Fit
+
+SIZE = {"width": 1024.0}
+
+
+def law(scatter: float = 0.3, dof: int = 6) -> Fit:
+    return Fit(
+        law="optimum_power",
+        names=("a", "b"),
+        values=(-5.0, -0.5),
+        covariance=((0.01, 0.0), (0.0, 0.002)),
+        scatter=scatter,
+        dof=dof,
+        scale_dof=dof,
+        chi2=1.0,
+        columns=("width",),
+        reference=(64.0,),
+        fitted_range=((16.0, 256.0),),
+        n_points=dof + 2,
+    )
+
+
+def valley(*rise: tuple[float, float], curvature: float = 0.03) -> Valley:
+    d = len(rise)
+    return Valley(
+        tuned=("lr", "batch")[:d],
+        columns=("width",),
+        reference=(64.0,),
+        curvature=tuple(tuple(curvature * (i == j) for j in range(d)) for i in range(d)),
+        trend=(0.0,),
+        rise=rise,
+        relative_sd=0.1,
+    )
+
+
+def cliff(at_octaves: float, sharpness: float = 6.0) -> DivergenceModel:
+    """Divergence that sets in so many octaves above the optimum at `SIZE`."""
+    optimum = predict_optimum({"lr": law()}, SIZE).centre[0]
+    return DivergenceModel(
+        columns=("width",),
+        tuned=("lr",),
+        centre=(np.log(1024.0), (optimum + at_octaves) * np.log(2)),
+        scale=(1.0, 1.0),
+        weights=(0.0, sharpness),
+        intercept=0.0,
+        n_runs=100,
+        n_diverged=10,
+    )
+
+
+def test_symmetric_valley_is_left_alone() -> None:
+    found = recommend({"lr": law()}, SIZE, valley=valley((0.4, 0.4)))
+    assert found.octaves["lr"] == pytest.approx(0.0, abs=0.01)
+    assert found.expected_excess <= found.at_optimum
+
+
+def test_steeper_side_is_avoided_the_more_the_less_is_known() -> None:
+    octaves = [
+        recommend({"lr": law(scatter)}, SIZE, valley=valley((0.0, 1.2))).octaves["lr"]
+        for scatter in (0.01, 0.3, 0.6)
+    ]
+    assert octaves[0] > octaves[1] > octaves[2]
+    assert octaves[2] < -0.2
+    high = recommend({"lr": law(0.6)}, SIZE, valley=valley((1.2, 0.0))).octaves["lr"]
+    assert high == pytest.approx(-octaves[2], abs=0.01)
+
+
+def test_expected_excess_is_that_of_direct_integration() -> None:
+    shape, spread = valley((0.2, 0.9)), predict_optimum({"lr": law()}, SIZE)
+    density = stats.t(spread.dof[0], scale=spread.sd[0])
+
+    def integrand(off: float) -> float:
+        return float(min(shape.excess([-off], SIZE), 1.0) * density.pdf(off))
+
+    expected = integrate.quad(integrand, -12, 12, limit=400, points=[0.0])[0]
+    found = recommend({"lr": law()}, SIZE, valley=shape)
+    assert found.at_optimum == pytest.approx(expected, rel=5e-3)
+
+
+def test_spread_is_the_prediction_of_one_new_optimum() -> None:
+    spread = predict_optimum({"lr": law()}, SIZE)
+    log_ratio = np.log(16.0)
+    assert spread.centre[0] == pytest.approx((-5.0 - 0.5 * log_ratio) / np.log(2))
+    assert spread.sd[0] * np.log(2) == pytest.approx(np.sqrt(0.01 + 0.002 * log_ratio**2 + 0.3**2))
+    offsets, weights = spread.nodes()
+    assert weights.sum() == pytest.approx(1)
+    # the variance of Student t with 6 degrees of freedom is 6 / 4
+    assert weights @ offsets[:, 0] ** 2 == pytest.approx(1.5 * spread.sd[0] ** 2, rel=5e-3)
+
+
+def test_divergence_pushes_the_recommendation_down() -> None:
+    flat = valley((0.3, 0.3))
+    free = recommend({"lr": law()}, SIZE, valley=flat)
+    near = recommend({"lr": law()}, SIZE, valley=flat, divergence=cliff(0.5))
+    far = recommend({"lr": law()}, SIZE, valley=flat, divergence=cliff(6.0))
+    assert near.octaves["lr"] < -0.3
+    assert near.chance_of_divergence == pytest.approx(cliff(0.5).chance(SIZE, near.tuned))
+    assert far.octaves["lr"] == pytest.approx(free.octaves["lr"], abs=0.01)
+    assert near.expected_excess < near.at_optimum
+    dear = recommend({"lr": law()}, SIZE, valley=flat, divergence=cliff(0.5), diverged_excess=3.0)
+    assert dear.octaves["lr"] < near.octaves["lr"]
+
+
+def test_two_tuned_values_are_recommended_together() -> None:
+    laws = {"lr": law(), "batch": law()}
+    shape = replace(valley((0.0, 1.2), (0.3, 0.3)), curvature=((0.03, -0.02), (-0.02, 0.03)))
+    found = recommend(laws, SIZE, valley=shape)
+    assert found.octaves["lr"] < -0.1
+    assert found.octaves["batch"] < -0.05  # it follows the rate along the valley
+    assert found.tuned["lr"] == pytest.approx(
+        2 ** (predict_optimum(laws, SIZE).centre[0] + found.octaves["lr"])
+    )
+
+
+def test_laws_of_other_values_and_free_divergence_are_refused() -> None:
+    with pytest.raises(ValueError, match="needs the laws of lr, got batch"):
+        recommend({"batch": law()}, SIZE, valley=valley((0.3, 0.3)))
+    with pytest.raises(ValueError, match="must cost something, got a log excess of 0"):
+        recommend({"lr": law()}, SIZE, valley=valley((0.3, 0.3)), diverged_excess=0.0)

@@ -1,0 +1,75 @@
+"""Which sizes are fitted and which are held out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from extrap.errors import DataError
+from extrap.fitting.splits import MAX_CUTS, MAX_HELD_OUT, leave_one_size_out, rolling_origin
+
+
+def widths(*values: float) -> list[dict[str, float]]:
+    return [{"width": float(value)} for value in values]
+
+
+def test_rolling_origin_fits_the_smallest_sizes_and_holds_out_every_larger_one() -> None:
+    splits = rolling_origin(widths(64, 16, 32, 128, 256, 512))
+    assert [s.fitted for s in splits] == [(1, 2, 0, 3), (1, 2, 0, 3, 4)]
+    assert [s.held_out for s in splits] == [(4, 5), (5,)]
+
+
+@pytest.mark.parametrize(("n", "first"), [(4, 3), (5, 3), (6, 4), (16, 4), (40, 10)])
+def test_first_cut_grows_with_the_number_of_sizes(n: int, first: int) -> None:
+    splits = rolling_origin(widths(*(2.0**k for k in range(n))))
+    assert len(splits[0].fitted) == first
+    assert len(splits[-1].fitted) == n - 1
+
+
+def test_asked_for_first_cut_is_taken() -> None:
+    sizes = widths(*range(1, 9))
+    assert len(rolling_origin(sizes, min_sizes=6)) == 2
+    with pytest.raises(ValueError, match="min_sizes must be at least 3, got 2"):
+        rolling_origin(sizes, min_sizes=2)
+
+
+def test_three_sizes_are_too_few_and_the_error_says_so() -> None:
+    with pytest.raises(DataError, match=r"at least 4 sizes, 3 to fit .* got 3; add a size"):
+        rolling_origin(widths(1, 2, 4))
+    with pytest.raises(DataError, match=r"at least 4 sizes, got 3; add a size"):
+        leave_one_size_out(widths(1, 2, 4))
+
+
+def test_checkpoints_of_one_run_are_thinned_evenly_in_log_size() -> None:
+    splits = rolling_origin(widths(*range(1, 701)))
+    assert len(splits) == MAX_CUTS
+    assert max(len(s.held_out) for s in splits) <= MAX_HELD_OUT
+    steps = np.diff([math.log(max(s.fitted) + 1) for s in splits])
+    assert steps == pytest.approx(np.full(MAX_CUTS - 1, math.log(699 / 175) / 7), abs=0.01)
+    assert {s.held_out[-1] for s in splits} == {699}
+
+
+def test_sizes_of_one_product_stay_together() -> None:
+    cells = [(n, compute) for compute in (3e9, 1.2e10, 4.8e10, 2e11) for n in (1e6, 3e6, 7e6)]
+    sizes = [{"n_params": n, "n_tokens": compute / n} for n, compute in cells]
+    for split in rolling_origin(sizes):
+        compute = {i: round(math.log(math.prod(sizes[i].values())), 6) for i in range(12)}
+        assert max(compute[i] for i in split.fitted) < min(compute[i] for i in split.held_out)
+        assert len(split.fitted) % 3 == 0
+
+
+def test_sizes_below_the_fitted_ones_in_any_column_are_not_held_out() -> None:
+    sizes = [{"n": n, "d": d} for n, d in [(2, 2), (2, 4), (4, 2), (4, 4), (8, 8), (1, 512)]]
+    for split in (*rolling_origin(sizes), *leave_one_size_out(sizes)):
+        for column in ("n", "d"):
+            low = min(sizes[i][column] for i in split.fitted)
+            assert all(sizes[i][column] >= low for i in split.held_out)
+    assert all(5 not in split.held_out for split in rolling_origin(sizes))
+
+
+def test_leaving_one_size_out_leaves_each_out_once_but_the_smallest() -> None:
+    splits = leave_one_size_out(widths(8, 1, 4, 2))
+    assert [s.held_out for s in splits] == [(3,), (2,), (0,)]
+    assert all(sorted((*s.fitted, *s.held_out)) == [0, 1, 2, 3] for s in splits)

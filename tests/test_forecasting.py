@@ -314,3 +314,125 @@ def test_two_size_columns_are_told_apart() -> None:
     tied = pd.DataFrame(rows)[lambda t: t["tokens"] == 10 * t["params"]]
     with pytest.raises(DataError, match="params, tokens move together"):
         forecast(read_runs(tied, size=("params", "tokens")))
+
+
+def test_family_band_is_the_narrower_one_and_an_unknown_band_is_refused(sweep: Runs) -> None:
+    default, family = (forecast(sweep, band=band) for band in ("default", "family"))
+    assert (default.band, family.band) == ("default", "family")
+    wide, narrow = (made.at(width=2048).loss_pi for made in (default, family))
+    assert width_of(narrow) < 0.9 * width_of(wide)
+    with pytest.raises(ValueError, match="band must be one of default, family; got 'wide'"):
+        forecast(sweep, band="wide")
+
+
+def test_pins_reach_the_laws_they_name_and_are_told(sweep: Runs) -> None:
+    made = forecast(sweep, fix={"E": 1.5, "lr.b": -0.4})
+    assert [(fit.parameters["E"], dict(fit.fixed)) for fit, _ in made.loss_laws] == [
+        (1.5, {"E": 1.5})
+    ]
+    law = made.tuned_laws["lr"]
+    assert law is not None
+    assert law.parameters["b"] == -0.4
+    assert "pinned: E = 1.5" in made.flags
+    with pytest.raises(ValueError, match="needs a tuned column before the dot, got 'momentum'"):
+        forecast(sweep, fix={"momentum.b": 0.5})
+    with pytest.raises(ValueError, match="no law has all pinned parameters alpha"):
+        forecast(sweep, fix={"alpha": 0.5})
+
+
+def test_tied_size_columns_ask_for_a_pin_and_go_on_with_one() -> None:
+    n = 2.0 ** np.arange(7) * 1e8
+    table = pd.DataFrame({"params": n, "tokens": 20 * n})
+    table["loss"] = 1.7 + (n / 1e8) ** -0.34 + 0.8 * (n / 1e8) ** -0.28
+    runs = read_runs(table, size=["params", "tokens"])
+    with pytest.raises(DataError, match=r"params, tokens.*pin.*fix="):
+        forecast(runs)
+    made = forecast(runs, fix={"c1": 0.34, "c2": 0.28})
+    target = {"params": 4 * n[-1], "tokens": 80 * n[-1]}
+    truth = 1.7 + (target["params"] / 1e8) ** -0.34 + 0.8 * (target["params"] / 1e8) ** -0.28
+    assert made.at(**target).loss == pytest.approx(truth, rel=0.01)
+    assert "columns-collinear" in made.flags
+
+
+def test_curve_that_breaks_is_flagged_and_forecast_from_its_end() -> None:
+    x = 2.0 ** np.arange(10)
+    rng = np.random.default_rng(4)
+    loss = 3 * x**-0.05 * (1 + (x / x[5]) ** 8) ** -0.04
+    rows = [
+        {"x": v, "loss": m * np.exp(0.002 * rng.normal()), "seed": s}
+        for v, m in zip(x, loss, strict=True)
+        for s in range(3)
+    ]
+    made = forecast(read_runs(pd.DataFrame(rows), size="x"))
+    assert any(flag.startswith("lack-of-fit") for flag in made.flags)
+    truth = 3 * 2048**-0.05 * (1 + (2048 / x[5]) ** 8) ** -0.04
+    assert made.at(x=2048).loss == pytest.approx(truth, rel=0.15)
+    assert truth in made.at(x=2048).loss_pi
+
+
+def test_optimum_that_bends_is_flagged_with_its_column(sweep_table: Table) -> None:
+    widths = (16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
+    tables = []
+    for i, width in enumerate(widths):
+        table = sweep_table(widths=(width,), seed=i)
+        tables.append(table.assign(lr=table["lr"] * np.exp(0.15 * np.log(width / 64) ** 2)))
+    made = forecast_of(pd.concat(tables))
+    assert "optimum-law-bends: lr" in made.flags
+    test = made.curvature()["lr"]
+    assert test is not None
+    assert test.curvature == pytest.approx(0.3, abs=0.1)
+
+
+def test_recommended_rate_lies_below_the_optimum_where_high_rates_cost_more(
+    made: Forecast,
+) -> None:
+    found = made.recommend(width=4096)
+    assert found is not None
+    best = made.at(width=4096).tuned["lr"]
+    assert best.pi.lower < found.tuned["lr"] < best.value
+    assert found.expected_excess < found.at_optimum
+    assert found.octaves["lr"] == pytest.approx(math.log2(found.tuned["lr"] / best.value))
+
+
+def test_divergence_pushes_the_recommended_rate_down(sweep_table: Table) -> None:
+    table = sweep_table()
+    limit = 0.02 * (table["width"] / 16) ** -0.4
+    diverging = table.assign(loss=table["loss"].where(table["lr"] < 2 * limit, np.inf))
+    made, risky = forecast_of(table), forecast_of(diverging)
+    assert made.divergence is None
+    assert risky.divergence is not None
+    plain, careful = (m.recommend(width=1024) for m in (made, risky))
+    assert plain is not None
+    assert careful is not None
+    assert careful.chance_of_divergence is not None
+    assert 0 <= careful.chance_of_divergence < 0.2
+    assert careful.octaves["lr"] <= plain.octaves["lr"] + 0.02
+
+
+def test_rules_and_transfer_say_what_not_tuning_costs(made: Forecast) -> None:
+    regrets = {rule.rule: rule.expected_regret for rule in made.rules(width=1024)}
+    # the truth is width^-0.4: the square root is the closest rule, a constant rate is far off
+    assert min(regrets, key=lambda key: regrets[key]) == "inverse_root_width"
+    assert regrets["constant"] > 0.01
+    (kept,) = made.transfer(width=1024)
+    assert kept.kept_from == {"width": 192.0}
+    assert kept.octaves == pytest.approx(0.4 * math.log2(1024 / 192), abs=0.3)
+    assert kept.penalty in kept.penalty_pi
+    (farther,) = made.transfer(width=8192)
+    assert farther.penalty > kept.penalty
+
+
+def test_summary_prints_coefficients_pins_and_flags(sweep: Runs) -> None:
+    text = forecast(sweep, fix={"E": 1.5}).summary().as_text()
+    for words in ("power_floor", "coef", "std err", "pinned", "optimum_power", "Flag: pinned"):
+        assert words in text
+    assert "1536" in text  # eight times the largest width
+
+
+def test_frame_gives_the_standard_error_of_the_curve(made: Forecast) -> None:
+    (row,) = made.frame([{"width": 1024.0}]).to_dict("records")
+    prediction = made.predict_loss({"width": 1024.0})
+    assert prediction is not None
+    assert row["loss_se"] == pytest.approx(row["loss"] * prediction.curve_log_sd)
+    assert list(row)[:4] == ["width", "loss", "loss_se", "loss_ci_lower"]
+    assert row["lr_se"] == pytest.approx(made.at(width=1024).tuned["lr"].se)

@@ -24,6 +24,7 @@ from extrap.fitting import (
     TransferQuality,
     Valley,
     check_curvature,
+    check_tuned,
     compare_rules,
     estimate_noise,
     estimate_optima,
@@ -55,6 +56,8 @@ __all__ = ["Forecast", "forecast"]
 
 MIN_SIZES = 3
 """Fewer sizes than this carry no law and no residual."""
+SMALLEST_LOSS, LARGEST_LOSS = 1e-100, 1e100
+"""Squares of losses beyond this are no finite floats."""
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
 
@@ -434,6 +437,9 @@ def forecast(
     _check_sweep(sweep)
     of_loss, of_tuned = _pins(fix or {}, sweep.tuned)
     noise = estimate_noise(sweep)
+    if noise.source != "replicates":  # what looks like replicates are copies
+        sweep = sweep.without_copies()
+        noise = estimate_noise(sweep)
     optima = estimate_optima(sweep, noise=noise, level=level)
     flags = []
     if any(not o.bracketed for o in optima):
@@ -495,8 +501,10 @@ def _loss_model(
     try:
         return fit_loss_model(
             sizes,
-            [o.loss or math.nan for o in points],
-            loss_se=[o.paired_loss_se or math.nan for o in points] if known else None,
+            [o.loss for o in points if o.loss is not None],
+            loss_se=[o.paired_loss_se for o in points if o.paired_loss_se is not None]
+            if known
+            else None,
             loss_se_dof=noise.own_dof if known else None,
             fix=fix,
         )
@@ -545,6 +553,12 @@ def _check_sweep(sweep: Runs) -> None:
             f"({counts['diverged']} diverged, {counts['failed']} failed, {counts['pruned']} "
             "pruned); lower the learning rates or check the loss column."
         )
+    low, high = complete["loss"].min(), complete["loss"].max()
+    if low < SMALLEST_LOSS or high > LARGEST_LOSS:
+        raise DataError(
+            f"losses must lie between {SMALLEST_LOSS:g} and {LARGEST_LOSS:g}, got {low:g} to "
+            f"{high:g}; give them in another unit."
+        )
     for condition in sweep.conditions:
         values = {condition_text(value) for value in frame[condition].unique()}
         if len(values) > 1:
@@ -566,3 +580,4 @@ def _check_sweep(sweep: Runs) -> None:
                 f"got {len(values)} ({', '.join(f'{v:g}' for v in values)}); sweep it, or leave "
                 "it out of the tuned columns."
             )
+    check_tuned(complete, sweep.tuned)

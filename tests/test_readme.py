@@ -68,10 +68,15 @@ def test_shell_examples_on_the_shipped_tables_run(
 ) -> None:
     lines = [line for block in blocks("sh") for line in block.splitlines()]
     commands = [shlex.split(line, comments=True) for line in lines if line.startswith("extrap ")]
-    assert [command[1] for command in commands] == ["forecast", "check", "report"]
+    assert [command[1] for command in commands] == [
+        "forecast",
+        "check",
+        "backtest",
+        "report",
+    ]
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
-    assert [main(command[1:]) for command in commands] == [0, 1, 0]
+    assert [main(command[1:]) for command in commands] == [0, 1, 0, 0]
     assert (tmp_path / "reports" / "mine.html").is_file()
 
 

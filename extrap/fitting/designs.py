@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import numpy as np
+import pandas as pd
 
 from extrap.errors import DataError
 from extrap.laws.base import Array
 
-__all__ = ["check_identifiable", "check_sizes"]
+__all__ = ["check_identifiable", "check_sizes", "check_tuned"]
 
 MIN_SPAN = 1.1
 """Largest / smallest size of a column: within less than this an exponent is only noise."""
@@ -43,6 +44,7 @@ def check_identifiable(
     *,
     exponents: Sequence[str | None],
     fixed: Collection[str] = (),
+    example: str = '"{pin}": 0.34',
 ) -> bool:
     """Refuse sizes that cannot tell the free exponents of a law apart.
 
@@ -51,6 +53,7 @@ def check_identifiable(
         columns: Their names.
         exponents: Per column the exponent that needs it to vary, or None.
         fixed: Pinned parameters. An exponent that several columns share does not help them.
+        example: How to pin an exponent, for the advice.
 
     Returns:
         Whether columns move together and only the pins keep them apart.
@@ -66,12 +69,38 @@ def check_identifiable(
     if tied := _tied(x[:, free], [columns[i] for i in free]):
         own = [exponents[columns.index(c)] for c in tied]
         pin = next((e for e in own if e not in shared), None)
-        advice = "leave one out" if pin is None else f'pin an exponent, e.g. fix={{"{pin}": 0.34}}'
+        advice = (
+            "leave one out"
+            if pin is None
+            else f"pin an exponent, e.g. fix={{{example.format(pin=pin)}}}"
+        )
         raise DataError(
             f"the size columns {', '.join(tied)} move together, so their exponents cannot be "
             f"told apart; {advice}, or add runs that vary them separately."
         )
     return bool(_tied(x[:, needed], [columns[i] for i in needed]))
+
+
+def check_tuned(complete: pd.DataFrame, tuned: Sequence[str]) -> None:
+    """Refuse tuned columns that move together in every size: no optimum of either can be told.
+
+    Args:
+        complete: Runs with a loss.
+        tuned: Tuned columns.
+
+    Raises:
+        DataError: Two tuned columns, or more, are tied.
+    """
+    if len(tuned) < 2 or len(complete) <= len(tuned):
+        return
+    values = complete[list(tuned)].to_numpy(dtype=float)
+    if np.any(np.ptp(np.log(values), axis=0) == 0):
+        return
+    if tied := _tied(values, tuned):
+        raise DataError(
+            f"the tuned columns {', '.join(tied)} move together, so their optima cannot be told "
+            "apart; tune one and leave the others out, or add runs that vary them separately."
+        )
 
 
 def _check_span(x: Array, columns: Sequence[str]) -> None:

@@ -71,9 +71,9 @@ def estimate_noise(runs: Runs) -> Noise:
     n_sizes = near["size"].nunique()
     common = near.groupby("seed")["size"].transform("nunique") == n_sizes
     table = near[common].pivot_table(index="size", columns="seed", values="residual")
-    if n_sizes >= 3 and table.shape[1] >= 2:
-        return _variance_components(table.to_numpy(dtype=float), _pooled(near)[0])
     (variance, dof), source = _pooled(near), "replicates"
+    if dof and n_sizes >= 3 and table.shape[1] >= 2:
+        return _variance_components(table.to_numpy(dtype=float), variance)
     if dof == 0:
         (variance, dof), source = _about_valley(runs), "parabola"
     if dof == 0:
@@ -102,6 +102,8 @@ def _near_optimal(runs: Runs) -> pd.DataFrame:
 
 def _about_valley(runs: Runs) -> tuple[float, int]:
     """Variance of single near-optimal runs about a parabola in log2 of the tuned values."""
+    if not runs.tuned:
+        return 0.0, 0
     frame = runs.complete().to_frame()
     squares, dof = 0.0, 0
     for _, group in frame.groupby(list(runs.sizes)):
@@ -113,7 +115,7 @@ def _about_valley(runs: Runs) -> tuple[float, int]:
         free = len(u) - int(np.linalg.matrix_rank(design))
         if free > 0:
             squares, dof = squares + float(residual @ residual), dof + free
-    return (squares / dof, dof) if dof and runs.tuned else (0.0, 0)
+    return (squares / dof, dof) if dof else (0.0, 0)
 
 
 def _pooled(near: pd.DataFrame) -> tuple[float, int]:

@@ -112,7 +112,9 @@ def fit_optimum_law(
     _check_pins(fixed, names[1:])
     free = [i for i, name in enumerate(names) if name not in fixed]
     line = _line(optima, tuned=tuned, columns=columns, n_free=len(free))
-    tied = check_identifiable(line.x, columns, exponents=names[1:], fixed=fixed)
+    tied = check_identifiable(
+        line.x, columns, exponents=names[1:], fixed=fixed, example=f'"{tuned}.{{pin}}": -0.3'
+    )
     values = np.array([fixed.get(name, 0.0) for name in names])
     y = line.y - line.design @ values
     model = WLS(y, line.design[:, free], weights=line.weights).fit()
@@ -243,6 +245,8 @@ def _jackknife_ratio(design: Array, y: Array, weights: Array) -> float:
     if n <= p + 1 or p < 2:  # leaving one out would leave an exact fit; or nothing to leave
         return 1.0
     keep = ~np.eye(n, dtype=bool)
+    if any(np.linalg.matrix_rank(design[k]) < p for k in keep):
+        return 1.0  # a slope rests on one size alone, which no jackknife can leave out
     slopes = np.array([WLS(y[k], design[k], weights=weights[k]).fit().params[1:] for k in keep])
     jackknife = (n - 1) / n * ((slopes - slopes.mean(axis=0)) ** 2).sum(axis=0)
     squares = np.diag(WLS(y, design, weights=weights).fit().cov_params())[1:]

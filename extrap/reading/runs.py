@@ -14,6 +14,7 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.reading.tables import read_table
+from extrap.reading.units import check_units
 from extrap.records import STAGES, STATUSES, Runs
 
 __all__ = ["read_runs", "without_password"]
@@ -48,7 +49,9 @@ def read_runs(
 
     An empty loss is a failed run, a loss that is not finite (`nan`, `inf`) a diverged one; in a
     DataFrame `None` and `pd.NA` are empty and a float NaN is not finite. Without a seed column
-    each row is its own replicate. All of that is counted in `Runs.notes`.
+    each row is its own replicate. Of rows that are equal in every column, seed and loss included,
+    one is kept; runs to judge are all kept. All of that is counted in `Runs.notes`, and so is a
+    unit that cannot be right: compute far from 6 N D, tokens that are not steps × batch × length.
 
     Args:
         source: A CSV, Parquet or JSONL file, open CSV text, a pandas DataFrame, or the URL of an
@@ -109,6 +112,9 @@ def read_runs(
     for column in OPTIONAL_NUMBERS:
         if column in table and column not in (*sizes, *tuned, *recipe):
             frame[column] = _numbers(table[column], column)
+    if stage == "tune":  # every row that is to be judged is judged
+        frame, curves, copy_notes = _without_copies(frame, curves, by=[*sizes, *tuned])
+        notes = (*notes, *copy_notes)
     return Runs.from_frame(
         frame,
         sizes=sizes,
@@ -116,7 +122,12 @@ def read_runs(
         conditions=recipe,
         curves=curves,
         source=without_password(where),
-        notes=(*notes, *_count_notes(frame, [*sizes, *tuned, "seed"], recipe), *seed_note),
+        notes=(
+            *notes,
+            *_count_notes(frame, [*sizes, *tuned, "seed"], recipe),
+            *seed_note,
+            *check_units(frame),
+        ),
     )
 
 
@@ -260,6 +271,26 @@ def _count_notes(frame: pd.DataFrame, cell: list[str], recipe: Sequence[str]) ->
     return [f"{count} {text}" for text, count in counted.items() if count]
 
 
+def _without_copies(
+    frame: pd.DataFrame, curves: pd.DataFrame | None, *, by: list[str]
+) -> tuple[pd.DataFrame, pd.DataFrame | None, list[str]]:
+    """One row of those equal in every column; a copy is no replicate."""
+    alike = frame[frame.duplicated([*by, "loss"], keep=False)].astype(str)
+    copies = alike.duplicated().reindex(frame.index, fill_value=False)
+    unsure = alike.drop(columns="seed").duplicated() & alike["seed"].str.startswith("row-")
+    counted = {
+        "row(s) are copies of an earlier one, seed and loss included: left out": copies.sum(),
+        "run(s) without a seed equal an earlier one in every column: leave copies out, they say "
+        "nothing about noise": unsure.sum(),
+    }
+    kept = ~copies
+    return (
+        frame[kept].reset_index(drop=True),
+        _renumbered(curves, kept),
+        [f"{count} {text}" for text, count in counted.items() if count],
+    )
+
+
 def _undeclared(frame: pd.DataFrame, cell: list[str], recipe: Sequence[str]) -> list[str]:
     """Columns without a part to play that vary between runs of one cell."""
     repeats = frame[frame.duplicated(cell, keep=False)]
@@ -267,9 +298,10 @@ def _undeclared(frame: pd.DataFrame, cell: list[str], recipe: Sequence[str]) -> 
     others = [c for c in repeats.columns if c not in known]
     if repeats.empty or not others:
         return []
-    counts = repeats.groupby(cell, dropna=False)[others].nunique()
+    texts = repeats[others].astype(str).where(repeats[others].notna())  # cells may be lists
+    counts = texts.groupby([repeats[c] for c in cell], dropna=False).nunique()
     few = len(repeats) / 2  # what differs in almost every row measures a run, it does not set it
-    return [c for c in others if (counts[c] > 1).any() and repeats[c].nunique() <= few]
+    return [c for c in others if (counts[c] > 1).any() and texts[c].nunique() <= few]
 
 
 def _renumbered(curves: pd.DataFrame | None, kept: pd.Series) -> pd.DataFrame | None:

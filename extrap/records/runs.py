@@ -139,6 +139,11 @@ class Runs:
         """Only the rows that have a loss."""
         return self._subset(self._frame["status"].eq("complete"))
 
+    def without_copies(self) -> Runs:
+        """One of each set of rows that agree in size, tuned values, status, stage and loss."""
+        same = [*self.sizes, *self.tuned, "status", "stage", "loss"]
+        return self._subset(~self._frame.duplicated(same))
+
     def counts(self) -> dict[str, int]:
         """Rows by status, and `replicates`: rows that repeat an earlier row's cell."""
         status = self._frame["status"].value_counts()

@@ -127,7 +127,8 @@ def test_column_plays_one_part_only() -> None:
 
 
 def test_runs_without_a_seed_are_replicates_of_their_own_in_any_order() -> None:
-    table = pd.concat([frame_of()] * 3).drop(columns="seed")
+    repeats = [frame_of(loss=[3 + shift, 2 + shift, 1 + shift]) for shift in (0, 0.1, 0.2)]
+    table = pd.concat(repeats).drop(columns="seed")
     runs, turned = read(table), read(table[::-1])
     assert runs.to_frame()["seed"].nunique() == 9
     assert runs.counts()["replicates"] == 0
@@ -148,10 +149,60 @@ def test_some_empty_seeds_leave_the_others_alone() -> None:
     assert str(seeds[1]).startswith("row-")
 
 
-def test_duplicates_are_kept_and_counted() -> None:
-    runs = read(pd.concat([frame_of(), frame_of()]))
+def test_repeated_seeds_with_other_losses_are_kept_as_replicates() -> None:
+    runs = read(pd.concat([frame_of(), frame_of(loss=[3.1, 2.1, 1.1])]))
     assert len(runs) == 6
     assert "3 run(s) repeat an earlier size, tuned values and seed" in runs.notes[0]
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_copies_of_a_row_are_left_out_and_counted(times: int) -> None:
+    notes = [["all"], ["every"], ["column"]]
+    plain = frame_of(loss=[3.0, np.nan, 1.0], note=notes)
+    runs = read(pd.concat([plain] * times))
+    assert runs.data_hash() == read(plain).data_hash()
+    assert runs.notes[0].startswith(f"{3 * (times - 1)} row(s) are copies of an earlier one")
+    assert len(read(pd.concat([plain, plain.assign(note="another")]))) == 6
+
+
+def test_cells_that_are_lists_are_carried_along() -> None:
+    other = frame_of(loss=[3.1, 2.1, 1.1], layers=[[8, 8]] * 3)
+    runs = read(pd.concat([frame_of(layers=[[4]] * 3), other]))
+    assert runs.to_frame()["layers"].tolist()[2:4] == [[4], [8, 8]]
+    assert "they differ in layers" in runs.notes[0]
+
+
+def test_runs_to_judge_are_all_kept() -> None:
+    assert len(read(pd.concat([frame_of(), frame_of()]), stage="check")) == 6
+
+
+def test_copies_without_a_seed_are_kept_and_doubted() -> None:
+    runs = read(pd.concat([frame_of(), frame_of()]).drop(columns="seed"))
+    assert len(runs) == 6
+    assert runs.notes[0] == (
+        "3 run(s) without a seed equal an earlier one in every column: leave copies out, they say "
+        "nothing about noise"
+    )
+
+
+def test_curves_stay_with_their_runs_where_copies_are_left_out(tmp_path: Path) -> None:
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    url = f"sqlite:///{tmp_path}/a.db"
+    study = optuna.create_study(storage=url, study_name="a")
+    for width, lr in ((8, 0.1), (8, 0.1), (16, 0.2)):
+        trial = study.ask()
+        trial.suggest_float("lr", lr, lr)
+        trial.set_user_attr("width", width)
+        trial.set_user_attr("seed", 0)
+        trial.report(5.0 * width, step=1)
+        study.tell(trial, 1.0 * width)
+    runs = read(url)
+    curves = runs.curves()
+    assert runs.to_frame()["width"].tolist() == [8, 16]
+    assert curves is not None
+    assert curves["run"].tolist() == [0, 1]
+    assert curves["loss"].tolist() == [40.0, 80.0]
 
 
 def test_stage_column_selects_the_rows() -> None:

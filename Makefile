@@ -3,7 +3,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help report test test-slow lint clean
+.PHONY: help report test test-slow lint backtest bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,8 +24,14 @@ lint: $(INSTALLED)  ## Style and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+backtest: $(INSTALLED)  ## Forecast published and simulated runs, write reports/backtest.html
+	$(BIN)/python -m benchmarks.backtest
+
+bench: $(INSTALLED)  ## Time the fits and the whole statistics of a sweep
+	$(BIN)/python -m benchmarks.bench
+
 clean:  ## Remove caches and reports; .venv/ and the studies in .extrap/ stay
-	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis reports/*.html
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis reports/*.html reports/*.csv
 	find extrap studies tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml constraints.txt

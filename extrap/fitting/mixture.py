@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -23,12 +24,16 @@ LACK_OF_FIT_P = 0.01
 """No law fits when each is rejected at this level."""
 LOWEST_SHARE = 0.3
 """A law that would turn negative is followed down to this share of its last fitted loss."""
+SOON = 64.0
+"""… and is no law of a loss if it is there within so many times the largest fitted size."""
 LARGEST_LOG, TINY = 700.0, 1e-300
 """Guards of an exponential and a division."""
 MIN_NEIGHBOURS = 3
 """Sizes with a neighbour on both sides that tell the scatter of unreplicated runs."""
 JOINT_DELTA = 0.005
 """δ of Huber's loss over parameters and tokens, where single runs are off (a warm-up too long)."""
+MANY_POINTS = 20
+"""Five a free parameter: with fewer, a robust fit takes scatter for outliers."""
 SAME_SIZE = 0.05
 """Sizes within 5 % of each other are one size, and share its misfit."""
 
@@ -55,8 +60,9 @@ def fit_surviving_laws(
 
     A forecast from the best-fitting law alone is overconfident: laws that agree within the data
     part ways beyond them. Over one size column the laws that an F-test against the best one does
-    not reject count alike, except that one which lacks fit against known noise is dropped where
-    another does not. Over parameters and tokens the members are fitted robustly and weighed by
+    not reject count alike, except that one which lacks fit against known noise, or would soon turn
+    negative, is dropped where another does not. Over parameters and tokens the members are fitted
+    robustly, if there are points enough to tell an outlier, and weighed by
     `(1 + (c_j − min c) / c_0)^(−(G − 1)/2)`: c_j is what was minimised, c_0 its smallest value or
     what noise explains, and G the number of different sizes in the column that has fewest, since
     runs of one size share its misfit.
@@ -88,7 +94,7 @@ def fit_surviving_laws(
                         loss_se=loss_se,
                         loss_se_dof=loss_se_dof,
                         fix={**member.held, **(fix or {})},
-                        robust=JOINT_DELTA if member.held else None,
+                        robust=JOINT_DELTA if member.held and len(loss) >= MANY_POINTS else None,
                     )
                 )
             except DataError as error:
@@ -97,7 +103,7 @@ def fit_surviving_laws(
             break
     else:
         raise refusals[-1]
-    if fits[0].robust is not None:
+    if members[0].held:
         weights = _tempered(fits, sizes, np.asarray(loss, dtype=float), loss_se)
     else:
         weights = _equal(fits, known_noise=loss_se is not None)
@@ -135,8 +141,12 @@ def _equal(fits: Sequence[Fit], *, known_noise: bool) -> Array:
     best = min(fits, key=lambda f: f.chi2 / f.dof)
     keep = np.array([_survives(f, best, known_noise=known_noise) for f in fits])
     lacks_fit = np.array(["lack-of-fit" in f.flags for f in fits])
-    if np.any(keep & ~lacks_fit):
-        keep &= ~lacks_fit
+    exhausted = np.array(
+        [_held_beyond(f) < SOON * f.fitted_range[0][1] / f.reference[0] for f in fits]
+    )
+    for faulty in (exhausted, lacks_fit):
+        if np.any(keep & ~faulty):
+            keep &= ~faulty
     return keep / keep.sum()
 
 
@@ -151,7 +161,8 @@ def _tempered(
     costs = []
     for fitted in fits:
         off = predict_log(fitted, x / np.asarray(fitted.reference))[0] - np.log(loss)
-        costs.append(2 * JOINT_DELTA**2 * float(precision @ huber(off, JOINT_DELTA)))
+        delta = fitted.robust or LARGEST_LOG
+        costs.append(2 * delta**2 * float(precision @ huber(off, delta)))
     explained = 0.0
     if loss_se is not None:
         explained = float(np.mean((np.asarray(loss_se) / loss) ** 2 * precision))
@@ -194,13 +205,18 @@ def mix(laws: Sequence[tuple[Fit, float]], x: Array) -> Mixture:
 
 
 def _predict(fitted: Fit, x: Array) -> tuple[Array, Array]:
-    """Log of a law and its standard error; log-linear ones are held before they turn negative."""
+    """Log of a law and its standard error, held before it turns negative."""
     z = x / np.asarray(fitted.reference)
-    if LOSS_LAWS[fitted.law].may_turn_negative:
-        a, b = fitted.values
-        last = a - b * np.log(fitted.fitted_range[0][1] / fitted.reference[0])
-        z = np.minimum(z, np.exp(min((a - LOWEST_SHARE * last) / max(b, TINY), LARGEST_LOG)))
-    return predict_log(fitted, z)
+    return predict_log(fitted, np.minimum(z, _held_beyond(fitted)))
+
+
+def _held_beyond(fitted: Fit) -> float:
+    """Relative size at which a log-linear law has used up its loss; infinite for other laws."""
+    if not LOSS_LAWS[fitted.law].may_turn_negative:
+        return math.inf
+    a, b = fitted.values
+    last = a - b * math.log(fitted.fitted_range[0][1] / fitted.reference[0])
+    return math.exp(min((a - LOWEST_SHARE * last) / max(b, TINY), LARGEST_LOG))
 
 
 def none_fits(

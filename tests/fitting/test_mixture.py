@@ -55,7 +55,7 @@ def test_law_that_lacks_fit_is_dropped_where_another_fits() -> None:
 
 
 def test_three_sizes_carry_the_laws_of_two_parameters() -> None:
-    assert weights_of(np.array([3.0, 2.5, 2.2])) == {"power": 0.5, "log_linear": 0.5}
+    assert weights_of(np.array([3.0, 2.9, 2.81])) == {"power": 0.5, "log_linear": 0.5}
 
 
 def test_two_sizes_carry_no_law() -> None:
@@ -102,6 +102,15 @@ def test_pinned_exponents_let_sizes_move_together() -> None:
     assert (fitted.law, weight) == ("power_floor", 1.0)
     assert fitted.parameters["E"] == pytest.approx(1.7, abs=0.01)
     assert "columns-collinear" in fitted.flags
+
+
+def test_law_that_would_soon_turn_negative_is_dropped() -> None:
+    noise = np.exp(0.05 * np.random.default_rng(5).normal(size=4))
+    for slope, kept in ((0.2, True), (0.5, False)):
+        laws = fit_surviving_laws(
+            {"x": X[:4]}, (3 - slope * np.log(X[:4] / 16)) * noise, loss_se=None
+        )
+        assert (dict((f.law, w) for f, w in laws)["log_linear"] > 0) is kept
 
 
 def test_log_linear_law_is_held_before_it_turns_negative() -> None:

@@ -1,0 +1,76 @@
+"""A figure: what was to be reached, and what was; and the published tables it was measured on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+__all__ = ["DATA", "Row", "gadre_sets", "learning_curves", "require"]
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+"""Published measurements, beside the project; no part of it."""
+SEQUENCE = 2048
+"""Tokens a sequence in Gadre et al."""
+LONG_WARMUP = 0.5
+"""Share of a run's steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of the table.
+
+    Attributes:
+        part: The data or simulation it is about.
+        figure: What was measured.
+        beat: What others, or the trivial answer, reach.
+        target: What was to be reached, in words.
+        reached: What was reached, in words.
+        met: Whether that is the target; None for a row without one.
+        note: What to know before believing it.
+    """
+
+    part: str
+    figure: str
+    beat: str = ""
+    target: str = ""
+    reached: str
+    met: bool | None = None
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """Met or missed, in words."""
+        return {True: "met", False: "MISSED", None: "no target"}[self.met]
+
+
+def require(data: Path, name: str) -> Path:
+    """The path of a published table.
+
+    Raises:
+        FileNotFoundError: It is not there.
+    """
+    path = data / name
+    if not path.is_file():
+        raise FileNotFoundError(f"the published table {path} is missing")
+    return path
+
+
+def learning_curves(data: Path) -> dict[str, pd.DataFrame]:
+    """Curve → its rows of the 92-curve benchmark, by `seen_examples`."""
+    table = pd.read_csv(require(data, "alabdulmohsin_bench.csv")).sort_values("seen_examples")
+    return {str(name): curve for name, curve in table.groupby("curve_id")}
+
+
+def gadre_sets(data: Path) -> dict[str, pd.DataFrame]:
+    """Training set → its runs by the loss on C4's validation set, smallest first.
+
+    `long_warmup` marks runs whose warm-up takes at least half of their steps. The largest run's
+    batch size is given as 1, which is wrong; at any plausible one its warm-up is short.
+    """
+    table = pd.read_csv(require(data, "gadre_mlfoundations.csv"))
+    table = table[table["val_set"].str.startswith("c4_val")].sort_values(["params", "tokens"])
+    steps = table["tokens"] / (table["batch_size_seqs"] * SEQUENCE)
+    table["long_warmup"] = table["warmup_steps"] / steps >= LONG_WARMUP
+    return {str(name): runs.reset_index(drop=True) for name, runs in table.groupby("task")}

@@ -24,7 +24,7 @@ from extrap.fitting import (
     TransferQuality,
     Valley,
     check_curvature,
-    check_tuned,
+    check_sweep,
     compare_rules,
     estimate_noise,
     estimate_optima,
@@ -46,7 +46,6 @@ from extrap.records import (
     Optimum,
     Point,
     Runs,
-    condition_text,
 )
 
 if TYPE_CHECKING:
@@ -54,10 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Forecast", "forecast"]
 
-MIN_SIZES = 3
-"""Fewer sizes than this carry no law and no residual."""
-SMALLEST_LOSS, LARGEST_LOSS = 1e-100, 1e100
-"""Squares of losses beyond this are no finite floats."""
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
 
@@ -434,7 +429,7 @@ def forecast(
     if band not in BANDS:
         raise ValueError(f"band must be one of {', '.join(BANDS)}; got {band!r}.")
     sweep = runs.of_stage("tune").in_order()
-    _check_sweep(sweep)
+    check_sweep(sweep)
     of_loss, of_tuned = _pins(fix or {}, sweep.tuned)
     noise = estimate_noise(sweep)
     if noise.source != "replicates":  # what looks like replicates are copies
@@ -537,47 +532,3 @@ def _tuned_law(
     if len(bracketed) < len(columns) + 2:
         return None
     return fit_optimum_law(optima, tuned=name, columns=columns, fix=fix)
-
-
-def _check_sweep(sweep: Runs) -> None:
-    frame = sweep.to_frame()
-    if frame.empty:
-        raise DataError(
-            "the sweep has no runs of stage 'tune'; check the stage column or the file."
-        )
-    complete = frame[frame["status"] == "complete"]
-    if complete.empty:
-        counts = sweep.counts()
-        raise DataError(
-            f"a forecast needs runs with a loss, got none of {counts['runs']} "
-            f"({counts['diverged']} diverged, {counts['failed']} failed, {counts['pruned']} "
-            "pruned); lower the learning rates or check the loss column."
-        )
-    low, high = complete["loss"].min(), complete["loss"].max()
-    if low < SMALLEST_LOSS or high > LARGEST_LOSS:
-        raise DataError(
-            f"losses must lie between {SMALLEST_LOSS:g} and {LARGEST_LOSS:g}, got {low:g} to "
-            f"{high:g}; give them in another unit."
-        )
-    for condition in sweep.conditions:
-        values = {condition_text(value) for value in frame[condition].unique()}
-        if len(values) > 1:
-            raise DataError(
-                f"the condition {condition} must not vary within a sweep, got "
-                f"{', '.join(sorted(values)[:4])}; keep one, or make it a tuned column."
-            )
-    n_sizes = len(frame.drop_duplicates(list(sweep.sizes)))
-    if n_sizes < MIN_SIZES:
-        raise DataError(
-            f"a law over {', '.join(sweep.sizes)} needs at least {MIN_SIZES} distinct sizes, "
-            f"got {n_sizes}; add smaller sizes, they are the cheapest."
-        )
-    for name in sweep.tuned:
-        values = frame[name].dropna().unique()
-        if len(values) < 3:
-            raise DataError(
-                f"the tuned column {name} needs at least 3 different values to have an optimum, "
-                f"got {len(values)} ({', '.join(f'{v:g}' for v in values)}); sweep it, or leave "
-                "it out of the tuned columns."
-            )
-    check_tuned(complete, sweep.tuned)

@@ -19,7 +19,7 @@ What to use when:
 from __future__ import annotations
 
 from extrap.fitting.bracketing import grow_grid
-from extrap.fitting.designs import check_tuned
+from extrap.fitting.designs import check_sweep
 from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
 from extrap.fitting.fixed import FixedPrediction, predict_at_values
 from extrap.fitting.holdout import DISCREPANCY
@@ -54,7 +54,7 @@ __all__ = [
     "TransferQuality",
     "Valley",
     "check_curvature",
-    "check_tuned",
+    "check_sweep",
     "compare_rules",
     "estimate_noise",
     "estimate_optima",

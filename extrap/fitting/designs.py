@@ -1,4 +1,4 @@
-"""Whether sizes vary enough, and separately enough, for a law over them."""
+"""Whether a sweep can carry a forecast: enough of it, varied widely and separately enough."""
 
 from __future__ import annotations
 
@@ -9,15 +9,73 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.laws.base import Array
+from extrap.records import Runs, condition_text
 
-__all__ = ["check_identifiable", "check_sizes", "check_tuned"]
+__all__ = ["check_identifiable", "check_sizes", "check_sweep"]
 
+MIN_SIZES = 3
+"""Fewer sizes than this carry no law and no residual."""
+SMALLEST_LOSS, LARGEST_LOSS = 1e-100, 1e100
+"""Squares of losses beyond this are no finite floats."""
 MIN_SPAN = 1.1
 """Largest / smallest size of a column: within less than this an exponent is only noise."""
 MAX_CONDITION = 1e6
 """Condition number of (1, ln x) beyond which size columns move together."""
 IN_TIE = 1e-3
 """Share of a column in the direction that does not vary, from which on it belongs to the tie."""
+
+
+def check_sweep(sweep: Runs) -> None:
+    """Refuse a sweep that cannot carry a forecast, and say what it lacks.
+
+    Args:
+        sweep: Rows of stage `tune`.
+
+    Raises:
+        DataError: No rows or no losses, losses beyond the number line, conditions that vary, too
+            few sizes, a tuned column with too few values, tuned columns that move together.
+    """
+    frame = sweep.to_frame()
+    if frame.empty:
+        raise DataError(
+            "the sweep has no runs of stage 'tune'; check the stage column or the file."
+        )
+    complete = frame[frame["status"] == "complete"]
+    if complete.empty:
+        counts = sweep.counts()
+        raise DataError(
+            f"a forecast needs runs with a loss, got none of {counts['runs']} "
+            f"({counts['diverged']} diverged, {counts['failed']} failed, {counts['pruned']} "
+            "pruned); lower the learning rates or check the loss column."
+        )
+    low, high = complete["loss"].min(), complete["loss"].max()
+    if low < SMALLEST_LOSS or high > LARGEST_LOSS:
+        raise DataError(
+            f"losses must lie between {SMALLEST_LOSS:g} and {LARGEST_LOSS:g}, got {low:g} to "
+            f"{high:g}; give them in another unit."
+        )
+    for condition in sweep.conditions:
+        values = {condition_text(value) for value in frame[condition].unique()}
+        if len(values) > 1:
+            raise DataError(
+                f"the condition {condition} must not vary within a sweep, got "
+                f"{', '.join(sorted(values)[:4])}; keep one, or make it a tuned column."
+            )
+    n_sizes = len(frame.drop_duplicates(list(sweep.sizes)))
+    if n_sizes < MIN_SIZES:
+        raise DataError(
+            f"a law over {', '.join(sweep.sizes)} needs at least {MIN_SIZES} distinct sizes, "
+            f"got {n_sizes}; add smaller sizes, they are the cheapest."
+        )
+    for name in sweep.tuned:
+        values = frame[name].dropna().unique()
+        if len(values) < 3:
+            raise DataError(
+                f"the tuned column {name} needs at least 3 different values to have an optimum, "
+                f"got {len(values)} ({', '.join(f'{v:g}' for v in values)}); sweep it, or leave "
+                "it out of the tuned columns."
+            )
+    _check_tuned(complete, sweep.tuned)
 
 
 def check_sizes(x: Array, columns: Sequence[str]) -> None:
@@ -81,7 +139,7 @@ def check_identifiable(
     return bool(_tied(x[:, needed], [columns[i] for i in needed]))
 
 
-def check_tuned(complete: pd.DataFrame, tuned: Sequence[str]) -> None:
+def _check_tuned(complete: pd.DataFrame, tuned: Sequence[str]) -> None:
     """Refuse tuned columns that move together in every size: no optimum of either can be told.
 
     Args:

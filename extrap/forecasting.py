@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 from scipy import stats
 
@@ -501,12 +502,28 @@ def _loss_model(
             if known
             else None,
             loss_se_dof=noise.own_dof if known else None,
+            evaluation_se=None if known else _evaluation_se(sweep, points),
             fix=fix,
         )
     except DataError:
         if sweep.tuned and len(points) < len(optima):
             return None  # the sizes are there, their optima are not: a one-sided result
         raise
+
+
+def _evaluation_se(sweep: Runs, points: Sequence[Optimum]) -> list[float] | None:
+    """Standard error of each size's mean loss by evaluation alone; None if it is not given."""
+    frame = sweep.complete().to_frame()
+    if "loss_se" not in frame or frame["loss_se"].isna().any():
+        return None
+    by_size = frame.groupby(list(sweep.sizes))["loss_se"]
+    errors = (by_size.mean() / np.sqrt(by_size.count())).to_dict()
+    return [float(errors[_key(o.size, sweep.sizes)]) for o in points]
+
+
+def _key(size: Mapping[str, float], columns: Sequence[str]) -> object:
+    values = tuple(size[column] for column in columns)
+    return values if len(values) > 1 else values[0]
 
 
 def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[str]:

@@ -436,3 +436,18 @@ def test_frame_gives_the_standard_error_of_the_curve(made: Forecast) -> None:
     assert row["loss_se"] == pytest.approx(row["loss"] * prediction.curve_log_sd)
     assert list(row)[:4] == ["width", "loss", "loss_se", "loss_ci_lower"]
     assert row["lr_se"] == pytest.approx(made.at(width=1024).tuned["lr"].se)
+
+
+def test_evaluation_noise_weighs_the_losses_of_single_runs() -> None:
+    """One size was evaluated on few examples; its error is known although no seed is repeated."""
+    x = 2.0 ** np.arange(10)
+    loss = (1.5 + x**-0.4) * np.exp(0.001 * np.random.default_rng(0).normal(size=10))
+    loss[-2] *= 1.05
+    table = pd.DataFrame({"x": x, "loss": loss, "loss_se": 0.001 * loss})
+    table.loc[8, "loss_se"] = 0.05 * loss[-2]
+    truth = 1.5 + (4 * x[-1]) ** -0.4
+    errors = []
+    for columns in (["x", "loss"], ["x", "loss", "loss_se"]):
+        made = forecast(read_runs(table[columns], size="x"))
+        errors.append(abs(made.at(x=4 * x[-1]).loss / truth - 1))
+    assert errors[1] < errors[0] / 3

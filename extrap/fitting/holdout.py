@@ -55,6 +55,7 @@ def hold_out_last_doublings(
     *,
     loss_se: Sequence[float] | None,
     loss_se_dof: int | None = None,
+    weights: Sequence[float] | None = None,
     fix: Mapping[str, float] | None = None,
 ) -> tuple[Doubling, ...]:
     """Fit the sizes up to a half and a quarter of the largest, and predict those above.
@@ -66,6 +67,7 @@ def hold_out_last_doublings(
         loss: Losses, shape (n_points,).
         loss_se: Their standard errors, same unit, or None.
         loss_se_dof: Degrees of freedom behind them.
+        weights: Relative weights of the squared residuals, where the errors are not known.
         fix: Pinned parameters of the laws.
 
     Returns:
@@ -88,6 +90,7 @@ def hold_out_last_doublings(
                 y[below],
                 loss_se=None if se is None else se[below],
                 loss_se_dof=loss_se_dof,
+                weights=None if weights is None else np.asarray(weights)[below],
                 fix=fix,
             )
         except DataError:  # the sizes below do not carry a law
@@ -95,8 +98,9 @@ def hold_out_last_doublings(
         local = None
         if x.shape[1] == 1:
             (column,) = sizes
+            errors = se if weights is None else y / np.sqrt(np.asarray(weights, dtype=float))
             local = fit_local(
-                column, x[below, 0], y[below], loss_se=None if se is None else se[below]
+                column, x[below, 0], y[below], loss_se=None if errors is None else errors[below]
             )
         held = x[~below]
         last = x[below][np.argmax(position[below])]

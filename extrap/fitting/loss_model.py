@@ -18,6 +18,8 @@ from extrap.records import Fit
 __all__ = ["BANDS", "LossModel", "fit_loss_model"]
 
 BANDS = ("default", "family")
+ROUNDING = 1e-24
+"""Variance of a log loss below which only rounding is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,7 @@ def fit_loss_model(
     *,
     loss_se: Sequence[float] | None,
     loss_se_dof: int | None = None,
+    evaluation_se: Sequence[float] | None = None,
     fix: Mapping[str, float] | None = None,
 ) -> LossModel:
     """Fit the family of laws and the local law, and weigh them on the runs' own last doublings.
@@ -126,17 +129,32 @@ def fit_loss_model(
         loss: Losses at the optimum, shape (n_points,).
         loss_se: Their standard errors, same unit, or None.
         loss_se_dof: Degrees of freedom behind them.
+        evaluation_se: Standard errors of evaluation alone, same unit, where the noise of the
+            seeds is not known: it is read from the residuals, and points are weighed by both.
         fix: Pinned parameters of the laws; with any, the local law is left out.
 
     Raises:
         DataError: Not even the smallest law has enough distinct sizes.
+
+    References:
+        DerSimonian, Laird (1986), Meta-analysis in clinical trials, for weights by a known and an
+        estimated variance.
     """
     laws = fit_surviving_laws(sizes, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, fix=fix)
-    cuts = hold_out_last_doublings(sizes, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, fix=fix)
+    weights = None
+    if loss_se is None and evaluation_se is not None:
+        known = (np.asarray(evaluation_se) / np.asarray(loss)) ** 2
+        scatter = min(fitted.scatter for fitted, _ in laws) ** 2
+        weights = 1.0 / np.maximum(known + max(scatter - float(known.mean()), 0.0), ROUNDING)
+        laws = fit_surviving_laws(sizes, loss, loss_se=None, weights=weights, fix=fix)
+    cuts = hold_out_last_doublings(
+        sizes, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, weights=weights, fix=fix
+    )
     local = None
     if len(sizes) == 1 and not fix:
         ((column, values),) = sizes.items()
-        local = fit_local(column, values, loss, loss_se=loss_se)
+        errors = loss_se if weights is None else np.asarray(loss) / np.sqrt(weights)
+        local = fit_local(column, values, loss, loss_se=errors)
     weight = 0.0
     if local is not None:
         weight = 1.0 if none_fits(laws, sizes, loss) else local_share(cuts)

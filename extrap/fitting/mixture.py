@@ -54,6 +54,7 @@ def fit_surviving_laws(
     *,
     loss_se: Sequence[float] | None,
     loss_se_dof: int | None = None,
+    weights: Sequence[float] | None = None,
     fix: Mapping[str, float] | None = None,
 ) -> Laws:
     """Fit every law of the family and weigh those that survive.
@@ -72,6 +73,7 @@ def fit_surviving_laws(
         loss: Losses at the optimum, shape (n_points,).
         loss_se: Their standard errors, same unit, or None.
         loss_se_dof: Degrees of freedom behind them.
+        weights: Relative weights of the squared residuals, where the errors are not known.
         fix: Pinned parameters; laws that lack one are left out.
 
     Returns:
@@ -93,6 +95,7 @@ def fit_surviving_laws(
                         loss,
                         loss_se=loss_se,
                         loss_se_dof=loss_se_dof,
+                        weights=weights,
                         fix={**member.held, **(fix or {})},
                         robust=JOINT_DELTA if member.held and len(loss) >= MANY_POINTS else None,
                     )
@@ -104,10 +107,10 @@ def fit_surviving_laws(
     else:
         raise refusals[-1]
     if members[0].held:
-        weights = _tempered(fits, sizes, np.asarray(loss, dtype=float), loss_se)
+        shares = _tempered(fits, sizes, np.asarray(loss, dtype=float), loss_se)
     else:
-        weights = _equal(fits, known_noise=loss_se is not None)
-    return tuple((f, float(w)) for f, w in zip(fits, weights, strict=True))
+        shares = _equal(fits, known_noise=loss_se is not None)
+    return tuple((f, float(w)) for f, w in zip(fits, shares, strict=True))
 
 
 def _families(n_columns: int, fix: Mapping[str, float]) -> list[list[Member]]:

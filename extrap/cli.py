@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +20,7 @@ from extrap.errors import ExtrapError
 
 if TYPE_CHECKING:
     from extrap.forecasting import Forecast
-    from extrap.records import Runs
+    from extrap.records import Runs, Verdict
 
 __all__ = ["cli", "main"]
 
@@ -35,11 +36,10 @@ def cli(*, debug: bool) -> None:
 
 
 def _columns(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say what the columns of a table are."""
+    """The options that say what the columns of a table are and how a forecast is made."""
     options = [
         click.option("--size", multiple=True, help="A size column, e.g. width (repeatable)."),
         click.option("--tune", multiple=True, help="A tuned column, e.g. lr (repeatable)."),
-        click.option("--loss", default="loss", show_default=True, help="The loss column."),
         click.option("--seed", default="seed", show_default=True, help="The seed column."),
         click.option(
             "--condition", multiple=True, help="A recipe column that must not vary (repeatable)."
@@ -48,15 +48,31 @@ def _columns(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--level", type=float, help="Level of the intervals; default 0.95, of a backtest 0.9."
         ),
+        click.option(
+            "--band",
+            type=click.Choice(["default", "family"]),
+            help="What the loss's intervals allow for: default, that no law is quite right; "
+            "family, only which law is.",
+        ),
+        click.option(
+            "--fix",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Pin a parameter of the laws, e.g. E=1.6 or lr.b=-0.5 (repeatable).",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
     return command
 
 
+_loss = click.option("--loss", default="loss", show_default=True, help="The loss column.")
+
+
 @cli.command(name="forecast")
 @click.argument("sweep")
 @_columns
+@_loss
 @click.option(
     "--at",
     multiple=True,
@@ -64,8 +80,15 @@ def _columns(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--save", type=click.Path(dir_okay=False), help="Seal the forecast in this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--summary", is_flag=True, help="Print tables of coefficients and forecasts.")
 def forecast_command(
-    sweep: str, *, at: Sequence[str], save: str | None, as_json: bool, **columns: Any
+    sweep: str,
+    *,
+    at: Sequence[str],
+    save: str | None,
+    as_json: bool,
+    summary: bool,
+    **columns: Any,
 ) -> None:
     """Forecast larger sizes from SWEEP.
 
@@ -75,11 +98,15 @@ def forecast_command(
     from extrap.documents import forecast_document, save_forecast
     from extrap.reporting.terminal import forecast_text
 
+    if as_json and summary:
+        raise click.UsageError("--json and --summary are two ways to print; give one of them.")
     made = _forecast(sweep, columns)
     sizes = [_parse_size(text, made.runs.sizes) for text in at] or made.default_targets()
     points = [made.at(**size) for size in sizes]
     if as_json:
         _print_json(forecast_document(made, points))
+    elif summary:
+        click.echo(str(made.summary()))
     else:
         click.echo(forecast_text(made, points))
     if save:
@@ -91,6 +118,7 @@ def forecast_command(
 @click.argument("forecast_or_sweep")
 @click.argument("big")
 @_columns
+@_loss
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check_command(forecast_or_sweep: str, big: str, *, as_json: bool, **columns: Any) -> int:
     """Hold the larger runs of BIG against a forecast; exit 1 if a run deviates.
@@ -114,6 +142,7 @@ def check_command(forecast_or_sweep: str, big: str, *, as_json: bool, **columns:
 @cli.command(name="backtest")
 @click.argument("sweep")
 @_columns
+@_loss
 @click.option(
     "--scheme",
     type=click.Choice(["rolling", "leave-one-out"]),
@@ -125,13 +154,14 @@ def check_command(forecast_or_sweep: str, big: str, *, as_json: bool, **columns:
 def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) -> None:
     """Say how well forecasts from a part of SWEEP would have met the rest.
 
-    SWEEP is what forecast takes; of a sealed forecast the runs in it are used.
+    SWEEP is what forecast takes; of a sealed forecast its runs, band and pins are used.
     """
     from extrap.backtesting import backtest, backtest_document
     from extrap.reporting.terminal import backtest_text
 
     level = 0.9 if columns["level"] is None else columns["level"]
-    found = backtest(_runs_of(sweep, columns), level=level, scheme=scheme)
+    runs, band, fix = _backtested(sweep, columns)
+    found = backtest(runs, level=level, scheme=scheme, band=band, fix=fix)
     if as_json:
         _print_json(backtest_document(found))
     else:
@@ -142,6 +172,14 @@ def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) 
 @click.argument("sweep")
 @click.argument("big", required=False)
 @_columns
+@click.option(
+    "--loss",
+    "losses",
+    multiple=True,
+    default=["loss"],
+    show_default=True,
+    help="The loss column; further ones get a short section each (repeatable).",
+)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), help="The HTML file; default by name."
 )
@@ -154,21 +192,32 @@ def report_command(
     output: str | None,
     storage: str | None,
     title: str | None,
+    losses: Sequence[str],
     **columns: Any,
 ) -> None:
     """Write one HTML page on SWEEP and, if given, the larger runs of BIG; or on a study file."""
+    first, *others = dict.fromkeys(losses)
     if sweep.endswith(".py"):
         from extrap.pipeline import load_study, report_study
 
+        _refuse_columns(
+            sweep, {**columns, "loss": () if first == "loss" and not others else losses}
+        )
         outcome = report_study(load_study(sweep), storage=storage, path=output)
         click.echo(f"wrote {outcome.report_path}")
         return
-    from extrap.checking import check
     from extrap.reporting import report
 
-    made = _forecast(sweep, columns)
-    verdicts = check(made, _read_big(big, made, columns)) if big else ()
-    path = report(made, verdicts, path=output or "reports/report.html", title=title)
+    once = [source for source in (sweep, big) if source == "-" or (source or "").endswith(".json")]
+    if others and once:
+        raise click.UsageError(
+            f"several --loss need tables that can be read again, got {once[0]}; give one --loss."
+        )
+    made, verdicts = _judged(sweep, big, {**columns, "loss": first})
+    metrics = {name: _judged(sweep, big, {**columns, "loss": name}) for name in others}
+    path = report(
+        made, verdicts, path=output or "reports/report.html", title=title, metrics=metrics
+    )
     click.echo(f"wrote {path}")
 
 
@@ -255,39 +304,83 @@ def _forecast(source: str, columns: dict[str, Any]) -> Forecast:
     from extrap.forecasting import forecast
 
     level = 0.95 if columns["level"] is None else columns["level"]
-    return forecast(_read(source, columns), level=level)
+    return forecast(
+        _read(source, columns),
+        level=level,
+        band=columns["band"] or "default",
+        fix=_parse_pins(columns["fix"]),
+    )
 
 
-def _runs_of(source: str, columns: dict[str, Any]) -> Runs:
-    """The sweep in a table, a storage or a sealed forecast."""
+def _judged(
+    source: str, big: str | None, columns: dict[str, Any]
+) -> tuple[Forecast, tuple[Verdict, ...]]:
+    """A forecast and the verdicts on its larger runs, if any are given."""
+    from extrap.checking import check
+
+    made = _forecast(source, columns)
+    return made, check(made, _read_big(big, made, columns)) if big else ()
+
+
+def _backtested(source: str, columns: dict[str, Any]) -> tuple[Runs, str, dict[str, float]]:
+    """The sweep in a table, a storage or a sealed forecast, and its forecast's band and pins."""
     if not source.endswith(".json"):
-        return _read(source, columns)
+        return _read(source, columns), columns["band"] or "default", _parse_pins(columns["fix"])
     from extrap.documents import load_forecast
+    from extrap.reporting.statements import pins_of
 
     made = load_forecast(source)
     _check_sealed(source, made, {**columns, "level": None})  # a backtest has a level of its own
-    return made.runs
+    return made.runs, made.band, pins_of(made)
 
 
 def _check_sealed(source: str, made: Forecast, columns: dict[str, Any]) -> None:
     """Options that contradict a sealed forecast would have no effect: say so."""
+    from extrap.reporting.statements import pins_of
+
+    asked = {**columns, "fix": _pin_words(_parse_pins(columns["fix"]))}
     sealed = {
         "size": made.runs.sizes,
         "tune": made.runs.tuned,
         "condition": made.runs.conditions,
         "level": made.level,
+        "band": made.band,
+        "fix": _pin_words(pins_of(made)),
     }
     for option, value in sealed.items():
-        asked = columns[option]
-        if asked not in (None, (), value):
+        if asked[option] not in (None, (), value):
             raise click.UsageError(
                 f"a sealed forecast keeps its columns and level, {source} has --{option} "
-                f"{_words(value)}, got {_words(asked)}; leave the option out, or forecast anew."
+                f"{_words(value)}, got {_words(asked[option])}; leave the option out, or forecast "
+                "anew."
             )
 
 
 def _words(value: object) -> str:
     return " ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
+
+
+def _parse_pins(texts: Sequence[str]) -> dict[str, float]:
+    """`E=1.6`, `lr.b=-0.5` as parameter → value."""
+    pins: dict[str, float] = {}
+    for text in texts:
+        name, found, value = (part.strip() for part in text.partition("="))
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not (name and found and math.isfinite(number)):
+            raise click.UsageError(
+                f"--fix pins one parameter to a number, as in E=1.6 or lr.b=-0.5; got {text!r}."
+            )
+        if name in pins:
+            raise click.UsageError(f"--fix {name} was given twice; a parameter has one value.")
+        pins[name] = number
+    return pins
+
+
+def _pin_words(pins: Mapping[str, float]) -> tuple[str, ...]:
+    return tuple(sorted(f"{name}={value:g}" for name, value in pins.items()))
 
 
 def _read(source: str, columns: dict[str, Any], *, stage: str = "tune") -> Runs:
@@ -311,6 +404,16 @@ def _read_big(source: str, made: Forecast, columns: dict[str, Any]) -> Runs:
     """Runs to judge; what their columns are is known from the forecast."""
     known = {"size": made.runs.sizes, "tune": made.runs.tuned, "condition": made.runs.conditions}
     return _read(source, {**columns, **known}, stage="check")
+
+
+def _refuse_columns(study_file: str, columns: dict[str, Any]) -> None:
+    """Options that a study file settles would have no effect: say so."""
+    given = [name for name, value in columns.items() if value not in (None, (), "seed")]
+    if given:
+        raise click.UsageError(
+            f"a study file says how its runs are read and fitted, {study_file} was given "
+            f"--{given[0]} too; leave the option out."
+        )
 
 
 def _parse_size(text: str, columns: Sequence[str]) -> dict[str, float]:

@@ -47,9 +47,11 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
         {
             "schema_version": SCHEMA_VERSION,
             "level": forecast.level,
-            "points": [_point(point) for point in points],
+            "band": forecast.band,
+            "points": [_advised_point(forecast, point) for point in points],
             "optima": [_optimum(optimum) for optimum in forecast.optima],
             "laws": _laws(forecast),
+            **_trust(forecast),
             "runs": forecast.runs.counts(),
             "notes": list(forecast.runs.notes),
             "data_hash": forecast.runs.data_hash(),
@@ -265,6 +267,31 @@ def _point(point: Point) -> dict[str, Any]:
         "tuned": {name: _estimate(estimate) for name, estimate in point.tuned.items()},
         "extrapolation_ratio": point.extrapolation_ratio,
         "flags": list(point.flags),
+    }
+
+
+def _advised_point(forecast: Forecast, point: Point) -> dict[str, Any]:
+    """A point with what to run instead of its optimum, and what known or kept values would do."""
+    recommended = forecast.recommend(**point.size)
+    return {
+        **_point(point),
+        "recommended": None if recommended is None else dict(recommended.tuned),
+        "rules": [asdict(rule) for rule in forecast.rules(**point.size)],
+        "transfer": [asdict(quality) for quality in forecast.transfer(**point.size)],
+    }
+
+
+def _trust(forecast: Forecast) -> dict[str, Any]:
+    """How the forecast is combined, whether optima bend, and when runs diverge."""
+    model, divergence = forecast.loss_model, forecast.divergence
+    return {
+        "local_weight": None if model is None else model.local_weight,
+        "discrepancy": None if model is None else model.discrepancy,
+        "curvature": {
+            name: None if test is None else {**asdict(test), "bends": test.bends}
+            for name, test in forecast.curvature().items()
+        },
+        "divergence": None if divergence is None else asdict(divergence),
     }
 
 

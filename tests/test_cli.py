@@ -85,6 +85,118 @@ def test_forecast_text_names_sizes_and_doubts(run: Run, sweep_csv: str) -> None:
     assert "far-extrapolation" in out
 
 
+def test_forecast_text_says_how_far_to_trust_it(run: Run, sweep_csv: str) -> None:
+    code, out, _ = run("forecast", sweep_csv, *COLUMNS, "--at", "512")
+    assert code == 0
+    head, row = out.splitlines()[3:5]
+    assert head.split() == ["width", "loss", "lr", "recommended", "x", "fitted"]
+    assert re.search(r"\[\S+, \S+\] +0\.00\d+ +2\.67$", row)
+    assert "laws fitted to the loss" in out
+    assert re.search(r"^lr: (no sign of a bend|the optimum's law bends)", out, re.MULTILINE)
+    assert "\u00a0" not in out
+
+
+def test_pins_and_band_reach_the_forecast(run: Run, sweep_csv: str) -> None:
+    pins = ("--fix", "E=1.5", "--fix", "lr.b=-0.4")
+    code, out, _ = run("forecast", sweep_csv, *COLUMNS, *pins)
+    assert code == 0
+    assert "E 1.500 pinned" in out
+    assert "b −0.4000 pinned" in out
+    assert "flag: pinned: E = 1.5" in out
+    code, out, _ = run("forecast", sweep_csv, *COLUMNS, "--band", "family", "--json")
+    assert (code, parse(out)["band"]) == (0, "family")
+    assert "that of the family" in run("forecast", sweep_csv, *COLUMNS, "--band", "family")[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--fix", "E"), "as in E=1.6 or lr.b=-0.5; got 'E'"),
+        (("--fix", "E=low"), "got 'E=low'"),
+        (("--fix", "E=nan"), "got 'E=nan'"),
+        (("--fix", "=1"), "got '=1'"),
+        (("--fix", "E=1", "--fix", "E=2"), "--fix E was given twice"),
+        (("--fix", "Q=1"), "Q"),
+        (("--fix", "wd.b=1"), "needs a tuned column before the dot, got 'wd'"),
+        (("--band", "wide"), "wide"),
+        (("--json", "--summary"), "give one of them"),
+    ],
+)
+def test_impossible_pins_bands_and_prints_are_one_line(
+    run: Run, sweep_csv: str, options: tuple[str, ...], message: str
+) -> None:
+    assert message in refused(run("forecast", sweep_csv, *COLUMNS, *options))
+
+
+def test_summary_prints_tables_of_coefficients(run: Run, sweep_csv: str) -> None:
+    code, out, err = run("forecast", sweep_csv, *COLUMNS, "--summary", "--fix", "E=1.5")
+    assert (code, err) == (0, "")
+    assert "lr: optimum_power" in out
+    assert re.search(r"^E +1\.5 +pinned", out, re.MULTILINE)
+    assert "optima of the sweep" not in out
+
+
+def test_band_and_pins_of_a_sealed_forecast_are_its_own(
+    run: Run, sweep_csv: str, big_csv: str
+) -> None:
+    made_so = ("--band", "family", "--fix", "E=1.5", "--fix", "lr.b=-0.4")
+    assert run("forecast", sweep_csv, *COLUMNS, *made_so, "--save", "f.json")[0] == 0
+    assert run("check", "f.json", big_csv, *made_so)[0] == 1
+    wrong = (("--band", "default"), ("--fix", "E=1.4"), ("--fix", "E=1.5"))
+    for options in wrong:
+        assert f"f.json has {options[0]} " in refused(run("check", "f.json", big_csv, *options))
+    backtests = (("f.json",), (sweep_csv, *COLUMNS, *made_so), (sweep_csv, *COLUMNS))
+    found = [parse(run("backtest", *arguments, "--json")[1]) for arguments in backtests]
+    sealed, same, other = (document["summary"][-1]["interval_score"] for document in found)
+    assert sealed == pytest.approx(same)
+    assert other != pytest.approx(same)
+
+
+def test_check_judges_by_the_band_and_the_pins_it_is_given(
+    run: Run, sweep_csv: str, big_csv: str
+) -> None:
+    def width_of(*options: str) -> float:
+        out = run("check", sweep_csv, big_csv, *COLUMNS, *options, "--json")[1]
+        low, high = parse(out)["verdicts"][0]["predicted_pi"]
+        return high - low
+
+    assert width_of("--band", "family") < width_of()
+    assert width_of("--fix", "E=1.5") < width_of()
+
+
+def test_report_takes_several_losses(
+    run: Run, sweep_table: Table, big_csv: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extrap.reporting.plates.draw_svg", lambda draw, **_: "<svg></svg>")
+    table = sweep_table()
+    table.assign(error=table["loss"] ** 2).to_csv("two.csv", index=False)
+    big = pd.read_csv(big_csv)
+    big.assign(error=big["loss"] ** 2).to_csv("big2.csv", index=False)
+    losses = ("--loss", "loss", "--loss", "error")
+    code, out, err = run("report", "two.csv", "big2.csv", *COLUMNS, *losses, "-o", "r.html")
+    assert (code, out, err) == (0, "wrote r.html\n", "")
+    metrics = Path("r.html").read_text(encoding="utf-8").split('id="metrics"')[1]
+    assert "<h3>error</h3>" in metrics
+    assert "error at width" in metrics
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("f.json", "--loss", "loss", "--loss", "error"), "several --loss need tables"),
+        (("sweep.csv", "-", "--loss", "loss", "--loss", "error"), "again, got -; give one --loss"),
+        (("study.py", "--band", "family"), "study.py was given --band too"),
+        (("study.py", "--loss", "error"), "study.py was given --loss too"),
+        (("sweep.csv", *COLUMNS, "--loss", "loss", "--loss", "error"), "error"),
+    ],
+)
+def test_report_refuses_options_without_effect(
+    run: Run, sweep_csv: str, arguments: tuple[str, ...], message: str
+) -> None:
+    del sweep_csv
+    assert message in refused(run("report", *arguments))
+
+
 def test_sweep_is_read_from_standard_input(
     run: Run, sweep_table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

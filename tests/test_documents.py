@@ -144,12 +144,59 @@ def test_forecast_document_has_the_promised_keys(made: Forecast) -> None:
         "tuned",
         "extrapolation_ratio",
         "flags",
+        "recommended",
+        "rules",
+        "transfer",
     }
     assert set(point["tuned"]["lr"]) == {"value", "se", "ci", "pi"}
     assert len(point["loss_pi"]) == len(point["tuned"]["lr"]["ci"]) == 2
     promised = {"size", "tuned", "loss", "loss_se", "n_runs", "n_diverged", "bracketed", "edge"}
     assert promised <= set(document["optima"][0])
     assert {law["of"] for law in document["laws"]} == {"loss", "lr"}
+
+
+def test_forecast_document_says_what_to_use_instead(made: Forecast) -> None:
+    (point,) = strict(forecast_document(made, [made.at(width=1024)]))["points"]
+    assert point["recommended"] == pytest.approx(dict(made.recommend(width=1024).tuned))
+    rules = {rule["rule"]: rule for rule in point["rules"]}
+    assert set(rules) == {"constant", "inverse_width", "inverse_root_width"}
+    assert {"tuned", "value", "octaves", "expected_regret"} <= set(rules["constant"])
+    assert rules["constant"]["value"] == pytest.approx(made.optima[0].tuned["lr"].value)
+    (kept,) = point["transfer"]
+    (quality,) = made.transfer(width=1024)
+    assert kept["penalty"] == pytest.approx(quality.penalty)
+    assert kept["kept_from"] == {"width": 192}
+    assert len(kept["penalty_pi"]) == 2
+
+
+def test_forecast_document_says_how_far_to_trust_it(made: Forecast) -> None:
+    document = strict(forecast_document(replace(made, band="family"), []))
+    assert document["band"] == "family"
+    assert document["local_weight"] == pytest.approx(made.loss_model.local_weight)
+    assert document["discrepancy"] == pytest.approx(made.loss_model.discrepancy)
+    curvature = made.curvature()["lr"]
+    assert document["curvature"]["lr"]["p_value"] == pytest.approx(curvature.p_value)
+    assert document["curvature"]["lr"]["bends"] is curvature.bends
+    assert document["divergence"] is None
+
+
+def test_forecast_document_holds_the_model_of_divergence(sweep_table: Table) -> None:
+    table = sweep_table()
+    table.loc[(table["lr"] > 0.02) & (table["seed"] > 0), "loss"] = math.inf
+    made = forecast(read_runs(table, size="width", tune="lr"))
+    document = strict(forecast_document(made, []))
+    assert document["divergence"]["tuned"] == ["lr"]
+    assert document["divergence"]["n_diverged"] == made.runs.counts()["diverged"] > 0
+
+
+def test_what_is_not_known_is_null_or_empty(sweep_table: Table) -> None:
+    made = edge_forecast(sweep_table)
+    document = strict(forecast_document(made, [made.at(width=1024)]))
+    (point,) = document["points"]
+    assert point["recommended"] is None
+    assert point["rules"] == point["transfer"] == []
+    assert document["curvature"] == {"lr": None}
+    assert document["local_weight"] is document["discrepancy"] is None
 
 
 def test_missing_numbers_are_null_and_bounds_one_sided(sweep_table: Table) -> None:

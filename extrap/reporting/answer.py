@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from extrap.errors import DataError
+from extrap.fitting import Recommendation
 from extrap.forecasting import Forecast
-from extrap.records import Point
+from extrap.records import Interval, Point
+from extrap.reporting.choices import differs, recommendation_sentence
 from extrap.reporting.figures import FixedLaw
 from extrap.reporting.groups import RunGroup, group_at_forecast, group_near, judged_sizes
 from extrap.reporting.numbers import (
     NBSP,
+    compared,
     format_estimate,
     format_interval,
     format_percent,
-    format_quantity,
     format_value,
+    name_size,
+    name_tuned,
 )
 
 __all__ = [
     "AnswerRow",
     "answer_rows",
     "answer_sentences",
-    "compared",
     "headline",
     "leading_row",
-    "name_size",
-    "name_tuned",
+    "loss_at_values",
 ]
 
 _VERDICTS = {
@@ -53,6 +55,7 @@ class AnswerRow:
         error: Observed over forecast, minus 1.
         last_value: The loss of the largest tuned size, taken as a forecast.
         last_error: Observed over that, minus 1.
+        recommended: The tuned values of smallest expected loss; None where they are unknown.
     """
 
     size: Mapping[str, float]
@@ -63,6 +66,7 @@ class AnswerRow:
     error: float | None
     last_value: float | None
     last_error: float | None
+    recommended: Recommendation | None
 
 
 def answer_rows(forecast: Forecast, groups: Sequence[RunGroup]) -> tuple[AnswerRow, ...]:
@@ -87,6 +91,7 @@ def _answer_row(
         error=_ratio(observed, point.loss),
         last_value=last,
         last_error=_ratio(observed, last),
+        recommended=forecast.recommend(**size),
     )
 
 
@@ -94,18 +99,9 @@ def _ratio(observed: float | None, predicted: float | None) -> float | None:
     return None if observed is None or not predicted else observed / predicted - 1
 
 
-def name_size(size: Mapping[str, float]) -> str:
-    """A size in words: `width 1024`."""
-    return ", ".join(f"{column}{NBSP}{format_quantity(value)}" for column, value in size.items())
-
-
-def name_tuned(tuned: Mapping[str, float | None]) -> str:
-    """Tuned values in words: `lr = 0.0026`; empty when nothing is tuned."""
-    return ", ".join(f"{n}{NBSP}={NBSP}{format_quantity(v)}" for n, v in tuned.items())
-
-
-def headline(forecast: Forecast, rows: Sequence[AnswerRow]) -> str:
-    """The answer in one line."""
+def headline(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str = "loss") -> str:
+    """The answer in one line; `metric` is what the loss of these runs is called."""
+    a_loss = "a loss" if metric == "loss" else metric
     row = leading_row(rows)
     where, level = name_size(row.size), f"{100 * forecast.level:g}{NBSP}%"
     loss, interval = format_estimate(row.point.loss, row.point.loss_pi), f"{level} interval"
@@ -113,14 +109,16 @@ def headline(forecast: Forecast, rows: Sequence[AnswerRow]) -> str:
     if row.group is None:
         tuned = {n: e.value for n, e in row.point.tuned.items() if e.value is not None}
         using = f" with {name_tuned(tuned)}" if tuned else ""
-        return f"Forecast for {where}{using}: a loss of {promised}."
+        return f"Forecast for {where}{using}: {a_loss} of {promised}."
     if row.observed is None or row.error is None:
-        return f"Off course: no run at {where} reached a loss; the forecast was {promised}."
+        return f"Off course: no run at {where} reached {a_loss}; the forecast was {promised}."
     word = {"on": "On course", "mixed": "Undecided"}.get(row.group.kind, "Off course")
     if word == "Off course" and row.error < 0:
         word = "Better than forecast"
     seen = format_value(row.observed, row.observed_se)
-    return f"{word}: loss at {where} is {seen}, {compared(row.error)} the forecast of {promised}."
+    return (
+        f"{word}: {metric} at {where} is {seen}, {compared(row.error)} the forecast of {promised}."
+    )
 
 
 def answer_sentences(
@@ -132,6 +130,8 @@ def answer_sentences(
     """The answer as a paragraph, sentence by sentence; the table under it has the rest."""
     row = leading_row(rows)
     sentences = [_promise(forecast, row)]
+    if row.recommended is not None and differs(row.recommended):
+        sentences.append(recommendation_sentence(forecast, row.recommended))
     if row.group is not None:
         sentences.append(_outcome(row, row.group))
     elif groups:
@@ -192,7 +192,7 @@ def _kept_rate(
     groups: Sequence[RunGroup],
     fixed: FixedLaw | None,
 ) -> list[str]:
-    """What keeping the values of the smallest size costs at the largest one."""
+    """What keeping the values of the smallest size gives at the largest one."""
     if fixed is None:
         return []
     row = rows[-1]
@@ -201,41 +201,43 @@ def _kept_rate(
         return []
     where = name_size(row.size)
     if kept is None or kept.deviation is None or not kept.mean_loss:
-        cost = _cost_words(forecast, row.size, fixed.tuned)
+        promised = _promised_at(forecast, row, fixed.tuned)
         start = f"Keeping {name_tuned(fixed.tuned)}, the best at the smallest size,"
-        return [f"{start} is expected to cost {cost} of loss at {where}."] if cost else []
+        return [f"{start} is expected to give {promised} at {where}."] if promised else []
     seen = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
     text = (
         f"Keeping the best value of the smallest size (runs at {name_tuned(kept.tuned)}) gave "
         f"{seen} at {where}: {compared(kept.deviation)} the forecast"
     )
-    cost = _cost_words(forecast, row.size, {n: v for n, v in kept.tuned.items() if v})
-    return [f"{text}; a cost of {cost} was foreseen." if cost else f"{text}."]
+    promised = _promised_at(forecast, row, {n: v for n, v in kept.tuned.items() if v})
+    return [f"{text}; foreseen was {promised}." if promised else f"{text}."]
 
 
-def _cost_words(
-    forecast: Forecast, size: Mapping[str, float], tuned: Mapping[str, float]
-) -> str | None:
-    """The expected cost of tuned values with its uncertainty; None where it is not known."""
-    excess = forecast.predict_excess(size, tuned)
-    if excess is None or forecast.valley is None:
+def _promised_at(forecast: Forecast, row: AnswerRow, tuned: Mapping[str, float]) -> str | None:
+    """The same in words, beside the loss of the optimum."""
+    found = loss_at_values(forecast, row.size, tuned)
+    if found is None or row.point.loss is None:
         return None
-    cost, error = (
-        math.expm1(excess),
-        math.exp(excess) * excess * (forecast.valley.relative_sd or 0.0),
-    )
-    return f"{format_value(100 * cost, 100 * error)}{NBSP}%"
+    loss, interval = found
+    off = compared(loss / row.point.loss - 1)
+    return f"a loss of {format_estimate(loss, interval)}, {off} that of the optimum"
+
+
+def loss_at_values(
+    forecast: Forecast, size: Mapping[str, float], tuned: Mapping[str, float]
+) -> tuple[float, Interval] | None:
+    """The loss expected at given tuned values, with its interval; None where it is not known."""
+    if set(tuned) != set(forecast.runs.tuned):
+        return None
+    try:
+        found = forecast.frame_at_values([size], tuned=tuned).iloc[0]
+    except DataError:  # no law of the loss or of an optimum, or no valley
+        return None
+    interval = Interval(float(found["loss_pi_lower"]), float(found["loss_pi_upper"]))
+    return float(found["loss"]), interval
 
 
 def leading_row(rows: Sequence[AnswerRow]) -> AnswerRow:
     """The worst verdict at the forecast, of these the largest size; without any, the nearest."""
     seen = [(_SEVERITY[row.group.kind], i) for i, row in enumerate(rows) if row.group is not None]
     return rows[max(seen)[1]] if seen else rows[0]
-
-
-def compared(deviation: float) -> str:
-    """A relative difference in words: `1.2 % below`."""
-    if abs(deviation) < 0.0005:
-        return "equal to"
-    size = format_percent(deviation, signed=False)
-    return f"{size} {'above' if deviation > 0 else 'below'}"

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from extrap.backtesting import Backtest, Holdout
-from extrap.forecasting import Forecast
 from extrap.reporting.numbers import (
     NBSP,
     format_estimate,
@@ -21,21 +20,11 @@ __all__ = [
     "backtest_sentence",
     "failure_sentences",
     "holdouts_table",
-    "pins_of",
     "summary_table",
     "tuned_sentences",
 ]
 
 SHOWN_REASONS = 2
-
-
-def pins_of(forecast: Forecast) -> dict[str, float]:
-    """The pinned parameters of a forecast, named as `extrap.forecast` takes them."""
-    pins = {name: value for fit, _ in forecast.loss_laws for name, value in fit.fixed.items()}
-    for column, law in forecast.tuned_laws.items():
-        if law is not None:
-            pins |= {f"{column}.{name}": value for name, value in law.fixed.items()}
-    return pins
 
 
 def backtest_sentence(found: Backtest) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from extrap.forecasting import Forecast
 from extrap.records import Verdict
-from extrap.reporting.answer import name_size, name_tuned
 from extrap.reporting.glossary import CAUSES
 from extrap.reporting.groups import RunGroup
 from extrap.reporting.numbers import (
@@ -16,6 +15,8 @@ from extrap.reporting.numbers import (
     format_p_value,
     format_percent,
     format_value,
+    name_size,
+    name_tuned,
 )
 from extrap.reporting.tables import VERDICT_WORDS
 

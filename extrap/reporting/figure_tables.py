@@ -44,6 +44,17 @@ def story_tables(info: LawStory) -> list[Table]:
             for r in _thin(info.fixed.line).itertuples()
         ]
         tables.append(capped_table("The law at fixed tuned values", (x, "loss"), rows))
+        rows = [
+            (
+                format_quantity(float(f"{r.x:.3g}")),
+                format_value(r.loss),
+                f"{format_value(r.lower)} to {format_value(r.upper)}",
+            )
+            for r in (_thin(info.fixed.expected).itertuples() if len(info.fixed.expected) else ())
+        ]
+        if rows:
+            heads = (x, "expected loss", f"{level}: one new run")
+            tables.append(capped_table("A run at fixed tuned values, as expected", heads, rows))
     return tables
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-__all__ = ["CAUSES", "LIMITS", "PARAMETERS", "Explanation", "explain_flag", "explain_parameter"]
+__all__ = [
+    "CAUSES",
+    "LIMITS",
+    "PARAMETERS",
+    "RULE_NAMES",
+    "Explanation",
+    "explain_flag",
+    "explain_flags",
+    "explain_parameter",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,14 +22,16 @@ class Explanation:
     """A flag in words.
 
     Attributes:
-        name: The flag as the library returns it.
+        name: The flag as the library returns it, without its detail.
         why: Why it matters.
         action: What to do about it.
+        detail: What it concerns, such as a tuned column; may be empty.
     """
 
     name: str
     why: str
     action: str
+    detail: str = ""
 
 
 _FLAGS = {
@@ -36,6 +48,15 @@ _FLAGS = {
         "A law with a floor needs one more size; without it a distant forecast is optimistic.",
         "Add a size; small ones are cheap.",
     ),
+    "optimum-law-bends": (
+        "The best values do not lie on a straight line on log-log axes, so the power law through "
+        "them is known to be wrong beyond the sweep.",
+        "Trust the value near the sweep only; add a larger size before going far.",
+    ),
+    "pinned": (
+        "A parameter was given, not fitted; intervals take it as exact.",
+        "Compare with the forecast that fits it.",
+    ),
     "bound-hit": (
         "A parameter of a law ran into the end of its allowed range: the losses hardly pin it.",
         "Add sizes that are further apart, or more seeds.",
@@ -49,7 +70,8 @@ _FLAGS = {
         "Read the forecast, not the parameters; add sizes at the ends of the range.",
     ),
     "lack-of-fit": (
-        "The losses lie further from a law than the noise between seeds explains.",
+        "The losses lie further from a law than the noise between seeds explains; where no law "
+        "follows all sizes, the largest ones alone make the forecast.",
         "Look for a size that is off, a break, or a setting that changed; add sizes.",
     ),
     "too-few-sizes": (
@@ -93,6 +115,17 @@ _NO_TUNED_LAW = (
 )
 _UNKNOWN = ("The library marked this result for caution.", "See the manual for this flag.")
 
+RULE_NAMES = {
+    "constant": "constant (muP)",
+    "inverse_width": "1/width",
+    "inverse_root_width": "1/√width",
+    "step_law_lr": "Step Law",
+    "step_law_batch": "Step Law",
+    "deepseek_lr": "DeepSeek",
+    "deepseek_batch": "DeepSeek",
+}
+"""Rule → what it is called in a picture."""
+
 CAUSES = {
     "instability": "training became unstable",
     "mistuned": "tuned values far from the optimum",
@@ -105,7 +138,6 @@ CAUSES = {
 
 PARAMETERS = {
     "E": "floor: the loss no size removes",
-    "a": "logarithm of the optimum at the reference size",
 }
 _PREFIXES = {
     "power": {"b": "loss at the reference size", "c": "exponent: how fast the loss falls"},
@@ -113,7 +145,24 @@ _PREFIXES = {
         "b": "loss above the floor, at the reference size",
         "c": "exponent: how fast it falls",
     },
-    "optimum_power": {"b": "exponent: how the optimum moves with size"},
+    "chinchilla": {
+        "b": "loss above the floor at the reference size, its share",
+        "c": "exponent: how fast it falls",
+    },
+    "skaling": {
+        "s": "loss above the floor at the reference sizes, its scale",
+        "c": "exponent: how fast it falls",
+        "k": "how fully the two terms add; 1 is the Chinchilla law",
+        "r": "weight of the second size beside the first",
+    },
+    "log_linear": {
+        "a": "loss at the reference size",
+        "b": "fall of the loss when a size grows e-fold",
+    },
+    "optimum_power": {
+        "a": "logarithm of the optimum at the reference size",
+        "b": "exponent: how the optimum moves with size",
+    },
 }
 
 LIMITS = (
@@ -128,15 +177,27 @@ LIMITS = (
 
 def explain_flag(flag: str) -> Explanation:
     """A flag of a forecast, a fit or a point in words; an unknown one is passed on as it is."""
-    name = flag.partition(":")[0]
+    name, _, detail = map(str.strip, flag.partition(":"))
     if name in _FLAGS:
-        return Explanation(name, *_FLAGS[name])
+        return Explanation(name, *_FLAGS[name], detail)
     if name.startswith("no-") and name.endswith("-law"):
-        return Explanation(name, *_NO_TUNED_LAW)
+        return Explanation(name, *_NO_TUNED_LAW, detail)
     return Explanation(flag, *_UNKNOWN)
+
+
+def explain_flags(flags: Sequence[str]) -> list[Explanation]:
+    """Each flag in words once, with all it concerns."""
+    found: dict[str, Explanation] = {}
+    for flag in dict.fromkeys(flags):
+        new = explain_flag(flag)
+        if (old := found.get(new.name)) is not None:
+            details = ", ".join(dict.fromkeys(filter(None, [old.detail, new.detail])))
+            new = replace(old, detail=details)
+        found[new.name] = new
+    return list(found.values())
 
 
 def explain_parameter(law: str, name: str) -> str:
     """What one parameter of a law stands for."""
-    gloss = PARAMETERS.get(name) or _PREFIXES.get(law, {}).get(name[:1], "")
+    gloss = PARAMETERS.get(name) or _PREFIXES.get(law.removesuffix("_tied"), {}).get(name[:1], "")
     return f"{gloss}, column {name[1:]}" if name[1:].isdigit() else gloss

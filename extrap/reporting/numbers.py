@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from extrap.records import Interval
 
 __all__ = [
     "NBSP",
+    "compared",
+    "format_cost",
+    "format_cost_interval",
     "format_estimate",
     "format_interval",
     "format_p_value",
     "format_percent",
     "format_quantity",
     "format_value",
+    "name_size",
+    "name_tuned",
 ]
 
 NBSP = "\u00a0"
@@ -73,6 +79,8 @@ def format_quantity(value: float | None) -> str:
     if abs(value) < 1e-4:
         mantissa, power = f"{value:.2e}".split("e")
         return f"{mantissa.rstrip('0').rstrip('.')}e−{abs(int(power))}"
+    if abs(value) >= 1000:
+        return f"{round(value, _decimals(value, digits=4)):.0f}"
     return f"{value:.{_decimals(value, digits=3)}f}".rstrip("0").rstrip(".")
 
 
@@ -87,11 +95,44 @@ def format_percent(fraction: float | None, *, signed: bool = True) -> str:
     return f"{'−' if percent < 0 else '+'}{text}"
 
 
+def format_cost(log_excess: float) -> str:
+    """A log excess as a percentage of the loss, two digits; whole percents from ten on."""
+    percent = 100 * math.expm1(log_excess)
+    if abs(percent) >= 9.95:
+        return f"{percent:.0f}{NBSP}%".replace("-", "−")
+    text = _plain(percent, _decimals(percent, digits=2)) if abs(percent) >= 0.0095 else "0"
+    return f"{text}{NBSP}%"
+
+
+def format_cost_interval(log_excess: Interval) -> str:
+    """An interval of log excesses as percentages of the loss."""
+    low, high = (format_cost(side or 0.0) for side in log_excess)
+    return f"{low} to {high}"
+
+
 def format_p_value(p_value: float | None) -> str:
     """A p-value with as many digits as anybody acts on."""
     if p_value is None:
         return "–"
     return f"<{NBSP}0.001" if p_value < 0.001 else f"{p_value:.{2 if p_value > 0.095 else 3}f}"
+
+
+def name_size(size: Mapping[str, float]) -> str:
+    """A size in words: `width 1024`."""
+    return ", ".join(f"{column}{NBSP}{format_quantity(value)}" for column, value in size.items())
+
+
+def name_tuned(tuned: Mapping[str, float | None]) -> str:
+    """Tuned values in words: `lr = 0.0026`; empty when nothing is tuned."""
+    return ", ".join(f"{n}{NBSP}={NBSP}{format_quantity(v)}" for n, v in tuned.items())
+
+
+def compared(deviation: float) -> str:
+    """A relative difference in words: `1.2 % below`."""
+    if abs(deviation) < 0.0005:
+        return "equal to"
+    size = format_percent(deviation, signed=False)
+    return f"{size} {'above' if deviation > 0 else 'below'}"
 
 
 def _plain(value: float, decimals: int) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from extrap.backtesting import backtest
-from extrap.errors import ExtrapError
 from extrap.forecasting import Forecast
 from extrap.records import Verdict
 from extrap.reporting.answer import (
@@ -18,10 +16,11 @@ from extrap.reporting.answer import (
     answer_sentences,
     headline,
     leading_row,
-    name_size,
 )
-from extrap.reporting.backtests import backtest_sentence, failure_sentences, pins_of
 from extrap.reporting.cards import verdict_card
+from extrap.reporting.choice_tables import rules_table, transfer_table
+from extrap.reporting.choices import transfer_sentence
+from extrap.reporting.divergence import divergence_sentence
 from extrap.reporting.equations import Piece, equation
 from extrap.reporting.figures import (
     FixedLaw,
@@ -30,20 +29,22 @@ from extrap.reporting.figures import (
     local_sweeps_info,
     style_sheet,
 )
-from extrap.reporting.glossary import LIMITS, Explanation, explain_flag
+from extrap.reporting.glossary import LIMITS, explain_flags
 from extrap.reporting.groups import RunGroup, group_verdicts, judged_sizes
+from extrap.reporting.history import history
+from extrap.reporting.metrics import Metric, metric_sections
 from extrap.reporting.numbers import (
     format_percent,
+    name_size,
 )
 from extrap.reporting.plates import (
-    Plate,
-    backtest_plate,
     local_plates,
     story_plate,
     sweep_plates,
 )
 from extrap.reporting.provenance import provenance_rows
 from extrap.reporting.sizes import SizeAxis, size_axis
+from extrap.reporting.statements import composition_sentence, curvature_sentences
 from extrap.reporting.story import fixed_law_sentences
 from extrap.reporting.tables import (
     answer_table,
@@ -58,6 +59,14 @@ from extrap.reporting.tables import (
 __all__ = ["environment", "render", "report"]
 
 MAX_CARDS = 24
+_NO_FIXED_LAW = (
+    "The sweep has too few sizes at one fixed value to draw the law that a fixed value would "
+    "suggest."
+)
+_OFF_PATH = (
+    "The forecast sizes lie off the path that is drawn, so the law at a fixed value is not "
+    "compared there."
+)
 
 
 def report(
@@ -68,6 +77,7 @@ def report(
     title: str | None = None,
     question: str | None = None,
     provenance: Mapping[str, str] | None = None,
+    metrics: Mapping[str, Metric] | None = None,
 ) -> Path:
     """Write the report of a forecast as one HTML file that loads nothing else.
 
@@ -78,12 +88,21 @@ def report(
         title: Heading; by default the source of the runs.
         question: The question the study asks, one sentence.
         provenance: Further rows of the provenance table, such as commit or storage.
+        metrics: Name → forecast of a further metric of the same runs, lower is better, alone or
+            with the verdicts on its larger runs; each gets a short section.
 
     Returns:
         The path written.
     """
     path = Path(path)
-    html = render(forecast, verdicts, title=title, question=question, provenance=provenance or {})
+    html = render(
+        forecast,
+        verdicts,
+        title=title,
+        question=question,
+        provenance=provenance or {},
+        metrics=metrics or {},
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(html, encoding="utf-8")
     return path
@@ -96,12 +115,15 @@ def render(
     title: str | None,
     question: str | None,
     provenance: Mapping[str, str],
+    metrics: Mapping[str, Metric],
 ) -> str:
     """The page as text; see `report`."""
     groups = group_verdicts(verdicts)
     axis = size_axis(forecast, judged_sizes(groups))
     rows = answer_rows(forecast, groups)
     fixed = fixed_law_info(forecast, axis)
+    lead = leading_row(rows)
+    flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
     story = story_plate(law_story_info(forecast, groups, axis, fixed))
     return (
         environment()
@@ -111,20 +133,19 @@ def render(
             question=question or _default_question(forecast),
             created=forecast.created,
             headline=headline(forecast, rows),
-            kind=lead.kind if (lead := leading_row(rows).group) else "forecast",
+            kind=lead.group.kind if lead.group else "forecast",
             answer=answer_sentences(forecast, rows, groups, fixed),
             answer_table=answer_table(forecast, rows),
-            history=_history(forecast),
+            history=history(forecast),
             story=story,
             story_words=_story_words(forecast, rows, groups, axis, fixed),
             panels=sweep_plates(forecast, groups, axis),
             axis_note=axis.note,
-            equations=_equations(forecast),
-            parameters=parameter_table(forecast),
+            **_laws(forecast, lead),
             cost=cost_table(forecast, rows[-1]),
             cost_size=name_size(rows[-1].size),
-            noise=_noise_words(forecast),
-            flags=_flags(forecast, [flag for row in rows for flag in row.point.flags]),
+            flags=explain_flags(flags),
+            metrics=metric_sections(metrics),
             cards=[verdict_card(forecast, group) for group in groups[:MAX_CARDS]],
             n_more=max(0, len(groups) - MAX_CARDS),
             judged=verdict_table(groups) if groups else None,
@@ -150,21 +171,19 @@ def environment() -> Environment:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _History:
-    """The sweep's own backtest: what it says, and its picture where there is one."""
-
-    words: str
-    plate: Plate | None
-
-
-def _history(forecast: Forecast) -> _History:
-    try:
-        found = backtest(forecast.runs, band=forecast.band, fix=pins_of(forecast))
-    except ExtrapError as error:
-        return _History(words=f"No backtest: {error}", plate=None)
-    words = " ".join([backtest_sentence(found), *failure_sentences(found)])
-    return _History(words=words, plate=backtest_plate(found))
+def _laws(forecast: Forecast, lead: AnswerRow) -> dict[str, Any]:
+    """The section on the laws, and on what else might be used at the leading size."""
+    return {
+        "equations": _equations(forecast),
+        "parameters": parameter_table(forecast),
+        "noise": _noise_words(forecast),
+        "composition": composition_sentence(forecast),
+        "curvature": curvature_sentences(forecast),
+        "divergence": _divergence(forecast, lead),
+        "rules": rules_table(forecast, lead.size),
+        "kept": transfer_table(forecast, lead.size),
+        "kept_words": transfer_sentence(forecast, lead.size),
+    }
 
 
 def _story_words(
@@ -174,10 +193,12 @@ def _story_words(
     axis: SizeAxis,
     fixed: FixedLaw | None,
 ) -> list[str]:
-    """The story at the largest size that is drawn."""
+    """The story at the largest size that is drawn; else why there is none."""
     drawn = [row for row in rows if axis.holds(row.size)]
-    if fixed is None or not drawn:
-        return []
+    if fixed is None:
+        return [_NO_FIXED_LAW]
+    if not drawn:
+        return [_OFF_PATH]
     return fixed_law_sentences(forecast, drawn[-1], groups, fixed)
 
 
@@ -215,5 +236,9 @@ def _noise_words(forecast: Forecast) -> str:
     return f"{text}."
 
 
-def _flags(forecast: Forecast, of_points: Sequence[str]) -> list[Explanation]:
-    return [explain_flag(f) for f in dict.fromkeys([*forecast.flags, *of_points])]
+def _divergence(forecast: Forecast, row: AnswerRow) -> str:
+    """How likely a run at the recommended or else the optimal values diverges."""
+    tuned = {name: e.value for name, e in row.point.tuned.items() if e.value is not None}
+    if row.recommended is not None:
+        tuned = dict(row.recommended.tuned)
+    return divergence_sentence(forecast, row.size, tuned)

@@ -9,7 +9,6 @@ from typing import Any
 
 from extrap.backtesting import Backtest
 from extrap.forecasting import Forecast
-from extrap.reporting.answer import name_size, name_tuned
 from extrap.reporting.backtests import holdouts_table, summary_table, tuned_sentences
 from extrap.reporting.figure_tables import (
     cells_table,
@@ -36,7 +35,7 @@ from extrap.reporting.figures import (
     sweep_info,
 )
 from extrap.reporting.groups import RunGroup
-from extrap.reporting.numbers import NBSP, format_quantity
+from extrap.reporting.numbers import NBSP, format_quantity, name_size, name_tuned
 from extrap.reporting.sizes import SizeAxis
 from extrap.reporting.tables import Table
 
@@ -64,29 +63,35 @@ class Plate:
     tables: tuple[Table, ...] = ()
 
 
-def story_plate(info: LawStory) -> Plate:
-    """The two laws in one figure."""
+def story_plate(info: LawStory, *, key: str = "story", metric: str = "loss") -> Plate:
+    """The law of the optimum, beside the law at fixed values where there is one.
+
+    Args:
+        info: What to draw.
+        key: Prefix of the pictures' ids, unique within the page.
+        metric: What the loss is called.
+    """
     fixed = name_tuned(info.fixed.tuned) if info.fixed else ""
     label = (
-        f"Loss against {info.axis.column}: the law of the optimum with its bands"
+        f"{metric.capitalize()} against {info.axis.column}: the law of the optimum with its bands"
         + (f", the law at {fixed}" if fixed else "")
         + f", and {len(info.judged)} judged runs."
     )
 
-    def draw(width: int, height: int, columns: int, key: str) -> str:
+    def draw(width: int, height: int, columns: int, own_key: str) -> str:
         return draw_svg(
-            lambda ax: draw_law_story(ax, info, columns=columns, fixed_label=fixed),
+            lambda ax: draw_law_story(ax, info, columns=columns, fixed_label=fixed, metric=metric),
             width=width,
             height=height,
-            key=key,
+            key=own_key,
             label=label,
         )
 
     text = "Shaded: the sizes the sweep covers. Right of it everything is extrapolated."
     return Plate(
         title="",
-        svg=draw(880, 540, 3, "story"),
-        narrow_svg=draw(390, 560, 1, "storynarrow"),
+        svg=draw(880, 540, 3, key),
+        narrow_svg=draw(390, 560, 1, f"{key}narrow"),
         text=f"{text} {info.axis.note}".strip(),
         tables=(law_table(info), *story_tables(info)),
     )
@@ -141,6 +146,8 @@ def sweep_plates(
         return tuple(plates)
     same = "The numbers are those of (a)."
     diverged = " Crosses: diverged." if len(info.diverged) else ""
+    if len(info.limits):
+        diverged += " Dashed: where one run in ten and one in two diverges."
     plates += [
         _panel(
             "b",
@@ -176,6 +183,9 @@ def _trend_words(info: OptimumTrend) -> str:
         level = f"{100 * info.level:g}{NBSP}%"
         words += f" Bands ({level}): dark, the law; light, the optimum of one size."
         words += f" Bars: {level} of each fitted optimum, its grid's spacing allowed for."
+    if not info.rules.empty:
+        words += " Thin dashed lines: known rules, of which those without a constant of their own "
+        words += "start at the smallest size's optimum."
     if info.optima["value"].isna().any():
         words += " Triangles point to where an optimum lies that the grid does not enclose."
     if len(info.judged):

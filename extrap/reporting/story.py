@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from extrap.forecasting import Forecast
-from extrap.reporting.answer import AnswerRow, compared, name_size, name_tuned
+from extrap.reporting.answer import AnswerRow, loss_at_values
 from extrap.reporting.figures import FIXED_SPAN, FixedLaw
 from extrap.reporting.groups import RunGroup, group_near
-from extrap.reporting.numbers import format_estimate, format_percent, format_value
+from extrap.reporting.numbers import (
+    NBSP,
+    compared,
+    format_estimate,
+    format_percent,
+    format_value,
+    name_size,
+    name_tuned,
+)
 
 __all__ = ["fixed_law_sentences"]
 
@@ -55,12 +62,14 @@ def fixed_law_sentences(
             f"values reached {format_value(row.observed, row.observed_se)}, "
             f"{compared(row.error)} it."
         )
-    cost = forecast.predict_excess(row.size, fixed.tuned)
-    if cost is not None and row.point.loss is not None:
-        expected = row.point.loss * math.exp(cost)
+    kept_there = loss_at_values(forecast, row.size, fixed.tuned)
+    if kept_there is not None:
+        expected, interval = kept_there
+        level = f"{100 * forecast.level:g}{NBSP}%"
         sentences.append(
             "The dotted curve adds to the law of the optimum what the sweep says a mistuned value "
-            f"costs: before any larger run it puts the loss there at {format_value(expected)}, "
-            f"{compared(expected / predicted - 1)} the dashed law."
+            "costs, wherever the optimum may lie: before any larger run it puts the loss there at "
+            f"{format_estimate(expected, interval)}, {compared(expected / predicted - 1)} the "
+            f"dashed law; lightly shaded, its {level} interval."
         )
     return sentences

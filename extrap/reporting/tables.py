@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from extrap.forecasting import Forecast
 from extrap.records import Interval
-from extrap.reporting.answer import AnswerRow, name_tuned
+from extrap.reporting.answer import AnswerRow
+from extrap.reporting.choices import differs
 from extrap.reporting.glossary import explain_parameter
 from extrap.reporting.groups import RunGroup
 from extrap.reporting.numbers import (
@@ -19,7 +20,9 @@ from extrap.reporting.numbers import (
     format_percent,
     format_quantity,
     format_value,
+    name_tuned,
 )
+from extrap.reporting.statements import pins_of
 
 __all__ = [
     "Table",
@@ -30,6 +33,7 @@ __all__ = [
     "parameter_table",
     "points_table",
     "runs_table",
+    "stacked",
     "verdict_table",
 ]
 
@@ -61,18 +65,18 @@ class Table:
     note: str = ""
 
 
-def answer_table(forecast: Forecast, rows: Sequence[AnswerRow]) -> Table:
-    """Forecast, observation and trivial forecast, one row a size."""
+def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str = "loss") -> Table:
+    """Forecast, observation and trivial forecast, one row a size; `metric` names the loss."""
     judged = any(row.group is not None for row in rows)
-    columns = [*forecast.runs.sizes, "times fitted", "forecast loss"]
+    columns = [*forecast.runs.sizes, "times fitted", f"forecast {metric}"]
     columns += [f"forecast {name}" for name in forecast.runs.tuned]
     columns += ["observed", "against forecast", "against last value", "verdict"] if judged else []
     cells = []
     for row in rows:
         point = row.point
         line = [*map(format_quantity, row.size.values()), f"{point.extrapolation_ratio:.3g}×"]
-        line.append(_stacked(point.loss, point.loss_pi))
-        line += [_stacked(e.value, e.pi) for e in point.tuned.values()]
+        line.append(stacked(point.loss, point.loss_pi))
+        line += [f"{stacked(e.value, e.pi)}{_advice(row, n)}" for n, e in point.tuned.items()]
         if judged:
             line += _observed_cells(row)
         cells.append(tuple(line))
@@ -83,6 +87,13 @@ def answer_table(forecast: Forecast, rows: Sequence[AnswerRow]) -> Table:
         rows=tuple(cells),
         note=_last_value_note(forecast) if judged else "",
     )
+
+
+def _advice(row: AnswerRow, name: str) -> str:
+    """A line below the optimum that says what is recommended instead, where that differs."""
+    if row.recommended is None or not differs(row.recommended):
+        return ""
+    return f"\nrecommended {format_quantity(row.recommended.tuned[name])}"
 
 
 def _observed_cells(row: AnswerRow) -> list[str]:
@@ -98,7 +109,7 @@ def _observed_cells(row: AnswerRow) -> list[str]:
     return [f"{seen}{' at ' + at if at else ''}", *errors, VERDICT_WORDS[row.group.kind]]
 
 
-def _stacked(value: float | None, interval: Interval) -> str:
+def stacked(value: float | None, interval: Interval) -> str:
     """A value above its interval."""
     if value is None:
         return format_interval(interval)
@@ -203,6 +214,7 @@ def runs_table(forecast: Forecast) -> Table:
 
 def parameter_table(forecast: Forecast) -> Table:
     """Parameters of every fitted law, with standard errors and weights."""
+    pins = pins_of(forecast)
     ordered = sorted(forecast.loss_laws, key=lambda pair: -pair[1])
     fits = [("loss", fit, f"{weight:.2g}") for fit, weight in ordered]
     fits += [(f"best {n}", fit, "1") for n, fit in forecast.tuned_laws.items() if fit is not None]
@@ -211,7 +223,11 @@ def parameter_table(forecast: Forecast) -> Table:
         for i, (name, value) in enumerate(zip(fit.names, fit.values, strict=True)):
             se = math.sqrt(max(fit.covariance[i][i], 0.0))
             gloss = explain_parameter(fit.law, name)
-            rows.append((target, fit.law, weight, name, format_value(value, se), gloss))
+            shown = format_value(value, se)
+            if name in fit.fixed:
+                key = name if target == "loss" else f"{target.removeprefix('best ')}.{name}"
+                shown = f"{format_value(value)} {'pinned' if key in pins else 'held'}"
+            rows.append((target, fit.law, weight, name, shown, gloss))
     columns = ("law of", "form", "weight", "parameter", "value ± se", "meaning")
     return Table(caption="Fitted parameters", columns=columns, rows=tuple(rows))
 

@@ -6,11 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 
 from extrap.backtesting import Backtest
+from extrap.fitting import Recommendation
 from extrap.forecasting import Forecast
-from extrap.records import Estimate, Interval, Point, Verdict
+from extrap.records import Estimate, Fit, Interval, Point, Verdict
 from extrap.reporting.backtests import backtest_sentence, failure_sentences, summary_table
 from extrap.reporting.equations import equation
 from extrap.reporting.numbers import NBSP, format_value
+from extrap.reporting.statements import (
+    composition_sentence,
+    curvature_sentences,
+    pins_of,
+)
 
 __all__ = ["backtest_text", "forecast_text", "verdicts_text"]
 
@@ -19,18 +25,29 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
     """The points asked for, the optima they rest on, and every reason to doubt them."""
     level = f"{made.level:.0%}"
     names = made.runs.tuned
+    advised = [made.recommend(**point.size) for point in points]
     lines = [_counted(made), "", f"forecast ({level} prediction intervals)"]
     lines += _table(
-        [*made.runs.sizes, "loss", "", *(c for name in names for c in (name, "")), "x fitted"],
+        [
+            *made.runs.sizes,
+            "loss",
+            "",
+            *(c for name in names for c in (name, "", "recommended")),
+            "x fitted",
+        ],
         [
             [
                 *(f"{value:g}" for value in point.size.values()),
                 _number(point.loss),
                 _interval(point.loss_pi),
-                *(c for name in names for c in _estimate(point.tuned[name])),
+                *(
+                    c
+                    for name in names
+                    for c in (*_estimate(point.tuned[name]), _advised(recommended, name))
+                ),
                 f"{point.extrapolation_ratio:.3g}",
             ]
-            for point in points
+            for point, recommended in zip(points, advised, strict=True)
         ],
     )
     lines += ["", "optima of the sweep"]
@@ -48,13 +65,14 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
             for optimum in made.optima
         ],
     )
-    lines += ["", "laws", *_laws(made), ""]
+    lines += ["", "laws", *_laws(made), "", composition_sentence(made)]
+    lines += [*curvature_sentences(made), ""]
     doubts = [*dict.fromkeys(flag for point in points for flag in point.flags)]
     lines += [
         *("note: " + note for note in made.runs.notes),
         *("flag: " + flag for flag in doubts),
     ]
-    return "\n".join(lines)
+    return "\n".join(lines).replace(NBSP, " ")
 
 
 def verdicts_text(verdicts: Sequence[Verdict]) -> str:
@@ -99,17 +117,30 @@ def _counted(made: Forecast) -> str:
 
 def _laws(made: Forecast) -> list[str]:
     """Every fitted law as an equation, its parameters with their standard errors."""
+    pins = pins_of(made)
     fits = [("loss", fit, f"weight {weight:.2g}") for fit, weight in made.loss_laws]
     fits += [(name, fit, "optimum") for name, fit in made.tuned_laws.items() if fit is not None]
     lines = []
     for target, fit, role in fits:
         written = "".join(f"^{text}" if raised else text for text, raised in equation(fit, target))
         parameters = ", ".join(
-            f"{name} {format_value(value, math.sqrt(fit.covariance[i][i]))}"
+            f"{name} {_parameter(fit, i, value, f'{target}.' if role == 'optimum' else '', pins)}"
             for i, (name, value) in enumerate(fit.parameters.items())
         )
         lines.append(f"{written}  ({role}; {parameters})")
     return lines
+
+
+def _parameter(fit: Fit, i: int, value: float, prefix: str, pins: Mapping[str, float]) -> str:
+    """A fitted parameter with its standard error, or what holds it."""
+    name = fit.names[i]
+    if name not in fit.fixed:
+        return format_value(value, math.sqrt(fit.covariance[i][i]))
+    return f"{format_value(value)} {'pinned' if prefix + name in pins else 'held'}"
+
+
+def _advised(recommended: Recommendation | None, name: str) -> str:
+    return _number(None if recommended is None else recommended.tuned[name], digits=3)
 
 
 def _estimate(estimate: Estimate) -> tuple[str, str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from extrap.checking import check
 from extrap.forecasting import Forecast, forecast
+from extrap.reading import read_runs
 from extrap.records import Runs, Verdict
 
 RATES = tuple(2.0**power for power in range(-10, -3))
@@ -59,6 +61,19 @@ def as_runs(
 @pytest.fixture(scope="session")
 def made() -> Forecast:
     return forecast(as_runs(sweep_frame()))
+
+
+def diverging_frame() -> pd.DataFrame:
+    """The sweep, with runs lost far above the optimum: one seed 1.7 octaves on, both 2.7."""
+    frame = sweep_frame()
+    octaves = np.log2(frame["lr"] / frame["width"].map(true_optimum))
+    return frame.assign(loss=frame["loss"].where(octaves < 1.7 + frame["seed"], np.inf))
+
+
+@pytest.fixture(scope="session")
+def diverging() -> Forecast:
+    """Its forecast, with a model of divergence."""
+    return forecast(read_runs(diverging_frame(), size="width", tune="lr"))
 
 
 @pytest.fixture(scope="session")

@@ -15,11 +15,11 @@ from extrap.reporting.backtests import (
     backtest_sentence,
     failure_sentences,
     holdouts_table,
-    pins_of,
     summary_table,
     tuned_sentences,
 )
 from extrap.reporting.figures import draw_held_out, draw_svg, held_out_info
+from extrap.reporting.statements import pins_of
 
 from .conftest import as_runs, sweep_frame
 

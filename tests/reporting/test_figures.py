@@ -11,6 +11,7 @@ from extrap.fitting.optimum import GRID_FLOOR
 from extrap.forecasting import forecast
 from extrap.reporting.figures import (
     draw_loss_by_tuned,
+    draw_optimum_trend,
     draw_svg,
     fixed_law_info,
     law_story_info,
@@ -20,6 +21,7 @@ from extrap.reporting.figures import (
 )
 from extrap.reporting.figures.local import parabola_vertex
 from extrap.reporting.figures.scales import tick_values
+from extrap.reporting.figures.trend import spread_labels
 from extrap.reporting.groups import group_at_forecast, group_near, group_verdicts
 from extrap.reporting.sizes import size_axis
 
@@ -68,6 +70,20 @@ def test_expected_loss_at_the_fixed_value_foresees_that_its_law_fails(made, axis
     assert expected == pytest.approx(truth, rel=0.05)
 
 
+def test_expected_loss_at_the_fixed_value_comes_with_its_interval(made, axis):
+    expected = fixed_law_info(made, axis).expected
+    found = made.frame_at_values([{"width": 1024.0}], tuned={"lr": 2**-6}).iloc[0]
+    last = expected.iloc[-1]
+    assert last["x"] == 1024
+    assert last["loss"] == pytest.approx(found["loss"])
+    assert (last["lower"], last["upper"]) == (found["loss_pi_lower"], found["loss_pi_upper"])
+
+
+def test_expected_loss_is_left_out_where_no_optimum_is_known():
+    made = forecast(as_runs(sweep_frame(rates=RATES[:3])))
+    assert fixed_law_info(made, size_axis(made)).expected.empty
+
+
 def test_fixed_law_is_left_out_with_too_few_small_sizes():
     made = forecast(as_runs(sweep_frame(widths=(16, 64, 256))))
     assert fixed_law_info(made, size_axis(made)) is None
@@ -102,6 +118,34 @@ def test_trend_marks_the_best_of_a_larger_sweep(made, groups, axis):
     best = info.judged[info.judged["best"]]
     assert list(best["x"]) == [512]
     assert best["value"].iloc[0] == pytest.approx(true_optimum(512))
+
+
+def test_trend_holds_known_rules_along_the_axis(made, groups, axis):
+    rules = optimum_trend_info(made, groups, axis, "lr").rules
+    assert set(rules["rule"]) == {"constant", "inverse_width", "inverse_root_width"}
+    half = rules[rules["rule"] == "inverse_root_width"].set_index("x")["value"]
+    assert {axis.low, axis.high} <= set(half.index)
+    assert half[axis.high] == pytest.approx(half[axis.low] / 8)
+    assert half[axis.low] == pytest.approx(made.optima[0].tuned["lr"].value)
+
+
+def test_rules_are_named_in_the_picture_and_where_they_leave_it(made, groups, axis):
+    info = optimum_trend_info(made, groups, axis, "lr")
+    svg = draw_svg(
+        lambda ax: draw_optimum_trend(ax, info), width=480, height=360, key="k", label="l"
+    )
+    assert ">constant (muP)<" in svg
+    assert ">1/√width<" in svg
+    assert ">1/width ↓<" in svg
+
+
+def test_labels_are_spread_in_order_and_stay_inside():
+    found = spread_labels({"a": 0.5, "b": 0.51, "c": -3.0, "d": 2.0, "e": 1.0}, gap=0.1)
+    assert sorted(found, key=lambda name: found[name]) == ["c", "a", "b", "e", "d"]
+    heights = sorted(found.values())
+    assert heights[0] >= 0
+    assert heights[-1] <= 1
+    assert np.diff(heights).min() >= 0.1 - 1e-9
 
 
 def test_local_sweep_measures_the_distance_of_the_best_from_the_forecast(made, groups):

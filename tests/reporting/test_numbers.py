@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from extrap.records import Interval
 from extrap.reporting.numbers import (
     NBSP,
+    format_cost,
+    format_cost_interval,
     format_estimate,
     format_interval,
     format_p_value,
@@ -63,11 +67,28 @@ def test_an_estimate_and_its_interval_end_at_the_same_digit():
         (0.0026061, "0.00261"),
         (0.02, "0.02"),
         (2.6e-5, "2.6e−5"),
+        (174992.4, "175000"),
+        (1024.5, "1024"),
         (None, "not known"),
     ],
 )
 def test_sizes_and_tuned_values_are_written_to_be_recognised(value, text):
     assert format_quantity(value) == text
+
+
+@pytest.mark.parametrize(
+    ("excess", "text"),
+    [(0.0, "0"), (1e-5, "0"), (0.0012, "0.12"), (0.01, "1.0"), (0.0942, "9.9"), (0.2, "22")],
+)
+def test_costs_are_percents_of_two_digits(excess, text):
+    assert format_cost(excess) == f"{text}{NBSP}%"
+    if excess >= 0.0095:
+        assert format_cost(math.log(2 - math.exp(excess))) == f"−{text}{NBSP}%"
+
+
+def test_interval_of_costs_has_both_ends_in_percent():
+    text = format_cost_interval(Interval(0.0012, 0.2)).replace(NBSP, " ")
+    assert text == "0.12 % to 22 %"
 
 
 def test_percents_carry_their_sign_and_few_digits():

@@ -210,3 +210,52 @@ def test_verdict_outside_its_interval_but_within_chance_says_so(tmp_path, made):
 
 def test_large_frame_is_judged_as_it_was_made(judge):
     assert len(judge()) == len(large_frame())
+
+
+@pytest.mark.usefixtures("without_ink")
+def test_laws_come_with_their_bend_their_composition_and_what_to_use_instead(tmp_path, made):
+    laws = write(tmp_path, made).split('id="laws"')[1].split("</section>")[0]
+    assert "laws fitted to the loss" in laws
+    assert "lr: no sign of a bend" in laws
+    assert "What known rules would have said" in laws
+    assert "What if it is not tuned again?" in laws
+    assert "Values of the largest swept size, kept at width\u00a0512" in laws
+
+
+@pytest.mark.usefixtures("without_ink")
+def test_story_foresees_a_kept_value_with_its_interval(tmp_path, made):
+    html = write(tmp_path, made)
+    story = html.split('id="story-section"')[1].split("</section>")[0]
+    found = made.frame_at_values([{"width": 2048.0}], tuned={"lr": 2**-6}).iloc[0]
+    assert f"it puts the loss there at {found['loss']:.2f}" in story
+    assert "lightly shaded, its 95\u00a0% interval" in story
+    assert "A run at fixed tuned values, as expected" in story
+    assert "is expected to give a loss of" in html
+
+
+@pytest.mark.usefixtures("without_ink")
+def test_pinned_parameters_are_marked_and_explained(tmp_path):
+    made = forecast(as_runs(sweep_frame()), fix={"E": 1.6, "lr.b": -0.4})
+    html = write(tmp_path, made)
+    assert "1.600 pinned" in html
+    assert "−0.4000 pinned" in html
+    assert "<code>pinned</code> (E = 1.6)" in html
+
+
+def test_sweep_without_tuned_columns_speaks_of_no_tuned_value(tmp_path):
+    best = sweep_frame().groupby(["width", "seed"], as_index=False)["loss"].min()
+    html = write(tmp_path, forecast(as_runs(best, tuned=())))
+    for words in ("What known rules", "not tuned again", "bend", "Recommended"):
+        assert words not in html
+    assert "None of the 10 runs diverged" in html
+
+
+@pytest.mark.usefixtures("without_ink")
+def test_targets_off_the_drawn_path_are_not_said_to_lack_a_law(tmp_path):
+    frame = grid_frame(n_params=(1e6, 2e6, 3e6, 4e6, 8e6), lr=RATES)
+    tokens = {1e6: 4e8, 2e6: 1e8, 3e6: 8e8, 4e6: 2e8, 8e6: 16e8}
+    frame["n_tokens"] = frame["n_params"].map(tokens)
+    frame["loss"] *= frame["n_tokens"] ** -0.05
+    html = write(tmp_path, forecast(as_runs(frame, ("n_params", "n_tokens"))))
+    assert "lie off the path that is drawn" in html
+    assert "too few sizes at one fixed value" not in html

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from extrap.errors import ExtrapError
+from extrap.errors import DataError, ExtrapError
 from extrap.fitting import fit, predict_log, relative_sizes
 from extrap.forecasting import Forecast
 from extrap.records import Fit
@@ -51,7 +50,8 @@ class FixedLaw:
         fit: Power law through the smallest sizes.
         points: `x`, `loss` (mean over seeds), `fitted`: what the sweep shows at these values.
         line: `x`, `loss`: the fitted law.
-        expected: `x`, `loss`: what the forecast expects at these values; may be empty.
+        expected: `x`, `loss`, `lower`, `upper`: what the forecast expects of a run at these
+            values, with its interval; may be empty.
     """
 
     tuned: Mapping[str, float]
@@ -161,16 +161,19 @@ def _nearest_cell(
 
 def _expected(forecast: Forecast, tuned: Mapping[str, float], axis: SizeAxis) -> pd.DataFrame:
     """Loss the optimum's law and the valley together expect at fixed values."""
-    rows = []
-    for x in axis.values():
-        size = axis.at(x)
-        loss, excess = forecast.at(**size).loss, forecast.predict_excess(size, tuned)
-        if loss is not None and excess is not None:
-            rows.append((x, loss * math.exp(excess)))
-    return pd.DataFrame(rows, columns=["x", "loss"], dtype=float)
+    x = axis.values()[::2]
+    x = x if x[-1] == axis.high else [*x, axis.high]
+    try:
+        found = forecast.frame_at_values((axis.at(value) for value in x), tuned=tuned)
+    except DataError:  # no law of the loss or of an optimum, or no valley
+        return pd.DataFrame(columns=["x", "loss", "lower", "upper"], dtype=float)
+    found = found.rename(columns={"loss_pi_lower": "lower", "loss_pi_upper": "upper"})
+    return found.assign(x=x)[["x", "loss", "lower", "upper"]]
 
 
-def draw_law_story(ax: Axes, info: LawStory, *, columns: int = 3, fixed_label: str = "") -> None:
+def draw_law_story(
+    ax: Axes, info: LawStory, *, columns: int = 3, fixed_label: str = "", metric: str = "loss"
+) -> None:
     """Draw both laws, what they were fitted to, and the judged runs."""
     ax.axvspan(info.axis.low, info.axis.tuned_high, color=colour("shade"), lw=0, zorder=0)
     shown = [*info.optima["loss"], *info.judged["loss"].dropna()]
@@ -191,7 +194,7 @@ def draw_law_story(ax: Axes, info: LawStory, *, columns: int = 3, fixed_label: s
     )
     draw_judged(ax, info.judged)
     set_log_axis(ax, "x", [info.axis.low, info.axis.high], label=info.axis.column, pad=0.03)
-    set_log_axis(ax, "y", shown, label="loss")
+    set_log_axis(ax, "y", shown, label=metric)
     _draw_legend(ax, columns)
 
 
@@ -244,6 +247,14 @@ def _draw_fixed(ax: Axes, fixed: FixedLaw, label: str) -> list[float]:
     name = f"law at {label}" if label else "law at fixed values"
     sns.lineplot(x=line["x"], y=line["loss"], ls="--", lw=1.6, label=name, **style)
     if not expected.empty:
+        ax.fill_between(
+            expected["x"],
+            expected["lower"],
+            expected["upper"],
+            alpha=0.1,
+            lw=0,
+            color=style["color"],
+        )
         label = _FIXED_LABELS[0]
         sns.lineplot(x=expected["x"], y=expected["loss"], ls=":", lw=2, label=label, **style)
     for fitted, face in ((True, colour("fixed")), (False, colour("paper"))):

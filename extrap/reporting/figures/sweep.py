@@ -15,6 +15,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from extrap.forecasting import Forecast
 from extrap.records import Optimum
+from extrap.reporting.divergence import CHANCES, threshold
 from extrap.reporting.figures.canvas import colour, ramp, ramp_colormap
 from extrap.reporting.figures.scales import positions, set_log_axis, tick_labels, tick_values
 from extrap.reporting.sizes import SizeAxis
@@ -32,6 +33,8 @@ MAX_POINTS = 1500
 MAX_VALUES = 48
 """More different tuned values than this (a random search, say) are grouped into bins."""
 N_BINS = 24
+N_LIMIT = 20
+"""Points of a contour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,6 +48,8 @@ class Sweep:
         cells: `x`, `v`, `loss`: mean over seeds, the best over other tuned columns.
         diverged: `x`, `v` of cells in which a run diverged.
         optima: `x`, `v`, `loss` of the optima that have a point estimate.
+        limits: `chance`, `x`, `v`: where runs diverge with a given chance, other tuned values at
+            their optimum; empty without a model of divergence.
         note: How the runs were thinned; empty if they were not.
     """
 
@@ -54,6 +59,7 @@ class Sweep:
     cells: pd.DataFrame
     diverged: pd.DataFrame
     optima: pd.DataFrame
+    limits: pd.DataFrame
     note: str
 
 
@@ -84,8 +90,25 @@ def sweep_info(forecast: Forecast, axis: SizeAxis, tuned: str | None) -> Sweep:
             columns=["x", "v", "loss"],
             dtype=float,
         ),
+        limits=_limits(forecast, axis, tuned),
         note=_thinning(tuned, n_values, len(names), few),
     )
+
+
+def _limits(forecast: Forecast, axis: SizeAxis, tuned: str | None) -> pd.DataFrame:
+    """Contours of the chance of divergence over the sizes of the sweep."""
+    rows = []
+    if forecast.divergence is not None and tuned:
+        for x in np.geomspace(axis.low, axis.tuned_high, N_LIMIT):
+            size = axis.at(float(x))
+            others = {n: e.value for n, e in forecast.predict_tuned(size).items() if n != tuned}
+            known = {name: value for name, value in others.items() if value is not None}
+            if len(known) == len(others):
+                rows += [
+                    (chance, x, threshold(forecast.divergence, size, known, tuned, chance))
+                    for chance in CHANCES
+                ]
+    return pd.DataFrame(rows, columns=["chance", "x", "v"], dtype=float).dropna()
 
 
 def _thinning(tuned: str | None, n_values: int, n_tuned: int, few: bool) -> str:
@@ -161,11 +184,33 @@ def draw_heat_map(ax: Axes, info: Sweep) -> None:
     ax.plot(
         optima["v"], optima["x"], "-D", color=colour("fixed"), ms=5, lw=1.2, mec="white", zorder=5
     )
+    _draw_limits(ax, info)
     ax.grid(False)
     set_log_axis(ax, "x", cells["v"], label=info.tuned or "")
     set_log_axis(ax, "y", cells["x"], label=info.axis.column)
     bar = ax.figure.colorbar(ScalarMappable(norm, colormap), ax=ax, extend="max", pad=0.02)
     _label_bar(bar, norm, "loss")
+
+
+def _draw_limits(ax: Axes, info: Sweep) -> None:
+    """Contours of the chance of divergence, named where they leave the top."""
+    low, high = float(info.cells["v"].min()), float(info.cells["v"].max())
+    for chance, rows in info.limits.groupby("chance"):
+        ax.plot(rows["v"], rows["x"], lw=3.5, color=colour("paper"), alpha=0.75, zorder=4)
+        ax.plot(rows["v"], rows["x"], "--", lw=1.4, color=colour("bad"), zorder=4)
+        last = float(rows["v"].iloc[-1])
+        if low <= last <= high:
+            ax.annotate(
+                f"{100 * float(chance):g} %",
+                (last, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(0, 3),
+                textcoords="offset points",
+                ha="right" if chance == CHANCES[0] else "left",
+                color=colour("bad"),
+                fontsize=9.5,
+                annotation_clip=False,
+            )
 
 
 def _draw_lines(ax: Axes, info: Sweep, *, along: str, by: str, colours: str) -> None:

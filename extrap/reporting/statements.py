@@ -1,0 +1,121 @@
+"""What a forecast says about its own laws, in sentences for page and terminal."""
+
+from __future__ import annotations
+
+from extrap.fitting import CurvatureTest, LossModel
+from extrap.forecasting import Forecast
+from extrap.records import Fit
+from extrap.reporting.numbers import (
+    NBSP,
+    format_p_value,
+    format_percent,
+    format_quantity,
+)
+
+__all__ = ["composition_sentence", "curvature_sentences", "pins_of"]
+
+PINNED = "pinned: "
+_LOCAL_LAW = "the local law, in which the largest sizes count most,"
+_LOCAL_ALONE = (
+    "No law follows all sizes, so the loss forecast is that of the local law alone, in which the "
+    "largest sizes count most"
+)
+
+
+def pins_of(forecast: Forecast) -> dict[str, float]:
+    """The pinned parameters of a forecast, named as `extrap.forecast` takes them."""
+    # laws may hold parameters of their own, one of a grid each: only flagged ones were given
+    flagged = [flag.removeprefix(PINNED) for flag in forecast.flags if flag.startswith(PINNED)]
+    given = {text.partition(" = ")[0] for text in flagged}
+    pins = {
+        name: value
+        for fit, _ in forecast.loss_laws
+        for name, value in fit.fixed.items()
+        if name in given
+    }
+    for column, law in forecast.tuned_laws.items():
+        if law is not None:
+            pins |= {f"{column}.{name}": value for name, value in law.fixed.items()}
+    return pins
+
+
+def composition_sentence(forecast: Forecast) -> str:
+    """How the forecast of the loss is composed, and what its band allows for."""
+    model = forecast.loss_model
+    if model is None:
+        return "No law of the loss could be fitted; the loss is only bounded."
+    if forecast.band == "family":
+        return (
+            f"{_kept_words(model)}. The band of the loss is that of the family: it holds if one "
+            "of the laws is true, and allows for no other."
+        )
+    off = format_percent(model.discrepancy, signed=False)
+    start = _LOCAL_ALONE
+    if model.local_weight < 1:
+        start = f"{_kept_words(model)}; {_local_words(model)}"
+    return (
+        f"{start}. The band takes the laws to be wrong by {off} of the change they predict beyond "
+        "the largest size (structural discrepancy), unless they disagree by more."
+    )
+
+
+def _kept_words(model: LossModel) -> str:
+    """Which laws are kept, by weight; settings of one law count together."""
+    shares: dict[str, list[float]] = {}
+    for fit, weight in sorted(model.kept, key=lambda pair: -pair[1]):
+        shares.setdefault(fit.law, []).append(weight)
+    names = ", ".join(
+        law
+        + (f" ({len(weights)} settings)" if len(weights) > 1 else "")
+        + (f" {sum(weights):.2g}" if len(shares) > 1 else "")
+        for law, weights in shares.items()
+    )
+    n = len(model.kept)
+    kept = (
+        "one is kept" if n == 1 else f"{n} are kept" + (", by weight" if len(shares) > 1 else "")
+    )
+    return f"Of {len(model.laws)} laws fitted to the loss, {kept}: {names}"
+
+
+def _local_words(model: LossModel) -> str:
+    """What share the local law has, and why none."""
+    if model.local is None:
+        return "there is no local law (it needs four sizes in one column, and nothing pinned)"
+    if model.local_weight == 0:
+        return f"{_LOCAL_LAW} has no share, as no unexplained error at the last sizes asks for it"
+    share = format_percent(model.local_weight, signed=False)
+    return f"{_LOCAL_LAW} has a share of {share} in the forecast"
+
+
+def curvature_sentences(forecast: Forecast) -> list[str]:
+    """For each law of an optimum, whether it bends or what bend could have been missed."""
+    found = forecast.curvature()
+    return [
+        _curvature_sentence(name, fit, found[name])
+        for name, fit in forecast.tuned_laws.items()
+        if fit is not None
+    ]
+
+
+def _curvature_sentence(name: str, fit: Fit, test: CurvatureTest | None) -> str:
+    if test is None:
+        return f"{name}: too few sizes to tell whether the optimum's law bends."
+    p = f"p{NBSP}{format_p_value(test.p_value)}"
+    if test.bends:
+        way = "upward" if test.curvature > 0 else "downward"
+        return (
+            f"{name}: the optimum's law bends {way} ({p}); a power law is not supported beyond "
+            "the sweep."
+        )
+    return (
+        f"{name}: no sign of a bend ({p}); a bend that moves the optimum by "
+        f"×{test.bend:.2g} {_as_far_beyond(fit)} could have been missed."
+    )
+
+
+def _as_far_beyond(fit: Fit) -> str:
+    """As far beyond the largest size as the fitted sizes range: where a missed bend is stated."""
+    if len(fit.columns) > 1:
+        return "as far beyond the largest size as the sizes range"
+    low, high = fit.fitted_range[0]
+    return f"at {fit.columns[0]}{NBSP}{format_quantity(float(f'{high * high / low:.4g}'))}"

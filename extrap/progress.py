@@ -69,5 +69,6 @@ class StudyProgress:
         )
         if event.is_finished and self._is_shown:
             size = ", ".join(f"{column} {value:g}" for column, value in event.size.items())
-            line = f"{name}: {size}, {event.n_runs} runs in {event.wall_s:.1f} s"
+            how = f" ({event.layout})" if event.layout else ""
+            line = f"{name}: {size}, {event.n_runs} runs in {event.wall_s:.1f} s{how}"
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from extrap.records.overrides import override
+from extrap.records.recipe import DATA_SIZE, TUNABLE, Recipe
 from extrap.records.results import Estimate, Fit, Interval, Optimum, Point, Verdict
 from extrap.records.runs import STAGES, STATUSES, Runs, condition_text
 from extrap.records.study import (
     Cell,
     OnEval,
-    Recipe,
     RunResult,
     StudySpec,
     Target,
@@ -17,8 +17,10 @@ from extrap.records.study import (
 )
 
 __all__ = [
+    "DATA_SIZE",
     "STAGES",
     "STATUSES",
+    "TUNABLE",
     "Cell",
     "Estimate",
     "Fit",

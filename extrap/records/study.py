@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+
+from extrap.records.recipe import DATA_SIZE, Recipe
 
 __all__ = [
     "Cell",
     "OnEval",
-    "Recipe",
     "RunResult",
     "StudySpec",
     "Target",
@@ -21,7 +22,6 @@ __all__ = [
 Option = int | float | str | bool
 OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
 """Hears a step and the held-out loss of every run; may say which runs to keep."""
-OPTIMIZERS = ("adam",)
 SAMPLERS = ("grid", "tpe")
 
 
@@ -31,48 +31,6 @@ class Workload:
 
     name: str
     options: Mapping[str, Option] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """Everything about the training that is held fixed while sizes and tuned values move.
-
-    The learning rate climbs linearly over the first `warmup` of the steps, stays constant, and
-    falls linearly to 0 over the last `decay` of them.
-
-    Attributes:
-        steps: Updates of one run.
-        batch_size: Examples of one update.
-        optimizer: `"adam"`.
-        beta1, beta2, eps: Adam's constants (Kingma and Ba 2015, Algorithm 1).
-        warmup: Fraction of the steps, in [0, 1).
-        decay: Fraction of the steps, in [0, 1]; `warmup + decay <= 1`.
-        n_evals: Points of the validation curve; the last is after the last step.
-    """
-
-    steps: int = 1000
-    batch_size: int = 128
-    optimizer: str = "adam"
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    warmup: float = 0.05
-    decay: float = 0.5
-    n_evals: int = 50
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "n_evals"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        if self.optimizer not in OPTIMIZERS:
-            raise ValueError(
-                f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}."
-            )
-        if not (0 <= self.warmup < 1 and 0 <= self.decay <= 1 - self.warmup):
-            raise ValueError(
-                "warmup and decay are fractions of the steps that fit into 1, got "
-                f"warmup={self.warmup}, decay={self.decay}."
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,9 +201,16 @@ class StudySpec:
                 )
 
     def conditions(self) -> dict[str, Option]:
-        """What every run of the study has in common: the workload's name and the recipe."""
-        recipe = {f.name: getattr(self.recipe, f.name) for f in fields(self.recipe)}
-        return {"workload": self.workload.name, **recipe}
+        """What every run of the study has in common: the workload's name and the recipe.
+
+        Without what is tuned, what the data size sets, and what the optimiser does not look at.
+        """
+        moving = {*self.tune, *(("steps",) if DATA_SIZE in self.sizes else ())}
+        names = [name for name in self.recipe.in_use() if name not in moving]
+        return {
+            "workload": self.workload.name,
+            **{name: getattr(self.recipe, name) for name in names},
+        }
 
     def size_points(self) -> tuple[dict[str, float], ...]:
         """Every combination of the sizes, smallest first."""

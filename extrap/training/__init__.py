@@ -1,4 +1,4 @@
-"""Training: all runs of one size as one program on one device.
+"""Training: all runs of one size as one program, or as one a core.
 
 Packing changes speed only: a run's result does not depend on which others are in its pack.
 """
@@ -6,7 +6,10 @@ Packing changes speed only: a run's result does not depend on which others are i
 from __future__ import annotations
 
 from extrap.training.costs import flops_6nd
-from extrap.training.loop import train
+from extrap.training.crew import Crew
+from extrap.training.engine import find_device, train
+from extrap.training.layouts import Layout, n_cores
+from extrap.training.memory import most_runs
 from extrap.training.packs import Pack
 
-__all__ = ["Pack", "flops_6nd", "train"]
+__all__ = ["Crew", "Layout", "Pack", "find_device", "flops_6nd", "most_runs", "n_cores", "train"]

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import math
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from extrap.records import Cell, OnEval, Recipe, RunResult
 from extrap.training.costs import flops_6nd
-from extrap.training.packs import Pack, Stack
-from extrap.training.schedules import multiplier
+from extrap.training.packs import Pack
+from extrap.training.stacks import Stack
 
-__all__ = ["evaluation_steps", "train"]
+__all__ = ["Evaluations", "evaluate_along", "evaluation_steps", "train_alone"]
 
-# Held-out examples behind a point of the curve; initial and final loss are measured on all.
-CURVE_EXAMPLES = 1024
+logger = logging.getLogger(__name__)
+
+# Held-out tokens and, at least, examples behind a point of the curve; initial and final loss are
+# measured on all.
+CURVE_TOKENS, CURVE_EXAMPLES = 1024, 64
+# A run is given up when it was above its initial loss for this part of all evaluations in a row.
+HOPELESS = 0.2
+# On a GPU a pack shrinks only when this part of it is gone: the step is recorded anew then.
+WORTH_RECORDING = 0.25
+
+Evaluations = Generator[
+    tuple[int, tuple[float, ...]], Sequence[bool] | None, tuple[RunResult, ...]
+]
+"""Yields a step and one held-out loss a run, is sent which to keep, returns the results."""
 
 
 @dataclass(slots=True)
@@ -30,43 +42,91 @@ class _Run:
     initial_loss: float = math.nan
     status: str = "complete"
     diverged_step: int | None = None
+    n_above: int = 0
     curve: list[tuple[int, float]] = field(default_factory=list)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.status == "complete"
 
     def diverge(self, step: int) -> None:
         self.status, self.diverged_step = "diverged", step
 
-    def record(self, step: int, loss: float) -> None:
-        """Add a point to the curve; a loss that is not finite ends the run."""
-        if math.isfinite(loss):
-            self.curve.append((step, loss))
-        else:
+    def record(self, step: int, loss: float, *, patience: int) -> None:
+        """Add a point to the curve; a loss that is not finite, or for good too high, ends it."""
+        if not math.isfinite(loss):
+            self.diverge(step)
+            return
+        self.curve.append((step, loss))
+        self.n_above = self.n_above + 1 if loss > self.initial_loss else 0
+        if self.n_above >= patience:
             self.diverge(step)
 
 
-def train(
-    pack: Pack, *, on_eval: OnEval | None = None, device: str | None = None
-) -> tuple[RunResult, ...]:
-    """Train all runs of a pack as one program.
+@dataclass(slots=True)
+class _Part:
+    """Runs that share a stack; those no longer trained may still be in it."""
 
-    A run has diverged when a training or held-out loss is not finite, or when its final loss is
-    above its initial one. It is then masked, and touches no other run.
+    stack: Stack
+    runs: list[_Run]
+
+    def advance(self, recipe: Recipe, start: int, stop: int) -> None:
+        """Train and evaluate all runs of the part."""
+        is_last = stop == recipe.steps
+        broke_at = self.stack.advance(start, stop)
+        losses = self.stack.evaluate(None if is_last else self._n_curve_examples())
+        n_evals = min(recipe.n_evals, recipe.steps)
+        patience = 1 if is_last else max(3, math.ceil(HOPELESS * n_evals))
+        for run, step, loss in zip(self.runs, broke_at, losses, strict=True):
+            if not run.is_alive:
+                continue
+            if step is not None:
+                run.diverge(step)
+            else:
+                run.record(stop, loss, patience=patience)
+
+    def shrink(self) -> None:
+        """Let go of the runs that are over."""
+        rows = [i for i, run in enumerate(self.runs) if run.is_alive]
+        gone = 1 - len(rows) / len(self.runs)
+        if rows and gone and (gone >= WORTH_RECORDING or not self.stack.is_recorded):
+            self.stack.keep(rows)
+            self.runs = [self.runs[i] for i in rows]
+
+    def _n_curve_examples(self) -> int:
+        return max(CURVE_EXAMPLES, CURVE_TOKENS // self.stack.tokens_per_example)
+
+
+def train_alone(
+    pack: Pack, *, place: torch.device, at_once: int, on_eval: OnEval | None = None
+) -> tuple[RunResult, ...]:
+    """Train a pack in this process; out of memory, in two halves one after the other.
 
     Args:
         pack: The runs.
-        on_eval: Called at each of the recipe's `n_evals` evenly spaced evaluations with the step
-            and one held-out loss a run, in the order of the pack's cells; NaN for runs no longer
-            trained. It may return one boolean a run: those with False are pruned.
-        device: `"cpu"`, `"cuda"`, …; CUDA where there is any by default.
-
-    Returns:
-        One result a cell, in the order of the pack's cells.
+        place: Where to train.
+        at_once: Runs in one stack.
+        on_eval: As in `train`; while one half trains, the other's losses are NaN.
     """
-    started = time.perf_counter()
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    with _all_cores():
-        runs = _train(pack, Stack(pack, place), on_eval)
-    wall_s = (time.perf_counter() - started) / len(runs)
-    return tuple(_result(pack, run, wall_s) for run in runs)
+    try:
+        with closing(evaluate_along(pack, place=place, at_once=at_once)) as evaluations:
+            return _drive(evaluations, on_eval)
+    except (torch.OutOfMemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error) or len(pack.cells) == 1:
+            raise
+    logger.warning("out of memory with %d runs; training them in two halves", len(pack.cells))
+    if place.type == "cuda":
+        torch.cuda.empty_cache()
+    middle = (len(pack.cells) + 1) // 2
+    results: tuple[RunResult, ...] = ()
+    for first, last in ((0, middle), (middle, len(pack.cells))):
+        results += train_alone(
+            replace(pack, cells=pack.cells[first:last]),
+            place=place,
+            at_once=min(at_once, middle),
+            on_eval=None if on_eval is None else _of_part(on_eval, first, last, len(pack.cells)),
+        )
+    return results
 
 
 def evaluation_steps(recipe: Recipe) -> tuple[int, ...]:
@@ -75,97 +135,86 @@ def evaluation_steps(recipe: Recipe) -> tuple[int, ...]:
     return tuple(round(recipe.steps * i / n) for i in range(1, n + 1))
 
 
-def _train(pack: Pack, stack: Stack, on_eval: OnEval | None) -> list[_Run]:
+def evaluate_along(pack: Pack, *, place: torch.device, at_once: int) -> Evaluations:
+    """Train a pack, stopping at every evaluation for word on which runs to keep.
+
+    Args:
+        pack: The runs.
+        place: Where to train.
+        at_once: Runs in one stack; stacks advance in turn from one evaluation to the next.
+    """
+    started = time.perf_counter()
     runs = [_Run(cell) for cell in pack.cells]
-    for run, loss in zip(runs, stack.evaluate_initial(), strict=True):
-        run.initial_loss = loss
-    alive = list(range(len(runs)))
-    done = 0
-    for goal in evaluation_steps(pack.recipe):
-        is_last = goal == pack.recipe.steps
-        broke_at = _advance(stack, pack.recipe, done, goal)
-        losses = stack.evaluate(None if is_last else CURVE_EXAMPLES)
-        for position, step, loss in zip(alive, broke_at, losses, strict=True):
-            run = runs[position]
-            if step is not None:
-                run.diverge(step)
-            else:
-                run.record(goal, loss)
-                if is_last and loss > run.initial_loss:
-                    run.diverge(goal)
-        _prune(runs, alive, on_eval, goal, losses, is_last=is_last)
-        rows = [i for i, position in enumerate(alive) if runs[position].status == "complete"]
-        if not rows:
-            break
-        if len(rows) < len(alive):
-            stack.keep(rows)
-            alive = [alive[i] for i in rows]
+    parts = []
+    for first in range(0, len(runs), at_once):
+        own = runs[first : first + at_once]
+        cells = pack.cells[first : first + at_once]
+        parts.append(_Part(Stack(replace(pack, cells=cells), place), own))
+        for run, loss in zip(own, parts[-1].stack.evaluate_initial(), strict=True):
+            run.initial_loss = loss
+    recipe, done = pack.recipes()[0], 0
+    for goal in evaluation_steps(recipe):
+        for part in parts:
+            part.advance(recipe, done, goal)
         done = goal
-    return runs
+        losses = (run.curve[-1][1] if run.is_alive else math.nan for run in runs)
+        kept = yield goal, tuple(losses)
+        if done == recipe.steps:
+            break
+        for run, stays in zip(runs, kept or [True] * len(runs), strict=True):
+            if run.is_alive and not stays:
+                run.status = "pruned"
+        parts = [part for part in parts if any(run.is_alive for run in part.runs)]
+        for part in parts:
+            part.shrink()
+        if not parts:
+            break
+    wall_s = (time.perf_counter() - started) / len(runs)
+    return tuple(_result(pack, run, wall_s) for run in runs)
 
 
-def _advance(stack: Stack, recipe: Recipe, start: int, stop: int) -> list[int | None]:
-    """Train from one step to another; the step at which each run lost its finite loss, or None."""
-    # Kept as a tensor until the end: reading it every step would make a GPU wait.
-    first_M = torch.full((len(stack),), -1)
-    for step in range(start, stop):
-        losses_M = stack.step(multiplier(recipe, step))
-        if step == start:
-            first_M = first_M.to(losses_M.device)
-        broke = ~torch.isfinite(losses_M) & (first_M < 0)
-        first_M = torch.where(broke, step + 1, first_M)
-    return [None if step < 0 else step for step in first_M.tolist()]
+def _drive(evaluations: Evaluations, on_eval: OnEval | None) -> tuple[RunResult, ...]:
+    kept: Sequence[bool] | None = None
+    try:
+        while True:
+            step, losses = evaluations.send(kept)
+            kept = None if on_eval is None else on_eval(step, losses)
+    except StopIteration as end:
+        return end.value
 
 
-def _prune(
-    runs: list[_Run],
-    alive: list[int],
-    on_eval: OnEval | None,
-    step: int,
-    losses: list[float],
-    *,
-    is_last: bool,
-) -> None:
-    """Tell the caller where the runs are, and let go of those it does not want to keep."""
-    if on_eval is None:
-        return
-    everyone = [math.nan] * len(runs)
-    for position, loss in zip(alive, losses, strict=True):
-        if runs[position].status == "complete":
-            everyone[position] = loss
-    kept = on_eval(step, tuple(everyone))
-    if kept is None or is_last:
-        return
-    for position in alive:
-        if runs[position].status == "complete" and not kept[position]:
-            runs[position].status = "pruned"
+def _of_part(on_eval: OnEval, first: int, last: int, n_runs: int) -> OnEval:
+    """Hear of some runs of a pack as if of all of them."""
+
+    def hear(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
+        everyone = [math.nan] * n_runs
+        everyone[first:last] = losses
+        kept = on_eval(step, tuple(everyone))
+        return None if kept is None else kept[first:last]
+
+    return hear
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """CUDA has a class for it; the CPU's allocator says so in words."""
+    is_cuda = isinstance(error, torch.OutOfMemoryError)
+    return is_cuda or "can't allocate memory" in str(error) or "not enough memory" in str(error)
 
 
 def _result(pack: Pack, run: _Run, wall_s: float) -> RunResult:
-    n_params = pack.workload.n_params(pack.size)
-    n_tokens = pack.recipe.steps * pack.recipe.batch_size * pack.workload.tokens_per_example
+    recipe, size = pack.recipes()[0], pack.model_size()
+    n_params = pack.workload.n_params(size)
+    n_tokens = recipe.steps * recipe.batch_size * pack.workload.tokens_per_example
     return RunResult(
         cell=run.cell,
         status=run.status,
-        loss=run.curve[-1][1] if run.status == "complete" else None,
+        loss=run.curve[-1][1] if run.is_alive else None,
         initial_loss=run.initial_loss,
         curve=tuple(run.curve),
         n_params=n_params,
-        n_params_total=pack.workload.n_params_total(pack.size),
+        n_params_total=pack.workload.n_params_total(size),
         n_tokens=n_tokens,
         flops=flops_6nd(n_params, n_tokens),
         wall_s=wall_s,
         diverged_step=run.diverged_step,
     )
-
-
-@contextmanager
-def _all_cores() -> Iterator[None]:
-    """Use every core this process may run on, and leave torch's setting as it was."""
-    before = torch.get_num_threads()
-    affinity = getattr(os, "sched_getaffinity", None)
-    torch.set_num_threads(len(affinity(0)) if affinity else os.cpu_count() or 1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import math
+
 from extrap.records import Recipe
 
 __all__ = ["multiplier"]
 
 
 def multiplier(recipe: Recipe, step: int) -> float:
-    """Trapezoid: linear warm-up, constant, linear decay to 0.
+    """Warm-up, then the schedule's own course: what the peak rate is multiplied by.
 
-    With warm-up over W steps and decay over the last D of T steps, the update after `step` earlier
-    ones is scaled by min(1, (step + 1) / W, (T − step) / D): never 0, so no update is wasted.
+    With W = warmup · T, the update after `step` earlier ones is scaled by (step + 1) / W while
+    that is below 1. From then on by 1 (`constant`), by (T − step) / D over the last D steps
+    (`linear`: D = T − W; `wsd`: D = decay · T), or by ½ (1 + cos π x), x = (step − W) / (T − W)
+    (`cosine`). It is never 0, so no update is wasted.
 
     Args:
-        recipe: Gives T, W = warmup · T, D = decay · T.
+        recipe: Gives T, W, D and the schedule.
         step: Updates already made, 0 to T − 1.
+
+    References:
+        Loshchilov and Hutter 2017, arXiv 1608.03983, Eq. 5 (cosine, without restarts); Hu et al.
+        2024, "MiniCPM", arXiv 2404.06395, Sec. 4 (warm-up, stable, decay).
     """
-    warmup = recipe.warmup * recipe.steps
-    decay = recipe.decay * recipe.steps
+    total = recipe.steps
+    warmup = recipe.warmup * total
     rising = (step + 1) / warmup if warmup else 1.0
-    falling = (recipe.steps - step) / decay if decay else 1.0
+    match recipe.schedule:
+        case "constant":
+            falling = 1.0
+        case "cosine":
+            fraction = max(0.0, (step - warmup) / (total - warmup))
+            falling = 0.5 * (1.0 + math.cos(math.pi * fraction))
+        case "linear":
+            falling = (total - step) / (total - warmup)
+        case _:
+            decay = recipe.decay * total
+            falling = (total - step) / decay if decay else 1.0
     return min(1.0, rising, falling)

@@ -22,6 +22,7 @@ class TuneEvent:
         cost_total: FLOPs of every cell the stage wants so far; it rises when the grid grows.
         is_finished: Whether the pack is done and recorded.
         wall_s: Seconds since the pack was claimed.
+        layout: How it is trained, for people; empty before that is decided.
     """
 
     stage: str
@@ -32,6 +33,7 @@ class TuneEvent:
     cost_total: float
     is_finished: bool
     wall_s: float
+    layout: str = ""
 
 
 Notify = Callable[[TuneEvent], None]

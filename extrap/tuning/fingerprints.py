@@ -11,7 +11,7 @@ from extrap.records import StudySpec
 
 __all__ = ["fingerprint", "require_same"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 
 import pandas as pd
 from optuna.storages import BaseStorage
@@ -64,7 +66,7 @@ def tune(
     if stage == "check" and extend is None:
         raise ValueError("stage='check' needs extend=, which says what to train; got None.")
     trainer: Trainer = PackedTrainer(spec) if train is None else OwnTrainer(train)
-    with storage_faults(storage):
+    with closing(trainer), storage_faults(storage):
         opened = open_storage(storage)
         stage_of = _Stage(spec, opened, trainer, stage, notify)
         if spec.sampler == "tpe" and stage == "tune":
@@ -136,7 +138,7 @@ class _Stage:
             sampling = Sampling(self._spec, self._storage, self._ledger, size)
             n_wanted = len(wanted) // len(points)
             while n_left := self._left_to_sample(size, n_wanted):
-                n_runs = min(n_left, sampling.pack_size(), self._trainer.pack_size(size))
+                n_runs = min(n_left, sampling.pack_size())
                 with self._ledger.held() as claims:
                     self._train(sampling.ask(n_runs, claims), wanted, sampling.keep)
 
@@ -155,8 +157,7 @@ class _Stage:
     def _next_pack(self, missing: list[Cell]) -> list[Cell]:
         """The missing cells of the smallest size, as many as may be trained together."""
         first = min(missing, key=lambda cell: [value for _, value in cell.size])
-        same = [cell for cell in missing if cell.size == first.size]
-        return same[: self._trainer.pack_size(dict(first.size))]
+        return self._trainer.pack_of([cell for cell in missing if cell.size == first.size])
 
     def _train_claimed(self, cells: list[Cell], wanted: Sequence[Cell]) -> None:
         with self._ledger.claimed(cells) as claims:
@@ -164,12 +165,34 @@ class _Stage:
                 self._train(claims, wanted, lambda step, losses: None)
 
     def _train(self, claims: list[Claim], wanted: Sequence[Cell], keep: OnEval) -> None:
-        """Train what was claimed, and record it."""
+        """Train what was claimed, pack by pack, and record it.
+
+        The pruner hears of all claims at every evaluation; of those in other packs, NaN.
+        """
+        waiting = dict(enumerate(claims))
+        while waiting:
+            chosen = set(self._trainer.pack_of([claim.cell for claim in waiting.values()]))
+            places = [i for i, claim in waiting.items() if claim.cell in chosen]
+
+            def keep_some(
+                step: int, losses: tuple[float, ...], places: Sequence[int] = places
+            ) -> Sequence[bool] | None:
+                everyone = [math.nan] * len(claims)
+                for place, loss in zip(places, losses, strict=True):
+                    everyone[place] = loss
+                kept = keep(step, tuple(everyone))
+                return None if kept is None else [kept[place] for place in places]
+
+            self._train_pack([waiting.pop(place) for place in places], wanted, keep_some)
+
+    def _train_pack(self, claims: list[Claim], wanted: Sequence[Cell], keep: OnEval) -> None:
         cells = [claim.cell for claim in claims]
         size = dict(cells[0].size)
         started = time.perf_counter()
         cost_total = self._cost(wanted)
         cost_before = self._cost(cell for cell, done in self._ledger.taken().items() if done)
+        cost_here = self._cost(cells)
+        layout = ""
 
         def say(fraction: float, *, is_finished: bool = False) -> None:
             if self._notify is not None:
@@ -178,25 +201,28 @@ class _Stage:
                     size=size,
                     n_runs=len(cells),
                     fraction=fraction,
-                    cost_done=cost_before + fraction * self._cost(cells),
+                    cost_done=cost_before + fraction * cost_here,
                     cost_total=cost_total,
                     is_finished=is_finished,
                     wall_s=time.perf_counter() - started,
+                    layout=layout,
                 )
                 self._notify(event)
 
+        def say_how(how: str) -> None:
+            nonlocal layout
+            layout = how
+
         def on_eval(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
-            say(step / self._spec.recipe.steps)
+            say(step / n_steps)
             return keep(step, losses)
 
         say(0.0)
-        results = self._trainer.train(size, cells, on_eval)
+        n_steps = self._trainer.steps(cells[0])
+        results = self._trainer.train(cells, on_eval, say_how)
         for claim, result in zip(claims, results, strict=True):
             self._ledger.tell(claim, result)
         say(1.0, is_finished=True)
 
     def _cost(self, cells: Iterable[Cell]) -> float:
-        by_size: dict[tuple[tuple[str, float], ...], int] = {}
-        for cell in cells:
-            by_size[cell.size] = by_size.get(cell.size, 0) + 1
-        return sum(n * self._trainer.cost(dict(size)) for size, n in by_size.items())
+        return sum(self._trainer.cost(cell) for cell in cells)

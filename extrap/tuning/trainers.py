@@ -7,20 +7,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from extrap.records import Cell, OnEval, RunResult, StudySpec
+from extrap.records import DATA_SIZE, Cell, OnEval, RunResult, StudySpec
 
 if TYPE_CHECKING:
+    from extrap.training import Pack
     from extrap.workloads import LoadedWorkload
 
 __all__ = ["OwnTrainer", "PackedTrainer", "TrainFunction", "Trainer"]
 
 TrainFunction = Callable[[Mapping[str, float], Mapping[str, float], int], float | RunResult]
-
-# Beyond this many small runs a run gets no cheaper, and a kill loses more.
-MOST_RUNS = 128
-# Parameter, gradient and Adam's two moments of every run must fit beside everything else.
-STATE_BYTES = 2 * 2**30
-BYTES_PER_PARAMETER = 16
 
 
 class Trainer(Protocol):
@@ -30,51 +25,92 @@ class Trainer(Protocol):
     def fingerprint(self) -> Mapping[str, Any]:
         """What identifies the data and the trainer."""
 
-    def pack_size(self, size: Mapping[str, float]) -> int:
-        """The most runs of one size to train together."""
+    def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Of cells of one size those to train together first, at least one."""
 
-    def cost(self, size: Mapping[str, float]) -> float:
+    def cost(self, cell: Cell) -> float:
         """Cost of one run."""
 
+    def steps(self, cell: Cell) -> int:
+        """Steps of one run."""
+
     def train(
-        self, size: Mapping[str, float], cells: Sequence[Cell], on_eval: OnEval
+        self, cells: Sequence[Cell], on_eval: OnEval, say: Callable[[str], None]
     ) -> Sequence[RunResult]:
-        """Train cells of one size; results in their order."""
+        """Train cells of one pack, results in their order; says how it is going to."""
+
+    def close(self) -> None:
+        """Let go of whatever it holds."""
 
 
 class PackedTrainer:
     """Our own training loop; torch is imported here, when training starts and not before."""
 
     def __init__(self, spec: StudySpec) -> None:
+        from extrap.training import Crew, n_cores
         from extrap.workloads import load_workload
 
         self._spec = spec
+        self._crew = Crew(n_cores() - 1)
+        self._n_params: dict[tuple[tuple[str, float], ...], int] = {}
         self._workload: LoadedWorkload = load_workload(spec.workload)
         self.fingerprint: Mapping[str, Any] = {"trainer": "extrap", **self._workload.fingerprint}
 
-    def pack_size(self, size: Mapping[str, float]) -> int:
-        """As many runs as fit into memory, at most `MOST_RUNS`."""
-        state = BYTES_PER_PARAMETER * self._workload.n_params_total(size)
-        return max(1, min(MOST_RUNS, STATE_BYTES // state))
+    def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Cells of the first one's batch size and steps, as many as fit into memory."""
+        from extrap.training import find_device, most_runs
 
-    def cost(self, size: Mapping[str, float]) -> float:
+        shape = self._shape(cells[0])
+        same = [cell for cell in cells if self._shape(cell) == shape]
+        return same[: most_runs(self._pack(same), find_device())]
+
+    def cost(self, cell: Cell) -> float:
         """FLOPs of one run."""
         from extrap.training import flops_6nd
 
-        recipe = self._spec.recipe
-        n_tokens = recipe.steps * recipe.batch_size * self._workload.tokens_per_example
-        return flops_6nd(self._workload.n_params(size), n_tokens)
+        size = tuple((c, v) for c, v in cell.size if c != DATA_SIZE)
+        if size not in self._n_params:
+            self._n_params[size] = self._workload.n_params(dict(size))
+        batch_size, steps = self._shape(cell)
+        n_tokens = steps * batch_size * self._workload.tokens_per_example
+        return flops_6nd(self._n_params[size], n_tokens)
+
+    def steps(self, cell: Cell) -> int:
+        """Steps of one run."""
+        return self._shape(cell)[1]
 
     def train(
-        self, size: Mapping[str, float], cells: Sequence[Cell], on_eval: OnEval
+        self, cells: Sequence[Cell], on_eval: OnEval, say: Callable[[str], None]
     ) -> Sequence[RunResult]:
-        """Train all cells as one program."""
-        from extrap.training import Pack, train
+        """Train all cells as one program, or as one a core."""
+        from extrap.training import train
 
-        pack = Pack(
-            workload=self._workload, size=size, recipe=self._spec.recipe, cells=tuple(cells)
+        pack = self._pack(cells)
+        return train(pack, on_eval=on_eval, crew=self._crew, on_layout=lambda how: say(str(how)))
+
+    def close(self) -> None:
+        """End the processes that share the work."""
+        self._crew.close()
+
+    def _pack(self, cells: Sequence[Cell]) -> Pack:
+        from extrap.training import Pack
+
+        return Pack(
+            workload=self._workload,
+            size=dict(cells[0].size),
+            recipe=self._spec.recipe,
+            cells=tuple(cells),
+            source=self._spec.workload,
         )
-        return train(pack, on_eval=on_eval)
+
+    def _shape(self, cell: Cell) -> tuple[int, int]:
+        """What runs of one pack have in common beside their size: batch size and steps."""
+        recipe = self._spec.recipe.with_values(
+            dict(cell.size),
+            dict(cell.tuned),
+            tokens_per_example=self._workload.tokens_per_example,
+        )
+        return recipe.batch_size, recipe.steps
 
 
 class OwnTrainer:
@@ -85,16 +121,23 @@ class OwnTrainer:
         name = getattr(function, "__qualname__", type(function).__qualname__)
         self.fingerprint: Mapping[str, Any] = {"trainer": name}
 
-    def pack_size(self, size: Mapping[str, float]) -> int:
-        """One: the function trains a single cell."""
-        return 1
+    def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
+        """The first: the function trains a single cell."""
+        return list(cells[:1])
 
-    def cost(self, size: Mapping[str, float]) -> float:
+    def cost(self, cell: Cell) -> float:
         """Every run counts alike; what it costs is not known."""
         return 1.0
 
+    def steps(self, cell: Cell) -> int:
+        """One: what the function does is not known."""
+        return 1
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
     def train(
-        self, size: Mapping[str, float], cells: Sequence[Cell], on_eval: OnEval
+        self, cells: Sequence[Cell], on_eval: OnEval, say: Callable[[str], None]
     ) -> Sequence[RunResult]:
         """Train the cells one after the other; a loss that is not finite is a diverged run."""
         return [self._train_one(cell) for cell in cells]

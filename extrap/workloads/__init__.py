@@ -1,8 +1,14 @@
 """Workloads: a model family and its data stream, found by name.
 
-| name | model | data | size |
-|---|---|---|---|
-| `bytes-mlp` | MLP over the bytes before | Python's own source, or a folder of text | `width` |
+| name | model | data |
+|---|---|---|
+| `bytes-mlp` | MLP over the bytes before | Python's own source, or a folder of text |
+| `bytes-transformer` | pre-norm decoder | the same |
+| `images` | MLP | IDX files of the MNIST family, an `.npz`, or folders of pictures |
+| `teacher` | linear in the first features | made up, with laws that are known |
+| `path/to/file.py:Name` or `package.module:Name` | yours | yours |
+
+The size of ours is `width`; all but the teacher may have `depth` as another.
 """
 
 from __future__ import annotations
@@ -11,13 +17,30 @@ from collections.abc import Callable, Mapping
 
 from extrap.records import Workload
 from extrap.workloads.bytes_mlp import BytesMLP
+from extrap.workloads.bytes_transformer import BytesTransformer
 from extrap.workloads.choices import require_known
-from extrap.workloads.protocol import Batch, LoadedWorkload
+from extrap.workloads.images import Images
+from extrap.workloads.plugins import is_plugin, load_plugin
+from extrap.workloads.protocol import Batch, LoadedWorkload, TensorWorkload
+from extrap.workloads.teacher import Teacher
+from extrap.workloads.width_rules import TensorRule, tensor_roles, width_rules
 
-__all__ = ["WORKLOADS", "Batch", "LoadedWorkload", "load_workload"]
+__all__ = [
+    "WORKLOADS",
+    "Batch",
+    "LoadedWorkload",
+    "TensorRule",
+    "TensorWorkload",
+    "load_workload",
+    "tensor_roles",
+    "width_rules",
+]
 
 WORKLOADS: Mapping[str, Callable[[Mapping[str, object]], LoadedWorkload]] = {
     "bytes-mlp": BytesMLP,
+    "bytes-transformer": BytesTransformer,
+    "images": Images,
+    "teacher": Teacher,
 }
 
 
@@ -25,8 +48,11 @@ def load_workload(workload: Workload) -> LoadedWorkload:
     """Find a workload by name and read its data.
 
     Raises:
-        ValueError: The name or an option is unknown, or an option has an impossible value.
-        DataError: The data are missing or too small.
+        ValueError: The name or an option is unknown, or an option has an impossible value; one of
+            your own cannot be imported or lacks a member.
+        DataError: The data are missing, too small, or corrupt.
     """
+    if is_plugin(workload.name):
+        return load_plugin(workload.name, workload.options)
     require_known("workload", workload.name, WORKLOADS)
     return WORKLOADS[workload.name](workload.options)

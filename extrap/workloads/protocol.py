@@ -1,14 +1,20 @@
-"""What a workload offers to the training loop."""
+"""What a workload offers to the training loop: a model family and its data.
+
+A workload of your own is a class with these members, most easily a `TensorWorkload` with two
+methods, found by `Workload(name="path/to/file.py:ClassName", options={…})`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import math
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import torch
 from torch import nn
 
-__all__ = ["Batch", "LoadedWorkload"]
+__all__ = ["Batch", "LoadedWorkload", "TensorWorkload", "count_parameters"]
 
 Batch = tuple[torch.Tensor, ...]
 
@@ -16,35 +22,136 @@ Batch = tuple[torch.Tensor, ...]
 class LoadedWorkload(Protocol):
     """A model family and its data, ready to train; anything with these members will do.
 
-    A batch is a tuple of tensors whose first axis counts examples.
+    A batch is a tuple of tensors whose first axis counts examples. All tensors are on the CPU;
+    training moves what it needs.
     """
 
     @property
-    def fingerprint(self) -> Mapping[str, str | int]:
-        """What identifies the data: hash, bytes, files."""
+    def fingerprint(self) -> Mapping[str, str | int | float]:
+        """What identifies data and model family: hashes, counts, options."""
 
     @property
     def tokens_per_example(self) -> int:
         """Predicted tokens in one example."""
 
     @property
-    def validation(self) -> Batch:
-        """Every held-out example, on the CPU."""
+    def has_run_axis(self) -> bool:
+        """Whether `module` and `loss` also work with a leading run axis M.
 
-    def build(self, size: Mapping[str, float]) -> nn.Module:
-        """A freshly initialised model, drawn from torch's global CPU generator.
-
-        Parameters only, no buffers: runs are stacked by their parameters.
+        If so they are handed stacked parameters (M, …) and batches (M, B, …), and the loss has
+        shape (M,). If not, `torch.func.vmap` adds the axis.
         """
 
-    def draw(self, n_examples: int, generator: torch.Generator) -> Batch:
-        """Training examples drawn with a CPU generator."""
+    @property
+    def training(self) -> Batch:
+        """The tensors that `examples` reads from."""
+
+    @property
+    def validation(self) -> Batch:
+        """Every held-out example."""
+
+    def build(self, size: Mapping[str, float]) -> nn.Module:
+        """A freshly initialised model, drawn from torch's global CPU generator."""
+
+    def draw(self, n_examples: int, generator: torch.Generator) -> torch.Tensor:
+        """Rows of training examples, int64 of shape (n_examples,), drawn with a CPU generator."""
+
+    def examples(self, training: Batch, rows: torch.Tensor) -> Batch:
+        """The examples in given rows.
+
+        Args:
+            training: The tensors of `training`, perhaps on another device.
+            rows: Rows as `draw` gives them, on that device, with any leading axes: (…, B).
+
+        Returns:
+            Tensors of shape (…, B, …).
+        """
 
     def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
-        """Mean loss over a batch, a scalar in nats; must work under `torch.func.vmap`."""
+        """Mean loss over a batch in nats, a scalar (or of shape (M,), see `has_run_axis`)."""
 
     def n_params(self, size: Mapping[str, float]) -> int:
         """Parameters without embeddings."""
 
     def n_params_total(self, size: Mapping[str, float]) -> int:
         """Parameters with embeddings."""
+
+
+class TensorWorkload:
+    """A workload whose examples are rows of tensors; a subclass adds `build` and `loss`.
+
+    Args:
+        training: Tensors whose first axis counts the training examples.
+        validation: The held-out examples likewise.
+        options: Whatever else determines the results; goes into the fingerprint.
+    """
+
+    tokens_per_example = 1
+    has_run_axis = False
+
+    def __init__(
+        self,
+        *,
+        training: Batch,
+        validation: Batch,
+        options: Mapping[str, str | int | float] | None = None,
+    ) -> None:
+        self.training = training
+        self.validation = validation
+        self.fingerprint: Mapping[str, str | int | float] = {
+            "data_sha256": _hash((*training, *validation)),
+            **(options or {}),
+        }
+
+    def build(self, size: Mapping[str, float]) -> nn.Module:
+        """A freshly initialised model of one size."""
+        raise TypeError(f"{type(self).__name__} must define build(size).")
+
+    def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
+        """Mean loss over a batch."""
+        raise TypeError(f"{type(self).__name__} must define loss(module, batch).")
+
+    def draw(self, n_examples: int, generator: torch.Generator) -> torch.Tensor:
+        """Rows drawn uniformly, with replacement."""
+        return torch.randint(len(self.training[0]), (n_examples,), generator=generator)
+
+    def examples(self, training: Batch, rows: torch.Tensor) -> Batch:
+        """The rows of every tensor."""
+        return tuple(tensor[rows] for tensor in training)
+
+    def n_params(self, size: Mapping[str, float]) -> int:
+        """Parameters without those of `nn.Embedding` layers."""
+        return count_parameters(self.build, size, embeddings=False)
+
+    def n_params_total(self, size: Mapping[str, float]) -> int:
+        """All parameters."""
+        return count_parameters(self.build, size, embeddings=True)
+
+
+def count_parameters(
+    build: Callable[[Mapping[str, float]], nn.Module],
+    size: Mapping[str, float],
+    *,
+    embeddings: bool,
+) -> int:
+    """Parameters of the model of one size, built without memory.
+
+    Args:
+        build: A workload's `build`.
+        size: Size column → value.
+        embeddings: Whether those of `nn.Embedding` layers count.
+    """
+    with torch.device("meta"):
+        module = build(size)
+    tables = {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
+    return sum(
+        math.prod(p.shape) for p in module.parameters() if embeddings or id(p) not in tables
+    )
+
+
+def _hash(tensors: Batch) -> str:
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(tensor.contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,164 @@
+"""Training speed on a CPU: an ordinary loop, eager vmap, and ours, whole processes by the clock.
+
+Times are end to end: from starting Python to the last result, with imports, reading the data,
+starting further processes and choosing a layout.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.rows import Row
+from extrap.training import n_cores
+
+__all__ = ["TARGETS", "Race", "race", "rows"]
+
+ROOT = Path(__file__).parents[1]
+TARGETS = {16: 2.5, 32: 2.5, 64: 1.7, 128: 1.7, 256: 1.0, 512: 1.0}
+"""Width → how many times faster than the ordinary loop."""
+N_RUNS, STEPS = 36, 1000
+# Steps behind the choice between threads and processes, and behind the time of eager vmap, which
+# is scaled up: it is nobody's target.
+PROBE_STEPS, PROBE_RUNS, VMAP_STEPS = 60, 2, 150
+CORE_HOUR = 0.05
+"""Dollars, a common price of a rented core."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Race:
+    """One width.
+
+    Attributes:
+        width: Of the byte MLP.
+        ours_s, ordinary_s, vmap_s: Seconds for all runs; of vmap, scaled up.
+        shape: Of the ordinary loop: processes × threads.
+        layout: Of ours, in its own words.
+        difference: Largest difference of a final loss between ours and the ordinary loop, over
+            runs that end below 3 nats; above, rounding grows without bound.
+    """
+
+    width: int
+    ours_s: float
+    ordinary_s: float
+    vmap_s: float
+    shape: str
+    layout: str
+    difference: float
+
+
+def race(width: int, *, n_runs: int = N_RUNS, steps: int = STEPS) -> Race:
+    """Train the same runs in the three ways, one after the other."""
+    n = n_cores()
+    shapes = {f"1 × {n}": (1, n), f"{n} × 1": (n, 1)}
+    probes = {
+        name: _ordinary(width, min(n_runs, PROBE_RUNS * n), PROBE_STEPS, *shape).work_s
+        for name, shape in shapes.items()
+    }
+    shape = min(probes, key=lambda name: probes[name])
+    ordinary = _ordinary(width, n_runs, steps, *shapes[shape])
+    ours = _run([_command("ours", width, (0, n_runs), steps, n)])
+    few = min(steps, VMAP_STEPS)
+    vmap = _run([_command("vmap", width, (0, n_runs), few, n)])
+    start_s = vmap.wall_s - vmap.work_s
+    pairs = np.array([ours.losses, ordinary.losses])
+    close = pairs[:, (pairs < 3).all(axis=0)]
+    return Race(
+        width=width,
+        ours_s=ours.wall_s,
+        ordinary_s=ordinary.wall_s,
+        vmap_s=start_s + vmap.work_s * steps / few,
+        shape=shape,
+        layout=ours.said,
+        difference=float(np.abs(close[0] - close[1]).max()) if close.size else float("nan"),
+    )
+
+
+def rows(races: Sequence[Race]) -> list[Row]:
+    """The figures."""
+    part = f"training on {n_cores()} cores, byte MLP, {N_RUNS} runs × {STEPS:,} steps"
+    note = (
+        "Whole processes by the clock. The ordinary loop is the better of one process with all "
+        "threads and one a core; eager vmap is timed for fewer steps and scaled up."
+    )
+    found = []
+    for r in races:
+        ratio = r.ordinary_s / r.ours_s
+        target = TARGETS[r.width]
+        found.append(
+            Row(
+                part=part,
+                figure=f"width {r.width}, against one run at a time",
+                beat=f"ordinary loop ({r.shape}) {r.ordinary_s:.1f} s, "
+                f"eager vmap {r.vmap_s:.1f} s",
+                target=f"≥ {target:g}×",
+                reached=f"{ratio:.2f}×: {r.ours_s:.1f} s ({r.layout}); "
+                f"final losses within {r.difference:.1g}",
+                met=ratio >= target,
+                note=note,
+            )
+        )
+    hours = sum(r.ours_s for r in races) * n_cores() / 3600
+    peer_hours = sum(r.ordinary_s for r in races) * n_cores() / 3600
+    found.append(
+        Row(
+            part=part,
+            figure=f"all widths, at ${CORE_HOUR:g} a core-hour",
+            beat=f"{peer_hours:.3f} core-hours, ${peer_hours * CORE_HOUR:.4f}",
+            reached=f"{hours:.3f} core-hours, ${hours * CORE_HOUR:.4f}",
+        )
+    )
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ended:
+    """Processes that ran side by side."""
+
+    wall_s: float
+    work_s: float
+    losses: list[float]
+    said: str
+
+
+def _ordinary(width: int, n_runs: int, steps: int, n_processes: int, n_threads: int) -> _Ended:
+    ends = [round(i * n_runs / n_processes) for i in range(n_processes + 1)]
+    shares = itertools.pairwise(ends)
+    return _run([_command("ordinary", width, share, steps, n_threads) for share in shares])
+
+
+def _command(way: str, width: int, runs: tuple[int, int], steps: int, n_threads: int) -> list[str]:
+    options = {"width": width, "steps": steps, "threads": n_threads}
+    flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    first, last = map(str, runs)
+    return [sys.executable, "-m", "benchmarks.loops", way, *flags, "--runs", first, last]
+
+
+def _run(commands: Sequence[list[str]]) -> _Ended:
+    began = time.perf_counter()
+    running = [
+        subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for command in commands
+    ]
+    ended = [process.communicate() for process in running]
+    wall_s = time.perf_counter() - began
+    for process, (_, complaint) in zip(running, ended, strict=True):
+        if process.returncode:
+            raise RuntimeError(f"a benchmark process failed: {complaint.strip()}")
+    answers = [json.loads(said) for said, _ in ended]
+    return _Ended(
+        wall_s=wall_s,
+        work_s=max(answer["seconds"] for answer in answers),
+        losses=[loss for answer in answers for loss in answer["losses"]],
+        said=ended[0][1].strip(),
+    )

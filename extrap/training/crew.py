@@ -1,0 +1,132 @@
+"""Single-threaded processes that train parts of a pack, one a core.
+
+On a CPU two processes with one thread each do twice the work of one: small operations do not
+split over threads, and threads that wait for each other by spinning slow everything else down.
+The processes are started once and keep their workload. They are told what to do in lines of JSON
+on their standard input, and end when it closes, so none outlives its master by more than the way
+to the next evaluation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from extrap.records import Cell, RunResult
+from extrap.training.packs import Pack
+
+__all__ = ["Crew", "CrewError", "Mate", "result_of"]
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+class CrewError(Exception):
+    """A process of the crew ended or failed; its part has to be trained elsewhere."""
+
+
+class Mate:
+    """One process of the crew, at the other end of two pipes."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "extrap.training.serving"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **ONE_THREAD},
+            text=True,
+            # Ctrl-C reaches the master alone, which then closes the pipes
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def begin(self, pack: Pack, at_once: int) -> None:
+        """Let it start on a pack; `hear` says how far it is."""
+        self.send(_request(pack, at_once))
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Write one message.
+
+        Raises:
+            CrewError: The process is gone.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+        except (OSError, ValueError) as error:
+            raise CrewError(f"process {self.pid} is gone") from error
+
+    def hear(self) -> dict[str, Any]:
+        """Read one message; waits for it.
+
+        Raises:
+            CrewError: The process is gone, or reports that it failed.
+        """
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.endswith("\n"):
+            raise CrewError(f"process {self.pid} is gone")
+        message: dict[str, Any] = json.loads(line)
+        if "error" in message:
+            raise CrewError(message["error"])
+        return message
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:
+                    continue  # what was left unsent is of no use any more
+
+
+class Crew:
+    """The processes beside this one; started when first needed, and again when one is gone.
+
+    Args:
+        n_mates: How many; with this process they should be as many as there are cores.
+    """
+
+    def __init__(self, n_mates: int) -> None:
+        self.n_mates = n_mates
+        self._mates: list[Mate] = []
+
+    def mates(self, n: int) -> list[Mate]:
+        """So many running processes."""
+        while len(self._mates) < min(n, self.n_mates):
+            self._mates.append(Mate())
+        return self._mates[:n]
+
+    def close(self) -> None:
+        """End all of them."""
+        while self._mates:
+            self._mates.pop().close()
+
+
+def _request(pack: Pack, at_once: int) -> dict[str, Any]:
+    assert pack.source is not None
+    return {
+        "workload": {"name": pack.source.name, "options": dict(pack.source.options)},
+        "size": dict(pack.size),
+        "recipe": asdict(pack.recipe),
+        "cells": [[list(cell.tuned), cell.seed] for cell in pack.cells],
+        "at_once": at_once,
+    }
+
+
+def result_of(message: Mapping[str, Any], cell: Cell) -> RunResult:
+    """A result as another process wrote it."""
+    curve = tuple((int(step), float(loss)) for step, loss in message["curve"])
+    return RunResult(**{**message, "cell": cell, "curve": curve})

@@ -1,0 +1,172 @@
+"""`train`: a pack on this machine, in as many processes as pay off."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from extrap.records import OnEval, RunResult
+from extrap.training.crew import Crew, CrewError, Mate, result_of
+from extrap.training.layouts import Layout, choose_layout, n_cores, threads
+from extrap.training.loop import Evaluations, evaluate_along, train_alone
+from extrap.training.packs import Pack
+
+__all__ = ["find_device", "train"]
+
+logger = logging.getLogger(__name__)
+
+
+def train(
+    pack: Pack,
+    *,
+    on_eval: OnEval | None = None,
+    device: str | None = None,
+    crew: Crew | None = None,
+    layout: Layout | None = None,
+    on_layout: Callable[[Layout], None] | None = None,
+) -> tuple[RunResult, ...]:
+    """Train all runs of a pack as one program, or as one a core.
+
+    A run has diverged when a training or held-out loss is not finite, when its held-out loss was
+    above its initial one for a fifth of all evaluations in a row, or is so at the end. It is then
+    dropped, and touches no other run.
+
+    Args:
+        pack: The runs.
+        on_eval: Called at each of the recipe's `n_evals` evenly spaced evaluations with the step
+            and one held-out loss a run, in the order of the pack's cells; NaN for runs no longer
+            trained. It may return one boolean a run: those with False are pruned.
+        device: `"cpu"`, `"cuda"`, …; CUDA where there is any by default.
+        crew: Processes to share the work with on a CPU; without, everything happens in this one.
+        layout: How to run it; measured by default.
+        on_layout: Called with the layout before the first step.
+
+    Returns:
+        One result a cell, in the order of the pack's cells.
+    """
+    started = time.perf_counter()
+    place = find_device(device)
+    helpers = crew if pack.source is not None and place.type == "cpu" else None
+    if layout is None:
+        n_processes = min(helpers.n_mates + 1, n_cores()) if helpers else 1
+        layout = choose_layout(pack, place, n_processes=n_processes)
+    logger.info("%d runs: %s", len(pack.cells), layout)
+    if on_layout is not None:
+        on_layout(layout)
+    results = None
+    with threads(layout.n_threads):
+        if helpers is not None and layout.n_processes > 1:
+            results = _train_shared(pack, helpers, layout, on_eval)
+        if results is None:
+            results = train_alone(pack, place=place, at_once=layout.at_once, on_eval=on_eval)
+    wall_s = (time.perf_counter() - started) / len(results)
+    return tuple(replace(result, wall_s=wall_s) for result in results)
+
+
+def find_device(device: str | None = None) -> torch.device:
+    """The device of a name; CUDA where there is any by default."""
+    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def _train_shared(
+    pack: Pack, crew: Crew, layout: Layout, on_eval: OnEval | None
+) -> tuple[RunResult, ...] | None:
+    """Train in several processes; None if one of them was lost."""
+    shares = _shares(pack, layout.n_processes)
+    try:
+        mates = crew.mates(len(shares) - 1)
+        for mate, share in zip(mates, shares[1:], strict=True):
+            mate.begin(share, layout.at_once)
+        place = torch.device("cpu")
+        own = evaluate_along(shares[0], place=place, at_once=layout.at_once)
+        with closing(own), ExitStack() as stack:
+            stack.callback(crew.close)  # whatever ends this early leaves them in mid-pack
+            sharers: list[_Own | _Theirs] = [_Own(own, shares[0])]
+            sharers += map(_Theirs, mates, shares[1:])
+            results = _gather(sharers, on_eval)
+            stack.pop_all()
+            return results
+    except CrewError as error:
+        crew.close()
+        logger.warning("a process was lost (%s); its pack is trained in this one", error)
+        return None
+
+
+class _Own:
+    """This process's share."""
+
+    def __init__(self, evaluations: Evaluations, pack: Pack) -> None:
+        self._evaluations = evaluations
+        self.n_runs = len(pack.cells)
+        self.results: Sequence[RunResult] | None = None
+        self._kept: Sequence[bool] | None = None
+
+    def go_on(self, kept: Sequence[bool] | None) -> None:
+        self._kept = kept
+
+    def hear(self) -> tuple[int, Sequence[float]] | None:
+        try:
+            return self._evaluations.send(self._kept)
+        except StopIteration as end:
+            self.results = end.value
+            return None
+
+
+class _Theirs:
+    """Another process's share."""
+
+    def __init__(self, mate: Mate, pack: Pack) -> None:
+        self._mate, self._pack = mate, pack
+        self.n_runs = len(pack.cells)
+        self.results: Sequence[RunResult] | None = None
+        self._is_waiting = False
+
+    def go_on(self, kept: Sequence[bool] | None) -> None:
+        if self._is_waiting:
+            self._mate.send({"kept": None if kept is None else list(kept)})
+
+    def hear(self) -> tuple[int, Sequence[float]] | None:
+        message: dict[str, Any] = self._mate.hear()
+        if "results" in message:
+            cells = self._pack.cells
+            told = zip(message["results"], cells, strict=True)
+            self.results = [result_of(result, cell) for result, cell in told]
+            return None
+        self._is_waiting = True
+        return message["step"], message["losses"]
+
+
+def _gather(sharers: Sequence[_Own | _Theirs], on_eval: OnEval | None) -> tuple[RunResult, ...]:
+    """Lead all shares from one evaluation to the next, and put their results together."""
+    kept: Sequence[bool] | None = None
+    while any(sharer.results is None for sharer in sharers):
+        first = 0
+        for sharer in sharers:
+            if sharer.results is None:
+                own = None if kept is None else kept[first : first + sharer.n_runs]
+                sharer.go_on(own)
+            first += sharer.n_runs
+        steps, losses = [], []
+        # the others are at work meanwhile: this process's share comes first
+        for sharer in sharers:
+            heard = None if sharer.results is not None else sharer.hear()
+            steps += [] if heard is None else [heard[0]]
+            losses += [math.nan] * sharer.n_runs if heard is None else list(heard[1])
+        if steps:
+            kept = None if on_eval is None else on_eval(steps[0], tuple(losses))
+    return tuple(result for sharer in sharers for result in sharer.results or ())
+
+
+def _shares(pack: Pack, n: int) -> list[Pack]:
+    """A pack in parts of nearly equal size."""
+    cells, n = pack.cells, min(n, len(pack.cells))
+    ends = [round(i * len(cells) / n) for i in range(n + 1)]
+    return [replace(pack, cells=cells[first:last]) for first, last in itertools.pairwise(ends)]

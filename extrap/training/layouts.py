@@ -1,0 +1,148 @@
+"""How to run a pack on this machine: processes, threads, runs in one stack; measured, not assumed.
+
+On a CPU a stack of some ten small runs shares the cost of calling operations and still fits into
+the cache; large runs go one or two at a time. On a GPU a stack grows until the card is full or a
+run gets no cheaper.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+
+from extrap.training.packs import Pack
+from extrap.training.stacks import Stack
+
+__all__ = ["Layout", "choose_layout", "n_cores", "threads"]
+
+STACKS = (1, 2, 4, 8, 16, 32, 64)
+# Below this much work nothing is measured and nothing else started.
+SMALL_WORK_S = 1.0
+# Seconds of training behind one time, and the fewest steps.
+MEASURE_S, MEASURE_STEPS = 0.05, 2
+# A larger stack must be that much cheaper a run; less is noise.
+GAIN = 0.97
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a pack is trained.
+
+    Attributes:
+        n_processes: Processes that share the runs.
+        n_threads: Threads of each.
+        at_once: Runs in one stack.
+        step_s: Measured seconds of one step of one run, all processes together; 0 if nothing was
+            measured.
+    """
+
+    n_processes: int
+    n_threads: int
+    at_once: int
+    step_s: float = 0.0
+
+    def __str__(self) -> str:
+        """One clause for people."""
+        processes = f"{self.n_processes} process{'es' * (self.n_processes > 1)}"
+        threads = f"{self.n_threads} thread{'s' * (self.n_threads > 1)}"
+        cost = f", {1e3 * self.step_s:.2g} ms a step and run" if self.step_s else ""
+        return f"{processes} × {threads}, stacks of {self.at_once}{cost}"
+
+
+def choose_layout(pack: Pack, place: torch.device, *, n_processes: int) -> Layout:
+    """The quickest layout for a pack, from a few steps of some of its runs.
+
+    Every candidate gives the same result to the last bit, so the choice may follow the clock.
+
+    Args:
+        pack: The runs.
+        place: Where to train.
+        n_processes: The most processes to use, this one included.
+    """
+    n_runs, steps = len(pack.cells), pack.recipes()[0].steps
+    if place.type != "cpu":
+        return _on_accelerator(pack, place)
+    every_core = Layout(n_processes=1, n_threads=n_cores(), at_once=min(n_runs, STACKS[-1]))
+    first = min(n_runs, 8)
+    with threads(1):
+        cost = {first: _run_step_s(pack, place, first)}
+        if n_runs * steps * cost[first] < SMALL_WORK_S:
+            return replace(every_core, n_threads=1)
+        share = math.ceil(n_runs / n_processes)
+        for at_once in STACKS:
+            if at_once <= share and at_once not in cost:
+                cost[at_once] = _run_step_s(pack, place, at_once)
+    candidates = [
+        Layout(
+            n_processes=min(n_processes, n_runs),
+            n_threads=1,
+            at_once=at_once,
+            step_s=seconds * share / n_runs,
+        )
+        for at_once, seconds in cost.items()
+        if at_once <= share
+    ]
+    if n_runs < 2 * n_cores():  # too few to share out evenly, perhaps
+        with threads(n_cores()):
+            for at_once in {1, min(n_runs, 4)}:
+                seconds = _run_step_s(pack, place, at_once)
+                candidates.append(replace(every_core, at_once=at_once, step_s=seconds))
+    return min(candidates, key=lambda layout: layout.step_s)
+
+
+def n_cores() -> int:
+    """Cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    """Use so many threads, and leave torch's setting as it was."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _on_accelerator(pack: Pack, place: torch.device) -> Layout:
+    """Larger and larger stacks while a run gets cheaper and memory lasts."""
+    best = Layout(n_processes=1, n_threads=1, at_once=1)
+    for at_once in (*STACKS, 128, 256, 512, 1024):
+        if at_once > max(len(pack.cells), 1):
+            break
+        try:
+            seconds = _run_step_s(pack, place, at_once)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            break
+        if best.step_s and seconds > GAIN * best.step_s:
+            continue
+        best = replace(best, at_once=at_once, step_s=seconds)
+    return best
+
+
+def _run_step_s(pack: Pack, place: torch.device, at_once: int) -> float:
+    """Seconds of one step of one run in a stack of so many."""
+    stack = Stack(replace(pack, cells=pack.cells[:at_once]), place)
+    warm = 5 if place.type == "cuda" else 1
+    _timed_steps(stack, 0, warm)
+    once = _timed_steps(stack, warm, warm + 1)
+    n = max(MEASURE_STEPS, min(50, math.ceil(MEASURE_S / max(once, 1e-6))))
+    if once > MEASURE_S:
+        return once / at_once
+    return _timed_steps(stack, warm + 1, warm + 1 + n) / n / at_once
+
+
+def _timed_steps(stack: Stack, start: int, stop: int) -> float:
+    began = time.perf_counter()
+    stack.advance(start, stop)  # ends with a read, which waits for a GPU
+    return time.perf_counter() - began

@@ -1,0 +1,45 @@
+"""Optimisers over stacked parameters: one update rule, every run with its own constants.
+
+Every tensor has a leading run axis M. No operation mixes values of two runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from extrap.records import Recipe
+from extrap.training.optimizers.adam import Adam, AdamW
+from extrap.training.optimizers.base import Optimizer
+from extrap.training.optimizers.clipping import clip_by_run
+from extrap.training.optimizers.muon import Muon
+from extrap.training.optimizers.sgd import SGD
+
+__all__ = ["SGD", "Adam", "AdamW", "Muon", "Optimizer", "build_optimizer", "clip_by_run"]
+
+BY_NAME: Mapping[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
+
+
+def build_optimizer(
+    parameters: Sequence[torch.Tensor],
+    recipes: Sequence[Recipe],
+    *,
+    scales: Sequence[float] | None = None,
+    matrices: Sequence[bool] | None = None,
+    fused: bool | None = None,
+) -> Optimizer:
+    """The optimiser that the recipes name.
+
+    Args:
+        parameters: Stacked parameters, each (M, …); updated in place.
+        recipes: One a run; all of one optimiser.
+        scales: What each parameter's learning rate is multiplied by; 1 by default.
+        matrices: Which parameters Muon orthogonalises; none by default.
+        fused: Whether to use torch's fused CPU kernels; by default on a CPU.
+    """
+    scales = scales or [1.0] * len(parameters)
+    if recipes[0].optimizer == "muon":
+        chosen = matrices or [False] * len(parameters)
+        return Muon(parameters, recipes, scales=scales, matrices=chosen, fused=fused)
+    return BY_NAME[recipes[0].optimizer](parameters, recipes, scales=scales, fused=fused)

@@ -1,0 +1,34 @@
+"""Gradient clipping, every run by its own norm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from extrap.training.optimizers.base import over
+
+__all__ = ["clip_by_run"]
+
+# As in torch.nn.utils.clip_grad_norm_: keeps a gradient of 0 from dividing by 0.
+SMALLEST_NORM = 1e-6
+
+
+@torch.no_grad()
+def clip_by_run(gradients: Sequence[torch.Tensor], clip_M: torch.Tensor) -> None:
+    """Scale each run's gradient down to its largest allowed norm, in place.
+
+    A run below its norm is multiplied by exactly 1; a run that is not finite spoils only itself.
+
+    Args:
+        gradients: Stacked gradients, each (M, …).
+        clip_M: Largest Euclidean norm over all tensors of a run; infinite for none.
+
+    References:
+        Pascanu et al. 2013, "On the difficulty of training recurrent neural networks",
+        arXiv 1211.5063, Algorithm 1.
+    """
+    squares_M = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0)
+    factor_M = (clip_M / (squares_M.sqrt() + SMALLEST_NORM)).clamp(max=1.0)
+    for gradient in gradients:
+        gradient.mul_(over(factor_M, gradient))

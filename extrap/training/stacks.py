@@ -1,0 +1,329 @@
+"""A pack in training: stacked parameters, optimiser state, one data stream a seed.
+
+Shapes: M runs, S distinct seeds, B examples, K steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+
+import torch
+from torch import nn
+from torch.func import functional_call, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from extrap.training.graphs import RecordedStep, Step
+from extrap.training.optimizers import build_optimizer, clip_by_run
+from extrap.training.packs import Pack
+from extrap.training.schedules import multiplier
+from extrap.workloads import Batch, LoadedWorkload, TensorRule, width_rules
+
+__all__ = ["Stack"]
+
+# A seed's initialisation and its data come from different streams of torch's generator.
+DATA_STREAM = 2**31
+# Predicted tokens of one evaluation pass: fixed, so that sums do not depend on the number of
+# runs, and few enough for the outputs of some runs to stay in a processor's cache.
+EVALUATION_EXAMPLES, EVALUATION_TOKENS = 128, 512
+
+
+class _Loss(nn.Module):
+    """A workload's loss as a module, so that its parameters can be swapped."""
+
+    def __init__(self, workload: LoadedWorkload, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self.workload = workload
+
+    def forward(self, *batch: torch.Tensor) -> torch.Tensor:
+        return self.workload.loss(self.module, batch)
+
+
+class Stack:
+    """The state of a pack in training.
+
+    A seed fixes initialisation and data order, both drawn on the CPU; runs that share it start
+    alike and see the same batches.
+
+    Args:
+        pack: The runs.
+        device: Where they are trained.
+        dtype: Of parameters and real-valued data.
+        fused: As in `build_optimizer`.
+        run_axis: Whether to use the workload's own run axis; by default if it has one.
+    """
+
+    def __init__(
+        self,
+        pack: Pack,
+        device: torch.device,
+        *,
+        dtype: torch.dtype = torch.float32,
+        fused: bool | None = None,
+        run_axis: bool | None = None,
+    ) -> None:
+        self._has_run_axis = pack.workload.has_run_axis if run_axis is None else run_axis
+        self._workload, self._device, self._dtype = pack.workload, device, dtype
+        self._recipes = list(pack.recipes())
+        self._rates_M = _doubles([dict(cell.tuned)["lr"] for cell in pack.cells])
+        seeds = sorted({cell.seed for cell in pack.cells})
+        self._generators = [torch.Generator().manual_seed(s + DATA_STREAM) for s in seeds]
+        self._streams_M = torch.tensor([seeds.index(cell.seed) for cell in pack.cells]).to(device)
+        self._training = self._place(pack.workload.training)
+        self._held_out = self._place(pack.workload.validation)
+        modules = [_initial(pack, seed) for seed in seeds]
+        rules = _rules(pack)
+        self._names = [name for name, _ in modules[0].named_parameters()]
+        self._parameters = self._stacked_parameters(modules, rules)
+        self._buffers = self._stacked_buffers(modules)
+        self._optimizer = build_optimizer(
+            self._parameters,
+            self._recipes,
+            scales=[rules[name].rate for name in self._names],
+            matrices=[self._is_matrix(name, rules[name]) for name in self._names],
+            fused=fused,
+        )
+        self._template = modules[0].to("meta")
+        self._recorded: RecordedStep | None = None
+        self._reset_counts()
+
+    def __len__(self) -> int:
+        return len(self._recipes)
+
+    @property
+    def tokens_per_example(self) -> int:
+        """Predicted tokens in one example."""
+        return self._workload.tokens_per_example
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the step is recorded, so that dropping runs means to record it anew."""
+        return self._device.type == "cuda"
+
+    def advance(self, start: int, stop: int) -> list[int | None]:
+        """Train from one step to another.
+
+        Returns:
+            The step at which each run's training loss was first not finite, or None.
+        """
+        rates_KM = self._schedule(start, stop).to(self._device)
+        rows_KSB = self._draw(stop - start).to(self._device)
+        step: Step = self._step
+        if self._device.type == "cuda":
+            self._recorded = self._recorded or RecordedStep(self._step)
+            step = self._recorded
+        self._broke_at_M.fill_(-1)
+        self._n_steps.fill_(start)
+        with self._precision():
+            for rows_SB, rate_M in zip(rows_KSB, rates_KM, strict=True):
+                step(rows_SB, rate_M)
+        return [None if at < 0 else at for at in self._broke_at_M.tolist()]
+
+    def evaluate(self, n_examples: int | None = None) -> list[float]:
+        """Held-out loss of every run.
+
+        Args:
+            n_examples: The first so many held-out examples; all of them by default.
+        """
+        return self._evaluate(self._parameters, self._buffers, n_examples)
+
+    def evaluate_initial(self) -> list[float]:
+        """Held-out loss of every run before the first step: measured once for each start.
+
+        Runs of one seed start alike unless they tune the scale of the initialisation.
+        """
+        starts = list(
+            zip(self._streams_M.tolist(), (r.init_scale for r in self._recipes), strict=True)
+        )
+        distinct = list(dict.fromkeys(starts))
+        first = torch.tensor([starts.index(start) for start in distinct], device=self._device)
+        chosen = [p.detach()[first] for p in self._parameters]
+        losses = self._evaluate(chosen, [b[first] for b in self._buffers], None)
+        return [losses[distinct.index(start)] for start in starts]
+
+    def keep(self, rows: list[int]) -> None:
+        """Go on with these runs only."""
+        index = torch.tensor(rows, device=self._device)
+        self._parameters = [p.detach()[index].requires_grad_() for p in self._parameters]
+        self._buffers = [b[index] for b in self._buffers]
+        self._optimizer.keep(index, self._parameters)
+        self._rates_M = self._rates_M[index.cpu()]
+        self._streams_M = self._streams_M[index]
+        self._recipes = [self._recipes[row] for row in rows]
+        self._recorded = None
+        self._reset_counts()
+
+    def parameters(self) -> dict[str, torch.Tensor]:
+        """Name → stacked parameters (M, …), as they are now."""
+        names = (name.removeprefix("module.") for name in self._names)
+        return {name: p.detach() for name, p in zip(names, self._parameters, strict=True)}
+
+    def state_bytes(self) -> int:
+        """Memory of parameters, gradients and optimiser state of all runs."""
+        sizes = [p.numel() * p.element_size() for p in self._parameters]
+        return sum(sizes) * 2 + self._optimizer.state_bytes()
+
+    def _step(self, rows_SB: torch.Tensor, rate_M: torch.Tensor) -> None:
+        """One update of every run."""
+        losses_M = self._losses(self._parameters, self._buffers, self._batch(rows_SB), paired=True)
+        gradients = torch.autograd.grad(
+            losses_M.sum(), self._parameters, allow_unused=True, materialize_grads=True
+        )
+        if self._clip_M is not None:
+            clip_by_run(gradients, self._clip_M)
+        self._optimizer.step(gradients, rate_M)
+        self._n_steps += 1
+        broke_M = ~torch.isfinite(losses_M.detach()) & (self._broke_at_M < 0)
+        self._broke_at_M.copy_(torch.where(broke_M, self._n_steps, self._broke_at_M))
+
+    def _losses(
+        self,
+        parameters: list[torch.Tensor],
+        buffers: list[torch.Tensor],
+        batch: Batch,
+        *,
+        paired: bool,
+    ) -> torch.Tensor:
+        """Loss of every run, (M,), on a batch of its own (paired) or on one for all."""
+        if self._has_run_axis:
+            if not paired:
+                batch = tuple(t.expand(len(parameters[0]), *t.shape) for t in batch)
+            return self._call(parameters, buffers, batch)
+        with sdpa_kernel(SDPBackend.MATH):  # the other kernels have no batching rule on a CPU
+            per_run = vmap(
+                self._call, in_dims=(0, 0, 0 if paired else None), randomness="different"
+            )
+            return per_run(parameters, buffers, batch)
+
+    def _call(
+        self, parameters: list[torch.Tensor], buffers: list[torch.Tensor], batch: Batch
+    ) -> torch.Tensor:
+        named = dict(zip(self._names, parameters, strict=True))
+        named.update(zip(self._buffer_names, buffers, strict=True))
+        return functional_call(self._template, named, batch)
+
+    @torch.no_grad()
+    def _evaluate(
+        self,
+        parameters: list[torch.Tensor],
+        buffers: list[torch.Tensor],
+        n_examples: int | None,
+    ) -> list[float]:
+        examples = tuple(t[:n_examples] for t in self._held_out)
+        tokens = self._workload.tokens_per_example
+        n_at_once = max(1, min(EVALUATION_EXAMPLES, EVALUATION_TOKENS // tokens))
+        totals_M = torch.zeros(len(parameters[0]), dtype=torch.float64, device=self._device)
+        self._template.eval()
+        with self._precision():
+            for batch in zip(*(t.split(n_at_once) for t in examples), strict=True):
+                losses_M = self._losses(parameters, buffers, batch, paired=False)
+                totals_M += losses_M.double() * len(batch[0])
+        self._template.train()
+        return (totals_M / len(examples[0])).tolist()
+
+    def _schedule(self, start: int, stop: int) -> torch.Tensor:
+        """Learning rate of every run at every step, (K, M)."""
+        courses = {
+            recipe: _doubles([multiplier(recipe, step) for step in range(start, stop)])
+            for recipe in dict.fromkeys(self._recipes)
+        }
+        return torch.stack([courses[recipe] for recipe in self._recipes], 1) * self._rates_M
+
+    def _draw(self, n_steps: int) -> torch.Tensor:
+        """Rows of the next batches of every seed, (K, S, B)."""
+        n_examples = self._recipes[0].batch_size
+        draw = self._workload.draw
+        return torch.stack(
+            [
+                torch.stack([draw(n_examples, generator) for _ in range(n_steps)])
+                for generator in self._generators
+            ],
+            1,
+        )
+
+    def _batch(self, rows_SB: torch.Tensor) -> Batch:
+        """One batch a run: read once for each seed, then handed to the runs that share it."""
+        drawn = self._workload.examples(self._training, rows_SB)
+        return tuple(t_SB[self._streams_M] for t_SB in self._as_dtype(drawn))
+
+    def _place(self, tensors: Batch) -> Batch:
+        return tuple(t.to(self._device) for t in self._as_dtype(tensors))
+
+    def _as_dtype(self, tensors: Batch) -> Batch:
+        return tuple(t.to(self._dtype) if t.is_floating_point() else t for t in tensors)
+
+    def _stacked_parameters(
+        self, modules: list[_Loss], rules: Mapping[str, TensorRule]
+    ) -> list[torch.Tensor]:
+        """Every run's start: its seed's, times the width rule and the run's scale."""
+        by_seed = [dict(module.named_parameters()) for module in modules]
+        scale_M = _doubles([recipe.init_scale for recipe in self._recipes]).to(self._device)
+        stacked = []
+        for name in self._names:
+            values_S = torch.stack([own[name].detach() for own in by_seed])
+            values_S = values_S.to(self._device, self._dtype) * rules[name].init
+            values_M = values_S[self._streams_M]
+            if values_M.dim() > 2:
+                values_M *= scale_M.to(self._dtype).view(-1, *[1] * (values_M.dim() - 1))
+            stacked.append(values_M.contiguous().requires_grad_())
+        return stacked
+
+    def _stacked_buffers(self, modules: list[_Loss]) -> list[torch.Tensor]:
+        by_seed = [dict(module.named_buffers()) for module in modules]
+        self._buffer_names = list(by_seed[0])
+        stacked = (torch.stack([own[name] for own in by_seed]) for name in self._buffer_names)
+        return [t[self._streams_M] for t in self._place(tuple(stacked))]
+
+    def _is_matrix(self, name: str, rule: TensorRule) -> bool:
+        """Whether Muon orthogonalises a tensor: a matrix that grows on both sides."""
+        at = self._names.index(name)
+        return rule.role == "hidden" and self._parameters[at].dim() == 3
+
+    def _reset_counts(self) -> None:
+        """What follows the number of runs."""
+        n_runs, device = len(self), self._device
+        self._n_steps = torch.zeros((), dtype=torch.int64, device=device)
+        self._broke_at_M = torch.full((n_runs,), -1, dtype=torch.int64, device=device)
+        clips = [recipe.clip or float("inf") for recipe in self._recipes]
+        is_clipped = min(clips) < float("inf")
+        self._clip_M = _doubles(clips).to(device) if is_clipped else None
+
+    @contextmanager
+    def _precision(self) -> Iterator[None]:
+        """Matrix products in the recipe's precision, where the device has it."""
+        precision, kind = self._recipes[0].precision, self._device.type
+        before = torch.get_float32_matmul_precision()
+        with ExitStack() as stack:
+            if precision == "bf16":
+                # a recorded step must cast anew each time, so no cache of casts
+                cast = torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=False)
+                stack.enter_context(cast)
+            if kind == "cuda":
+                stack.callback(torch.set_float32_matmul_precision, before)
+                name = "highest" if precision == "fp32" else "high"
+                torch.set_float32_matmul_precision(name)
+            yield
+
+
+def _initial(pack: Pack, seed: int) -> _Loss:
+    """A model under its own seed; the caller's random state is left alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _Loss(pack.workload, pack.workload.build(pack.model_size()))
+
+
+def _rules(pack: Pack) -> dict[str, TensorRule]:
+    """Name of a parameter of `_Loss` → its width rule."""
+    rules = width_rules(
+        pack.workload.build,
+        pack.model_size(),
+        parametrization=pack.recipe.parametrization,
+        base_width=pack.recipe.base_width,
+        optimizer=pack.recipe.optimizer,
+    )
+    return {f"module.{name}": rule for name, rule in rules.items()}
+
+
+def _doubles(values: list[float]) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)

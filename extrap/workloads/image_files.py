@@ -1,0 +1,265 @@
+"""Labelled images from files: IDX files of the MNIST family, an .npz, or folders of pictures."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from extrap.errors import DataError
+from extrap.workloads.idx_files import read_idx
+
+__all__ = ["LabelledImages", "read_images"]
+
+ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+PICTURES = frozenset(
+    {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LabelledImages:
+    """Images to train on and images held out.
+
+    Attributes:
+        training: Shape (n, height, width, channels), uint8.
+        training_labels: Shape (n,), classes from 0.
+        validation: Like `training`.
+        validation_labels: Like `training_labels`.
+        n_classes: Classes among the training labels, gaps counted.
+    """
+
+    training: np.ndarray
+    training_labels: np.ndarray
+    validation: np.ndarray
+    validation_labels: np.ndarray
+    n_classes: int
+
+
+class _Split(NamedTuple):
+    images: np.ndarray
+    labels: np.ndarray
+    source: str
+
+
+def read_images(path: str, *, resolution: int, held_out: float, split_seed: int) -> LabelledImages:
+    """Read labelled images in one of three forms.
+
+    | `path` | what it holds |
+    |---|---|
+    | a folder | `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, and the same with `t10k` |
+    | `….npz` | `x_train`, `y_train`, `x_test`, `y_test`: uint8 (n, h, w) or (n, h, w, channels) |
+    | a folder | a folder of pictures a class, perhaps below `train` and `val` |
+
+    IDX files may end in `.gz`. The test parts may be missing: then a fraction is held out.
+    Pictures become square and RGB, by averaging over boxes (Chrabaszcz et al. 2017,
+    arXiv 1707.08819), and are decoded anew by every process: keep large sets as an `.npz`.
+
+    Args:
+        path: A folder or a file.
+        resolution: Side length to make images smaller to; 0 leaves them as they are. Arrays need
+            one that divides their sides.
+        held_out: Fraction to hold out if there is no test part, in (0, 1).
+        split_seed: Seed of that choice.
+
+    Raises:
+        DataError: Something is missing, corrupt, or does not fit together.
+    """
+    root = Path(path).expanduser()
+    if path and root.is_file():
+        training, validation = _read_npz(root)
+    elif path and root.is_dir():
+        has_idx = any(root.glob("*-ubyte")) or any(root.glob("*-ubyte.gz"))
+        training, validation = (
+            _read_idx_folder(root) if has_idx else _read_pictures(root, resolution)
+        )
+    else:
+        raise DataError(
+            "the path of images is a folder of IDX files, an .npz, or a folder of folders of "
+            f"pictures, got {path!r}; check the path."
+        )
+    _require_sound(training)
+    training = _smaller(training, resolution)
+    if validation is None:
+        training, validation = _held_out(training, held_out, split_seed)
+    else:
+        _require_sound(validation)
+        validation = _smaller(validation, resolution)
+    n_classes = int(training.labels.max()) + 1
+    if training.images.shape[1:] != validation.images.shape[1:]:
+        raise DataError(
+            "training and test images have one shape, got "
+            f"{training.images.shape[1:]} and {validation.images.shape[1:]} in {path!r}."
+        )
+    if n_classes < 2 or validation.labels.max() >= n_classes:
+        raise DataError(
+            "the training images need at least 2 classes and every class of the test images, got "
+            f"{n_classes} and {int(validation.labels.max()) + 1} in {path!r}."
+        )
+    return LabelledImages(
+        training=training.images,
+        training_labels=training.labels,
+        validation=validation.images,
+        validation_labels=validation.labels,
+        n_classes=n_classes,
+    )
+
+
+def _require_sound(split: _Split) -> None:
+    images, labels, source = split
+    if images.dtype != np.uint8 or images.ndim != 4 or not images.size:
+        raise DataError(
+            "images are whole numbers from 0 to 255 (uint8) of shape (n, height, width) or "
+            f"(n, height, width, channels), got {images.dtype} {images.shape} in {source}; "
+            "convert them."
+        )
+    if labels.dtype.kind not in "iu" or labels.shape != images.shape[:1] or labels.min() < 0:
+        raise DataError(
+            f"{len(images)} images need as many labels, whole numbers from 0, got "
+            f"{labels.dtype} {labels.shape} in {source}; check that the files belong together."
+        )
+
+
+def _held_out(split: _Split, fraction: float, seed: int) -> tuple[_Split, _Split]:
+    """A training and a held-out part, both in the order of the files."""
+    n_images = len(split.images)
+    n_held_out = round(fraction * n_images)
+    if not 0 < n_held_out < n_images:
+        raise DataError(
+            f"a fraction of {fraction:g} of {n_images} images in {split.source} leaves one part "
+            "empty; give more images or another held_out."
+        )
+    chosen = np.zeros(n_images, dtype=bool)
+    chosen[np.random.default_rng(seed).permutation(n_images)[:n_held_out]] = True
+    parts = (_Split(split.images[at], split.labels[at], split.source) for at in (~chosen, chosen))
+    training, validation = parts
+    return training, validation
+
+
+def _smaller(split: _Split, resolution: int) -> _Split:
+    """Means over equal boxes, rounded."""
+    n_images, height, width, channels = split.images.shape
+    if resolution in (0, height) and resolution in (0, width):
+        return split
+    if height % resolution or width % resolution:
+        raise DataError(
+            f"resolution divides the sides of the images, got {resolution} for {height} × {width} "
+            f"pixels in {split.source}; choose a divisor, or 0 to leave them as they are."
+        )
+    small = np.empty((n_images, resolution, resolution, channels), dtype=np.uint8)
+    boxes = (-1, resolution, height // resolution, resolution, width // resolution, channels)
+    for start in range(0, n_images, 1024):  # the means are floats; only so many at once
+        part = slice(start, start + 1024)
+        small[part] = split.images[part].reshape(boxes).mean((2, 4)).round()
+    return split._replace(images=small)
+
+
+def _read_npz(path: Path) -> tuple[_Split, _Split | None]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in ARRAYS if name in file}
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(
+            f"an .npz holds plain arrays, and {path} cannot be read: {error}; write it with "
+            "numpy.savez."
+        ) from error
+    missing = [name for name in ARRAYS[:2] if name not in arrays]
+    if missing or ("x_test" in arrays) != ("y_test" in arrays):
+        raise DataError(
+            f"an .npz of images holds {', '.join(ARRAYS)}, or the first two, got "
+            f"{', '.join(arrays) or 'none of them'} in {path}; name the arrays so."
+        )
+
+    def split(part: str) -> _Split:
+        images, labels = arrays[f"x_{part}"], arrays[f"y_{part}"]
+        gray = images[..., None] if images.ndim == 3 else images
+        return _Split(gray, labels, f"{path} ({part})")
+
+    return split("train"), split("test") if "x_test" in arrays else None
+
+
+def _read_idx_folder(folder: Path) -> tuple[_Split, _Split | None]:
+    def split(part: str) -> _Split:
+        images = read_idx(_find_idx(folder, f"{part}-images-idx3-ubyte"), n_axes=3)
+        labels = read_idx(_find_idx(folder, f"{part}-labels-idx1-ubyte"), n_axes=1)
+        return _Split(images[..., None], labels, f"{folder} ({part})")
+
+    return split("train"), split("t10k") if any(folder.glob("t10k-*-ubyte*")) else None
+
+
+def _find_idx(folder: Path, name: str) -> Path:
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.is_file():
+            return path
+    found = ", ".join(sorted(p.name for p in folder.glob("*-ubyte*")))
+    raise DataError(
+        f"a folder of IDX files holds {name} or {name}.gz, got {found} in {folder}; add the file."
+    )
+
+
+def _read_pictures(folder: Path, resolution: int) -> tuple[_Split, _Split | None]:
+    if not resolution:
+        raise DataError(
+            f"folders of pictures need a resolution to bring them to, got 0 for {folder}; give "
+            "one, such as 32."
+        )
+    root = folder / "train" if (folder / "train").is_dir() else folder
+    classes = [path.name for path in _class_folders(root)]
+    training = _read_classes(root, classes, resolution)
+    held_out = folder / "val"
+    if root == folder or not held_out.is_dir():
+        return training, None
+    unknown = sorted({path.name for path in _class_folders(held_out)} - set(classes))
+    if unknown:
+        raise DataError(
+            f"every class of {held_out} needs a folder in {root}, got {unknown[0]!r} without one; "
+            "name the folders alike."
+        )
+    return training, _read_classes(held_out, classes, resolution)
+
+
+def _class_folders(root: Path) -> list[Path]:
+    folders = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
+    if not folders:
+        raise DataError(
+            f"images come as IDX files, an .npz, or a folder of pictures a class; {root} has none "
+            "of them; check the path."
+        )
+    return folders
+
+
+def _read_classes(root: Path, classes: list[str], resolution: int) -> _Split:
+    pictures = [
+        (path, label)
+        for label, name in enumerate(classes)
+        for path in sorted((root / name).rglob("*"))
+        if path.suffix.lower() in PICTURES and not path.name.startswith(".")
+    ]
+    images = np.empty((len(pictures), resolution, resolution, 3), dtype=np.uint8)
+
+    def read(row: int) -> None:
+        images[row] = _read_picture(pictures[row][0], resolution)
+
+    with ThreadPoolExecutor() as pool:  # decoding releases the interpreter
+        for _ in pool.map(read, range(len(pictures))):
+            pass
+    return _Split(images, np.array([label for _, label in pictures], dtype=np.int64), str(root))
+
+
+def _read_picture(path: Path, resolution: int) -> np.ndarray:
+    from PIL import Image  # only folders of pictures need it
+
+    side = (resolution, resolution)
+    try:
+        with Image.open(path) as image:
+            image.draft("RGB", (2 * resolution, 2 * resolution))  # skips detail of a large JPEG
+            return np.asarray(image.convert("RGB").resize(side, Image.Resampling.BOX))
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(
+            f"the picture {path} cannot be read: {error}; repair or remove it."
+        ) from error

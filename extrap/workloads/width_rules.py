@@ -1,0 +1,132 @@
+"""Width rules: how initialisation and learning rates scale with width, tensor by tensor.
+
+| tensor | grows with width | initial sd under muP | rate under muP: Adam, Muon | SGD |
+|---|---|---|---|---|
+| hidden matrix | both sides | as PyTorch: 1 / √fan-in | 1 / m | 1 |
+| input matrix, embedding, bias, gain | the side of its outputs | constant | 1 | m |
+| output matrix | the side of its inputs | 1 / fan-in | 1 / m | 1 / m |
+| anything else | nothing | constant | 1 | 1 |
+
+m is the width over the base width, where nothing changes. The standard rule changes nothing ever.
+
+References:
+    Yang, Hu et al. 2022, "Tensor Programs V", arXiv 2203.03466, Table 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+__all__ = ["FIXED", "HIDDEN", "INPUT", "OUTPUT", "TensorRule", "tensor_roles", "width_rules"]
+
+WIDTH = "width"
+INPUT, HIDDEN, OUTPUT, FIXED = "input", "hidden", "output", "fixed"
+
+Build = Callable[[Mapping[str, float]], nn.Module]
+
+
+class TensorRule(NamedTuple):
+    """What happens to one parameter tensor.
+
+    Attributes:
+        role: `"input"`, `"hidden"`, `"output"` or `"fixed"`.
+        init: Multiple of its initial values.
+        rate: Multiple of its learning rate.
+    """
+
+    role: str
+    init: float = 1.0
+    rate: float = 1.0
+
+
+def tensor_roles(build: Build, size: Mapping[str, float]) -> dict[str, str]:
+    """Parameter name → role, from the shapes at a size and at twice its width.
+
+    A model without a `width` among its sizes has only fixed tensors.
+    """
+    if WIDTH not in size:
+        return {name: FIXED for name in _shapes(build, size)}
+    here, wider = _shapes(build, size), _shapes(build, {**size, WIDTH: 2 * size[WIDTH]})
+    return {name: _role(*here[name], wider[name][0]) for name in here}
+
+
+def width_rules(
+    build: Build,
+    size: Mapping[str, float],
+    *,
+    parametrization: str,
+    base_width: float,
+    optimizer: str,
+) -> dict[str, TensorRule]:
+    """Parameter name → rule, in the order of the model's parameters.
+
+    Args:
+        build: Builds the model of a size; called on the meta device, so nothing is allocated.
+        size: Size column → value.
+        parametrization: `"standard"` or `"mup"`.
+        base_width: Width at which muP changes nothing.
+        optimizer: `"sgd"`, `"adam"`, `"adamw"` or `"muon"`.
+
+    Raises:
+        ValueError: muP is asked for, and the size has no `width`.
+    """
+    roles = tensor_roles(build, size)
+    if parametrization == "standard":
+        return {name: TensorRule(role) for name, role in roles.items()}
+    if WIDTH not in size:
+        raise ValueError(
+            f"muP scales with the size column {WIDTH!r}, got {sorted(size)}; name it so, or use "
+            "parametrization='standard'."
+        )
+    m = size[WIDTH] / base_width
+    growing = _biases_of_growing_layers(build, size)
+    rates = {
+        INPUT: m if optimizer == "sgd" else 1.0,
+        HIDDEN: 1.0 if optimizer == "sgd" else 1.0 / m,
+        OUTPUT: 1.0 / m,
+        FIXED: 1.0,
+    }
+    rules = {}
+    for name, role in roles.items():
+        # PyTorch draws weights and biases of a layer with an sd of 1 / √fan-in
+        init = 1.0 / math.sqrt(m) if role == OUTPUT else 1.0
+        rules[name] = TensorRule(role, math.sqrt(m) if name in growing else init, rates[role])
+    return rules
+
+
+def _role(shape: tuple[int, ...], is_table: bool, wider: tuple[int, ...]) -> str:
+    grows = [a != b for a, b in zip(shape, wider, strict=True)]
+    if not any(grows):
+        return FIXED
+    if sum(grows) > 1:
+        return HIDDEN
+    return INPUT if is_table or grows[0] else OUTPUT
+
+
+def _shapes(build: Build, size: Mapping[str, float]) -> dict[str, tuple[tuple[int, ...], bool]]:
+    """Parameter name → shape, and whether it is the table of an embedding: (classes, features)."""
+    module = _on_meta(build, size)
+    tables = {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
+    return {n: (tuple(p.shape), id(p) in tables) for n, p in module.named_parameters()}
+
+
+def _biases_of_growing_layers(build: Build, size: Mapping[str, float]) -> set[str]:
+    """Biases that PyTorch draws smaller the wider a layer is: those with a growing fan-in."""
+    roles = tensor_roles(build, size)
+    return {
+        f"{name}.bias" if name else "bias"
+        for name, layer in _on_meta(build, size).named_modules()
+        if isinstance(layer, nn.Linear | nn.modules.conv._ConvNd)
+        and layer.bias is not None
+        and roles[f"{name}.weight" if name else "weight"] in (HIDDEN, OUTPUT)
+    }
+
+
+def _on_meta(build: Build, size: Mapping[str, float]) -> nn.Module:
+    with torch.device("meta"):
+        return build(size)

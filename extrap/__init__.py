@@ -32,10 +32,12 @@ if TYPE_CHECKING:
         Workload,
     )
     from extrap.reporting import report
+    from extrap.training import CoordinateCheck, coordinate_check
     from extrap.tuning import tune
 
 __all__ = [
     "Backtest",
+    "CoordinateCheck",
     "DataError",
     "Estimate",
     "ExtrapError",
@@ -57,6 +59,7 @@ __all__ = [
     "__version__",
     "backtest",
     "check",
+    "coordinate_check",
     "fit",
     "forecast",
     "load_forecast",
@@ -75,6 +78,7 @@ _HOMES = {
     "report": "reporting",
     "tune": "tuning",
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
+    **dict.fromkeys(("CoordinateCheck", "coordinate_check"), "training"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     **dict.fromkeys(("load_forecast", "save_forecast"), "documents"),
     **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),

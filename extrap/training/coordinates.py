@@ -1,0 +1,250 @@
+"""The coordinate check: does what a layer computes move equally far at every width?
+
+Under a width rule that lets the learning rate transfer, a few updates change the outputs of every
+layer by the same amount at every width. Under the standard rule they change more the wider the
+model: that is why its best rate falls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
+
+from extrap.records import Cell, StudySpec
+from extrap.training.packs import Pack
+from extrap.training.stacks import Stack
+from extrap.workloads import LoadedWorkload, load_workload
+
+__all__ = ["Coordinate", "CoordinateCheck", "coordinate_check"]
+
+WIDTH = "width"
+TOLERANCE = 0.3
+"""Slopes this small are called flat: less than a factor of three over a factor of 32 in width."""
+CHECK_EXAMPLES = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinate:
+    """The outputs that one parameter tensor makes.
+
+    Attributes:
+        name: Of the tensor.
+        changes: Root mean square change of the outputs since initialisation, one a width, over
+            examples, features and seeds.
+        slope: Of log change on log width; 0 is flat, 1/2 and 1 are what the standard rule gives.
+        slope_se: Its standard error over seeds; of one seed, 0.
+        verdict: `"flat"`, `"grows"` or `"shrinks"`.
+    """
+
+    name: str
+    changes: tuple[float, ...]
+    slope: float
+    slope_se: float
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinateCheck:
+    """How far the outputs of every layer move in a few updates, at several widths.
+
+    Attributes:
+        widths: Smallest first.
+        coordinates: In the order of the computation.
+        parametrization: The width rule.
+        optimizer: The optimiser.
+        lr: The learning rate, the same at every width.
+        steps: Updates made.
+        seeds: Seeds averaged over.
+    """
+
+    widths: tuple[int, ...]
+    coordinates: tuple[Coordinate, ...]
+    parametrization: str
+    optimizer: str
+    lr: float
+    steps: int
+    seeds: tuple[int, ...]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether every coordinate is."""
+        return all(c.verdict == "flat" for c in self.coordinates)
+
+    def __str__(self) -> str:
+        """A table for a terminal."""
+        name = max(len(c.name) for c in self.coordinates)
+        head = [
+            f"change of each layer's outputs after {self.steps} updates, {self.parametrization} "
+            f"rule, {self.optimizer}, lr {self.lr:.3g}, {len(self.seeds)} seeds",
+            " ".join([" " * name, *(f"{w:>9}" for w in self.widths), "  slope"]),
+        ]
+        lines = [
+            " ".join([f"{c.name:<{name}}", *(f"{v:>9.3g}" for v in c.changes)])
+            + f"   {c.slope:+.2f} ± {c.slope_se:.2f}  {c.verdict}"
+            for c in self.coordinates
+        ]
+        flat = f"flat: every slope within ± {TOLERANCE:g}"
+        return "\n".join([*head, *lines, flat if self.is_flat else f"not {flat}"])
+
+
+def coordinate_check(
+    spec: StudySpec,
+    *,
+    widths: Sequence[int] | None = None,
+    steps: int = 5,
+    lr: float | None = None,
+    seeds: Sequence[int] | None = None,
+    device: str = "cpu",
+) -> CoordinateCheck:
+    """Train a study's model for a few updates at several widths and see how far outputs move.
+
+    Args:
+        spec: Gives workload, recipe (its width rule among others), sizes, rates, seeds.
+        widths: At least two; the study's widths by default. Other size columns stay at their
+            smallest value.
+        steps: Updates; the schedule is constant from the first on.
+        lr: Learning rate; the middle of the study's range by default.
+        seeds: The study's by default.
+        device: Where to train.
+
+    Returns:
+        The changes with their slopes over width.
+
+    Raises:
+        ValueError: The study has no `width`, or fewer than two widths are given.
+
+    References:
+        Yang, Hu et al. 2022, arXiv 2203.03466, App. D.1; Yang and Hu 2021, arXiv 2011.14522,
+        Desiderata of Sec. 5.
+    """
+    if WIDTH not in spec.sizes:
+        raise ValueError(
+            f"a coordinate check needs a size column {WIDTH!r}, got {sorted(spec.sizes)}."
+        )
+    chosen = tuple(sorted({int(w) for w in widths or spec.sizes[WIDTH]}))
+    if len(chosen) < 2:
+        raise ValueError(f"a coordinate check needs at least two widths, got {chosen}.")
+    rates = spec.tune["lr"].values() if "lr" in spec.tune else (1e-3,)
+    rate = rates[len(rates) // 2] if lr is None else lr
+    recipe = replace(spec.recipe, steps=steps, schedule="constant", warmup=0.0, n_evals=1)
+    spec = replace(spec, recipe=recipe, seeds=tuple(seeds or spec.seeds))
+    workload = load_workload(spec.workload)
+    changes = {w: _changes(spec, workload, w, rate, torch.device(device)) for w in chosen}
+    return CoordinateCheck(
+        widths=chosen,
+        coordinates=tuple(
+            _coordinate(name, np.array([changes[w][name] for w in chosen]), chosen)
+            for name in changes[chosen[0]]
+        ),
+        parametrization=recipe.parametrization,
+        optimizer=recipe.optimizer,
+        lr=float(rate),
+        steps=steps,
+        seeds=spec.seeds,
+    )
+
+
+def _changes(
+    spec: StudySpec, workload: LoadedWorkload, width: int, lr: float, device: torch.device
+) -> dict[str, list[float]]:
+    """Tensor → root mean square change of its outputs, one a seed."""
+    size = {column: min(values) for column, values in spec.sizes.items()} | {WIDTH: width}
+    size.pop("tokens", None)
+    pack = Pack(
+        workload=workload,
+        size=size,
+        recipe=spec.recipe,
+        cells=tuple(Cell.of(size, {"lr": lr}, seed) for seed in spec.seeds),
+    )
+    stack = Stack(pack, device)
+    module = workload.build(size).to(device)
+    batch = tuple(t[:CHECK_EXAMPLES].to(device) for t in workload.validation)
+
+    def outputs() -> list[dict[str, torch.Tensor]]:
+        own = stack.parameters()
+        return [
+            _outputs(workload, module, {n: p[m] for n, p in own.items()}, batch)
+            for m in range(len(stack))
+        ]
+
+    before = outputs()
+    stack.advance(0, spec.recipe.steps)
+    changes: dict[str, list[float]] = {}
+    for at_start, at_end in zip(before, outputs(), strict=True):
+        for name, value in at_end.items():
+            moved = (value - at_start[name]).double().square().mean().sqrt().item()
+            changes.setdefault(name, []).append(moved)
+    return changes
+
+
+@torch.no_grad()
+def _outputs(
+    workload: LoadedWorkload,
+    module: nn.Module,
+    parameters: Mapping[str, torch.Tensor],
+    batch: tuple[torch.Tensor, ...],
+) -> dict[str, torch.Tensor]:
+    """What every matrix or table makes of a batch, in the order of the computation."""
+    recorder = _Recorder({id(p): name for name, p in parameters.items() if p.dim() > 1})
+
+    class Loss(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self) -> torch.Tensor:
+            return workload.loss(self.module, batch)
+
+    with recorder:
+        functional_call(Loss(), {f"module.{n}": p for n, p in parameters.items()}, ())
+    return recorder.outputs
+
+
+class _Recorder(TorchFunctionMode):
+    """Keeps the output of every function that is handed one of certain tensors."""
+
+    def __init__(self, names: Mapping[int, str]) -> None:
+        super().__init__()
+        self._names = names
+        self.outputs: dict[str, torch.Tensor] = {}
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call the function, and look at what it was given."""
+        result = func(*args, **(kwargs or {}))
+        given = [v for v in (*args, *(kwargs or {}).values()) if isinstance(v, torch.Tensor)]
+        # a function of the tensor alone, say its transpose, is no output of a layer
+        if isinstance(result, torch.Tensor) and len(given) > 1:
+            for name in (self._names[id(v)] for v in given if id(v) in self._names):
+                self.outputs[name] = result.detach().clone()
+        return result
+
+
+def _coordinate(name: str, changes: np.ndarray, widths: Sequence[int]) -> Coordinate:
+    """Slope of log change on log width, a line for each seed (columns of `changes`)."""
+    x = np.log(widths)
+    slopes = np.polyfit(x, np.log(np.maximum(changes, 1e-30)), 1)[0]
+    n = len(slopes)
+    slope, error = float(slopes.mean()), float(slopes.std(ddof=1) / math.sqrt(n)) if n > 1 else 0.0
+    verdict = "flat" if abs(slope) <= TOLERANCE else "grows" if slope > 0 else "shrinks"
+    rms = np.sqrt((changes**2).mean(axis=1))
+    return Coordinate(
+        name=name,
+        changes=tuple(float(v) for v in rms),
+        slope=slope,
+        slope_se=error,
+        verdict=verdict,
+    )

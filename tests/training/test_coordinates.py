@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extrap.records import Recipe, StudySpec, TunedRange, Workload
+from extrap.training import CoordinateCheck, coordinate_check
+
+SPEC = StudySpec(
+    name="coordinates",
+    question="Do outputs move equally far at every width?",
+    workload=Workload(
+        name="bytes-mlp",
+        options={"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256},
+    ),
+    sizes={"width": (64, 128, 256, 512)},
+    tune={"lr": TunedRange(low=2**-9, high=2**-7, n=3)},
+    recipe=Recipe(base_width=64),
+    seeds=(0, 1, 2),
+)
+
+
+def check(spec: StudySpec = SPEC, **recipe: object) -> CoordinateCheck:
+    return coordinate_check(replace(spec, recipe=replace(spec.recipe, **recipe)), lr=2**-9)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_changes_are_flat_under_mup(optimizer: str) -> None:
+    found = check(parametrization="mup", optimizer=optimizer)
+    assert found.is_flat
+    assert all(abs(c.slope) < 0.3 for c in found.coordinates)
+
+
+def test_changes_grow_with_width_under_the_standard_rule() -> None:
+    found = check()
+    slopes = {c.name: c.slope for c in found.coordinates}
+    assert not found.is_flat
+    assert slopes["mlp.output.weight"] > 0.8
+    assert slopes["mlp.hidden.1.weight"] > 0.3
+    assert found.coordinates[-1].verdict == "grows"
+
+
+def test_sgd_under_mup_moves_hidden_and_output_layers_equally_far() -> None:
+    found = coordinate_check(
+        replace(SPEC, recipe=replace(SPEC.recipe, parametrization="mup", optimizer="sgd")), lr=0.05
+    )
+    slopes = [c.slope for c in found.coordinates if c.name != "embedding.weight"]
+    assert max(map(abs, slopes)) < 0.3
+    standard = coordinate_check(
+        replace(SPEC, recipe=replace(SPEC.recipe, optimizer="sgd")), lr=0.05
+    )
+    assert max(abs(c.slope) for c in standard.coordinates) > 0.4
+
+
+def test_layers_come_in_the_order_of_the_computation() -> None:
+    names = [c.name for c in check(parametrization="mup").coordinates]
+    assert names[0] == "embedding.weight"
+    assert names[-1] == "mlp.output.weight"
+    assert len(names) == 5
+
+
+def test_at_one_learning_rate_of_nothing_nothing_moves() -> None:
+    found = coordinate_check(SPEC, lr=0.0)
+    assert {value for c in found.coordinates for value in c.changes} == {0.0}
+
+
+def test_its_text_has_a_line_a_layer_and_a_verdict() -> None:
+    text = str(check(parametrization="mup")).splitlines()
+    assert len(text) == 2 + 5 + 1
+    assert "mup rule" in text[0]
+    assert text[-1].startswith("flat")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sizes": {"depth": (1, 2)}}, "needs a size column 'width'"),
+        ({"sizes": {"width": (16,)}}, "at least two widths"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        coordinate_check(replace(SPEC, **changes))

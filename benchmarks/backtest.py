@@ -17,11 +17,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import chinchilla, curves, five_rates, gadre, optima, peers, simulated, verb
-from benchmarks.page import write_page
+from benchmarks.page import Words, write_page
+from benchmarks.pictures import plates
 from benchmarks.rows import DATA, Row
 from benchmarks.table import print_rows, write_csv
 
 REPORTS = Path(__file__).parents[1] / "reports"
+WORDS = Words(
+    title="Backtest",
+    question="Would the forecasts have been right?",
+    lead="Published runs and simulations: small sizes are fitted, larger ones forecast, and the "
+    "forecasts held against what the larger runs reached.",
+    command="make backtest",
+    seeds="every draw is seeded; the same tree gives the same table",
+    libraries=("numpy", "pandas", "scipy", "statsmodels"),
+)
 
 
 class Part(NamedTuple):
@@ -82,7 +92,8 @@ def main() -> None:
     print_rows(rows)
     arguments.out.mkdir(parents=True, exist_ok=True)
     write_csv(rows, arguments.out / "backtest.csv")
-    write_page(rows, found, seconds, missing, path=arguments.out / "backtest.html")
+    path = arguments.out / "backtest.html"
+    write_page(rows, plates(found), seconds, missing, words=WORDS, path=path)
     sys.stdout.write(conclusion(rows, seconds) + "\n")
 
 

@@ -1,46 +1,68 @@
-"""The page of the backtest: the table, the pictures, where it comes from."""
+"""The page of a table of figures: the table, the pictures, where it comes from."""
 
 from __future__ import annotations
 
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from jinja2 import ChoiceLoader, FileSystemLoader
 
 import extrap
-from benchmarks.pictures import plates
 from benchmarks.rows import Row
 from extrap.reporting.figures import style_sheet
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.page import environment
+from extrap.reporting.plates import Plate
 
-__all__ = ["write_page"]
+__all__ = ["Words", "write_page"]
 
 ROOT = Path(__file__).parents[1]
-LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What a page is about.
+
+    Attributes:
+        title: One word or two.
+        question: Its heading.
+        lead: One sentence below.
+        command: What makes it.
+        seeds: What is random.
+        libraries: Whose versions matter.
+    """
+
+    title: str
+    question: str
+    lead: str
+    command: str
+    seeds: str
+    libraries: tuple[str, ...]
 
 
 def write_page(
     rows: Sequence[Row],
-    found: Mapping[str, Any],
+    plates: Sequence[Plate],
     seconds: Mapping[str, float],
     missing: Sequence[str],
     *,
+    words: Words,
     path: Path,
 ) -> None:
     """Write the page, one file that loads nothing else.
 
     Args:
         rows: All figures.
-        found: What was measured, by part.
+        plates: The pictures, perhaps none.
         seconds: How long each part took.
         missing: Published tables that were not there.
+        words: What the page is about.
         path: Where to write.
     """
     templates = environment()
@@ -49,15 +71,16 @@ def write_page(
     templates.loader = ChoiceLoader([loader for loader in (templates.loader, here) if loader])
     created = datetime.now(UTC).isoformat(timespec="seconds")
     notes = list(dict.fromkeys(row.note for row in rows if row.note))
-    html = templates.get_template("backtest.html.j2").render(
+    html = templates.get_template("figures.html.j2").render(
         created=created,
         headline=headline(rows),
         missed=[row for row in rows if row.met is False],
         missing=missing,
         parts=[(part, list(group)) for part, group in groupby(rows, key=lambda row: row.part)],
         notes=notes,
-        plates=plates(found),
-        provenance=_provenance(created, seconds),
+        plates=plates,
+        words=words,
+        provenance=_provenance(created, seconds, words),
         light=style_sheet("light"),
         dark=style_sheet("dark"),
     )
@@ -79,9 +102,9 @@ def headline(rows: Sequence[Row]) -> str:
     return f"{text}." if met == len(judged) else f"{text}, {len(judged) - met} missed."
 
 
-def _provenance(created: str, seconds: Mapping[str, float]) -> list[tuple[str, str]]:
+def _provenance(created: str, seconds: Mapping[str, float], words: Words) -> list[tuple[str, str]]:
     took = ", ".join(f"{name} {s:.0f}" for name, s in seconds.items())
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES)
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in words.libraries)
     return [
         ("made", created),
         ("commit", _commit()),
@@ -89,7 +112,7 @@ def _provenance(created: str, seconds: Mapping[str, float]) -> list[tuple[str, s
         ("extrap", extrap.__version__),
         ("Python", platform.python_version()),
         ("libraries", versions),
-        ("seeds", "every draw is seeded; the same tree gives the same table"),
+        ("seeds", words.seeds),
     ]
 
 

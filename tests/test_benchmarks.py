@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from benchmarks import peers, simulated, verb
-from benchmarks.backtest import conclusion, parts
+from benchmarks.backtest import WORDS, conclusion, parts
 from benchmarks.page import headline, write_page
+from benchmarks.pictures import plates
 from benchmarks.rows import DATA, Row, gadre_sets
 from benchmarks.table import print_rows, write_csv
 
@@ -49,7 +50,7 @@ def test_conclusion_counts_targets():
 
 def test_page_without_published_tables_is_whole(found, tmp_path):
     path = tmp_path / "page.html"
-    write_page(ROWS, found, {"part": 1.0}, ["steplaw.csv"], path=path)
+    write_page(ROWS, plates(found), {"part": 1.0}, ["steplaw.csv"], words=WORDS, path=path)
     html = path.read_text(encoding="utf-8")
     assert "1 of 2 targets met" in html
     assert "steplaw.csv" in html

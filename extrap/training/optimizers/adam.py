@@ -25,7 +25,7 @@ class Adam(Optimizer):
     is_decoupled = False
 
     def _step_fused(
-        self, part: Part, gradients: list[torch.Tensor], lr: float, recipe: Recipe
+        self, part: Part, gradients: list[torch.Tensor], lr: float | torch.Tensor, recipe: Recipe
     ) -> None:
         first, second = part.states
         kernel = torch._fused_adamw_ if self.is_decoupled else torch._fused_adam_

@@ -13,6 +13,8 @@ from extrap.records import Recipe
 __all__ = ["Optimizer", "Part", "over"]
 
 Tensors = list[torch.Tensor]
+FUSED_FROM = 2**17
+"""Parameters a run from which a launch for each costs a GPU less than several passes over all."""
 
 
 class Part(NamedTuple):
@@ -26,16 +28,15 @@ class Part(NamedTuple):
 class Optimizer(ABC):
     """An update rule over stacked parameters.
 
-    On a CPU each run goes through torch's fused kernel by itself, with its own constants as plain
-    numbers: one pass over memory that is still in the cache. Elsewhere all runs are updated
-    together by elementwise operations whose constants are tensors over M, which a CUDA graph can
-    record.
+    On a CPU, and large runs on a GPU, each run goes through torch's fused kernel by itself, with
+    its own constants as plain numbers: one pass over memory. Small runs on a GPU are updated
+    together by elementwise operations whose constants are tensors over M: few launches.
 
     Args:
         parameters: Stacked parameters, each (M, …); updated in place.
         recipes: One a run.
         scales: What each parameter's learning rate is multiplied by.
-        fused: Whether to use the fused CPU kernels; by default on a CPU.
+        fused: Whether to use the fused kernels; by default where that is quicker.
     """
 
     n_states: int
@@ -49,8 +50,7 @@ class Optimizer(ABC):
         scales: Sequence[float],
         fused: bool | None = None,
     ) -> None:
-        on_cpu = all(p.device.type == "cpu" for p in parameters)
-        self._is_fused = on_cpu if fused is None else fused
+        self._is_fused = _is_fused_quicker(parameters) if fused is None else fused
         self._recipes = list(recipes)
         self._scales = list(scales)
         self._states = [[torch.zeros_like(p) for p in parameters] for _ in range(self.n_states)]
@@ -72,7 +72,9 @@ class Optimizer(ABC):
             return
         # the kernels read memory, not strides
         by_run = zip(*(g.contiguous().unbind() for g in gradients), strict=True)
-        for m, (own, lr) in enumerate(zip(by_run, lr_M.tolist(), strict=True)):
+        # a number where it can be read at no cost, a tensor where a CUDA graph records the step
+        rates = lr_M.tolist() if lr_M.device.type == "cpu" else lr_M.float().unbind()
+        for m, (own, lr) in enumerate(zip(by_run, rates, strict=True)):
             for part, chosen in zip(self._parts[m], self._groups, strict=True):
                 self._step_fused(part, [own[i] for i in chosen], lr, self._recipes[m])
 
@@ -92,7 +94,9 @@ class Optimizer(ABC):
         return sum(t.numel() * t.element_size() for states in self._states for t in states)
 
     @abstractmethod
-    def _step_fused(self, part: Part, gradients: Tensors, lr: float, recipe: Recipe) -> None:
+    def _step_fused(
+        self, part: Part, gradients: Tensors, lr: float | torch.Tensor, recipe: Recipe
+    ) -> None:
         """Update one run's part; `lr` is the run's, before the part's scale."""
 
     @abstractmethod
@@ -131,6 +135,12 @@ class Optimizer(ABC):
             [self._parameters[i][m] for i in chosen],
             tuple([states[i][m] for i in chosen] for states in self._states),
         )
+
+
+def _is_fused_quicker(parameters: Sequence[torch.Tensor]) -> bool:
+    if all(p.device.type == "cpu" for p in parameters):
+        return True
+    return sum(p[0].numel() for p in parameters) >= FUSED_FROM
 
 
 def over(value_M: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

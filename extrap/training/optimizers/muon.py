@@ -71,7 +71,7 @@ class Muon(Optimizer):
         return self._rest.state_bytes() + super().state_bytes()
 
     def _step_fused(
-        self, part: Part, gradients: list[torch.Tensor], lr: float, recipe: Recipe
+        self, part: Part, gradients: list[torch.Tensor], lr: float | torch.Tensor, recipe: Recipe
     ) -> None:
         raise AssertionError("Muon updates all runs together")
 

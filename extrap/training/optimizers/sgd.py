@@ -26,7 +26,7 @@ class SGD(Optimizer):
     constants = ("momentum", "weight_decay")
 
     def _step_fused(
-        self, part: Part, gradients: list[torch.Tensor], lr: float, recipe: Recipe
+        self, part: Part, gradients: list[torch.Tensor], lr: float | torch.Tensor, recipe: Recipe
     ) -> None:
         torch._fused_sgd_(
             part.parameters,

@@ -17,6 +17,7 @@ from extrap.workloads.idx_files import read_idx
 __all__ = ["LabelledImages", "read_images"]
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+MOST_CLASSES = 99_999
 PICTURES = frozenset(
     {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 )
@@ -70,47 +71,33 @@ def read_images(path: str, *, resolution: int, held_out: float, split_seed: int)
     Raises:
         DataError: Something is missing, corrupt, or does not fit together.
     """
-    root = Path(path).expanduser()
-    if path and root.is_file():
-        training, validation = _read_npz(root)
-    elif path and root.is_dir():
-        has_idx = any(root.glob("*-ubyte")) or any(root.glob("*-ubyte.gz"))
-        training, validation = (
-            _read_idx_folder(root) if has_idx else _read_pictures(root, resolution)
-        )
-    else:
-        raise DataError(
-            "the path of images is a folder of IDX files, an .npz, or a folder of folders of "
-            f"pictures, got {path!r}; check the path."
-        )
-    _require_sound(training)
-    training = _smaller(training, resolution)
-    if validation is None:
-        training, validation = _held_out(training, held_out, split_seed)
-    else:
-        _require_sound(validation)
-        validation = _smaller(validation, resolution)
-    n_classes = int(training.labels.max()) + 1
-    if training.images.shape[1:] != validation.images.shape[1:]:
-        raise DataError(
-            "training and test images have one shape, got "
-            f"{training.images.shape[1:]} and {validation.images.shape[1:]} in {path!r}."
-        )
-    if n_classes < 2 or validation.labels.max() >= n_classes:
-        raise DataError(
-            "the training images need at least 2 classes and every class of the test images, got "
-            f"{n_classes} and {int(validation.labels.max()) + 1} in {path!r}."
-        )
+    found = _read_files(path, resolution)
+    parts = [_smaller(_sound(part), resolution) for part in found]
+    training, validation = parts if len(parts) == 2 else _held_out(parts[0], held_out, split_seed)
     return LabelledImages(
         training=training.images,
         training_labels=training.labels,
         validation=validation.images,
         validation_labels=validation.labels,
-        n_classes=n_classes,
+        n_classes=_count_classes(training, validation),
     )
 
 
-def _require_sound(split: _Split) -> None:
+def _read_files(path: str, resolution: int) -> list[_Split]:
+    """The training part, and the held-out part if there is one."""
+    root = Path(path).expanduser()
+    if path and root.is_file():
+        return _read_npz(root)
+    if not path or not root.is_dir():
+        raise DataError(
+            "the path of images is a folder of IDX files, an .npz, or a folder of folders of "
+            f"pictures, got {path!r}; check the path."
+        )
+    has_idx = any(root.glob("*-ubyte")) or any(root.glob("*-ubyte.gz"))
+    return _read_idx_folder(root) if has_idx else _read_pictures(root, resolution)
+
+
+def _sound(split: _Split) -> _Split:
     images, labels, source = split
     if images.dtype != np.uint8 or images.ndim != 4 or not images.size:
         raise DataError(
@@ -118,14 +105,37 @@ def _require_sound(split: _Split) -> None:
             f"(n, height, width, channels), got {images.dtype} {images.shape} in {source}; "
             "convert them."
         )
-    if labels.dtype.kind not in "iu" or labels.shape != images.shape[:1] or labels.min() < 0:
+    if labels.dtype.kind not in "iu" or labels.shape != images.shape[:1]:
         raise DataError(
-            f"{len(images)} images need as many labels, whole numbers from 0, got "
-            f"{labels.dtype} {labels.shape} in {source}; check that the files belong together."
+            f"{len(images)} images need as many labels, whole numbers, got {labels.dtype} "
+            f"{labels.shape} in {source}; check that the files belong together."
         )
+    if labels.min() < 0 or labels.max() > MOST_CLASSES:
+        raise DataError(
+            f"labels count the classes from 0 to {MOST_CLASSES} at most, got {labels.min()} to "
+            f"{labels.max()} in {source}; number them anew."
+        )
+    return split
 
 
-def _held_out(split: _Split, fraction: float, seed: int) -> tuple[_Split, _Split]:
+def _count_classes(training: _Split, validation: _Split) -> int:
+    n_classes, n_held_out = (int(part.labels.max()) + 1 for part in (training, validation))
+    if training.images.shape[1:] != validation.images.shape[1:]:
+        raise DataError(
+            "training and held-out images have one shape, got "
+            f"{training.images.shape[1:]} in {training.source} and "
+            f"{validation.images.shape[1:]} in {validation.source}; make them alike."
+        )
+    if n_classes < 2 or n_held_out > n_classes:
+        raise DataError(
+            "the training images need at least 2 classes and every class of the held-out ones, "
+            f"got {n_classes} in {training.source} and {n_held_out} in {validation.source}; check "
+            "the labels."
+        )
+    return n_classes
+
+
+def _held_out(split: _Split, fraction: float, seed: int) -> list[_Split]:
     """A training and a held-out part, both in the order of the files."""
     n_images = len(split.images)
     n_held_out = round(fraction * n_images)
@@ -136,9 +146,7 @@ def _held_out(split: _Split, fraction: float, seed: int) -> tuple[_Split, _Split
         )
     chosen = np.zeros(n_images, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(n_images)[:n_held_out]] = True
-    parts = (_Split(split.images[at], split.labels[at], split.source) for at in (~chosen, chosen))
-    training, validation = parts
-    return training, validation
+    return [_Split(split.images[at], split.labels[at], split.source) for at in (~chosen, chosen)]
 
 
 def _smaller(split: _Split, resolution: int) -> _Split:
@@ -159,9 +167,9 @@ def _smaller(split: _Split, resolution: int) -> _Split:
     return split._replace(images=small)
 
 
-def _read_npz(path: Path) -> tuple[_Split, _Split | None]:
+def _read_npz(path: Path) -> list[_Split]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in ARRAYS if name in file}
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(
@@ -177,19 +185,21 @@ def _read_npz(path: Path) -> tuple[_Split, _Split | None]:
 
     def split(part: str) -> _Split:
         images, labels = arrays[f"x_{part}"], arrays[f"y_{part}"]
-        gray = images[..., None] if images.ndim == 3 else images
-        return _Split(gray, labels, f"{path} ({part})")
+        images = images[..., None] if images.ndim == 3 else images
+        labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+        return _Split(images, labels, f"{path} ({part})")
 
-    return split("train"), split("test") if "x_test" in arrays else None
+    return [split(part) for part in ("train", "test") if f"x_{part}" in arrays]
 
 
-def _read_idx_folder(folder: Path) -> tuple[_Split, _Split | None]:
+def _read_idx_folder(folder: Path) -> list[_Split]:
     def split(part: str) -> _Split:
         images = read_idx(_find_idx(folder, f"{part}-images-idx3-ubyte"), n_axes=3)
         labels = read_idx(_find_idx(folder, f"{part}-labels-idx1-ubyte"), n_axes=1)
         return _Split(images[..., None], labels, f"{folder} ({part})")
 
-    return split("train"), split("t10k") if any(folder.glob("t10k-*-ubyte*")) else None
+    has_test = any(folder.glob("t10k-*-ubyte*"))
+    return [split(part) for part in (("train", "t10k") if has_test else ("train",))]
 
 
 def _find_idx(folder: Path, name: str) -> Path:
@@ -202,7 +212,7 @@ def _find_idx(folder: Path, name: str) -> Path:
     )
 
 
-def _read_pictures(folder: Path, resolution: int) -> tuple[_Split, _Split | None]:
+def _read_pictures(folder: Path, resolution: int) -> list[_Split]:
     if not resolution:
         raise DataError(
             f"folders of pictures need a resolution to bring them to, got 0 for {folder}; give "
@@ -213,14 +223,14 @@ def _read_pictures(folder: Path, resolution: int) -> tuple[_Split, _Split | None
     training = _read_classes(root, classes, resolution)
     held_out = folder / "val"
     if root == folder or not held_out.is_dir():
-        return training, None
+        return [training]
     unknown = sorted({path.name for path in _class_folders(held_out)} - set(classes))
     if unknown:
         raise DataError(
             f"every class of {held_out} needs a folder in {root}, got {unknown[0]!r} without one; "
             "name the folders alike."
         )
-    return training, _read_classes(held_out, classes, resolution)
+    return [training, _read_classes(held_out, classes, resolution)]
 
 
 def _class_folders(root: Path) -> list[Path]:

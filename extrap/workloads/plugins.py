@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -67,13 +67,7 @@ def load_plugin(name: str, options: Mapping[str, object]) -> LoadedWorkload:
             f"{where} defines no class or function {attribute!r}; it has "
             f"{', '.join(_own_callables(module)) or 'none at all'}."
         )
-    try:
-        inspect.signature(factory).bind(**options)
-    except TypeError as error:
-        raise ValueError(
-            f"the options of {name} are the arguments {inspect.signature(factory)}, got "
-            f"{dict(options)}: {error}."
-        ) from error
+    _require_arguments(name, factory, options)
     workload = factory(**options)
     _require_members(name, workload)
     source = Path(cast(str, module.__file__)).read_bytes()
@@ -121,6 +115,23 @@ def _own_callables(module: ModuleType) -> list[str]:
         for name, value in vars(module).items()
         if callable(value) and getattr(value, "__module__", None) == module.__name__
     ]
+
+
+def _require_arguments(
+    name: str, factory: Callable[..., object], options: Mapping[str, object]
+) -> None:
+    try:
+        signature = inspect.signature(factory)
+    except ValueError as error:
+        raise ValueError(
+            f"a workload is a class or function written in Python, got {name}; wrap it in one."
+        ) from error
+    try:
+        signature.bind(**options)
+    except TypeError as error:
+        raise ValueError(
+            f"the options of {name} are its arguments {signature}, got {dict(options)}: {error}."
+        ) from error
 
 
 def _require_members(name: str, workload: object) -> None:

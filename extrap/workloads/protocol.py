@@ -48,7 +48,7 @@ class LoadedWorkload(Protocol):
 
     @property
     def validation(self) -> Batch:
-        """Every held-out example."""
+        """Every held-out example, mixed: points of a curve come from the first few."""
 
     def build(self, size: Mapping[str, float]) -> nn.Module:
         """A freshly initialised model, drawn from torch's global CPU generator."""

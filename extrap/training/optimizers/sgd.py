@@ -31,7 +31,7 @@ class SGD(Optimizer):
         torch._fused_sgd_(
             part.parameters,
             gradients,
-            part.states[0],
+            part.states[0] if recipe.momentum else [],
             weight_decay=recipe.weight_decay,
             momentum=recipe.momentum,
             lr=lr * part.scale,

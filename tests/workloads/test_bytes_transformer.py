@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn import functional
+
+from extrap.workloads import LoadedWorkload
+
+Load = Callable[..., LoadedWorkload]
+
+
+def test_parameters_are_counted_without_and_with_the_tables(tiny: Load) -> None:
+    workload = tiny("bytes-transformer", depth=3)
+    norm = 2 * 8
+    block = norm + 3 * 8 * 8 + 8 * 8 + norm + 8 * 32 + 32 * 8
+    assert workload.n_params({"width": 8}) == 3 * block + norm + 8 * 256
+    assert workload.n_params_total({"width": 8}) == 3 * block + norm + 8 * 256 + (256 + 8) * 8
+
+
+def test_a_later_byte_changes_no_earlier_prediction(tiny: Load) -> None:
+    workload = tiny("bytes-transformer")
+    torch.manual_seed(0)
+    module = workload.build({"width": 8})
+    x_BC = workload.validation[0][:2].clone()
+    before = module(x_BC)
+    for position in range(8):
+        changed = x_BC.clone()
+        changed[:, position] = (changed[:, position] + 100) % 256
+        differs_BC = (module(changed) != before).any(-1)
+        assert not differs_BC[:, :position].any()
+        assert differs_BC[:, position:].all()
+
+
+def test_positions_matter(tiny: Load) -> None:
+    module = tiny("bytes-transformer").build({"width": 8})
+    same = module(torch.zeros(1, 8, dtype=torch.int64))
+    assert not torch.allclose(same[0, 0], same[0, 7])
+
+
+def test_the_targets_are_the_inputs_one_byte_later(tiny: Load) -> None:
+    workload = tiny("bytes-transformer")
+    assert workload.tokens_per_example == 8
+    rows = workload.draw(20, torch.Generator().manual_seed(0))
+    x, y = workload.examples(workload.training, rows)
+    text = workload.training[0].long()
+    for i, row in enumerate(rows.tolist()):
+        assert torch.equal(x[i], text[row : row + 8])
+        assert torch.equal(y[i], text[row + 1 : row + 9])
+
+
+def test_attention_is_written_out(tiny: Load) -> None:
+    """The network against the textbook: softmax(q kᵀ / √s) v, head by head."""
+    torch.manual_seed(0)
+    net = tiny("bytes-transformer", depth=1).build({"width": 8}).double()
+    x_BC = torch.randint(256, (3, 8))
+    h = net.bytes(x_BC) + net.positions(torch.arange(8))
+    block = net.blocks[0]
+    q, k, v = block.queries_keys_values(block.attention_norm(h)).split(8, -1)
+    later = torch.ones(8, 8).triu(1).bool()
+    heads = []
+    for head in (slice(0, 4), slice(4, 8)):
+        scores = q[..., head] @ k[..., head].mT / math.sqrt(4)
+        heads.append(scores.masked_fill(later, -math.inf).softmax(-1) @ v[..., head])
+    h = h + block.attention_output(torch.cat(heads, -1))
+    h = h + block.mlp_output(functional.gelu(block.mlp_input(block.mlp_norm(h))))
+    torch.testing.assert_close(net(x_BC), net.logits(net.norm(h)))
+
+
+def test_each_tensor_starts_at_its_scale(tiny: Load) -> None:
+    torch.manual_seed(0)
+    net = tiny("bytes-transformer", depth=8, head_size=64).build({"width": 64})
+    sds = {name: float(p.detach().std()) for name, p in net.named_parameters() if p.dim() == 2}
+    fan_in = 1 / math.sqrt(3 * 64)
+    assert sds["bytes.weight"] == pytest.approx(0.3, rel=0.05)
+    assert sds["logits.weight"] == pytest.approx(fan_in, rel=0.05)
+    assert sds["blocks.3.mlp_input.weight"] == pytest.approx(fan_in, rel=0.05)
+    assert sds["blocks.3.attention_output.weight"] == pytest.approx(fan_in / 4, rel=0.05)
+    assert sds["blocks.3.mlp_output.weight"] == pytest.approx(fan_in / 8, rel=0.05)
+
+
+def test_a_width_that_heads_do_not_fill_is_refused(tiny: Load) -> None:
+    with pytest.raises(ValueError, match=r"multiple of head_size=4, got 9; take 8"):
+        tiny("bytes-transformer").build({"width": 9})

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from extrap.errors import DataError
+from extrap.records import Workload
+from extrap.workloads import load_workload
+
+SOURCE = """
+from __future__ import annotations
+from dataclasses import dataclass
+import torch
+from torch import nn
+from extrap.errors import DataError
+from extrap.workloads import TensorWorkload
+
+@dataclass
+class Config:  # a dataclass looks its module up
+    slope: float = 2.0
+
+class Line(TensorWorkload):
+    def __init__(self, slope: float = 2.0, n: int = 20) -> None:
+        if n < 2:
+            raise DataError("too few")
+        x = torch.linspace(0, 1, n)[:, None]
+        y = Config(slope).slope * x
+        super().__init__(training=(x, y), validation=(x, y), options={"slope": slope})
+
+    def build(self, size):
+        return nn.Linear(1, 1)
+
+    def loss(self, module, batch):
+        x, y = batch
+        return (module(x) - y).square().mean()
+
+def make_line(slope: float):
+    return Line(slope)
+
+class NoLoss(Line):
+    loss = TensorWorkload.loss
+
+class Nothing:
+    training = ()
+
+number = 3
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(SOURCE)
+    return path
+
+
+@pytest.mark.parametrize("name", ["Line", "make_line"])
+def test_a_class_or_a_function_in_a_file_is_called_with_the_options(
+    source: Path, name: str
+) -> None:
+    workload = load_workload(Workload(name=f"{source}:{name}", options={"slope": 3.0}))
+    assert workload.fingerprint["slope"] == 3.0
+    assert workload.fingerprint["source_sha256"] == hashlib.sha256(SOURCE.encode()).hexdigest()
+    assert not workload.has_run_axis
+    rows = workload.draw(7, torch.Generator().manual_seed(0))
+    x, y = workload.examples(workload.training, rows)
+    assert torch.equal(y, 3 * x)
+    assert workload.n_params({}) == 2
+    assert workload.loss(workload.build({}), workload.validation).dim() == 0
+
+
+def test_a_relative_path_starts_in_the_working_directory(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(source.parent)
+    assert load_workload(Workload(name="mine.py:Line")).fingerprint["slope"] == 2.0
+
+
+def test_a_module_is_as_good_as_a_file(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = source.parent / "someones_package"
+    package.mkdir()
+    source.rename(package / "models.py")
+    monkeypatch.syspath_prepend(str(source.parent))
+    workload = load_workload(Workload(name="someones_package.models:Line"))
+    assert workload.fingerprint["source_sha256"] == hashlib.sha256(SOURCE.encode()).hexdigest()
+
+
+def test_a_changed_file_is_read_anew_and_has_another_fingerprint(source: Path) -> None:
+    first = load_workload(Workload(name=f"{source}:Line"))
+    source.write_text(SOURCE.replace("slope: float = 2.0, n", "slope: float = 4.0, n"))
+    second = load_workload(Workload(name=f"{source}:Line"))
+    assert second.fingerprint["slope"] == 4.0
+    assert first.fingerprint["source_sha256"] != second.fingerprint["source_sha256"]
+
+
+def test_the_workloads_own_error_passes_through(source: Path) -> None:
+    with pytest.raises(DataError, match="too few"):
+        load_workload(Workload(name=f"{source}:Line", options={"n": 1}))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("{}", {}, "named path/to/file.py:Name or package.module:Name, got .*mine.py"),
+        ("{}:", {}, "named path/to/file.py:Name or package.module:Name"),
+        (":Line", {}, "named path/to/file.py:Name or package.module:Name"),
+        ("{}x.py:Line", {}, r"there is no workload file .*mine\.pyx\.py; relative paths start in"),
+        ("{}:Lime", {}, "defines no class or function 'Lime'; it has Config, Line, make_line"),
+        ("{}:number", {}, "defines no class or function 'number'"),
+        ("{}:Line", {"slop": 1}, r"arguments \(slope: .*got \{'slop': 1\}: got an unexpected"),
+        ("{}:make_line", {}, "missing a required argument: 'slope'"),
+        ("{}:NoLoss", {}, "gave a NoLoss without loss. Derive it from .*TensorWorkload"),
+        ("{}:Nothing", {}, "gave a Nothing without build, draw, examples, fingerprint, has_run"),
+        ("no_such_package.x:Line", {}, "cannot be imported: ModuleNotFoundError.*install what"),
+        ("builtins:dict", {}, "class or function written in Python, got builtins:dict"),
+    ],
+)
+def test_what_is_no_workload_is_refused(
+    source: Path, name: str, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_workload(Workload(name=name.format(source), options=options))
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import a_missing_library", "ModuleNotFoundError: No module named 'a_missing_library'"),
+        ("def (", "SyntaxError: invalid syntax"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_says_why(source: Path, code: str, message: str) -> None:
+    source.write_text(code)
+    before = set(sys.modules)
+    with pytest.raises(ValueError, match=f"mine.py cannot be imported: {message}"):
+        load_workload(Workload(name=f"{source}:Line"))
+    assert not {name for name in set(sys.modules) - before if "mine" in name}
+
+
+def test_the_example_in_the_studies_is_a_workload_that_learns() -> None:
+    path = Path(__file__).parents[2] / "studies" / "own_model_workload.py"
+    workload = load_workload(Workload(name=f"{path}:Digits", options={"noise": 0.0}))
+    torch.manual_seed(0)
+    module = workload.build({"width": 8})
+    parameters = list(module.parameters())
+    optimizer = torch.optim.Adam(parameters, lr=0.03)
+    generator = torch.Generator().manual_seed(0)
+    start = workload.loss(module, workload.validation).item()
+    for _ in range(60):
+        batch = workload.examples(workload.training, workload.draw(64, generator))
+        optimizer.zero_grad()
+        workload.loss(module, batch).backward()
+        optimizer.step()
+    assert start == pytest.approx(2.3, abs=0.3)  # log 10
+    assert workload.loss(module, workload.validation).item() < 0.7

@@ -75,8 +75,8 @@ def choose_layout(pack: Pack, place: torch.device, *, n_processes: int) -> Layou
         if n_runs * steps * cost[first] < SMALL_WORK_S:
             return replace(every_core, n_threads=1)
         share = math.ceil(n_runs / n_processes)
-        for at_once in STACKS:
-            if at_once <= share and at_once not in cost:
+        for at_once in _even_stacks(share):
+            if at_once not in cost:
                 cost[at_once] = _run_step_s(pack, place, at_once)
     candidates = [
         Layout(
@@ -94,6 +94,12 @@ def choose_layout(pack: Pack, place: torch.device, *, n_processes: int) -> Layou
                 seconds = _run_step_s(pack, place, at_once)
                 candidates.append(replace(every_core, at_once=at_once, step_s=seconds))
     return min(candidates, key=lambda layout: layout.step_s)
+
+
+def _even_stacks(n_runs: int) -> list[int]:
+    """Sizes of stacks that so many runs fall into evenly."""
+    most = [math.ceil(n_runs / math.ceil(n_runs / at_once)) for at_once in STACKS]
+    return sorted(set(most))
 
 
 def n_cores() -> int:

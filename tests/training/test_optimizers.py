@@ -1,60 +1,214 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers import Adam
+from extrap.training.optimizers import build_optimizer, clip_by_run
 
-RATES = (1e-3, 3e-2, 0.5)
+SHAPES = ((4, 6), (6,), (7, 3))
+RATES = (1e-3, 3e-2, 0.2)
+# every run with constants of its own
+SGD = [(0.0, 0.0), (0.5, 0.1), (0.9, 0.01)]
+ADAM = [(0.0, 0.9, 1e-8, 0.0), (0.8, 0.95, 1e-4, 0.1), (0.9, 0.999, 1e-2, 0.01)]
+RECIPES = {
+    "sgd": [Recipe(optimizer="sgd", momentum=m, weight_decay=w) for m, w in SGD],
+    "nesterov": [
+        Recipe(optimizer="sgd", momentum=m, weight_decay=w, nesterov=True)
+        for m, w in [(0.3, 0.0), *SGD[1:]]
+    ],
+    "adam": [
+        Recipe(optimizer="adam", beta1=b, beta2=c, eps=e, weight_decay=w) for b, c, e, w in ADAM
+    ],
+    "adamw": [
+        Recipe(optimizer="adamw", beta1=b, beta2=c, eps=e, weight_decay=w) for b, c, e, w in ADAM
+    ],
+    "muon": [Recipe(optimizer="muon", momentum=m, weight_decay=w, beta2=0.95) for m, w in SGD],
+}
+MATRICES = (True, False, True)
+KINDS = sorted(RECIPES)
+
+
+def theirs(recipe: Recipe, parameters: Sequence[torch.Tensor], lr: float) -> list:
+    """torch's own optimisers of one run."""
+    decay = {"lr": lr, "weight_decay": recipe.weight_decay}
+    adam = {"betas": (recipe.beta1, recipe.beta2), "eps": recipe.eps}
+    match recipe.optimizer:
+        case "sgd":
+            momentum = {"momentum": recipe.momentum, "nesterov": recipe.nesterov}
+            return [torch.optim.SGD(parameters, **decay, **momentum)]
+        case "adam":
+            return [torch.optim.Adam(parameters, **decay, **adam)]
+        case "adamw":
+            return [torch.optim.AdamW(parameters, **decay, **adam)]
+    own = [p for p, chosen in zip(parameters, MATRICES, strict=True) if chosen]
+    rest = [p for p, chosen in zip(parameters, MATRICES, strict=True) if not chosen]
+    muon = torch.optim.Muon(
+        own,
+        **decay,
+        momentum=recipe.momentum,
+        nesterov=recipe.nesterov,
+        adjust_lr_fn="match_rms_adamw",
+    )
+    return [muon, torch.optim.AdamW(rest, **decay, **adam)]
+
+
+def start(dtype: torch.dtype) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(3, *shape, generator=generator).to(dtype) for shape in SHAPES]
+
+
+def draw(generator: torch.Generator, dtype: torch.dtype) -> list[torch.Tensor]:
+    return [torch.randn(3, *shape, generator=generator).to(dtype) for shape in SHAPES]
+
+
+def both(
+    kind: str, *, fused: bool, steps: int, dtype: torch.dtype
+) -> tuple[list[torch.Tensor], list[list[torch.Tensor]]]:
+    """Parameters after some steps: ours stacked, torch's one run each."""
+    packed = start(dtype)
+    single = [[t[m].clone().requires_grad_() for t in packed] for m in range(3)]
+    ours = build_optimizer(packed, RECIPES[kind], matrices=MATRICES, fused=fused)
+    peers = [theirs(RECIPES[kind][m], single[m], RATES[m]) for m in range(3)]
+    generator = torch.Generator().manual_seed(1)
+    for step in range(steps):
+        scale = 1 / (1 + 0.1 * step)
+        gradients = draw(generator, dtype)
+        ours.step(gradients, torch.tensor(RATES, dtype=torch.float64) * scale)
+        for m, optimizers in enumerate(peers):
+            for parameter, gradient in zip(single[m], gradients, strict=True):
+                parameter.grad = gradient[m].clone()
+            for optimizer in optimizers:
+                optimizer.param_groups[0]["lr"] = RATES[m] * scale
+                optimizer.step()
+    return packed, single
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_packed_adam_equals_one_torch_adam_a_run(fused: bool) -> None:
-    generator = torch.Generator().manual_seed(0)
-    start = [
-        torch.randn(3, *shape, generator=generator, dtype=torch.float64)
-        for shape in ((4, 5), (5,))
-    ]
-    packed = [t.clone() for t in start]
-    single = [[t[m].clone().requires_grad_() for t in start] for m in range(3)]
-    ours = Adam(packed, Recipe(), fused=fused)
-    theirs = [torch.optim.Adam(p, lr=lr) for p, lr in zip(single, RATES, strict=True)]
-    rates = torch.tensor(RATES, dtype=torch.float64)
-    for step in range(20):
-        scale = 1 / (1 + step)
-        gradients = [torch.randn(t.shape, generator=generator, dtype=t.dtype) for t in start]
-        ours.step(gradients, rates * scale)
-        for m, optimizer in enumerate(theirs):
-            optimizer.param_groups[0]["lr"] = RATES[m] * scale
-            for parameter, gradient in zip(single[m], gradients, strict=True):
-                parameter.grad = gradient[m]
-            optimizer.step()
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_run_equals_torch_over_many_steps(kind: str, fused: bool) -> None:
+    packed, single = both(kind, fused=fused, steps=60, dtype=torch.float64)
+    # torch iterates Muon in bfloat16, where a product may round either way
+    close = {"rtol": 1e-2, "atol": 5e-2} if kind == "muon" else {"rtol": 1e-10, "atol": 1e-12}
     for m in range(3):
         for stacked, parameter in zip(packed, single[m], strict=True):
-            torch.testing.assert_close(stacked[m], parameter.detach(), rtol=1e-12, atol=1e-14)
+            torch.testing.assert_close(stacked[m], parameter.detach(), **close)
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_runs_that_stay_keep_their_moments(fused: bool) -> None:
-    start = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
-    gradient = torch.ones(3, 4)
-    whole, part = start.clone(), start.clone()
-    all_runs, two_runs = (Adam([t], Recipe(), fused=fused) for t in (whole, part))
-    rates, rows = torch.tensor(RATES), torch.tensor([0, 2])
-    all_runs.step([gradient], rates)
-    two_runs.step([gradient], rates)
-    part = part[rows]
-    two_runs.keep(rows, [part])
-    all_runs.step([-gradient], rates)
-    two_runs.step([-gradient[rows]], rates[rows])
-    assert torch.equal(part, whole[rows])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_in_single_precision_equals_torch(kind: str, fused: bool) -> None:
+    packed, single = both(kind, fused=fused, steps=2, dtype=torch.float32)
+    close = {"rtol": 1e-2, "atol": 1e-3} if kind == "muon" else {"rtol": 2e-5, "atol": 1e-6}
+    for m in range(3):
+        for stacked, parameter in zip(packed, single[m], strict=True):
+            torch.testing.assert_close(stacked[m], parameter.detach(), **close)
 
 
-def test_fused_adam_follows_gradients_whatever_their_strides() -> None:
-    start = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(2))
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_runs_that_stay_keep_their_state_and_their_constants(kind: str, fused: bool) -> None:
+    whole, part = start(torch.float32), start(torch.float32)
+    all_runs, two_runs = (
+        build_optimizer(p, RECIPES[kind], matrices=MATRICES, fused=fused) for p in (whole, part)
+    )
+    rates, rows = torch.tensor(RATES, dtype=torch.float64), torch.tensor([0, 2])
+    gradients = [torch.ones_like(p) for p in whole]
+    all_runs.step(gradients, rates)
+    two_runs.step(gradients, rates)
+    part = [p[rows] for p in part]
+    two_runs.keep(rows, part)
+    all_runs.step([-g for g in gradients], rates)
+    two_runs.step([-g[rows] for g in gradients], rates[rows])
+    for ours, expected in zip(part, whole, strict=True):
+        assert torch.equal(ours, expected[rows])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_neighbour_that_is_not_finite_changes_no_bit(kind: str) -> None:
+    for fused in (False, True):
+        sick, healthy = start(torch.float32), start(torch.float32)
+        rates = torch.tensor(RATES, dtype=torch.float64)
+        for parameters, value in ((sick, float("nan")), (healthy, 1.0)):
+            optimizer = build_optimizer(parameters, RECIPES[kind], matrices=MATRICES, fused=fused)
+            gradients = [torch.full_like(p, 0.5) for p in parameters]
+            for gradient in gradients:
+                gradient[1] = value
+            optimizer.step(gradients, rates)
+            optimizer.step(gradients, rates)
+        for one, other in zip(sick, healthy, strict=True):
+            assert torch.equal(one[[0, 2]], other[[0, 2]])
+            assert one[1].isnan().all()
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
+def test_a_scale_multiplies_the_rate_of_its_tensor(kind: str, fused: bool) -> None:
+    recipes = [replace(recipe, weight_decay=0.0) for recipe in RECIPES[kind]]
+    rates = torch.tensor(RATES, dtype=torch.float64)
+    scaled, plain = start(torch.float64), start(torch.float64)
+    gradients = [torch.full_like(p, 0.3) for p in plain]
+    build_optimizer(scaled, recipes, scales=[0.25, 1.0, 4.0], fused=fused).step(gradients, rates)
+    for i, scale in enumerate((0.25, 1.0, 4.0)):
+        mine = start(torch.float64)
+        build_optimizer(mine, recipes, fused=fused).step(gradients, rates * scale)
+        torch.testing.assert_close(scaled[i], mine[i], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_decoupled_decay_goes_with_the_rate_of_the_run_alone(fused: bool) -> None:
+    recipes = [Recipe(optimizer="adamw", weight_decay=w) for w in (0.0, 0.1, 0.3)]
+    parameters = start(torch.float64)
+    before = [p.clone() for p in parameters]
+    optimizer = build_optimizer(parameters, recipes, scales=[0.25, 1.0, 4.0], fused=fused)
+    optimizer.step([torch.zeros_like(p) for p in parameters], torch.tensor(RATES).double())
+    for parameter, old in zip(parameters, before, strict=True):
+        for m, decay in enumerate((0.0, 0.1, 0.3)):
+            torch.testing.assert_close(parameter[m], old[m] * (1 - RATES[m] * decay))
+
+
+def test_fused_updates_follow_gradients_whatever_their_strides() -> None:
+    first = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(2))
     gradient = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(3)).transpose(1, 2)
-    together, one_by_one = start.clone(), start.clone()
+    together, one_by_one = first.clone(), first.clone()
     for parameter, fused in ((together, False), (one_by_one, True)):
-        Adam([parameter], Recipe(), fused=fused).step([gradient], torch.tensor(RATES[:2]))
+        optimizer = build_optimizer([parameter], [Recipe(), Recipe()], fused=fused)
+        optimizer.step([gradient], torch.tensor(RATES[:2], dtype=torch.float64))
     torch.testing.assert_close(one_by_one, together)
+
+
+def test_state_is_counted_in_bytes() -> None:
+    n = sum(p.numel() for p in start(torch.float32)) * 4
+    sizes = {"sgd": n, "adam": 2 * n, "adamw": 2 * n}
+    for kind, expected in sizes.items():
+        optimizer = build_optimizer(start(torch.float32), RECIPES[kind])
+        assert optimizer.state_bytes() == expected
+    muon = build_optimizer(start(torch.float32), RECIPES["muon"], matrices=MATRICES)
+    vector = start(torch.float32)[1].numel() * 4
+    assert muon.state_bytes() == n - vector + 2 * vector
+
+
+def test_each_run_is_clipped_by_its_own_norm() -> None:
+    generator = torch.Generator().manual_seed(4)
+    gradients = draw(generator, torch.float32)
+    before = [g.clone() for g in gradients]
+    gradients[0][2, 0, 0] = float("inf")
+    clip_by_run(gradients, torch.tensor([0.5, float("inf"), 0.5], dtype=torch.float64))
+    single = [b[0].clone().requires_grad_() for b in before]
+    for parameter in single:
+        parameter.grad = parameter.detach().clone()
+    torch.nn.utils.clip_grad_norm_(single, 0.5)
+    for gradient, old, parameter in zip(gradients, before, single, strict=True):
+        torch.testing.assert_close(gradient[0], parameter.grad)
+        assert torch.equal(gradient[1], old[1])
+    assert not torch.isfinite(gradients[0][2]).all()
+
+
+def test_a_gradient_within_its_norm_keeps_every_bit() -> None:
+    gradients = draw(torch.Generator().manual_seed(5), torch.float32)
+    before = [g.clone() for g in gradients]
+    clip_by_run(gradients, torch.tensor([1e3, 1e3, 1e3], dtype=torch.float64))
+    assert all(torch.equal(a, b) for a, b in zip(gradients, before, strict=True))

@@ -1,20 +1,50 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from extrap.records import Recipe
 from extrap.training.schedules import multiplier
 
 
-def test_the_rate_climbs_stays_and_falls() -> None:
-    recipe = Recipe(steps=100, warmup=0.1, decay=0.5)
-    values = [multiplier(recipe, step) for step in range(100)]
-    assert values[:3] == pytest.approx([0.1, 0.2, 0.3])
-    assert values[9:51] == [1.0] * 42
-    assert values[75] == pytest.approx(0.5)
-    assert values[99] == pytest.approx(1 / 50)
+def values(**recipe: object) -> list[float]:
+    made = Recipe(steps=100, **recipe)
+    return [multiplier(made, step) for step in range(100)]
 
 
-def test_without_warmup_and_decay_the_rate_is_constant() -> None:
-    recipe = Recipe(steps=10, warmup=0, decay=0)
-    assert {multiplier(recipe, step) for step in range(10)} == {1.0}
+def test_wsd_climbs_stays_and_falls() -> None:
+    found = values(schedule="wsd", warmup=0.1, decay=0.5)
+    assert found[:3] == pytest.approx([0.1, 0.2, 0.3])
+    assert found[9:51] == [1.0] * 42
+    assert found[75] == pytest.approx(0.5)
+    assert found[99] == pytest.approx(1 / 50)
+
+
+def test_linear_falls_from_the_end_of_the_warm_up() -> None:
+    found = values(schedule="linear", warmup=0.2)
+    assert found[19] == 1.0
+    assert found[20] == 1.0
+    assert found[60] == pytest.approx(0.5)
+    assert found[99] == pytest.approx(1 / 80)
+
+
+def test_cosine_is_half_way_down_in_the_middle() -> None:
+    found = values(schedule="cosine", warmup=0.2)
+    assert found[9] == pytest.approx(0.5)
+    assert found[20] == 1.0
+    assert found[60] == pytest.approx(0.5)
+    assert found[40] == pytest.approx(0.5 * (1 + math.cos(math.pi / 4)))
+
+
+def test_constant_stays_after_its_warm_up() -> None:
+    assert values(schedule="constant", warmup=0.1)[10:] == [1.0] * 90
+    assert set(values(schedule="constant", warmup=0.0)) == {1.0}
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "wsd"])
+@pytest.mark.parametrize("warmup", [0.0, 0.05, 0.5])
+def test_no_update_is_wasted(schedule: str, warmup: float) -> None:
+    found = values(schedule=schedule, warmup=warmup, decay=0.5)
+    assert min(found) > 0
+    assert max(found) <= 1

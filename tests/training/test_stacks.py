@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from extrap.records import Cell, Recipe
+from extrap.training import Pack
+from extrap.training.schedules import multiplier
+from extrap.training.stacks import DATA_STREAM, Stack
+from extrap.workloads import WORKLOADS, LoadedWorkload, TensorWorkload, tensor_roles
+
+CPU = torch.device("cpu")
+SIZES = {name: {"width": 8.0} for name in WORKLOADS}
+OPTIMIZERS = ("sgd", "adam", "adamw", "muon")
+RATES = (0.001, 0.01, 0.03)
+Tiny = Callable[..., LoadedWorkload]
+
+
+def pack_of(
+    workload: LoadedWorkload,
+    *,
+    size: dict[str, float] | None = None,
+    tuned: tuple[dict[str, float], ...] = tuple({"lr": lr} for lr in RATES),
+    seeds: tuple[int, ...] = (0, 1),
+    **recipe: object,
+) -> Pack:
+    size = size or {"width": 8.0}
+    cells = tuple(Cell.of(size, values, seed) for values in tuned for seed in seeds)
+    made = Recipe(**{"steps": 30, "batch_size": 4, "n_evals": 3, **recipe})
+    return Pack(workload=workload, size=size, recipe=made, cells=cells)
+
+
+def trained(
+    pack: Pack, steps: int = 30, dtype: torch.dtype = torch.float32, **stack: object
+) -> dict[str, torch.Tensor]:
+    made = Stack(pack, CPU, dtype=dtype, **stack)
+    made.advance(0, steps)
+    return made.parameters()
+
+
+def doubled(tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    return tuple(t.double() if t.is_floating_point() else t for t in tensors)
+
+
+def train_plainly(pack: Pack, cell: Cell, recipe: Recipe, steps: int) -> dict[str, torch.Tensor]:
+    """One run in double precision as anyone would write it, with torch's own optimisers."""
+    workload = pack.workload
+    torch.manual_seed(cell.seed)
+    module = workload.build(pack.model_size()).double()
+    lr = dict(cell.tuned)["lr"]
+    decay = {"lr": lr, "weight_decay": recipe.weight_decay}
+    adam = {"betas": (recipe.beta1, recipe.beta2), "eps": recipe.eps}
+    named = dict(module.named_parameters())
+    roles = tensor_roles(workload.build, pack.model_size())
+    hidden = [p for n, p in named.items() if roles[n] == "hidden" and p.dim() == 2]
+    others = [p for p in named.values() if all(p is not h for h in hidden)]
+    kinds = {
+        "sgd": lambda: [torch.optim.SGD(named.values(), **decay, momentum=recipe.momentum)],
+        "adam": lambda: [torch.optim.Adam(named.values(), **decay, **adam)],
+        "adamw": lambda: [torch.optim.AdamW(named.values(), **decay, **adam)],
+        "muon": lambda: [
+            torch.optim.AdamW(others, **decay, **adam),
+            *(
+                [
+                    torch.optim.Muon(
+                        hidden,
+                        **decay,
+                        momentum=recipe.momentum,
+                        nesterov=False,
+                        adjust_lr_fn="match_rms_adamw",
+                    )
+                ]
+                if hidden
+                else []
+            ),
+        ],
+    }
+    optimizers = kinds[recipe.optimizer]()
+    generator = torch.Generator().manual_seed(cell.seed + DATA_STREAM)
+    for step in range(steps):
+        rows = workload.draw(recipe.batch_size, generator)
+        batch = doubled(workload.examples(doubled(workload.training), rows))
+        module.zero_grad()
+        workload.loss(module, batch).backward()
+        torch.nn.utils.clip_grad_norm_(named.values(), recipe.clip or math.inf)
+        for optimizer in optimizers:
+            optimizer.param_groups[0]["lr"] = lr * multiplier(recipe, step)
+            optimizer.step()
+    return {name: p.detach() for name, p in named.items()}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_a_packed_run_is_a_plain_loop_with_torchs_optimiser(
+    tiny: Tiny, name: str, optimizer: str
+) -> None:
+    tuned = (
+        {"lr": 0.001, "weight_decay": 0.1, "clip": 0.5},
+        {"lr": 0.02, "weight_decay": 0.0, "clip": 0.0},
+    )
+    pack = pack_of(tiny(name), size=SIZES[name], tuned=tuned, optimizer=optimizer)
+    found = trained(pack, dtype=torch.float64)
+    # Muon iterates in bfloat16, where products round either way
+    close = {"rtol": 2e-2, "atol": 2e-3} if optimizer == "muon" else {"rtol": 1e-8, "atol": 1e-9}
+    for m, (cell, recipe) in enumerate(zip(pack.cells, pack.recipes(), strict=True)):
+        plain = train_plainly(pack, cell, recipe, 30)
+        for key, value in found.items():
+            torch.testing.assert_close(value[m], plain[key], **close)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_neighbours_and_their_order_change_no_bit(tiny: Tiny, name: str, optimizer: str) -> None:
+    pack = pack_of(tiny(name), size=SIZES[name], optimizer=optimizer)
+    together = trained(pack, 6)
+    order = [3, 0, 5, 1, 4, 2]
+    shuffled = trained(replace(pack, cells=tuple(pack.cells[i] for i in order)), 6)
+    alone = [trained(replace(pack, cells=(cell,)), 6) for cell in pack.cells[:2]]
+    for key, value in together.items():
+        assert torch.equal(value[order], shuffled[key])
+        for m, single in enumerate(alone):
+            assert torch.equal(value[m], single[key][0])
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_vmap_gives_what_the_run_axis_gives(tiny: Tiny, name: str) -> None:
+    pack = pack_of(tiny(name), size=SIZES[name])
+    native, mapped = (trained(pack, 10, torch.float64, run_axis=axis) for axis in (True, False))
+    for key, value in native.items():
+        torch.testing.assert_close(mapped[key], value, rtol=1e-9, atol=1e-11)
+
+
+def test_held_out_losses_are_those_of_the_single_models(tiny: Tiny) -> None:
+    workload = tiny("bytes-transformer")
+    stack = Stack(pack_of(workload), CPU)
+    stack.advance(0, 4)
+    for n in (None, 20):
+        for m, loss in enumerate(stack.evaluate(n)):
+            module = workload.build({"width": 8})
+            module.load_state_dict({k: v[m] for k, v in stack.parameters().items()})
+            with torch.no_grad():
+                expected = workload.loss(module, tuple(t[:n] for t in workload.validation))
+            assert loss == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_runs_of_one_seed_start_alike_and_see_the_same_data(tiny: Tiny) -> None:
+    pack = pack_of(tiny("bytes-mlp"), tuned=({"lr": 0.01}, {"lr": 0.01}))
+    found = trained(pack, 3)
+    for value in found.values():
+        assert torch.equal(value[0], value[2])
+        assert not torch.equal(value[0], value[1])
+
+
+def test_the_scale_of_the_initialisation_is_a_runs_own(tiny: Tiny) -> None:
+    tuned = ({"lr": 0.01, "init_scale": 1.0}, {"lr": 0.01, "init_scale": 2.0})
+    stack = Stack(pack_of(tiny("bytes-mlp"), tuned=tuned, seeds=(0,)), CPU)
+    values = stack.parameters()
+    for value in values.values():
+        factor = 2.0 if value.dim() > 2 else 1.0  # matrices, not biases
+        torch.testing.assert_close(value[1], factor * value[0])
+    first, second = stack.evaluate_initial()
+    assert first != second
+    assert stack.evaluate() == pytest.approx([first, second])
+
+
+def test_schedules_are_a_runs_own(tiny: Tiny) -> None:
+    tuned = ({"lr": 0.01, "warmup": 0.0}, {"lr": 0.01, "warmup": 0.5})
+    workload = tiny("bytes-mlp")
+    found = trained(pack_of(workload, tuned=tuned, seeds=(0,)), 3)
+    for m, values in enumerate(tuned):
+        alone = trained(pack_of(workload, tuned=(values,), seeds=(0,)), 3)
+        assert all(torch.equal(found[key][m], alone[key][0]) for key in found)
+    assert not torch.equal(found["mlp.output.bias"][0], found["mlp.output.bias"][1])
+
+
+def test_mup_scales_start_and_rates_against_the_base_width(tiny: Tiny) -> None:
+    workload = tiny("bytes-mlp")
+    kinds = {"parametrization": "mup", "base_width": 2, "optimizer": "adam", "warmup": 0.0}
+    standard = pack_of(workload, tuned=({"lr": 0.01},), seeds=(0,), warmup=0.0)
+    mup = pack_of(workload, tuned=({"lr": 0.01},), seeds=(0,), **kinds)
+    before, after = {}, {}
+    for name, pack in (("standard", standard), ("mup", mup)):
+        stack = Stack(pack, CPU, dtype=torch.float64)
+        before[name] = {k: v.clone() for k, v in stack.parameters().items()}
+        stack.advance(0, 1)
+        after[name] = stack.parameters()
+    key = "mlp.output.weight"
+    torch.testing.assert_close(before["mup"][key], before["standard"][key] / 2)  # 1 / √4
+    for key, scale in (("mlp.output.weight", 0.25), ("mlp.hidden.1.weight", 0.25)):
+        moved = (after["mup"][key] - before["mup"][key]).abs().max()  # Adam's first step is ± lr
+        assert moved.item() == pytest.approx(0.01 * scale, rel=1e-2)
+    moved = (after["mup"]["mlp.hidden.0.weight"] - before["mup"]["mlp.hidden.0.weight"]).abs()
+    assert moved.max().item() == pytest.approx(0.01, rel=1e-2)
+
+
+class _Odd(nn.Module):
+    """A buffer, dropout, attention, and a parameter nobody uses."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 8)
+        self.outer = nn.Linear(8, 3)
+        self.unused = nn.Parameter(torch.ones(2))
+        self.dropout = nn.Dropout(dropout)
+        self.register_buffer("shift", torch.randn(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.dropout(self.inner(x)).unsqueeze(1).expand(-1, 3, 8) + self.shift
+        h = functional.scaled_dot_product_attention(h, h, h, is_causal=True)
+        return self.outer(h[:, -1])
+
+
+class _OddWorkload(TensorWorkload):
+    def __init__(self, dropout: float = 0.0) -> None:
+        generator = torch.Generator().manual_seed(0)
+        x, y = torch.randn(64, 4, generator=generator), torch.arange(64) % 3
+        super().__init__(training=(x, y), validation=(x, y))
+        self.dropout = dropout
+
+    def build(self, size: dict[str, float]) -> nn.Module:
+        return _Odd(self.dropout)
+
+    def loss(self, module: nn.Module, batch: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        return functional.cross_entropy(module(batch[0]), batch[1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_module_with_buffers_attention_and_idle_parameters_trains(dtype: torch.dtype) -> None:
+    pack = pack_of(_OddWorkload(), seeds=(0, 1, 2))
+    stack = Stack(pack, CPU, dtype=dtype)
+    first = stack.evaluate()
+    stack.advance(0, 30)
+    assert all(a < b for a, b in zip(stack.evaluate(), first, strict=True))
+    assert torch.equal(stack.parameters()["unused"], torch.ones(9, 2, dtype=dtype))
+    if dtype == torch.float64:
+        plain = _train_odd(pack)
+        torch.testing.assert_close(stack.parameters()["outer.weight"][4], plain["outer.weight"])
+
+
+def _train_odd(pack: Pack) -> dict[str, torch.Tensor]:
+    """The fifth run by itself; its buffer is that of its own seed."""
+    cell, recipe = pack.cells[4], pack.recipes()[4]
+    torch.manual_seed(cell.seed)
+    module = pack.workload.build({}).double()
+    optimizer = torch.optim.Adam(module.parameters(), lr=dict(cell.tuned)["lr"])
+    generator = torch.Generator().manual_seed(cell.seed + DATA_STREAM)
+    x, y = pack.workload.training
+    for step in range(30):
+        rows = pack.workload.draw(recipe.batch_size, generator)
+        optimizer.param_groups[0]["lr"] = dict(cell.tuned)["lr"] * multiplier(recipe, step)
+        optimizer.zero_grad()
+        pack.workload.loss(module, (x[rows].double(), y[rows])).backward()
+        optimizer.step()
+    return {name: p.detach() for name, p in module.named_parameters()}
+
+
+def test_dropout_acts_in_training_and_not_in_evaluation() -> None:
+    stack = Stack(pack_of(_OddWorkload(dropout=0.9)), CPU)
+    assert stack.evaluate() == stack.evaluate()
+    torch.manual_seed(0)
+    stack.advance(0, 3)
+    dry = Stack(pack_of(_OddWorkload(dropout=0.0)), CPU)
+    dry.advance(0, 3)
+    assert not torch.equal(stack.parameters()["outer.weight"], dry.parameters()["outer.weight"])
+
+
+@pytest.mark.parametrize("name", ["bytes-mlp", "bytes-transformer"])
+def test_bfloat16_products_stay_close_to_single_precision(tiny: Tiny, name: str) -> None:
+    stacks = [Stack(pack_of(tiny(name), precision=p), CPU) for p in ("fp32", "bf16")]
+    for stack in stacks:
+        stack.advance(0, 10)
+    exact, rough = (stack.evaluate() for stack in stacks)
+    assert rough == pytest.approx(exact, rel=0.03)
+    assert rough != exact
+    assert {p.dtype for p in stacks[1].parameters().values()} == {torch.float32}
+
+
+def test_a_stack_says_when_a_run_was_lost(tiny: Tiny) -> None:
+    stack = Stack(pack_of(tiny("bytes-mlp"), tuned=({"lr": 0.01}, {"lr": 1e30})), CPU)
+    lost = stack.advance(0, 6)
+    assert lost[:2] == [None, None]
+    assert all(step is not None and 1 < step <= 6 for step in lost[2:])
+
+
+def test_the_callers_random_state_is_left_alone(tiny: Tiny) -> None:
+    workload = tiny("teacher")
+    state = torch.random.get_rng_state()
+    Stack(pack_of(workload), CPU).advance(0, 2)
+    assert torch.equal(state, torch.random.get_rng_state())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from benchmarks import peers, simulated, verb
+from benchmarks import peers, samplers, simulated, verb
 from benchmarks.backtest import WORDS, conclusion, parts
 from benchmarks.page import headline, write_page
 from benchmarks.pictures import plates
@@ -82,3 +83,31 @@ def test_warm_up_rule_leaves_out_two_targets_a_set():
         large = runs[runs["params"] > 154e6]
         assert large["long_warmup"].sum() == 2
         assert not large.loc[large["params"] > 1e9, "long_warmup"].any()
+
+
+def test_every_sampler_is_measured_on_every_bed():
+    beds = list(samplers.beds(Path("nowhere")))
+    table = pd.DataFrame(
+        [row for name in beds for row in samplers.replicate((name, Path("nowhere"), 0))]
+        + samplers.replicate_optuna((beds[0], "tpe", 0))
+    )
+    budgets = table.groupby(["bed", "sampler"]).size().unstack()
+    assert (budgets[["grid", "law", "random"]] == [3, 4, 2]).all(axis=None)
+    assert (table["runs"] <= table["share"] + 1e-9).all()
+    with_target = [row.part for row in samplers.rows(table) if row.target]
+    assert with_target == [f"samplers: {name}" for name in beds]
+
+
+def test_share_needed_is_read_off_between_two_budgets():
+    table = pd.DataFrame(
+        {
+            "bed": "b",
+            "sampler": ["grid", "law", "law", "slow", "slow"],
+            "share": [1, 0.25, 1, 0.5, 1],
+            "runs": [1, 0.25, 1, 0.5, 1],
+            "error": [0.02, 0.04, 0.01, 0.05, 0.04],
+        }
+    )
+    assert samplers.share_needed(table, "b", "law") == pytest.approx(0.5)
+    assert samplers.share_needed(table, "b", "grid") == 1
+    assert math.isnan(samplers.share_needed(table, "b", "slow"))

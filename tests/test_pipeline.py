@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,18 @@ import optuna
 import pytest
 
 from extrap import StudySpec, Target, TunedRange, Workload
-from extrap.pipeline import load_study, plan_study, report_study, run_study, target_cells
+from extrap.fitting import place_runs
+from extrap.pipeline import (
+    load_baseline,
+    load_study,
+    override_both,
+    plan_study,
+    report_study,
+    run_study,
+    target_cells,
+)
 from extrap.records import override
-from extrap.tuning import TuneEvent
+from extrap.tuning import TuneEvent, tune
 
 SPEC = StudySpec(
     name="toy",
@@ -59,6 +69,25 @@ def test_study_seals_its_forecast_and_then_judges_the_larger_runs(tmp_path: Path
     large = optuna.load_study(study_name="toy/check/width=512", storage=storage)
     began = min(trial.datetime_start for trial in large.get_trials() if trial.datetime_start)
     assert datetime.fromisoformat(sealed["created"]).timestamp() <= began.timestamp() + 1
+
+
+def test_laws_sampler_brings_a_study_to_its_forecast_with_fewer_runs(tmp_path: Path) -> None:
+    spec = replace(SPEC, sampler="law", targets=())
+    storage = f"sqlite:///{tmp_path / 'toy.db'}"
+    made = run_study(spec, storage=storage, reports=tmp_path / "reports", train=toy).forecast
+    assert len(made.runs) < len(spec.grid_cells())
+    assert made.at(width=512).tuned["lr"].value == pytest.approx(2**-8, rel=0.35)
+    trained: list[TuneEvent] = []
+    places = partial(place_runs, spec)
+    tune(spec, storage, train=toy, extend=places, notify=trained.append)
+    assert trained == []
+
+
+def test_plan_of_the_laws_sampler_says_the_most_it_may_spend() -> None:
+    text = plan_study(replace(SPEC, sampler="law"))
+    assert "sweep: at most 72 runs" in text
+    assert "12 runs" not in text
+    assert "sweep: 72 runs" in plan_study(SPEC)
 
 
 def test_second_start_trains_nothing_and_keeps_the_seal(tmp_path: Path) -> None:
@@ -151,6 +180,162 @@ def test_overrides_reach_every_kind_of_field() -> None:
     assert spec.targets[0].factors == (1.0, 0.5)
     assert (spec.sampler, spec.level) == ("tpe", 0.9)
     assert override(SPEC, ["targets="]).targets == ()
+
+
+FLAT = replace(SPEC, name="flat", sizes={"width": (16, 32, 64, 128)}, targets=())
+FALLING = replace(FLAT, name="flat-falling")
+
+
+def flat(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> float:
+    """The toy law, its optimum at one rate whatever the width."""
+    return toy(size, {"lr": tuned["lr"] * (size["width"] / 32) ** -0.5}, seed)
+
+
+def test_baseline_is_tuned_beside_the_study_and_compared_with_it(tmp_path: Path) -> None:
+    storage = f"sqlite:///{tmp_path / 'flat.db'}"
+    lines: list[str] = []
+    events: list[TuneEvent] = []
+    outcome = run_study(
+        replace(FLAT, targets=(Target(size={"width": 256}),), target_seeds=(0,)),
+        FALLING,
+        storage=storage,
+        reports=tmp_path,
+        train=flat,
+        train_baseline=toy,
+        notify=events.append,
+        say=lines.append,
+    )
+    assert outcome.baseline is not None
+    slopes = [
+        made.tuned_laws["lr"].parameters["b"] for made in (outcome.forecast, outcome.baseline)
+    ]
+    assert slopes == pytest.approx([0.0, -0.5], abs=0.03)
+    assert list(dict.fromkeys(e.stage for e in events)) == ["tune", "check", "flat-falling"]
+    names = optuna.get_all_study_names(storage=storage)
+    assert "flat/check/width=256" in names
+    assert "flat-falling/width=16" in names
+    assert not any(name.startswith("flat-falling/check") for name in names)
+    assert "one lr, tuned at any width, serves all from width 16 to 256" in lines[-1]
+    assert "under flat-falling it has to be tuned again" in lines[-1]
+    html = outcome.report_path.read_text(encoding="utf-8")
+    assert "<h2>Against flat-falling</h2>" in html
+    assert outcome.baseline.runs.data_hash() in html
+
+
+def test_second_start_and_report_have_the_comparison_and_train_nothing(tmp_path: Path) -> None:
+    places = {"storage": f"sqlite:///{tmp_path / 'flat.db'}", "reports": tmp_path}
+    trainers = {"train": flat, "train_baseline": toy}
+    first = run_study(FLAT, FALLING, **trainers, **places)
+    trained: list[TuneEvent] = []
+    second = run_study(FLAT, FALLING, **trainers, notify=trained.append, **places)
+    told = report_study(FLAT, FALLING, **places)
+    assert trained == []
+    assert first.baseline.optima == second.baseline.optima == told.baseline.optima
+    assert "Against flat-falling" in told.report_path.read_text(encoding="utf-8")
+
+
+def test_study_without_its_baseline_is_reported_and_says_so(tmp_path: Path) -> None:
+    places = {"storage": f"sqlite:///{tmp_path / 'flat.db'}", "reports": tmp_path}
+    run_study(FLAT, train=flat, **places)
+    told = report_study(FLAT, FALLING, **places)
+    assert told.baseline is None
+    html = told.report_path.read_text(encoding="utf-8")
+    assert "Against flat-falling" not in html
+    assert "not with flat-falling: " in html
+
+
+def test_baseline_that_supports_no_forecast_leaves_the_study_its_report(tmp_path: Path) -> None:
+    lines: list[str] = []
+    outcome = run_study(
+        FLAT,
+        replace(FALLING, growth=0),
+        storage=f"sqlite:///{tmp_path / 'flat.db'}",
+        reports=tmp_path,
+        train=flat,
+        train_baseline=lambda size, tuned, seed: math.nan,
+        say=lines.append,
+    )
+    assert outcome.baseline is None
+    assert lines[-1].startswith("no comparison with flat-falling: ")
+    assert "not with flat-falling: " in outcome.report_path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "flat"}, "a name of its own in the storage, got 'flat' for both"),
+        ({"sizes": {"depth": (1, 2, 3)}}, r"size columns of its study, \['width'\]; got"),
+        ({"tune": {"beta1": TunedRange(low=0.1, high=0.9, n=3)}}, r"tuned columns of its study"),
+        ({"level": 0.9}, r"level of its study, 0\.95; got 0\.9"),
+    ],
+)
+def test_baseline_that_does_not_go_with_the_study_is_refused(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    baseline = replace(FALLING, **change)
+    with pytest.raises(ValueError, match=message):
+        run_study(FLAT, baseline, train=flat, train_baseline=toy, reports=tmp_path)
+    with pytest.raises(ValueError, match=message):
+        report_study(FLAT, baseline, reports=tmp_path)
+    with pytest.raises(ValueError, match=message):
+        plan_study(FLAT, baseline)
+
+
+def test_training_function_of_the_study_alone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="only one of train= and train_baseline="):
+        run_study(FLAT, FALLING, train=flat, reports=tmp_path)
+
+
+def test_plan_lists_the_baseline() -> None:
+    lines = plan_study(FLAT, FALLING).splitlines()
+    at = lines.index("then the baseline flat-falling")
+    assert lines[at + 1].startswith("sweep: 48 runs")
+    assert len(lines[at + 2 :]) == 4
+
+
+BASELINE_FILE = """
+from dataclasses import replace
+from extrap import StudySpec, TunedRange, Workload
+STUDY = StudySpec(name="one", question="?", workload=Workload(name="bytes-mlp"),
+    sizes={"width": (4, 8, 16)}, tune={"lr": TunedRange(low=0.1, high=1, n=3)})
+BASELINE = """
+
+
+def test_file_may_define_a_baseline_of_its_study(tmp_path: Path) -> None:
+    path = tmp_path / "one.py"
+    path.write_text(BASELINE_FILE + "replace(STUDY, name='two', seeds=(5,))")
+    assert load_study(path).name == "one"
+    baseline = load_baseline(path)
+    assert baseline is not None
+    assert (baseline.name, baseline.seeds) == ("two", (5,))
+    path.write_text(BASELINE_FILE + "None")
+    assert load_baseline(path) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("3", "is a StudySpec, got int"),
+        ("STUDY", "a name of its own"),
+        ("replace(STUDY, name='two', tune={'x': STUDY.tune['lr']})", r"tuned columns .*'lr'"),
+    ],
+)
+def test_impossible_baseline_of_a_file_says_what_is_wrong(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "one.py"
+    path.write_text(BASELINE_FILE + text)
+    with pytest.raises(ValueError, match=message):
+        load_baseline(path)
+
+
+def test_overrides_reach_the_baseline_but_for_what_is_the_studys_own() -> None:
+    assignments = ["recipe.steps=7", "name=new", "targets=", "tune.lr.n=3", "seeds=4"]
+    both = override_both(FLAT, FALLING, assignments)
+    assert [spec.name for spec in both] == ["new", "flat-falling"]
+    for spec in both:
+        assert (spec.recipe.steps, spec.tune["lr"].n, spec.seeds) == (7, 3, (4,))
+    assert override_both(FLAT, None, assignments)[1] is None
 
 
 STUDY_FILE = """

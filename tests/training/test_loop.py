@@ -9,7 +9,9 @@ import torch
 
 from extrap.records import Cell, Recipe, Workload
 from extrap.records.study import RunResult
-from extrap.training import Pack, train
+from extrap.training import Pack, loop, train
+from extrap.training.loop import _Run
+from extrap.training.stacks import Stack
 from extrap.workloads import LoadedWorkload, load_workload
 
 RECIPE = Recipe(steps=12, batch_size=16, n_evals=4)
@@ -58,7 +60,8 @@ def test_a_run_equals_a_plain_loop_with_torch_adam(workload: LoadedWorkload) -> 
     generator = torch.Generator().manual_seed(3 + 2**31)
     for _ in range(recipe.steps):
         optimizer.zero_grad()
-        workload.loss(module, workload.draw(recipe.batch_size, generator)).backward()
+        rows = workload.draw(recipe.batch_size, generator)
+        workload.loss(module, workload.examples(workload.training, rows)).backward()
         optimizer.step()
     loss = workload.loss(module, workload.validation).item()
     assert result.loss == pytest.approx(loss, rel=1e-5)
@@ -86,11 +89,80 @@ def test_a_run_that_turns_nan_touches_no_other_by_one_bit(workload: LoadedWorklo
     assert all(math.isfinite(loss) for _, loss in sick[2].curve)
 
 
+def test_a_run_above_its_start_for_good_is_stopped(workload: LoadedWorkload) -> None:
+    high, low = train(pack_of(workload, (3.0, 2**-7), (0,)), device="cpu")
+    assert high.status == "diverged"
+    assert high.loss is None
+    assert high.diverged_step == 9  # the third evaluation in a row, of four
+    assert len(high.curve) == 3
+    assert timeless((low,)) == timeless(train(pack_of(workload, (2**-7,), (0,)), device="cpu"))
+
+
 def test_a_run_that_ends_above_its_start_has_diverged(workload: LoadedWorkload) -> None:
-    (result,) = train(pack_of(workload, (3.0,), (0,)), device="cpu")
-    assert result.status == "diverged"
-    assert result.loss is None
-    assert result.diverged_step == 12
+    few = pack_of(workload, (3.0,), (0,), recipe=replace(RECIPE, n_evals=2))
+    (result,) = train(few, device="cpu")
+    assert (result.status, result.diverged_step) == ("diverged", 12)
+
+
+def test_a_run_that_comes_back_below_its_start_goes_on() -> None:
+    run = _Run(Cell.of({}, {"lr": 1.0}, 0), initial_loss=2.0)
+    for step, loss in enumerate((3.0, 3.0, 1.0, 3.0, 3.0)):
+        run.record(step, loss, patience=3)
+    assert run.is_alive
+    run.record(5, 3.0, patience=3)
+    assert (run.status, run.diverged_step) == ("diverged", 5)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("can't allocate memory: 8 GB")],
+)
+def test_out_of_memory_divides_the_pack_and_goes_on(
+    workload: LoadedWorkload, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
+) -> None:
+    pack = pack_of(workload, seeds=(0, 1, 2))
+    whole = train(pack, device="cpu")
+    sizes = []
+
+    class SmallStack(Stack):
+        def advance(self, start: int, stop: int) -> list[int | None]:
+            if len(self) > 3:
+                raise error
+            sizes.append(len(self))
+            return super().advance(start, stop)
+
+    monkeypatch.setattr(loop, "Stack", SmallStack)
+    heard: list[tuple[int, tuple[float, ...]]] = []
+    place = torch.device("cpu")
+
+    def hear(step: int, losses: tuple[float, ...]) -> None:
+        heard.append((step, losses))
+
+    halves = loop.train_alone(pack, place=place, at_once=9, on_eval=hear)
+    assert timeless(halves) == timeless(whole)
+    assert max(sizes) <= 3
+    assert {len(losses) for _, losses in heard} == {9}
+    known = [sum(math.isfinite(loss) for loss in losses) for _, losses in heard]
+    assert sum(known) == 9 * 4
+
+
+def test_another_error_is_no_lack_of_memory(
+    workload: LoadedWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(Stack, "advance", broken)
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        train(pack_of(workload), device="cpu")
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4, 5])
+def test_stacks_of_any_size_give_the_same(workload: LoadedWorkload, at_once: int) -> None:
+    pack = pack_of(workload)
+    place = torch.device("cpu")
+    whole = loop.train_alone(pack, place=place, at_once=6)
+    assert timeless(loop.train_alone(pack, place=place, at_once=at_once)) == timeless(whole)
 
 
 def test_a_pack_in_which_everything_diverges_ends(workload: LoadedWorkload) -> None:
@@ -145,18 +217,3 @@ def test_ctrl_c_passes_through(workload: LoadedWorkload) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         train(pack_of(workload), on_eval=interrupt, device="cpu")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"cells": ()}, "at least one cell"),
-        ({"cells": (Cell.of({"width": 8}, {"beta1": 0.9}, 0),)}, "learning rate"),
-        ({"cells": (Cell.of({"width": 9}, {"lr": 0.1}, 0),)}, "one size"),
-    ],
-)
-def test_a_pack_that_cannot_be_trained_is_refused(
-    workload: LoadedWorkload, changes: dict, message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(pack_of(workload), **changes)

@@ -14,10 +14,11 @@ from optuna.trial import TrialState
 
 from extrap.errors import StudyError
 from extrap.reading.optuna import open_storage, study_names
-from extrap.records import Cell, Recipe, StudySpec, TunedRange, Workload
+from extrap.records import Cell, Recipe, Runs, StudySpec, TunedRange, Workload
 from extrap.records.study import RunResult
 from extrap.tuning import TuneEvent, tune
 from extrap.tuning.ledger import Ledger, this_process
+from extrap.tuning.sampling import OPTUNA_SAMPLERS
 
 SPEC = StudySpec(
     name="small",
@@ -91,6 +92,25 @@ def test_extend_is_asked_until_it_wants_nothing_more(url: str) -> None:
         return [Cell.of({"width": 8}, {"lr": 2.0**-i}, 0) for i in range(n)]
 
     assert len(tune(SPEC, url, train=valley, extend=one_more_rate)) == 4
+
+
+def test_progress_goes_on_when_more_is_wanted(url: str) -> None:
+    cells = SPEC.grid_cells()
+    events: list[TuneEvent] = []
+
+    def two_more(runs: Runs) -> tuple[Cell, ...]:
+        return cells[: len(runs) + 2]
+
+    tune(SPEC, url, train=valley, extend=two_more, notify=events.append)
+    done = [event.cost_done for event in events]
+    assert done == sorted(done)
+    assert all(event.cost_done <= event.cost_total for event in events)
+    assert events[-1].cost_total == pytest.approx(len(cells) * events[0].cost_total / 2)
+
+
+def test_a_sampler_that_asks_for_runs_needs_to_be_handed_in(url: str) -> None:
+    with pytest.raises(ValueError, match="sampler='law' needs extend="):
+        tune(replace(SPEC, sampler="law"), url, train=valley)
 
 
 def test_larger_runs_live_in_studies_of_their_own(url: str) -> None:
@@ -269,10 +289,11 @@ def test_a_diverged_run_tells_the_sampler_its_initial_loss(url: str) -> None:
     assert trial.user_attrs["result"]["status"] == "diverged"
 
 
-def test_tpe_samples_as_many_runs_as_the_grid_and_prunes(url: str) -> None:
+@pytest.mark.parametrize("sampler", OPTUNA_SAMPLERS)
+def test_optuna_samples_as_many_runs_as_the_grid_and_prunes(url: str, sampler: str) -> None:
     spec = replace(
         SPEC,
-        sampler="tpe",
+        sampler=sampler,
         sizes={"width": (8,)},
         tune={"lr": TunedRange(low=2**-9, high=2**-1, n=8)},
         recipe=replace(SPEC.recipe, steps=20, n_evals=10),

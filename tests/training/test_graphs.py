@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from extrap.records import Cell, Recipe, Workload
+from extrap.training import Pack, graphs, train
+from extrap.training.graphs import WARM_UP, RecordedStep
+from extrap.workloads import load_workload
+
+
+class _Graph:
+    """Replays what was done while it recorded."""
+
+    recording: _Graph | None = None
+
+    def __init__(self) -> None:
+        self.step = None
+        self.n_replays = 0
+
+    def replay(self) -> None:
+        self.n_replays += 1
+        self.step()
+
+
+class _Recording:
+    def __init__(self, graph: _Graph) -> None:
+        self.graph = graph
+
+    def __enter__(self) -> None:
+        _Graph.recording = self.graph
+
+    def __exit__(self, *_: object) -> None:
+        _Graph.recording = None
+
+
+class _Stream:
+    def wait_stream(self, other: object) -> None:
+        pass
+
+
+def test_a_recorded_step_does_every_step_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order of warm-up, recording and replays, with a stand-in for the GPU."""
+    monkeypatch.setattr(graphs.torch.cuda, "CUDAGraph", _Graph, raising=False)
+    monkeypatch.setattr(graphs.torch.cuda, "graph", _Recording, raising=False)
+    monkeypatch.setattr(graphs.torch.cuda, "Stream", _Stream, raising=False)
+    monkeypatch.setattr(graphs.torch.cuda, "current_stream", _Stream, raising=False)
+    monkeypatch.setattr(graphs.torch.cuda, "stream", lambda _: nullcontext(), raising=False)
+    seen = []
+
+    def step(rows: torch.Tensor, rates: torch.Tensor) -> None:
+        if _Graph.recording is not None:  # recording does nothing but keep
+            _Graph.recording.step = lambda: seen.append((rows.item(), rates.item()))
+        else:
+            seen.append((rows.item(), rates.item()))
+
+    recorded = RecordedStep(step)
+    for i in range(WARM_UP + 4):
+        recorded(torch.tensor(i), torch.tensor(0.5 * i))
+    assert seen == [(i, 0.5 * i) for i in range(WARM_UP + 4)]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "muon"])
+@pytest.mark.parametrize("width", [8, 512])
+def test_a_gpu_trains_what_a_cpu_trains(device: str, optimizer: str, width: int) -> None:
+    options = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256}
+    size = {"width": width}
+    pack = Pack(
+        workload=load_workload(Workload(name="bytes-mlp", options=options)),
+        size=size,
+        recipe=Recipe(steps=12, batch_size=16, n_evals=4, optimizer=optimizer, clip=1.0),
+        cells=tuple(Cell.of(size, {"lr": lr}, s) for lr in (2**-9, 1e30, 2**-7) for s in (0, 1)),
+    )
+    ours, expected = train(pack, device=device), train(pack, device="cpu")
+    assert [r.status for r in ours] == [r.status for r in expected]
+    for one, other in zip(ours, expected, strict=True):
+        if other.loss is not None:
+            assert one.loss == pytest.approx(other.loss, rel=1e-3)

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from extrap.records import Cell, Recipe
+from extrap.training import Pack, memory
+from extrap.training.memory import most_runs
+from extrap.workloads import LoadedWorkload
+
+CPU = torch.device("cpu")
+GROWTH = """
+import resource, sys
+import psutil, torch
+from extrap.records import Cell, Recipe, Workload
+from extrap.training import Pack
+from extrap.training.memory import run_bytes
+from extrap.training.stacks import Stack
+from extrap.workloads import load_workload
+
+torch.set_num_threads(1)
+name, width, n_runs = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+options = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 64}
+size, place = {"width": width}, torch.device("cpu")
+cells = tuple(Cell.of(size, {"lr": 2**-9}, seed) for seed in range(n_runs))
+pack = Pack(
+    workload=load_workload(Workload(name=name, options=options)),
+    size=size, recipe=Recipe(batch_size=64), cells=cells,
+)
+predicted = n_runs * run_bytes(pack, place)
+before = psutil.Process().memory_info().rss
+Stack(pack, place).advance(0, 3)
+grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+print(predicted / grown)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "n_runs"),
+    [("bytes-mlp", 64, 128), ("bytes-mlp", 512, 16), ("bytes-transformer", 32, 12)],
+)
+def test_memory_is_predicted_within_a_fifth(name: str, width: int, n_runs: int) -> None:
+    """Against what a process of its own grows by."""
+    command = [sys.executable, "-c", GROWTH, name, str(width), str(n_runs)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert 0.8 < float(done.stdout) < 1.2
+
+
+def pack_of(workload: LoadedWorkload, n_runs: int) -> Pack:
+    size = {"width": 8}
+    cells = tuple(Cell.of(size, {"lr": 0.01}, seed) for seed in range(n_runs))
+    return Pack(workload=workload, size=size, recipe=Recipe(batch_size=4), cells=cells)
+
+
+def test_a_pack_takes_no_more_than_its_share_of_what_is_free(
+    tiny: Callable[..., LoadedWorkload], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack = pack_of(tiny("bytes-mlp"), 40)
+    one = memory.run_bytes(pack, CPU)
+    monkeypatch.setattr(memory, "_free_bytes", lambda place: int(20.5 * one))
+    assert most_runs(pack, CPU) == 10
+    monkeypatch.setattr(memory, "_free_bytes", lambda place: 0)
+    assert most_runs(pack, CPU) == 1
+    monkeypatch.setattr(memory, "_free_bytes", lambda place: int(1e12))
+    assert most_runs(pack, CPU) == 40
+    assert most_runs(pack_of(tiny("bytes-mlp"), 200), CPU) == 128
+
+
+def test_the_state_of_the_optimiser_is_counted(tiny: Callable[..., LoadedWorkload]) -> None:
+    pack = pack_of(tiny("bytes-mlp"), 1)
+    sizes = {
+        name: memory.run_bytes(
+            Pack(
+                workload=pack.workload,
+                size=pack.size,
+                recipe=Recipe(batch_size=4, optimizer=name),
+                cells=pack.cells,
+            ),
+            CPU,
+        )
+        for name in ("sgd", "adam")
+    }
+    n = pack.workload.n_params_total({"width": 8})
+    assert sizes["adam"] - sizes["sgd"] == pytest.approx(1.2 * 4 * n)

@@ -199,12 +199,14 @@ def report_command(
     """Write one HTML page on SWEEP and, if given, the larger runs of BIG; or on a study file."""
     first, *others = dict.fromkeys(losses)
     if sweep.endswith(".py"):
-        from extrap.pipeline import load_study, report_study
+        from extrap.pipeline import load_baseline, load_study, report_study
 
         _refuse_columns(
             sweep, {**columns, "loss": () if first == "loss" and not others else losses}
         )
-        outcome = report_study(load_study(sweep), storage=storage, path=output)
+        outcome = report_study(
+            load_study(sweep), load_baseline(sweep), storage=storage, path=output
+        )
         click.echo(f"wrote {outcome.report_path}")
         return
     from extrap.reporting import report
@@ -279,7 +281,7 @@ def study() -> None:
     "assignments",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Override a field (repeatable).",
+    help="Override a field, of the baseline too if the study has one (repeatable).",
 )
 @click.option("--quiet", is_flag=True, help="No progress.")
 def study_run(
@@ -288,16 +290,23 @@ def study_run(
     """Run the study file PATH, or resume it, and write its report."""
     from rich.console import Console
 
-    from extrap.pipeline import load_study, plan_study, run_study
+    from extrap.pipeline import (
+        load_baseline,
+        load_study,
+        override_both,
+        plan_study,
+        run_study,
+    )
     from extrap.progress import StudyProgress
-    from extrap.records import override
 
-    spec = override(load_study(path), assignments)
+    spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
     if dry_run:
-        click.echo(plan_study(spec, storage=storage))
+        click.echo(plan_study(spec, baseline, storage=storage))
         return
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        outcome = run_study(spec, storage=storage, notify=progress.notify, say=click.echo)
+        outcome = run_study(
+            spec, baseline, storage=storage, notify=progress.notify, say=click.echo
+        )
     click.echo(f"forecast  {outcome.forecast_path} (content hash {outcome.seal})")
     click.echo(f"report    {outcome.report_path}")
     click.echo(f"index     {outcome.index_path}")

@@ -1,4 +1,4 @@
-"""A study from end to end: tune small, seal the forecast, train large, check, report."""
+"""A study from end to end: tune small, seal, train large, check, compare, report."""
 
 from __future__ import annotations
 
@@ -6,26 +6,30 @@ import importlib.util
 import logging
 import platform
 import subprocess
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 
 from extrap.checking import check
 from extrap.documents import seal_once
 from extrap.errors import DataError, StudyError
-from extrap.fitting import grow_grid
+from extrap.fitting import can_place, grow_grid, place_runs
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs, without_password
 from extrap.reading.optuna import read_fingerprint
-from extrap.records import Cell, Runs, StudySpec, Verdict
-from extrap.reporting import report, write_index
-from extrap.tuning import Notify, TrainFunction, tune
+from extrap.records import Cell, Runs, StudySpec, Verdict, override
+from extrap.reporting import baseline_text, report, write_index
+from extrap.tuning import Notify, TrainFunction, TuneEvent, tune
 
 __all__ = [
     "StudyOutcome",
     "default_storage",
+    "load_baseline",
     "load_study",
+    "override_both",
     "plan_study",
     "report_study",
     "run_study",
@@ -37,13 +41,16 @@ logger = logging.getLogger(__name__)
 Say = Callable[[str], None]
 DIGITS = 4
 """Significant digits of a rate handed to a large run; more would be false precision."""
+OWN_FIELDS = ("name", "question", "targets", "target_seeds")
+"""Fields of a study that are not its baseline's as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyOutcome:
-    """What a finished study left behind."""
+    """What a finished study left behind; `baseline` is None where there is none to compare."""
 
     forecast: Forecast
+    baseline: Forecast | None
     verdicts: tuple[Verdict, ...]
     seal: str
     forecast_path: Path
@@ -57,7 +64,65 @@ def load_study(path: str | Path) -> StudySpec:
     Raises:
         ValueError: There is no such file, or it defines no `STUDY` of type `StudySpec`.
     """
-    path = Path(path)
+    study = getattr(_module(Path(path)), "STUDY", None)
+    if not isinstance(study, StudySpec):
+        raise ValueError(f"{path} defines no STUDY; a study file ends with STUDY = StudySpec(…).")
+    return study
+
+
+def load_baseline(path: str | Path) -> StudySpec | None:
+    """The `BASELINE` of a study file: a second sweep, with which the study is compared.
+
+    Raises:
+        ValueError: As `load_study`, or the `BASELINE` is no `StudySpec`, has other size or tuned
+            columns than the `STUDY`, another level, or the same name.
+    """
+    study, baseline = load_study(path), getattr(_module(Path(path)), "BASELINE", None)
+    if baseline is None:
+        return None
+    if not isinstance(baseline, StudySpec):
+        raise ValueError(
+            f"the BASELINE of {path} is a StudySpec, got {type(baseline).__name__}; derive it "
+            "with dataclasses.replace(STUDY, name=…)."
+        )
+    _check_baseline(study, baseline)
+    return baseline
+
+
+def override_both(
+    spec: StudySpec, baseline: StudySpec | None, assignments: Iterable[str]
+) -> tuple[StudySpec, StudySpec | None]:
+    """A study and its baseline with the same fields replaced, as by `extrap.records.override`.
+
+    Name, question and targets are the study's own.
+    """
+    assignments = list(assignments)
+    shared = [
+        a for a in assignments if a.partition("=")[0].split(".")[0].strip() not in OWN_FIELDS
+    ]
+    return override(spec, assignments), baseline and override(baseline, shared)
+
+
+def _check_baseline(spec: StudySpec, baseline: StudySpec) -> None:
+    for what, ours, theirs in (
+        ("size columns", list(spec.sizes), list(baseline.sizes)),
+        ("tuned columns", list(spec.tune), list(baseline.tune)),
+        ("level", spec.level, baseline.level),
+    ):
+        if ours != theirs:
+            raise ValueError(
+                f"a baseline has the {what} of its study, {ours}; got {theirs}: derive it from "
+                "the study with dataclasses.replace."
+            )
+    if baseline.name == spec.name:
+        raise ValueError(
+            f"a baseline has a name of its own in the storage, got {spec.name!r} for both; "
+            f"name it {spec.name + '-baseline'!r}."
+        )
+
+
+def _module(path: Path) -> ModuleType:
+    """The study file as a module."""
     if not path.is_file():
         here = path.parent if path.parent.is_dir() else Path()
         known = ", ".join(sorted(str(p) for p in here.glob("*.py"))[:8]) or "none"
@@ -70,10 +135,7 @@ def load_study(path: str | Path) -> StudySpec:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # a script may exit on import
         raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}.") from error
-    study = getattr(module, "STUDY", None)
-    if not isinstance(study, StudySpec):
-        raise ValueError(f"{path} defines no STUDY; a study file ends with STUDY = StudySpec(…).")
-    return study
+    return module
 
 
 def default_storage(spec: StudySpec) -> str:
@@ -83,31 +145,45 @@ def default_storage(spec: StudySpec) -> str:
 
 def run_study(
     spec: StudySpec,
+    baseline: StudySpec | None = None,
     *,
     storage: str | None = None,
     reports: str | Path = "reports",
     train: TrainFunction | None = None,
+    train_baseline: TrainFunction | None = None,
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> StudyOutcome:
     """Run a study, or resume it; what is done already is not trained again.
 
-    The forecast is sealed in `reports/NAME.forecast.json` before anything larger is trained.
+    The forecast is sealed in `reports/NAME.forecast.json` before anything larger is trained. The
+    sweep of a baseline comes last; where it supports no forecast, there is no comparison.
 
     Args:
         spec: The study.
+        baseline: A second sweep to compare it with, in the same storage; has no larger runs.
         storage: Storage URL; by default `default_storage(spec)`.
         reports: Folder of the reports.
         train: Your own training function, as in `extrap.tune`; ours by default.
-        notify: Hears of the progress of the training.
+        train_baseline: The same for the baseline, which needs one of its own.
+        notify: Hears of the progress of the training; the stage of a baseline's sweep is its name.
         say: Hears one line at each step.
 
     Raises:
         StudyError: The storage is unusable or holds another study of this name.
         DataError: The sweep supports no forecast.
+        ValueError: The baseline does not go with the study, or only one of two has a training
+            function of your own.
     """
+    if baseline is not None:
+        _check_baseline(spec, baseline)
+        if (train is None) != (train_baseline is None):
+            raise ValueError(
+                "a study and its baseline are trained alike but for what is compared, got only "
+                "one of train= and train_baseline=; give both or none."
+            )
     storage, reports = storage or default_storage(spec), Path(reports)
-    extend = None if spec.sampler == "tpe" else _extend(spec)
+    extend = _extend(spec)
     sweep = tune(spec, storage, train=train, extend=extend, notify=notify)
     made = forecast(sweep, level=spec.level)
     sealed_path = reports / f"{spec.name}.forecast.json"
@@ -121,24 +197,39 @@ def run_study(
         large = tune(
             spec, storage, train=train, stage="check", extend=lambda _: cells, notify=notify
         )
-    return _write(spec, made, large, storage=storage, seal=seal, reports=reports)
+    compared = None
+    if baseline is not None:
+        other = tune(
+            baseline,
+            storage,
+            train=train_baseline,
+            extend=_extend(baseline),
+            notify=notify and _renamed(notify, baseline.name),
+        )
+        compared = _compare(baseline, lambda: other)
+    outcome = _write(
+        spec, made, large, storage=storage, seal=seal, reports=reports, compared=compared
+    )
+    if compared is not None:
+        say(
+            f"no comparison with {compared.spec.name}: {compared.problem}"
+            if compared.forecast is None
+            else baseline_text(made, compared.forecast, outcome.verdicts, title=spec.name)
+        )
+    return outcome
 
 
-def plan_study(spec: StudySpec, *, storage: str | None = None) -> str:
+def plan_study(
+    spec: StudySpec, baseline: StudySpec | None = None, *, storage: str | None = None
+) -> str:
     """What `run_study` would train, in words; nothing is opened or trained."""
     storage = storage or default_storage(spec)
-    cells = spec.grid_cells()
-    steps, examples = spec.recipe.steps, spec.recipe.steps * spec.recipe.batch_size
     lines = [
         f"study {spec.name}: {spec.question}",
         f"storage: {without_password(storage)}",
         f"workload: {spec.workload.name} {dict(spec.workload.options) or ''}".rstrip(),
-        f"sweep: {len(cells)} runs of {steps} steps ({examples} examples) at "
-        f"{len(spec.size_points())} sizes, sampler {spec.sampler}",
+        *_sweep_lines(spec),
     ]
-    for size in spec.size_points():
-        here = [cell for cell in cells if dict(cell.size) == size]
-        lines.append(f"  {_sized(size)}: {len(here)} runs")
     for target in spec.targets:
         settings = len(target.factors) + target.fixed
         lines.append(
@@ -146,7 +237,24 @@ def plan_study(spec: StudySpec, *, storage: str | None = None) -> str:
             f"forecast times {', '.join(f'{f:g}' for f in target.factors)}"
             + (" and at the values tuned at the smallest size" if target.fixed else "")
         )
+    if baseline is not None:
+        _check_baseline(spec, baseline)
+        lines += [f"then the baseline {baseline.name}", *_sweep_lines(baseline)]
     return "\n".join(lines)
+
+
+def _sweep_lines(spec: StudySpec) -> list[str]:
+    cells, places = spec.grid_cells(), spec.sampler == "law" and can_place(spec)
+    steps, examples = spec.recipe.steps, spec.recipe.steps * spec.recipe.batch_size
+    lines = [
+        f"sweep: {'at most ' if places else ''}{len(cells)} runs of {steps} steps ({examples} "
+        f"examples) at {len(spec.size_points())} sizes, sampler {spec.sampler}",
+    ]
+    for size in spec.size_points():
+        here = [cell for cell in cells if dict(cell.size) == size]
+        n_runs = "as many as the results call for" if places else f"{len(here)} runs"
+        lines.append(f"  {_sized(size)}: {n_runs}")
+    return lines
 
 
 def _sized(size: Mapping[str, float]) -> str:
@@ -155,16 +263,20 @@ def _sized(size: Mapping[str, float]) -> str:
 
 def report_study(
     spec: StudySpec,
+    baseline: StudySpec | None = None,
     *,
     storage: str | None = None,
     reports: str | Path = "reports",
     path: str | Path | None = None,
 ) -> StudyOutcome:
-    """Report on what a study's storage holds, without training anything.
+    """Report on what a study's storage holds, and its baseline, without training anything.
 
     Raises:
         DataError: The storage holds no run of this study, or too few for a forecast.
+        ValueError: The baseline does not go with the study.
     """
+    if baseline is not None:
+        _check_baseline(spec, baseline)
     storage, reports = storage or default_storage(spec), Path(reports)
     made = forecast(_read(spec, storage, "tune"), level=spec.level)
     made, seal = seal_once(made, reports / f"{spec.name}.forecast.json")
@@ -172,7 +284,19 @@ def report_study(
         large = _read(spec, storage, "check")
     except DataError:
         large = None
-    return _write(spec, made, large, storage=storage, seal=seal, reports=reports, path=path)
+    compared = None
+    if baseline is not None:
+        compared = _compare(baseline, partial(_read, baseline, storage, "tune"))
+    return _write(
+        spec,
+        made,
+        large,
+        storage=storage,
+        seal=seal,
+        reports=reports,
+        compared=compared,
+        path=path,
+    )
 
 
 def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
@@ -205,8 +329,38 @@ def _smallest_optimum(made: Forecast) -> dict[str, float]:
     raise StudyError("no size has a bracketed optimum; widen the tuned range of the study.")
 
 
-def _extend(spec: StudySpec) -> Callable[[Runs], tuple[Cell, ...]]:
-    return lambda runs: grow_grid(spec, runs)
+def _extend(spec: StudySpec) -> Callable[[Runs], tuple[Cell, ...]] | None:
+    """What the sampler asks for, given the runs so far; None where Optuna chooses."""
+    rules = {"grid": grow_grid, "law": place_runs}
+    rule = rules.get(spec.sampler)
+    return None if rule is None else lambda runs: rule(spec, runs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compared:
+    """A baseline and its forecast, or the problem with it."""
+
+    spec: StudySpec
+    forecast: Forecast | None = None
+    problem: str = ""
+
+
+def _compare(baseline: StudySpec, read: Callable[[], Runs]) -> _Compared:
+    """The forecast of a baseline; its runs go by its name."""
+    try:
+        runs = replace(read(), source=baseline.name)
+        return _Compared(spec=baseline, forecast=forecast(runs, level=baseline.level))
+    except DataError as error:
+        return _Compared(spec=baseline, problem=str(error))
+
+
+def _renamed(notify: Notify, stage: str) -> Notify:
+    """Passes progress on as that of another stage."""
+
+    def tell(event: TuneEvent) -> None:
+        notify(replace(event, stage=stage))
+
+    return tell
 
 
 def _read(spec: StudySpec, storage: str, stage: str) -> Runs:
@@ -228,9 +382,14 @@ def _write(
     storage: str,
     seal: str,
     reports: Path,
+    compared: _Compared | None,
     path: str | Path | None = None,
 ) -> StudyOutcome:
     verdicts = () if large is None else check(made, large)
+    baseline = None if compared is None else compared.forecast
+    provenance = _provenance(spec, made, large, storage=storage, seal=seal)
+    if compared is not None:
+        provenance["compared with"] = _compared_words(compared)
     report_path = Path(path) if path is not None else reports / f"{spec.name}.html"
     report(
         made,
@@ -238,10 +397,12 @@ def _write(
         path=report_path,
         title=spec.name,
         question=spec.question,
-        provenance=_provenance(spec, made, large, storage=storage, seal=seal),
+        provenance=provenance,
+        baseline=baseline,
     )
     return StudyOutcome(
         forecast=made,
+        baseline=baseline,
         verdicts=verdicts,
         seal=seal,
         forecast_path=reports / f"{spec.name}.forecast.json",
@@ -259,7 +420,7 @@ def _provenance(
         "storage": without_password(storage),
         "workload": spec.workload.name,
         "corpus hash (SHA-256)": str(made_with.get("data.corpus_sha256", "")),
-        "recipe": ", ".join(f"{k} {v}" for k, v in spec.conditions().items() if k != "workload"),
+        "recipe": _recipe_words(spec),
         "sealed": f"{made.created}, content hash {seal}",
         "first larger run began": _first_start(large, made.created),
         "commit": _commit(),
@@ -267,6 +428,21 @@ def _provenance(
         "trained with": _versions("torch", "optuna"),
     }
     return {key: value for key, value in rows.items() if value}
+
+
+def _recipe_words(spec: StudySpec) -> str:
+    return ", ".join(f"{k} {v}" for k, v in spec.conditions().items() if k != "workload")
+
+
+def _compared_words(compared: _Compared) -> str:
+    """The name of a baseline with its data and recipe, or why there is no comparison."""
+    if compared.forecast is None:
+        return f"not with {compared.spec.name}: {compared.problem}"
+    runs = compared.forecast.runs
+    return (
+        f"{compared.spec.name}, {len(runs)} runs, data hash {runs.data_hash()}; "
+        f"{_recipe_words(compared.spec)}"
+    )
 
 
 def _first_start(large: Runs | None, sealed: str) -> str:

@@ -11,6 +11,7 @@ What to use when:
 * `fit_valley` — what a mistuned value costs.
 * `fit_divergence` — how likely a run diverges.
 * `recommend` — the values of smallest expected loss, given all of these.
+* `place_runs` — where the next runs of a sweep teach most; `grow_grid` for a plain grid.
 * `predict_at_values` — the loss at values that are kept instead.
 * `compare_rules` — what known rules would cost instead.
 * `transfer_quality` — what keeping the value of a fitted size would cost.
@@ -30,6 +31,7 @@ from extrap.fitting.mixture import fit_surviving_laws
 from extrap.fitting.noise import Noise, estimate_noise
 from extrap.fitting.optimum import estimate_optima
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
+from extrap.fitting.placement import can_place, place_runs
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.recommendation import Recommendation, recommend
 from extrap.fitting.rules import RULES, Rule, RuleRegret, compare_rules
@@ -53,6 +55,7 @@ __all__ = [
     "RuleRegret",
     "TransferQuality",
     "Valley",
+    "can_place",
     "check_curvature",
     "check_sweep",
     "compare_rules",
@@ -66,6 +69,7 @@ __all__ = [
     "fit_valley",
     "grow_grid",
     "largest_chance",
+    "place_runs",
     "predict_at_values",
     "predict_log",
     "recommend",

@@ -22,7 +22,7 @@ __all__ = [
 Option = int | float | str | bool
 OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
 """Hears a step and the held-out loss of every run; may say which runs to keep."""
-SAMPLERS = ("grid", "tpe")
+SAMPLERS = ("grid", "law", "tpe", "gp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,8 @@ class StudySpec:
         seeds: Seeds of the sweep; one fixes initialisation and data order.
         targets: Larger sizes, trained after the forecast is sealed.
         target_seeds: Their seeds.
-        sampler: `"grid"`, or `"tpe"` for Optuna's TPE with a median pruner.
+        sampler: `"grid"`; `"law"`, which spends runs where they teach most about how the optimum
+            moves with size; `"tpe"` or `"gp"`, Optuna's samplers, with a median pruner.
         growth: Values by which each side of a grid may grow towards an optimum that is not
             bracketed.
         level: Level of all intervals, in (0, 1).

@@ -1,12 +1,14 @@
 """The page people show to their team: numbers, then pictures of them, then one HTML file.
 
 * `report` — one page for a forecast and the verdicts on its larger runs.
+* `baseline_text` — what it says of a baseline, for a terminal.
 * `write_index` — an index over the reports of a folder.
 """
 
 from __future__ import annotations
 
+from extrap.reporting.baselines import baseline_text
 from extrap.reporting.index import write_index
 from extrap.reporting.page import report
 
-__all__ = ["report", "write_index"]
+__all__ = ["baseline_text", "report", "write_index"]

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 
-from extrap.reporting.figures import LawStory, LocalSweep, OptimumTrend, Sweep
+from extrap.records import Interval
+from extrap.reporting.figures import LawStory, LocalSweep, OptimumPair, OptimumTrend, Sweep
 from extrap.reporting.numbers import NBSP, format_quantity, format_value
-from extrap.reporting.tables import Table, capped_table
+from extrap.reporting.tables import Table, capped_table, stacked
 
-__all__ = ["cells_table", "law_table", "local_table", "story_tables", "trend_table"]
+__all__ = [
+    "cells_table",
+    "law_table",
+    "local_table",
+    "pair_tables",
+    "story_tables",
+    "trend_table",
+]
 
 Rows = list[tuple[str, ...]]
 
@@ -85,6 +94,33 @@ def trend_table(info: OptimumTrend) -> Table:
         f"{level}: the optimum",
     )
     return capped_table(f"The law of the best {info.tuned}", columns, rows)
+
+
+def pair_tables(info: OptimumPair, *, names: tuple[str, str]) -> list[Table]:
+    """The optima of two sweeps beside each other, then both laws at some sizes."""
+    trends = (info.sweep, info.baseline)
+    level = f"{100 * info.sweep.level:g}{NBSP}%"
+    found = [
+        {r.x: _estimate_cell(r.value, r.lower, r.upper) for r in trend.optima.itertuples()}
+        for trend in trends
+    ]
+    rows = [
+        (format_quantity(x), *(optima.get(x, "–") for optima in found))
+        for x in sorted({*found[0], *found[1]})
+    ]
+    caption = f"Best {info.tuned} of each size ({level} intervals)"
+    laws = [
+        replace(table, caption=f"{name}: {table.caption[0].lower()}{table.caption[1:]}")
+        for name, trend in zip(names, trends, strict=True)
+        if (table := trend_table(trend)).rows
+    ]
+    return [capped_table(caption, (info.axis.column, *names), rows), *laws]
+
+
+def _estimate_cell(value: float, lower: float, upper: float) -> str:
+    """A value above its interval; open sides are NaN."""
+    sides = (None if math.isnan(side) else side for side in (lower, upper))
+    return stacked(None if math.isnan(value) else value, Interval(*sides))
 
 
 def cells_table(info: Sweep) -> Table:

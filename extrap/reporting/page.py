@@ -17,6 +17,7 @@ from extrap.reporting.answer import (
     headline,
     leading_row,
 )
+from extrap.reporting.baselines import baseline_section
 from extrap.reporting.cards import verdict_card
 from extrap.reporting.choice_tables import rules_table, transfer_table
 from extrap.reporting.choices import transfer_sentence
@@ -78,6 +79,7 @@ def report(
     question: str | None = None,
     provenance: Mapping[str, str] | None = None,
     metrics: Mapping[str, Metric] | None = None,
+    baseline: Forecast | None = None,
 ) -> Path:
     """Write the report of a forecast as one HTML file that loads nothing else.
 
@@ -90,9 +92,15 @@ def report(
         provenance: Further rows of the provenance table, such as commit or storage.
         metrics: Name → forecast of a further metric of the same runs, lower is better, alone or
             with the verdicts on its larger runs; each gets a short section.
+        baseline: Forecast from another sweep over the same columns, such as one under another
+            width rule; a section compares how the optima move and what loss they reach. It goes
+            by the source of its runs.
 
     Returns:
         The path written.
+
+    Raises:
+        ValueError: The baseline has other size or tuned columns, or another level.
     """
     path = Path(path)
     html = render(
@@ -102,6 +110,7 @@ def report(
         question=question,
         provenance=provenance or {},
         metrics=metrics or {},
+        baseline=baseline,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(html, encoding="utf-8")
@@ -116,6 +125,7 @@ def render(
     question: str | None,
     provenance: Mapping[str, str],
     metrics: Mapping[str, Metric],
+    baseline: Forecast | None,
 ) -> str:
     """The page as text; see `report`."""
     groups = group_verdicts(verdicts)
@@ -136,6 +146,9 @@ def render(
             kind=lead.group.kind if lead.group else "forecast",
             answer=answer_sentences(forecast, rows, groups, fixed),
             answer_table=answer_table(forecast, rows),
+            baseline=None
+            if baseline is None
+            else baseline_section(forecast, baseline, axis, rows, title=title),
             history=history(forecast),
             story=story,
             story_words=_story_words(forecast, rows, groups, axis, fixed),

@@ -14,6 +14,7 @@ from extrap.reporting.figure_tables import (
     cells_table,
     law_table,
     local_table,
+    pair_tables,
     story_tables,
     trend_table,
 )
@@ -21,6 +22,7 @@ from extrap.reporting.figures import (
     HeldOut,
     LawStory,
     LocalSweep,
+    OptimumPair,
     OptimumTrend,
     draw_heat_map,
     draw_held_out,
@@ -28,6 +30,7 @@ from extrap.reporting.figures import (
     draw_local_sweep,
     draw_loss_by_size,
     draw_loss_by_tuned,
+    draw_optimum_pair,
     draw_optimum_trend,
     draw_svg,
     held_out_info,
@@ -39,7 +42,14 @@ from extrap.reporting.numbers import NBSP, format_quantity, name_size, name_tune
 from extrap.reporting.sizes import SizeAxis
 from extrap.reporting.tables import Table
 
-__all__ = ["Plate", "backtest_plate", "local_plates", "story_plate", "sweep_plates"]
+__all__ = [
+    "Plate",
+    "backtest_plate",
+    "local_plates",
+    "pair_plate",
+    "story_plate",
+    "sweep_plates",
+]
 
 PANEL = (480, 360)
 
@@ -94,6 +104,39 @@ def story_plate(info: LawStory, *, key: str = "story", metric: str = "loss") -> 
         narrow_svg=draw(390, 560, 1, f"{key}narrow"),
         text=f"{text} {info.axis.note}".strip(),
         tables=(law_table(info), *story_tables(info)),
+    )
+
+
+def pair_plate(i: int, info: OptimumPair, *, names: tuple[str, str]) -> Plate:
+    """The optima of a tuned column in two sweeps; `i` keeps its ids apart from others."""
+    title = f"Best {info.tuned} against {info.axis.column}"
+
+    def draw(width: int, height: int, columns: int, own_key: str) -> str:
+        return draw_svg(
+            lambda ax: draw_optimum_pair(ax, info, names=names, columns=columns),
+            width=width,
+            height=height,
+            key=own_key,
+            label=f"{title} in {names[0]} and {names[1]}: optima and laws with their bands.",
+        )
+
+    level = f"{100 * info.sweep.level:g}{NBSP}%"
+    words = [
+        f"Shaded: sizes of the sweep. Bands ({level}): dark, the law; light, the optimum of one "
+        f"size. Bars: {level} of each fitted optimum."
+    ]
+    if any(trend.optima["value"].isna().any() for trend in (info.sweep, info.baseline)):
+        words.append("Triangles point to where an optimum lies that the grid does not enclose.")
+    for name, trend in zip(names, (info.sweep, info.baseline), strict=True):
+        if trend.curve.empty:
+            words.append(f"{name} has no law of the best {info.tuned} to draw.")
+    words.append(info.axis.note)
+    return Plate(
+        title=title,
+        svg=draw(880, 440, 2, f"baseline{i}"),
+        narrow_svg=draw(390, 440, 1, f"baseline{i}narrow"),
+        text=" ".join(filter(None, words)),
+        tables=tuple(pair_tables(info, names=names)),
     )
 
 

@@ -16,7 +16,7 @@ from extrap.records import STAGES, Cell, OnEval, Runs, StudySpec
 from extrap.tuning.events import Notify, TuneEvent
 from extrap.tuning.fingerprints import fingerprint
 from extrap.tuning.ledger import Claim, Ledger
-from extrap.tuning.sampling import Sampling
+from extrap.tuning.sampling import OPTUNA_SAMPLERS, Sampling
 from extrap.tuning.trainers import OwnTrainer, PackedTrainer, Trainer, TrainFunction
 
 __all__ = ["Extend", "tune"]
@@ -48,8 +48,8 @@ def tune(
         train: Your own training function `train(size, tuned, seed)`; it returns the loss, NaN for
             a diverged run, or a `RunResult`. Ours by default.
         extend: From the runs so far to every cell still wanted; cells that are done already are
-            skipped. The study's grid by default, or with `sampler="tpe"` nothing beyond what
-            TPE samples.
+            skipped. The study's grid by default, or with `sampler="tpe"` or `"gp"` nothing
+            beyond what Optuna samples. `run_study` hands in that of the study's sampler.
         stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
         notify: Called with a `TuneEvent` at every evaluation and when a pack is done.
 
@@ -65,11 +65,16 @@ def tune(
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}.")
     if stage == "check" and extend is None:
         raise ValueError("stage='check' needs extend=, which says what to train; got None.")
+    if stage == "tune" and spec.sampler == "law" and extend is None:
+        raise ValueError(
+            "sampler='law' needs extend=, which says what to train next; got None. "
+            "run_study hands it in."
+        )
     trainer: Trainer = PackedTrainer(spec) if train is None else OwnTrainer(train)
     with closing(trainer), storage_faults(storage):
         opened = open_storage(storage)
         stage_of = _Stage(spec, opened, trainer, stage, notify)
-        if spec.sampler == "tpe" and stage == "tune":
+        if spec.sampler in OPTUNA_SAMPLERS and stage == "tune":
             stage_of.sample()
             extend = extend or (lambda _: ())
         stage_of.exhaust(extend or (lambda _: spec.grid_cells()))
@@ -131,7 +136,7 @@ class _Stage:
                 has_said = self._wait(has_said)
 
     def sample(self) -> None:
-        """Let TPE choose as many cells of each size as the grid has."""
+        """Let Optuna choose as many cells of each size as the grid has."""
         points = self._spec.size_points()
         wanted = self._spec.grid_cells()  # they cost what the sampled cells do
         for size in points:

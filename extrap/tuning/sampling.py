@@ -1,4 +1,4 @@
-"""Cells chosen by Optuna's TPE, a pack at a time, with a median pruner at the evaluations."""
+"""Cells chosen by Optuna's samplers, a pack at a time, with a median pruner at the evaluations."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from collections.abc import Mapping, Sequence
 import optuna
 from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.pruners import MedianPruner
-from optuna.samplers import TPESampler
+from optuna.samplers import BaseSampler, GPSampler, TPESampler
 from optuna.storages import BaseStorage
 
 from extrap.records import Cell, StudySpec
 from extrap.tuning.ledger import Claim, Ledger
 
-__all__ = ["Sampling"]
+__all__ = ["OPTUNA_SAMPLERS", "Sampling"]
 
-# TPE learns between packs only: this many packs a size.
+OPTUNA_SAMPLERS = ("tpe", "gp")
+
+# A sampler learns between packs only: this many packs a size.
 PACKS = 4
 # Reports to the pruner in one run; each is a transaction.
 REPORTS = 10
@@ -30,6 +32,8 @@ class Sampling:
 
     References:
         Bergstra et al. 2011, "Algorithms for hyper-parameter optimization", Sec. 4 (TPE).
+        Snoek et al. 2012, "Practical Bayesian optimization of machine learning algorithms",
+        arXiv 1206.2944, Sec. 3 (Gaussian process).
     """
 
     def __init__(
@@ -45,8 +49,7 @@ class Sampling:
         self._study = optuna.load_study(
             study_name=name,
             storage=storage,
-            # A resumed study must not draw its first random values again.
-            sampler=TPESampler(constant_liar=True, seed=n_before),
+            sampler=_sampler(spec.sampler, seed=n_before),
             pruner=MedianPruner(
                 n_startup_trials=SAFE_RUNS,
                 n_warmup_steps=int(SAFE_FRACTION * spec.recipe.steps),
@@ -87,3 +90,13 @@ class Sampling:
     def pack_size(self) -> int:
         """Runs to sample together."""
         return math.ceil(len(self._spec.grid_cells()) / len(self._spec.size_points()) / PACKS)
+
+
+def _sampler(name: str, *, seed: int) -> BaseSampler:
+    """Optuna's sampler; the seed moves on, or a resumed study would draw its first values again.
+
+    The Gaussian process needs torch and SciPy, which Optuna imports when it first samples.
+    """
+    if name == "gp":
+        return GPSampler(seed=seed)
+    return TPESampler(constant_liar=True, seed=seed)

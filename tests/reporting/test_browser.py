@@ -51,7 +51,7 @@ def requests_of(driver) -> set[str]:
 @pytest.mark.slow
 def test_browser_finds_nothing_to_complain_about(tmp_path, browser, made, judge):
     folder = tmp_path / "reports"
-    page = report(made, judge(), path=folder / "page.html", question="w" * 200)
+    page = report(made, judge(), path=folder / "page.html", question="w" * 200, baseline=made)
     for path in (page, write_index(folder)):
         browser.get_log("performance")
         for width in (390, 1280):

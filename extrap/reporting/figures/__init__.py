@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from extrap.reporting.figures.backtests import HeldOut, draw_held_out, held_out_info
+from extrap.reporting.figures.baselines import (
+    OptimumPair,
+    draw_optimum_pair,
+    optimum_pair_info,
+)
 from extrap.reporting.figures.canvas import draw_svg, style_sheet
 from extrap.reporting.figures.laws import (
     FIXED_SPAN,
@@ -32,6 +37,7 @@ __all__ = [
     "HeldOut",
     "LawStory",
     "LocalSweep",
+    "OptimumPair",
     "OptimumTrend",
     "Sweep",
     "draw_heat_map",
@@ -40,12 +46,14 @@ __all__ = [
     "draw_local_sweep",
     "draw_loss_by_size",
     "draw_loss_by_tuned",
+    "draw_optimum_pair",
     "draw_optimum_trend",
     "draw_svg",
     "fixed_law_info",
     "held_out_info",
     "law_story_info",
     "local_sweeps_info",
+    "optimum_pair_info",
     "optimum_trend_info",
     "style_sheet",
     "sweep_info",

@@ -1,10 +1,11 @@
-"""What several pictures draw alike: judged runs, a shape and colour a kind; a law's bands."""
+"""What several pictures draw alike: judged runs, optima, a law's bands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -12,7 +13,7 @@ from matplotlib.axes import Axes
 from extrap.reporting.figures.canvas import colour
 from extrap.reporting.groups import RunGroup, verdict_kind
 
-__all__ = ["MARKS", "draw_bands", "draw_judged", "judged_points"]
+__all__ = ["MARKS", "draw_bands", "draw_judged", "draw_optima", "judged_points"]
 
 # kind → (marker, colour, name)
 MARKS = {
@@ -64,7 +65,12 @@ def draw_judged(ax: Axes, judged: pd.DataFrame) -> None:
 
 
 def draw_bands(
-    ax: Axes, curve: pd.DataFrame, *, prefix: str = "", labels: Mapping[str, str] | None = None
+    ax: Axes,
+    curve: pd.DataFrame,
+    *,
+    prefix: str = "",
+    labels: Mapping[str, str] | None = None,
+    ink: str = "law",
 ) -> None:
     """A law's bands, the lighter for a new run or optimum (`pi`), the darker for the law (`ci`).
 
@@ -73,14 +79,53 @@ def draw_bands(
         curve: `x`, and for both kinds `<prefix><kind>_lower` and `<prefix><kind>_upper`.
         prefix: What the band columns begin with.
         labels: Kind → label in the legend.
+        ink: Its colour.
     """
     for kind, alpha in (("pi", 0.14), ("ci", 0.26)):
         ax.fill_between(
             curve["x"],
             curve[f"{prefix}{kind}_lower"],
             curve[f"{prefix}{kind}_upper"],
-            color=colour("law"),
+            color=colour(ink),
             alpha=alpha,
             lw=0,
             label=(labels or {}).get(kind),
         )
+
+
+def draw_optima(
+    ax: Axes,
+    optima: pd.DataFrame,
+    *,
+    ink: str = "law",
+    open_ink: str = "warn",
+    marker: str = "o",
+    label: str = "optimum",
+) -> None:
+    """Optima with their intervals; where only a side is known, an arrow towards that side.
+
+    Args:
+        ax: Where to draw.
+        optima: `x`, `value` (NaN where only a side is known), `lower`, `upper`.
+        ink: Colour of the optima.
+        open_ink: Colour of the arrows.
+        marker: Shape of the optima.
+        label: Their label in the legend.
+    """
+    known = optima.dropna(subset="value")
+    ax.errorbar(
+        known["x"],
+        known["value"],
+        yerr=[known["value"] - known["lower"], known["upper"] - known["value"]],
+        fmt=marker,
+        ms=5.5,
+        color=colour(ink),
+        mec=colour("paper"),
+        elinewidth=1,
+        zorder=5,
+        label=label,
+    )
+    for row in optima[optima["value"].isna()].itertuples():
+        for bound, arrow in ((row.lower, "^"), (row.upper, "v")):
+            if np.isfinite(bound):
+                ax.plot([row.x], [bound], arrow, ms=7, color=colour(open_ink), zorder=5)

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from extrap.forecasting import Forecast
 from extrap.reporting.figures.canvas import colour
-from extrap.reporting.figures.marks import draw_bands
+from extrap.reporting.figures.marks import draw_bands, draw_optima
 from extrap.reporting.figures.scales import set_log_axis
 from extrap.reporting.glossary import RULE_NAMES
 from extrap.reporting.groups import RunGroup
@@ -110,19 +110,7 @@ def draw_optimum_trend(ax: Axes, info: OptimumTrend) -> None:
             x=curve["x"], y=curve["value"], ax=ax, color=colour("law"), lw=2, errorbar=None
         )
         shown += [*curve["pi_lower"], *curve["pi_upper"]]
-    known = optima.dropna(subset="value")
-    ax.errorbar(
-        known["x"],
-        known["value"],
-        yerr=[known["value"] - known["lower"], known["upper"] - known["value"]],
-        fmt="o",
-        ms=5.5,
-        color=colour("law"),
-        mec=colour("paper"),
-        elinewidth=1,
-        label="optimum",
-    )
-    _draw_open_sides(ax, optima[optima["value"].isna()])
+    draw_optima(ax, optima)
     tried, best = info.judged[~info.judged["best"]], info.judged[info.judged["best"]]
     ax.plot(tried["x"], tried["value"], "x", ms=5, color=colour("muted"), label="larger run")
     ax.plot(
@@ -182,11 +170,3 @@ def spread_labels(places: Mapping[str, float], *, gap: float = LABEL_GAP) -> dic
         heights[i] = min(heights[i], ceiling)
         ceiling = heights[i] - gap
     return dict(zip(ordered, heights, strict=True))
-
-
-def _draw_open_sides(ax: Axes, rows: pd.DataFrame) -> None:
-    """Optima without a point estimate: an arrow towards the side on which they lie."""
-    for row in rows.itertuples():
-        for bound, marker in ((row.lower, "^"), (row.upper, "v")):
-            if np.isfinite(bound):
-                ax.plot([row.x], [bound], marker, ms=7, color=colour("warn"), zorder=5)

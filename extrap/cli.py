@@ -196,16 +196,21 @@ def report_command(
     losses: Sequence[str],
     **columns: Any,
 ) -> None:
-    """Write one HTML page on SWEEP and, if given, the larger runs of BIG; or on a study file."""
+    """Write one HTML page on SWEEP and, if given, the larger runs of BIG.
+
+    SWEEP may be a study file: then the page is made from its storage, or from the run table BIG
+    that the study wrote to reports/NAME.runs.csv, and nothing is trained.
+    """
     first, *others = dict.fromkeys(losses)
     if sweep.endswith(".py"):
-        from extrap.pipeline import load_baseline, load_study, report_study
+        from extrap.pipeline import report_study
+        from extrap.study_files import load_baseline, load_study
 
         _refuse_columns(
             sweep, {**columns, "loss": () if first == "loss" and not others else losses}
         )
         outcome = report_study(
-            load_study(sweep), load_baseline(sweep), storage=storage, path=output
+            load_study(sweep), load_baseline(sweep), storage=storage, table=big, path=output
         )
         click.echo(f"wrote {outcome.report_path}")
         return
@@ -255,8 +260,8 @@ def coord_check_command(
     says that one is not.
     """
     from extrap import coordinate_check
-    from extrap.pipeline import load_study
     from extrap.records import override
+    from extrap.study_files import load_study
 
     spec = override(load_study(study_file), assignments)
     found = coordinate_check(spec, widths=width or None, steps=steps, lr=lr)
@@ -290,14 +295,9 @@ def study_run(
     """Run the study file PATH, or resume it, and write its report."""
     from rich.console import Console
 
-    from extrap.pipeline import (
-        load_baseline,
-        load_study,
-        override_both,
-        plan_study,
-        run_study,
-    )
+    from extrap.pipeline import plan_study, run_study
     from extrap.progress import StudyProgress
+    from extrap.study_files import load_baseline, load_study, override_both
 
     spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
     if dry_run:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import platform
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
+
+import pandas as pd
 
 from extrap.checking import check
 from extrap.documents import seal_once
@@ -20,16 +20,14 @@ from extrap.fitting import can_place, grow_grid, place_runs
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs, without_password
 from extrap.reading.optuna import read_fingerprint
-from extrap.records import Cell, Runs, StudySpec, Verdict, override
+from extrap.records import DATA_SIZE, Cell, Runs, StudySpec, Verdict
 from extrap.reporting import baseline_text, report, write_index
+from extrap.study_files import check_baseline
 from extrap.tuning import Notify, TrainFunction, TuneEvent, tune
 
 __all__ = [
     "StudyOutcome",
     "default_storage",
-    "load_baseline",
-    "load_study",
-    "override_both",
     "plan_study",
     "report_study",
     "run_study",
@@ -41,8 +39,6 @@ logger = logging.getLogger(__name__)
 Say = Callable[[str], None]
 DIGITS = 4
 """Significant digits of a rate handed to a large run; more would be false precision."""
-OWN_FIELDS = ("name", "question", "targets", "target_seeds")
-"""Fields of a study that are not its baseline's as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,86 +52,6 @@ class StudyOutcome:
     forecast_path: Path
     report_path: Path
     index_path: Path
-
-
-def load_study(path: str | Path) -> StudySpec:
-    """The `STUDY` that a study file defines.
-
-    Raises:
-        ValueError: There is no such file, or it defines no `STUDY` of type `StudySpec`.
-    """
-    study = getattr(_module(Path(path)), "STUDY", None)
-    if not isinstance(study, StudySpec):
-        raise ValueError(f"{path} defines no STUDY; a study file ends with STUDY = StudySpec(…).")
-    return study
-
-
-def load_baseline(path: str | Path) -> StudySpec | None:
-    """The `BASELINE` of a study file: a second sweep, with which the study is compared.
-
-    Raises:
-        ValueError: As `load_study`, or the `BASELINE` is no `StudySpec`, has other size or tuned
-            columns than the `STUDY`, another level, or the same name.
-    """
-    study, baseline = load_study(path), getattr(_module(Path(path)), "BASELINE", None)
-    if baseline is None:
-        return None
-    if not isinstance(baseline, StudySpec):
-        raise ValueError(
-            f"the BASELINE of {path} is a StudySpec, got {type(baseline).__name__}; derive it "
-            "with dataclasses.replace(STUDY, name=…)."
-        )
-    _check_baseline(study, baseline)
-    return baseline
-
-
-def override_both(
-    spec: StudySpec, baseline: StudySpec | None, assignments: Iterable[str]
-) -> tuple[StudySpec, StudySpec | None]:
-    """A study and its baseline with the same fields replaced, as by `extrap.records.override`.
-
-    Name, question and targets are the study's own.
-    """
-    assignments = list(assignments)
-    shared = [
-        a for a in assignments if a.partition("=")[0].split(".")[0].strip() not in OWN_FIELDS
-    ]
-    return override(spec, assignments), baseline and override(baseline, shared)
-
-
-def _check_baseline(spec: StudySpec, baseline: StudySpec) -> None:
-    for what, ours, theirs in (
-        ("size columns", list(spec.sizes), list(baseline.sizes)),
-        ("tuned columns", list(spec.tune), list(baseline.tune)),
-        ("level", spec.level, baseline.level),
-    ):
-        if ours != theirs:
-            raise ValueError(
-                f"a baseline has the {what} of its study, {ours}; got {theirs}: derive it from "
-                "the study with dataclasses.replace."
-            )
-    if baseline.name == spec.name:
-        raise ValueError(
-            f"a baseline has a name of its own in the storage, got {spec.name!r} for both; "
-            f"name it {spec.name + '-baseline'!r}."
-        )
-
-
-def _module(path: Path) -> ModuleType:
-    """The study file as a module."""
-    if not path.is_file():
-        here = path.parent if path.parent.is_dir() else Path()
-        known = ", ".join(sorted(str(p) for p in here.glob("*.py"))[:8]) or "none"
-        raise ValueError(f"there is no study file {path}; study files there: {known}.")
-    spec = importlib.util.spec_from_file_location(f"extrap_study_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{path} is no Python file; a study file ends in .py.")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # a script may exit on import
-        raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}.") from error
-    return module
 
 
 def default_storage(spec: StudySpec) -> str:
@@ -176,7 +92,7 @@ def run_study(
             function of your own.
     """
     if baseline is not None:
-        _check_baseline(spec, baseline)
+        check_baseline(spec, baseline)
         if (train is None) != (train_baseline is None):
             raise ValueError(
                 "a study and its baseline are trained alike but for what is compared, got only "
@@ -208,7 +124,7 @@ def run_study(
         )
         compared = _compare(baseline, lambda: other)
     outcome = _write(
-        spec, made, large, storage=storage, seal=seal, reports=reports, compared=compared
+        spec, made, large, source=storage, seal=seal, reports=reports, compared=compared
     )
     if compared is not None:
         say(
@@ -238,7 +154,7 @@ def plan_study(
             + (" and at the values tuned at the smallest size" if target.fixed else "")
         )
     if baseline is not None:
-        _check_baseline(spec, baseline)
+        check_baseline(spec, baseline)
         lines += [f"then the baseline {baseline.name}", *_sweep_lines(baseline)]
     return "\n".join(lines)
 
@@ -246,9 +162,10 @@ def plan_study(
 def _sweep_lines(spec: StudySpec) -> list[str]:
     cells, places = spec.grid_cells(), spec.sampler == "law" and can_place(spec)
     steps, examples = spec.recipe.steps, spec.recipe.steps * spec.recipe.batch_size
+    length = "" if DATA_SIZE in spec.sizes else f" of {steps} steps ({examples} examples)"
     lines = [
-        f"sweep: {'at most ' if places else ''}{len(cells)} runs of {steps} steps ({examples} "
-        f"examples) at {len(spec.size_points())} sizes, sampler {spec.sampler}",
+        f"sweep: {'at most ' if places else ''}{len(cells)} runs{length} at "
+        f"{len(spec.size_points())} sizes, sampler {spec.sampler}",
     ]
     for size in spec.size_points():
         here = [cell for cell in cells if dict(cell.size) == size]
@@ -266,32 +183,42 @@ def report_study(
     baseline: StudySpec | None = None,
     *,
     storage: str | None = None,
+    table: str | Path | None = None,
     reports: str | Path = "reports",
     path: str | Path | None = None,
 ) -> StudyOutcome:
     """Report on what a study's storage holds, and its baseline, without training anything.
+
+    Args:
+        spec: The study.
+        baseline: A second sweep to compare it with, in the same storage.
+        storage: Storage URL; by default `default_storage(spec)`.
+        table: A run table to read instead, as `run_study` writes one beside its report.
+        reports: Folder of the reports.
+        path: Where to write the page; by default `reports/NAME.html`.
 
     Raises:
         DataError: The storage holds no run of this study, or too few for a forecast.
         ValueError: The baseline does not go with the study.
     """
     if baseline is not None:
-        _check_baseline(spec, baseline)
-    storage, reports = storage or default_storage(spec), Path(reports)
-    made = forecast(_read(spec, storage, "tune"), level=spec.level)
+        check_baseline(spec, baseline)
+    reports = Path(reports)
+    source = str(table) if table is not None else storage or default_storage(spec)
+    made = forecast(_read(spec, source, "tune"), level=spec.level)
     made, seal = seal_once(made, reports / f"{spec.name}.forecast.json")
     try:
-        large = _read(spec, storage, "check")
+        large = _read(spec, source, "check")
     except DataError:
         large = None
     compared = None
     if baseline is not None:
-        compared = _compare(baseline, partial(_read, baseline, storage, "tune"))
+        compared = _compare(baseline, partial(_read, baseline, source, "tune"))
     return _write(
         spec,
         made,
         large,
-        storage=storage,
+        source=source,
         seal=seal,
         reports=reports,
         compared=compared,
@@ -314,11 +241,16 @@ def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
         if target.fixed:
             settings.append(_smallest_optimum(made))
         cells += [
-            Cell.of(target.size, {n: float(f"{v:.{DIGITS}g}") for n, v in tuned.items()}, seed)
+            Cell.of(target.size, {n: _as_handed_out(n, v) for n, v in tuned.items()}, seed)
             for tuned in settings
             for seed in spec.target_seeds
         ]
     return tuple(dict.fromkeys(cells))
+
+
+def _as_handed_out(name: str, value: float) -> float:
+    """A tuned value as a run gets it: a batch has whole examples."""
+    return max(1.0, round(value)) if name == "batch_size" else float(f"{value:.{DIGITS}g}")
 
 
 def _smallest_optimum(made: Forecast) -> dict[str, float]:
@@ -379,7 +311,7 @@ def _write(
     made: Forecast,
     large: Runs | None,
     *,
-    storage: str,
+    source: str,
     seal: str,
     reports: Path,
     compared: _Compared | None,
@@ -387,10 +319,11 @@ def _write(
 ) -> StudyOutcome:
     verdicts = () if large is None else check(made, large)
     baseline = None if compared is None else compared.forecast
-    provenance = _provenance(spec, made, large, storage=storage, seal=seal)
+    provenance = _provenance(spec, made, large, source=source, seal=seal)
     if compared is not None:
         provenance["compared with"] = _compared_words(compared)
     report_path = Path(path) if path is not None else reports / f"{spec.name}.html"
+    _write_table(made.runs, large, reports / f"{spec.name}.runs.csv")
     report(
         made,
         verdicts,
@@ -411,13 +344,21 @@ def _write(
     )
 
 
+def _write_table(sweep: Runs, large: Runs | None, path: Path) -> None:
+    """All runs as one small text file, from which the report can be made again."""
+    frames = [runs.to_frame() for runs in (sweep, large) if runs is not None]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pd.concat(frames).to_csv(path, index=False)
+
+
 def _provenance(
-    spec: StudySpec, made: Forecast, large: Runs | None, *, storage: str, seal: str
+    spec: StudySpec, made: Forecast, large: Runs | None, *, source: str, seal: str
 ) -> dict[str, str]:
-    made_with = read_fingerprint(storage, study=spec.name)
+    is_storage = "://" in source
+    made_with = read_fingerprint(source, study=spec.name) if is_storage else {}
     rows = {
         "study": spec.name,
-        "storage": without_password(storage),
+        "storage" if is_storage else "run table": without_password(source),
         "workload": spec.workload.name,
         "corpus hash (SHA-256)": str(made_with.get("data.corpus_sha256", "")),
         "recipe": _recipe_words(spec),

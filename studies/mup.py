@@ -24,8 +24,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from extrap.pipeline import load_study
 from extrap.records import Target, TunedRange
+from extrap.study_files import load_study
 
 METZ = load_study(Path(__file__).with_name("metz.py"))
 

@@ -21,9 +21,7 @@ import pytest
 from extrap import StudySpec, Target, TunedRange, Workload
 from extrap.fitting import place_runs
 from extrap.pipeline import (
-    load_baseline,
-    load_study,
-    override_both,
+    _as_handed_out,
     plan_study,
     report_study,
     run_study,
@@ -107,6 +105,25 @@ def test_report_of_a_finished_study_says_what_the_run_said(tmp_path: Path) -> No
     assert [v.cause for v in told.verdicts] == [v.cause for v in ran.verdicts]
 
 
+def test_report_can_be_made_again_from_the_run_table(tmp_path: Path) -> None:
+    reports = tmp_path / "reports"
+    ran = run_study(SPEC, storage=f"sqlite:///{tmp_path / 'toy.db'}", reports=reports, train=toy)
+    table = tmp_path / "kept.csv"
+    (reports / "toy.runs.csv").rename(table)
+    told = report_study(SPEC, table=table, reports=tmp_path / "elsewhere")
+    assert [v.cause for v in told.verdicts] == [v.cause for v in ran.verdicts]
+    size = {"width": 512}
+    assert told.forecast.at(**size).loss == pytest.approx(ran.forecast.at(**size).loss, rel=1e-9)
+    assert "kept.csv" in told.report_path.read_text(encoding="utf-8")
+    assert not list(tmp_path.glob("**/*kept.csv.db"))
+
+
+def test_a_batch_handed_to_a_large_run_has_whole_examples() -> None:
+    made = {name: _as_handed_out(name, 5.4321987) for name in ("batch_size", "lr")}
+    assert made == {"batch_size": 5.0, "lr": 5.432}
+    assert _as_handed_out("batch_size", 0.3) == 1.0
+
+
 def test_grid_grows_until_the_optimum_of_every_size_is_bracketed(tmp_path: Path) -> None:
     narrow = replace(SPEC, tune={"lr": TunedRange(low=2**-6, high=2**-4, n=3)}, targets=())
     outcome = run_study(
@@ -137,11 +154,6 @@ def test_plan_counts_runs_without_opening_a_storage(tmp_path: Path) -> None:
     assert "72 runs" in text
     assert "width 512: 6 runs" in text
     assert not (tmp_path / "never.db").exists()
-
-
-def test_missing_study_file_names_its_neighbours() -> None:
-    with pytest.raises(ValueError, match=r"no study file studies/mets.py.*metz\.py"):
-        load_study("studies/mets.py")
 
 
 @pytest.mark.parametrize(
@@ -291,51 +303,6 @@ def test_plan_lists_the_baseline() -> None:
     at = lines.index("then the baseline flat-falling")
     assert lines[at + 1].startswith("sweep: 48 runs")
     assert len(lines[at + 2 :]) == 4
-
-
-BASELINE_FILE = """
-from dataclasses import replace
-from extrap import StudySpec, TunedRange, Workload
-STUDY = StudySpec(name="one", question="?", workload=Workload(name="bytes-mlp"),
-    sizes={"width": (4, 8, 16)}, tune={"lr": TunedRange(low=0.1, high=1, n=3)})
-BASELINE = """
-
-
-def test_file_may_define_a_baseline_of_its_study(tmp_path: Path) -> None:
-    path = tmp_path / "one.py"
-    path.write_text(BASELINE_FILE + "replace(STUDY, name='two', seeds=(5,))")
-    assert load_study(path).name == "one"
-    baseline = load_baseline(path)
-    assert baseline is not None
-    assert (baseline.name, baseline.seeds) == ("two", (5,))
-    path.write_text(BASELINE_FILE + "None")
-    assert load_baseline(path) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("3", "is a StudySpec, got int"),
-        ("STUDY", "a name of its own"),
-        ("replace(STUDY, name='two', tune={'x': STUDY.tune['lr']})", r"tuned columns .*'lr'"),
-    ],
-)
-def test_impossible_baseline_of_a_file_says_what_is_wrong(
-    tmp_path: Path, text: str, message: str
-) -> None:
-    path = tmp_path / "one.py"
-    path.write_text(BASELINE_FILE + text)
-    with pytest.raises(ValueError, match=message):
-        load_baseline(path)
-
-
-def test_overrides_reach_the_baseline_but_for_what_is_the_studys_own() -> None:
-    assignments = ["recipe.steps=7", "name=new", "targets=", "tune.lr.n=3", "seeds=4"]
-    both = override_both(FLAT, FALLING, assignments)
-    assert [spec.name for spec in both] == ["new", "flat-falling"]
-    for spec in both:
-        assert (spec.recipe.steps, spec.tune["lr"].n, spec.seeds) == (7, 3, (4,))
-    assert override_both(FLAT, None, assignments)[1] is None
 
 
 STUDY_FILE = """

@@ -38,6 +38,7 @@ FLOORS = {
     "tuning": 4,
     "reporting": 5,
     "pipeline": 5,
+    "study_files": 1,
     "integrations": 5,
     "progress": 6,
     "cli": 6,

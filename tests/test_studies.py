@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from extrap.cli import main
-from extrap.pipeline import load_baseline, load_study
+from extrap.study_files import load_baseline, load_study
 
 STUDIES = sorted(
     path
@@ -36,7 +36,8 @@ def test_study_says_what_it_asks_expects_and_costs(path: Path) -> None:
 def test_study_is_planned_from_anywhere_without_torch(path: Path, tmp_path: Path) -> None:
     code = (
         "import sys\n"
-        "from extrap.pipeline import load_baseline, load_study, plan_study\n"
+        "from extrap.pipeline import plan_study\n"
+        "from extrap.study_files import load_baseline, load_study\n"
         "path = sys.argv[1]\n"
         "print(plan_study(load_study(path), load_baseline(path)))\n"
         "assert 'torch' not in sys.modules\n"

@@ -1,0 +1,96 @@
+"""Study files: the `STUDY` and perhaps the `BASELINE` that a Python file defines."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+
+from extrap.records import StudySpec, override
+
+__all__ = ["check_baseline", "load_baseline", "load_study", "override_both"]
+
+OWN_FIELDS = ("name", "question", "targets", "target_seeds")
+"""Fields of a study that are not its baseline's as well."""
+
+
+def load_study(path: str | Path) -> StudySpec:
+    """The `STUDY` that a study file defines.
+
+    Raises:
+        ValueError: There is no such file, or it defines no `STUDY` of type `StudySpec`.
+    """
+    study = getattr(_module(Path(path)), "STUDY", None)
+    if not isinstance(study, StudySpec):
+        raise ValueError(f"{path} defines no STUDY; a study file ends with STUDY = StudySpec(…).")
+    return study
+
+
+def load_baseline(path: str | Path) -> StudySpec | None:
+    """The `BASELINE` of a study file: a second sweep, with which the study is compared.
+
+    Raises:
+        ValueError: As `load_study`, or the `BASELINE` is no `StudySpec`, has other size or tuned
+            columns than the `STUDY`, another level, or the same name.
+    """
+    study, baseline = load_study(path), getattr(_module(Path(path)), "BASELINE", None)
+    if baseline is None:
+        return None
+    if not isinstance(baseline, StudySpec):
+        raise ValueError(
+            f"the BASELINE of {path} is a StudySpec, got {type(baseline).__name__}; derive it "
+            "with dataclasses.replace(STUDY, name=…)."
+        )
+    check_baseline(study, baseline)
+    return baseline
+
+
+def override_both(
+    spec: StudySpec, baseline: StudySpec | None, assignments: Iterable[str]
+) -> tuple[StudySpec, StudySpec | None]:
+    """A study and its baseline with the same fields replaced, as by `extrap.records.override`.
+
+    Name, question and targets are the study's own.
+    """
+    assignments = list(assignments)
+    shared = [
+        a for a in assignments if a.partition("=")[0].split(".")[0].strip() not in OWN_FIELDS
+    ]
+    return override(spec, assignments), baseline and override(baseline, shared)
+
+
+def check_baseline(spec: StudySpec, baseline: StudySpec) -> None:
+    """Raise a ValueError unless a study can be compared with a baseline."""
+    for what, ours, theirs in (
+        ("size columns", list(spec.sizes), list(baseline.sizes)),
+        ("tuned columns", list(spec.tune), list(baseline.tune)),
+        ("level", spec.level, baseline.level),
+    ):
+        if ours != theirs:
+            raise ValueError(
+                f"a baseline has the {what} of its study, {ours}; got {theirs}: derive it from "
+                "the study with dataclasses.replace."
+            )
+    if baseline.name == spec.name:
+        raise ValueError(
+            f"a baseline has a name of its own in the storage, got {spec.name!r} for both; "
+            f"name it {spec.name + '-baseline'!r}."
+        )
+
+
+def _module(path: Path) -> ModuleType:
+    """The study file as a module."""
+    if not path.is_file():
+        here = path.parent if path.parent.is_dir() else Path()
+        known = ", ".join(sorted(str(p) for p in here.glob("*.py"))[:8]) or "none"
+        raise ValueError(f"there is no study file {path}; study files there: {known}.")
+    spec = importlib.util.spec_from_file_location(f"extrap_study_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} is no Python file; a study file ends in .py.")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # a script may exit on import
+        raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}.") from error
+    return module

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from extrap import StudySpec, TunedRange, Workload
+from extrap.study_files import load_baseline, load_study, override_both
+
+FLAT = StudySpec(
+    name="flat",
+    question="?",
+    workload=Workload(name="bytes-mlp"),
+    sizes={"width": (4, 8, 16)},
+    tune={"lr": TunedRange(low=0.1, high=1, n=4)},
+)
+FALLING = replace(FLAT, name="flat-falling")
+
+
+def test_missing_study_file_names_its_neighbours() -> None:
+    with pytest.raises(ValueError, match=r"no study file studies/mets.py.*metz\.py"):
+        load_study("studies/mets.py")
+
+
+BASELINE_FILE = """
+from dataclasses import replace
+from extrap import StudySpec, TunedRange, Workload
+STUDY = StudySpec(name="one", question="?", workload=Workload(name="bytes-mlp"),
+    sizes={"width": (4, 8, 16)}, tune={"lr": TunedRange(low=0.1, high=1, n=3)})
+BASELINE = """
+
+
+def test_file_may_define_a_baseline_of_its_study(tmp_path: Path) -> None:
+    path = tmp_path / "one.py"
+    path.write_text(BASELINE_FILE + "replace(STUDY, name='two', seeds=(5,))")
+    assert load_study(path).name == "one"
+    baseline = load_baseline(path)
+    assert baseline is not None
+    assert (baseline.name, baseline.seeds) == ("two", (5,))
+    path.write_text(BASELINE_FILE + "None")
+    assert load_baseline(path) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("3", "is a StudySpec, got int"),
+        ("STUDY", "a name of its own"),
+        ("replace(STUDY, name='two', tune={'x': STUDY.tune['lr']})", r"tuned columns .*'lr'"),
+    ],
+)
+def test_impossible_baseline_of_a_file_says_what_is_wrong(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "one.py"
+    path.write_text(BASELINE_FILE + text)
+    with pytest.raises(ValueError, match=message):
+        load_baseline(path)
+
+
+def test_overrides_reach_the_baseline_but_for_what_is_the_studys_own() -> None:
+    assignments = ["recipe.steps=7", "name=new", "targets=", "tune.lr.n=3", "seeds=4"]
+    both = override_both(FLAT, FALLING, assignments)
+    assert [spec.name for spec in both] == ["new", "flat-falling"]
+    for spec in both:
+        assert (spec.recipe.steps, spec.tune["lr"].n, spec.seeds) == (7, 3, (4,))
+    assert override_both(FLAT, None, assignments)[1] is None

@@ -27,7 +27,7 @@ lint: $(INSTALLED)  ## Style and types
 backtest: $(INSTALLED)  ## Forecast published and simulated runs, write reports/backtest.html
 	$(BIN)/python -m benchmarks.backtest
 
-bench: $(INSTALLED)  ## Time the fits and the whole statistics of a sweep
+bench: $(INSTALLED)  ## Time training, fits and statistics, write reports/bench.html
 	$(BIN)/python -m benchmarks.bench
 
 clean:  ## Remove caches and reports; .venv/ and the studies in .extrap/ stay

@@ -20,122 +20,52 @@ import sys
 import time
 from collections.abc import Sequence
 
-import torch
-
-from extrap.records import Cell, Recipe, Workload
-from extrap.training import Crew, Pack, n_cores, train
-from extrap.training.loop import CURVE_TOKENS, evaluation_steps
-from extrap.training.schedules import multiplier
-from extrap.training.stacks import DATA_STREAM, Stack
-from extrap.workloads import LoadedWorkload, load_workload
-
-__all__ = ["SOURCE", "WAYS", "bench_pack"]
+from extrap.records import Workload
+from extrap.training.crew import Crew, n_cores
 
 SOURCE = Workload(name="bytes-mlp")
-RATES = tuple(2.0 ** (-10 + i / 2) for i in range(12))
-SEEDS = (0, 1, 2)
-EVALUATION_BATCH = 1024
-
-
-def bench_pack(
-    workload: LoadedWorkload,
-    *,
-    width: int,
-    first: int,
-    last: int,
-    steps: int,
-    source: Workload | None = SOURCE,
-) -> Pack:
-    """Some of the runs: rates outermost, so that every half has all seeds."""
-    size = {"width": width}
-    cells = tuple(Cell.of(size, {"lr": lr}, seed) for lr in RATES for seed in SEEDS)
-    # as many evaluations a step as in the default study
-    recipe = Recipe(steps=steps, n_evals=max(1, steps // 20))
-    return Pack(
-        workload=workload, size=size, recipe=recipe, cells=cells[first:last], source=source
-    )
-
-
-def train_ordinary(pack: Pack) -> list[float]:
-    """One run after the other, as anyone would write it."""
-    return [_train_one(pack, i) for i in range(len(pack.cells))]
-
-
-def _train_one(pack: Pack, i: int) -> float:
-    workload, cell, recipe = pack.workload, pack.cells[i], pack.recipes()[i]
-    torch.manual_seed(cell.seed)
-    module = workload.build(pack.model_size())
-    lr = dict(cell.tuned)["lr"]
-    optimizer = torch.optim.Adam(module.parameters(), lr=lr, fused=True)
-    generator = torch.Generator().manual_seed(cell.seed + DATA_STREAM)
-    evaluations = set(evaluation_steps(recipe))
-    loss = _held_out(workload, module, None)
-    for step in range(recipe.steps):
-        rows = workload.draw(recipe.batch_size, generator)
-        batch = workload.examples(workload.training, rows)
-        optimizer.param_groups[0]["lr"] = lr * multiplier(recipe, step)
-        optimizer.zero_grad()
-        workload.loss(module, batch).backward()
-        optimizer.step()
-        if step + 1 in evaluations:
-            last = step + 1 == recipe.steps
-            loss = _held_out(workload, module, None if last else CURVE_TOKENS)
-    return loss
-
-
-@torch.no_grad()
-def _held_out(workload: LoadedWorkload, module: torch.nn.Module, n: int | None) -> float:
-    examples = [t[:n] for t in workload.validation]
-    total = 0.0
-    for batch in zip(*(t.split(EVALUATION_BATCH) for t in examples), strict=True):
-        total += workload.loss(module, batch).item() * len(batch[0])
-    return total / len(examples[0])
-
-
-def train_vmap(pack: Pack) -> list[float]:
-    """All runs stacked, by vmap and nothing of ours but the bookkeeping."""
-    stack = Stack(pack, torch.device("cpu"), fused=False, run_axis=False)
-    stack.evaluate_initial()
-    done = 0
-    losses: list[float] = []
-    for goal in evaluation_steps(pack.recipes()[0]):
-        stack.advance(done, goal)
-        last = goal == pack.recipes()[0].steps
-        losses = stack.evaluate(None if last else CURVE_TOKENS)
-        done = goal
-    return losses
-
-
-def train_ours(pack: Pack) -> list[float]:
-    """In as many processes as there are cores, if that is measured to be quicker."""
-    crew = Crew(n_cores() - 1)
-    try:
-        results = train(pack, crew=crew, on_layout=lambda layout: sys.stderr.write(f"{layout}\n"))
-    finally:
-        crew.close()
-    return [float("nan") if r.loss is None else r.loss for r in results]
-
-
-WAYS = {"ordinary": train_ordinary, "vmap": train_vmap, "ours": train_ours}
+N_RUNS = 36
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train, and print seconds and losses."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("way", choices=sorted(WAYS))
+    parser.add_argument("way", choices=["ordinary", "ours", "vmap"])
     parser.add_argument("--width", type=int, required=True)
-    parser.add_argument("--runs", type=int, nargs=2, default=(0, len(RATES) * len(SEEDS)))
+    parser.add_argument("--runs", type=int, nargs=2, default=(0, N_RUNS))
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args(arguments)
+    crew = Crew(n_cores() - 1, SOURCE)
+    try:
+        if given.way == "ours":
+            crew.start()  # as a study does: they import torch while this process does
+        sys.stdout.write(json.dumps(_train(given, crew)) + "\n")
+    finally:
+        crew.close()
+
+
+def _train(given: argparse.Namespace, crew: Crew) -> dict[str, object]:
+    import torch
+
+    from benchmarks import ways
+    from extrap.workloads import load_workload
+
     torch.set_num_threads(given.threads)
     workload = load_workload(SOURCE)
     first, last = given.runs
-    pack = bench_pack(workload, width=given.width, first=first, last=last, steps=given.steps)
+    pack = ways.bench_pack(
+        workload, width=given.width, first=first, last=last, steps=given.steps, source=SOURCE
+    )
     began = time.perf_counter()
-    losses = WAYS[given.way](pack)
-    seconds = time.perf_counter() - began
-    sys.stdout.write(json.dumps({"seconds": seconds, "losses": losses}) + "\n")
+    match given.way:
+        case "ordinary":
+            losses = ways.train_ordinary(pack)
+        case "vmap":
+            losses = ways.train_vmap(pack)
+        case _:
+            losses = ways.train_ours(pack, crew)
+    return {"seconds": time.perf_counter() - began, "losses": losses}
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.rows import Row
-from extrap.training import n_cores
+from extrap.training.crew import n_cores
 
 __all__ = ["TARGETS", "Race", "race", "race_all", "rows"]
 
@@ -30,7 +30,7 @@ FEWER_STEPS = {512: 250}
 """Widths at which nothing new is learned from more steps."""
 # Steps behind the choice between threads and processes, and behind the time of eager vmap, which
 # is scaled up: it is nobody's target.
-PROBE_STEPS, PROBE_RUNS, VMAP_STEPS = 60, 2, 150
+PROBE_STEPS, PROBE_RUNS, VMAP_STEPS = 60, 2, 60
 CORE_HOUR = 0.05
 """Dollars, a common price of a rented core."""
 

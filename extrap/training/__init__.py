@@ -1,17 +1,23 @@
 """Training: all runs of one size as one program, or as one a core.
 
-Packing changes speed only: a run's result does not depend on which others are in its pack.
+Packing changes speed only: a run's result does not depend on which others are in its pack. Names
+are fetched on first use, so that `extrap.training.crew` can start its processes before this one
+has imported torch.
 """
 
 from __future__ import annotations
 
-from extrap.training.coordinates import CoordinateCheck, coordinate_check
-from extrap.training.costs import flops_6nd
-from extrap.training.crew import Crew
-from extrap.training.engine import find_device, train
-from extrap.training.layouts import Layout, n_cores
-from extrap.training.memory import most_runs
-from extrap.training.packs import Pack
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from extrap.training.coordinates import CoordinateCheck, coordinate_check
+    from extrap.training.costs import flops_6nd
+    from extrap.training.crew import Crew, n_cores
+    from extrap.training.engine import find_device, train
+    from extrap.training.layouts import Layout
+    from extrap.training.memory import most_runs
+    from extrap.training.packs import Pack
 
 __all__ = [
     "CoordinateCheck",
@@ -25,3 +31,24 @@ __all__ = [
     "n_cores",
     "train",
 ]
+
+_HOMES = {
+    "CoordinateCheck": "coordinates",
+    "Crew": "crew",
+    "Layout": "layouts",
+    "Pack": "packs",
+    "coordinate_check": "coordinates",
+    "find_device": "engine",
+    "flops_6nd": "costs",
+    "most_runs": "memory",
+    "n_cores": "crew",
+    "train": "engine",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

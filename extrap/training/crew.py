@@ -15,12 +15,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from extrap.records import Cell, RunResult
-from extrap.training.packs import Pack
+from extrap.records import Cell, RunResult, Workload
 
-__all__ = ["Crew", "CrewError", "Mate", "result_of"]
+if TYPE_CHECKING:
+    from extrap.training.packs import Pack
+
+__all__ = ["Crew", "CrewError", "Mate", "n_cores", "result_of"]
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -48,9 +50,16 @@ class Mate:
         """Its process id."""
         return self._process.pid
 
-    def begin(self, pack: Pack, at_once: int) -> None:
-        """Let it start on a pack; `hear` says how far it is."""
-        self.send(_request(pack, at_once))
+    def begin(self, pack: Pack, at_once: int, *, waits: bool) -> None:
+        """Let it start on a pack.
+
+        Args:
+            pack: The runs.
+            at_once: Runs in one stack.
+            waits: Whether it stops at every evaluation for word on which runs to keep; otherwise
+                it answers with the results alone.
+        """
+        self.send({**_request(pack, at_once), "waits": waits})
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Write one message.
@@ -97,16 +106,25 @@ class Crew:
 
     Args:
         n_mates: How many; with this process they should be as many as there are cores.
+        workload: What they read as soon as they run; nothing before they are asked to by default.
     """
 
-    def __init__(self, n_mates: int) -> None:
+    def __init__(self, n_mates: int, workload: Workload | None = None) -> None:
         self.n_mates = n_mates
+        self._workload = workload
         self._mates: list[Mate] = []
+
+    def start(self) -> None:
+        """Start them all now; they import and read while this process does something else."""
+        self.mates(self.n_mates)
 
     def mates(self, n: int) -> list[Mate]:
         """So many running processes."""
         while len(self._mates) < min(n, self.n_mates):
-            self._mates.append(Mate())
+            mate = Mate()
+            self._mates.append(mate)
+            if self._workload is not None:
+                mate.send({"load": _words(self._workload)})
         return self._mates[:n]
 
     def close(self) -> None:
@@ -115,10 +133,20 @@ class Crew:
             self._mates.pop().close()
 
 
+def n_cores() -> int:
+    """Cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _words(workload: Workload) -> dict[str, Any]:
+    return {"name": workload.name, "options": dict(workload.options)}
+
+
 def _request(pack: Pack, at_once: int) -> dict[str, Any]:
     assert pack.source is not None
     return {
-        "workload": {"name": pack.source.name, "options": dict(pack.source.options)},
+        "workload": _words(pack.source),
         "size": dict(pack.size),
         "recipe": asdict(pack.recipe),
         "cells": [[list(cell.tuned), cell.seed] for cell in pack.cells],

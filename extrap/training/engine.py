@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from extrap.records import OnEval, RunResult
-from extrap.training.crew import Crew, CrewError, Mate, result_of
-from extrap.training.layouts import Layout, choose_layout, n_cores, threads
+from extrap.training.crew import Crew, CrewError, Mate, n_cores, result_of
+from extrap.training.layouts import Layout, choose_layout, threads
 from extrap.training.loop import Evaluations, evaluate_along, train_alone
 from extrap.training.packs import Pack
 
@@ -32,6 +32,7 @@ def train(
     crew: Crew | None = None,
     layout: Layout | None = None,
     on_layout: Callable[[Layout], None] | None = None,
+    prunes: bool = True,
 ) -> tuple[RunResult, ...]:
     """Train all runs of a pack as one program, or as one a core.
 
@@ -48,6 +49,8 @@ def train(
         crew: Processes to share the work with on a CPU; without, everything happens in this one.
         layout: How to run it; measured by default.
         on_layout: Called with the layout before the first step.
+        prunes: Whether `on_eval` may let go of runs. If not, processes need not wait for each
+            other, and `on_eval` hears NaN for runs that others train.
 
     Returns:
         One result a cell, in the order of the pack's cells.
@@ -64,7 +67,7 @@ def train(
     results = None
     with threads(layout.n_threads):
         if helpers is not None and layout.n_processes > 1:
-            results = _train_shared(pack, helpers, layout, on_eval)
+            results = _train_shared(pack, helpers, layout, on_eval, prunes=prunes)
         if results is None:
             results = train_alone(pack, place=place, at_once=layout.at_once, on_eval=on_eval)
     wall_s = (time.perf_counter() - started) / len(results)
@@ -77,21 +80,21 @@ def find_device(device: str | None = None) -> torch.device:
 
 
 def _train_shared(
-    pack: Pack, crew: Crew, layout: Layout, on_eval: OnEval | None
+    pack: Pack, crew: Crew, layout: Layout, on_eval: OnEval | None, *, prunes: bool
 ) -> tuple[RunResult, ...] | None:
     """Train in several processes; None if one of them was lost."""
     shares = _shares(pack, layout.n_processes)
     try:
         mates = crew.mates(len(shares) - 1)
         for mate, share in zip(mates, shares[1:], strict=True):
-            mate.begin(share, layout.at_once)
+            mate.begin(share, layout.at_once, waits=prunes)
         place = torch.device("cpu")
         own = evaluate_along(shares[0], place=place, at_once=layout.at_once)
         with closing(own), ExitStack() as stack:
             stack.callback(crew.close)  # whatever ends this early leaves them in mid-pack
             sharers: list[_Own | _Theirs] = [_Own(own, shares[0])]
             sharers += map(_Theirs, mates, shares[1:])
-            results = _gather(sharers, on_eval)
+            results = _gather(sharers, on_eval, together=prunes)
             stack.pop_all()
             return results
     except CrewError as error:
@@ -144,8 +147,13 @@ class _Theirs:
         return message["step"], message["losses"]
 
 
-def _gather(sharers: Sequence[_Own | _Theirs], on_eval: OnEval | None) -> tuple[RunResult, ...]:
-    """Lead all shares from one evaluation to the next, and put their results together."""
+def _gather(
+    sharers: Sequence[_Own | _Theirs], on_eval: OnEval | None, *, together: bool
+) -> tuple[RunResult, ...]:
+    """Lead all shares from one evaluation to the next, and put their results together.
+
+    Not together, this process's share goes on to its end, and the others are heard after it.
+    """
     kept: Sequence[bool] | None = None
     while any(sharer.results is None for sharer in sharers):
         first = 0
@@ -155,9 +163,11 @@ def _gather(sharers: Sequence[_Own | _Theirs], on_eval: OnEval | None) -> tuple[
                 sharer.go_on(own)
             first += sharer.n_runs
         steps, losses = [], []
+        is_own_done = sharers[0].results is not None
         # the others are at work meanwhile: this process's share comes first
         for sharer in sharers:
-            heard = None if sharer.results is not None else sharer.hear()
+            is_asked = sharer.results is None and (together or is_own_done or sharer is sharers[0])
+            heard = sharer.hear() if is_asked else None
             steps += [] if heard is None else [heard[0]]
             losses += [math.nan] * sharer.n_runs if heard is None else list(heard[1])
         if steps:

@@ -8,7 +8,6 @@ run gets no cheaper.
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +15,11 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from extrap.training.crew import n_cores
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 
-__all__ = ["Layout", "choose_layout", "n_cores", "threads"]
+__all__ = ["Layout", "choose_layout", "threads"]
 
 STACKS = (1, 2, 4, 8, 16, 32, 64)
 # Below this much work nothing is measured and nothing else started.
@@ -28,6 +28,8 @@ SMALL_WORK_S = 1.0
 MEASURE_S, MEASURE_STEPS = 0.05, 2
 # A larger stack must be that much cheaper a run; less is noise.
 GAIN = 0.97
+# Stacks this much dearer end the search.
+WORSE = 1.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +77,7 @@ def choose_layout(pack: Pack, place: torch.device, *, n_processes: int) -> Layou
         if n_runs * steps * cost[first] < SMALL_WORK_S:
             return replace(every_core, n_threads=1)
         share = math.ceil(n_runs / n_processes)
-        for at_once in _even_stacks(share):
-            if at_once not in cost:
-                cost[at_once] = _run_step_s(pack, place, at_once)
+        _measure_down(cost, pack, place, share)
     candidates = [
         Layout(
             n_processes=min(n_processes, n_runs),
@@ -96,16 +96,16 @@ def choose_layout(pack: Pack, place: torch.device, *, n_processes: int) -> Layou
     return min(candidates, key=lambda layout: layout.step_s)
 
 
-def _even_stacks(n_runs: int) -> list[int]:
-    """Sizes of stacks that so many runs fall into evenly."""
-    most = [math.ceil(n_runs / math.ceil(n_runs / at_once)) for at_once in STACKS]
-    return sorted(set(most))
-
-
-def n_cores() -> int:
-    """Cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+def _measure_down(cost: dict[int, float], pack: Pack, place: torch.device, n_runs: int) -> None:
+    """Time smaller and smaller stacks that so many runs fall into evenly, until it gets worse."""
+    even = {math.ceil(n_runs / math.ceil(n_runs / at_once)) for at_once in STACKS}
+    best = math.inf
+    for at_once in sorted(even, reverse=True):
+        if at_once not in cost:
+            cost[at_once] = _run_step_s(pack, place, at_once)
+        if cost[at_once] > WORSE * best:
+            return
+        best = min(best, cost[at_once])
 
 
 @contextmanager

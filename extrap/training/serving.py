@@ -32,19 +32,29 @@ def serve(lines: IO[str], answers: IO[str]) -> None:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 
+    def workload_of(words: Mapping[str, Any]) -> LoadedWorkload:
+        key = json.dumps(words)
+        if key not in loaded:
+            loaded.clear()
+            loaded[key] = load_workload(Workload(**words))
+        return loaded[key]
+
     for line in iter(lines.readline, ""):
         request = json.loads(line)
-        key = json.dumps(request["workload"])
         try:
-            if key not in loaded:
-                loaded = {key: load_workload(Workload(**request["workload"]))}
-            _train(_pack(request, loaded[key]), request["at_once"], lines, say)
+            if "load" in request:
+                workload_of(request["load"])
+            else:
+                pack = _pack(request, workload_of(request["workload"]))
+                _train(pack, request, lines, say)
         except (ExtrapError, ValueError, RuntimeError, MemoryError) as error:
-            say({"error": f"{type(error).__name__}: {error}"})
+            if "load" not in request:  # what cannot be read is said when it is needed
+                say({"error": f"{type(error).__name__}: {error}"})
 
 
-def _train(pack: Pack, at_once: int, lines: IO[str], say: Say) -> None:
-    with closing(evaluate_along(pack, place=torch.device("cpu"), at_once=at_once)) as evaluations:
+def _train(pack: Pack, request: Mapping[str, Any], lines: IO[str], say: Say) -> None:
+    place, at_once = torch.device("cpu"), request["at_once"]
+    with closing(evaluate_along(pack, place=place, at_once=at_once)) as evaluations:
         kept: Sequence[bool] | None = None
         while True:
             try:
@@ -52,6 +62,8 @@ def _train(pack: Pack, at_once: int, lines: IO[str], say: Say) -> None:
             except StopIteration as end:
                 say({"results": [asdict(result) for result in end.value]})
                 return
+            if not request["waits"]:
+                continue
             say({"step": step, "losses": losses})
             reply = lines.readline()
             if not reply:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import torch
 from torch import nn
@@ -85,6 +86,7 @@ class Stack:
             fused=fused,
         )
         self._template = modules[0].to("meta")
+        self._hang_in()
         self._recorded: RecordedStep | None = None
         self._reset_counts()
 
@@ -147,6 +149,7 @@ class Stack:
         index = torch.tensor(rows, device=self._device)
         self._parameters = [p.detach()[index].requires_grad_() for p in self._parameters]
         self._buffers = [b[index] for b in self._buffers]
+        self._hang_in()
         self._optimizer.keep(index, self._parameters)
         self._rates_M = self._rates_M[index.cpu()]
         self._streams_M = self._streams_M[index]
@@ -199,9 +202,21 @@ class Stack:
     def _call(
         self, parameters: list[torch.Tensor], buffers: list[torch.Tensor], batch: Batch
     ) -> torch.Tensor:
+        if self._has_run_axis and parameters is self._parameters:
+            return self._template(*batch)
         named = dict(zip(self._names, parameters, strict=True))
         named.update(zip(self._buffer_names, buffers, strict=True))
         return functional_call(self._template, named, batch)
+
+    def _hang_in(self) -> None:
+        """Give a module with a run axis the stacked tensors for good: swapping them costs time."""
+        if not self._has_run_axis:
+            return
+        own = zip(self._names, self._parameters, strict=True)
+        for name, tensor in (*own, *zip(self._buffer_names, self._buffers, strict=True)):
+            path, _, leaf = name.rpartition(".")
+            module: Any = self._template.get_submodule(path)
+            (module._parameters if leaf in module._parameters else module._buffers)[leaf] = tensor
 
     @torch.no_grad()
     def _evaluate(
@@ -262,6 +277,8 @@ class Stack:
         stacked = []
         for name in self._names:
             values_S = torch.stack([own[name].detach() for own in by_seed])
+            for own in by_seed[1:]:  # the first module becomes the template
+                own[name].data = own[name].data.new_empty(0)
             values_S = values_S.to(self._device, self._dtype) * rules[name].init
             values_M = values_S[self._streams_M]
             if values_M.dim() > 2:

@@ -167,30 +167,25 @@ class _Stage:
     def _train_claimed(self, cells: list[Cell], wanted: Sequence[Cell]) -> None:
         with self._ledger.claimed(cells) as claims:
             if claims:
-                self._train(claims, wanted, lambda step, losses: None)
+                self._train(claims, wanted, None)
 
-    def _train(self, claims: list[Claim], wanted: Sequence[Cell], keep: OnEval) -> None:
+    def _train(self, claims: list[Claim], wanted: Sequence[Cell], keep: OnEval | None) -> None:
         """Train what was claimed, pack by pack, and record it.
 
-        The pruner hears of all claims at every evaluation; of those in other packs, NaN.
+        The pruner, if there is one, hears of all claims at every evaluation; of those in other
+        packs, NaN.
         """
         waiting = dict(enumerate(claims))
         while waiting:
             chosen = set(self._trainer.pack_of([claim.cell for claim in waiting.values()]))
             places = [i for i, claim in waiting.items() if claim.cell in chosen]
 
-            def keep_some(
-                step: int, losses: tuple[float, ...], places: Sequence[int] = places
-            ) -> Sequence[bool] | None:
-                everyone = [math.nan] * len(claims)
-                for place, loss in zip(places, losses, strict=True):
-                    everyone[place] = loss
-                kept = keep(step, tuple(everyone))
-                return None if kept is None else [kept[place] for place in places]
+            own = None if keep is None else _for_some(keep, places, len(claims))
+            self._train_pack([waiting.pop(place) for place in places], wanted, own)
 
-            self._train_pack([waiting.pop(place) for place in places], wanted, keep_some)
-
-    def _train_pack(self, claims: list[Claim], wanted: Sequence[Cell], keep: OnEval) -> None:
+    def _train_pack(
+        self, claims: list[Claim], wanted: Sequence[Cell], keep: OnEval | None
+    ) -> None:
         cells = [claim.cell for claim in claims]
         size = dict(cells[0].size)
         started = time.perf_counter()
@@ -220,14 +215,27 @@ class _Stage:
 
         def on_eval(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
             say(step / n_steps)
-            return keep(step, losses)
+            return None if keep is None else keep(step, losses)
 
         say(0.0)
         n_steps = self._trainer.steps(cells[0])
-        results = self._trainer.train(cells, on_eval, say_how)
+        results = self._trainer.train(cells, on_eval, say_how, prunes=keep is not None)
         for claim, result in zip(claims, results, strict=True):
             self._ledger.tell(claim, result)
         say(1.0, is_finished=True)
 
     def _cost(self, cells: Iterable[Cell]) -> float:
         return sum(self._trainer.cost(cell) for cell in cells)
+
+
+def _for_some(keep: OnEval, places: Sequence[int], n_runs: int) -> OnEval:
+    """A pruner of many runs that hears of some of them."""
+
+    def hear(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
+        everyone = [math.nan] * n_runs
+        for place, loss in zip(places, losses, strict=True):
+            everyone[place] = loss
+        kept = keep(step, tuple(everyone))
+        return None if kept is None else [kept[place] for place in places]
+
+    return hear

@@ -17,6 +17,9 @@ __all__ = ["OwnTrainer", "PackedTrainer", "TrainFunction", "Trainer"]
 
 TrainFunction = Callable[[Mapping[str, float], Mapping[str, float], int], float | RunResult]
 
+LONG = 20_000
+"""Runs times steps of a study that takes some seconds at least, whatever its model."""
+
 
 class Trainer(Protocol):
     """Trains packs of cells of one size."""
@@ -35,7 +38,12 @@ class Trainer(Protocol):
         """Steps of one run."""
 
     def train(
-        self, cells: Sequence[Cell], on_eval: OnEval, say: Callable[[str], None]
+        self,
+        cells: Sequence[Cell],
+        on_eval: OnEval,
+        say: Callable[[str], None],
+        *,
+        prunes: bool,
     ) -> Sequence[RunResult]:
         """Train cells of one pack, results in their order; says how it is going to."""
 
@@ -48,12 +56,19 @@ class PackedTrainer:
 
     def __init__(self, spec: StudySpec) -> None:
         from extrap.training import Crew, n_cores
-        from extrap.workloads import load_workload
 
         self._spec = spec
-        self._crew = Crew(n_cores() - 1)
         self._n_params: dict[tuple[tuple[str, float], ...], int] = {}
-        self._workload: LoadedWorkload = load_workload(spec.workload)
+        self._crew = Crew(n_cores() - 1, spec.workload)
+        try:
+            if _is_long(spec):
+                self._crew.start()  # they import torch and read the data while this process does
+            from extrap.workloads import load_workload
+
+            self._workload: LoadedWorkload = load_workload(spec.workload)
+        except BaseException:
+            self._crew.close()
+            raise
         self.fingerprint: Mapping[str, Any] = {"trainer": "extrap", **self._workload.fingerprint}
 
     def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
@@ -80,13 +95,24 @@ class PackedTrainer:
         return self._shape(cell)[1]
 
     def train(
-        self, cells: Sequence[Cell], on_eval: OnEval, say: Callable[[str], None]
+        self,
+        cells: Sequence[Cell],
+        on_eval: OnEval,
+        say: Callable[[str], None],
+        *,
+        prunes: bool,
     ) -> Sequence[RunResult]:
         """Train all cells as one program, or as one a core."""
         from extrap.training import train
 
         pack = self._pack(cells)
-        return train(pack, on_eval=on_eval, crew=self._crew, on_layout=lambda how: say(str(how)))
+        return train(
+            pack,
+            on_eval=on_eval,
+            crew=self._crew,
+            on_layout=lambda how: say(str(how)),
+            prunes=prunes,
+        )
 
     def close(self) -> None:
         """End the processes that share the work."""
@@ -113,6 +139,11 @@ class PackedTrainer:
         return recipe.batch_size, recipe.steps
 
 
+def _is_long(spec: StudySpec) -> bool:
+    """Whether a study is long enough to start further processes before anything is measured."""
+    return len(spec.grid_cells()) * spec.recipe.steps >= LONG
+
+
 class OwnTrainer:
     """A user's function `train(size, tuned, seed)`, which returns a loss or a `RunResult`."""
 
@@ -137,7 +168,12 @@ class OwnTrainer:
         """Nothing to let go of."""
 
     def train(
-        self, cells: Sequence[Cell], on_eval: OnEval, say: Callable[[str], None]
+        self,
+        cells: Sequence[Cell],
+        on_eval: OnEval,
+        say: Callable[[str], None],
+        *,
+        prunes: bool,
     ) -> Sequence[RunResult]:
         """Train the cells one after the other; a loss that is not finite is a diverged run."""
         return [self._train_one(cell) for cell in cells]

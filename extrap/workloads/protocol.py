@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
-__all__ = ["Batch", "LoadedWorkload", "TensorWorkload", "count_parameters"]
+__all__ = ["Batch", "LoadedWorkload", "TensorWorkload", "build_without_memory", "count_parameters"]
 
 Batch = tuple[torch.Tensor, ...]
+DRAWS = frozenset({"normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "kaiming_uniform_"})
 
 
 class LoadedWorkload(Protocol):
@@ -141,12 +143,36 @@ def count_parameters(
         size: Size column → value.
         embeddings: Whether those of `nn.Embedding` layers count.
     """
-    with torch.device("meta"):
-        module = build(size)
+    module = build_without_memory(build, size)
     tables = {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
     return sum(
         math.prod(p.shape) for p in module.parameters() if embeddings or id(p) not in tables
     )
+
+
+def build_without_memory(
+    build: Callable[[Mapping[str, float]], nn.Module], size: Mapping[str, float]
+) -> nn.Module:
+    """The model of one size on the meta device: shapes and names, no values."""
+    with torch.device("meta"), _Undrawn():
+        return build(size)
+
+
+class _Undrawn(TorchFunctionMode):
+    """Draws nothing into tensors without memory: the first one imports a compiler for a second."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call any function but those that draw."""
+        given = dict(kwargs or {})
+        if getattr(func, "__name__", "") in DRAWS:
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
 
 
 def _hash(tensors: Batch) -> str:

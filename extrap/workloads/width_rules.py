@@ -19,8 +19,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-import torch
 from torch import nn
+
+from extrap.workloads.protocol import build_without_memory
 
 __all__ = ["FIXED", "HIDDEN", "INPUT", "OUTPUT", "TensorRule", "tensor_roles", "width_rules"]
 
@@ -110,7 +111,7 @@ def _role(shape: tuple[int, ...], is_table: bool, wider: tuple[int, ...]) -> str
 
 def _shapes(build: Build, size: Mapping[str, float]) -> dict[str, tuple[tuple[int, ...], bool]]:
     """Parameter name → shape, and whether it is the table of an embedding: (classes, features)."""
-    module = _on_meta(build, size)
+    module = build_without_memory(build, size)
     tables = {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
     return {n: (tuple(p.shape), id(p) in tables) for n, p in module.named_parameters()}
 
@@ -120,13 +121,8 @@ def _biases_of_growing_layers(build: Build, size: Mapping[str, float]) -> set[st
     roles = tensor_roles(build, size)
     return {
         f"{name}.bias" if name else "bias"
-        for name, layer in _on_meta(build, size).named_modules()
+        for name, layer in build_without_memory(build, size).named_modules()
         if isinstance(layer, nn.Linear | nn.modules.conv._ConvNd)
         and layer.bias is not None
         and roles[f"{name}.weight" if name else "weight"] in (HIDDEN, OUTPUT)
     }
-
-
-def _on_meta(build: Build, size: Mapping[str, float]) -> nn.Module:
-    with torch.device("meta"):
-        return build(size)

@@ -192,6 +192,14 @@ def test_pruned_runs_stop_and_the_others_do_not_notice(workload: LoadedWorkload)
     assert not any(math.isnan(losses[2]) for _, losses in seen)
 
 
+def test_a_run_that_diverged_is_not_called_pruned(workload: LoadedWorkload) -> None:
+    def keep_finite(step: int, losses: tuple[float, ...]) -> list[bool]:
+        return [math.isfinite(loss) for loss in losses]
+
+    results = train(pack_of(workload, (2**-9, 1e30)), on_eval=keep_finite, device="cpu")
+    assert [r.status for r in results] == ["complete"] * 2 + ["diverged"] * 2
+
+
 def test_the_curve_ends_with_the_final_loss(workload: LoadedWorkload) -> None:
     result = train(pack_of(workload), device="cpu")[0]
     assert [step for step, _ in result.curve] == [3, 6, 9, 12]

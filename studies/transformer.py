@@ -6,9 +6,9 @@ does a larger transformer reach on more data?
 Expected: the best rate falls with width, the best batch size grows with the tokens, as Step Law
 has it for large models; the loss falls as a power of both.
 
-Cost: 600 runs of 65 thousand to 262 thousand tokens and four larger ones. On two processor cores the
-first 270 took three and a half minutes; all of it is estimated at a quarter of an hour. Smaller:
-`--set seeds=0`; larger: `--set sizes.width=32,64,96,128,192`.
+Cost: 600 runs of 65 thousand to 262 thousand tokens and four larger ones. On two processor cores
+the first 270 took three and a half minutes; all of it is estimated at a quarter of an hour.
+Smaller: `--set seeds=0`; larger: `--set sizes.width=32,64,96,128,192`.
 
 Papers: Li et al. 2025, "Predictable scale: Part I, Step Law", arXiv 2503.04715; Hoffmann et al.
 2022, "Training compute-optimal large language models", arXiv 2203.15556.

@@ -2,6 +2,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
+# memory for training, see ALLOCATOR in extrap/training/crew.py
+export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=268435456:$\
+	glibc.malloc.mmap_threshold=33554432:glibc.malloc.top_pad=33554432
+
 .DEFAULT_GOAL := help
 .PHONY: help report test test-slow lint backtest bench clean
 

@@ -22,9 +22,15 @@ from extrap.records import Cell, RunResult, Workload
 if TYPE_CHECKING:
     from extrap.training.packs import Pack
 
-__all__ = ["Crew", "CrewError", "Mate", "n_cores", "result_of"]
+__all__ = ["ALLOCATOR", "Crew", "CrewError", "Mate", "n_cores", "result_of"]
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+# Where the C library is glibc: memory in huge pages, kept for the next step instead of given back.
+# A tenth faster; the Makefile sets the same for the processes it starts.
+ALLOCATOR = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=268435456"
+    ":glibc.malloc.mmap_threshold=33554432:glibc.malloc.top_pad=33554432"
+}
 
 
 class CrewError(Exception):
@@ -39,7 +45,7 @@ class Mate:
             [sys.executable, "-m", "extrap.training.serving"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **ONE_THREAD},
+            env={**ALLOCATOR, **os.environ, **ONE_THREAD},
             text=True,
             # Ctrl-C reaches the master alone, which then closes the pipes
             start_new_session=True,

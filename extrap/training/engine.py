@@ -15,6 +15,7 @@ import torch
 
 from extrap.records import OnEval, RunResult
 from extrap.training.crew import Crew, CrewError, Mate, n_cores, result_of
+from extrap.training.denormals import without_denormals
 from extrap.training.layouts import Layout, choose_layout, threads
 from extrap.training.loop import Evaluations, evaluate_along, train_alone
 from extrap.training.packs import Pack
@@ -58,14 +59,16 @@ def train(
     started = time.perf_counter()
     place = find_device(device)
     helpers = crew if pack.source is not None and place.type == "cpu" else None
-    if layout is None:
-        n_processes = min(helpers.n_mates + 1, n_cores()) if helpers else 1
-        layout = choose_layout(pack, place, n_processes=n_processes)
-    logger.info("%d runs: %s", len(pack.cells), layout)
-    if on_layout is not None:
-        on_layout(layout)
-    results = None
-    with threads(layout.n_threads):
+    with ExitStack() as stack:
+        stack.enter_context(without_denormals())
+        if layout is None:
+            n_processes = min(helpers.n_mates + 1, n_cores()) if helpers else 1
+            layout = choose_layout(pack, place, n_processes=n_processes)
+        logger.info("%d runs: %s", len(pack.cells), layout)
+        if on_layout is not None:
+            on_layout(layout)
+        stack.enter_context(threads(layout.n_threads))
+        results = None
         if helpers is not None and layout.n_processes > 1:
             results = _train_shared(pack, helpers, layout, on_eval, prunes=prunes)
         if results is None:

@@ -26,6 +26,7 @@ Say = Callable[[Mapping[str, Any]], None]
 def serve(lines: IO[str], answers: IO[str]) -> None:
     """Train what is asked for, one request after the other, until the input ends."""
     torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # as `train` does
     loaded: dict[str, LoadedWorkload] = {}
 
     def say(message: Mapping[str, Any]) -> None:

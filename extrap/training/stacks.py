@@ -26,7 +26,9 @@ __all__ = ["Stack"]
 DATA_STREAM = 2**31
 # Predicted tokens of one evaluation pass: fixed, so that sums do not depend on the number of
 # runs, and few enough for the outputs of some runs to stay in a processor's cache.
-EVALUATION_EXAMPLES, EVALUATION_TOKENS = 128, 512
+EVALUATION_EXAMPLES, EVALUATION_TOKENS = 256, 512
+# Batches of several steps are read in one go up to this size: an operation costs more than a read.
+READ_BYTES = 2**17
 
 
 class _Loss(nn.Module):
@@ -88,7 +90,7 @@ class Stack:
         self._template = modules[0].to("meta")
         self._hang_in()
         self._recorded: RecordedStep | None = None
-        self._reset_counts()
+        self._set_clips()
 
     def __len__(self) -> int:
         return len(self._recipes)
@@ -115,12 +117,13 @@ class Stack:
         if self._device.type == "cuda":
             self._recorded = self._recorded or RecordedStep(self._step)
             step = self._recorded
-        self._broke_at_M.fill_(-1)
-        self._n_steps.fill_(start)
+        losses_KM = torch.empty(rates_KM.shape, dtype=self._dtype, device=self._device)
         with self._precision():
-            for rows_SB, rate_M in zip(rows_KSB, rates_KM, strict=True):
-                step(rows_SB, rate_M)
-        return [None if at < 0 else at for at in self._broke_at_M.tolist()]
+            steps = zip(losses_KM, rates_KM, self._batches(rows_KSB), strict=True)
+            for losses_M, rate_M, batch in steps:
+                losses_M.copy_(step(rate_M, *batch))
+        broke_MK = (~torch.isfinite(losses_KM)).T.tolist()
+        return [start + 1 + row.index(True) if True in row else None for row in broke_MK]
 
     def evaluate(self, n_examples: int | None = None) -> list[float]:
         """Held-out loss of every run.
@@ -155,7 +158,7 @@ class Stack:
         self._streams_M = self._streams_M[index]
         self._recipes = [self._recipes[row] for row in rows]
         self._recorded = None
-        self._reset_counts()
+        self._set_clips()
 
     def parameters(self) -> dict[str, torch.Tensor]:
         """Name → stacked parameters (M, …), as they are now."""
@@ -167,18 +170,18 @@ class Stack:
         sizes = [p.numel() * p.element_size() for p in self._parameters]
         return sum(sizes) * 2 + self._optimizer.state_bytes()
 
-    def _step(self, rows_SB: torch.Tensor, rate_M: torch.Tensor) -> None:
-        """One update of every run."""
-        losses_M = self._losses(self._parameters, self._buffers, self._batch(rows_SB), paired=True)
+    def _step(self, rate_M: torch.Tensor, *batch_SB: torch.Tensor) -> torch.Tensor:
+        """One update of every run; returns the losses before it, (M,)."""
+        batch = tuple(t_SB[self._streams_M] for t_SB in batch_SB)
+        losses_M = self._losses(self._parameters, self._buffers, batch, paired=True)
+        # of the sum: to take gradients of several losses torch imports a second's worth of modules
         gradients = torch.autograd.grad(
             losses_M.sum(), self._parameters, allow_unused=True, materialize_grads=True
         )
         if self._clip_M is not None:
             clip_by_run(gradients, self._clip_M)
         self._optimizer.step(gradients, rate_M)
-        self._n_steps += 1
-        broke_M = ~torch.isfinite(losses_M.detach()) & (self._broke_at_M < 0)
-        self._broke_at_M.copy_(torch.where(broke_M, self._n_steps, self._broke_at_M))
+        return losses_M.detach()
 
     def _losses(
         self,
@@ -257,10 +260,15 @@ class Stack:
             1,
         )
 
-    def _batch(self, rows_SB: torch.Tensor) -> Batch:
-        """One batch a run: read once for each seed, then handed to the runs that share it."""
-        drawn = self._workload.examples(self._training, rows_SB)
-        return tuple(t_SB[self._streams_M] for t_SB in self._as_dtype(drawn))
+    def _batches(self, rows_KSB: torch.Tensor) -> Iterator[Batch]:
+        """Tensors (S, B, …) for every step, a batch a seed; read for a few steps at once."""
+        n_at_once = 1
+        while len(rows_KSB):
+            rows, rows_KSB = rows_KSB[:n_at_once], rows_KSB[n_at_once:]
+            read = self._as_dtype(self._workload.examples(self._training, rows))
+            yield from zip(*read, strict=True)
+            n_bytes = sum(t[0].numel() * t.element_size() for t in read)
+            n_at_once = max(1, READ_BYTES // n_bytes)
 
     def _place(self, tensors: Batch) -> Batch:
         return tuple(t.to(self._device) for t in self._as_dtype(tensors))
@@ -297,14 +305,11 @@ class Stack:
         at = self._names.index(name)
         return rule.role == "hidden" and self._parameters[at].dim() == 3
 
-    def _reset_counts(self) -> None:
-        """What follows the number of runs."""
-        n_runs, device = len(self), self._device
-        self._n_steps = torch.zeros((), dtype=torch.int64, device=device)
-        self._broke_at_M = torch.full((n_runs,), -1, dtype=torch.int64, device=device)
+    def _set_clips(self) -> None:
+        """Largest norm of every run's gradient; nothing if none is limited."""
         clips = [recipe.clip or float("inf") for recipe in self._recipes]
         is_clipped = min(clips) < float("inf")
-        self._clip_M = _doubles(clips).to(device) if is_clipped else None
+        self._clip_M = _doubles(clips).to(self._device) if is_clipped else None
 
     @contextmanager
     def _precision(self) -> Iterator[None]:

@@ -50,16 +50,24 @@ def test_a_recorded_step_does_every_step_once(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(graphs.torch.cuda, "stream", lambda _: nullcontext(), raising=False)
     seen = []
 
-    def step(rows: torch.Tensor, rates: torch.Tensor) -> None:
+    def step(rate: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        output = torch.zeros(())
+
+        def run() -> None:
+            seen.append((rate.item(), rows.item()))
+            output.fill_(10 * rows.item())
+
         if _Graph.recording is not None:  # recording does nothing but keep
-            _Graph.recording.step = lambda: seen.append((rows.item(), rates.item()))
+            _Graph.recording.step = run
         else:
-            seen.append((rows.item(), rates.item()))
+            run()
+        return output
 
     recorded = RecordedStep(step)
-    for i in range(WARM_UP + 4):
-        recorded(torch.tensor(i), torch.tensor(0.5 * i))
-    assert seen == [(i, 0.5 * i) for i in range(WARM_UP + 4)]
+    n = WARM_UP + 4
+    outputs = [recorded(torch.tensor(0.5 * i), torch.tensor(i)) for i in range(n)]
+    assert seen == [(0.5 * i, i) for i in range(n)]
+    assert [o.item() for o in outputs] == [10 * i for i in range(n)]
 
 
 @pytest.mark.gpu

@@ -1,11 +1,16 @@
-"""The nouns: immutable records that every other room passes around."""
+"""The nouns: immutable records that every other room passes around.
+
+Tables of runs are fetched on first use: a process that only trains does without pandas, which
+takes as long to import as a small pack takes to train.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from extrap.records.overrides import override
 from extrap.records.recipe import DATA_SIZE, TUNABLE, Recipe
 from extrap.records.results import Estimate, Fit, Interval, Optimum, Point, Verdict
-from extrap.records.runs import STAGES, STATUSES, Runs, condition_text
 from extrap.records.study import (
     Cell,
     OnEval,
@@ -15,6 +20,9 @@ from extrap.records.study import (
     TunedRange,
     Workload,
 )
+
+if TYPE_CHECKING:
+    from extrap.records.runs import STAGES, STATUSES, Runs, condition_text
 
 __all__ = [
     "DATA_SIZE",
@@ -39,3 +47,14 @@ __all__ = [
     "condition_text",
     "override",
 ]
+
+_OF_TABLES = ("STAGES", "STATUSES", "Runs", "condition_text")
+
+
+def __getattr__(name: str) -> object:
+    if name not in _OF_TABLES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from extrap.records import runs
+
+    globals().update({own: getattr(runs, own) for own in _OF_TABLES})
+    return globals()[name]

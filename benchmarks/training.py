@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 TARGETS = {16: 2.5, 32: 2.5, 64: 1.7, 128: 1.7, 256: 1.0, 512: 1.0}
 """Width → how many times faster than the ordinary loop."""
 N_RUNS, STEPS, REPEATS = 36, 1000, 2
-FEWER_STEPS = {512: 250}
+FEWER_STEPS = {512: 500}
 """Widths at which nothing new is learned from more steps."""
 # Steps behind the choice between threads and processes, and behind the time of eager vmap, which
 # is scaled up: it is nobody's target.

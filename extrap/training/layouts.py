@@ -28,8 +28,9 @@ SMALL_WORK_S = 1.0
 MEASURE_S, MEASURE_STEPS = 0.05, 2
 # A larger stack must be that much cheaper a run; less is noise.
 GAIN = 0.97
-# Stacks this much dearer end the search.
-WORSE = 1.05
+# Stacks this much dearer end the search, which goes from large to small ones, or from small to
+# large where a step of a run takes so long that calling operations costs little.
+WORSE, LONG_STEP_S = 1.05, 2e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ def choose_layout(pack: Pack, place: torch.device, *, n_processes: int) -> Layou
         if n_runs * steps * cost[first] < SMALL_WORK_S:
             return replace(every_core, n_threads=1)
         share = math.ceil(n_runs / n_processes)
-        _measure_down(cost, pack, place, share)
+        _measure_stacks(cost, pack, place, share)
     candidates = [
         Layout(
             n_processes=min(n_processes, n_runs),
@@ -96,11 +97,12 @@ def choose_layout(pack: Pack, place: torch.device, *, n_processes: int) -> Layou
     return min(candidates, key=lambda layout: layout.step_s)
 
 
-def _measure_down(cost: dict[int, float], pack: Pack, place: torch.device, n_runs: int) -> None:
-    """Time smaller and smaller stacks that so many runs fall into evenly, until it gets worse."""
+def _measure_stacks(cost: dict[int, float], pack: Pack, place: torch.device, n_runs: int) -> None:
+    """Time stacks that so many runs fall into evenly, one after the other until it gets worse."""
+    is_long = min(cost.values()) > LONG_STEP_S
     even = {math.ceil(n_runs / math.ceil(n_runs / at_once)) for at_once in STACKS}
     best = math.inf
-    for at_once in sorted(even, reverse=True):
+    for at_once in sorted(even, reverse=not is_long):
         if at_once not in cost:
             cost[at_once] = _run_step_s(pack, place, at_once)
         if cost[at_once] > WORSE * best:

@@ -24,9 +24,11 @@ __all__ = ["Stack"]
 
 # A seed's initialisation and its data come from different streams of torch's generator.
 DATA_STREAM = 2**31
-# Predicted tokens of one evaluation pass: fixed, so that sums do not depend on the number of
-# runs, and few enough for the outputs of some runs to stay in a processor's cache.
+# Examples and predicted tokens of one evaluation pass, by the model's size alone, so that sums do
+# not depend on the number of runs: few enough for the outputs of some small runs to stay in a
+# processor's cache, and enough for the products of a large one.
 EVALUATION_EXAMPLES, EVALUATION_TOKENS = 256, 512
+LARGE_MODEL, LARGE_EVALUATION = 2**17, 1024
 # Batches of several steps are read in one go up to this size: an operation costs more than a read.
 READ_BYTES = 2**17
 
@@ -229,8 +231,7 @@ class Stack:
         n_examples: int | None,
     ) -> list[float]:
         examples = tuple(t[:n_examples] for t in self._held_out)
-        tokens = self._workload.tokens_per_example
-        n_at_once = max(1, min(EVALUATION_EXAMPLES, EVALUATION_TOKENS // tokens))
+        n_at_once = self._n_evaluated_at_once()
         totals_M = torch.zeros(len(parameters[0]), dtype=torch.float64, device=self._device)
         self._template.eval()
         with self._precision():
@@ -239,6 +240,13 @@ class Stack:
                 totals_M += losses_M.double() * len(batch[0])
         self._template.train()
         return (totals_M / len(examples[0])).tolist()
+
+    def _n_evaluated_at_once(self) -> int:
+        """Examples of one evaluation pass."""
+        tokens = self._workload.tokens_per_example
+        if sum(p[0].numel() for p in self._parameters) >= LARGE_MODEL:
+            return max(1, LARGE_EVALUATION // tokens)
+        return max(1, min(EVALUATION_EXAMPLES, EVALUATION_TOKENS // tokens))
 
     def _schedule(self, start: int, stop: int) -> torch.Tensor:
         """Learning rate of every run at every step, (K, M)."""

@@ -4,7 +4,7 @@ Expected: no. The loss at the rate tuned at width 16 follows a clean law over th
 flattens near width 96 and turns up beyond. Tuned at each width, the optimal rate falls as a power
 of the width, about -0.4, and the laws of rate and loss forecast widths 512 and 1024.
 
-Cost: 288 runs of 1,000 steps for the sweep and some ten larger ones, about six minutes on two
+Cost: 288 runs of 1,000 steps for the sweep and some ten larger ones, three minutes on two
 processor cores.
 
 Paper: Luke Metz 2022, "On the difficulty of extrapolation with NN scaling".

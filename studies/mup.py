@@ -8,7 +8,7 @@ Expected: under the standard rule the best rate falls as about width^-0.4. Under
 of the exponent holds 0. What is left is a rise by half from width 16 to 256, most of it above 64,
 which the report calls a bend: the rate tuned at width 16 still costs 1 to 2 % of loss at 512.
 
-Cost: twice 120 runs of 1,000 steps and four larger ones, about five minutes on two processor
+Cost: twice 120 runs of 1,000 steps and four larger ones, under three minutes on two processor
 cores.
 
 `extrap coord-check studies/mup.py` looks at the same question before anything is tuned: whether a

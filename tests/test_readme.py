@@ -12,8 +12,8 @@ import extrap
 from extrap.cli import main
 
 ROOT = Path(__file__).parents[1]
-SAME_RATE = 0.03
-"""The larger runs were trained at the forecast of their day; estimators have moved it since."""
+SAME_RATE = 1e-3
+"""The table rounds the rate that the larger runs were trained at."""
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -29,9 +29,9 @@ def test_python_example_runs_and_says_what_its_last_comment_says(
     assert len([line for line in code.splitlines() if line and line[0] not in "#"]) <= 10
     exec(compile(code, "README.md", "exec"), {})
     loss, rate, causes = capsys.readouterr().out.splitlines()
-    assert (loss, rate) == ("1.81 [1.74, 1.87]", "0.0024 ('optimum-law-bends: lr',)")
-    assert "0.01137: 'mistuned'" in causes
-    assert "0.002371: None" in causes
+    assert (loss, rate) == ("1.82 [1.76, 1.89]", "0.0024 ('optimum-law-bends: lr',)")
+    assert "0.01151: 'mistuned'" in causes
+    assert "0.002413: None" in causes
 
 
 def test_measured_figures_are_those_of_the_shipped_runs() -> None:
@@ -56,7 +56,7 @@ def test_measured_figures_are_those_of_the_shipped_runs() -> None:
         claims.append(f"{off[0]:.2f}, {off[1]:.2f} % at {width}")
         seen = sum(v.loss or 0.0 for v in tuned) / 2
         claims.append(f"{100 * (1 - seen / (made.last_value() or 0.0)):.1f} % ")
-    fixed = [v for v in verdicts if v.tuned["lr"] == 0.01137]
+    fixed = [v for v in verdicts if v.tuned["lr"] == 0.01151]
     assert [v.cause for v in fixed] == ["mistuned"] * 4
     claims += [f"+{100 * (v.deviation or 0.0):.1f}" for v in (fixed[0], fixed[-1])]
     for claim in claims:

@@ -29,8 +29,8 @@ class LossModel:
     Attributes:
         laws: Every law of the family that could be fitted, with its weight; rejected ones have 0.
         local: The law as the largest sizes see it, or None (several size columns, few sizes).
-        local_weight: Its share in the default forecast, from the runs' own last doublings; 1
-            where no law of the family fits.
+        local_weight: Its share in the default forecast, from the runs' own last doublings; below
+            the largest fitted size it falls in proportion. 1 where no law of the family fits.
         discrepancy: Structural error as a share of the predicted change, from the same cuts.
     """
 
@@ -91,6 +91,8 @@ class LossModel:
             return _Blend(
                 log_loss=mean, within=((within, dof),), between=between, scatter=((scatter, dof),)
             )
+        if share < 1:  # among the fitted sizes it knows the largest ones; of the others little
+            share *= min(1.0, float(x[0, 0]) / self.local.largest)
         near, spread = (float(a[0]) for a in self.local.predict_log(x[:, 0]))
         rest = 1 - share
         # a law that holds a small share of the forecast must not lend it all its doubt

@@ -31,7 +31,7 @@ FEWER_STEPS = {512: 500}
 """Widths at which nothing new is learned from more steps."""
 # Steps behind the choice between threads and processes, and behind the time of eager vmap, which
 # is scaled up: it is nobody's target.
-PROBE_STEPS, PROBE_RUNS, VMAP_STEPS = 60, 2, 60
+PROBE_STEPS, PROBE_RUNS, VMAP_STEPS = 200, 2, 60
 CORE_HOUR = 0.05
 """Dollars, a common price of a rented core."""
 

@@ -41,7 +41,7 @@ class Coordinate:
             examples, features and seeds.
         slope: Of log change on log width; 0 is flat, 1/2 and 1 are what the standard rule gives.
         slope_se: Its standard error over seeds; of one seed, 0.
-        verdict: `"flat"`, `"grows"` or `"shrinks"`.
+        verdict: `"flat"`, `"grows"`, `"shrinks"`, or `"diverged"` where a change is not finite.
     """
 
     name: str
@@ -236,11 +236,19 @@ class _Recorder(TorchFunctionMode):
 def _coordinate(name: str, changes: np.ndarray, widths: Sequence[int]) -> Coordinate:
     """Slope of log change on log width, a line for each seed (columns of `changes`)."""
     x = np.log(widths)
+    rms = np.sqrt((changes**2).mean(axis=1))
+    if not np.isfinite(changes).all():
+        return Coordinate(
+            name=name,
+            changes=tuple(float(v) for v in rms),
+            slope=math.nan,
+            slope_se=math.nan,
+            verdict="diverged",
+        )
     slopes = np.polyfit(x, np.log(np.maximum(changes, 1e-30)), 1)[0]
     n = len(slopes)
     slope, error = float(slopes.mean()), float(slopes.std(ddof=1) / math.sqrt(n)) if n > 1 else 0.0
     verdict = "flat" if abs(slope) <= TOLERANCE else "grows" if slope > 0 else "shrinks"
-    rms = np.sqrt((changes**2).mean(axis=1))
     return Coordinate(
         name=name,
         changes=tuple(float(v) for v in rms),

@@ -40,6 +40,7 @@ class _Run:
 
     cell: Cell
     initial_loss: float = math.nan
+    initial_curve_loss: float = math.nan
     status: str = "complete"
     diverged_step: int | None = None
     n_above: int = 0
@@ -52,13 +53,20 @@ class _Run:
     def diverge(self, step: int) -> None:
         self.status, self.diverged_step = "diverged", step
 
-    def record(self, step: int, loss: float, *, patience: int) -> None:
-        """Add a point to the curve; a loss that is not finite, or for good too high, ends it."""
+    def record(self, step: int, loss: float, *, start: float, patience: int) -> None:
+        """Add a point to the curve; a loss that is not finite, or for good too high, ends it.
+
+        Args:
+            step: Updates made.
+            loss: Held-out loss.
+            start: The loss before the first step, on the same examples.
+            patience: Points above the start in a row that end it.
+        """
         if not math.isfinite(loss):
             self.diverge(step)
             return
         self.curve.append((step, loss))
-        self.n_above = self.n_above + 1 if loss > self.initial_loss else 0
+        self.n_above = self.n_above + 1 if loss > start else 0
         if self.n_above >= patience:
             self.diverge(step)
 
@@ -69,6 +77,13 @@ class _Part:
 
     stack: Stack
     runs: list[_Run]
+
+    def begin(self) -> None:
+        """Measure where the runs start, on all held-out examples and on those of the curve."""
+        whole = self.stack.evaluate_initial()
+        few = self.stack.evaluate_initial(self._n_curve_examples())
+        for run, of_whole, of_few in zip(self.runs, whole, few, strict=True):
+            run.initial_loss, run.initial_curve_loss = of_whole, of_few
 
     def advance(self, recipe: Recipe, start: int, stop: int) -> None:
         """Train and evaluate all runs of the part."""
@@ -83,7 +98,8 @@ class _Part:
             if step is not None:
                 run.diverge(step)
             else:
-                run.record(stop, loss, patience=patience)
+                start_loss = run.initial_loss if is_last else run.initial_curve_loss
+                run.record(stop, loss, start=start_loss, patience=patience)
 
     def shrink(self) -> None:
         """Let go of the runs that are over."""
@@ -149,9 +165,9 @@ def evaluate_along(pack: Pack, *, place: torch.device, at_once: int) -> Evaluati
     for first in range(0, len(runs), at_once):
         own = runs[first : first + at_once]
         cells = pack.cells[first : first + at_once]
-        parts.append(_Part(Stack(replace(pack, cells=cells), place), own))
-        for run, loss in zip(own, parts[-1].stack.evaluate_initial(), strict=True):
-            run.initial_loss = loss
+        placed = parts[0].stack.data if parts else None
+        parts.append(_Part(Stack(replace(pack, cells=cells), place, data=placed), own))
+        parts[-1].begin()
     recipe, done = pack.recipes()[0], 0
     for goal in evaluation_steps(recipe):
         for part in parts:

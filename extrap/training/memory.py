@@ -27,7 +27,13 @@ def most_runs(pack: Pack, place: torch.device) -> int:
     if most == 1:
         return 1
     room = SHARE.get(place.type, SHARE["cuda"]) * _free_bytes(place)
-    return max(1, min(most, int(room / run_bytes(pack, place))))
+    if place.type == "cuda":
+        room -= _data_bytes(pack)
+    try:
+        return max(1, min(most, int(room / run_bytes(pack, place))))
+    except torch.OutOfMemoryError:  # two runs do not fit together
+        torch.cuda.empty_cache()
+        return 1
 
 
 def run_bytes(pack: Pack, place: torch.device) -> float:
@@ -63,6 +69,12 @@ def _peak_bytes(pack: Pack, place: torch.device, n_runs: int) -> int:
     torch.cuda.reset_peak_memory_stats(place)
     Stack(replace(pack, cells=cells), place).advance(0, 5)
     return torch.cuda.max_memory_allocated(place) - before
+
+
+def _data_bytes(pack: Pack) -> int:
+    """Of the data that all stacks of a pack share; on a CPU it is there already."""
+    tensors = (*pack.workload.training, *pack.workload.validation)
+    return sum(t.numel() * t.element_size() for t in tensors)
 
 
 def _free_bytes(place: torch.device) -> int:

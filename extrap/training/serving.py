@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -64,12 +65,19 @@ def _train(pack: Pack, request: Mapping[str, Any], lines: IO[str], say: Say) -> 
                 say({"results": [asdict(result) for result in end.value]})
                 return
             if not request["waits"]:
+                if _has_ended(lines):
+                    raise SystemExit(0)
                 continue
             say({"step": step, "losses": losses})
             reply = lines.readline()
             if not reply:
                 raise SystemExit(0)
             kept = json.loads(reply)["kept"]
+
+
+def _has_ended(lines: IO[str]) -> bool:
+    """Whether the master is gone: it says nothing while it waits for results."""
+    return bool(select.select([lines], [], [], 0)[0])
 
 
 def _pack(request: Mapping[str, Any], workload: LoadedWorkload) -> Pack:

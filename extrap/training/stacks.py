@@ -18,7 +18,13 @@ from extrap.training.graphs import RecordedStep, Step
 from extrap.training.optimizers import build_optimizer, clip_by_run
 from extrap.training.packs import Pack
 from extrap.training.schedules import multiplier
-from extrap.workloads import Batch, LoadedWorkload, TensorRule, width_rules
+from extrap.workloads import (
+    Batch,
+    LoadedWorkload,
+    TensorRule,
+    is_orthogonalized,
+    width_rules,
+)
 
 __all__ = ["Stack"]
 
@@ -57,6 +63,10 @@ class Stack:
         dtype: Of parameters and real-valued data.
         fused: As in `build_optimizer`.
         run_axis: Whether to use the workload's own run axis; by default if it has one.
+        data: Training and held-out tensors where another stack of this workload has placed them.
+
+    Raises:
+        ValueError: Muon is asked for, and there is nothing for it to do.
     """
 
     def __init__(
@@ -67,6 +77,7 @@ class Stack:
         dtype: torch.dtype = torch.float32,
         fused: bool | None = None,
         run_axis: bool | None = None,
+        data: tuple[Batch, Batch] | None = None,
     ) -> None:
         self._has_run_axis = pack.workload.has_run_axis if run_axis is None else run_axis
         self._workload, self._device, self._dtype = pack.workload, device, dtype
@@ -75,8 +86,11 @@ class Stack:
         seeds = sorted({cell.seed for cell in pack.cells})
         self._generators = [torch.Generator().manual_seed(s + DATA_STREAM) for s in seeds]
         self._streams_M = torch.tensor([seeds.index(cell.seed) for cell in pack.cells]).to(device)
-        self._training = self._place(pack.workload.training)
-        self._held_out = self._place(pack.workload.validation)
+        self.data = data or (
+            self._place(pack.workload.training),
+            self._place(pack.workload.validation),
+        )
+        self._training, self._held_out = self.data
         modules = [_initial(pack, seed) for seed in seeds]
         rules = _rules(pack)
         self._names = [name for name, _ in modules[0].named_parameters()]
@@ -86,7 +100,7 @@ class Stack:
             self._parameters,
             self._recipes,
             scales=[rules[name].rate for name in self._names],
-            matrices=[self._is_matrix(name, rules[name]) for name in self._names],
+            matrices=self._matrices(rules),
             fused=fused,
         )
         self._template = modules[0].to("meta")
@@ -135,10 +149,13 @@ class Stack:
         """
         return self._evaluate(self._parameters, self._buffers, n_examples)
 
-    def evaluate_initial(self) -> list[float]:
+    def evaluate_initial(self, n_examples: int | None = None) -> list[float]:
         """Held-out loss of every run before the first step: measured once for each start.
 
         Runs of one seed start alike unless they tune the scale of the initialisation.
+
+        Args:
+            n_examples: As in `evaluate`.
         """
         starts = list(
             zip(self._streams_M.tolist(), (r.init_scale for r in self._recipes), strict=True)
@@ -146,7 +163,7 @@ class Stack:
         distinct = list(dict.fromkeys(starts))
         first = torch.tensor([starts.index(start) for start in distinct], device=self._device)
         chosen = [p.detach()[first] for p in self._parameters]
-        losses = self._evaluate(chosen, [b[first] for b in self._buffers], None)
+        losses = self._evaluate(chosen, [b[first] for b in self._buffers], n_examples)
         return [losses[distinct.index(start)] for start in starts]
 
     def keep(self, rows: list[int]) -> None:
@@ -308,10 +325,16 @@ class Stack:
         stacked = (torch.stack([own[name] for own in by_seed]) for name in self._buffer_names)
         return [t[self._streams_M] for t in self._place(tuple(stacked))]
 
-    def _is_matrix(self, name: str, rule: TensorRule) -> bool:
-        """Whether Muon orthogonalises a tensor: a matrix that grows on both sides."""
-        at = self._names.index(name)
-        return rule.role == "hidden" and self._parameters[at].dim() == 3
+    def _matrices(self, rules: Mapping[str, TensorRule]) -> list[bool]:
+        """Which tensors Muon orthogonalises."""
+        named = zip(self._names, self._parameters, strict=True)
+        found = [is_orthogonalized(rules[name].role, p.dim() - 1) for name, p in named]
+        if self._recipes[0].optimizer == "muon" and not any(found):
+            raise ValueError(
+                "muon orthogonalises matrices of which both sides grow with the size column "
+                "'width'; this model has none, so take optimizer='adamw', or name the column so."
+            )
+        return found
 
     def _set_clips(self) -> None:
         """Largest norm of every run's gradient; nothing if none is limited."""

@@ -23,7 +23,7 @@ from extrap.workloads.images import Images
 from extrap.workloads.plugins import is_plugin, load_plugin
 from extrap.workloads.protocol import Batch, LoadedWorkload, TensorWorkload
 from extrap.workloads.teacher import Teacher
-from extrap.workloads.width_rules import TensorRule, tensor_roles, width_rules
+from extrap.workloads.width_rules import TensorRule, is_orthogonalized, tensor_roles, width_rules
 
 __all__ = [
     "WORKLOADS",
@@ -31,6 +31,7 @@ __all__ = [
     "LoadedWorkload",
     "TensorRule",
     "TensorWorkload",
+    "is_orthogonalized",
     "load_workload",
     "tensor_roles",
     "width_rules",

@@ -25,7 +25,9 @@ class LoadedWorkload(Protocol):
     """A model family and its data, ready to train; anything with these members will do.
 
     A batch is a tuple of tensors whose first axis counts examples. All tensors are on the CPU;
-    training moves what it needs.
+    training moves what it needs. A module that draws random numbers while it trains, as dropout
+    does, is the one exception to what a seed fixes: its draws come from torch's own generator,
+    and follow the other runs of its pack.
     """
 
     @property

@@ -1,16 +1,20 @@
 """Width rules: how initialisation and learning rates scale with width, tensor by tensor.
 
-| tensor | grows with width | initial sd under muP | rate under muP: Adam, Muon | SGD |
-|---|---|---|---|---|
-| hidden matrix | both sides | as PyTorch: 1 / √fan-in | 1 / m | 1 |
-| input matrix, embedding, bias, gain | the side of its outputs | constant | 1 | m |
-| output matrix | the side of its inputs | 1 / fan-in | 1 / m | 1 / m |
-| anything else | nothing | constant | 1 | 1 |
+| tensor | grows with width | initial sd under muP | rate under muP: Adam | Muon | SGD |
+|---|---|---|---|---|---|
+| hidden matrix | both sides | as PyTorch: 1 / √fan-in | 1 / m | 1 / √m | 1 |
+| input matrix, embedding, bias, gain | the side of its outputs | constant | 1 | 1 | m |
+| output matrix | the side of its inputs | 1 / fan-in | 1 / m | 1 / m | 1 / m |
+| anything else | nothing | constant | 1 | 1 | 1 |
 
 m is the width over the base width, where nothing changes. The standard rule changes nothing ever.
+Muon's 1 / √m is for the matrices it orthogonalises: their update has a spectral norm of √width,
+where Adam's has width, and muP wants it constant. Only an `nn.Embedding` is known for a table; one
+that is a bare parameter passes for an output matrix.
 
 References:
-    Yang, Hu et al. 2022, "Tensor Programs V", arXiv 2203.03466, Table 3.
+    Yang, Hu et al. 2022, "Tensor Programs V", arXiv 2203.03466, Table 3. Yang, Simon,
+    Bernstein 2023, "A spectral condition for feature learning", arXiv 2310.17813, Condition 1.
 """
 
 from __future__ import annotations
@@ -23,7 +27,16 @@ from torch import nn
 
 from extrap.workloads.protocol import build_without_memory
 
-__all__ = ["FIXED", "HIDDEN", "INPUT", "OUTPUT", "TensorRule", "tensor_roles", "width_rules"]
+__all__ = [
+    "FIXED",
+    "HIDDEN",
+    "INPUT",
+    "OUTPUT",
+    "TensorRule",
+    "is_orthogonalized",
+    "tensor_roles",
+    "width_rules",
+]
 
 WIDTH = "width"
 INPUT, HIDDEN, OUTPUT, FIXED = "input", "hidden", "output", "fixed"
@@ -93,11 +106,19 @@ def width_rules(
         FIXED: 1.0,
     }
     rules = {}
-    for name, role in roles.items():
+    for name, (shape, _) in _shapes(build, size).items():
+        role = roles[name]
         # PyTorch draws weights and biases of a layer with an sd of 1 / √fan-in
         init = 1.0 / math.sqrt(m) if role == OUTPUT else 1.0
-        rules[name] = TensorRule(role, math.sqrt(m) if name in growing else init, rates[role])
+        by_muon = optimizer == "muon" and is_orthogonalized(role, len(shape))
+        rate = 1.0 / math.sqrt(m) if by_muon else rates[role]
+        rules[name] = TensorRule(role, math.sqrt(m) if name in growing else init, rate)
     return rules
+
+
+def is_orthogonalized(role: str, n_axes: int) -> bool:
+    """Whether Muon takes a tensor: a matrix that grows on both sides; AdamW has the others."""
+    return role == HIDDEN and n_axes == 2
 
 
 def _role(shape: tuple[int, ...], is_table: bool, wider: tuple[int, ...]) -> str:

@@ -3,9 +3,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
-from extrap.records import Recipe, StudySpec, TunedRange, Workload
-from extrap.training import CoordinateCheck, coordinate_check
+from extrap.records import Cell, Recipe, StudySpec, TunedRange, Workload
+from extrap.training import CoordinateCheck, Pack, coordinate_check
+from extrap.training.stacks import Stack
+from extrap.workloads import load_workload
 
 SPEC = StudySpec(
     name="coordinates",
@@ -21,8 +24,8 @@ SPEC = StudySpec(
 )
 
 
-def check(spec: StudySpec = SPEC, **recipe: object) -> CoordinateCheck:
-    return coordinate_check(replace(spec, recipe=replace(spec.recipe, **recipe)), lr=2**-9)
+def check(spec: StudySpec = SPEC, lr: float = 2**-9, **recipe: object) -> CoordinateCheck:
+    return coordinate_check(replace(spec, recipe=replace(spec.recipe, **recipe)), lr=lr)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
@@ -30,6 +33,34 @@ def test_changes_are_flat_under_mup(optimizer: str) -> None:
     found = check(parametrization="mup", optimizer=optimizer)
     assert found.is_flat
     assert all(abs(c.slope) < 0.3 for c in found.coordinates)
+
+
+def test_muon_under_mup_moves_a_hidden_matrix_by_one_norm_at_every_width() -> None:
+    """The outputs alone would not tell: the input layer, which AdamW moves, hides it."""
+    recipe = replace(SPEC.recipe, parametrization="mup", optimizer="muon", schedule="constant")
+    norms = [hidden_change(replace(recipe, steps=3, warmup=0.0), width) for width in (64, 512)]
+    assert norms[1] == pytest.approx(norms[0], rel=0.2)
+
+
+def hidden_change(recipe: Recipe, width: int) -> float:
+    size = {"width": width}
+    pack = Pack(
+        workload=load_workload(SPEC.workload),
+        size=size,
+        recipe=recipe,
+        cells=(Cell.of(size, {"lr": 2**-7}, 0),),
+    )
+    stack = Stack(pack, torch.device("cpu"))
+    before = stack.parameters()["mlp.hidden.1.weight"][0].clone()
+    stack.advance(0, recipe.steps)
+    moved = stack.parameters()["mlp.hidden.1.weight"][0] - before
+    return float(torch.linalg.matrix_norm(moved, 2))
+
+
+def test_a_change_that_is_not_finite_is_called_diverged() -> None:
+    found = check(parametrization="standard", optimizer="sgd", lr=1e30)
+    assert {c.verdict for c in found.coordinates} >= {"diverged"}
+    assert not found.is_flat
 
 
 def test_changes_grow_with_width_under_the_standard_rule() -> None:

@@ -103,18 +103,37 @@ def test_ctrl_c_passes_through_and_ends_the_processes(pack: Pack) -> None:
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
+def is_gone_soon(pid: int) -> bool:
+    for _ in range(200):
+        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            return True
+        time.sleep(0.05)
+    return False
+
+
 def test_processes_end_with_their_master(tmp_path: Path) -> None:
     script = (
         "import os, sys; from extrap.training import Crew; "
         "print(Crew(1).mates(1)[0].pid, flush=True); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
-    pid = int(done.stdout)
-    for _ in range(200):
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-            return
-        time.sleep(0.05)
-    raise AssertionError("a process outlived its master")
+    assert is_gone_soon(int(done.stdout))
+
+
+def test_a_process_in_the_middle_of_a_pack_ends_with_its_master() -> None:
+    script = (
+        "import os, time; from extrap.records import *; from extrap.training import *; "
+        "from extrap.workloads import load_workload; "
+        f"source = Workload(name='bytes-mlp', options={OPTIONS}); size = {{'width': 4}}; "
+        "recipe = Recipe(steps=2_000_000, batch_size=1, n_evals=200_000); "
+        "cells = (Cell.of(size, {'lr': 0.01}, 0),); "
+        "pack = Pack(workload=load_workload(source), size=size, recipe=recipe, cells=cells, "
+        "source=source); mate = Crew(1).mates(1)[0]; mate.begin(pack, 1, waits=False); "
+        "time.sleep(4); "  # it imports torch, loads, and trains
+        "print(mate.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert is_gone_soon(int(done.stdout))
 
 
 def test_what_a_workload_prints_does_not_reach_the_answers(tmp_path: Path) -> None:

@@ -39,12 +39,21 @@ def pretend(monkeypatch: pytest.MonkeyPatch, seconds: Mapping[tuple[int, int], f
 
 
 def test_the_quickest_stack_is_chosen(pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = {(1, 8): 0.02, (1, 18): 0.0121, (1, 9): 0.0122, (1, 6): 0.012}
+    seconds = {(1, 8): 0.0019, (1, 18): 0.00121, (1, 9): 0.00122, (1, 6): 0.0012}
     asked = pretend(monkeypatch, seconds)
     chosen = choose_layout(pack, CPU, n_processes=2)
     assert (chosen.n_processes, chosen.n_threads, chosen.at_once) == (2, 1, 6)
-    assert chosen.step_s == pytest.approx(0.006)
+    assert chosen.step_s == pytest.approx(0.0006)
     assert asked[-1] == (1, 4)  # much dearer, which ends the search
+
+
+def test_long_steps_are_tried_in_small_stacks_first(
+    pack: Pack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = {(1, 8): 0.02, (1, 1): 0.014, (1, 2): 0.012, (1, 4): 0.016}
+    asked = pretend(monkeypatch, seconds)
+    assert choose_layout(pack, CPU, n_processes=2).at_once == 2
+    assert asked == [(1, 8), (1, 1), (1, 2), (1, 4)]
 
 
 def test_stacks_share_the_runs_out_evenly(pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch
 from extrap.records import Cell, Recipe, Workload
 from extrap.records.study import RunResult
 from extrap.training import Pack, loop, train
-from extrap.training.loop import _Run
+from extrap.training.loop import _Run, train_alone
 from extrap.training.stacks import Stack
 from extrap.workloads import LoadedWorkload, load_workload
 
@@ -104,12 +105,40 @@ def test_a_run_that_ends_above_its_start_has_diverged(workload: LoadedWorkload) 
     assert (result.status, result.diverged_step) == ("diverged", 12)
 
 
+def test_a_run_that_hardly_moves_has_not_diverged(
+    workload: LoadedWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Points of the curve come from a few examples, which may be harder than all of them."""
+    monkeypatch.setattr(loop, "CURVE_TOKENS", 4)
+    monkeypatch.setattr(loop, "CURVE_EXAMPLES", 4)
+    slow = pack_of(workload, (1e-12,), tuple(range(8)), recipe=replace(RECIPE, n_evals=12))
+    results = train(slow, device="cpu")
+    assert any(r.curve[0][1] > r.initial_loss for r in results)
+    assert {r.status for r in results} == {"complete"}
+
+
+def test_stacks_of_a_pack_share_its_data(
+    workload: LoadedWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Stack] = []
+
+    class Seen(Stack):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            seen.append(self)
+
+    monkeypatch.setattr(loop, "Stack", Seen)
+    train_alone(pack_of(workload, (2**-9, 2**-7), (0,)), place=torch.device("cpu"), at_once=1)
+    assert len(seen) == 2
+    assert seen[0].data is seen[1].data
+
+
 def test_a_run_that_comes_back_below_its_start_goes_on() -> None:
-    run = _Run(Cell.of({}, {"lr": 1.0}, 0), initial_loss=2.0)
+    run = _Run(Cell.of({}, {"lr": 1.0}, 0))
     for step, loss in enumerate((3.0, 3.0, 1.0, 3.0, 3.0)):
-        run.record(step, loss, patience=3)
+        run.record(step, loss, start=2.0, patience=3)
     assert run.is_alive
-    run.record(5, 3.0, patience=3)
+    run.record(5, 3.0, start=2.0, patience=3)
     assert (run.status, run.diverged_step) == ("diverged", 5)
 
 

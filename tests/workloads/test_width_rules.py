@@ -45,7 +45,7 @@ def test_tables_of_a_transformer_are_inputs(tiny: Tiny) -> None:
     [
         ("adam", {"input": 1.0, "hidden": 0.25, "output": 0.25, "fixed": 1.0}),
         ("adamw", {"input": 1.0, "hidden": 0.25, "output": 0.25, "fixed": 1.0}),
-        ("muon", {"input": 1.0, "hidden": 0.25, "output": 0.25, "fixed": 1.0}),
+        ("muon", {"input": 1.0, "hidden": 0.5, "output": 0.25, "fixed": 1.0}),
         ("sgd", {"input": 4.0, "hidden": 1.0, "output": 0.25, "fixed": 1.0}),
     ],
 )
@@ -85,6 +85,15 @@ def test_convolutions_count_by_their_channels() -> None:
     assert roles == ["input", "hidden", "output"]
     assert rules["2.weight"].init == 0.5
     assert math.isclose(rules["1.bias"].init, 2.0)
+
+
+def test_what_muon_leaves_to_adam_has_the_rate_of_adam() -> None:
+    def build(size: dict[str, float]) -> nn.Module:
+        n = int(size["width"])
+        return nn.Sequential(nn.Conv2d(n, n, 3), nn.Linear(n, n))
+
+    rules = width_rules(build, {"width": 8}, parametrization="mup", base_width=2, optimizer="muon")
+    assert (rules["0.weight"].rate, rules["1.weight"].rate) == (0.25, 0.5)
 
 
 def test_mup_needs_a_width() -> None:

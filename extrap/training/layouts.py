@@ -28,8 +28,9 @@ SMALL_WORK_S = 1.0
 MEASURE_S, MEASURE_STEPS = 0.05, 2
 # A larger stack must be that much cheaper a run; less is noise.
 GAIN = 0.97
-# Stacks this much dearer end the search, which goes from large to small ones, or from small to
-# large where a step of a run takes so long that calling operations costs little.
+# Stacks this much dearer end the search, which goes from large to small ones. Where a step of a
+# run takes so long that calling operations costs little it goes from small to large ones, and ends
+# without a gain.
 WORSE, LONG_STEP_S = 1.05, 2e-3
 
 
@@ -100,12 +101,13 @@ def choose_layout(pack: Pack, place: torch.device, *, n_processes: int) -> Layou
 def _measure_stacks(cost: dict[int, float], pack: Pack, place: torch.device, n_runs: int) -> None:
     """Time stacks that so many runs fall into evenly, one after the other until it gets worse."""
     is_long = min(cost.values()) > LONG_STEP_S
+    limit = GAIN if is_long else WORSE
     even = {math.ceil(n_runs / math.ceil(n_runs / at_once)) for at_once in STACKS}
     best = math.inf
     for at_once in sorted(even, reverse=not is_long):
         if at_once not in cost:
             cost[at_once] = _run_step_s(pack, place, at_once)
-        if cost[at_once] > WORSE * best:
+        if cost[at_once] > limit * best:
             return
         best = min(best, cost[at_once])
 

@@ -66,3 +66,19 @@ def test_overrides_reach_the_baseline_but_for_what_is_the_studys_own() -> None:
     for spec in both:
         assert (spec.recipe.steps, spec.tune["lr"].n, spec.seeds) == (7, 3, (4,))
     assert override_both(FLAT, None, assignments)[1] is None
+
+
+def test_file_may_define_dataclasses(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "from extrap.records import StudySpec, TunedRange, Workload\n"
+        "@dataclass(frozen=True)\n"
+        "class Choice:\n"
+        "    width: int = 8\n"
+        "STUDY = StudySpec(name='mine', question='?', workload=Workload(name='bytes-mlp'),\n"
+        "    sizes={'width': (Choice().width, 16)},\n"
+        "    tune={'lr': TunedRange(low=0.001, high=0.1, n=3)})\n"
+    )
+    assert load_study(path).sizes == {"width": (8, 16)}

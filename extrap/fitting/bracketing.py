@@ -87,9 +87,15 @@ def _around_best(
     # if everything diverged, the lowest values
     best = dict(min(means.items(), key=lambda item: (item[1], item[0]))[0])
     grown = {}
+
+    def allows(name: str, index: int) -> bool:
+        """Whether training takes the value: a momentum of 1 and more it does not."""
+        return spec.recipe.allows(name, spec.tune[name].value(index))
+
     for name, indices in ranges.items():
         tune, index = spec.tune[name], round(spec.tune[name].index(best[name]))
         first = max(min(indices.start, index - MARGIN), -spec.growth)
         last = min(max(indices.stop - 1, index + MARGIN), tune.n - 1 + spec.growth)
-        grown[name] = range(first, last + 1)
+        possible = [i for i in range(first, last + 1) if i in indices or allows(name, i)]
+        grown[name] = range(possible[0], possible[-1] + 1)
     return grown

@@ -126,6 +126,16 @@ class Recipe:
             idle.add("base_width")
         return tuple(f.name for f in fields(self) if f.name not in idle)
 
+    def allows(self, column: str, value: float) -> bool:
+        """Whether a tuned column may have a value; columns of your own may have any."""
+        if column not in TUNABLE:
+            return True
+        try:
+            self.with_values({}, {column: value}, tokens_per_example=1)
+        except ValueError:
+            return False
+        return True
+
     def with_values(
         self,
         size: Mapping[str, float],

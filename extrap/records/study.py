@@ -23,6 +23,7 @@ Option = int | float | str | bool
 OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
 """Hears a step and the held-out loss of every run; may say which runs to keep."""
 SAMPLERS = ("grid", "law", "tpe", "gp")
+RESULT_STATUSES = ("complete", "diverged", "pruned")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +131,26 @@ class RunResult:
     flops: float = 0.0
     wall_s: float = 0.0
     diverged_step: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.status not in RESULT_STATUSES:
+            raise ValueError(
+                f"status must be one of {', '.join(RESULT_STATUSES)}, got {self.status!r}."
+            )
+        if self.status != "complete" and self.loss is not None:
+            raise ValueError(
+                f"a run that is {self.status} has no final loss, got {self.loss}; give None."
+            )
+        if self.status == "complete" and not _is_positive(self.loss):
+            raise ValueError(
+                f"the loss of a complete run must be a positive number, got {self.loss}: laws are "
+                "fitted to its logarithm. Give a loss, not a score, and status='diverged' with "
+                "loss=None to a run that ended in nan or inf."
+            )
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value) and value > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,7 +161,7 @@ def evaluate_along(pack: Pack, *, place: torch.device, at_once: int) -> Evaluati
     """
     started = time.perf_counter()
     runs = [_Run(cell) for cell in pack.cells]
-    parts = []
+    parts: list[_Part] = []
     for first in range(0, len(runs), at_once):
         own = runs[first : first + at_once]
         cells = pack.cells[first : first + at_once]

@@ -12,7 +12,7 @@ import pandas as pd
 from optuna.storages import BaseStorage
 
 from extrap.reading.optuna import Tables, open_storage, read_tables, storage_faults
-from extrap.records import STAGES, Cell, OnEval, Runs, StudySpec
+from extrap.records import STAGES, Cell, Runs, StudySpec
 from extrap.tuning.events import Notify, TuneEvent
 from extrap.tuning.fingerprints import fingerprint
 from extrap.tuning.ledger import Claim, Ledger
@@ -24,6 +24,8 @@ __all__ = ["Extend", "tune"]
 logger = logging.getLogger(__name__)
 
 Extend = Callable[[Runs], Sequence[Cell]]
+Keep = Callable[[float, Sequence[float]], Sequence[bool] | None]
+"""From the part of a run that is done and a loss a run to which runs go on."""
 # How often to look again at cells that other processes are training.
 WAIT_S = 2.0
 
@@ -136,7 +138,18 @@ class _Stage:
                 has_said = self._wait(has_said)
 
     def sample(self) -> None:
-        """Let Optuna choose as many cells of each size as the grid has."""
+        """Let Optuna choose as many cells of each size as the grid has, and wait for all of them.
+
+        Cells that another process trains count; if it dies they are sampled anew.
+        """
+        has_said = False
+        while True:
+            self._sample_missing()
+            if all(self._ledger.taken().values()):
+                return
+            has_said = self._wait(has_said)
+
+    def _sample_missing(self) -> None:
         points = self._spec.size_points()
         wanted = self._spec.grid_cells()  # they cost what the sampled cells do
         for size in points:
@@ -169,7 +182,7 @@ class _Stage:
             if claims:
                 self._train(claims, wanted, None)
 
-    def _train(self, claims: list[Claim], wanted: Sequence[Cell], keep: OnEval | None) -> None:
+    def _train(self, claims: list[Claim], wanted: Sequence[Cell], keep: Keep | None) -> None:
         """Train what was claimed, pack by pack, and record it.
 
         The pruner, if there is one, hears of all claims at every evaluation; of those in other
@@ -183,9 +196,7 @@ class _Stage:
             own = None if keep is None else _for_some(keep, places, len(claims))
             self._train_pack([waiting.pop(place) for place in places], wanted, own)
 
-    def _train_pack(
-        self, claims: list[Claim], wanted: Sequence[Cell], keep: OnEval | None
-    ) -> None:
+    def _train_pack(self, claims: list[Claim], wanted: Sequence[Cell], keep: Keep | None) -> None:
         cells = [claim.cell for claim in claims]
         size = dict(cells[0].size)
         started = time.perf_counter()
@@ -215,7 +226,7 @@ class _Stage:
 
         def on_eval(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
             say(step / n_steps)
-            return None if keep is None else keep(step, losses)
+            return None if keep is None else keep(step / n_steps, losses)
 
         say(0.0)
         n_steps = self._trainer.steps(cells[0])
@@ -228,14 +239,14 @@ class _Stage:
         return sum(self._trainer.cost(cell) for cell in cells)
 
 
-def _for_some(keep: OnEval, places: Sequence[int], n_runs: int) -> OnEval:
+def _for_some(keep: Keep, places: Sequence[int], n_runs: int) -> Keep:
     """A pruner of many runs that hears of some of them."""
 
-    def hear(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
+    def hear(fraction: float, losses: Sequence[float]) -> Sequence[bool] | None:
         everyone = [math.nan] * n_runs
         for place, loss in zip(places, losses, strict=True):
             everyone[place] = loss
-        kept = keep(step, tuple(everyone))
+        kept = keep(fraction, tuple(everyone))
         return None if kept is None else [kept[place] for place in places]
 
     return hear

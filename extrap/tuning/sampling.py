@@ -20,11 +20,13 @@ OPTUNA_SAMPLERS = ("tpe", "gp")
 
 # A sampler learns between packs only: this many packs a size.
 PACKS = 4
-# Reports to the pruner in one run; each is a transaction.
+# Reports to the pruner in one run, each a transaction, at steps of its own: tenths of the run, so
+# that runs of different length compare.
 REPORTS = 10
-# Runs that must be complete before any is pruned, and the part of a run that is never pruned.
-SAFE_RUNS = 5
-SAFE_FRACTION = 0.3
+# Runs that must be complete before any is pruned, and the reports that never prune.
+SAFE_RUNS, SAFE_REPORTS = 5, 3
+# An evaluation stands for a tenth that it misses by less: steps are whole numbers.
+SLACK = 0.25
 
 
 class Sampling:
@@ -52,7 +54,7 @@ class Sampling:
             sampler=_sampler(spec.sampler, seed=n_before),
             pruner=MedianPruner(
                 n_startup_trials=SAFE_RUNS,
-                n_warmup_steps=int(SAFE_FRACTION * spec.recipe.steps),
+                n_warmup_steps=SAFE_REPORTS,
             ),
         )
         self._ranges: dict[str, BaseDistribution] = {
@@ -60,32 +62,35 @@ class Sampling:
             for name, tuned in spec.tune.items()
         }
         self._trials: list[optuna.Trial] = []
-        every = max(1, spec.recipe.n_evals // REPORTS)
-        self._reported_evals = set(range(every, spec.recipe.n_evals + 1, every))
-        self._n_evals = 0
+        self._n_reports: list[int] = []
 
     def ask(self, n_runs: int, claims: list[Claim]) -> list[Claim]:
         """Sample cells for this process into a list of claims; seeds take turns."""
-        self._trials, self._n_evals = [], 0
+        self._trials = []
         for _ in range(n_runs):
             trial = self._study.ask(self._ranges)
             seed = self._spec.seeds[trial.number % len(self._spec.seeds)]
             claims.append(Claim(Cell.of(self._size, trial.params, seed), trial._trial_id))
             self._ledger.sign(trial._trial_id, seed)
             self._trials.append(trial)
+        self._n_reports = [0] * n_runs
         return claims
 
-    def keep(self, step: int, losses: Sequence[float]) -> list[bool] | None:
-        """Report held-out losses of the pack; which runs the pruner keeps."""
-        self._n_evals += 1
-        if self._n_evals not in self._reported_evals:
-            return None
-        kept = []
-        for trial, loss in zip(self._trials, losses, strict=True):
-            if math.isfinite(loss):
-                trial.report(loss, step)
-            kept.append(not math.isfinite(loss) or not trial.should_prune())
-        return kept
+    def keep(self, fraction: float, losses: Sequence[float]) -> list[bool] | None:
+        """Report held-out losses; which runs the pruner keeps.
+
+        Args:
+            fraction: Of its steps that the pack at work has made.
+            losses: One a run asked for; NaN for those not trained now.
+        """
+        due = int(REPORTS * fraction + SLACK)
+        kept = [True] * len(losses)
+        for i, (trial, loss) in enumerate(zip(self._trials, losses, strict=True)):
+            if math.isfinite(loss) and due > self._n_reports[i]:
+                self._n_reports[i] = due
+                trial.report(loss, due)
+                kept[i] = not trial.should_prune()
+        return None if all(kept) else kept
 
     def pack_size(self) -> int:
         """Runs to sample together."""

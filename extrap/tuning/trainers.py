@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from extrap.records import DATA_SIZE, Cell, OnEval, RunResult, StudySpec
@@ -17,6 +18,8 @@ __all__ = ["OwnTrainer", "PackedTrainer", "TrainFunction", "Trainer"]
 
 TrainFunction = Callable[[Mapping[str, float], Mapping[str, float], int], float | RunResult]
 
+NVIDIA = Path("/dev/nvidiactl")
+"""There where a GPU is; to ask torch would mean to import it first."""
 LONG = 20_000
 """Runs times steps of a study that takes some seconds at least, whatever its model."""
 
@@ -61,7 +64,7 @@ class PackedTrainer:
         self._n_params: dict[tuple[tuple[str, float], ...], int] = {}
         self._crew = Crew(n_cores() - 1, spec.workload)
         try:
-            if _is_long(spec):
+            if _is_long(spec) and not NVIDIA.exists():  # a GPU trains without them
                 self._crew.start()  # they import torch and read the data while this process does
             from extrap.workloads import load_workload
 
@@ -182,8 +185,18 @@ class OwnTrainer:
         started = time.perf_counter()
         answer = self._function(dict(cell.size), dict(cell.tuned), cell.seed)
         if isinstance(answer, RunResult):
+            if answer.cell != cell:
+                raise ValueError(
+                    f"train= must answer for the cell it was given, {cell}; got {answer.cell}."
+                )
             return answer
-        loss = float(answer)
+        try:
+            loss = float(answer)
+        except (TypeError, ValueError):
+            raise TypeError(
+                "train= returns the final loss as a number, nan for a diverged run, or a "
+                f"RunResult; got {answer!r}."
+            ) from None
         is_finite = math.isfinite(loss)
         return RunResult(
             cell=cell,

@@ -56,6 +56,12 @@ class ByteWindows(ABC):
                 f"validation_bytes of {name} must exceed its context, got "
                 f"{options.validation_bytes} and {options.context}."
             )
+        if options.corpus_bytes - options.validation_bytes <= options.context:
+            raise ValueError(
+                f"corpus_bytes of {name} counts the held-out bytes too and must exceed them by "
+                f"more than the context, got {options.corpus_bytes} with "
+                f"{options.validation_bytes} held out; lower validation_bytes as well."
+            )
         self._context = options.context
         corpus = read_corpus(
             options.corpus,

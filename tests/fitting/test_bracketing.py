@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -76,3 +77,24 @@ def test_growth_ends_where_the_study_says() -> None:
         cells = grow_grid(spec, runs)
         runs = runs_of(spec, lambda w, lr: lr + 1, cells)
     assert rates(cells, 8.0)[0] == 0.25 / 4
+
+
+def test_growth_ends_where_values_become_impossible() -> None:
+    spec = replace(
+        spec_of(),
+        sizes={"width": (8.0,)},
+        tune={
+            "momentum": TunedRange(low=0.5, high=0.95, n=4),
+            "batch_size": TunedRange(low=2, high=32, n=5),
+        },
+    )
+    rows = [
+        {"width": 8.0, **dict(c.tuned), "seed": c.seed, "loss": dict(c.tuned)["batch_size"]}
+        for c in spec.grid_cells()
+    ]
+    table = pd.DataFrame(rows)
+    table["loss"] *= 2 - table["momentum"]  # best at the highest momentum, the smallest batch
+    runs = Runs.from_frame(table, sizes=["width"], tuned=["momentum", "batch_size"])
+    grown = [dict(cell.tuned) for cell in grow_grid(spec, runs)]
+    assert {values["batch_size"] for values in grown} == {1, 2, 4, 8, 16, 32}
+    assert max(values["momentum"] for values in grown) == 0.95

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from extrap.records import StudySpec, TunedRange, Workload
+from extrap.records import Cell, RunResult, StudySpec, TunedRange, Workload
 
 
 def spec_of(sampler: str) -> StudySpec:
@@ -24,3 +26,20 @@ def test_a_study_may_name_each_sampler(sampler: str) -> None:
 def test_an_unknown_sampler_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"one of grid, law, tpe, gp, got 'random'"):
         spec_of("random")
+
+
+@pytest.mark.parametrize(
+    ("status", "loss", "message"),
+    [
+        ("ok", 1.0, "status must be one of complete, diverged, pruned, got 'ok'"),
+        ("complete", None, "must be a positive number, got None"),
+        ("complete", -1.0, "Give a loss, not a score"),
+        ("complete", math.nan, "must be a positive number, got nan"),
+        ("diverged", 2.0, "a run that is diverged has no final loss, got 2.0"),
+    ],
+)
+def test_an_impossible_result_says_what_is_wrong(
+    status: str, loss: float | None, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        RunResult(cell=Cell.of({}, {}, 0), status=status, loss=loss)

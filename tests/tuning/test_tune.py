@@ -178,6 +178,26 @@ def test_an_error_of_ones_own_function_passes_through_and_frees_its_cell(url: st
     assert [trial.state for trial in trials_of(url)] == [TrialState.FAIL]
 
 
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (-1.0, ValueError, "must be a positive number, got -1.0"),
+        (None, TypeError, "got None"),
+        (
+            RunResult(cell=Cell.of({"width": 8}, {"lr": 9}, 0), status="complete", loss=1.0),
+            ValueError,
+            "must answer for the cell it was given",
+        ),
+    ],
+)
+def test_a_wrong_answer_of_ones_own_function_leaves_nothing_behind(
+    url: str, answer: object, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        tune(SPEC, url, train=lambda size, tuned, seed: answer)  # type: ignore[arg-type,return-value]
+    assert [trial.state for trial in trials_of(url)] == [TrialState.FAIL]
+
+
 def test_a_cell_belongs_to_its_lowest_numbered_trial(url: str) -> None:
     ledgers = [Ledger(open_storage(url), SPEC, stage="tune", fingerprint={}) for _ in range(2)]
     cells = list(SPEC.grid_cells()[:3])
@@ -307,6 +327,48 @@ def test_optuna_samples_as_many_runs_as_the_grid_and_prunes(url: str, sampler: s
     again = tune(spec, url)
     assert again.data_hash() == runs.data_hash()
     assert len(trials_of(url)) == 16
+
+
+def test_every_pack_is_reported_to_the_pruner_at_tenths_of_its_own_length(url: str) -> None:
+    """Two batch sizes and a data size: packs of different lengths in one round of sampling."""
+    spec = replace(
+        SPEC,
+        sampler="tpe",
+        sizes={"width": (8,), "tokens": (256,)},
+        tune={
+            "lr": TunedRange(low=2**-9, high=2**-5, n=4),
+            "batch_size": TunedRange(low=4, high=16, n=3),
+        },
+        seeds=(0,),
+    )
+    tune(replace(spec, recipe=replace(spec.recipe, n_evals=10)), url)
+    trials = trials_of(url)
+    assert len({trial.params["batch_size"] for trial in trials}) > 3
+    for trial in trials:
+        steps = list(trial.intermediate_values)
+        assert steps == list(range(1, len(steps) + 1))
+        is_pruned = trial.user_attrs["result"]["status"] == "pruned"
+        assert 3 <= len(steps) < 10 if is_pruned else len(steps) == 10
+
+
+def test_sampled_cells_of_another_process_are_waited_for(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = replace(SPEC, sampler="tpe", sizes={"width": (8,)})
+    tune(replace(spec, seeds=(0,)), url, train=valley)
+    other = Ledger(open_storage(url), spec, stage="tune", fingerprint=stored_fingerprint(url))
+    cells = [Cell.of({"width": 8}, {"lr": 0.02 + 0.001 * i}, 1) for i in range(3)]
+    with other.claimed(cells) as claims:
+
+        def finish(seconds: float) -> None:
+            for claim in claims:
+                result = RunResult(cell=claim.cell, status="complete", loss=7.0)
+                other.tell(claim, result)
+
+        monkeypatch.setattr("extrap.tuning.loop.time.sleep", finish)
+        runs = tune(spec, url, train=valley)
+    assert len(runs) == 6
+    assert (runs.to_frame()["loss"] == 7.0).sum() == 3
 
 
 def test_events_tell_how_far_the_stage_is(url: str) -> None:

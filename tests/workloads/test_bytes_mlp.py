@@ -59,6 +59,14 @@ def test_the_fingerprint_follows_the_data(tiny: Load) -> None:
         (Workload(name="bytes-mlp", options={"depth": 0}), "depth of bytes-mlp must be"),
         (Workload(name="bytes-mlp", options={"corpus": ""}), "corpus of bytes-mlp must be"),
         (Workload(name="bytes-mlp", options={"validation_bytes": 16}), "must exceed its context"),
+        (
+            Workload(name="bytes-mlp", options={"corpus_bytes": 1_000_000}),
+            "lower validation_bytes",
+        ),
+        (
+            Workload(name="bytes-mlp", options={"corpus_bytes": 2_000_010}),
+            "lower validation_bytes",
+        ),
     ],
 )
 def test_a_wrong_choice_is_answered_by_the_right_ones(workload: Workload, message: str) -> None:

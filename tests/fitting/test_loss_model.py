@@ -54,6 +54,18 @@ def test_local_law_takes_over_where_no_law_fits() -> None:
     assert abs(default.log_loss - math.log(truth)) < 0.3 * abs(family.log_loss - math.log(truth))
 
 
+def test_among_the_fitted_sizes_the_local_law_speaks_of_the_largest_only() -> None:
+    found = replace(model(floor_law(0.002), se=0.002), local_weight=0.5)
+    assert found.local is not None
+    for x, share in ((X[-1], 0.5), (X[-2], 0.25), (X[0], 0.5 / X[-1]), (2 * X[-1], 0.5)):
+        default, family = (
+            found.predict({"x": float(x)}, noise=UNKNOWN, band=b).log_loss
+            for b in ("default", "family")
+        )
+        near = found.local.predict_log(np.array([x]))[0][0]
+        assert default == pytest.approx(family + share * (near - family), abs=1e-12)
+
+
 def test_default_band_is_wider_than_the_family_and_grows_with_the_predicted_change() -> None:
     found = replace(model(floor_law(0.002), se=0.002), local_weight=0.0)
     ratios = [

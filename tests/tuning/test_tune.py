@@ -341,7 +341,7 @@ def test_every_pack_is_reported_to_the_pruner_at_tenths_of_its_own_length(url: s
         },
         seeds=(0,),
     )
-    tune(replace(spec, recipe=replace(spec.recipe, n_evals=10)), url)
+    tune(replace(spec, recipe=replace(spec.recipe, n_evals=16)), url)
     trials = trials_of(url)
     assert len({trial.params["batch_size"] for trial in trials}) > 3
     for trial in trials:

@@ -334,14 +334,14 @@ def test_every_pack_is_reported_to_the_pruner_at_tenths_of_its_own_length(url: s
     spec = replace(
         SPEC,
         sampler="tpe",
-        sizes={"width": (8,), "tokens": (256,)},
+        sizes={"width": (8,), "tokens": (2560,)},
         tune={
             "lr": TunedRange(low=2**-9, high=2**-5, n=4),
             "batch_size": TunedRange(low=4, high=16, n=3),
         },
         seeds=(0,),
     )
-    tune(replace(spec, recipe=replace(spec.recipe, n_evals=16)), url)
+    tune(replace(spec, recipe=replace(spec.recipe, n_evals=20)), url)
     trials = trials_of(url)
     assert len({trial.params["batch_size"] for trial in trials}) > 3
     for trial in trials:

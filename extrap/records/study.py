@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -150,7 +151,7 @@ class RunResult:
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and value > 0
+    return isinstance(value, numbers.Real) and 0 < float(value) < math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

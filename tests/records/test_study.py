@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from extrap.records import Cell, RunResult, StudySpec, TunedRange, Workload
@@ -43,3 +44,8 @@ def test_an_impossible_result_says_what_is_wrong(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         RunResult(cell=Cell.of({}, {}, 0), status=status, loss=loss)
+
+
+def test_a_loss_may_be_any_real_number() -> None:
+    for loss in (1, 1.0, np.float32(1.0)):
+        assert RunResult(cell=Cell.of({}, {}, 0), status="complete", loss=loss).loss == 1

@@ -37,6 +37,7 @@ from extrap.fitting import (
     predict_log,
     recommend,
     relative_sizes,
+    sharpen_noise,
     summarise,
     transfer_quality,
 )
@@ -436,6 +437,7 @@ def forecast(
     if noise.source != "replicates":  # what looks like replicates are copies
         sweep = sweep.without_copies()
         noise = estimate_noise(sweep)
+    noise = sharpen_noise(sweep, noise)
     optima = estimate_optima(sweep, noise=noise, level=level)
     flags = []
     if any(not o.bracketed for o in optima):

@@ -29,7 +29,7 @@ from extrap.fitting.loss_law import fit, predict_log, relative_sizes
 from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
 from extrap.fitting.mixture import fit_surviving_laws
 from extrap.fitting.noise import Noise, estimate_noise
-from extrap.fitting.optimum import estimate_optima
+from extrap.fitting.optimum import estimate_optima, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.placement import can_place, place_runs
 from extrap.fitting.prediction import LossPrediction
@@ -74,6 +74,7 @@ __all__ = [
     "predict_log",
     "recommend",
     "relative_sizes",
+    "sharpen_noise",
     "summarise",
     "transfer_quality",
 ]

@@ -35,7 +35,8 @@ class Noise:
             between sizes.
         shared_dof: Degrees of freedom behind it, 0 if it was not estimated.
         source: `"replicates"`; `"parabola"`, the scatter of unreplicated runs about a parabola in
-            the tuned values; or `"none"`.
+            the tuned values; `"surface"`, about the surfaces the optima come from, see
+            `sharpen_noise`; or `"none"`.
         n_seeds: Seeds that occur at every size; their mean carries `shared_sd / √n_seeds`.
     """
 

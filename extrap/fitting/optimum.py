@@ -28,7 +28,7 @@ from extrap.fitting.surface import (
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Optimum, Runs
 
-__all__ = ["estimate_optima"]
+__all__ = ["estimate_optima", "sharpen_noise"]
 
 WINDOW = 0.10
 """The polynomial sees cells whose log loss is within this of the best cell."""
@@ -93,9 +93,6 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
     around = [g.around for g in groups if g.around is not None]
     shapes = pool_asymmetry(around)
     known = (noise.own_sd or 0.0, noise.own_dof)
-    if noise.source != "replicates":  # the scatter about a parabola holds the asymmetry too
-        pooled = pool_scatter(around, shapes)
-        known = pooled if pooled[1] else known
     rest = iter(shapes)
     return tuple(
         _tuned_optimum(
@@ -108,6 +105,24 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
         )
         for group in groups
     )
+
+
+def sharpen_noise(runs: Runs, noise: Noise) -> Noise:
+    """The noise of an unreplicated sweep, from the scatter about the surfaces of all its sizes.
+
+    The scatter about a parabola, all that `estimate_noise` has there, holds the asymmetry of the
+    valleys too: on the dense runs of Step Law (arXiv 2503.04715) .6 % instead of .13 %.
+    """
+    if noise.source == "replicates" or not runs.tuned:
+        return noise
+    frame = runs.to_frame()
+    by_size = frame[frame["status"] != "failed"].groupby(list(runs.sizes), sort=True)
+    groups = [_sort_out(group, {}, list(runs.tuned), noise=noise) for _, group in by_size]
+    around = [group.around for group in groups if group.around is not None]
+    log_sd, dof = pool_scatter(around, pool_asymmetry(around))
+    if not dof:
+        return noise
+    return replace(noise, own_sd=log_sd, own_dof=dof, size_sd=log_sd, source="surface")
 
 
 def _plain_mean(group: pd.DataFrame, size: Mapping[str, float], *, noise: Noise) -> Optimum:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy import stats
+import numpy as np
+from scipy import special, stats
 
+from extrap.laws.base import Array
 from extrap.records import Interval
 
 __all__ = ["Component", "LossPrediction"]
@@ -15,8 +17,10 @@ Component = tuple[float, float]
 """A variance of a log loss, and the degrees of freedom behind it."""
 
 
-SMALLEST_SD = 1e-12
-"""Standard deviation of a log loss below which only rounding is left."""
+SMALLEST_SD, TINY = 1e-12, 1e-300
+"""Standard deviation of a log loss below which only rounding is left; guard of a division."""
+MANY = 1e12
+"""Degrees of freedom of a normal distribution, near enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +43,8 @@ class LossPrediction:
     def interval(self, level: float, *, new_run: bool) -> Interval:
         """The loss interval `exp(log_loss ± t sd)`: of one new run, or of the curve."""
         halves = [
-            float(stats.t.ppf(0.5 + level / 2, dof)) * sd for sd, dof in self._spreads(new_run)
+            float((stats.t.ppf(0.5 + level / 2, dof) * sd)[0])
+            for sd, dof in self._spreads(new_run)
         ]
         return Interval.around_log(self.log_loss, max(halves))
 
@@ -55,10 +60,36 @@ class LossPrediction:
 
     def p_value(self, loss: float) -> float:
         """Two-sided p-value of the loss of one new run; below 1 − level outside its interval."""
-        off = abs(math.log(loss) - self.log_loss)
-        return max(float(2 * stats.t.sf(off / sd, dof)) for sd, dof in self._spreads(True))
+        return float(self.p_values(np.log([loss]))[0])
 
-    def _spreads(self, new_run: bool) -> list[tuple[float, float]]:
+    def p_values(
+        self,
+        log_loss: Array,
+        *,
+        curve_share: Array | float = 1.0,
+        run_share: Array | float = 1.0,
+    ) -> Array:
+        """Two-sided p-values of many log losses, each of one new run or of a mean of some.
+
+        Args:
+            log_loss: Log losses, shape (n,); what is known of the curve may be taken off them.
+            curve_share: Of the curve's variance, what is left when that is known, shape (n,).
+            run_share: Of a run's variance, what a mean leaves of it, shape (n,).
+        """
+        off = np.abs(np.asarray(log_loss) - self.log_loss)
+        curve, run = np.broadcast_to(curve_share, off.shape), np.broadcast_to(run_share, off.shape)
+        found = np.zeros(off.shape)
+        for sd, dof in self._spreads(True, curve_share=curve, run_share=run):
+            found = np.maximum(found, 2 * special.stdtr(np.minimum(dof, MANY), -off / sd))
+        return found
+
+    def _spreads(
+        self,
+        new_run: bool,
+        *,
+        curve_share: Array | float = 1.0,
+        run_share: Array | float = 1.0,
+    ) -> list[tuple[Array, Array]]:
         """Standard deviations with their degrees of freedom (Satterthwaite 1946).
 
         A component that is hardly known (few degrees of freedom) must not get better known by
@@ -66,13 +97,16 @@ class LossPrediction:
         and the widest interval wins.
         """
         spreads = []
-        for parts in [self.curve, (*self.curve, *self.run)][: 1 + new_run]:
-            total = satterthwaite = 0.0
-            estimates: dict[float, float] = {}
+        curve = [(variance * np.asarray(curve_share), dof) for variance, dof in self.curve]
+        run = [(variance * np.asarray(run_share), dof) for variance, dof in self.run]
+        for parts in [curve, curve + run][: 1 + new_run]:
+            estimates: dict[float, Array] = {}
             for variance, dof in parts:
-                estimates[dof] = estimates.get(dof, 0.0) + variance
+                estimates[dof] = estimates.get(dof, np.zeros(1)) + variance
+            total, satterthwaite = np.zeros(1), np.zeros(1)
             for dof, variance in sorted(estimates.items()):
                 total, satterthwaite = total + variance, satterthwaite + variance**2 / dof
-                known = total**2 / satterthwaite if satterthwaite else math.inf
-                spreads.append((max(math.sqrt(total), SMALLEST_SD), known))
+                known = total**2 / np.maximum(satterthwaite, TINY)
+                known = np.where(satterthwaite > 0, known, np.inf)
+                spreads.append((np.maximum(np.sqrt(total), SMALLEST_SD), known))
         return spreads

@@ -78,6 +78,24 @@ class Valley:
         steepness = math.exp(float(log_x @ np.asarray(self.trend)))
         return np.minimum(steepness * _half_square(w, np.asarray(self.curvature)), CEILING)
 
+    def best_given(self, octaves: Sequence[float], name: str) -> float:
+        """Where one tuned column is best while the others stay where they are.
+
+        Args:
+            octaves: log2(value / optimum), one a tuned column.
+            name: The tuned column.
+
+        Returns:
+            Its distance from the optimum of all, log2; 0 with one tuned column.
+        """
+        i = self.tuned.index(name)
+        curvature = np.asarray(self.curvature)
+        others = np.delete(np.arange(len(self.tuned)), i)
+        u = np.clip(np.asarray(octaves, dtype=float), -FARTHEST, FARTHEST)
+        w = _straighten(u[None], np.asarray(self.rise))[0]
+        straight = -float(curvature[i, others] @ w[others]) / curvature[i, i]
+        return _bend(straight, self.rise[i])
+
 
 def fit_valley(runs: Runs, optima: Sequence[Optimum]) -> Valley | None:
     """Pool the excess over all sizes whose optimum is bracketed.
@@ -142,6 +160,20 @@ def _straighten(u: Array, rise: Array) -> Array:
     safe = np.where(near, 1.0, r)
     h = np.where(near, u**2 / 2 * (1 + a / 3), (np.expm1(a) - a) / safe**2)
     return np.asarray(np.sign(u) * np.sqrt(2 * h))
+
+
+def _bend(w: float, rise: tuple[float, float]) -> float:
+    """The distance u of which `w` is the straightened one."""
+    if w == 0:
+        return 0.0
+    sides = np.asarray([rise])
+
+    def off(u: float) -> float:
+        return float(_straighten(np.array([[math.copysign(u, w)]]), sides)[0, 0]) - w
+
+    if abs(w) >= abs(off(FARTHEST) + w):
+        return math.copysign(FARTHEST, w)
+    return math.copysign(float(optimize.brentq(off, 0.0, FARTHEST)), w)
 
 
 def _half_square(w: Array, curvature: Array) -> Array:

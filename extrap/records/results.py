@@ -168,9 +168,15 @@ class Verdict:
         on_law: Whether the loss agrees with the forecast; `None` where it cannot be judged: no
             final loss although the run did not diverge, or a size below the sweep's.
         deviation: observed / predicted − 1; `None` if either is missing.
-        p_value: Two-sided, of the deviation, before correction for several runs.
-        cause: `None`, `instability`, `mistuned`, `data`, `batch`, `recipe`, `law` or `unknown`.
+        p_value: Two-sided, of the deviation from the law as the runs of its size correct it,
+            before correction for several runs.
+        p_adjusted: The same after it (Holm 1979); a run deviates where it is at most 1 − level.
+        cause: `None`, `instability`, `mistuned`, `recipe`, `data`, `batch`, `law` or `unknown`.
         advice: One sentence a person can act on.
+        evidence: The numbers behind cause and verdict, by name.
+        experiment: The cheapest experiment that would decide the cause; may be empty.
+        seal: `"sealed-first"`, `"begun-before"` the forecast was made, `"in-sweep"` for one of
+            the runs it was made from; `None` where the start of the run is not known.
     """
 
     size: Mapping[str, float]
@@ -186,3 +192,7 @@ class Verdict:
     p_value: float | None
     cause: str | None
     advice: str
+    p_adjusted: float | None = None
+    evidence: Mapping[str, float] = field(default_factory=dict)
+    experiment: str = ""
+    seal: str | None = None

@@ -1,0 +1,131 @@
+"""Is a larger run on the law, and if not, why?
+
+`cases` puts each run beside its forecast, `joint` tests them all together, `causes` looks for why
+one is off in a documented order, `bends` asks whether it is the law, `seals` whether the forecast
+came first.
+"""
+
+from __future__ import annotations
+
+import math
+
+from extrap.checking.bends import blame_law
+from extrap.checking.cases import Case, build_cases
+from extrap.checking.causes import Finding, Suspect, find_cause
+from extrap.checking.joint import judge_jointly
+from extrap.checking.seals import WORDS, precedence, read_seal
+from extrap.checking.spikes import Spike, find_spike
+from extrap.errors import DataError
+from extrap.forecasting import Forecast
+from extrap.records import Runs, Verdict
+
+__all__ = ["TOLERANCE", "Spike", "check", "find_spike"]
+
+TOLERANCE = 0.005
+"""A deviation below this fraction is no alarm, however significant."""
+
+
+def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> tuple[Verdict, ...]:
+    """Judge every run against the forecast of its size.
+
+    A run deviates when its loss lies outside the predictive distribution (laws, optimum, noise,
+    structural discrepancy) and is off by more than the tolerance. Both directions count. Runs of
+    one size share the law's error: each is held against the law as its peers correct it, and what
+    they share is tested by itself. Over all these tests the probability of any false alarm is at
+    most `1 − forecast.level` (Holm's correction).
+
+    Args:
+        forecast: The forecast.
+        runs: Runs with the forecast's size and tuned columns, whatever their stage; every row
+            gets a verdict, and those without a final loss or below the sweep's sizes an open one.
+        tolerance: Relative deviation that is no alarm, however significant; ≥ 0.
+
+    Returns:
+        One verdict a row, in row order.
+
+    Raises:
+        TypeError: `runs` are not `Runs`.
+        ValueError: The tolerance is negative or not finite.
+        DataError: A size or tuned column is missing, or the forecast has no point estimate to
+            hold a run against.
+    """
+    if not isinstance(runs, Runs):
+        raise TypeError(f"a check needs Runs, got {type(runs).__name__}; use extrap.read_runs.")
+    if not (tolerance >= 0 and math.isfinite(tolerance)):
+        raise ValueError(
+            f"the tolerance is a relative deviation, 0 or more, got {tolerance:g}; write 0.005 "
+            "for half a percent."
+        )
+    if set(runs.sizes) != set(forecast.runs.sizes):
+        raise DataError(
+            f"the runs must have the forecast's size column(s) {', '.join(forecast.runs.sizes)}, "
+            f"got {', '.join(runs.sizes)}; read them with the same size=…."
+        )
+    cases = build_cases(forecast, runs)
+    unjudged = [_why_unjudged(forecast, case) for case in cases]
+    judgements = judge_jointly(cases, alpha=1 - forecast.level, tolerance=tolerance)
+    suspects = [
+        Suspect(forecast=forecast, case=case, judgement=judgement)
+        for case, judgement in zip(cases, judgements, strict=True)
+    ]
+    findings = [
+        find_cause(suspect) if reason is None else Finding(cause=None, advice=reason)
+        for suspect, reason in zip(suspects, unjudged, strict=True)
+    ]
+    findings = blame_law(suspects, findings)
+    known = read_seal(forecast)
+    return tuple(
+        _verdict(suspect, finding, known=known, is_judged=reason is None)
+        for suspect, finding, reason in zip(suspects, findings, unjudged, strict=True)
+    )
+
+
+def _verdict(
+    suspect: Suspect,
+    finding: Finding,
+    *,
+    known: frozenset[tuple[object, ...]],
+    is_judged: bool,
+) -> Verdict:
+    case, judgement = suspect.case, suspect.judgement
+    predicted = math.exp(case.prediction.log_loss)
+    seal = precedence(suspect.forecast, case.row, known)
+    evidence = dict(finding.evidence)
+    if judgement.n_peers:
+        evidence |= {
+            "n_peers": float(judgement.n_peers),
+            "deviation_of_peers": math.expm1(judgement.common),
+        }
+    return Verdict(
+        size=case.size,
+        tuned=case.tuned,
+        seed=case.row["seed"],
+        loss=None if case.log_deviation is None else float(case.row["loss"]),
+        status=case.row["status"],
+        predicted=predicted,
+        predicted_pi=case.prediction.interval(suspect.forecast.level, new_run=True),
+        expected=None if case.excess is None else predicted * math.exp(case.excess),
+        on_law=not suspect.deviates if is_judged else None,
+        deviation=None if case.log_deviation is None else math.expm1(case.log_deviation),
+        p_value=judgement.p_value,
+        p_adjusted=judgement.p_adjusted,
+        cause=finding.cause,
+        advice=" ".join(filter(None, [finding.advice, WORDS.get(seal or "")])),
+        evidence=evidence,
+        experiment=finding.experiment,
+        seal=seal,
+    )
+
+
+def _why_unjudged(forecast: Forecast, case: Case) -> str | None:
+    """Why nothing can be said of a run, or None."""
+    if case.row["status"] in ("pruned", "failed"):
+        return f"The run is {case.row['status']} and has no final loss: nothing can be said yet."
+    for column, value in case.size.items():
+        smallest = min(optimum.size[column] for optimum in forecast.optima)
+        if value < smallest:
+            return (
+                f"{column} {value:g} lies below the smallest tuned one, {smallest:g}, and laws "
+                "are not extrapolated downwards: nothing can be said."
+            )
+    return None

@@ -1,0 +1,183 @@
+"""Every run to judge beside what the forecast expects of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from extrap.checking.spikes import Spike, find_spike
+from extrap.errors import DataError
+from extrap.fitting import LossPrediction
+from extrap.forecasting import Forecast
+from extrap.laws.base import Array
+from extrap.records import Estimate, Runs, condition_text
+
+__all__ = ["Case", "build_cases", "known_number"]
+
+DRAWS = 512
+"""Draws of where the optimum may lie, for what not knowing it costs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One run beside its forecast.
+
+    Attributes:
+        row: The run as it was given.
+        size: Size column → value.
+        tuned: Tuned column → value; None where it is not known.
+        expected: Tuned column → the forecast of its optimum here.
+        prediction: Of the log loss of a run at the forecast's values.
+        octaves: log2(value / optimum), one a tuned column; empty where one is unknown.
+        excess: What being so far off is expected to cost, in log loss; None where unknown.
+        log_deviation: Log of observed / predicted; None without a loss.
+        differing: Condition → (own, the sweep's), where they differ.
+        spike: The worst spike of its curve, if it has one.
+    """
+
+    row: Mapping[str, Any]
+    size: Mapping[str, float]
+    tuned: Mapping[str, float | None]
+    expected: Mapping[str, Estimate]
+    prediction: LossPrediction
+    octaves: tuple[float, ...]
+    excess: float | None
+    log_deviation: float | None
+    differing: Mapping[str, tuple[str, str]]
+    spike: Spike | None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is known that sets it apart from the sweep's runs but tuned values."""
+        return (
+            self.excess is not None
+            and self.log_deviation is not None
+            and not self.differing
+            and self.spike is None
+        )
+
+
+def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
+    """One case a row, in row order.
+
+    Raises:
+        DataError: The forecast has no loss to hold a run against.
+    """
+    recipe = _sweep_recipe(forecast.runs)
+    spikes = _spikes(runs)
+    frame = runs.to_frame()
+    cases: dict[int, Case] = {}
+    for key, group in frame.groupby(list(runs.sizes), sort=False):
+        size = dict(zip(runs.sizes, map(float, key), strict=True))
+        prediction, expected = _predict(forecast, size), forecast.predict_tuned(size)
+        octaves = _octaves(group, expected)
+        excess = _excess(forecast, octaves, size)
+        for i, row in enumerate(group.to_dict("records")):
+            loss = row["loss"] if row["status"] == "complete" else None
+            known = bool(np.isfinite(octaves[i]).all())
+            cases[int(group.index[i])] = Case(
+                row=row,
+                size=size,
+                tuned={name: known_number(row.get(name)) for name in expected},
+                expected=expected,
+                prediction=prediction,
+                octaves=tuple(map(float, octaves[i])) if known else (),
+                excess=float(excess[i]) if known and np.isfinite(excess[i]) else None,
+                log_deviation=None if loss is None else math.log(loss) - prediction.log_loss,
+                differing=_differing(row, recipe),
+                spike=spikes.get(int(group.index[i])),
+            )
+    return [cases[i] for i in range(len(frame))]
+
+
+def known_number(value: object) -> float | None:
+    """A finite number, or None for whatever else a cell may hold."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _predict(forecast: Forecast, size: Mapping[str, float]) -> LossPrediction:
+    """The forecast of a run at the forecast's tuned values, which may not be the best ones."""
+    prediction = forecast.predict_loss(size)
+    if prediction is None:
+        where = ", ".join(f"{c}={v:g}" for c, v in size.items())
+        raise DataError(
+            f"the forecast has no loss to hold a run at {where} against "
+            f"({'; '.join(forecast.flags)}); extend the sweep first."
+        )
+    fits = [fit for fit in forecast.tuned_laws.values() if fit is not None]
+    if forecast.valley is None or not fits or len(fits) < len(forecast.tuned_laws):
+        return prediction
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal((DRAWS, len(fits)))
+    spread = [_octave_sd(forecast, name, size) for name in forecast.runs.tuned]
+    cost = forecast.valley.excesses(draws * spread, size)
+    dof = min(fit.dof for fit in fits)
+    return replace(prediction, curve=(*prediction.curve, (float(np.mean(cost**2)), dof)))
+
+
+def _octave_sd(forecast: Forecast, name: str, size: Mapping[str, float]) -> float:
+    """Standard deviation of the optimum at a size about its forecast, in octaves."""
+    fit, estimate = forecast.tuned_laws[name], forecast.predict_tuned(size)[name]
+    assert fit is not None
+    if estimate.value is None or estimate.pi.lower is None:
+        return 0.0
+    t = float(stats.t.ppf(0.5 + forecast.level / 2, fit.dof))
+    return math.log2(estimate.value / estimate.pi.lower) / t
+
+
+def _octaves(group: pd.DataFrame, expected: Mapping[str, Estimate]) -> Array:
+    """log2(value / optimum), shape (n_runs, n_tuned); NaN where one is unknown."""
+    columns = []
+    for name, estimate in expected.items():
+        values = [known_number(v) or math.nan for v in group.get(name, [math.nan] * len(group))]
+        best = math.nan if estimate.value is None else estimate.value
+        columns.append(np.log2(np.array(values) / best))
+    return np.column_stack(columns) if columns else np.zeros((len(group), 0))
+
+
+def _excess(forecast: Forecast, octaves: Array, size: Mapping[str, float]) -> Array:
+    if not forecast.runs.tuned:
+        return np.zeros(len(octaves))
+    if forecast.valley is None:
+        return np.full(len(octaves), math.nan)
+    return forecast.valley.excesses(octaves, size)
+
+
+def _sweep_recipe(sweep: Runs) -> dict[str, str]:
+    """The one value of each condition in the sweep, as text."""
+    frame = sweep.to_frame()
+    return {name: condition_text(frame[name].iloc[0]) for name in sweep.conditions}
+
+
+def _differing(row: Mapping[str, Any], recipe: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """What sets the recipe apart; where the noise scale is known, the batch has its own cause."""
+    own = {name: condition_text(row[name]) for name in recipe if name in row}
+    found = {name: (text, recipe[name]) for name, text in own.items() if text != recipe[name]}
+    if known_number(row.get("noise_scale")) is not None:
+        found.pop("batch_size", None)
+        if set(found) == {"steps"}:  # at equal examples a larger batch takes fewer steps
+            found.clear()
+    found.pop("epochs", None)
+    return found
+
+
+def _spikes(runs: Runs) -> dict[int, Spike]:
+    curves = runs.curves()
+    if curves is None:
+        return {}
+    found = {}
+    for run, curve in curves.groupby("run"):
+        spike = find_spike(curve["step"].to_numpy(float), curve["loss"].to_numpy(float))
+        if spike is not None:
+            found[int(run)] = spike
+    return found

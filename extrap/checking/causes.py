@@ -1,0 +1,320 @@
+"""Why a run is off: causes in a fixed order, the first that fits is named.
+
+1. `instability`: the run diverged, or its curve spiked.
+2. `mistuned`: tuned values away from their optimum explain the excess.
+3. `recipe`: a condition differs from the sweep's.
+4. `data`: it repeated its data more often than the sweep.
+5. `batch`: its batch is larger than the noise scale.
+6. `law`: several runs deviate alike, see `bends`.
+7. `unknown`.
+
+Earlier ones are cheaper to see and to mend, and each would also produce what later ones look for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from extrap.checking.cases import Case, known_number
+from extrap.checking.joint import Judgement
+from extrap.forecasting import Forecast
+from extrap.laws.repeated import effective_epochs
+from extrap.records import Interval
+
+__all__ = ["Finding", "Suspect", "find_cause"]
+
+MISTUNED_OCTAVES = 0.5
+"""A value closer than this to the forecast, or inside its interval, is tuned …"""
+COSTLY = 0.005
+"""… unless the valley expects it to cost more than this log excess."""
+MISTUNED_SHARE = 0.5
+"""Mistuning is the cause if it explains at least this share of the log excess."""
+REPEATED_EPOCHS = 4.0
+"""Repeating data more often than this costs loss (Muennighoff et al. 2023, arXiv 2305.16264)."""
+SATURATION = 15.3878
+"""R_D*, repetitions after which little is left to gain (the same, Sec. 6)."""
+DATA_COLUMNS = ("tokens", "n_tokens", "examples", "n_examples")
+"""Names of a size column that counts data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """A run that is looked into."""
+
+    forecast: Forecast
+    case: Case
+    judgement: Judgement
+
+    @property
+    def off(self) -> float:
+        """Its log deviation from the law as its peers correct it; NaN without a loss."""
+        deviation = self.case.log_deviation
+        return math.nan if deviation is None else deviation - self.judgement.common
+
+    @property
+    def deviates(self) -> bool:
+        """Whether its loss, or that it has none, is an alarm."""
+        return self.case.row["status"] == "diverged" or self.judgement.deviates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A cause with what to do about it.
+
+    Attributes:
+        cause: Its name; None where nothing is wrong.
+        advice: One sentence a person can act on.
+        evidence: The numbers behind it, by name.
+        experiment: The cheapest run that would decide whether it is the cause; may be empty.
+    """
+
+    cause: str | None
+    advice: str
+    evidence: dict[str, float] = field(default_factory=dict)
+    experiment: str = ""
+
+
+def find_cause(suspect: Suspect) -> Finding:
+    """The first cause that fits; for a run on the law, what sets it apart nevertheless."""
+    if not suspect.deviates:
+        return _on_law(suspect)
+    for look in ORDER:
+        finding = look(suspect)
+        if finding is not None:
+            return finding
+    return _unknown(suspect)
+
+
+def _on_law(suspect: Suspect) -> Finding:
+    case = suspect.case
+    if case.differing:
+        return Finding(
+            cause="recipe",
+            advice=f"The loss agrees with the law, but the recipe differs ({_differences(case)}): "
+            "the forecast speaks of the sweep's recipe only.",
+        )
+    if case.spike is not None:
+        return Finding(
+            cause="instability",
+            advice=f"The loss agrees with the law, but the curve spiked at step "
+            f"{case.spike.step:g} by {math.expm1(case.spike.height):.0%}: look at the gradient "
+            "norm and the data there.",
+            evidence=_spike_evidence(case),
+        )
+    return Finding(cause=None, advice="On the law: nothing to do.")
+
+
+def _instability(suspect: Suspect) -> Finding | None:
+    case = suspect.case
+    if case.row["status"] == "diverged":
+        return Finding(
+            cause="instability",
+            advice="The run diverged: lower the learning rate or lengthen the warm-up, and look "
+            f"at the gradient norm before the step where it broke.{_high_values(suspect)}",
+            evidence=_distances(suspect),
+            experiment="Repeat the first steps, up to where it broke, at half the learning rate.",
+        )
+    if case.spike is None or suspect.off < 0 or _explains(suspect):
+        return None
+    height = case.spike.height
+    worse = "without end" if math.isinf(height) else f"by {math.expm1(height):.0%}"
+    return Finding(
+        cause="instability",
+        advice=f"The loss rose {worse} at step {case.spike.step:g} and the run did not make up "
+        f"for it: go back to a checkpoint before it, and skip those batches or lower the "
+        f"learning rate.{_high_values(suspect)}",
+        evidence=_spike_evidence(case),
+        experiment="Repeat from the checkpoint before the spike with other batches: if it spikes "
+        "again, the rate is the reason, else the data were.",
+    )
+
+
+def _mistuned(suspect: Suspect) -> Finding | None:
+    """Tuned values off their optimum, where the valley explains the excess."""
+    if not _explains(suspect):
+        return None
+    case, valley = suspect.case, suspect.forecast.valley
+    assert valley is not None
+    name, distance = _culprit(suspect)
+    own = case.tuned[name]
+    assert own is not None
+    assert case.excess is not None
+    i = valley.tuned.index(name)
+    mended = list(case.octaves)
+    mended[i] -= distance
+    left = valley.excess(mended, case.size)
+    predicted = case.prediction.log_loss + suspect.judgement.common
+    share = min(case.excess / suspect.off, 1.0)
+    estimate = case.expected[name]
+    use = own * 2.0**-distance
+    alone = len(case.tuned) == 1
+    which = _range(estimate.pi) if alone else "with the other values as they are"
+    return Finding(
+        cause="mistuned",
+        advice=f"{name} {own:.3g} is {abs(distance):.1f} octaves too "
+        f"{'high' if distance > 0 else 'low'} and explains about {share:.0%} of the excess: use "
+        f"{use:.3g} ({which}) and expect a loss of {math.exp(predicted + left):.4g}.",
+        evidence={
+            **_distances(suspect),
+            f"{name}_octaves_from_best": distance,
+            f"{name}_best": use,
+            "explained_share": case.excess / suspect.off,
+            "expected_excess": math.expm1(case.excess),
+            "loss_if_mended": math.exp(predicted + left),
+        },
+        experiment=f"Branch from a checkpoint at half and twice the {name} for a few percent of "
+        "the steps: the better side is the one to move to; if neither is better, it is not the "
+        f"{name}.",
+    )
+
+
+def _recipe(suspect: Suspect) -> Finding | None:
+    case = suspect.case
+    if not case.differing:
+        return None
+    return Finding(
+        cause="recipe",
+        advice=f"The recipe differs from the sweep's ({_differences(case)}): run one small size "
+        "with it, or repeat this run with the sweep's recipe.",
+        evidence={"n_differing": float(len(case.differing))},
+        experiment=f"Train {_smallest(suspect.forecast)} at its optimum with this run's recipe: a "
+        "loss as far off its law as this one is says that it is the recipe"
+        + ("" if len(case.differing) == 1 else "; change one condition at a time to learn which")
+        + ".",
+    )
+
+
+def _data(suspect: Suspect) -> Finding | None:
+    """More passes over the data than the sweep made, and more than are nearly free."""
+    epochs = known_number(suspect.case.row.get("epochs"))
+    if suspect.off < 0 or epochs is None or epochs <= REPEATED_EPOCHS:
+        return None
+    frame = suspect.forecast.runs.to_frame()
+    seen = float(frame["epochs"].max()) if "epochs" in frame else 1.0
+    if epochs <= seen:
+        return None
+    worth = float(effective_epochs(epochs, SATURATION)) / epochs
+    evidence = {"epochs": epochs, "epochs_in_sweep": seen, "effective_share_of_data": worth}
+    words = ""
+    expected = _loss_at_effective_data(suspect, worth)
+    if expected is not None:
+        evidence["expected_loss_of_effective_data"] = math.exp(expected)
+        evidence["explained_share"] = (expected - suspect.case.prediction.log_loss) / suspect.off
+        words = f", for which the law expects {math.exp(expected):.4g}"
+    return Finding(
+        cause="data",
+        advice=f"The run saw its data {epochs:g} times, the sweep at most {seen:g} times; that is "
+        f"worth {worth:.0%} of as much fresh data{words}: add data, or stop earlier.",
+        evidence=evidence,
+        experiment=f"Train {_smallest(suspect.forecast)} for as many epochs on as small a part of "
+        "the data: it must be off its law as well.",
+    )
+
+
+def _loss_at_effective_data(suspect: Suspect, worth: float) -> float | None:
+    """Log loss the law expects of the data that the repetitions are worth; None without data."""
+    size = dict(suspect.case.size)
+    column = next((name for name in size if name in DATA_COLUMNS), None)
+    if column is None:
+        return None
+    prediction = suspect.forecast.predict_loss({**size, column: size[column] * worth})
+    return None if prediction is None else prediction.log_loss
+
+
+def _batch(suspect: Suspect) -> Finding | None:
+    row = suspect.case.row
+    batch, scale = known_number(row.get("batch_size")), known_number(row.get("noise_scale"))
+    if suspect.off < 0 or batch is None or scale is None or not 0 < scale < batch:
+        return None
+    return Finding(
+        cause="batch",
+        advice=f"The batch of {batch:g} exceeds the noise scale {scale:.3g}: it takes about "
+        f"{1 + batch / scale:.1f} times the data of small batches; one of {scale:.2g} would take "
+        "twice as much, in more steps.",
+        evidence={"batch_size": batch, "noise_scale": scale, "data_factor": 1 + batch / scale},
+        experiment=f"Train {_smallest(suspect.forecast)} with this batch and with {scale:.2g}, at "
+        "equal data: the difference is what the batch costs.",
+    )
+
+
+def _unknown(suspect: Suspect) -> Finding:
+    direction = "worse" if suspect.off > 0 or math.isnan(suspect.off) else "better"
+    return Finding(
+        cause="unknown",
+        advice=f"The run is {direction} than the law and nothing recorded explains it: repeat it "
+        "with another seed; if it stays, the law itself may bend here.",
+        evidence=_distances(suspect),
+        experiment="The same run with another seed; cheaper, and nearly as telling, one between "
+        "the sweep's largest size and this one.",
+    )
+
+
+ORDER: tuple[Callable[[Suspect], Finding | None], ...] = (
+    _instability,
+    _mistuned,
+    _recipe,
+    _data,
+    _batch,
+)
+
+
+def _explains(suspect: Suspect) -> bool:
+    """Whether tuned values are off or costly, and the valley explains most of the excess."""
+    case = suspect.case
+    if case.excess is None or not case.octaves or not suspect.off > 0:
+        return False
+    far = any(
+        abs(u) >= MISTUNED_OCTAVES and case.tuned[name] not in case.expected[name].pi
+        for name, u in zip(case.tuned, case.octaves, strict=True)
+    )
+    return (far or case.excess > COSTLY) and case.excess >= MISTUNED_SHARE * suspect.off
+
+
+def _culprit(suspect: Suspect) -> tuple[str, float]:
+    """The tuned value that costs most, and its octaves from its best, the others as they are."""
+    case, valley = suspect.case, suspect.forecast.valley
+    assert valley is not None
+    left = {}
+    for i, name in enumerate(valley.tuned):
+        moved = list(case.octaves)
+        moved[i] = valley.best_given(case.octaves, name)
+        left[name] = (valley.excess(moved, case.size), case.octaves[i] - moved[i])
+    name = min(left, key=lambda n: left[n][0])
+    return name, left[name][1]
+
+
+def _distances(suspect: Suspect) -> dict[str, float]:
+    pairs = zip(suspect.case.tuned, suspect.case.octaves, strict=False)
+    return {f"{name}_octaves": u for name, u in pairs}
+
+
+def _high_values(suspect: Suspect) -> str:
+    pairs = zip(suspect.case.tuned, suspect.case.octaves, strict=False)
+    high = [f"{name} is {u:.1f} octaves above its forecast" for name, u in pairs if u > 0.5]
+    return f" {'; '.join(high)}." if high else ""
+
+
+def _spike_evidence(case: Case) -> dict[str, float]:
+    assert case.spike is not None
+    found = {"spike_step": case.spike.step}
+    if math.isfinite(case.spike.height):
+        found["spike_height"] = math.expm1(case.spike.height)
+    return found
+
+
+def _differences(case: Case) -> str:
+    parts = (f"{name} {own} instead of {its}" for name, (own, its) in case.differing.items())
+    return "; ".join(parts)
+
+
+def _smallest(forecast: Forecast) -> str:
+    size = forecast.optima[0].size
+    return ", ".join(f"{column} {value:g}" for column, value in size.items())
+
+
+def _range(interval: Interval) -> str:
+    lower = "…" if interval.lower is None else f"{interval.lower:.3g}"
+    upper = "…" if interval.upper is None else f"{interval.upper:.3g}"
+    return f"{lower} to {upper}"

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extrap.checking.cases import Case
+from extrap.checking.joint import Judgement, holm, judge_jointly
+from extrap.fitting import LossPrediction
+
+LAW, RUN = 0.01, 0.002
+
+
+def case(off: float | None, *, excess: float | None = 0.0, width: float = 512.0) -> Case:
+    """A run that is off by a log deviation from a law known to 1 %; runs scatter by .2 %."""
+    prediction = LossPrediction(log_loss=0.5, curve=((LAW**2, np.inf),), run=((RUN**2, np.inf),))
+    return Case(
+        row={},
+        size={"width": width},
+        tuned={},
+        expected={},
+        prediction=prediction,
+        octaves=(),
+        excess=excess,
+        log_deviation=off,
+        differing={},
+        spike=None,
+    )
+
+
+def judged(*cases: Case, tolerance: float = 0.005) -> list[Judgement]:
+    return judge_jointly(cases, alpha=0.05, tolerance=tolerance)
+
+
+def test_single_run_is_held_against_law_and_noise():
+    (found,) = judged(case(0.015))
+    assert not found.deviates
+    assert found.n_peers == 0
+    assert judged(case(0.025))[0].deviates
+
+
+def test_peers_tell_the_laws_error_from_the_runs_own():
+    peers = [case(0.010 + 0.001 * k) for k in (-1, 0, 1)]
+    *_, off = judged(*peers, case(0.022))
+    assert off.deviates
+    assert off.common == pytest.approx(0.010, rel=0.05)
+    *_, agreed = judged(*peers, case(0.010))
+    assert not agreed.deviates
+
+
+def test_mistuned_peers_teach_less_their_cost():
+    peers = [case(0.010 + cost, excess=cost) for cost in (0.0, 0.01, 0.02)]
+    *_, last = judged(*peers)
+    assert last.deviates
+    assert last.common == pytest.approx(0.010, rel=0.1)
+
+
+def test_runs_far_off_teach_nothing():
+    plain, far = case(0.001), case(0.2)
+    found = judged(plain, far)
+    assert [f.deviates for f in found] == [False, True]
+    assert found[0].n_peers == 0
+
+
+@pytest.mark.parametrize("field", [{"differing": {"depth": ("9", "3")}}, {"excess": None}])
+def test_runs_of_another_recipe_or_unknown_values_teach_nothing(field):
+    found = judged(case(0.001), replace(case(0.012), **field))
+    assert found[0].n_peers == 0
+    assert found[1].n_peers == 1
+
+
+def test_what_a_size_shares_is_the_laws_and_flags_all_its_runs():
+    found = judged(*[case(0.0235 + 0.0002 * k) for k in range(6)])
+    assert all(f.law_deviates and f.deviates for f in found)
+    assert all(f.p_value > 0.05 for f in found)
+    found = judged(*[case(0.018 + 0.0002 * k) for k in range(6)])
+    assert not any(f.law_deviates or f.deviates for f in found)
+
+
+def test_sizes_do_not_teach_each_other():
+    found = judged(case(0.012), case(0.0, width=1024.0))
+    assert [f.n_peers for f in found] == [0, 0]
+
+
+def test_run_without_a_loss_has_no_p_value():
+    found = judged(case(None), case(0.001))
+    assert found[0].p_value is None
+    assert found[1].p_adjusted == found[1].p_value
+
+
+def test_any_false_alarm_is_as_rare_as_the_level_says():
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(400):
+        law = LAW * rng.normal()
+        found = judged(*[case(law + RUN * rng.normal()) for _ in range(20)], tolerance=0)
+        alarms += any(f.deviates for f in found)
+    assert 0.02 < alarms / 400 < 0.075
+
+
+@given(p_values=st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_adjusts_as_statsmodels_does(p_values: list[float]) -> None:
+    from statsmodels.stats.multitest import multipletests
+
+    theirs = multipletests(p_values, method="holm")[1]
+    assert holm(p_values) == pytest.approx(theirs.tolist())

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
     from extrap.fitting import fit
     from extrap.forecasting import Forecast, forecast
+    from extrap.monitoring import Monitor, Reading
     from extrap.reading import read_runs
     from extrap.records import (
         Estimate,
@@ -46,8 +47,10 @@ __all__ = [
     "Forecast",
     "Holdout",
     "Interval",
+    "Monitor",
     "Optimum",
     "Point",
+    "Reading",
     "Recipe",
     "Runs",
     "StudyError",
@@ -80,6 +83,7 @@ _HOMES = {
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
     **dict.fromkeys(("CoordinateCheck", "coordinate_check"), "training"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
+    **dict.fromkeys(("Monitor", "Reading"), "monitoring"),
     **dict.fromkeys(("load_forecast", "save_forecast"), "documents"),
     **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),
 }

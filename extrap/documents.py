@@ -19,7 +19,15 @@ import pandas as pd
 
 from extrap import __version__
 from extrap.errors import DataError
-from extrap.fitting import DISCREPANCY, DivergenceModel, LocalLaw, LossModel, Noise, Valley
+from extrap.fitting import (
+    DISCREPANCY,
+    DivergenceModel,
+    LocalLaw,
+    LossModel,
+    Noise,
+    ReferenceCurves,
+    Valley,
+)
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Verdict
@@ -198,6 +206,7 @@ def _content(forecast: Forecast) -> dict[str, Any]:
         },
         "valley": None if forecast.valley is None else asdict(forecast.valley),
         "divergence": None if forecast.divergence is None else asdict(forecast.divergence),
+        **({} if forecast.curves is None else {"curves": asdict(forecast.curves)}),
         "flags": list(forecast.flags),
         "runs": {
             "columns": [str(c) for c in table.columns],
@@ -382,6 +391,7 @@ def _restore(document: Mapping[str, Any], *, notes: Sequence[str], created: str)
         },
         valley=None if document["valley"] is None else _restore_valley(document["valley"]),
         divergence=_restore_divergence(document.get("divergence")),
+        curves=_restore_curves(document.get("curves")),
         flags=tuple(document["flags"]),
         created=created,
     )
@@ -417,6 +427,14 @@ def _restore_divergence(fields: Mapping[str, Any] | None) -> DivergenceModel | N
     if fields is None:
         return None
     return DivergenceModel(**{key: _tuples(value) for key, value in fields.items()})
+
+
+def _restore_curves(fields: Mapping[str, Any] | None) -> ReferenceCurves | None:
+    if fields is None:  # the runs had none, or an earlier version left them out
+        return None
+    known = {key: _tuples(value) for key, value in fields.items()}
+    known["sensitivity"] = {name: _tuples(v) for name, v in fields["sensitivity"].items()}
+    return ReferenceCurves(**known)
 
 
 def _restore_optimum(fields: Mapping[str, Any]) -> Optimum:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from extrap.fitting import (
     LossPrediction,
     Noise,
     Recommendation,
+    ReferenceCurves,
     RuleRegret,
     TransferQuality,
     Valley,
@@ -32,6 +33,7 @@ from extrap.fitting import (
     fit_divergence,
     fit_loss_model,
     fit_optimum_law,
+    fit_reference_curves,
     fit_valley,
     predict_at_values,
     predict_log,
@@ -74,6 +76,7 @@ class Forecast:
         tuned_laws: Tuned column → law of its optimum, or None where it could not be fitted.
         valley: What a mistuned value costs, or None.
         divergence: How likely a run diverges; None where nothing, or everything, did.
+        curves: What the loss curve of a tuned run looks like; None where too few runs have one.
         flags: Named reasons to doubt every point.
         created: When it was made, UTC, ISO 8601.
     """
@@ -89,6 +92,7 @@ class Forecast:
     divergence: DivergenceModel | None
     flags: tuple[str, ...]
     created: str
+    curves: ReferenceCurves | None = None
 
     @property
     def loss_laws(self) -> tuple[tuple[Fit, float], ...]:
@@ -135,6 +139,14 @@ class Forecast:
     def predict_tuned(self, size: Mapping[str, float]) -> dict[str, Estimate]:
         """Where the optimum of each tuned value lies at a size."""
         return {name: self._tuned_at(name, size) for name in self.runs.tuned}
+
+    def octave_sd(self, name: str, size: Mapping[str, float]) -> float:
+        """How uncertain the optimum of a tuned value at a size is: its sd in octaves, or 0."""
+        fit = self.tuned_laws[name]
+        if fit is None:
+            return 0.0
+        _, se = (float(a[0]) for a in predict_log(fit, relative_sizes(fit, size)))
+        return math.hypot(se, fit.scatter) / math.log(2)
 
     def predict_excess(
         self, size: Mapping[str, float], tuned: Mapping[str, float]
@@ -455,7 +467,7 @@ def forecast(
     flags += [f"{flag}: {name}" for name, fit in tuned_laws.items() if fit for flag in fit.flags]
     if noise.source != "replicates":
         flags.append("no-replicates: noise read from the residuals")
-    return Forecast(
+    made = Forecast(
         runs=sweep,
         level=level,
         band=band,
@@ -467,6 +479,26 @@ def forecast(
         divergence=fit_divergence(sweep) if sweep.tuned else None,
         flags=tuple(flags),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    return replace(made, curves=_reference_curves(made))
+
+
+def _reference_curves(made: Forecast) -> ReferenceCurves | None:
+    """The curves of the sweep's runs, each beside the law at its size."""
+    curves, frame = made.runs.curves(), made.runs.to_frame()
+    if curves is None or made.loss_model is None:
+        return None
+    log_loss, octaves = np.empty(len(frame)), np.empty((len(frame), len(made.runs.tuned)))
+    groups = frame.groupby([*made.runs.sizes, "seed"]).ngroup().to_numpy()
+    for key, group in frame.groupby(list(made.runs.sizes)):
+        size = dict(zip(made.runs.sizes, map(float, key), strict=True))
+        prediction, best = made.predict_loss(size), made.predict_tuned(size)
+        log_loss[group.index] = math.nan if prediction is None else prediction.log_loss
+        for j, name in enumerate(made.runs.tuned):
+            centre = best[name].value or math.nan
+            octaves[group.index, j] = np.log2(group[name].to_numpy(dtype=float) / centre)
+    return fit_reference_curves(
+        curves, log_loss=log_loss, octaves=octaves, tuned=made.runs.tuned, groups=groups
     )
 
 

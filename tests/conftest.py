@@ -95,6 +95,52 @@ def made(sweep: extrap.Runs) -> extrap.Forecast:
     return extrap.forecast(sweep)
 
 
+FRACTIONS = np.arange(1, 51) / 50
+
+
+def make_curve(width: float, octaves: float, rng: np.random.Generator) -> np.ndarray:
+    """A made-up loss curve at 50 even fractions of a training.
+
+    Sizes part ways as training goes on; a rate too low is slow at first, one too high gains early
+    and loses late. Noise has a part that stays and one that forgets.
+    """
+    x = FRACTIONS
+    log_loss = np.log(true_loss(width)) * x**0.3 + 0.9 * (1 - x**0.3)
+    late = np.where(octaves > 0, x, 0.3 + 0.7 * (1 - x) ** 2)
+    log_loss = log_loss + 0.02 * octaves**2 * late - 0.015 * octaves * (1 - x) ** 3
+    return np.exp(log_loss + 0.004 * rng.normal() + 0.004 * rng.normal(size=len(x)))
+
+
+@pytest.fixture(scope="session")
+def draw_curve() -> Callable[..., np.ndarray]:
+    """`make_curve`."""
+    return make_curve
+
+
+@pytest.fixture(scope="session")
+def curved() -> extrap.Runs:
+    """A sweep whose runs have curves of 1,000 steps, and their last points as losses."""
+    rng = np.random.default_rng(7)
+    table = make_table()
+    octaves = np.log2(table["lr"] / true_lr(table["width"]))
+    curves = [make_curve(w, u, rng) for w, u in zip(table["width"], octaves, strict=True)]
+    steps = np.tile(1000 * FRACTIONS, len(table))
+    long = pd.DataFrame({"run": np.repeat(np.arange(len(table)), 50), "step": steps})
+    return extrap.Runs.from_frame(
+        table.assign(loss=[curve[-1] for curve in curves]),
+        sizes=["width"],
+        tuned=["lr"],
+        curves=long.assign(loss=np.concatenate(curves)),
+        source="a sweep with curves",
+    )
+
+
+@pytest.fixture(scope="session")
+def watched(curved: extrap.Runs) -> extrap.Forecast:
+    """Its forecast, which holds reference curves."""
+    return extrap.forecast(curved)
+
+
 BYTES = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 64, "context": 8}
 TINY: dict[str, dict[str, object]] = {
     "bytes-mlp": BYTES,

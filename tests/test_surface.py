@@ -18,6 +18,7 @@ ROOMS = {
     "extrap.fitting": ["fit"],
     "extrap.documents": ["load_forecast", "save_forecast"],
     "extrap.forecasting": ["Forecast", "forecast"],
+    "extrap.monitoring": ["Monitor", "Reading"],
     "extrap.reading": ["read_runs"],
     "extrap.records": [
         "Estimate",

@@ -103,7 +103,7 @@ def _verdict(
         loss=None if case.log_deviation is None else float(case.row["loss"]),
         status=case.row["status"],
         predicted=predicted,
-        predicted_pi=case.prediction.interval(suspect.forecast.level, new_run=True),
+        predicted_pi=case.predicted_pi,
         expected=None if case.excess is None else predicted * math.exp(case.excess),
         on_law=not suspect.deviates if is_judged else None,
         deviation=None if case.log_deviation is None else math.expm1(case.log_deviation),

@@ -36,14 +36,14 @@ def blame_law(suspects: Sequence[Suspect], findings: Sequence[Finding]) -> list[
     ]
     if not shared or not _grows([[suspects[i] for i in g] for g in shared]):
         return list(findings)
-    bent = [i for group in shared for i in group]
-    finding = _refit(suspects[bent[0]].forecast, [suspects[i] for i in bent])
-    return [finding if i in set(bent) else f for i, f in enumerate(findings)]
+    bent = {i for group in shared for i in group}
+    finding = _refit(suspects[min(bent)].forecast, [suspects[i] for i in sorted(bent)])
+    return [finding if i in bent else f for i, f in enumerate(findings)]
 
 
 def _is_replicated(group: Sequence[tuple[Suspect, Finding]]) -> bool:
     seeds = {suspect.case.row["seed"] for suspect, _ in group}
-    signs = {np.sign(suspect.case.log_deviation) for suspect, _ in group}
+    signs = {np.sign(suspect.case.log_deviation or 0.0) for suspect, _ in group}
     return len(seeds) > 1 and len(signs) == 1 and all(f.cause == "unknown" for _, f in group)
 
 

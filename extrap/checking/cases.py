@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from extrap.checking.spikes import Spike, find_spike
 from extrap.errors import DataError
 from extrap.fitting import LossPrediction
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
-from extrap.records import Estimate, Runs, condition_text
+from extrap.records import Estimate, Interval, Runs, condition_text
 
 __all__ = ["Case", "build_cases", "known_number"]
 
@@ -34,6 +33,7 @@ class Case:
         tuned: Tuned column → value; None where it is not known.
         expected: Tuned column → the forecast of its optimum here.
         prediction: Of the log loss of a run at the forecast's values.
+        predicted_pi: Its interval at the forecast's level.
         octaves: log2(value / optimum), one a tuned column; empty where one is unknown.
         excess: What being so far off is expected to cost, in log loss; None where unknown.
         log_deviation: Log of observed / predicted; None without a loss.
@@ -46,6 +46,7 @@ class Case:
     tuned: Mapping[str, float | None]
     expected: Mapping[str, Estimate]
     prediction: LossPrediction
+    predicted_pi: Interval
     octaves: tuple[float, ...]
     excess: float | None
     log_deviation: float | None
@@ -76,6 +77,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
     for key, group in frame.groupby(list(runs.sizes), sort=False):
         size = dict(zip(runs.sizes, map(float, key), strict=True))
         prediction, expected = _predict(forecast, size), forecast.predict_tuned(size)
+        predicted_pi = prediction.interval(forecast.level, new_run=True)
         octaves = _octaves(group, expected)
         excess = _excess(forecast, octaves, size)
         for i, row in enumerate(group.to_dict("records")):
@@ -87,6 +89,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
                 tuned={name: known_number(row.get(name)) for name in expected},
                 expected=expected,
                 prediction=prediction,
+                predicted_pi=predicted_pi,
                 octaves=tuple(map(float, octaves[i])) if known else (),
                 excess=float(excess[i]) if known and np.isfinite(excess[i]) else None,
                 log_deviation=None if loss is None else math.log(loss) - prediction.log_loss,
@@ -119,20 +122,10 @@ def _predict(forecast: Forecast, size: Mapping[str, float]) -> LossPrediction:
         return prediction
     rng = np.random.default_rng(0)
     draws = rng.standard_normal((DRAWS, len(fits)))
-    spread = [_octave_sd(forecast, name, size) for name in forecast.runs.tuned]
+    spread = [forecast.octave_sd(name, size) for name in forecast.runs.tuned]
     cost = forecast.valley.excesses(draws * spread, size)
     dof = min(fit.dof for fit in fits)
     return replace(prediction, curve=(*prediction.curve, (float(np.mean(cost**2)), dof)))
-
-
-def _octave_sd(forecast: Forecast, name: str, size: Mapping[str, float]) -> float:
-    """Standard deviation of the optimum at a size about its forecast, in octaves."""
-    fit, estimate = forecast.tuned_laws[name], forecast.predict_tuned(size)[name]
-    assert fit is not None
-    if estimate.value is None or estimate.pi.lower is None:
-        return 0.0
-    t = float(stats.t.ppf(0.5 + forecast.level / 2, fit.dof))
-    return math.log2(estimate.value / estimate.pi.lower) / t
 
 
 def _octaves(group: pd.DataFrame, expected: Mapping[str, Estimate]) -> Array:

@@ -51,8 +51,8 @@ def judge_jointly(cases: Sequence[Case], *, alpha: float, tolerance: float) -> l
     A run i with log deviation d_i from the law and expected cost of mistuning e_i says r_i =
     d_i − e_i of the law's error c at its size; c ~ N(0, V) beforehand. Run i is held against the
     law moved by the posterior mean of c given its peers, with its posterior variance in place of
-    V; peers are runs of the sweep's recipe without a spike whose r_i is not itself significant. Runs
-    and what their sizes share are two families of tests, each at half of alpha.
+    V; peers are runs of the sweep's recipe without a spike whose r_i is not itself significant.
+    Runs and what their sizes share are two families of tests, each at half of alpha.
 
     Args:
         cases: The runs.

@@ -8,6 +8,7 @@ What to use when:
 * `estimate_optima` — the best tuned values at each size of a sweep.
 * `fit_optimum_law` — how such an optimum moves with size.
 * `check_curvature` — whether that law bends.
+* `fit_reference_curves` — what the loss curve of a tuned run looks like on its way.
 * `fit_valley` — what a mistuned value costs.
 * `fit_divergence` — how likely a run diverges.
 * `recommend` — the values of smallest expected loss, given all of these.
@@ -34,6 +35,7 @@ from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optim
 from extrap.fitting.placement import can_place, place_runs
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.recommendation import Recommendation, recommend
+from extrap.fitting.reference_curves import ReferenceCurves, fit_reference_curves
 from extrap.fitting.rules import RULES, Rule, RuleRegret, compare_rules
 from extrap.fitting.summary import summarise
 from extrap.fitting.transfer import TransferQuality, transfer_quality
@@ -51,6 +53,7 @@ __all__ = [
     "LossPrediction",
     "Noise",
     "Recommendation",
+    "ReferenceCurves",
     "Rule",
     "RuleRegret",
     "TransferQuality",
@@ -65,6 +68,7 @@ __all__ = [
     "fit_divergence",
     "fit_loss_model",
     "fit_optimum_law",
+    "fit_reference_curves",
     "fit_surviving_laws",
     "fit_valley",
     "grow_grid",

@@ -83,6 +83,10 @@ class LossPrediction:
             found = np.maximum(found, 2 * special.stdtr(np.minimum(dof, MANY), -off / sd))
         return found
 
+    def spreads(self) -> list[tuple[float, float]]:
+        """Standard deviations of a new run's log loss, each with its degrees of freedom."""
+        return [(float(sd[0]), float(dof[0])) for sd, dof in self._spreads(True)]
+
     def _spreads(
         self,
         new_run: bool,

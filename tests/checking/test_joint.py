@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from extrap.checking.cases import Case
 from extrap.checking.joint import Judgement, holm, judge_jointly
 from extrap.fitting import LossPrediction
+from extrap.records import Interval
 
 LAW, RUN = 0.01, 0.002
 
@@ -23,6 +24,7 @@ def case(off: float | None, *, excess: float | None = 0.0, width: float = 512.0)
         tuned={},
         expected={},
         prediction=prediction,
+        predicted_pi=Interval(None, None),
         octaves=(),
         excess=excess,
         log_deviation=off,

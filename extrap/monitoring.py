@@ -1,0 +1,372 @@
+"""Is a run in progress on course? Its losses against the curves of the small runs.
+
+In a training loop of your own:
+
+    monitor = extrap.Monitor("forecast.json", at={"width": 4096}, total_steps=20_000)
+    for step, loss in enumerate(losses):
+        if monitor.update(step, loss).alarm: ...
+
+The evidence is an e-value: under a run that is on course its expectation is at most 1 whenever one
+looks, so `P(ever ≥ 1/(1 − level)) ≤ 1 − level` (Ville's inequality), however often that is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from scipy import linalg, special, stats
+
+from extrap.documents import load_forecast
+from extrap.errors import DataError
+from extrap.fitting import ReferenceCurves
+from extrap.forecasting import Forecast
+from extrap.laws.base import Array
+from extrap.records import Interval
+
+__all__ = ["Monitor", "Reading"]
+
+SHAPED, WIDER, APART, JUMPS = 0.7, 0.1, 0.1, 0.1
+"""Prior shares of the ways to be off: like mistuned runs, scattered, offset, jumping."""
+SCATTER = (4.0, 25.0)
+"""Multiples of the covariance."""
+OFFSETS = (0.01, 0.03, 0.1)
+"""Standard deviations of an offset of the whole curve, in log loss."""
+JUMP = 0.1
+"""Standard deviation of each point's own jump, in log loss."""
+FUZZ = 0.3
+"""Standard deviation of how far a run follows a mistuned shape, as a share of it."""
+FEW = 2
+"""Points after which evidence is looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How a run stands.
+
+    Attributes:
+        step: Of the last loss heard; 0 before the first.
+        fraction: Of the intended training.
+        loss: Geometric mean loss since the comparison point before; None until one is complete.
+        expected: What the reference curves say there.
+        band: Where tuned runs lie there, at the monitor's level.
+        e_value: Evidence against the run being on course; an alarm at 1 / (1 − level).
+        alarm: Whether it was ever that large, or the loss not a number.
+        cause: `"instability"`, `"mistuned"`, `"unknown"`, or None without an alarm.
+        advice: One sentence a person can act on.
+    """
+
+    step: float
+    fraction: float
+    loss: float | None
+    expected: float | None
+    band: Interval
+    e_value: float
+    alarm: bool
+    cause: str | None
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Way:
+    """A way to be off the reference: its mean and covariance, and a name."""
+
+    share: float
+    mean: Array
+    covariance: Array
+    cause: str
+    words: str
+
+
+class Monitor:
+    """Compares the losses of a run in progress with the curves of tuned smaller runs.
+
+    The losses must be of the kind whose curves the forecast was made with (held-out or training
+    loss), and the schedule the one of the sweep, stretched to the run's length. Whatever odd a
+    training feeds, nothing is raised: a loss that is no number is an instability, losses out of
+    order or after the end are ignored and counted.
+
+    Args:
+        forecast: The forecast, or the file of a sealed one; made from runs with curves.
+        at: The run's size, size column → value.
+        total_steps: Its intended last step; by default that of the sweep's runs.
+        tuned: Its tuned values, if known; they make the advice more precise.
+        level: In (0, 1): a run that is on course raises an alarm with at most `1 − level`.
+
+    Raises:
+        DataError: The forecast holds no curves or no law of the loss; or the file is unreadable.
+        ValueError: A size is missing, unknown or below the sweep's, a level is not in (0, 1), or
+            the number of steps is neither given nor known.
+
+    References:
+        Ville (1939); Howard et al. (2021), Time-uniform, nonparametric, nonasymptotic confidence
+        sequences, arXiv 1810.08240: a mixture of likelihood ratios is a nonnegative martingale.
+    """
+
+    def __init__(
+        self,
+        forecast: Forecast | str | Path,
+        *,
+        at: Mapping[str, float],
+        total_steps: float | None = None,
+        tuned: Mapping[str, float] | None = None,
+        level: float = 0.95,
+    ) -> None:
+        made = forecast if isinstance(forecast, Forecast) else load_forecast(forecast)
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie in (0, 1), got {level:g}; write 0.95 for 95 %.")
+        size = dict(made.at(**at).size)
+        prediction, curves = made.predict_loss(size), made.curves
+        if curves is None or prediction is None:
+            raise DataError(
+                "a monitor needs a forecast with a law of the loss and the curves of its runs; "
+                "read the sweep with its curves, forecast, and save again."
+            )
+        total = curves.total_steps if total_steps is None else total_steps
+        if total is None or not (total > 0 and math.isfinite(total)):
+            raise ValueError(
+                f"total_steps is the intended last step, above 0, got {total_steps}; the sweep's "
+                "runs do not agree on one."
+            )
+        self._curves, self._total, self._level = curves, float(total), level
+        self._forecast, self._size, self._tuned = made, size, dict(tuned or {})
+        self._mean = curves.mean(prediction.log_loss)
+        self._covariance = curves.predictive_covariance(
+            prediction.log_loss,
+            law_variance=prediction.curve_log_sd**2,
+            octave_sd={name: made.octave_sd(name, size) for name in made.runs.tuned},
+        )
+        self._ways = _ways_to_be_off(curves, self._covariance)
+        self._places = np.log(np.asarray(curves.places))
+        self._sums = np.zeros(len(curves.fractions))
+        self._counts = np.zeros(len(curves.fractions), dtype=int)
+        self._open = 0
+        self._last_step = -math.inf
+        self._n_ignored = 0
+        self._history: list[Reading] = []
+        self._reading = Reading(
+            step=0,
+            fraction=0.0,
+            loss=None,
+            expected=None,
+            band=Interval(None, None),
+            e_value=1.0,
+            alarm=False,
+            cause=None,
+            advice="Nothing was compared yet.",
+        )
+
+    @property
+    def reading(self) -> Reading:
+        """How the run stands now."""
+        return self._reading
+
+    @property
+    def history(self) -> tuple[Reading, ...]:
+        """One reading a comparison point, the first first."""
+        return tuple(self._history)
+
+    @property
+    def n_ignored(self) -> int:
+        """Losses that came out of order, or after the end."""
+        return self._n_ignored
+
+    def update(self, step: float, loss: float) -> Reading:
+        """Hear a loss.
+
+        Args:
+            step: Updates made, rising.
+            loss: The loss there, in the unit of the sweep.
+        """
+        step, loss = _as_number(step), _as_number(loss)
+        over = self._open >= len(self._counts)
+        if not step > self._last_step or step < 0 or over:
+            self._n_ignored += 1
+            return self._reading
+        self._last_step = step
+        fraction = step / self._total
+        if not (math.isfinite(loss) and loss > 0):
+            self._break(step, fraction)
+            return self._reading
+        self._reading = replace(self._reading, step=step, fraction=fraction)
+        ends = self._curves.fractions
+        while self._open < len(ends) and fraction > ends[self._open] * (1 + 1e-9):
+            self._close()
+        if self._open < len(ends) and fraction > 0:
+            at = np.interp(math.log(fraction), self._places, self._mean)
+            self._sums[self._open] += math.log(loss) - at
+            self._counts[self._open] += 1
+            if fraction >= ends[self._open] * (1 - 1e-9):
+                self._close()
+        return self._reading
+
+    def _close(self) -> None:
+        """Compare the interval that is complete, if a loss fell into it, and go on to the next."""
+        k = self._open
+        self._open += 1
+        if not self._counts[k]:
+            return
+        seen = np.flatnonzero(self._counts[: k + 1])
+        off = self._sums[seen] / self._counts[seen]
+        logs = self._log_ratios(seen, off)
+        e_value = _exp(special.logsumexp(logs)) if len(seen) >= FEW else 1.0
+        alarm = self._reading.alarm or e_value >= 1 / (1 - self._level)
+        half = float(stats.t.ppf(0.5 + self._level / 2, self._curves.dof))
+        half *= math.sqrt(self._covariance[k, k])
+        reading = replace(
+            self._reading,
+            loss=_exp(self._mean[k] + off[-1]),
+            expected=_exp(self._mean[k]),
+            band=Interval.around_log(float(self._mean[k]), half),
+            e_value=e_value,
+        )
+        if alarm and not self._reading.alarm:
+            way = self._ways[int(np.argmax(logs))]
+            reading = replace(
+                reading, alarm=True, cause=way.cause, advice=self._alarm_advice(way, off, k)
+            )
+        elif not alarm:
+            reading = replace(reading, advice=self._calm_advice(e_value))
+        self._reading = reading
+        self._history.append(reading)
+
+    def _log_ratios(self, seen: Array, off: Array) -> Array:
+        """Log of prior share times likelihood ratio, one a way to be off."""
+        dof = self._curves.dof
+        square = np.ix_(seen, seen)
+        null = _log_density(off, self._covariance[square], dof)
+        return np.array(
+            [
+                math.log(way.share)
+                + _log_density(off - way.mean[seen], way.covariance[square], dof)
+                - null
+                for way in self._ways
+            ]
+        )
+
+    def _break(self, step: float, fraction: float) -> None:
+        """A loss that is no positive number."""
+        self._reading = replace(
+            self._reading,
+            step=step,
+            fraction=fraction,
+            e_value=math.inf,
+            alarm=True,
+            cause="instability",
+            advice=f"The loss at step {step:g} is no positive number: stop, go back to the last "
+            f"good checkpoint, and lower the learning rate.{self._high_values()}",
+        )
+        self._history.append(self._reading)
+
+    def _alarm_advice(self, way: _Way, off: Array, k: int) -> str:
+        side = "above" if off[-1] > 0 else "below"
+        where = (
+            f"At {self._curves.fractions[k]:.0%} of training the loss is "
+            f"{abs(math.expm1(off[-1])):.1%} {side} the curve of tuned runs"
+        )
+        if way.cause == "mistuned":
+            return f"{where}, as in runs whose {way.words}: {self._better_values()}"
+        return f"{where}, {way.words}: look at data, schedule and gradient norm before going on."
+
+    def _better_values(self) -> str:
+        parts = []
+        for name, estimate in self._forecast.predict_tuned(self._size).items():
+            if estimate.value is None:
+                continue
+            own = self._tuned.get(name)
+            given = "" if own is None else f" instead of {own:.3g}"
+            parts.append(f"{name} {estimate.value:.3g}{given}")
+        return f"stop and start again at {', '.join(parts)}." if parts else "stop and tune again."
+
+    def _high_values(self) -> str:
+        expected = self._forecast.predict_tuned(self._size)
+        known = {name: expected[name].value for name in self._tuned if name in expected}
+        high = [
+            f"{name} is {math.log2(self._tuned[name] / best):.1f} octaves above its forecast"
+            for name, best in known.items()
+            if best and self._tuned[name] > best * math.sqrt(2)
+        ]
+        return f" {'; '.join(high)}." if high else ""
+
+    def _calm_advice(self, e_value: float) -> str:
+        if e_value < 1:
+            return "On course: nothing to do."
+        return (
+            f"Within what tuned runs do, with evidence of {e_value:.2g} against it; an alarm "
+            f"takes {1 / (1 - self._level):.3g}."
+        )
+
+
+def _ways_to_be_off(curves: ReferenceCurves, covariance: Array) -> list[_Way]:
+    """Mistuned as the sweep's own runs were, or off without a pattern."""
+    k = len(covariance)
+    ways = []
+    for name, octaves, shape in curves.shapes:
+        if abs(octaves) < 2:  # what such a run costs is no alarm
+            continue
+        mean = np.asarray(shape)
+        side = "high" if octaves > 0 else "low"
+        ways.append(
+            _Way(
+                share=1.0,
+                mean=mean,
+                covariance=2 * covariance + FUZZ**2 * np.outer(mean, mean),
+                cause="mistuned",
+                words=f"{name} was about {abs(octaves):g} octaves too {side}",
+            )
+        )
+    shaped = [replace(way, share=SHAPED / len(ways)) for way in ways]
+    zero, one, eye = np.zeros(k), np.ones((k, k)), np.eye(k)
+    scattered = [
+        _Way(
+            share=WIDER / len(SCATTER),
+            mean=zero,
+            covariance=factor * covariance,
+            cause="unknown",
+            words="off in a way no mistuned run of the sweep was",
+        )
+        for factor in SCATTER
+    ]
+    apart = [
+        _Way(
+            share=APART / len(OFFSETS),
+            mean=zero,
+            covariance=covariance + sd**2 * one,
+            cause="unknown",
+            words="all along, in a way no mistuned run of the sweep was",
+        )
+        for sd in OFFSETS
+    ]
+    jumps = [
+        _Way(
+            share=JUMPS,
+            mean=zero,
+            covariance=covariance + JUMP**2 * eye,
+            cause="instability",
+            words="after jumps from point to point",
+        )
+    ]
+    return [*shaped, *scattered, *apart, *jumps]
+
+
+def _log_density(off: Array, covariance: Array, dof: int) -> float:
+    """Log density of a multivariate t distribution about 0, up to a constant in its dimension."""
+    root = np.linalg.cholesky(covariance)
+    white = linalg.solve_triangular(root, off, lower=True, check_finite=False)
+    n = len(off)
+    square = float(white @ white)
+    return -float(np.log(np.diag(root)).sum()) - 0.5 * (dof + n) * math.log1p(square / dof)
+
+
+def _as_number(value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _exp(value: float) -> float:
+    return math.exp(min(float(value), 700.0))

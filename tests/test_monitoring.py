@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from extrap.documents import save_forecast
+from extrap.errors import DataError
+from extrap.forecasting import Forecast
+from extrap.monitoring import Monitor, Reading
+
+Draw = Callable[..., np.ndarray]
+
+STEPS = np.arange(20.0, 1001.0, 20.0)
+BIG = {"width": 512}
+
+
+def watch(made: Forecast, losses: np.ndarray, *, steps: np.ndarray = STEPS, **more) -> Monitor:
+    monitor = Monitor(made, at=BIG, **more)
+    for step, loss in zip(steps, losses, strict=True):
+        monitor.update(step, loss)
+    return monitor
+
+
+def first_alarm(monitor: Monitor) -> Reading | None:
+    return next((reading for reading in monitor.history if reading.alarm), None)
+
+
+def test_tuned_run_is_left_alone_to_its_end(watched: Forecast, draw_curve: Draw) -> None:
+    monitor = watch(watched, draw_curve(512, 0.0, np.random.default_rng(1)))
+    assert not monitor.reading.alarm
+    assert monitor.reading.fraction == 1
+    assert monitor.reading.cause is None
+    assert monitor.reading.advice.startswith(("On course", "Within"))
+    last = monitor.history[-1]
+    assert last.loss in last.band
+    assert last.expected == pytest.approx(watched.at(width=512).loss, rel=0.01)
+
+
+@pytest.mark.parametrize(("octaves", "word"), [(-3.0, "low"), (3.0, "high")])
+def test_mistuned_run_is_called_so_on_its_way(watched, draw_curve, octaves, word):
+    monitor = watch(watched, draw_curve(512, octaves, np.random.default_rng(2)))
+    alarm = first_alarm(monitor)
+    assert alarm.fraction <= 0.5
+    assert alarm.cause == "mistuned"
+    assert f"octaves too {word}" in alarm.advice
+    best = watched.at(width=512).tuned["lr"].value
+    assert f"lr {best:.3g}" in alarm.advice
+
+
+def test_false_alarms_are_rare_however_often_one_looks(watched, draw_curve):
+    rng = np.random.default_rng(3)
+    alarms = [watch(watched, draw_curve(512, 0.0, rng)).reading.alarm for _ in range(60)]
+    assert sum(alarms) <= 3
+
+
+def test_size_in_question_counts(watched, draw_curve):
+    losses = draw_curve(16, 0.0, np.random.default_rng(9))
+    assert watch(watched, losses).reading.alarm
+
+
+def test_alarm_stays(watched, draw_curve):
+    losses = draw_curve(512, 0.0, np.random.default_rng(4))
+    losses[10:14] *= 2
+    monitor = watch(watched, losses)
+    assert monitor.reading.alarm
+    assert first_alarm(monitor).fraction < 0.3
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, 0.0, None, "x"])
+def test_loss_that_is_no_number_is_an_instability(watched, bad):
+    monitor = Monitor(watched, at=BIG, tuned={"lr": 0.1})
+    reading = monitor.update(20, bad)
+    assert (reading.alarm, reading.cause) == (True, "instability")
+    assert "octaves above its forecast" in reading.advice
+    assert monitor.update(40, 3.0).alarm
+
+
+def test_steps_out_of_order_and_after_the_end_are_ignored_and_counted(watched, draw_curve):
+    losses = draw_curve(512, 0.0, np.random.default_rng(5))
+    monitor = watch(watched, losses)
+    before = monitor.reading
+    for step in (500, 1000, 1020, math.nan, -3):
+        assert monitor.update(step, 99.0) == before
+    assert monitor.n_ignored == 5
+
+
+def test_denser_and_sparser_logs_read_alike(watched, draw_curve):
+    losses = draw_curve(512, 0.0, np.random.default_rng(6))
+    dense = np.arange(5.0, 1001.0, 5.0)
+    fine = np.exp(np.interp(np.log(dense), np.log(STEPS), np.log(losses)))
+    sparse = watch(watched, losses[4::5], steps=STEPS[4::5])
+    for monitor in (watch(watched, losses), watch(watched, fine, steps=dense), sparse):
+        assert not monitor.reading.alarm
+    assert len(sparse.history) == 10
+
+
+def test_longer_run_is_compared_at_the_same_fractions(watched, draw_curve):
+    losses = draw_curve(512, 0.0, np.random.default_rng(7))
+    stretched = watch(watched, losses, steps=30 * STEPS, total_steps=30_000)
+    assert [r.e_value for r in stretched.history] == pytest.approx(
+        [r.e_value for r in watch(watched, losses).history]
+    )
+    cut = watch(watched, losses, steps=STEPS, total_steps=30_000)
+    assert cut.reading.fraction < 0.05
+
+
+def test_monitor_of_a_sealed_forecast_is_the_same(watched, draw_curve, tmp_path):
+    losses = draw_curve(512, -2.0, np.random.default_rng(8))
+    save_forecast(watched, tmp_path / "forecast.json")
+    sealed = watch(tmp_path / "forecast.json", losses)
+    assert [r.e_value for r in sealed.history] == pytest.approx(
+        [r.e_value for r in watch(watched, losses).history], rel=1e-6
+    )
+
+
+def test_nothing_is_said_before_two_points(watched):
+    monitor = Monitor(watched, at=BIG)
+    assert monitor.reading.advice == "Nothing was compared yet."
+    monitor.update(20, 9.0)
+    assert monitor.history[0].e_value == 1
+    assert not monitor.reading.alarm
+
+
+def test_what_cannot_be_watched_is_refused(watched, made):
+    with pytest.raises(DataError, match="with its curves"):
+        Monitor(made, at=BIG)
+    with pytest.raises(ValueError, match="below the smallest"):
+        Monitor(watched, at={"width": 2})
+    with pytest.raises(ValueError, match="write 0.95"):
+        Monitor(watched, at=BIG, level=95)
+    with pytest.raises(ValueError, match="intended last step"):
+        Monitor(watched, at=BIG, total_steps=0)
+    unlike = replace(watched, curves=replace(watched.curves, total_steps=None))
+    with pytest.raises(ValueError, match="do not agree"):
+        Monitor(unlike, at=BIG)

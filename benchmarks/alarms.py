@@ -53,7 +53,7 @@ def draw(
     law = WELL[truth][1]
     if not tuned:
         return extrap.read_runs(draw_sweep(law, n, seeds, noise, rng), size="x")
-    x, u, seed = np.meshgrid(2.0 ** np.arange(n), OCTAVES, np.arange(seeds), indexing="ij")
+    x, u, _ = np.meshgrid(2.0 ** np.arange(n), OCTAVES, np.arange(seeds), indexing="ij")
     loss = law(x) * np.exp(0.5 * CURVATURE * (u + 0.3) ** 2 + noise * rng.normal(size=x.shape))
     table = {"x": x.ravel(), "lr": (best_rate(x) * 2.0 ** (u + 0.3)).ravel()}
     table |= {"loss": loss.ravel(), "seed": np.arange(x.size)}

@@ -30,7 +30,7 @@ BLOWN_UP = 0.1
 
 
 def judge_step_law(data: Path = DATA) -> pd.DataFrame:
-    """One row a larger run: its excess over its cell's best, its verdict, and the truth of both."""
+    """One row a larger run: its excess over its cell's best, its verdict, and the truth."""
     table = pd.read_csv(require(data, "steplaw.csv"))
     table = table[(table["task"] == "dense") & (table["loss"] < 4)]
     large = table[table["params"] >= LARGE].reset_index(drop=True)
@@ -60,7 +60,9 @@ def _blamed(verdict: extrap.Verdict) -> tuple[str, float]:
 def _lr_side(made: extrap.Forecast, verdict: extrap.Verdict) -> float:
     """On which side of the best rate at its batch size the checker puts a run's rate."""
     expected = made.predict_tuned(verdict.size)
-    octaves = [np.log2((verdict.tuned[n] or np.nan) / (expected[n].value or np.nan)) for n in TUNED]
+    octaves = [
+        np.log2((verdict.tuned[n] or np.nan) / (expected[n].value or np.nan)) for n in TUNED
+    ]
     assert made.valley is not None
     return float(np.sign(octaves[0] - made.valley.best_given(octaves, "lr")))
 

@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import linalg, special, stats
@@ -29,6 +30,8 @@ from extrap.records import Interval
 
 __all__ = ["Monitor", "Reading"]
 
+IntArray = np.ndarray[tuple[int, ...], np.dtype[np.integer[Any]]]
+
 SHAPED, WIDER, APART, JUMPS = 0.7, 0.1, 0.1, 0.1
 """Prior shares of the ways to be off: like mistuned runs, scattered, offset, jumping."""
 SCATTER = (4.0, 25.0)
@@ -39,6 +42,8 @@ JUMP = 0.1
 """Standard deviation of each point's own jump, in log loss."""
 FUZZ = 0.3
 """Standard deviation of how far a run follows a mistuned shape, as a share of it."""
+LOOSER = 1.3
+"""Multiple of the covariance of tuned runs that mistuned ones have."""
 FEW = 2
 """Points after which evidence is looked at."""
 
@@ -233,7 +238,7 @@ class Monitor:
         self._reading = reading
         self._history.append(reading)
 
-    def _log_ratios(self, seen: Array, off: Array) -> Array:
+    def _log_ratios(self, seen: IntArray, off: Array) -> Array:
         """Log of prior share times likelihood ratio, one a way to be off."""
         dof = self._curves.dof
         square = np.ix_(seen, seen)
@@ -313,7 +318,7 @@ def _ways_to_be_off(curves: ReferenceCurves, covariance: Array) -> list[_Way]:
             _Way(
                 share=1.0,
                 mean=mean,
-                covariance=2 * covariance + FUZZ**2 * np.outer(mean, mean),
+                covariance=LOOSER * covariance + FUZZ**2 * np.outer(mean, mean),
                 cause="mistuned",
                 words=f"{name} was about {abs(octaves):g} octaves too {side}",
             )

@@ -24,10 +24,10 @@ from extrap.laws.base import Array
 __all__ = ["ReferenceCurves", "at_fractions", "fit_reference_curves"]
 
 GRID = (
-    *(0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3, 0.35, 0.4),
-    *(0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0),
+    *(0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3),
+    *(0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0),
 )
-"""Fractions of a training that end an interval of comparison, as far as the curves resolve them."""
+"""Fractions of a training that end an interval of comparison, where the curves resolve them."""
 NEAR = 1.2
 """Octaves within which a run tells what tuned ones look like."""
 MIN_CURVES, MIN_SIZES = 8, 3
@@ -209,9 +209,9 @@ def _shapes(
     found = []
     for j, name in enumerate(tuned):
         others = np.delete(octaves, j, axis=1)
-        alone = whole & (np.abs(others) <= NEAR).all(axis=1)
+        alone = np.logical_and(whole, (np.abs(others) <= NEAR).all(axis=1))
         for u in SHAPES:
-            rows = alone & (np.abs(octaves[:, j] - u) <= 0.5)
+            rows = np.logical_and(alone, np.abs(octaves[:, j] - u) <= 0.5)
             if rows.sum() >= 3:
                 found.append((name, float(u), _kept(deviation[rows].mean(axis=0))))
     return tuple(found)

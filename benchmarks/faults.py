@@ -104,7 +104,7 @@ BYTES = Bed(
 )
 TEACHER = Bed(
     workload=Workload(name="teacher", options={"spectrum": 1.0}),
-    recipe=Recipe(optimizer="sgd", momentum=0.0, batch_size=32),
+    recipe=Recipe(steps=1024, optimizer="sgd", momentum=0.0, batch_size=32),
     widths=(8, 16, 24, 32, 48, 64, 96, 128),
     larger=(192, 256),
     rates=TunedRange(low=2**-7.5, high=2**-0.5, n=8).values(),
@@ -218,7 +218,7 @@ class Confusion(NamedTuple):
 
 def load(folder: Path = HERE) -> dict[str, Case]:
     """Workload → its sweep, larger runs and truth, from the committed tables."""
-    table = pd.read_csv(folder / TABLE)
+    table = pd.read_csv(folder / TABLE, dtype={"strength": str})
     curves = pd.read_csv(folder / CURVES)
     return {name: _case(bed, table[table["bed"] == name], curves) for name, bed in BEDS.items()}
 

@@ -162,7 +162,11 @@ def test_each_fault_shows_in_the_columns_it_is_about(cases):
     epochs = frame.loc[frame["fault"] == "repeated data", "epochs"].round()
     assert set(epochs) == {16, 64}
     octaves = np.log2(frame["lr"] / frame["width"].map(clean.groupby("width")["lr"].median()))
-    for fault, low, high in (("none", -0.4, 0.4), ("rate high", 1.6, 3.4), ("rate low", -3.4, -1.6)):
+    for fault, low, high in (
+        ("none", -0.4, 0.4),
+        ("rate high", 1.6, 3.4),
+        ("rate low", -3.4, -1.6),
+    ):
         assert octaves[frame["fault"] == fault].between(low, high).all()
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 
-from benchmarks import peers, samplers, simulated, verb
+import extrap
+from benchmarks import faults, peers, samplers, simulated, verb
 from benchmarks.backtest import WORDS, conclusion, parts
 from benchmarks.page import headline, write_page
 from benchmarks.pictures import plates
 from benchmarks.rows import DATA, Row, gadre_sets
+from benchmarks.spiked_bytes import SPOILED, WRONG, SpikedBytes
 from benchmarks.table import print_rows, write_csv
 
 ROWS = [
@@ -111,3 +115,129 @@ def test_share_needed_is_read_off_between_two_budgets():
     assert samplers.share_needed(table, "b", "law") == pytest.approx(0.5)
     assert samplers.share_needed(table, "b", "grid") == 1
     assert math.isnan(samplers.share_needed(table, "b", "slow"))
+
+
+@pytest.fixture(scope="module")
+def cases() -> dict[str, faults.Case]:
+    return faults.load()
+
+
+def verdict_of(cause: str | None) -> extrap.Verdict:
+    """A verdict of which only the cause matters."""
+    said = dict.fromkeys(extrap.Verdict.__slots__)
+    return extrap.Verdict(**{**said, "cause": cause, "advice": ""})
+
+
+def test_there_are_a_hundred_faulty_and_a_hundred_clean_runs(cases):
+    truth = [fault for case in cases.values() for fault in case.truth]
+    assert truth.count("none") >= 100
+    assert len(truth) - truth.count("none") >= 100
+    assert min(truth.count(fault) for fault in faults.CAUSES) >= 12
+    assert set(truth) == set(faults.CAUSES)
+
+
+def test_no_run_is_used_twice_and_none_tells_its_fault(cases):
+    for case in cases.values():
+        assert not {"fault", "strength", "workload", "bed"} & set(case.runs.to_frame())
+        seeds = [int(s) for runs in (case.sweep, case.runs) for s in runs.to_frame()["seed"]]
+        assert len(set(seeds)) == len(case.runs) + case.sweep.to_frame()["seed"].nunique()
+
+
+def test_each_fault_shows_in_the_columns_it_is_about(cases):
+    case = cases["bytes-mlp"]
+    frame = case.runs.to_frame().assign(fault=case.truth)
+    clean = frame[frame["fault"] == "none"]
+    differing = {
+        fault: {c for c in case.runs.conditions if set(rows[c]) != set(clean[c])}
+        for fault, rows in frame.astype(str).groupby("fault")
+        for clean in [frame[frame["fault"] == "none"].astype(str)]
+    }
+    assert {fault: found for fault, found in differing.items() if found} == {
+        "no decay": {"schedule", "decay"},
+        "initialisation": {"init_scale"},
+        "too deep": {"depth"},
+        "bf16": {"precision"},
+    }
+    assert clean["epochs"].max() < 1
+    epochs = frame.loc[frame["fault"] == "repeated data", "epochs"].round()
+    assert set(epochs) == {16, 64}
+    octaves = np.log2(frame["lr"] / frame["width"].map(clean.groupby("width")["lr"].median()))
+    for fault, low, high in (
+        ("none", -0.4, 0.4),
+        ("rate high", 1.6, 3.4),
+        ("rate low", -3.4, -1.6),
+    ):
+        assert octaves[frame["fault"] == fault].between(low, high).all()
+
+
+def test_batches_are_above_the_noise_scale_where_that_is_the_fault_alone(cases):
+    case = cases["teacher"]
+    frame = case.runs.to_frame()
+    is_above = frame["batch_size"] > frame["noise_scale"]
+    assert list(is_above) == [fault == "batch" for fault in case.truth]
+    assert (frame["batch_size"] * frame["steps"]).nunique() == 1
+
+
+def test_every_larger_run_has_its_curve(cases):
+    for case in cases.values():
+        curves = case.runs.curves()
+        ends = curves.groupby("run")["loss"].last()
+        losses = case.runs.to_frame()["loss"]
+        complete = losses.notna()
+        assert ends[complete].to_numpy() == pytest.approx(losses[complete].to_numpy(), rel=1e-4)
+        assert case.sweep.curves()["run"].nunique() >= len(case.sweep.to_frame()["width"].unique())
+
+
+def test_a_spike_shows_in_its_curve(cases):
+    case = cases["bytes-mlp"]
+    curves = case.runs.curves()
+    rises = {
+        fault: [
+            curves[curves["run"] == run]["loss"].iloc[10:].diff().max()
+            for run, name in enumerate(case.truth)
+            if name == fault
+        ]
+        for fault in ("none", "spike")
+    }
+    assert min(rises["spike"]) > 2 * max(rises["none"])
+
+
+def test_a_judge_that_knows_is_right_and_one_that_is_silent_is_not(cases):
+    truth = iter([fault for case in cases.values() for fault in case.truth])
+
+    def knows(sweep, runs):
+        causes = [faults.CAUSES[next(truth)] for _ in range(len(runs))]
+        return [verdict_of(None if cause == "none" else cause) for cause in causes]
+
+    knowing = faults.confusion(knows, cases=cases)
+    assert (knowing.right, knowing.silent) == (1, 1)
+    assert knowing.matrix.loc["no decay", "recipe"] == 12
+    silent = faults.confusion(lambda _, runs: [verdict_of(None)] * len(runs), cases=cases)
+    assert (silent.right, silent.silent) == (0, 1)
+    assert list(silent.matrix.columns) == ["none"]
+
+
+def test_runs_are_handed_over_one_by_one_with_their_curves(cases):
+    runs = cases["teacher"].runs
+    curves = runs.curves()
+    for i, single in enumerate(list(faults.singles(runs))[:3]):
+        assert single.to_frame()["seed"].tolist() == [runs.to_frame()["seed"][i]]
+        own = curves.loc[curves["run"] == i, "loss"].tolist()
+        assert single.curves()["loss"].tolist() == own
+
+
+def test_a_stretch_of_batches_is_spoiled_in_mid_training():
+    workload = SpikedBytes(steps=100, length=7)
+    begins = set()
+    for seed in range(4):
+        generator = torch.Generator().manual_seed(seed)
+        rows = [workload.draw(8, generator) for _ in range(100)]
+        spoiled = [step for step, row in enumerate(rows) if (row >= SPOILED).all()]
+        assert spoiled == list(range(spoiled[0], spoiled[0] + 7))
+        assert 50 <= spoiled[0] < 80
+        begins.add(spoiled[0])
+        _, wrong = workload.examples(workload.training, rows[spoiled[0]])
+        assert set(wrong.tolist()) == {WRONG}
+        _, right = workload.examples(workload.training, rows[0])
+        assert WRONG not in right.tolist()
+    assert len(begins) > 1

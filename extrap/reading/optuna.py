@@ -4,7 +4,7 @@
 |---|---|
 | study `NAME/width=64` | the sweep at one size; several columns: `NAME/params=1000,tokens=5000` |
 | study `NAME/check/width=512` | larger runs at one size |
-| study attribute `fingerprint` | what determines the results |
+| study attribute `fingerprint` | what determines the results; its workload's options as columns |
 | trial parameters | tuned values |
 | trial attributes `seed`, `conditions`, `owner` | seed, recipe, the process training it |
 | trial attributes `result`, `curve` | status, costs and losses of a finished run |
@@ -250,13 +250,15 @@ def _read_ours(storage: BaseStorage, keys: Mapping[str, StudyKey], stage: str | 
         if stage is not None and key.stage != stage:
             continue
         seen: set[tuple[Any, ...]] = set()
+        options = _options(storage, name)
         for trial in _trials(storage, name):
             n_failed += trial.state == TrialState.FAIL
             cell = (key.stage, key.size, *trial.params.values(), trial.user_attrs.get(SEED))
             if trial.state not in (TrialState.COMPLETE, TrialState.PRUNED) or cell in seen:
                 continue  # a cell belongs to its lowest-numbered trial
             seen.add(cell)
-            entries.append((cell, _our_row(key, trial), trial.user_attrs.get(CURVE, [])))
+            row = {**options, **_our_row(key, trial)}
+            entries.append((cell, row, trial.user_attrs.get(CURVE, [])))
     entries.sort(key=lambda entry: (STAGES.index(entry[0][0]), *entry[0][1:]))
     notes = () if not n_failed else (f"{n_failed} interrupted attempts were left out.",)
     return Tables(
@@ -264,6 +266,18 @@ def _read_ours(storage: BaseStorage, keys: Mapping[str, StudyKey], stage: str | 
         _long((curve for _, _, curve in entries)),
         notes,
     )
+
+
+def _options(storage: BaseStorage, name: str) -> dict[str, int | float]:
+    """The workload's options that are numbers, those left at their defaults included."""
+    stored = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
+    made_with = stored.get(FINGERPRINT, {}).items()
+    parts = ((key.partition("."), value) for key, value in made_with)
+    return {
+        option: value
+        for (part, _, option), value in parts
+        if part in ("workload", "data") and isinstance(value, int | float)
+    }
 
 
 def _our_row(key: StudyKey, trial: FrozenTrial) -> dict[str, Any]:

@@ -12,7 +12,7 @@ __all__ = ["DATA_SIZE", "TUNABLE", "Recipe"]
 OPTIMIZERS = ("sgd", "adam", "adamw", "muon")
 SCHEDULES = ("constant", "linear", "cosine", "wsd")
 PARAMETRIZATIONS = ("standard", "mup")
-PRECISIONS = ("fp32", "tf32", "bf16")
+PRECISIONS = ("fp32", "tf32", "bf16", "bf16-pure")
 
 TUNABLE = (
     "batch_size",
@@ -63,7 +63,9 @@ class Recipe:
             that the best rate stays put (Yang and Hu et al. 2022, arXiv 2203.03466, Table 3).
         base_width: Width at which muP changes nothing.
         precision: `"fp32"`, `"tf32"` or `"bf16"`: of matrix products; parameters, their sums and
-            updates stay in fp32. Where a device lacks a format it computes in fp32.
+            updates stay in fp32. Where a device lacks a format it computes in fp32. With
+            `"bf16-pure"` parameters and the optimiser's sums have the 8 bits of bf16 as well:
+            they are rounded after every update, and one below 1/512 of its parameter is lost.
         n_evals: Points of the validation curve; the last is after the last step.
     """
 

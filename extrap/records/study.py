@@ -113,9 +113,10 @@ class RunResult:
         initial_loss: Held-out loss before the first step; `None` if nobody measured it.
         curve: Held-out losses as (step, loss); the last of a complete run is `loss`, the others
             may come from a subset of the held-out examples.
-        n_params: Parameters without embeddings; 0 if unknown, as for the following four.
+        n_params: Parameters without embeddings; 0 if unknown, as for the following five.
         n_params_total: Parameters with embeddings.
         n_tokens: Predicted tokens the run was to train on.
+        epochs: How often that is every token there is to train on.
         flops: Training compute of the run.
         wall_s: Wall-clock seconds; runs trained together share theirs equally.
         diverged_step: First step at which the run was seen to have diverged.
@@ -129,6 +130,7 @@ class RunResult:
     n_params: int = 0
     n_params_total: int = 0
     n_tokens: int = 0
+    epochs: float = 0.0
     flops: float = 0.0
     wall_s: float = 0.0
     diverged_step: int | None = None
@@ -224,16 +226,19 @@ class StudySpec:
                 )
 
     def conditions(self) -> dict[str, Option]:
-        """What every run of the study has in common: the workload's name and the recipe.
+        """What every run of the study has in common: the workload, its options, the recipe.
 
-        Without what is tuned, what the data size sets, and what the optimiser does not look at.
+        Without what is tuned, what is a size or set by one, and what the optimiser does not look
+        at. Of the options the numbers that the study gives: texts are places of data, which
+        differ from machine to machine. Runs read from a storage have columns of the others too.
         """
-        moving = {*self.tune, *(("steps",) if DATA_SIZE in self.sizes else ())}
-        names = [name for name in self.recipe.in_use() if name not in moving]
-        return {
+        moving = {*self.tune, *self.sizes, *(("steps",) if DATA_SIZE in self.sizes else ())}
+        common = {
+            **{k: v for k, v in self.workload.options.items() if not isinstance(v, str)},
             "workload": self.workload.name,
-            **{name: getattr(self.recipe, name) for name in names},
+            **{name: getattr(self.recipe, name) for name in self.recipe.in_use()},
         }
+        return {name: value for name, value in common.items() if name not in moving}
 
     def size_points(self) -> tuple[dict[str, float], ...]:
         """Every combination of the sizes, smallest first."""

@@ -230,6 +230,7 @@ def _result(pack: Pack, run: _Run, wall_s: float) -> RunResult:
         n_params=n_params,
         n_params_total=pack.workload.n_params_total(size),
         n_tokens=n_tokens,
+        epochs=n_tokens / pack.workload.n_training_tokens,
         flops=flops_6nd(n_params, n_tokens),
         wall_s=wall_s,
         diverged_step=run.diverged_step,

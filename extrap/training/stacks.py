@@ -348,7 +348,7 @@ class Stack:
         precision, kind = self._recipes[0].precision, self._device.type
         before = torch.get_float32_matmul_precision()
         with ExitStack() as stack:
-            if precision == "bf16":
+            if precision.startswith("bf16"):
                 # a recorded step must cast anew each time, so no cache of casts
                 cast = torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=False)
                 stack.enter_context(cast)

@@ -16,6 +16,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -243,8 +244,8 @@ def _cell(size: tuple[tuple[str, float], ...], trial: FrozenTrial) -> Cell:
 
 
 def _costs(result: RunResult) -> dict[str, Any]:
-    names = ("status", "initial_loss", "n_params", "n_params_total", "n_tokens", "flops", "wall_s")
-    return {name: getattr(result, name) for name in (*names, "diverged_step")}
+    others = ("cell", "loss", "curve")
+    return {f.name: getattr(result, f.name) for f in fields(result) if f.name not in others}
 
 
 def _told_value(result: RunResult) -> float:

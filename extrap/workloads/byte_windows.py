@@ -27,7 +27,8 @@ class ByteOptions:
 
     Attributes:
         corpus: `"stdlib"`, Python's own source code, or a folder of text files.
-        corpus_bytes: Bytes to use, held-out ones included.
+        corpus_bytes: Bytes to use, held-out ones included. Fewer of them leave the held-out ones
+            as they are: a run then sees the others more often, see `epochs` in the run table.
         validation_bytes: Bytes held out, in files of their own.
         context: Bytes the model sees.
         n_validation: Held-out examples, evenly spaced over the held-out bytes.
@@ -80,6 +81,11 @@ class ByteWindows(ABC):
         # mixed, so that the first few, which curves are made of, speak for all
         rows = np.random.default_rng(0).permutation(rows.astype(int))
         self.validation: Batch = self.examples((held_out,), torch.from_numpy(rows))
+
+    @property
+    def n_training_tokens(self) -> int:
+        """Bytes that follow a full context."""
+        return len(self.training[0]) - self._context
 
     @abstractmethod
     def build(self, size: Mapping[str, float]) -> nn.Module:

@@ -39,6 +39,10 @@ class LoadedWorkload(Protocol):
         """Predicted tokens in one example."""
 
     @property
+    def n_training_tokens(self) -> int:
+        """Different predicted tokens there are to train on: those of one epoch."""
+
+    @property
     def has_run_axis(self) -> bool:
         """Whether `module` and `loss` also work with a leading run axis M.
 
@@ -106,6 +110,11 @@ class TensorWorkload:
             "data_sha256": _hash((*training, *validation)),
             **(options or {}),
         }
+
+    @property
+    def n_training_tokens(self) -> int:
+        """All of every training example."""
+        return len(self.training[0]) * self.tokens_per_example
 
     def build(self, size: Mapping[str, float]) -> nn.Module:
         """A freshly initialised model of one size."""

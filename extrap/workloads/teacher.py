@@ -37,6 +37,7 @@ from extrap.workloads.sizes import whole_sizes
 __all__ = ["GradientMoments", "Options", "Teacher"]
 
 NAME = "teacher"
+Array = np.ndarray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,13 +154,25 @@ class Teacher(TensorWorkload):
             batch_size: Examples of one step.
         """
         width = self._width(size)
-        variances = self._scales[:width] ** 2
-        residual, squares = self._residual(width), self._teacher[:width] ** 2
-        for rate in rates:
-            moved = rate * variances
-            spread = squares.sum() + residual + squares
-            squares = (1 - moved) ** 2 * squares + moved**2 * spread / batch_size
-        return float(0.5 * (squares.sum() + residual))
+        squares = self._expected_squares(width, rates, batch_size)
+        return float(0.5 * (squares.sum() + self._residual(width)))
+
+    def expected_noise_scale(
+        self, size: Mapping[str, float], *, rates: Sequence[float], batch_size: int
+    ) -> float:
+        """B_simple after so many steps of plain SGD on fresh examples: E tr Σ / E |G|²; exact.
+
+        Args:
+            size: `width`.
+            rates: The learning rate of every step up to where it is wanted; none for the start.
+            batch_size: Examples of one step.
+
+        References:
+            McCandlish et al. 2018, arXiv 1812.06162, Eq. 2.9; the moments of `gradient_moments`.
+        """
+        width = self._width(size)
+        squares = self._expected_squares(width, rates, batch_size)
+        return self._moments(squares, self._scales[:width] ** 2).noise_scale
 
     def gradient_moments(self, module: nn.Module) -> GradientMoments:
         """Those of a student where it stands; exact.
@@ -170,9 +183,23 @@ class Teacher(TensorWorkload):
         theta = weight.detach().double().cpu().numpy().reshape(-1)
         scales = self._scales[: len(theta)]
         delta = scales * theta - self._teacher[: len(theta)]
-        grad_sq_norm = float(np.sum((scales * delta) ** 2))
-        double_loss = float(np.sum(delta**2)) + self._residual(len(theta))
-        return GradientMoments(grad_sq_norm, double_loss * np.sum(scales**2) + grad_sq_norm)
+        return self._moments(delta**2, scales**2)
+
+    def _moments(self, squares: Array, variances: Array) -> GradientMoments:
+        """From δ_j², or their means, and λ_j."""
+        grad_sq_norm = float(variances @ squares)
+        double_loss = float(squares.sum()) + self._residual(len(squares))
+        return GradientMoments(grad_sq_norm, double_loss * float(variances.sum()) + grad_sq_norm)
+
+    def _expected_squares(self, width: int, rates: Sequence[float], batch_size: int) -> Array:
+        """m_j = E δ_j² after the steps of `expected_loss`."""
+        variances = self._scales[:width] ** 2
+        residual, squares = self._residual(width), self._teacher[:width] ** 2
+        for rate in rates:
+            moved = rate * variances
+            spread = squares.sum() + residual + squares
+            squares = (1 - moved) ** 2 * squares + moved**2 * spread / batch_size
+        return squares
 
     def _width(self, size: Mapping[str, float]) -> int:
         width = whole_sizes(NAME, size, {"width": None})["width"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,6 +28,18 @@ def test_a_study_may_name_each_sampler(sampler: str) -> None:
 def test_an_unknown_sampler_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"one of grid, law, tpe, gp, got 'random'"):
         spec_of("random")
+
+
+def test_numbers_among_the_given_options_are_conditions() -> None:
+    options = {"depth": 12, "dropout": 0.1, "tied": True, "corpus": "texts", "width": 3}
+    spec = replace(spec_of("grid"), workload=Workload(name="w", options=options))
+    added = spec.conditions().items() - spec_of("grid").conditions().items()
+    assert added == {("depth", 12), ("dropout", 0.1), ("tied", True)}
+
+
+def test_the_recipe_is_no_option_of_the_workload() -> None:
+    spec = replace(spec_of("grid"), workload=Workload(name="w", options={"steps": 3}))
+    assert spec.conditions()["steps"] == spec.recipe.steps
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,14 @@ def test_runs_of_one_seed_start_alike_and_count_the_same_cost(workload: LoadedWo
     assert {r.flops for r in results} == {6.0 * workload.n_params({"width": 8}) * 12 * 16}
 
 
+def test_epochs_count_how_often_the_training_bytes_were_predicted(
+    workload: LoadedWorkload,
+) -> None:
+    (result,) = train(pack_of(workload, RATES[:1], (0,)), device="cpu")
+    assert result.n_tokens == 12 * 16
+    assert result.epochs == 12 * 16 / (60_000 - 20_000 - 16)
+
+
 def test_training_leaves_the_callers_random_state_and_threads_alone(
     workload: LoadedWorkload,
 ) -> None:

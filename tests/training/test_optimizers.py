@@ -110,6 +110,30 @@ def test_a_step_in_single_precision_equals_torch(kind: str, fused: bool) -> None
 
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
+def test_pure_bf16_keeps_nothing_finer(kind: str, fused: bool) -> None:
+    recipes = [replace(recipe, precision="bf16-pure") for recipe in RECIPES[kind]]
+    packed = start(torch.float32)
+    optimizer = build_optimizer(packed, recipes, matrices=MATRICES, fused=fused)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(3):
+        optimizer.step(draw(generator, torch.float32), torch.tensor(RATES, dtype=torch.float64))
+        inner = optimizer._rest if kind == "muon" else optimizer
+        for tensor in (*packed, *optimizer._states[0], *inner._states[-1]):
+            assert torch.equal(tensor, tensor.bfloat16().float())
+
+
+@pytest.mark.parametrize("precision", ["bf16", "bf16-pure"])
+def test_small_updates_are_lost_in_pure_bf16_alone(precision: str) -> None:
+    parameter = torch.ones(1, 3)
+    recipe = Recipe(optimizer="sgd", momentum=0.0, precision=precision)
+    optimizer = build_optimizer([parameter], [recipe])
+    for _ in range(1000):
+        optimizer.step([-torch.ones(1, 3)], torch.tensor([0.003], dtype=torch.float64))
+    assert parameter.mean() == pytest.approx(1.0 if precision == "bf16-pure" else 4.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
 def test_runs_that_stay_keep_their_state_and_their_constants(kind: str, fused: bool) -> None:
     whole, part = start(torch.float32), start(torch.float32)
     all_runs, two_runs = (

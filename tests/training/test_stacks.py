@@ -286,6 +286,17 @@ def test_bfloat16_products_stay_close_to_single_precision(tiny: Tiny, name: str)
     assert {p.dtype for p in stacks[1].parameters().values()} == {torch.float32}
 
 
+@pytest.mark.parametrize(("name", "optimizer"), EACH)
+def test_a_run_in_pure_bf16_is_the_same_alone(tiny: Tiny, name: str, optimizer: str) -> None:
+    pack = pack_of(tiny(name), size=SIZES[name], optimizer=optimizer, precision="bf16-pure")
+    together = trained(pack, 6)
+    for m, cell in enumerate(pack.cells[:3]):
+        alone = trained(replace(pack, cells=(cell,)), 6)
+        assert all(torch.equal(value[m], alone[key][0]) for key, value in together.items())
+    mixed = trained(replace(pack, recipe=replace(pack.recipe, precision="bf16")), 6)
+    assert any(not torch.equal(value, mixed[key]) for key, value in together.items())
+
+
 def test_a_stack_says_when_a_run_was_lost(tiny: Tiny) -> None:
     stack = Stack(pack_of(tiny("bytes-mlp"), tuned=({"lr": 0.01}, {"lr": 1e30})), CPU)
     lost = stack.advance(0, 6)

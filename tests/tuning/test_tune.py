@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -66,6 +68,34 @@ def test_every_cell_of_the_grid_is_trained_once(url: str) -> None:
     curves = runs.curves()
     assert curves is not None
     assert list(curves[curves["run"] == 0]["step"]) == [2, 4, 6, 8]
+
+
+def test_options_at_their_defaults_are_columns_too(url: str) -> None:
+    frame = tune(replace(SPEC, sizes={"width": (8,)}), url).to_frame()
+    assert set(frame["depth"]) == {3}
+    assert set(frame["corpus_bytes"]) == {60_000}
+    assert frame["epochs"].tolist() == [64 / (60_000 - 20_000 - 16)] * 6
+    assert "corpus_sha256" not in frame
+
+
+def test_a_storage_from_before_options_were_conditions_is_read(url: str) -> None:
+    spec = replace(SPEC, workload=Workload(name="mine", options={"depth": 5, "place": "here"}))
+    tune(spec, url, train=valley)
+    storage = open_storage(url)
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as database:  # as it was written then
+        key = "key = 'conditions'"
+        (text,) = database.execute(
+            f"SELECT value_json FROM trial_user_attributes WHERE {key}"
+        ).fetchone()
+        old = {name: value for name, value in json.loads(text).items() if name != "depth"}
+        database.execute(
+            f"UPDATE trial_user_attributes SET value_json = ? WHERE {key}", (json.dumps(old),)
+        )
+    database.close()
+    storage.remove_session()
+    frame = tune(spec, url, train=valley).to_frame()
+    assert set(frame["depth"]) == {5}
+    assert "place" not in frame
 
 
 def test_a_finished_study_trains_nothing_again(url: str) -> None:

@@ -36,6 +36,12 @@ def test_every_batch_sees_the_whole_corpus(tiny: Load) -> None:
     assert (rows // stretch).tolist() == list(range(40))
 
 
+def test_fewer_bytes_leave_the_held_out_ones_as_they_are(tiny: Load) -> None:
+    whole, part = tiny("bytes-mlp"), tiny("bytes-mlp", corpus_bytes=21_000)
+    assert torch.equal(whole.training[0][:1000], part.training[0])
+    assert all(torch.equal(a, b) for a, b in zip(whole.validation, part.validation, strict=True))
+
+
 def test_the_first_held_out_examples_speak_for_all(tiny: Load, tmp_path: Path) -> None:
     (tmp_path / "ascending").write_bytes(bytes(i // 10 for i in range(2560)) * 2)
     workload = tiny("bytes-mlp", corpus=str(tmp_path), validation_bytes=2560)

@@ -131,6 +131,12 @@ def test_examples_take_any_leading_axes(tiny: Load, name: str) -> None:
 
 
 @NAMES
+def test_training_tokens_are_counted(tiny: Load, name: str) -> None:
+    expected = {"bytes-mlp": 39_992, "bytes-transformer": 39_992, "images": 54, "teacher": 500}
+    assert tiny(name).n_training_tokens == expected[name]
+
+
+@NAMES
 def test_an_untrained_model_guesses(tiny: Load, name: str) -> None:
     workload = tiny(name)
     guess, tolerance = {

@@ -137,6 +137,20 @@ def test_a_known_noise_scale() -> None:
     assert workload.gradient_moments(workload.build({"width": 1})).noise_scale == 3.25
 
 
+@SPECTRA
+def test_the_noise_scale_of_sgd_is_as_expected(spectrum: float) -> None:
+    """Means of both moments over many short runs, with batches so small that the noise matters."""
+    workload = Teacher({"n_features": 8, "n_examples": 200_000, "spectrum": spectrum})
+    rates = [0.1, 0.2, 0.1, 0.05]
+    students = [train(workload, 4, rates=rates, batch_size=2, seed=s)[1] for s in range(3000)]
+    moments = np.array([workload.gradient_moments(module) for module in students])
+    grad_sq_norm, grad_cov_trace = moments.mean(axis=0)
+    expected = workload.expected_noise_scale({"width": 4}, rates=rates, batch_size=2)
+    assert grad_cov_trace / grad_sq_norm == pytest.approx(expected, rel=0.05)
+    start = workload.gradient_moments(workload.build({"width": 4})).noise_scale
+    assert workload.expected_noise_scale({"width": 4}, rates=(), batch_size=2) == start
+
+
 def test_data_follow_from_their_seed() -> None:
     one, same, other = (
         Teacher({"n_features": 4, "n_examples": 10, "data_seed": seed}) for seed in (0, 0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -56,7 +57,9 @@ class Optimizer(ABC):
         self._states = [[torch.zeros_like(p) for p in parameters] for _ in range(self.n_states)]
         device = parameters[0].device if parameters else torch.device("cpu")
         self._n_updates = torch.zeros((), device=device)
+        self._is_rounded = any(recipe.precision == "bf16-pure" for recipe in recipes)
         self._bind(parameters)
+        self._round()
 
     @torch.no_grad()
     def step(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
@@ -67,9 +70,14 @@ class Optimizer(ABC):
             lr_M: Learning rate of each run at this step, float64.
         """
         self._n_updates += 1
-        if not self._is_fused:
+        if self._is_fused:
+            self._step_apart(gradients, lr_M)
+        else:
             self._step_together(gradients, lr_M, self._constants_M)
-            return
+        self._round()
+
+    def _step_apart(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
+        """Update the runs one after the other."""
         # the kernels read memory, not strides
         by_run = zip(*(g.contiguous().unbind() for g in gradients), strict=True)
         # a number where it can be read at no cost, a tensor where a CUDA graph records the step
@@ -128,6 +136,12 @@ class Optimizer(ABC):
             )
             for name in self.constants
         }
+
+    def _round(self) -> None:
+        """Parameters and states to the nearest bf16, if the recipe keeps nothing finer."""
+        if self._is_rounded:
+            for tensor in itertools.chain(self._parameters, *self._states):
+                tensor.copy_(tensor.bfloat16())
 
     def _part(self, m: int, scale: float, chosen: list[int]) -> Part:
         return Part(

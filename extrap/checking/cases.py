@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from extrap.checking.spikes import Spike, find_spike
+from extrap.checking.spikes import Spike, climbs_steadily, find_spike
 from extrap.errors import DataError
 from extrap.fitting import LossPrediction
 from extrap.forecasting import Forecast
@@ -39,6 +39,7 @@ class Case:
         log_deviation: Log of observed / predicted; None without a loss.
         differing: Condition → (own, the sweep's), where they differ.
         spike: The worst spike of its curve, if it has one.
+        overfits: Whether its curve turns up and climbs steadily.
     """
 
     row: Mapping[str, Any]
@@ -52,6 +53,7 @@ class Case:
     log_deviation: float | None
     differing: Mapping[str, tuple[str, str]]
     spike: Spike | None
+    overfits: bool
 
     @property
     def is_plain(self) -> bool:
@@ -71,7 +73,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
         DataError: The forecast has no loss to hold a run against.
     """
     recipe = _sweep_recipe(forecast.runs)
-    spikes = _spikes(runs)
+    spikes, climbing = _shapes(runs)
     frame = runs.to_frame()
     cases: dict[int, Case] = {}
     for key, group in frame.groupby(list(runs.sizes), sort=False):
@@ -95,6 +97,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
                 log_deviation=None if loss is None else math.log(loss) - prediction.log_loss,
                 differing=_differing(row, recipe),
                 spike=spikes.get(int(group.index[i])),
+                overfits=int(group.index[i]) in climbing,
             )
     return [cases[i] for i in range(len(frame))]
 
@@ -153,24 +156,19 @@ def _sweep_recipe(sweep: Runs) -> dict[str, str]:
 
 
 def _differing(row: Mapping[str, Any], recipe: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """What sets the recipe apart; where the noise scale is known, the batch has its own cause."""
     own = {name: condition_text(row[name]) for name in recipe if name in row}
-    found = {name: (text, recipe[name]) for name, text in own.items() if text != recipe[name]}
-    if known_number(row.get("noise_scale")) is not None:
-        found.pop("batch_size", None)
-        if set(found) == {"steps"}:  # at equal examples a larger batch takes fewer steps
-            found.clear()
-    found.pop("epochs", None)
-    return found
+    return {name: (text, recipe[name]) for name, text in own.items() if text != recipe[name]}
 
 
-def _spikes(runs: Runs) -> dict[int, Spike]:
+def _shapes(runs: Runs) -> tuple[dict[int, Spike], set[int]]:
+    """Row → its worst spike; rows whose curve climbs steadily, which are no spikes."""
     curves = runs.curves()
-    if curves is None:
-        return {}
-    found = {}
-    for run, curve in curves.groupby("run"):
-        spike = find_spike(curve["step"].to_numpy(float), curve["loss"].to_numpy(float))
-        if spike is not None:
-            found[int(run)] = spike
-    return found
+    spikes: dict[int, Spike] = {}
+    climbing: set[int] = set()
+    for run, curve in [] if curves is None else curves.groupby("run"):
+        step, loss = curve["step"].to_numpy(float), curve["loss"].to_numpy(float)
+        if climbs_steadily(step, loss):
+            climbing.add(int(run))
+        elif (spike := find_spike(step, loss)) is not None:
+            spikes[int(run)] = spike
+    return spikes, climbing

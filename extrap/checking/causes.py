@@ -1,10 +1,11 @@
 """Why a run is off: causes in a fixed order, the first that fits is named.
 
-1. `instability`: the run diverged, or its curve spiked.
+1. `instability`: the run diverged, or its curve spiked; not where it repeated its data and its
+   held-out loss climbed steadily, which is overfitting.
 2. `mistuned`: tuned values away from their optimum explain the excess.
 3. `recipe`: a condition differs from the sweep's.
 4. `data`: it repeated its data more often than the sweep.
-5. `batch`: its batch is larger than the noise scale.
+5. `batch`: its batch is above the critical one, by its noise scale.
 6. `law`: several runs deviate alike, see `bends`.
 7. `unknown`.
 
@@ -35,6 +36,8 @@ REPEATED_EPOCHS = 4.0
 """Repeating data more often than this costs loss (Muennighoff et al. 2023, arXiv 2305.16264)."""
 SATURATION = 15.3878
 """R_D*, repetitions after which little is left to gain (the same, Sec. 6)."""
+CRITICAL_OVERHEAD = 1.2
+"""Data that a critical batch takes, as a multiple (Zhang et al. 2024, arXiv 2410.21676)."""
 DATA_COLUMNS = ("tokens", "n_tokens", "examples", "n_examples")
 """Names of a size column that counts data."""
 
@@ -108,6 +111,8 @@ def _on_law(suspect: Suspect) -> Finding:
 
 def _instability(suspect: Suspect) -> Finding | None:
     case = suspect.case
+    if case.overfits and _epochs(suspect) is not None:
+        return None
     if case.row["status"] == "diverged":
         return Finding(
             cause="instability",
@@ -174,6 +179,9 @@ def _recipe(suspect: Suspect) -> Finding | None:
     case = suspect.case
     if not case.differing:
         return None
+    for explained, look in BETTER_TOLD:
+        if set(case.differing) <= explained and look(suspect) is not None:
+            return None
     return Finding(
         cause="recipe",
         advice=f"The recipe differs from the sweep's ({_differences(case)}): run one small size "
@@ -188,29 +196,39 @@ def _recipe(suspect: Suspect) -> Finding | None:
 
 def _data(suspect: Suspect) -> Finding | None:
     """More passes over the data than the sweep made, and more than are nearly free."""
-    epochs = known_number(suspect.case.row.get("epochs"))
-    if suspect.off < 0 or epochs is None or epochs <= REPEATED_EPOCHS:
+    known = _epochs(suspect)
+    if suspect.off < 0 or known is None:
         return None
-    frame = suspect.forecast.runs.to_frame()
-    seen = float(frame["epochs"].max()) if "epochs" in frame else 1.0
-    if epochs <= seen:
-        return None
+    epochs, seen = known
     worth = float(effective_epochs(epochs, SATURATION)) / epochs
     evidence = {"epochs": epochs, "epochs_in_sweep": seen, "effective_share_of_data": worth}
     words = ""
     expected = _loss_at_effective_data(suspect, worth)
     if expected is not None:
         evidence["expected_loss_of_effective_data"] = math.exp(expected)
-        evidence["explained_share"] = (expected - suspect.case.prediction.log_loss) / suspect.off
         words = f", for which the law expects {math.exp(expected):.4g}"
+    if expected is not None and suspect.off > 0:
+        evidence["explained_share"] = (expected - suspect.case.prediction.log_loss) / suspect.off
+    climbs = "; its held-out loss turned up and climbed" if suspect.case.overfits else ""
     return Finding(
         cause="data",
-        advice=f"The run saw its data {epochs:g} times, the sweep at most {seen:g} times; that is "
-        f"worth {worth:.0%} of as much fresh data{words}: add data, or stop earlier.",
+        advice=f"The run saw its data {epochs:.3g} times, the sweep at most {seen:.3g} times; that "
+        f"is worth {worth:.0%} of as much fresh data{words}{climbs}: add data, or stop earlier.",
         evidence=evidence,
         experiment=f"Train {_smallest(suspect.forecast)} for as many epochs on as small a part of "
         "the data: it must be off its law as well.",
     )
+
+
+def _epochs(suspect: Suspect) -> tuple[float, float] | None:
+    """Passes over the data, and the sweep's most; None unless they are more and more than few."""
+    epochs = known_number(suspect.case.row.get("epochs"))
+    if epochs is None or epochs <= REPEATED_EPOCHS:
+        return None
+    frame = suspect.forecast.runs.to_frame()
+    seen = known_number(frame["epochs"].max()) if "epochs" in frame else None
+    seen = 1.0 if seen is None else seen
+    return (epochs, seen) if epochs > seen else None
 
 
 def _loss_at_effective_data(suspect: Suspect, worth: float) -> float | None:
@@ -224,18 +242,26 @@ def _loss_at_effective_data(suspect: Suspect, worth: float) -> float | None:
 
 
 def _batch(suspect: Suspect) -> Finding | None:
+    """A batch that needs a fifth more data than the sweep's, by `1 + B / B_noise`."""
     row = suspect.case.row
     batch, scale = known_number(row.get("batch_size")), known_number(row.get("noise_scale"))
-    if suspect.off < 0 or batch is None or scale is None or not 0 < scale < batch:
+    if suspect.off < 0 or batch is None or scale is None or not scale > 0:
         return None
+    frame = suspect.forecast.runs.to_frame()
+    usual = known_number(frame["batch_size"].median()) if "batch_size" in frame else None
+    overhead = (1 + batch / scale) / (1 + (usual or 0.0) / scale)
+    if overhead <= CRITICAL_OVERHEAD:
+        return None
+    than = "small batches do" if usual is None else f"the sweep's batch of {usual:g} does"
     return Finding(
         cause="batch",
-        advice=f"The batch of {batch:g} exceeds the noise scale {scale:.3g}: it takes about "
-        f"{1 + batch / scale:.1f} times the data of small batches; one of {scale:.2g} would take "
-        "twice as much, in more steps.",
-        evidence={"batch_size": batch, "noise_scale": scale, "data_factor": 1 + batch / scale},
-        experiment=f"Train {_smallest(suspect.forecast)} with this batch and with {scale:.2g}, at "
-        "equal data: the difference is what the batch costs.",
+        advice=f"The batch of {batch:g} is {batch / scale:.2g} times the noise scale {scale:.3g}: "
+        f"it takes about {overhead:.2g} times the data that {than}; use a smaller batch, or plan "
+        "for as much more data.",
+        evidence={"batch_size": batch, "noise_scale": scale, "data_factor": overhead},
+        experiment=f"Train {_smallest(suspect.forecast)} with this batch and with "
+        f"{CRITICAL_OVERHEAD - 1:.0%} of the noise scale, at equal data: the difference is what "
+        "the batch costs.",
     )
 
 
@@ -251,6 +277,11 @@ def _unknown(suspect: Suspect) -> Finding:
     )
 
 
+BETTER_TOLD: tuple[tuple[frozenset[str], Callable[[Suspect], Finding | None]], ...] = (
+    (frozenset({"epochs"}), _data),
+    (frozenset({"batch_size", "steps"}), _batch),
+)
+"""Conditions with a cause of their own: where only these differ, and it fits, it is named."""
 ORDER: tuple[Callable[[Suspect], Finding | None], ...] = (
     _instability,
     _mistuned,

@@ -1,4 +1,4 @@
-"""Spikes in a loss curve: points far above those just before them."""
+"""What the shape of a loss curve tells: spikes, and a held-out loss that climbs steadily."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import numpy as np
 
 from extrap.laws.base import Array
 
-__all__ = ["Spike", "find_spike"]
+__all__ = ["Spike", "climbs_steadily", "find_spike"]
 
 BEFORE = 5
 """Points whose median a new one is held against."""
-FAR = 5.0
-"""Median absolute deviations above that median which make a spike."""
+FAR = 10.0
+"""Standard deviations of the curve's own steps above that median which make a spike: SGD at a full
+rate reaches 6.5 before its decay makes the curve smooth, batches with wrong targets 40 and more."""
 LEAST = 0.02
 """Log loss above it that makes one however smooth the curve is."""
+MANY, CLIMB, STEADY = 8, 0.05, 0.9
+"""Points after the minimum, log loss they climb by, and their correlation with time."""
 NORMAL = 1.4826
 """Median absolute deviation to standard deviation, of a normal distribution."""
 
@@ -38,8 +41,8 @@ class Spike:
 def find_spike(step: Array, loss: Array) -> Spike | None:
     """The worst point above the running median of those before it, or None.
 
-    A point counts when it lies five median absolute deviations of the curve's own steps above the
-    median of the five points before it, and two percent; a curve that is rough all along has none.
+    A point counts when it lies ten standard deviations of the curve's own steps (from their median
+    absolute deviation) above the median of the five points before it, and two percent; a curve that is rough all along has none.
 
     Args:
         step: Steps, shape (n,), in any order.
@@ -63,3 +66,20 @@ def find_spike(step: Array, loss: Array) -> Spike | None:
         return None
     lasting = max(0.0, float(log_loss[-1] - median[worst]))
     return Spike(step=float(step[BEFORE + worst]), height=float(above[worst]), lasting=lasting)
+
+
+def climbs_steadily(step: Array, loss: Array) -> bool:
+    """Whether a curve turns up after its minimum and climbs on, as in overfitting.
+
+    Args:
+        step: Steps, shape (n,), in any order.
+        loss: Losses, shape (n,), in nats.
+    """
+    order = np.argsort(step, kind="stable")
+    loss = np.asarray(loss, dtype=float)[order]
+    loss = loss[np.isfinite(loss) & (loss > 0)]
+    lowest = int(np.argmin(loss)) if len(loss) else 0
+    after = np.log(loss[lowest:])
+    if len(after) < MANY or after[-1] - after[0] < CLIMB:
+        return False
+    return bool(np.corrcoef(np.arange(len(after)), after)[0, 1] > STEADY)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -203,7 +204,7 @@ def _shrunk(covariance: Array, dof: int) -> Array:
 
 
 def _shapes(
-    deviation: Array, octaves: Array, whole: Array, tuned: Sequence[str]
+    deviation: Array, octaves: Array, whole: Any, tuned: Sequence[str]
 ) -> tuple[tuple[str, float, tuple[float, ...]], ...]:
     """Mean deviations of runs that are off in one tuned column only."""
     found = []

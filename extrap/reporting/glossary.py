@@ -130,7 +130,7 @@ CAUSES = {
     "instability": "training became unstable",
     "mistuned": "tuned values far from the optimum",
     "data": "training data repeated too often",
-    "batch": "batch larger than the noise allows",
+    "batch": "batch above the critical size",
     "recipe": "recipe differs from the sweep's",
     "law": "the law itself does not reach this far",
     "unknown": "no known cause fits",

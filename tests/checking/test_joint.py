@@ -30,6 +30,7 @@ def case(off: float | None, *, excess: float | None = 0.0, width: float = 512.0)
         log_deviation=off,
         differing={},
         spike=None,
+        overfits=False,
     )
 
 

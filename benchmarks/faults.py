@@ -36,6 +36,7 @@ import numpy as np
 import pandas as pd
 
 import extrap
+from benchmarks.rows import Row
 from extrap.records import Cell, Recipe, RunResult, Runs, TunedRange, Verdict, Workload
 
 __all__ = ["BYTES", "CAUSES", "TEACHER", "Case", "Confusion", "confusion", "judge_each", "load"]
@@ -261,6 +262,37 @@ def confusion(judge: Judge = judge_each, *, cases: Mapping[str, Case] | None = N
     is_clean = table["fault"] == CLEAN
     matrix = pd.crosstab(table["fault"], table["cause"]).reindex(list(CAUSES), fill_value=0)
     return Confusion(matrix, float(is_right[~is_clean].mean()), float(is_right[is_clean].mean()))
+
+
+def rows(found: Confusion) -> list[Row]:
+    """The figures, and the confusion matrix a line a fault."""
+    part = "our own runs with faults"
+    counts = found.matrix.sum(axis=1)
+    n_clean, n_faulty = int(counts[CLEAN]), int(counts.drop(CLEAN).sum())
+    return [
+        Row(
+            part=part,
+            figure="cause right",
+            target="≥ 80 %",
+            reached=f"{found.right:.1%} of {n_faulty}",
+            met=bool(found.right >= 0.8 and n_faulty >= 100),
+        ),
+        Row(
+            part=part,
+            figure="clean controls silent",
+            target="≥ 95 %",
+            reached=f"{found.silent:.1%} of {n_clean}",
+            met=bool(found.silent >= 0.95 and n_clean >= 100),
+        ),
+        *(
+            Row(
+                part="confusion matrix",
+                figure=f"{fault} (right: {CAUSES[str(fault)]})",
+                reached=", ".join(f"{cause} {n}" for cause, n in named.items() if n),
+            )
+            for fault, named in found.matrix.iterrows()
+        ),
+    ]
 
 
 def deviations(cases: Mapping[str, Case]) -> pd.DataFrame:

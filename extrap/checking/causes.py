@@ -212,8 +212,8 @@ def _data(suspect: Suspect) -> Finding | None:
     climbs = "; its held-out loss turned up and climbed" if suspect.case.overfits else ""
     return Finding(
         cause="data",
-        advice=f"The run saw its data {epochs:.3g} times, the sweep at most {seen:.3g} times; that "
-        f"is worth {worth:.0%} of as much fresh data{words}{climbs}: add data, or stop earlier.",
+        advice=f"The run saw its data {epochs:.3g} times, the sweep at most {seen:.3g} times; "
+        f"that is worth {worth:.0%} of as much fresh data{words}{climbs}: add data, or stop earlier.",
         evidence=evidence,
         experiment=f"Train {_smallest(suspect.forecast)} for as many epochs on as small a part of "
         "the data: it must be off its law as well.",

@@ -13,8 +13,8 @@ __all__ = ["Spike", "climbs_steadily", "find_spike"]
 BEFORE = 5
 """Points whose median a new one is held against."""
 FAR = 10.0
-"""Standard deviations of the curve's own steps above that median which make a spike: SGD at a full
-rate reaches 6.5 before its decay makes the curve smooth, batches with wrong targets 40 and more."""
+"""Standard deviations of the curve's own steps above that median which make a spike: SGD at its
+full rate reaches 6.5 before a decay smooths the curve, batches with wrong targets 40 and more."""
 LEAST = 0.02
 """Log loss above it that makes one however smooth the curve is."""
 MANY, CLIMB, STEADY = 8, 0.05, 0.9
@@ -41,8 +41,9 @@ class Spike:
 def find_spike(step: Array, loss: Array) -> Spike | None:
     """The worst point above the running median of those before it, or None.
 
-    A point counts when it lies ten standard deviations of the curve's own steps (from their median
-    absolute deviation) above the median of the five points before it, and two percent; a curve that is rough all along has none.
+    A point counts when it lies ten standard deviations of the curve's own steps (from their
+    median absolute deviation) above the median of the five points before it, and two percent; a
+    curve that is rough all along has none.
 
     Args:
         step: Steps, shape (n,), in any order.

@@ -165,8 +165,7 @@ def at_fractions(
         return None, [], np.zeros(0), None
     last = curves.groupby("run")["step"].max()
     fraction = good["step"].to_numpy(float) / last.reindex(good["run"]).to_numpy(float)
-    finest = good.groupby("run")["step"].count().max()
-    ends = [x for x in GRID if x >= 1 / finest - 1e-9]
+    ends = list(GRID)
     interval = np.searchsorted(np.asarray(ends) + 1e-9, fraction)
     cells = pd.DataFrame(
         {

@@ -213,7 +213,8 @@ def _data(suspect: Suspect) -> Finding | None:
     return Finding(
         cause="data",
         advice=f"The run saw its data {epochs:.3g} times, the sweep at most {seen:.3g} times; "
-        f"that is worth {worth:.0%} of as much fresh data{words}{climbs}: add data, or stop earlier.",
+        f"that is worth {worth:.0%} of as much fresh data{words}{climbs}: add data, or stop "
+        "earlier.",
         evidence=evidence,
         experiment=f"Train {_smallest(suspect.forecast)} for as many epochs on as small a part of "
         "the data: it must be off its law as well.",

@@ -17,7 +17,7 @@ import click
 
 from extrap import __version__
 from extrap.commands.arguments import parse_assignments, parse_size
-from extrap.commands.exits import DEVIATES, FINE
+from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.watch import watch_command
 from extrap.errors import ExtrapError
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["cli", "main"]
 
-BAD_USAGE, UNEXPECTED, INTERRUPTED = 2, 3, 130
 EXTRAS = {"tensorboard": "tensorboard"}
 """The extra that holds a library; of all others it is `train`."""
 

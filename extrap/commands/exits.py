@@ -1,7 +1,7 @@
-"""What a command's exit code says."""
+"""What an exit code says."""
 
 from __future__ import annotations
 
-__all__ = ["DEVIATES", "FINE"]
+__all__ = ["BAD_USAGE", "DEVIATES", "FINE", "INTERRUPTED", "UNEXPECTED"]
 
-FINE, DEVIATES = 0, 1
+FINE, DEVIATES, BAD_USAGE, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130

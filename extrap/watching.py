@@ -52,7 +52,7 @@ def watch(
             n_shown = len(monitor.history)
             if last.alarm:
                 break
-        reason = reader.unheard()
+        reason = reader.missing()
         if once:
             _refuse_silence(reader, reason)
         if once or (last is not None and (last.alarm or _is_over(last, pace))):

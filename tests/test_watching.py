@@ -25,7 +25,7 @@ class Script:
     def poll(self) -> list[tuple[float, float]]:
         return self._looks.pop(0)
 
-    def unheard(self) -> DataError | None:
+    def missing(self) -> DataError | None:
         return self._reason
 
 

@@ -71,7 +71,7 @@ class MonitorCallback(Callback):
             self._listener.finish(self._metric)
 
     def _keep(self, metrics: dict[str, Any]) -> None:
-        loss = metrics.get(f"{self._metric}_step", metrics.get(self._metric))
+        loss = metrics.get(self._metric)
         if loss is not None and loss is not self._newest:  # Lightning keeps showing an old one
             self._newest = loss
             self._waiting.append((self._step, loss))

@@ -50,12 +50,16 @@ class EventLog:
         if file not in self._loaders:
             self._loaders[file] = EventFileLoader(str(file))
         pairs: list[tuple[float, object]] = []
-        try:
-            for event in self._loaders[file].Load():
-                for value in event.summary.value:
-                    self.names[value.tag] = None
-                    if value.tag == self._tag:
-                        pairs.append((event.step, make_ndarray(value.tensor).tolist()))
-        except DecodeError:  # whole records that hold no event
-            self.n_skipped += 1
-        return pairs
+        while True:
+            try:
+                for event in self._loaders[file].Load():
+                    self.names.update(dict.fromkeys(value.tag for value in event.summary.value))
+                    pairs += [
+                        (event.step, make_ndarray(value.tensor).tolist())
+                        for value in event.summary.value
+                        if value.tag == self._tag
+                    ]
+            except DecodeError:  # a whole record that is no event; the loader goes on behind it
+                self.n_skipped += 1
+            else:
+                return pairs

@@ -39,7 +39,6 @@ class LogReader:
         self.path = Path(path)
         self._names = (step, loss)
         self._log: _Log | None = None
-        self._has_heard = False
         self._n_skipped = 0
 
     @property
@@ -63,17 +62,14 @@ class LogReader:
                 found.append((_step(step), _loss(loss)))
             except (TypeError, ValueError, OverflowError):
                 self._n_skipped += 1
-        self._has_heard = self._has_heard or bool(found)
         return found
 
-    def unheard(self) -> DataError | None:
-        """Why no loss was ever heard though something was logged; None if there is no reason."""
+    def missing(self) -> DataError | None:
+        """What the log lacks though something is logged; None if it lacks nothing."""
         have = list(self._log.names) if self._log else []
-        if self._has_heard or not have:
-            return None
         needed = self._names[1:] if isinstance(self._log, EventLog) else self._names
         absent = [name for name in needed if name not in have]
-        return missing_column(absent[-1], have, str(self.path)) if absent else None
+        return missing_column(absent[-1], have, str(self.path)) if have and absent else None
 
 
 class _Log(Protocol):

@@ -43,7 +43,7 @@ class Tail:
         self._offset += len(whole)
         self._head = head[: self._offset]
         text = whole.decode("utf-8-sig" if is_beginning else "utf-8", errors="replace")
-        return [line.removesuffix("\r") for line in text.split("\n")[:-1]], is_beginning
+        return text.split("\n")[:-1], is_beginning
 
     def _restart_if_other(self, identity: tuple[int, int], size: int, head: bytes) -> None:
         """Forget how far the file was read unless it is the one that was read."""

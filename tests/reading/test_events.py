@@ -57,16 +57,36 @@ def test_half_written_record_is_heard_once_it_is_whole(write, tmp_path):
 def test_event_file_without_the_tag_says_which_it_has(write):
     reader = LogReader(write((10, 3.5), tag="train/loss"))
     assert reader.poll() == []
-    assert "no column 'loss'; did you mean 'train/loss'?" in str(reader.unheard())
+    assert "no column 'loss'; did you mean 'train/loss'?" in str(reader.missing())
     reader = LogReader(reader.path, loss="train/loss")
     assert reader.poll() == [(10.0, 3.5)]
-    assert reader.unheard() is None
+    assert reader.missing() is None
 
 
 def test_tag_that_is_no_scalar_is_skipped_and_counted(write):
     reader = LogReader(write((10, 3.5)), loss="note/text_summary")
     assert reader.poll() == []
     assert reader.n_skipped == 1
+
+
+def test_record_that_is_no_event_is_skipped_and_counted(write, tmp_path):
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    [file] = write((10, 3.5)).iterdir()
+    log = tmp_path / "events.out.tfevents.1"
+    with log.open("wb") as stream:
+        RecordWriter(stream).write(b"\xff no event")
+        stream.write(file.read_bytes())
+    reader = LogReader(log)
+    assert reader.poll() == [(10.0, 3.5)]
+    assert reader.n_skipped == 1
+
+
+def test_other_files_of_the_folder_are_left_alone(write):
+    folder = write((10, 3.5))
+    [file] = folder.iterdir()
+    (folder / "backup").write_bytes(file.read_bytes())
+    assert LogReader(folder).poll() == [(10.0, 3.5)]
 
 
 def test_file_that_only_claims_to_hold_events_is_no_error(tmp_path):

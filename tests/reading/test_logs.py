@@ -78,6 +78,16 @@ def test_truncated_file_is_read_from_its_beginning(log):
     assert reader.poll() == [(6.0, 3.75)]
 
 
+def test_file_cut_back_to_an_earlier_step_is_read_from_its_beginning(log):
+    reader = LogReader(log)
+    rows = [f"{step},3.5\n" for step in range(200)]
+    append(log, HEADER + "".join(rows))
+    assert len(reader.poll()) == 200
+    with log.open("r+b") as file:
+        file.truncate(len(HEADER + "".join(rows[:100])))
+    assert len(reader.poll()) == 100
+
+
 def test_rotated_file_is_read_from_its_beginning(log, tmp_path):
     reader = LogReader(log)
     append(log, HEADER + "10,3.5\n")
@@ -149,7 +159,7 @@ def test_rows_that_log_something_else_are_passed_over(tmp_path):
         reader = LogReader(tmp_path / name)
         assert reader.poll() == [(10.0, 3.5)]
         assert reader.n_skipped == 0
-        assert reader.unheard() is None
+        assert reader.missing() is None
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.jsonl"])
@@ -177,10 +187,10 @@ def test_binary_file_is_no_log(log):
 
 def test_json_that_never_logs_the_loss_says_what_it_logs(tmp_path):
     reader = LogReader(tmp_path / "log.jsonl", loss="los")
-    assert reader.unheard() is None
+    assert reader.missing() is None
     append(tmp_path / "log.jsonl", '{"step": 10, "loss": 3.5}\n')
     assert reader.poll() == []
-    assert "no column 'los'; did you mean 'loss'?" in str(reader.unheard())
+    assert "no column 'los'; did you mean 'loss'?" in str(reader.missing())
 
 
 def test_file_of_another_kind_is_refused(tmp_path):

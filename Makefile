@@ -1,6 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+TESTED := .venv/tested
 
 # memory for training, see ALLOCATOR in extrap/training/crew.py
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=268435456:$\
@@ -20,10 +21,10 @@ study-%: $(INSTALLED)  ## Run or resume studies/NAME.py, then write its report
 test: lint  ## Lint, types and the quick tests
 	$(BIN)/pytest -n 2
 
-test-slow: $(INSTALLED)  ## The other tests: simulations, studies, the browser
+test-slow: $(TESTED)  ## The other tests: simulations, studies, the browser
 	$(BIN)/pytest -m slow --timeout 1800
 
-lint: $(INSTALLED)  ## Style and types
+lint: $(TESTED)  ## Style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -44,4 +45,9 @@ clean:  ## Remove caches and reports; .venv/ and the studies in .extrap/ stay
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev]'
+	touch $@
+
+# the trainers and trackers that only the tests need
+$(TESTED): $(INSTALLED)
+	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard]'
 	touch $@

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from extrap import __version__
+from extrap.commands.arguments import parse_assignments, parse_size
+from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
+from extrap.commands.watch import watch_command
 from extrap.errors import ExtrapError
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["cli", "main"]
 
-FINE, DEVIATES, BAD_USAGE, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
+EXTRAS = {"tensorboard": "tensorboard"}
+"""The extra that holds a library; of all others it is `train`."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -102,7 +105,7 @@ def forecast_command(
     if as_json and summary:
         raise click.UsageError("--json and --summary are two ways to print; give one of them.")
     made = _forecast(sweep, columns)
-    sizes = [_parse_size(text, made.runs.sizes) for text in at] or made.default_targets()
+    sizes = [parse_size(text, made.runs.sizes) for text in at] or made.default_targets()
     points = [made.at(**size) for size in sizes]
     if as_json:
         _print_json(forecast_document(made, points))
@@ -312,6 +315,9 @@ def study_run(
     click.echo(f"index     {outcome.index_path}")
 
 
+cli.add_command(watch_command)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; every error is one line on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -333,7 +339,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"cannot read or write{place} ({reason}); check the path", BAD_USAGE, given)
     except ModuleNotFoundError as error:
         needed = f"this needs {error.name}, which is not installed"
-        return _fail(f"{needed}; run pip install 'extrap-hp[train]'", BAD_USAGE, given)
+        extra = EXTRAS.get((error.name or "").partition(".")[0], "train")
+        return _fail(f"{needed}; run pip install 'extrap-hp[{extra}]'", BAD_USAGE, given)
     except Exception as error:  # the last door: nobody sees a bare traceback
         return _fail(f"unexpected {type(error).__name__}: {error}", UNEXPECTED, given)
     return result if isinstance(result, int) else FINE
@@ -414,22 +421,7 @@ def _words(value: object) -> str:
 
 
 def _parse_pins(texts: Sequence[str]) -> dict[str, float]:
-    """`E=1.6`, `lr.b=-0.5` as parameter → value."""
-    pins: dict[str, float] = {}
-    for text in texts:
-        name, found, value = (part.strip() for part in text.partition("="))
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if not (name and found and math.isfinite(number)):
-            raise click.UsageError(
-                f"--fix pins one parameter to a number, as in E=1.6 or lr.b=-0.5; got {text!r}."
-            )
-        if name in pins:
-            raise click.UsageError(f"--fix {name} was given twice; a parameter has one value.")
-        pins[name] = number
-    return pins
+    return parse_assignments(texts, option="--fix", example="E=1.6 or lr.b=-0.5")
 
 
 def _pin_words(pins: Mapping[str, float]) -> tuple[str, ...]:
@@ -467,30 +459,6 @@ def _refuse_columns(study_file: str, columns: dict[str, Any]) -> None:
             f"a study file says how its runs are read and fitted, {study_file} was given "
             f"--{given[0]} too; leave the option out."
         )
-
-
-def _parse_size(text: str, columns: Sequence[str]) -> dict[str, float]:
-    """`4096`, `width=4096` or `params=1e9,tokens=2e10` as size column → value."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if len(columns) == 1 and len(parts) == 1 and "=" not in parts[0]:
-        parts = [f"{columns[0]}={parts[0]}"]
-    size = {}
-    for part in parts:
-        name, found, value = part.partition("=")
-        if not found:
-            raise click.UsageError(
-                f"--at names each size: {','.join(f'{c}=…' for c in columns)}; got {text!r}."
-            )
-        if name.strip() in size:
-            raise click.UsageError(
-                f"one --at is one size, {name.strip()} was given twice in {text!r}; write one "
-                "--at for each size."
-            )
-        try:
-            size[name.strip()] = float(value)
-        except ValueError:
-            raise click.UsageError(f"--at needs numbers, got {value!r} in {text!r}.") from None
-    return size
 
 
 def _print_json(document: dict[str, Any]) -> None:

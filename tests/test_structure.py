@@ -32,6 +32,7 @@ FLOORS = {
     "backtesting": 4,
     "documents": 4,
     "monitoring": 4,
+    "watching": 4,
     "batching": 4,
     "planning": 4,
     "comparing": 4,
@@ -41,6 +42,7 @@ FLOORS = {
     "study_files": 1,
     "integrations": 5,
     "progress": 6,
+    "commands": 6,
     "cli": 6,
     "__main__": 6,
     "": 6,  # extrap/__init__.py, the public surface
@@ -55,14 +57,17 @@ VERDICTS = (
     "planning",
     "comparing",
 )
-STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "reporting"}
+STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "watching", "reporting"}
 TRAINING = {"workloads", "training", "tuning"}
 MEETINGS = {("tuning", "reading.optuna")}  # the names of studies and attributes in a storage
 
 # Library → the rooms, or single modules, that may import it. None: any room.
 DOORS = {
-    "click": ("cli",),
+    "accelerate": ("integrations.huggingface",),
+    "click": ("cli", "commands"),
+    "google": ("reading.events",),  # protobuf, in which event files are written
     "jinja2": ("reporting",),
+    "lightning": ("integrations.lightning",),
     "matplotlib": ("reporting.figures",),
     "numpy": None,
     "PIL": ("workloads",),
@@ -70,6 +75,7 @@ DOORS = {
     "pandas": tuple(set(FLOORS) - {"noise"}),
     "psutil": ("training", "tuning"),
     "pyarrow": ("reading",),
+    "pytorch_lightning": ("integrations.lightning",),
     "rich": ("cli", "progress"),
     "scipy": ("laws", "fitting", *VERDICTS),
     "scoringrules": ("fitting",),
@@ -77,7 +83,9 @@ DOORS = {
     "sklearn": ("fitting", "workloads"),
     "sqlalchemy": ("tuning", "reading.optuna"),  # addresses and errors of its storages
     "statsmodels": ("fitting",),
+    "tensorboard": ("reading.events",),
     "torch": ("workloads", "training", "integrations"),
+    "transformers": ("integrations.huggingface",),
 }
 CATCH_ALLS = {"utils", "util", "helpers", "helper", "common", "misc"}
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve"}
@@ -288,6 +296,7 @@ BREACHES = [
     (imports_that_go_up, "records/runs.py", "from .. import cli"),
     (imports_that_go_up, "fitting/weighted.py", "def f():\n    from extrap import forecast"),
     (imports_that_go_up, "errors.py", "def f():\n    import extrap.records"),
+    (imports_that_go_up, "watching.py", "from extrap.commands import arguments"),
     (imports_that_go_up, "attic.py", ""),
     (circles, "records/runs.py", "import extrap.records.study"),
     (circles, "records/runs.py", "from extrap.reading import tables"),
@@ -308,6 +317,8 @@ BREACHES = [
     (wrong_doors, "pipeline.py", "from rich.console import Console"),
     (wrong_doors, "pipeline.py", "import click"),
     (wrong_doors, "cli.py", "import jinja2"),
+    (wrong_doors, "watching.py", "import tensorboard"),
+    (wrong_doors, "integrations/lightning.py", "import transformers"),
     (wrong_doors, "workloads/images.py", "import psutil"),
     (wrong_doors, "laws/power.py", "import a_library_without_a_door"),
     (catch_all_names, "fitting/utils.py", ""),
@@ -338,13 +349,17 @@ def test_rule_catches(tmp_path, rule, path, code):
         "errors.py": "",
         "cli.py": "import click\nimport rich.console\nprint(1)\n",
         "pipeline.py": "import extrap.tuning.workers, extrap.fitting.weighted\n",
+        "commands/arguments.py": "import click\n",
         "noise.py": "import numpy\n",
+        "watching.py": "from extrap.reading import events\n",
+        "integrations/lightning.py": "import lightning\n",
         "forecasting.py": "from scipy import stats\nfrom extrap import __version__\n",
         "records/__init__.py": "from extrap.records import runs, study\n",
         "records/runs.py": "import pandas\n",
         "records/study.py": "from .runs import Runs\n",
         "reading/__init__.py": "",
         "reading/optuna.py": "import optuna\n",
+        "reading/events.py": "import tensorboard\n",
         "reading/tables.py": "from extrap.records.runs import Runs\n",
         "laws/power.py": "",
         "fitting/weighted.py": "import statsmodels.api\nfrom extrap.laws import power\n",

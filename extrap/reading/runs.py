@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from numbers import Real
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.reading.columns import missing_column
 from extrap.reading.tables import read_table
 from extrap.reading.units import check_units
 from extrap.records import STAGES, STATUSES, Runs
@@ -162,13 +162,8 @@ def _check_free(columns: Sequence[str]) -> None:
 def _require_columns(table: pd.DataFrame, needed: Sequence[str], where: str) -> None:
     have = [str(c) for c in table.columns]
     for name in needed:
-        if name in have:
-            continue
-        near = difflib.get_close_matches(name, have, n=1, cutoff=0.5)
-        lowered = {c.lower(): c for c in have}
-        guess = lowered.get(name.lower()) or (near[0] if near else None)
-        hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(have[:12])}."
-        raise DataError(f"{where} has no column {name!r}; {hint}")
+        if name not in have:
+            raise missing_column(name, have, where)
 
 
 def _is_empty(values: pd.Series) -> pd.Series:

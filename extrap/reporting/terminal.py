@@ -8,17 +8,18 @@ from collections.abc import Mapping, Sequence
 from extrap.backtesting import Backtest
 from extrap.fitting import Recommendation
 from extrap.forecasting import Forecast
+from extrap.monitoring import Reading
 from extrap.records import Estimate, Fit, Interval, Point, Verdict
 from extrap.reporting.backtests import backtest_sentence, failure_sentences, summary_table
 from extrap.reporting.equations import equation
-from extrap.reporting.numbers import NBSP, format_value
+from extrap.reporting.numbers import NBSP, format_quantity, format_value
 from extrap.reporting.statements import (
     composition_sentence,
     curvature_sentences,
     pins_of,
 )
 
-__all__ = ["backtest_text", "forecast_text", "verdicts_text"]
+__all__ = ["backtest_text", "forecast_text", "reading_text", "verdicts_text"]
 
 
 def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
@@ -103,6 +104,16 @@ def backtest_text(found: Backtest) -> str:
     lines = [*_table(table.columns, table.rows), "", backtest_sentence(found)]
     lines += [*failure_sentences(found), table.note]
     return "\n".join(lines).replace(NBSP, " ")
+
+
+def reading_text(reading: Reading) -> str:
+    """Where a running job stands, on one line."""
+    alarm = f"; alarm: {reading.cause or 'unknown'}" if reading.alarm else ""
+    return (
+        f"step {format_quantity(reading.step)} ({reading.fraction:.0%}): "
+        f"loss {_number(reading.loss)}, expected {_number(reading.expected)} "
+        f"{_interval(reading.band)}, e-value {reading.e_value:.3g}{alarm}"
+    )
 
 
 def _counted(made: Forecast) -> str:

@@ -1,0 +1,53 @@
+"""Sizes and named numbers, as they are written on the command line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import click
+
+__all__ = ["parse_assignments", "parse_size"]
+
+
+def parse_assignments(texts: Sequence[str], *, option: str, example: str) -> dict[str, float]:
+    """`E=1.6`, `lr.b=-0.5` as name → value."""
+    numbers: dict[str, float] = {}
+    for text in texts:
+        name, found, value = (part.strip() for part in text.partition("="))
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not (name and found and math.isfinite(number)):
+            raise click.UsageError(
+                f"{option} sets one name to a number, as in {example}; got {text!r}."
+            )
+        if name in numbers:
+            raise click.UsageError(f"{option} {name} was given twice; a name has one value.")
+        numbers[name] = number
+    return numbers
+
+
+def parse_size(text: str, columns: Sequence[str]) -> dict[str, float]:
+    """`4096`, `width=4096` or `params=1e9,tokens=2e10` as size column → value."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if len(columns) == 1 and len(parts) == 1 and "=" not in parts[0]:
+        parts = [f"{columns[0]}={parts[0]}"]
+    size = {}
+    for part in parts:
+        name, found, value = part.partition("=")
+        if not found:
+            raise click.UsageError(
+                f"--at names each size: {','.join(f'{c}=…' for c in columns)}; got {text!r}."
+            )
+        if name.strip() in size:
+            raise click.UsageError(
+                f"one --at is one size, {name.strip()} was given twice in {text!r}; write one "
+                "--at for each size."
+            )
+        try:
+            size[name.strip()] = float(value)
+        except ValueError:
+            raise click.UsageError(f"--at needs numbers, got {value!r} in {text!r}.") from None
+    return size

@@ -1,0 +1,81 @@
+"""`extrap watch`: a running job, held against its forecast."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import click
+
+from extrap.commands.arguments import parse_assignments, parse_size
+from extrap.commands.exits import DEVIATES, FINE
+
+__all__ = ["watch_command"]
+
+
+@click.command(name="watch")
+@click.argument("forecast")
+@click.argument("log")
+@click.option("--at", required=True, help="The job's size: 4096, width=4096, or width=64,depth=8.")
+@click.option("--total-steps", type=float, help="Steps the job will train for.")
+@click.option(
+    "--tuned",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A tuned value the job trains with, e.g. lr=0.001 (repeatable).",
+)
+@click.option("--step", default="step", show_default=True, help="The step's column or key.")
+@click.option("--loss", default="loss", show_default=True, help="The loss's column, key or tag.")
+@click.option("--level", default=0.95, show_default=True, help="Level of the band and the alarm.")
+@click.option("--once", is_flag=True, help="Judge what is logged by now, and stop.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Seconds between two looks at the log.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+def watch_command(
+    forecast: str,
+    log: str,
+    *,
+    at: str,
+    total_steps: float | None,
+    tuned: Sequence[str],
+    step: str,
+    loss: str,
+    level: float,
+    once: bool,
+    interval: float,
+    as_json: bool,
+) -> int:
+    """Follow the LOG of a running job and say when it leaves the course of FORECAST.
+
+    FORECAST is a sealed forecast (.json). LOG is a CSV or JSONL file, or TensorBoard's event files
+    or their folder. Ends with exit code 1 at an alarm, with 0 when the run is over.
+    """
+    from extrap.documents import load_forecast
+    from extrap.monitoring import Monitor
+    from extrap.reading.logs import LogReader
+    from extrap.reporting.terminal import reading_text
+    from extrap.watching import reading_document, watch
+
+    made = load_forecast(forecast)
+    monitor = Monitor(
+        made,
+        at=parse_size(at, made.runs.sizes),
+        total_steps=total_steps,
+        tuned=parse_assignments(tuned, option="--tuned", example="lr=0.001") or None,
+        level=level,
+    )
+    reader = LogReader(log, step=step, loss=loss)
+    reading = None
+    for reading in watch(monitor, reader, interval=interval, once=once):
+        if as_json:
+            click.echo(json.dumps(reading_document(reading), allow_nan=False))
+        else:
+            click.echo(reading_text(reading))
+    if not as_json:
+        click.echo(reading.advice if reading else f"{log} has no loss yet.")
+    return DEVIATES if reading and reading.alarm else FINE

@@ -1,0 +1,65 @@
+"""TensorBoard's event files: the one door to `tensorboard`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+__all__ = ["EventLog", "is_event_log"]
+
+MARK = "tfevents"
+"""Stands in the name of every event file."""
+
+
+def is_event_log(path: Path) -> bool:
+    """Whether a path is a folder, which can only hold event files, or is an event file."""
+    return path.is_dir() or MARK in path.name
+
+
+class EventLog:
+    """The scalars of one tag in an event file, or in the event files of a folder, as they grow.
+
+    Files come in the order of their names, which TensorBoard begins with the time. A record that
+    is half written is read once it is whole.
+
+    Args:
+        path: The event file or the folder.
+        tag: The scalar, e.g. `train/loss`.
+    """
+
+    def __init__(self, path: Path, *, tag: str) -> None:
+        self._path = path
+        self._tag = tag
+        self._loaders: dict[Path, EventFileLoader] = {}
+        self.names: dict[str, None] = {}
+        self.n_skipped = 0
+
+    def poll(self) -> list[tuple[float, object]]:
+        """Every new (step, value) of the tag."""
+        files = sorted(self._path.glob(f"*{MARK}*")) if self._path.is_dir() else [self._path]
+        return [pair for file in files if file.is_file() for pair in self._read(file)]
+
+    def _read(self, file: Path) -> list[tuple[float, object]]:
+        from google.protobuf.message import DecodeError
+        from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+        from tensorboard.util.tensor_util import make_ndarray
+
+        if file not in self._loaders:
+            self._loaders[file] = EventFileLoader(str(file))
+        pairs: list[tuple[float, object]] = []
+        while True:
+            try:
+                for event in self._loaders[file].Load():
+                    self.names.update(dict.fromkeys(value.tag for value in event.summary.value))
+                    pairs += [
+                        (event.step, make_ndarray(value.tensor).tolist())
+                        for value in event.summary.value
+                        if value.tag == self._tag
+                    ]
+            except DecodeError:  # a whole record that is no event; the loader goes on behind it
+                self.n_skipped += 1
+            else:
+                return pairs

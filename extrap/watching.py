@@ -1,0 +1,96 @@
+"""A log followed while its job runs, and a monitor that hears it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from extrap.errors import DataError
+from extrap.monitoring import Monitor, Reading
+from extrap.reading.logs import LogReader
+
+__all__ = ["reading_document", "watch"]
+
+logger = logging.getLogger(__name__)
+
+ROUNDING = 1e-9
+"""Of fractions of a run: far less than one step of any."""
+
+
+def watch(
+    monitor: Monitor, reader: LogReader, *, interval: float = 10.0, once: bool = False
+) -> Iterator[Reading]:
+    """Feed a monitor from a log until the run ends or an alarm is raised.
+
+    Args:
+        monitor: What hears the losses.
+        reader: The log.
+        interval: Seconds between two looks at the log.
+        once: Whether to stop at the end of what is logged by now.
+
+    Yields:
+        A reading for each comparison point as it completes; as the last one, if it is another,
+        where the run stands.
+
+    Raises:
+        DataError: The log is no log, or lacks the column of the loss; with `once`, it is missing.
+    """
+    last: Reading | None = None
+    shown: Reading | None = None
+    n_shown, pace = 0, 0.0
+    has_warned = False
+    while True:
+        for step, loss in reader.poll():
+            before, last = last, monitor.update(step, loss)
+            pace = _pace(pace, before, last)
+            for shown in monitor.history[n_shown:]:
+                yield shown
+            n_shown = len(monitor.history)
+            if last.alarm:
+                break
+        reason = reader.missing()
+        if once:
+            _refuse_silence(reader, reason)
+        if once or (last is not None and (last.alarm or _is_over(last, pace))):
+            break
+        if reason is not None and not has_warned:
+            logger.warning("waiting for a loss: %s", reason)
+            has_warned = True
+        time.sleep(interval)
+    if last is not None and last != shown:
+        yield last
+
+
+def reading_document(reading: Reading) -> dict[str, Any]:
+    """The fields of a reading as JSON knows them: what is not finite is null."""
+    plain = {**asdict(reading), "band": list(reading.band)}
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in plain.items()
+    }
+
+
+def _pace(pace: float, before: Reading | None, last: Reading) -> float:
+    """The smallest advance between two losses so far, a fraction of the run; 0 if unknown."""
+    advance = last.fraction - before.fraction if before is not None else 0.0
+    return min(advance, pace or advance) if advance > 0 else pace
+
+
+def _is_over(reading: Reading, pace: float) -> bool:
+    """Whether the next loss would lie beyond the intended end.
+
+    A job need not log its last step, and may count from zero, so that the last of n is n − 1.
+    """
+    is_last = 0 < reading.step * (1 - ROUNDING) <= reading.fraction * (reading.step + 1)
+    return is_last or reading.fraction + pace > 1 + ROUNDING
+
+
+def _refuse_silence(reader: LogReader, reason: DataError | None) -> None:
+    if not reader.path.exists():
+        raise DataError(f"there is no log {reader.path}; check the path, or watch without once.")
+    if reason is not None:
+        raise reason

@@ -1,0 +1,156 @@
+"""`extrap watch` as scripts see it; the monitor is a stand-in without statistics."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import extrap
+from extrap.cli import main
+from extrap.errors import DataError
+
+from ..monitors import remembering
+
+LOG = "step,loss\n25,3.25\n50,3.125\n75,3\n"
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """What the command builds its monitor with."""
+    made: list = []
+    monkeypatch.setattr("extrap.monitoring.Monitor", remembering(made, limit=4.0))
+    return made
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch, made, built):
+    """Watch `log.csv` in a folder with a sealed forecast."""
+    del built
+    monkeypatch.chdir(tmp_path)
+    extrap.save_forecast(made, "forecast.json")
+    Path("log.csv").write_text(LOG)
+
+    def run(*options, log="log.csv", at="4096"):
+        code = main(["watch", "forecast.json", log, "--at", at, *options])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_prints_a_line_a_comparison_point_and_the_advice(run):
+    code, out, err = run("--once")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "step 50 (50%): loss 3.125, expected 3 [2.5, …], e-value 1.25",
+        "step 75 (75%): loss 3, expected 3 [2.5, …], e-value 1.25",
+        "Carry on.",
+    ]
+
+
+def test_follows_the_log_to_the_end_of_the_run(run, monkeypatch):
+    def write_more(pause):
+        assert pause == 0.5
+        with Path("log.csv").open("a") as file:
+            file.write("90,3\n100,2.9\n")
+
+    monkeypatch.setattr("extrap.watching.time.sleep", write_more)
+    Path("log.csv").write_text("step,loss\n25,3.25\n50,3.125\n")
+    code, out, _ = run("--interval", "0.5")
+    assert code == 0
+    assert [line.split()[1] for line in out.splitlines()[:-1]] == ["50", "100"]
+
+
+def test_alarm_is_exit_one(run):
+    Path("log.csv").write_text(LOG + "80,nan\n90,3\n")
+    code, out, _ = run()
+    assert code == 1
+    assert out.splitlines()[-2:] == [
+        "step 80 (80%): loss nan, expected 3 [2.5, …], e-value inf; alarm: instability",
+        "Stop the run.",
+    ]
+
+
+def test_json_is_one_object_a_line_without_nan(run):
+    Path("log.csv").write_text(LOG + "80,nan\n")
+    code, out, _ = run("--json")
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in out.splitlines()]
+    assert code == 1
+    assert [(row["step"], row["alarm"], row["loss"]) for row in rows] == [
+        (50, False, 3.125),
+        (80, True, None),
+    ]
+
+
+def test_options_reach_the_monitor_and_the_reader(run, built):
+    Path("log.jsonl").write_text('{"global_step": 25, "train_loss": 3.25}\n')
+    code, out, _ = run(
+        *("--once", "--total-steps", "1e4", "--tuned", "lr=0.001", "--level", "0.9"),
+        *("--step", "global_step", "--loss", "train_loss"),
+        log="log.jsonl",
+        at="width=4096",
+    )
+    assert code == 0
+    assert out.startswith("step 25 ")
+    [(forecast, given)] = built
+    assert forecast.runs.sizes == ("width",)
+    assert given == {
+        "at": {"width": 4096},
+        "total_steps": 10_000,
+        "tuned": {"lr": 0.001},
+        "level": 0.9,
+    }
+
+
+def test_log_without_a_loss_yet_is_fine(run):
+    Path("log.csv").write_text("step,loss\n")
+    assert run("--once") == (0, "log.csv has no loss yet.\n", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "message"),
+    [
+        (("--once",), {"log": "absent.csv"}, "there is no log absent.csv"),
+        (("--once",), {"log": "forecast.json"}, "a log ends in .csv"),
+        (("--once", "--loss", "los"), {}, "no column 'los'; did you mean 'loss'?"),
+        (("--tuned", "lr"), {}, "as in lr=0.001; got 'lr'"),
+        (("--tuned", "lr=1", "--tuned", "lr=2"), {}, "--tuned lr was given twice"),
+        (("--interval", "0"), {}, "--interval"),
+        ((), {"at": "large"}, "--at needs numbers"),
+    ],
+)
+def test_bad_usage_is_exit_two_and_one_line(run, options, given, message):
+    code, out, err = run(*options, **given)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_size_is_required(run, capsys):
+    del run
+    assert main(["watch", "forecast.json", "log.csv"]) == 2
+    assert "--at" in capsys.readouterr().err
+
+
+def test_forecast_without_reference_curves_is_exit_two(run, monkeypatch):
+    def refuse(*_, **__):
+        raise DataError("a monitor needs reference curves, got none; forecast from curves.")
+
+    monkeypatch.setattr("extrap.monitoring.Monitor", refuse)
+    code, _, err = run("--once")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "reference curves" in err
+
+
+def test_missing_tensorboard_is_one_line_that_names_its_extra(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    for name in [name for name in sys.modules if name.startswith("tensorboard.")]:
+        monkeypatch.delitem(sys.modules, name)
+    Path("events.out.tfevents.1").touch()
+    code, _, err = run("--once", log="events.out.tfevents.1")
+    assert code == 2
+    assert "needs tensorboard" in err
+    assert "extrap-hp[tensorboard]" in err

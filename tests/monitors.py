@@ -1,0 +1,69 @@
+"""A monitor whose judgement is a test's own: no statistics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from extrap.monitoring import Reading
+from extrap.records import Interval
+
+__all__ = ["FakeMonitor"]
+
+
+class FakeMonitor:
+    """Completes a comparison point every `every` losses; alarms at NaN or above `limit`."""
+
+    def __init__(
+        self,
+        *,
+        total_steps: float = 100.0,
+        every: int = 2,
+        limit: float = math.inf,
+        fails_at: float = math.inf,
+    ) -> None:
+        self.heard: list[tuple[float, float]] = []
+        self._total_steps = total_steps
+        self._every = every
+        self._limit = limit
+        self._fails_at = fails_at
+        self._history: tuple[Reading, ...] = ()
+        self.reading = self._read(0.0, None)
+
+    @property
+    def history(self) -> tuple[Reading, ...]:
+        return self._history
+
+    def update(self, step: float, loss: float) -> Reading:
+        if step >= self._fails_at:
+            raise ZeroDivisionError("the monitor is broken")
+        self.heard.append((step, loss))
+        self.reading = self._read(step, loss)
+        if len(self.heard) % self._every == 0:
+            self._history += (self.reading,)
+        return self.reading
+
+    def _read(self, step: float, loss: float | None) -> Reading:
+        alarm = any(not value <= self._limit for _, value in self.heard)
+        return Reading(
+            step=step,
+            fraction=step / self._total_steps,
+            loss=loss,
+            expected=3.0,
+            band=Interval(2.5, None),
+            e_value=math.inf if alarm else 1.25,
+            alarm=alarm,
+            cause="instability" if alarm else None,
+            advice="Stop the run." if alarm else "Carry on.",
+        )
+
+
+def remembering(made: list[tuple[Any, Mapping[str, Any]]], **options: Any) -> Any:
+    """A stand-in for the class `Monitor` that notes what it is built with."""
+
+    def build(forecast: Any, **given: Any) -> FakeMonitor:
+        made.append((forecast, given))
+        return FakeMonitor(**options)
+
+    return build

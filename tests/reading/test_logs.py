@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from extrap.errors import DataError
+from extrap.reading.logs import LogReader
+
+HEADER = "step,loss\n"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log.csv"
+
+
+def append(path: Path, content: str | bytes) -> None:
+    with path.open("ab") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def test_poll_gives_only_what_is_new(log):
+    reader = LogReader(log)
+    append(log, HEADER + "10,3.5\n20,3.25\n")
+    assert reader.poll() == [(10.0, 3.5), (20.0, 3.25)]
+    assert reader.poll() == []
+    append(log, "30,3.0\n")
+    assert reader.poll() == [(30.0, 3.0)]
+
+
+def test_columns_are_found_by_name_in_any_order(tmp_path):
+    append(tmp_path / "a.tsv", 'lr\ttrain loss\tglobal_step\n0.1\t"3.5"\t10\n')
+    reader = LogReader(tmp_path / "a.tsv", step="global_step", loss="train loss")
+    assert reader.poll() == [(10.0, 3.5)]
+
+
+def test_absent_and_empty_logs_are_waited_for(log):
+    reader = LogReader(log)
+    assert reader.poll() == []
+    log.touch()
+    assert reader.poll() == []
+    append(log, "step,")
+    assert reader.poll() == []
+    append(log, "loss\n10,3.5\n")
+    assert reader.poll() == [(10.0, 3.5)]
+
+
+def test_half_written_line_is_heard_once_and_whole(log):
+    reader = LogReader(log)
+    append(log, HEADER + "10,3.")
+    assert reader.poll() == []
+    append(log, "25\n")
+    assert reader.poll() == [(10.0, 3.25)]
+    assert reader.n_skipped == 0
+
+
+def test_half_written_character_is_waited_for(tmp_path):
+    row = '{"step": 10, "loss": 3.5, "note": "é"}\n'.encode()
+    log = tmp_path / "log.jsonl"
+    reader = LogReader(log)
+    append(log, row[:-4])
+    assert reader.poll() == []
+    append(log, row[-4:])
+    assert reader.poll() == [(10.0, 3.5)]
+
+
+def test_truncated_file_is_read_from_its_beginning(log):
+    reader = LogReader(log)
+    append(log, HEADER + "10,3.5\n20,3.25\n")
+    reader.poll()
+    log.write_text("loss,step\n4.0,5\n")
+    assert reader.poll() == [(5.0, 4.0)]
+    append(log, "3.75,6\n")
+    assert reader.poll() == [(6.0, 3.75)]
+
+
+def test_file_cut_back_to_an_earlier_step_is_read_from_its_beginning(log):
+    reader = LogReader(log)
+    rows = [f"{step},3.5\n" for step in range(200)]
+    append(log, HEADER + "".join(rows))
+    assert len(reader.poll()) == 200
+    with log.open("r+b") as file:
+        file.truncate(len(HEADER + "".join(rows[:100])))
+    assert len(reader.poll()) == 100
+
+
+def test_rotated_file_is_read_from_its_beginning(log, tmp_path):
+    reader = LogReader(log)
+    append(log, HEADER + "10,3.5\n")
+    reader.poll()
+    log.rename(tmp_path / "log.csv.1")
+    assert reader.poll() == []
+    append(log, HEADER + "10,3.5\n20,3.25\n")
+    assert reader.poll() == [(10.0, 3.5), (20.0, 3.25)]
+
+
+def test_file_rewritten_in_place_and_longer_is_read_from_its_beginning(log):
+    """Lightning's CSV logger does so when a new metric appears."""
+    reader = LogReader(log)
+    append(log, HEADER + "10,3.5\n")
+    reader.poll()
+    inode = log.stat().st_ino
+    log.write_text("lr,step,loss\n0.1,10,3.5\n0.1,20,3.25\n")
+    assert log.stat().st_ino == inode
+    assert reader.poll() == [(10.0, 3.5), (20.0, 3.25)]
+
+
+@pytest.mark.parametrize("word", ["nan", "NaN", "inf", "-Infinity", "null", "None", "1e999"])
+def test_lost_losses_are_nan(log, word):
+    append(log, HEADER + f"10,{word}\n")
+    [(step, loss)] = LogReader(log).poll()
+    assert step == 10
+    assert math.isnan(loss)
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "null", '"nan"', "1e999"])
+def test_lost_losses_of_json_are_nan(tmp_path, word):
+    append(tmp_path / "log.jsonl", f'{{"step": 10, "loss": {word}}}\n')
+    [(step, loss)] = LogReader(tmp_path / "log.jsonl").poll()
+    assert step == 10
+    assert math.isnan(loss)
+
+
+def test_steps_out_of_order_are_passed_on(log):
+    append(log, HEADER + "20,3.5\n10,3.25\n20,3.0\n")
+    assert [step for step, _ in LogReader(log).poll()] == [20, 10, 20]
+
+
+def test_garbage_is_skipped_and_counted(log):
+    append(log, HEADER + "10,3.5\n")
+    append(log, b"\x00\xff\xfe,\x80\n" + b"x" * 200_000 + b"\n")
+    append(log, "Traceback (most recent call last):\n10,3.5,7\nten,3.5\nnan,3.5\n10,low\n\n")
+    append(log, HEADER + "20,3.25\r\n")
+    reader = LogReader(log)
+    assert reader.poll() == [(10.0, 3.5), (20.0, 3.25)]
+    assert reader.n_skipped == 8
+
+
+def test_garbage_among_json_is_skipped_and_counted(tmp_path):
+    log = tmp_path / "log.jsonl"
+    append(log, b"loading\n\xff\xfe\x00\n[1, 2]\n" + b"[" * 100_000 + b"\n\n")
+    append(log, '{"step": true, "loss": 3.5}\n{"loss": 3.5}\n{"step": 5, "loss": [1]}\n')
+    append(log, f'{{"step": {"9" * 400}, "loss": 3.5}}\n')
+    append(log, '{"step": 10, "loss": 3.5}\n')
+    reader = LogReader(log)
+    assert reader.poll() == [(10.0, 3.5)]
+    assert reader.n_skipped == 8
+
+
+def test_rows_that_log_something_else_are_passed_over(tmp_path):
+    append(tmp_path / "log.csv", "step,loss,val_loss\n10,3.5,\n10,,3.75\n")
+    rows = [{"step": 10, "loss": 3.5}, {"step": 10, "eval_loss": 3.75}, {"train_runtime": 1.5}]
+    append(tmp_path / "log.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    for name in ("log.csv", "log.jsonl"):
+        reader = LogReader(tmp_path / name)
+        assert reader.poll() == [(10.0, 3.5)]
+        assert reader.n_skipped == 0
+        assert reader.missing() is None
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.jsonl"])
+def test_byte_order_mark_is_no_content(tmp_path, name):
+    content = HEADER + "10,3.5\n" if name.endswith("csv") else '{"step": 10, "loss": 3.5}\n'
+    append(tmp_path / name, b"\xef\xbb\xbf" + content.encode())
+    reader = LogReader(tmp_path / name)
+    assert reader.poll() == [(10.0, 3.5)]
+    assert reader.n_skipped == 0
+
+
+def test_missing_column_is_named_with_the_one_that_was_meant(log):
+    append(log, "global_step,train_loss\n10,3.5\n")
+    with pytest.raises(DataError, match=r"log.csv has no column 'step'; .*'global_step'"):
+        LogReader(log).poll()
+    with pytest.raises(DataError, match=r"has no column 'loss'; did you mean 'train_loss'\?"):
+        LogReader(log, step="global_step").poll()
+
+
+def test_binary_file_is_no_log(log):
+    append(log, os.urandom(64).replace(b"\n", b" ") + b"\n")
+    with pytest.raises(DataError, match="has no column 'step'"):
+        LogReader(log).poll()
+
+
+def test_json_that_never_logs_the_loss_says_what_it_logs(tmp_path):
+    reader = LogReader(tmp_path / "log.jsonl", loss="los")
+    assert reader.missing() is None
+    append(tmp_path / "log.jsonl", '{"step": 10, "loss": 3.5}\n')
+    assert reader.poll() == []
+    assert "no column 'los'; did you mean 'loss'?" in str(reader.missing())
+
+
+def test_file_of_another_kind_is_refused(tmp_path):
+    reader = LogReader(tmp_path / "out.log")
+    assert reader.poll() == []
+    append(tmp_path / "out.log", "step 10 loss 3.5\n")
+    with pytest.raises(DataError, match=r"a log ends in \.csv, .* got out\.log"):
+        reader.poll()

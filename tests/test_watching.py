@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from extrap.errors import DataError
+from extrap.reading.logs import LogReader
+from extrap.watching import reading_document, watch
+
+from .monitors import FakeMonitor
+
+
+class Script:
+    """A log that gains the given losses look by look; running out of them is an error."""
+
+    path = Path(__file__)
+
+    def __init__(self, *looks: list[tuple[float, float]], reason: DataError | None = None) -> None:
+        self._looks = list(looks)
+        self._reason = reason
+
+    def poll(self) -> list[tuple[float, float]]:
+        return self._looks.pop(0)
+
+    def missing(self) -> DataError | None:
+        return self._reason
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch):
+    found: list[float] = []
+    monkeypatch.setattr("extrap.watching.time.sleep", found.append)
+    return found
+
+
+def steps(*numbers, loss=3.0):
+    return [(float(number), loss) for number in numbers]
+
+
+def test_readings_come_as_comparison_points_complete(pauses):
+    monitor = FakeMonitor(every=2)
+    script = Script(steps(10, 20, 30), steps(), steps(40, 50, 60, 100))
+    readings = list(watch(monitor, script, interval=2.5))
+    assert [reading.step for reading in readings] == [20, 40, 60, 100]
+    assert readings[-1] == monitor.reading
+    assert pauses == [2.5, 2.5]
+
+
+def test_comparison_point_at_the_end_is_given_once():
+    readings = list(watch(FakeMonitor(every=2), Script(steps(50, 100))))
+    assert [reading.step for reading in readings] == [100]
+
+
+def test_alarm_ends_it_at_once_and_is_given():
+    monitor = FakeMonitor(every=2, limit=4.0)
+    readings = list(watch(monitor, Script([*steps(10, 20, 30), (40, 9.0), (50, 3.0)])))
+    assert [(reading.step, reading.alarm) for reading in readings] == [(20, False), (40, True)]
+    assert [step for step, _ in monitor.heard] == [10, 20, 30, 40]
+
+
+def test_alarm_between_comparison_points_is_given():
+    readings = list(watch(FakeMonitor(every=10), Script([(10, 3.0), (20, math.nan)])))
+    assert [(reading.step, reading.alarm) for reading in readings] == [(20, True)]
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        (25, 50, 75, 100),
+        (30, 60, 90),  # every 30 of 100: the next would be 120
+        (1, 10, 20, 95),
+        (97, 98, 99),  # counted from zero
+        (50, 130),
+    ],
+)
+def test_run_is_over_when_no_loss_is_to_come(numbers):
+    assert list(watch(FakeMonitor(), Script(steps(*numbers))))
+
+
+@pytest.mark.parametrize("numbers", [(0,), (90,), (10, 20, 80), (80, 90), (98,)])
+def test_run_is_not_over_before(numbers):
+    with pytest.raises(IndexError):  # it looks again
+        list(watch(FakeMonitor(), Script(steps(*numbers))))
+
+
+def test_once_reads_what_there_is(pauses):
+    readings = list(watch(FakeMonitor(every=2), Script(steps(10, 20, 30)), once=True))
+    assert [reading.step for reading in readings] == [20, 30]
+    assert list(watch(FakeMonitor(), Script([]), once=True)) == []
+    assert pauses == []
+
+
+def test_once_refuses_a_log_that_is_not_there(tmp_path):
+    with pytest.raises(DataError, match=r"there is no log .*absent\.csv"):
+        list(watch(FakeMonitor(), LogReader(tmp_path / "absent.csv"), once=True))
+
+
+def test_loss_that_is_never_logged_is_said_once_and_refused_with_once(caplog):
+    reason = DataError("log.jsonl has no column 'los'; did you mean 'loss'?")
+    with pytest.raises(IndexError):
+        list(watch(FakeMonitor(), Script([], [], [], reason=reason)))
+    assert [record.getMessage() for record in caplog.records] == [f"waiting for a loss: {reason}"]
+    with pytest.raises(DataError, match="did you mean 'loss'"):
+        list(watch(FakeMonitor(), Script([], reason=reason), once=True))
+
+
+def test_document_of_a_reading_holds_its_fields_and_no_nan():
+    monitor = FakeMonitor()
+    document = reading_document(monitor.update(20.0, math.nan))
+    assert json.loads(json.dumps(document, allow_nan=False)) == {
+        "step": 20,
+        "fraction": 0.2,
+        "loss": None,
+        "expected": 3,
+        "band": [2.5, None],
+        "e_value": None,
+        "alarm": True,
+        "cause": "instability",
+        "advice": "Stop the run.",
+    }

@@ -15,9 +15,9 @@ the truth; a judge never sees it.
 | `initialisation` | weights 4 times as large, a quarter as large | `recipe` |
 | `too deep` | 12 hidden layers instead of 3 | `recipe` |
 | `bf16` | parameters and optimiser in bf16 as well | `recipe` |
-| `repeated data` | every byte seen 16 and 64 times | `data` |
-| `batch` | 8 and 32 times the batch, with as many examples | `batch` |
-| `spike` | a stretch of batches with wrong targets | `instability` |
+| `repeated data` | every byte seen 2, 4 and 8 times instead of .02 | `data` |
+| `batch` | 32 and 64 times the batch, with as many examples | `batch` |
+| `spike` | 5 and 20 batches in a row with wrong targets | `instability` |
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def faults_of(bed: Bed) -> dict[str, tuple[Fault, ...]]:
     """Fault → its strengths."""
     if bed is TEACHER:
         examples = bed.recipe.steps * bed.recipe.batch_size
-        sizes = (8 * bed.recipe.batch_size, 32 * bed.recipe.batch_size)
+        sizes = (32 * bed.recipe.batch_size, 64 * bed.recipe.batch_size)
         batches = (
             Fault(
                 name="batch",
@@ -174,13 +174,18 @@ def faults_of(bed: Bed) -> dict[str, tuple[Fault, ...]]:
                 strength=f"{n} epochs",
                 workload=_with(bed.workload, corpus_bytes=HELD_OUT_BYTES + seen // n),
             )
-            for n in (16, 64)
+            for n in (2, 4, 8)
         ),
-        Fault(
-            name="spike",
-            workload=Workload(
-                name="benchmarks.spiked_bytes:SpikedBytes", options={"steps": bed.recipe.steps}
-            ),
+        *(
+            Fault(
+                name="spike",
+                strength=f"{n} steps",
+                workload=Workload(
+                    name="benchmarks.spiked_bytes:SpikedBytes",
+                    options={"steps": bed.recipe.steps, "length": n},
+                ),
+            )
+            for n in (5, 20)
         ),
     ]
     names = dict.fromkeys(fault.name for fault in strengths)
@@ -321,7 +326,12 @@ def train_all(folder: Path = HERE) -> None:
         best = {w: rates.predict_tuned({"width": w})["lr"].value for w in bed.larger}
         larger = pd.concat([_controls(bed, best), *_faulty(bed, best)])
         tables.append(pd.concat([sweep, larger]).assign(bed=name))
-    table = pd.concat(tables, ignore_index=True)
+    _write(pd.concat(tables), folder)
+
+
+def _write(table: pd.DataFrame, folder: Path) -> None:
+    """Both tables; runs are numbered through."""
+    table = table.reset_index(drop=True)
     table.insert(0, "run", table.index)
     kept = table[table["stage"].eq("check") | _is_best(table)]
     curves = pd.DataFrame(
@@ -419,6 +429,7 @@ def _train(bed: Bed, fault: Fault, cells: Mapping[int, Sequence[Cell]]) -> pd.Da
     loaded = load_workload(source)
     options = {k: v for k, v in loaded.fingerprint.items() if k in bed.options}
     rows = []
+    began = time.perf_counter()
     with closing(Crew(n_cores() - 1, source)) as crew:
         for width, own in cells.items():
             pack = Pack(
@@ -430,6 +441,10 @@ def _train(bed: Bed, fault: Fault, cells: Mapping[int, Sequence[Cell]]) -> pd.Da
             )
             for result in train(pack, crew=crew, prunes=False):
                 rows.append({**_row(bed, recipe, result), **options})
+    took = time.perf_counter() - began
+    sys.stderr.write(
+        f"{source.name}, {fault.name} {fault.strength}: {len(rows)} runs, {took:.0f} s\n"
+    )
     return pd.DataFrame(rows).assign(
         workload=source.name, fault=fault.name, strength=fault.strength
     )

@@ -431,6 +431,11 @@ def test_installed_command_prints_no_warning(sweep_csv: str, tmp_path: Path) -> 
     assert parse(done.stdout)["points"]
 
 
+def test_module_run_as_a_script_has_the_exit_code_of_the_command() -> None:
+    command = [sys.executable, "-m", "extrap", "forecast", "absent.csv", *COLUMNS]
+    assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 2
+
+
 def test_reader_of_the_output_may_leave_early(sweep_csv: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "extrap", "forecast", sweep_csv, *COLUMNS, "--json"]
     with subprocess.Popen(

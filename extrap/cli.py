@@ -50,6 +50,11 @@ def _columns(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--study", help="Name of the study, where a storage holds several."),
         click.option(
+            "--curves",
+            type=click.Path(dir_okay=False),
+            help="Loss curves of the runs: a table with the columns run, step and loss.",
+        ),
+        click.option(
             "--level", type=float, help="Level of the intervals; default 0.95, of a backtest 0.9."
         ),
         click.option(
@@ -442,6 +447,7 @@ def _read(source: str, columns: dict[str, Any], *, stage: str = "tune") -> Runs:
         conditions=columns["condition"],
         study=columns["study"],
         stage=stage,
+        curves=columns["curves"],
     )
 
 

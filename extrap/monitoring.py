@@ -204,7 +204,9 @@ class Monitor:
             at = np.interp(math.log(fraction), self._places, self._mean)
             self._sums[self._open] += math.log(loss) - at
             self._counts[self._open] += 1
-            if fraction >= ends[self._open] * (1 - 1e-9):
+            # counted from zero, the last step is one short of the end
+            is_last = self._open == len(ends) - 1 and step >= self._total - 1
+            if is_last or fraction >= ends[self._open] * (1 - 1e-9):
                 self._close()
         return self._reading
 

@@ -98,6 +98,14 @@ def test_denser_and_sparser_logs_read_alike(watched, draw_curve):
     assert len(sparse.history) == 10
 
 
+def test_run_that_counts_from_zero_is_compared_to_its_end(watched, draw_curve):
+    losses = draw_curve(512, 0.0, np.random.default_rng(10))
+    monitor = watch(watched, losses, steps=np.append(STEPS[:-1], 999.0))
+    assert len(monitor.history) == len(watch(watched, losses).history)
+    assert monitor.update(1000, 1.0) == monitor.reading
+    assert monitor.n_ignored == 1
+
+
 def test_longer_run_is_compared_at_the_same_fractions(watched, draw_curve):
     losses = draw_curve(512, 0.0, np.random.default_rng(7))
     stretched = watch(watched, losses, steps=30 * STEPS, total_steps=30_000)

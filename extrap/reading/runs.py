@@ -13,6 +13,7 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.reading.columns import missing_column
+from extrap.reading.curves import read_curves
 from extrap.reading.tables import read_table
 from extrap.reading.units import check_units
 from extrap.records import STAGES, STATUSES, Runs
@@ -44,6 +45,7 @@ def read_runs(
     conditions: str | Iterable[str] = (),
     study: str | None = None,
     stage: str = "tune",
+    curves: str | Path | pd.DataFrame | None = None,
 ) -> Runs:
     """Read training runs from a table or an Optuna storage.
 
@@ -64,6 +66,9 @@ def read_runs(
         study: Name of the study, where a storage holds several.
         stage: `"tune"` for a sweep, `"check"` for runs to judge. A table with a `stage` column is
             filtered by it; the rows of any other are all taken to be of this stage.
+        curves: Loss curves of the runs of a table, one row a point: `run`, `step` and `loss`.
+            `run` is that of the table's own `run` column, or counts its rows from 0. A storage
+            has its own.
 
     Returns:
         The runs, in the order of the source.
@@ -78,22 +83,25 @@ def read_runs(
     sizes, tuned, recipe = _names(size), _names(tune), _names(conditions)
     _check_distinct([*sizes, *tuned, loss, seed])
     _check_free([*sizes, *tuned, *recipe])
-    curves: pd.DataFrame | None = None
     notes: tuple[str, ...] = ()
+    given = curves
     if isinstance(source, str) and "://" in source:
         from extrap.reading.optuna import read_storage
 
-        table, curves, notes = read_storage(source, study=study, stage=stage)
+        if given is not None:
+            raise ValueError("a storage holds the curves of its runs; leave curves= out.")
+        table, points, notes = read_storage(source, study=study, stage=stage)
         where = without_password(source)
     else:
         table = read_table(source)
         where = _place(source)
+        points = None if given is None else read_curves(given, table)
     if table.empty:
         raise DataError(f"a table needs at least one row, {where} has none.")
     _require_columns(table, [*sizes, *tuned, loss, *recipe], where)
     if "stage" in table:
         kept = table["stage"].astype(str).str.strip().eq(stage)
-        curves = _renumbered(curves, kept)
+        points = _renumbered(points, kept)
         table = table[kept].reset_index(drop=True)
         if table.empty:
             raise DataError(
@@ -113,14 +121,14 @@ def read_runs(
         if column in table and column not in (*sizes, *tuned, *recipe):
             frame[column] = _numbers(table[column], column)
     if stage == "tune":  # every row that is to be judged is judged
-        frame, curves, copy_notes = _without_copies(frame, curves, by=[*sizes, *tuned])
+        frame, points, copy_notes = _without_copies(frame, points, by=[*sizes, *tuned])
         notes = (*notes, *copy_notes)
     return Runs.from_frame(
         frame,
         sizes=sizes,
         tuned=tuned,
         conditions=recipe,
-        curves=curves,
+        curves=points,
         source=without_password(where),
         notes=(
             *notes,

@@ -1,7 +1,7 @@
 """Larger runs with a known fault, and how often a judge names its cause.
 
     python -m benchmarks.faults            # the confusion matrix, from the committed tables
-    python -m benchmarks.faults --train    # the tables anew: five minutes on two cores
+    python -m benchmarks.faults --train    # the tables anew: about seven minutes on two cores
 
 Two clean sweeps, each with larger runs: `bytes-mlp` with Adam as in `studies/metz.py`, and the
 teacher with SGD, whose noise scale is known. `faults.csv` has one row a run, `fault_curves.csv`

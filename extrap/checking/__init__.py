@@ -2,16 +2,18 @@
 
 `cases` puts each run beside its forecast, `joint` tests them all together, `causes` looks for why
 one is off in a documented order, `bends` asks whether it is the law, `seals` whether the forecast
-came first.
+came first, `equivalents` what a deviation is worth.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from extrap.checking.bends import blame_law
 from extrap.checking.cases import Case, build_cases
 from extrap.checking.causes import Finding, Suspect, find_cause
+from extrap.checking.equivalents import add_equivalents
 from extrap.checking.joint import judge_jointly
 from extrap.checking.seals import WORDS, precedence, read_seal
 from extrap.checking.spikes import Spike, find_spike
@@ -73,10 +75,13 @@ def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> tu
         for suspect, reason in zip(suspects, unjudged, strict=True)
     ]
     findings = blame_law(suspects, findings)
+    is_judged = [reason is None for reason in unjudged]
+    off = [s.deviates and judged for s, judged in zip(suspects, is_judged, strict=True)]
+    worth = add_equivalents(forecast, cases, off)
     known = read_seal(forecast)
     return tuple(
-        _verdict(suspect, finding, known=known, is_judged=reason is None)
-        for suspect, finding, reason in zip(suspects, findings, unjudged, strict=True)
+        _verdict(suspect, finding, known=known, is_judged=judged, worth=w)
+        for suspect, finding, judged, w in zip(suspects, findings, is_judged, worth, strict=True)
     )
 
 
@@ -86,11 +91,12 @@ def _verdict(
     *,
     known: frozenset[tuple[object, ...]],
     is_judged: bool,
+    worth: Mapping[str, float],
 ) -> Verdict:
     case, judgement = suspect.case, suspect.judgement
     predicted = math.exp(case.prediction.log_loss)
     seal = precedence(suspect.forecast, case.row, known)
-    evidence = dict(finding.evidence)
+    evidence = {**finding.evidence, **worth}
     if judgement.n_peers:
         evidence |= {
             "n_peers": float(judgement.n_peers),

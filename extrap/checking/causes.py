@@ -6,8 +6,9 @@
 3. `recipe`: a condition differs from the sweep's.
 4. `data`: it repeated its data more often than the sweep.
 5. `batch`: its batch is above the critical one, by its noise scale.
-6. `law`: several runs deviate alike, see `bends`.
-7. `unknown`.
+6. `data` again: it repeated its data at all, and more often than the sweep.
+7. `law`: several runs deviate alike, see `bends`.
+8. `unknown`.
 
 Earlier ones are cheaper to see and to mend, and each would also produce what later ones look for.
 """
@@ -33,7 +34,8 @@ COSTLY = 0.005
 MISTUNED_SHARE = 0.5
 """Mistuning is the cause if it explains at least this share of the log excess."""
 REPEATED_EPOCHS = 4.0
-"""Repeating data more often than this costs loss (Muennighoff et al. 2023, arXiv 2305.16264)."""
+"""Repeating data more often than this costs loss (Muennighoff et al. 2023, arXiv 2305.16264); small
+data are used up sooner, so fewer epochs are suspected last."""
 SATURATION = 15.3878
 """R_D*, repetitions after which little is left to gain (the same, Sec. 6)."""
 CRITICAL_OVERHEAD = 1.2
@@ -111,7 +113,7 @@ def _on_law(suspect: Suspect) -> Finding:
 
 def _instability(suspect: Suspect) -> Finding | None:
     case = suspect.case
-    if case.overfits and _epochs(suspect) is not None:
+    if case.overfits and _epochs(suspect, most=1.0) is not None:
         return None
     if case.row["status"] == "diverged":
         return Finding(
@@ -194,9 +196,9 @@ def _recipe(suspect: Suspect) -> Finding | None:
     )
 
 
-def _data(suspect: Suspect) -> Finding | None:
+def _data(suspect: Suspect, *, most: float = REPEATED_EPOCHS) -> Finding | None:
     """More passes over the data than the sweep made, and more than are nearly free."""
-    known = _epochs(suspect)
+    known = _epochs(suspect, most=most)
     if suspect.off < 0 or known is None:
         return None
     epochs, seen = known
@@ -221,10 +223,14 @@ def _data(suspect: Suspect) -> Finding | None:
     )
 
 
-def _epochs(suspect: Suspect) -> tuple[float, float] | None:
-    """Passes over the data, and the sweep's most; None unless they are more and more than few."""
+def _few_epochs(suspect: Suspect) -> Finding | None:
+    return _data(suspect, most=1.0)
+
+
+def _epochs(suspect: Suspect, *, most: float) -> tuple[float, float] | None:
+    """Passes over the data, and the sweep's most; None unless they are more, and above `most`."""
     epochs = known_number(suspect.case.row.get("epochs"))
-    if epochs is None or epochs <= REPEATED_EPOCHS:
+    if epochs is None or epochs <= most:
         return None
     frame = suspect.forecast.runs.to_frame()
     seen = known_number(frame["epochs"].max()) if "epochs" in frame else None
@@ -289,6 +295,7 @@ ORDER: tuple[Callable[[Suspect], Finding | None], ...] = (
     _recipe,
     _data,
     _batch,
+    _few_epochs,
 )
 
 

@@ -1,0 +1,94 @@
+"""What a deviation is worth: the tuned run of the law that reaches the same loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from extrap.checking.cases import Case, known_number
+from extrap.forecasting import Forecast
+
+__all__ = ["add_equivalents"]
+
+FACTORS = np.geomspace(1 / 256, 64, 49)
+"""Multiples of a run's sizes at which the law is asked."""
+
+
+def add_equivalents(
+    forecast: Forecast, cases: Sequence[Case], deviating: Sequence[bool]
+) -> list[dict[str, float]]:
+    """For every deviating run the multiple of its sizes, and of its compute, that does as well.
+
+    All sizes are multiplied alike. The compute of a multiple follows the sweep's own `flops`, a
+    power of the sizes.
+
+    Args:
+        forecast: The forecast.
+        cases: The runs.
+        deviating: Which of them are off.
+
+    Returns:
+        One a case: `equivalent_size` and, where the sweep knows its compute, `equivalent_compute`,
+        as shares of the run's own, and `wall_s` where the run knows it; empty for other runs.
+    """
+    exponent = _compute_exponent(forecast)
+    curves: dict[tuple[float, ...], tuple[np.ndarray, np.ndarray]] = {}
+    found: list[dict[str, float]] = []
+    for case, is_off in zip(cases, deviating, strict=True):
+        share = None
+        if is_off and case.log_deviation is not None:
+            key = tuple(case.size.values())
+            if key not in curves:
+                curves[key] = _along(forecast, case.size)
+            share = _share(*curves[key], case.prediction.log_loss + case.log_deviation)
+        if share is None:
+            found.append({})
+            continue
+        worth = {"equivalent_size": share}
+        if exponent is not None:
+            worth["equivalent_compute"] = share**exponent
+        wall_s = known_number(case.row.get("wall_s"))
+        if wall_s is not None:
+            worth["wall_s"] = wall_s
+        found.append(worth)
+    return found
+
+
+def _compute_exponent(forecast: Forecast) -> float | None:
+    """Exponent of the compute in a common multiple of all sizes; None where it is not known."""
+    frame = forecast.runs.to_frame()
+    if "flops" not in frame:
+        return None
+    flops = frame["flops"].astype(float)
+    known = frame[np.isfinite(flops) & (flops > 0)]
+    sizes = np.log(known[list(forecast.runs.sizes)].to_numpy(dtype=float))
+    if len(np.unique(sizes, axis=0)) <= sizes.shape[1]:
+        return None
+    design = np.column_stack([np.ones(len(sizes)), sizes])
+    slopes = np.linalg.lstsq(design, np.log(known["flops"].to_numpy(dtype=float)), rcond=None)[0]
+    return float(slopes[1:].sum())
+
+
+def _along(forecast: Forecast, size: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Log multiples within the law's reach, and the log losses there."""
+    smallest = {c: min(o.size[c] for o in forecast.optima) for c in size}
+    logs, losses = [], []
+    for factor in FACTORS:
+        scaled = {c: v * factor for c, v in size.items()}
+        if all(scaled[c] >= smallest[c] for c in scaled):
+            prediction = forecast.predict_loss(scaled)
+            if prediction is not None:
+                logs.append(math.log(factor))
+                losses.append(prediction.log_loss)
+    return np.array(logs), np.array(losses)
+
+
+def _share(logs: np.ndarray, losses: np.ndarray, log_loss: float) -> float | None:
+    """The multiple with this loss; None beyond the sizes that were asked or if it never falls."""
+    if len(logs) < 2 or np.any(np.diff(losses) >= 0):
+        return None
+    if not losses[-1] <= log_loss <= losses[0]:
+        return None
+    return math.exp(float(np.interp(log_loss, losses[::-1], logs[::-1])))

@@ -35,9 +35,11 @@ FLOORS = {
     "batching": 4,
     "planning": 4,
     "comparing": 4,
+    "knobs": 4,
     "tuning": 4,
     "reporting": 5,
     "pipeline": 5,
+    "knob_sweeps": 5,
     "study_files": 1,
     "integrations": 5,
     "progress": 6,
@@ -54,6 +56,7 @@ VERDICTS = (
     "batching",
     "planning",
     "comparing",
+    "knobs",
 )
 STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "reporting"}
 TRAINING = {"workloads", "training", "tuning"}

@@ -216,8 +216,8 @@ def report_command(
             sweep, {**columns, "loss": () if first == "loss" and not others else losses}
         )
         if (knobs := load_knobs(sweep)) is not None:
-            page = report_knobs(knobs, storage=storage, path=output).report_path
-            click.echo(f"wrote {page}")
+            told = report_knobs(knobs, storage=storage, path=output)
+            click.echo(f"wrote {told.report_path}")
             return
         outcome = report_study(
             load_study(sweep), load_baseline(sweep), storage=storage, table=big, path=output

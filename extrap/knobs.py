@@ -163,7 +163,7 @@ class KnobReport:
 
     def by_worst_case(self) -> tuple[Knob, ...]:
         """Ranked by the upper end of what is at stake; first those with none."""
-        return tuple(sorted(self.knobs, key=lambda k: -_or_inf(k.at_stake.ci.upper)))
+        return tuple(sorted(self.knobs, key=_worst, reverse=True))
 
     def by_drift(self) -> tuple[Knob, ...]:
         """The knobs whose optimum is seen, the fastest first."""
@@ -301,9 +301,7 @@ def rank_knobs(
     }
     return KnobReport(
         knobs=tuple(
-            sorted(
-                knobs, key=lambda k: (-(k.at_stake.value or 0.0), -_or_inf(k.at_stake.ci.upper))
-            )
+            sorted(knobs, key=lambda k: (k.at_stake.value or 0.0, _worst(k)), reverse=True)
         ),
         column=column,
         sizes=tuple(sizes),
@@ -312,6 +310,10 @@ def rank_knobs(
         n_runs=len(runs),
         notes=tuple(notes),
     )
+
+
+def _worst(knob: Knob) -> float:
+    return _or_inf(knob.at_stake.ci.upper)
 
 
 def _or_inf(value: float | None) -> float:

@@ -1,8 +1,8 @@
 """Which fixed value breaks next, once the learning rate is tuned at every size?
 
-The rate is swept at three small widths. Then, at the best rate of each width, every other value of
-the recipe is moved to its half and its double, one at a time and with the same seeds, and ranked by
-what holding it fixed will cost at width 1024 and by how fast its best value drifts with width.
+The rate is swept at three small widths. Then, at the best rate of each width, every other value
+of the recipe is moved to its half and its double, one at a time and with the same seeds, and
+ranked by what holding it fixed will cost at width 1024 and by how fast its best value drifts.
 
 Expected: TO BE MEASURED.
 

@@ -193,8 +193,8 @@ class KnobStudy:
 
     def _move(self, name: str) -> KnobMove:
         if name == "precision":
-            base = self.study.recipe.precision
-            return KnobMove(name=name, base=base, values=(OTHER_PRECISION[base],))
+            kept = self.study.recipe.precision
+            return KnobMove(name=name, base=kept, values=(OTHER_PRECISION[kept],))
         if name == "depth":
             return self._move_depth()
         base = float(getattr(self.study.recipe, name))
@@ -226,7 +226,7 @@ class KnobStudy:
         return KnobMove(name="depth", base=float(base), values=values, note=note)
 
     def _moved(self, name: str, base: float, octaves: float) -> float | None:
-        """A value so many octaves off, or as far as the recipe allows; None if that is too near."""
+        """A value so many octaves off, or as far as the recipe allows; None if too near."""
         part = 1.0
         while part * abs(octaves) >= SMALLEST_MOVE:
             value = _at(name, base, part * octaves)
@@ -237,7 +237,7 @@ class KnobStudy:
 
 
 def octaves_from(name: str, base: float, value: float) -> float:
-    """How many octaves a knob's value lies from its base; of β and momentum their distance to 1."""
+    """Octaves of a knob's value from its base; of β and momentum those of their distance to 1."""
     if name in ONE_MINUS:
         return math.log2((1 - value) / (1 - base))
     return math.log2(value / base)

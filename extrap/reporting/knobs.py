@@ -130,6 +130,7 @@ def _valley_words(report: KnobReport, knob: Knob) -> str:
         return f"{seen}: it may be fine; more seeds or a size more would tell."
     beyond = abs(drift) * math.log2(max(report.target / report.sizes[-1], 1.0))
     if drifts and beyond >= MOVES:
+        power = f"{drift:.2g}".replace("-", "−")
         law = f"scale {'its distance from 1' if knob.name in ONE_MINUS else 'it'} as"
         return f"{seen}: tune it before you scale, or {law} {column}^{drift:.2g}.".replace(
             "-", "−"

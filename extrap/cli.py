@@ -353,7 +353,7 @@ def _run_knobs(
     output: str | None,
     quiet: bool,
     as_json: bool,
-) -> tuple[KnobReport, Path]:
+) -> tuple[KnobReport, Path | None]:
     """Run or resume the knob study of a file; of one without `KNOBS` all knobs are moved."""
     from extrap.study_files import knobs_of
 

@@ -46,7 +46,8 @@ AT_ONE_SIZE = 2.0
 FAR = 3.0
 """Octaves of drift to the target beyond which the parabola is a rough guide to the loss."""
 DOUBT = 0.05
-"""Below this p-value the data contradict the line through g, or the constant h."""
+"""Below this p-value an effect is told from noise, or the data contradict the line through g or
+the constant h."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +193,7 @@ def read_moves(
     missing = [name for name in (column, *knobs, "loss", "seed") if name not in frame]
     if missing:
         raise DataError(f"knobs need the column(s) {missing}; the table has {list(frame)}.")
+    frame = frame.assign(**{name: _numbers_or_text(frame[name]) for name in knobs})
     bases = {n: _commonest(frame[n]) if base is None else base for n, base in knobs.items()}
     at_base = pd.DataFrame({name: _equal(frame[name], base) for name, base in bases.items()})
     for name, base in bases.items():
@@ -242,6 +244,12 @@ def _octaves(name: str, base: float | str, value: float) -> float:
             f"{name} is doubled and halved, so its values are positive (β and momentum below 1), "
             f"got {value:g} beside {base}; leave the knob out or choose another fixed value."
         ) from None
+
+
+def _numbers_or_text(values: pd.Series) -> pd.Series:
+    """A column as numbers if it holds nothing else; tables are read as text."""
+    numbers = pd.to_numeric(values, errors="coerce")
+    return values.astype(str) if numbers.isna().any() else numbers.astype(float)
 
 
 def _commonest(values: pd.Series) -> float | str:
@@ -516,7 +524,8 @@ def _kind(moves: Moves, seeds: _Seeds) -> str:
         is_near = (AT_ONE_SIZE * low <= vertices).all() and (vertices <= AT_ONE_SIZE * high).all()
         return "valley" if is_seen and is_near else "slope"
     tests = (seeds.gradient.mean(axis=1), seeds.trend, seeds.at_target)
-    return "slope" if any(seeds.is_told(values) for values in tests) else "flat"
+    is_told = min(seeds.p_value(values) for values in tests) < DOUBT / len(tests)
+    return "slope" if is_told else "flat"
 
 
 def _valley_cost(seeds: _Seeds) -> Measure:

@@ -109,9 +109,11 @@ def _valley_words(report: KnobReport, knob: Knob) -> str:
     drift, drifts = knob.drift.value or 0.0, 0.0 not in knob.drift.ci
     if drifts:
         each = f"{abs(1 / drift):.2g} doubling{'' if abs(abs(1 / drift) - 1) < 0.05 else 's'}"
-        way = f"its best value {'doubles' if drift > 0 else 'halves'} every {each} of {column}"
-        if knob.name in ONE_MINUS:
-            way = way.replace("its best value", "the best distance from 1")
+        what = "its best distance from 1" if knob.name in ONE_MINUS else "its best value"
+        way = (
+            f"{what} goes as {column} to the power {format_estimate(drift, knob.drift.ci)}, it "
+            f"{'doubles' if drift > 0 else 'halves'} every {each}"
+        )
     else:
         way = (
             f"its best value is not seen to drift ({format_interval(knob.drift.ci)} octaves a "
@@ -132,9 +134,7 @@ def _valley_words(report: KnobReport, knob: Knob) -> str:
     if drifts and beyond >= MOVES:
         power = f"{drift:.2g}".replace("-", "−")
         law = f"scale {'its distance from 1' if knob.name in ONE_MINUS else 'it'} as"
-        return f"{seen}: tune it before you scale, or {law} {column}^{drift:.2g}.".replace(
-            "-", "−"
-        )
+        return f"{seen}: tune it before you scale, or {law} {column}^{power}."
     return f"{seen}: tune it once at a small size, the best value serves all."
 
 

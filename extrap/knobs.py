@@ -102,15 +102,17 @@ class Knob:
         name: The knob.
         base: Its fixed value.
         other: The other level of a knob that has only two; None where it has more.
-        kind: `"valley"`: its optimum is seen; `"slope"`: it lies beyond the moved range, only the
-            better direction is known; `"flat"`: nothing is told from noise; `"choice"`: two
-            levels; `"unknown"`: too few runs have a loss.
+        kind: `"valley"`: its optimum is seen; `"slope"`: it lies beyond the moved range or in a
+            valley too shallow to see, only a direction is known; `"flat"`: nothing is told from
+            noise; `"choice"`: two levels; `"unknown"`: too few runs have a loss.
         offsets: Size by size.
         drift: Octaves by which the optimum moves a doubling of the size: the exponent b of a
-            value that goes as size^b. Of a choice the change of its log-loss difference.
+            value that goes as size^b. None unless a valley.
         optimum: Octaves from the fixed value to the optimum at the target; None unless a valley.
         at_stake: Loss at the fixed value over that at the best one, minus 1, at the target. On a
             slope the best within one octave, a lower bound.
+        trend: Change, a doubling of the size, of what one octave up does to the log loss: the pull
+            that makes an optimum drift, known whether or not it is seen.
         octave: Change of log loss at the target by one octave in the better direction, or by the
             other level.
         better: 1 if the better direction at the target is up (or to the other level), −1 if down.
@@ -124,6 +126,7 @@ class Knob:
     kind: str
     offsets: tuple[Offset, ...]
     drift: Measure
+    trend: Measure
     optimum: Measure
     at_stake: Measure
     octave: Measure
@@ -167,9 +170,13 @@ class KnobReport:
         return tuple(sorted(self.knobs, key=_worst, reverse=True))
 
     def by_drift(self) -> tuple[Knob, ...]:
-        """The knobs whose optimum is seen, the fastest first."""
-        seen = [k for k in self.knobs if k.kind == "valley" and k.drift.value is not None]
-        return tuple(sorted(seen, key=lambda k: -abs(k.drift.value or 0.0)))
+        """The knobs whose optimum is seen, the fastest first; then the others by their trend."""
+        seen = [k for k in self.knobs if k.kind == "valley"]
+        others = [k for k in self.knobs if k.kind != "valley"]
+        return (
+            *sorted(seen, key=lambda k: -abs(k.drift.value or 0.0)),
+            *sorted(others, key=lambda k: -abs(k.trend.value or 0.0)),
+        )
 
 
 def read_moves(
@@ -459,6 +466,7 @@ def _unknown(moves: Moves, n_lost: Mapping[float, int], n_seeds: int) -> Knob:
             Offset(size=size, octaves=nothing, pull=nothing, lost=n) for size, n in n_lost.items()
         ),
         drift=nothing,
+        trend=nothing,
         optimum=nothing,
         at_stake=Measure(value=None, ci=Interval(0.0, None)),
         octave=nothing,
@@ -477,7 +485,8 @@ def _choice(moves: Moves, seeds: _Seeds, n_lost: Mapping[float, int]) -> Knob:
         other=moves.other,
         kind="choice",
         offsets=_offsets(seeds, n_lost, has_valley=False),
-        drift=seeds.measure(seeds.trend),
+        drift=Measure(value=None, ci=UNKNOWN),
+        trend=seeds.measure(seeds.trend),
         optimum=Measure(value=None, ci=UNKNOWN),
         at_stake=_gain(change),
         octave=change,
@@ -506,6 +515,7 @@ def _graded(moves: Moves, seeds: _Seeds, n_lost: Mapping[float, int]) -> Knob:
         kind=kind,
         offsets=_offsets(seeds, n_lost, has_valley=is_valley),
         drift=seeds.ratio(-seeds.trend, seeds.mean_curvature) if is_valley else nothing,
+        trend=seeds.measure(seeds.trend),
         optimum=optimum if is_valley else nothing,
         at_stake=_valley_cost(seeds) if is_valley else _larger(_gain(octave), _gain(worse)),
         octave=octave,

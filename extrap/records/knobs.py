@@ -60,7 +60,7 @@ class KnobStudy:
         name: Name of the report.
         study: The study whose recipe is held fixed; its sweep says what the tuned values are at
             each size. One size column.
-        knobs: What is moved; by default whatever the recipe uses and has a double.
+        knobs: What is moved; by default whatever the recipe uses.
         sizes: Where; by default the smallest, a middle and the largest size of the study.
         seeds: Seeds, the same for all moves so that contrasts are paired; by default the study's.
         target: The size asked about; by default the study's largest target, or 8 times the
@@ -120,8 +120,7 @@ class KnobStudy:
         if self.knobs:
             return tuple(self._move(name) for name in dict.fromkeys(self.knobs))
         in_use = {*self.study.recipe.in_use(), *self.study.workload.options} - {*self.study.tune}
-        moves = [self._move(name) for name in DEFAULT_KNOBS if name in in_use]
-        return tuple(move for move in moves if move.values)
+        return tuple(self._move(name) for name in DEFAULT_KNOBS if name in in_use)
 
     def moved_spec(self) -> StudySpec:
         """The study of the moves: tuned values and knobs are its tuned columns."""

@@ -48,11 +48,11 @@ SMALL = 0.005
 MOVES = 0.25
 """Octaves from the largest moved size to the target; below, a value tuned once serves all."""
 KINDS = {
-    "valley": "optimum seen",
-    "slope": "optimum beyond the moved range",
-    "flat": "nothing told from noise",
+    "valley": "seen",
+    "slope": "not seen",
+    "flat": "no effect seen",
     "choice": "two levels",
-    "unknown": "too few runs have a loss",
+    "unknown": "runs lost",
 }
 FLAGS = {
     "bends": "its gradient bends over the sizes, so a straight line to the target is in doubt",
@@ -198,17 +198,17 @@ def knob_table(report: KnobReport) -> Table:
         columns=(
             "knob",
             "fixed at",
-            "what is seen",
+            "optimum",
             "loss at stake",
             f"drift, octaves a doubling of {report.column}",
             "best value, octaves from the fixed",
-            "one octave the better way",
+            "one octave on",
         ),
         rows=rows,
         note="At stake: loss at the fixed value over that at the best one, minus 1; where the "
-        "optimum lies beyond the moved range, what one octave gains. Of knobs with two levels the "
-        "last column is the change to the other one. β and momentum: octaves of their distance "
-        "from 1.",
+        "optimum lies beyond the moved range, what one octave gains. The last column is what "
+        "one octave the better way, or the other of two levels, changes. β and momentum: octaves "
+        "of their distance from 1.",
     )
 
 
@@ -237,6 +237,7 @@ def _knob_document(report: KnobReport, knob: Knob) -> dict[str, Any]:
         "base": knob.base,
         "other": knob.other,
         "drift": _measure(knob.drift),
+        "trend": _measure(knob.trend),
         "at_stake": _measure(knob.at_stake),
         "optimum_at_target": {
             "octaves": _measure(knob.optimum),
@@ -266,7 +267,7 @@ def knobs_text(report: KnobReport) -> str:
     """The headline, a line of advice a knob, and what could not be moved."""
     lines = [knob_headline(report), ""]
     lines += [f"{i}. {knob_advice(report, k)}" for i, k in enumerate(report.knobs, start=1)]
-    fastest = ", ".join(k.name for k in report.by_drift()) or "no optimum is seen"
+    fastest = ", ".join(k.name for k in report.by_drift())
     worst = ", ".join(k.name for k in report.by_worst_case())
     lines += ["", f"by drift: {fastest}", f"by the worst case: {worst}"]
     lines += [f"note: {note}" for note in report.notes]

@@ -30,7 +30,7 @@ def test_every_value_the_recipe_uses_is_moved_to_its_half_and_double() -> None:
     found = moved(KNOBS)
     assert list(found) == [
         *("warmup", "decay", "beta1", "beta2", "eps"),
-        *("weight_decay", "init_scale", "depth", "precision"),
+        *("weight_decay", "clip", "init_scale", "depth", "precision"),
     ]
     assert found["warmup"] == (0.025, 0.1)
     assert found["beta2"] == pytest.approx((0.998, 0.9995))
@@ -47,9 +47,9 @@ def test_move_is_cut_where_the_recipe_has_no_room_and_says_so() -> None:
     assert moved(KnobStudy(name="k", study=full))["decay"] == (0.475,)
 
 
-def test_zero_has_no_double_and_says_so_when_asked() -> None:
+def test_zero_has_no_double_and_says_so() -> None:
     plain = replace(STUDY, recipe=Recipe())
-    assert "weight_decay" not in moved(KnobStudy(name="k", study=plain))
+    assert moved(KnobStudy(name="k", study=plain))["weight_decay"] == ()
     (move,) = KnobStudy(name="k", study=plain, knobs=("weight_decay",)).moves()
     assert move.values == ()
     assert "no double" in move.note

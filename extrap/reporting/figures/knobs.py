@@ -128,7 +128,7 @@ def draw_drift(ax: Axes, info: KnobRanks) -> None:
     _draw_ranks(ax, info.rows, "drift", (-info.drift_limit, info.drift_limit))
     for place, row in enumerate(info.rows.itertuples(index=False)):
         if math.isnan(row.drift):
-            words = {"choice": "two levels", "flat": "flat", "slope": "beyond the range"}
+            words = {"choice": "two levels", "flat": "flat", "slope": "optimum not seen"}
             ax.annotate(
                 words.get(row.kind, "not known"),
                 (0.0, place),

@@ -505,7 +505,7 @@ def test_knobs_of_a_table_are_ranked(run: Run) -> None:
         (("moved.csv", "--knob", "warmup"), "a table needs its size column and the knobs"),
         (("moved.csv", "--size", "width", "--knob", "=3"), "--knob is NAME or NAME=VALUE"),
         (("moved.csv", "--size", "width", "--knob", "warmup="), "--knob is NAME or NAME=VALUE"),
-        (("moved.csv", "--size", "width", "--knob", "beta"), "no column"),
+        (("moved.csv", "--size", "width", "--knob", "beta"), "need the column(s) ['beta']"),
         (("moved.csv", "--storage", "sqlite:///x.db"), "--storage is that of a study file"),
         (("study.py", "--size", "width"), "study.py was given --size too"),
         (("study.py", "--seed", "s"), "study.py was given --seed too"),

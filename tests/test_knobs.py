@@ -160,7 +160,7 @@ def test_diverged_runs_take_their_seed_out_and_are_counted() -> None:
     frame = table(np.random.default_rng(6), seeds=5)
     high = frame["moving"].eq(0.2) & frame["width"].eq(256)
     frame["status"] = "complete"
-    frame.loc[high & frame["seed"].eq(0), ["loss", "status"]] = [math.nan, "diverged"]
+    frame.loc[high & frame["seed"].eq(0), "status"] = "pruned"  # its loss is that of no end
     knob = ranked(frame)["moving"]
     assert (knob.kind, knob.n_seeds, knob.flags) == ("valley", 4, ("lost-runs",))
     assert [o.lost for o in knob.offsets] == [0, 0, 1]
@@ -265,13 +265,21 @@ def test_intervals_hold_the_truth_as_often_as_they_say(shared: float) -> None:
         assert share == pytest.approx(0.95, abs=0.033), name
 
 
-@pytest.mark.slow
-def test_knob_at_its_optimum_is_rarely_said_to_cost_anything() -> None:
+def share_at_no_cost(n: int) -> float:
+    """How often a knob that is held at its optimum is said to cost nothing, perhaps."""
     rng, zero = np.random.default_rng(1), 0
-    for _ in range(400):
+    for _ in range(n):
         frame = table(rng, names=("steady",), noise=0.003)
-        frame["steady"] = frame["steady"] * 2**0.0
-        x = np.log2(frame["steady"] / 0.1)
-        frame["loss"] *= np.exp(0.04 * 0.2 * x)  # puts the optimum at the fixed value
+        octaves = np.log2(frame["steady"] / 0.1)
+        frame["loss"] *= np.exp(0.04 * 0.2 * octaves)  # puts the optimum at the fixed value
         zero += ranked(frame, steady=0.1)["steady"].at_stake.ci.lower == 0.0
-    assert zero / 400 >= 0.95 - 0.033
+    return zero / n
+
+
+def test_knob_at_its_optimum_is_rarely_said_to_cost_anything() -> None:
+    assert share_at_no_cost(40) >= 0.87
+
+
+@pytest.mark.slow
+def test_knob_at_its_optimum_is_said_to_cost_as_rarely_as_the_level_says() -> None:
+    assert share_at_no_cost(400) >= 0.95 - 0.033

@@ -96,9 +96,9 @@ def knob_advice(report: KnobReport, knob: Knob) -> str:
         "flat": _flat_words,
     }.get(knob.kind)
     if rule is None:
+        lost = "; runs were lost within an octave of its fixed value" if knob.flags else ""
         return (
-            f"{knob.name}: {knob.n_seeds} seed(s) have a loss in every run, too few to tell; "
-            "it diverges within an octave of its fixed value."
+            f"{knob.name}: {knob.n_seeds} seed(s) have a loss in every run, too few to tell{lost}."
         )
     doubts = "".join(f" Beware: {FLAGS[flag]}." for flag in knob.flags)
     return f"{knob.name}: {rule(report, knob)}{doubts}"

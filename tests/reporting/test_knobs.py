@@ -73,9 +73,9 @@ def advice(knob: Knob) -> str:
 def test_advice_on_a_drifting_optimum_says_law_cost_and_remedy() -> None:
     assert advice(WARMUP) == (
         "warmup: its best value goes as width to the power 0.500 (0.400 to 0.600), it doubles "
-        "every 2 doublings; at width 1024 it lies 2.40 (1.90 to 2.90) octaves above the fixed 0.05, at "
-        "0.264, and keeping that costs 0.80 % (0.60 % to 1.9 %): tune it before you scale, or "
-        "scale it as width^0.5."
+        "every 2 doublings; at width 1024 it lies 2.40 (1.90 to 2.90) octaves above the fixed "
+        "0.05, at 0.264, and keeping that costs 0.80 % (0.60 % to 1.9 %): tune it before you "
+        "scale, or scale it as width^0.5."
     )
 
 

@@ -27,7 +27,10 @@ from extrap.tuning import Notify, TrainFunction, TuneEvent, tune
 
 __all__ = [
     "StudyOutcome",
+    "as_handed_out",
+    "current_commit",
     "default_storage",
+    "extend_rule",
     "plan_study",
     "report_study",
     "run_study",
@@ -99,7 +102,7 @@ def run_study(
                 "one of train= and train_baseline=; give both or none."
             )
     storage, reports = storage or default_storage(spec), Path(reports)
-    extend = _extend(spec)
+    extend = extend_rule(spec)
     sweep = tune(spec, storage, train=train, extend=extend, notify=notify)
     made = forecast(sweep, level=spec.level)
     sealed_path = reports / f"{spec.name}.forecast.json"
@@ -119,7 +122,7 @@ def run_study(
             baseline,
             storage,
             train=train_baseline,
-            extend=_extend(baseline),
+            extend=extend_rule(baseline),
             notify=notify and _renamed(notify, baseline.name),
         )
         compared = _compare(baseline, lambda: other)
@@ -241,14 +244,14 @@ def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
         if target.fixed:
             settings.append(_smallest_optimum(made))
         cells += [
-            Cell.of(target.size, {n: _as_handed_out(n, v) for n, v in tuned.items()}, seed)
+            Cell.of(target.size, {n: as_handed_out(n, v) for n, v in tuned.items()}, seed)
             for tuned in settings
             for seed in spec.target_seeds
         ]
     return tuple(dict.fromkeys(cells))
 
 
-def _as_handed_out(name: str, value: float) -> float:
+def as_handed_out(name: str, value: float) -> float:
     """A tuned value as a run gets it: a batch has whole examples."""
     return max(1.0, round(value)) if name == "batch_size" else float(f"{value:.{DIGITS}g}")
 
@@ -261,7 +264,7 @@ def _smallest_optimum(made: Forecast) -> dict[str, float]:
     raise StudyError("no size has a bracketed optimum; widen the tuned range of the study.")
 
 
-def _extend(spec: StudySpec) -> Callable[[Runs], tuple[Cell, ...]] | None:
+def extend_rule(spec: StudySpec) -> Callable[[Runs], tuple[Cell, ...]] | None:
     """What the sampler asks for, given the runs so far; None where Optuna chooses."""
     rules = {"grid": grow_grid, "law": place_runs}
     rule = rules.get(spec.sampler)
@@ -364,7 +367,7 @@ def _provenance(
         "recipe": _recipe_words(spec),
         "sealed": f"{made.created}, content hash {seal}",
         "first larger run began": _first_start(large, made.created),
-        "commit": _commit(),
+        "commit": current_commit(),
         "machine": platform.machine(),
         "trained with": _versions("torch", "optuna"),
     }
@@ -404,7 +407,7 @@ def _versions(*names: str) -> str:
     return ", ".join(found)
 
 
-def _commit() -> str:
+def current_commit() -> str:
     """The commit of the working directory, or nothing where there is no git."""
     try:
         done = subprocess.run(

@@ -5,12 +5,20 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from extrap.records import StudySpec, override
+from extrap.records import KnobStudy, StudySpec, override
 
-__all__ = ["check_baseline", "load_baseline", "load_study", "override_both"]
+__all__ = [
+    "check_baseline",
+    "knobs_of",
+    "load_baseline",
+    "load_knobs",
+    "load_study",
+    "override_both",
+]
 
 OWN_FIELDS = ("name", "question", "targets", "target_seeds")
 """Fields of a study that are not its baseline's as well."""
@@ -45,6 +53,41 @@ def load_baseline(path: str | Path) -> StudySpec | None:
         )
     check_baseline(study, baseline)
     return baseline
+
+
+def load_knobs(path: str | Path) -> KnobStudy | None:
+    """The `KNOBS` of a study file: which of the study's fixed values to move.
+
+    Raises:
+        ValueError: As `load_study`, or the `KNOBS` is no `KnobStudy`, or one of another study.
+    """
+    study, knobs = load_study(path), getattr(_module(Path(path)), "KNOBS", None)
+    if knobs is None:
+        return None
+    if not isinstance(knobs, KnobStudy):
+        raise ValueError(
+            f"the KNOBS of {path} is a KnobStudy, got {type(knobs).__name__}; write "
+            "KnobStudy(name=…, study=STUDY)."
+        )
+    if knobs.study != study:
+        raise ValueError(
+            f"the KNOBS of {path} move values of its STUDY, got another study, "
+            f"{knobs.study.name!r}; write KnobStudy(name=…, study=STUDY)."
+        )
+    return knobs
+
+
+def knobs_of(path: str | Path, *, assignments: Iterable[str] = ()) -> KnobStudy:
+    """The `KNOBS` of a study file with fields of its study replaced; without one, every knob.
+
+    Raises:
+        ValueError: As `load_knobs`, or an assignment fits no field.
+    """
+    study = override(load_study(path), assignments)
+    knobs = load_knobs(path)
+    if knobs is None:
+        return KnobStudy(name=f"{study.name}-knobs", study=study)
+    return replace(knobs, study=study)
 
 
 def override_both(

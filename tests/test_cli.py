@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -457,3 +459,87 @@ def test_missing_training_library_is_one_line_that_says_what_to_install(
     monkeypatch.delitem(sys.modules, "extrap.reading.optuna", raising=False)
     assert main(["study", "run", "studies/metz.py", "--dry-run"]) == 2
     assert "extrap-hp[train]" in capsys.readouterr().err
+
+
+KNOB_STUDY = """
+from extrap import Recipe, StudySpec, TunedRange, Workload
+from extrap.records import KnobStudy
+STUDY = StudySpec(
+    name="tiny", question="Which?",
+    workload=Workload(name="bytes-mlp", options={"corpus": "CORPUS", "corpus_bytes": 60000,
+        "validation_bytes": 4000, "n_validation": 512, "context": 4, "embedding": 4}),
+    sizes={"width": (4, 8, 16)}, tune={"lr": TunedRange(low=2**-8, high=2**-2, n=4)},
+    recipe=Recipe(steps=100, batch_size=16, n_evals=2), seeds=(0, 1))
+KNOBS = KnobStudy(name="tiny", study=STUDY, knobs=("warmup", "precision"))
+"""
+
+
+def knob_table() -> pd.DataFrame:
+    """A warm-up whose best value grows as width^.5, and a knob that does nothing."""
+    rng, rows = np.random.default_rng(0), []
+    for seed in range(4):
+        for width in (16, 64, 256):
+            for name, u in (("", 0), ("warmup", -1), ("warmup", 1), ("clip", -1), ("clip", 1)):
+                off = (u if name == "warmup" else 0) - 0.5 * math.log2(width / 64)
+                row = {"width": width, "seed": seed, "warmup": 0.1, "clip": 1.0}
+                loss = math.exp(1 + 0.03 * off**2 + 0.001 * rng.normal())
+                rows.append({**row, **({name: row[name] * 2.0**u} if name else {}), "loss": loss})
+    return pd.DataFrame(rows)
+
+
+def test_knobs_of_a_table_are_ranked(run: Run) -> None:
+    knob_table().to_csv("moved.csv", index=False)
+    options = ("--size", "width", "--knob", "warmup", "--knob", "clip=1", "--at", "1024")
+    code, out, err = run("knobs", "moved.csv", *options, "-o", "k.html", "--json")
+    document = parse(out)
+    assert (code, err) == (0, "report    k.html\n")
+    assert document["target"] == {"width": 1024.0}
+    assert [knob["name"] for knob in document["knobs"]] == ["warmup", "clip"]
+    low, high = document["knobs"][0]["drift"]["ci"]
+    assert low < 0.5 < high
+    assert "warmup breaks next" in Path("k.html").read_text(encoding="utf-8")
+    code, out, err = run("knobs", "moved.csv", *options)
+    assert (code, err) == (0, "")
+    assert "scale it as width^0." in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("moved.csv", "--size", "width"), "a table needs its size column and the knobs"),
+        (("moved.csv", "--knob", "warmup"), "a table needs its size column and the knobs"),
+        (("moved.csv", "--size", "width", "--knob", "=3"), "--knob is NAME or NAME=VALUE"),
+        (("moved.csv", "--size", "width", "--knob", "warmup="), "--knob is NAME or NAME=VALUE"),
+        (("moved.csv", "--size", "width", "--knob", "beta"), "need the column(s) ['beta']"),
+        (("moved.csv", "--storage", "sqlite:///x.db"), "--storage is that of a study file"),
+        (("study.py", "--size", "width"), "study.py was given --size too"),
+        (("study.py", "--seed", "s"), "study.py was given --seed too"),
+    ],
+)
+def test_knobs_refuses_what_does_not_go_together(
+    run: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    knob_table().to_csv("moved.csv", index=False)
+    assert message in refused(run("knobs", *arguments))
+
+
+def test_study_with_knobs_runs_plans_and_reports_them(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extrap.reporting.knobs.draw_svg", lambda draw, **_: "<svg></svg>")
+    Path("corpus").mkdir()
+    letters = np.random.default_rng(0).choice(list(b"abcdef \n"), size=80_000)
+    Path("corpus", "a.txt").write_bytes(bytes(letters.tolist()))
+    Path("tiny.py").write_text(KNOB_STUDY.replace("CORPUS", str(Path("corpus").absolute())))
+    code, out, _ = run("study", "run", "tiny.py", "--dry-run", "--set", "recipe.warmup=0.2")
+    assert code == 0
+    assert "warmup: 0.2 moved to 0.1 and 0.4" in out
+    code, out, _ = run("study", "run", "tiny.py", "--quiet")
+    assert code == 0
+    assert "report    reports/tiny.html" in out
+    code, again, _ = run("knobs", "tiny.py", "--at", "width=64", "--quiet", "--json")
+    assert code == 0
+    assert parse(again)["target"] == {"width": 64.0}
+    code, told, _ = run("report", "tiny.py", "-o", "again.html")
+    assert (code, told) == (0, "wrote again.html\n")
+    assert "Which fixed value" in Path("again.html").read_text(encoding="utf-8")

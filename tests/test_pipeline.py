@@ -21,7 +21,7 @@ import pytest
 from extrap import StudySpec, Target, TunedRange, Workload
 from extrap.fitting import place_runs
 from extrap.pipeline import (
-    _as_handed_out,
+    as_handed_out,
     plan_study,
     report_study,
     run_study,
@@ -119,9 +119,9 @@ def test_report_can_be_made_again_from_the_run_table(tmp_path: Path) -> None:
 
 
 def test_a_batch_handed_to_a_large_run_has_whole_examples() -> None:
-    made = {name: _as_handed_out(name, 5.4321987) for name in ("batch_size", "lr")}
+    made = {name: as_handed_out(name, 5.4321987) for name in ("batch_size", "lr")}
     assert made == {"batch_size": 5.0, "lr": 5.432}
-    assert _as_handed_out("batch_size", 0.3) == 1.0
+    assert as_handed_out("batch_size", 0.3) == 1.0
 
 
 def test_grid_grows_until_the_optimum_of_every_size_is_bracketed(tmp_path: Path) -> None:

@@ -36,9 +36,11 @@ FLOORS = {
     "batching": 4,
     "planning": 4,
     "comparing": 4,
+    "knobs": 4,
     "tuning": 4,
     "reporting": 5,
     "pipeline": 5,
+    "knob_sweeps": 5,
     "study_files": 1,
     "integrations": 5,
     "progress": 6,
@@ -56,6 +58,7 @@ VERDICTS = (
     "batching",
     "planning",
     "comparing",
+    "knobs",
 )
 STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "watching", "reporting"}
 TRAINING = {"workloads", "training", "tuning"}

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from extrap import StudySpec, TunedRange, Workload
-from extrap.study_files import load_baseline, load_study, override_both
+from extrap.records import KnobStudy
+from extrap.study_files import knobs_of, load_baseline, load_knobs, load_study, override_both
 
 FLAT = StudySpec(
     name="flat",
@@ -82,3 +83,41 @@ def test_file_may_define_dataclasses(tmp_path: Path) -> None:
         "    tune={'lr': TunedRange(low=0.001, high=0.1, n=3)})\n"
     )
     assert load_study(path).sizes == {"width": (8, 16)}
+
+
+KNOB_FILE = """
+from extrap.records import KnobStudy, StudySpec, TunedRange, Workload
+STUDY = StudySpec(name="k", question="?", workload=Workload(name="bytes-mlp"),
+    sizes={"width": (8, 16)}, tune={"lr": TunedRange(low=0.1, high=0.2, n=2)})
+"""
+
+
+def test_knobs_of_a_file_are_its_own_or_all_of_its_study(tmp_path: Path) -> None:
+    path = tmp_path / "k.py"
+    path.write_text(KNOB_FILE)
+    assert load_knobs(path) is None
+    assert knobs_of(path) == KnobStudy(name="k-knobs", study=load_study(path))
+    path.write_text(KNOB_FILE + "KNOBS = KnobStudy(name='k', study=STUDY, knobs=('warmup',))\n")
+    found = knobs_of(path, assignments=["recipe.warmup=0.2", "seeds=5,6"])
+    assert (found.name, found.knobs, found.study.seeds) == ("k", ("warmup",), (5, 6))
+    assert found.moves()[0].base == 0.2
+
+
+@pytest.mark.parametrize(
+    ("ending", "message"),
+    [
+        ("KNOBS = ('warmup',)", "is a KnobStudy, got tuple"),
+        (
+            "from dataclasses import replace\n"
+            "KNOBS = KnobStudy(name='k', study=replace(STUDY, name='other'))",
+            "got another study, 'other'",
+        ),
+    ],
+)
+def test_knobs_that_are_none_of_the_study_are_refused(
+    tmp_path: Path, ending: str, message: str
+) -> None:
+    path = tmp_path / "k.py"
+    path.write_text(f"{KNOB_FILE}{ending}\n")
+    with pytest.raises(ValueError, match=message):
+        load_knobs(path)

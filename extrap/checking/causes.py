@@ -34,8 +34,8 @@ COSTLY = 0.005
 MISTUNED_SHARE = 0.5
 """Mistuning is the cause if it explains at least this share of the log excess."""
 REPEATED_EPOCHS = 4.0
-"""Repeating data more often than this costs loss (Muennighoff et al. 2023, arXiv 2305.16264); small
-data are used up sooner, so fewer epochs are suspected last."""
+"""Repeating data more often than this costs loss (Muennighoff et al. 2023, arXiv 2305.16264);
+small data are used up sooner, so fewer epochs are suspected last."""
 SATURATION = 15.3878
 """R_D*, repetitions after which little is left to gain (the same, Sec. 6)."""
 CRITICAL_OVERHEAD = 1.2

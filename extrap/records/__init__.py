@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.overrides import override
 from extrap.records.recipe import DATA_SIZE, TUNABLE, Recipe
 from extrap.records.results import Estimate, Fit, Interval, Optimum, Point, Verdict
@@ -33,6 +34,8 @@ __all__ = [
     "Estimate",
     "Fit",
     "Interval",
+    "KnobMove",
+    "KnobStudy",
     "OnEval",
     "Optimum",
     "Point",

@@ -2,6 +2,7 @@
 
 * `report` — one page for a forecast and the verdicts on its larger runs.
 * `baseline_text` — what it says of a baseline, for a terminal.
+* `knob_page` — the ranking of knobs; `knobs_text` and `knobs_document` for terminal and JSON.
 * `write_index` — an index over the reports of a folder.
 """
 
@@ -9,6 +10,14 @@ from __future__ import annotations
 
 from extrap.reporting.baselines import baseline_text
 from extrap.reporting.index import write_index
+from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
 from extrap.reporting.page import report
 
-__all__ = ["baseline_text", "report", "write_index"]
+__all__ = [
+    "baseline_text",
+    "knob_page",
+    "knobs_document",
+    "knobs_text",
+    "report",
+    "write_index",
+]

@@ -8,12 +8,20 @@ from dataclasses import replace
 import pandas as pd
 
 from extrap.records import Interval
-from extrap.reporting.figures import LawStory, LocalSweep, OptimumPair, OptimumTrend, Sweep
+from extrap.reporting.figures import (
+    KnobPaths,
+    LawStory,
+    LocalSweep,
+    OptimumPair,
+    OptimumTrend,
+    Sweep,
+)
 from extrap.reporting.numbers import NBSP, format_quantity, format_value
 from extrap.reporting.tables import Table, capped_table, stacked
 
 __all__ = [
     "cells_table",
+    "knob_paths_table",
     "law_table",
     "local_table",
     "pair_tables",
@@ -164,3 +172,27 @@ def _thin(frame: pd.DataFrame) -> pd.DataFrame:
     """About ten rows, both ends among them."""
     step = max(1, (len(frame) - 1) // 9)
     return pd.concat([frame.iloc[:-1:step], frame.iloc[-1:]])
+
+
+def knob_paths_table(info: KnobPaths) -> Table:
+    """The optima seen of each knob, size by size and at the target."""
+    ends = info.at_target.assign(x=info.span[2])
+    rows = [
+        (
+            str(r.name),
+            format_quantity(r.x),
+            stacked(r.octaves, Interval(_side(r.lower), _side(r.upper))),
+        )
+        for frame in (info.optima, ends)
+        for r in frame[["name", "x", "octaves", "lower", "upper"]].itertuples(index=False)
+    ]
+    columns = ("knob", info.column, "best value, octaves from the fixed")
+    return capped_table("Where the best value of each knob lies", columns, sorted(rows, key=_name))
+
+
+def _name(row: tuple[str, ...]) -> str:
+    return row[0]
+
+
+def _side(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -9,6 +9,15 @@ from extrap.reporting.figures.baselines import (
     optimum_pair_info,
 )
 from extrap.reporting.figures.canvas import draw_svg, style_sheet
+from extrap.reporting.figures.knobs import (
+    KnobPaths,
+    KnobRanks,
+    draw_at_stake,
+    draw_drift,
+    draw_knob_paths,
+    knob_paths_info,
+    knob_ranks_info,
+)
 from extrap.reporting.figures.laws import (
     FIXED_SPAN,
     FixedLaw,
@@ -35,13 +44,18 @@ __all__ = [
     "FIXED_SPAN",
     "FixedLaw",
     "HeldOut",
+    "KnobPaths",
+    "KnobRanks",
     "LawStory",
     "LocalSweep",
     "OptimumPair",
     "OptimumTrend",
     "Sweep",
+    "draw_at_stake",
+    "draw_drift",
     "draw_heat_map",
     "draw_held_out",
+    "draw_knob_paths",
     "draw_law_story",
     "draw_local_sweep",
     "draw_loss_by_size",
@@ -51,6 +65,8 @@ __all__ = [
     "draw_svg",
     "fixed_law_info",
     "held_out_info",
+    "knob_paths_info",
+    "knob_ranks_info",
     "law_story_info",
     "local_sweeps_info",
     "optimum_pair_info",

@@ -1,0 +1,618 @@
+"""Which fixed value breaks next: how the optimum of every knob drifts, and what it will cost.
+
+At a few small sizes each knob is moved, one at a time, with the same seeds. A parabola in octaves
+through the log losses of one seed at one size gives their gradient g and curvature h; what the
+seeds have in common cancels. Over x = log2(size), g is a line and h a constant, so that the
+optimum u*(x) = −g(x) / h, in octaves from the fixed value, drifts by −g' / h a doubling, and the
+fixed value costs ½ g² / h.
+
+What to use when:
+
+* `read_moves` — from a table of runs to the moves of each knob.
+* `rank_knobs` — from moves to a ranking, every number with an interval.
+
+Every seed is one replicate of the whole experiment: g at the target, g' and h are linear in its
+losses, so Student's t with (seeds − 1) degrees of freedom holds however its noise at different
+sizes is correlated, and their ratios get Fieller's intervals.
+
+References:
+    Metz 2022, "On the difficulty of extrapolation with NN scaling", asks the question; Fieller
+    (1954), Some problems in interval estimation, J. R. Stat. Soc. B 16, the interval of a ratio.
+    The statistic is ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from extrap.errors import DataError
+from extrap.records import Interval
+from extrap.records.knobs import ONE_MINUS, octaves_from
+
+__all__ = ["Knob", "KnobReport", "Measure", "Moves", "Offset", "rank_knobs", "read_moves"]
+
+UNKNOWN = Interval(None, None)
+INSIDE = 1.25
+"""An optimum counts as seen up to so many times the moved range from the fixed value: a loss
+that only rises with a knob, as c·2^u does, puts the vertex of its parabola at 1.5 times it."""
+AT_ONE_SIZE = 2.0
+"""The same at any single size, where it is known less well."""
+FAR = 3.0
+"""Octaves of drift to the target beyond which the parabola is a rough guide to the loss."""
+DOUBT = 0.05
+"""Below this p-value an effect is told from noise, or the data contradict the line through g or
+the constant h."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A number with its interval; None where the data allow no point estimate."""
+
+    value: float | None
+    ci: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Moves:
+    """The runs of one knob, itself moved and everything else at its fixed value.
+
+    Attributes:
+        name: The knob.
+        base: Its fixed value.
+        other: The other level of a knob that has only two; None where it has more.
+        frame: One row a run: `size`, `seed`, `octaves` (from the base; 0 and 1 where there are
+            two levels) and `log_loss`, NaN without a loss.
+    """
+
+    name: str
+    base: float | str
+    other: float | str | None
+    frame: pd.DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offset:
+    """One knob at one size.
+
+    Attributes:
+        size: The size.
+        octaves: Where the optimum lies from the fixed value; unknown unless a valley is seen.
+        pull: Change of log loss by one octave up, at the fixed value; by going to the other
+            level where there are two.
+        lost: Runs without a loss among those of the moved values.
+    """
+
+    size: float
+    octaves: Measure
+    pull: Measure
+    lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knob:
+    """What holding one knob at a fixed value means at larger sizes.
+
+    Attributes:
+        name: The knob.
+        base: Its fixed value.
+        other: The other level of a knob that has only two; None where it has more.
+        kind: `"valley"`: its optimum is seen; `"slope"`: it lies beyond the moved range or in a
+            valley too shallow to see, only a direction is known; `"flat"`: nothing is told from
+            noise; `"choice"`: two levels; `"unknown"`: too few runs have a loss.
+        offsets: Size by size.
+        drift: Octaves by which the optimum moves a doubling of the size: the exponent b of a
+            value that goes as size^b. None unless a valley.
+        optimum: Octaves from the fixed value to the optimum at the target; None unless a valley.
+        at_stake: Loss at the fixed value over that at the best one, minus 1, at the target. On a
+            slope the best within one octave, a lower bound.
+        trend: Change, a doubling of the size, of what one octave up does to the log loss: the pull
+            that makes an optimum drift, known whether or not it is seen.
+        octave: Change of log loss at the target by one octave in the better direction, or by the
+            other level.
+        better: 1 if the better direction at the target is up (or to the other level), −1 if down.
+        n_seeds: Seeds with a loss in every run of this knob.
+        flags: Named reasons for doubt: `bends`, `curvature-drifts`, `far`, `lost-runs`.
+    """
+
+    name: str
+    base: float | str
+    other: float | str | None
+    kind: str
+    offsets: tuple[Offset, ...]
+    drift: Measure
+    trend: Measure
+    optimum: Measure
+    at_stake: Measure
+    octave: Measure
+    better: int
+    n_seeds: int
+    flags: tuple[str, ...] = ()
+
+    def value_at(self, octaves: float) -> float | None:
+        """The knob's value so many octaves from its base; None if there is no such value."""
+        if isinstance(self.base, str):
+            return None
+        if self.name in ONE_MINUS:
+            return max(0.0, 1 - (1 - self.base) * 2**octaves)
+        return self.base * 2 ** min(octaves, 900.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnobReport:
+    """All knobs, the one with most at stake at the target first.
+
+    Attributes:
+        knobs: Ranked by `at_stake`, then by its upper end.
+        column: The size column.
+        sizes: Sizes at which knobs were moved.
+        target: The size asked about.
+        level: Level of all intervals.
+        n_runs: Runs that were used.
+        notes: What could not be moved, and why.
+    """
+
+    knobs: tuple[Knob, ...]
+    column: str
+    sizes: tuple[float, ...]
+    target: float
+    level: float
+    n_runs: int
+    notes: tuple[str, ...] = ()
+
+    def by_worst_case(self) -> tuple[Knob, ...]:
+        """Ranked by the upper end of what is at stake; first those with none."""
+        return tuple(sorted(self.knobs, key=_worst, reverse=True))
+
+    def by_drift(self) -> tuple[Knob, ...]:
+        """The knobs whose optimum is seen, the fastest first; then the others by their trend."""
+        seen = [k for k in self.knobs if k.kind == "valley"]
+        others = [k for k in self.knobs if k.kind != "valley"]
+        return (
+            *sorted(seen, key=lambda k: -abs(k.drift.value or 0.0)),
+            *sorted(others, key=lambda k: -abs(k.trend.value or 0.0)),
+        )
+
+
+def read_moves(
+    frame: pd.DataFrame, *, column: str, knobs: Mapping[str, float | str | None]
+) -> tuple[Moves, ...]:
+    """The moves of each knob, from a table of runs in which one knob is moved at a time.
+
+    A run belongs to a knob if all others are at their fixed values; the runs in which nothing is
+    moved belong to all. Other columns, such as a learning rate tuned at each size, may vary from
+    size to size as they like.
+
+    Args:
+        frame: One row a run, with the size, the knobs, `seed`, `loss` and perhaps `status`.
+        column: The size column.
+        knobs: Knob → fixed value; None for the commonest one.
+
+    Raises:
+        DataError: A column is missing, a knob has no commonest value or never is at it, a value
+            has no octaves, or one seed has two runs of one setting.
+    """
+    missing = [name for name in (column, *knobs, "loss", "seed") if name not in frame]
+    if missing:
+        raise DataError(f"knobs need the column(s) {missing}; the table has {list(frame)}.")
+    frame = frame.assign(**{name: _numbers_or_text(frame[name]) for name in knobs})
+    bases = {n: _commonest(frame[n]) if base is None else base for n, base in knobs.items()}
+    at_base = pd.DataFrame({name: _equal(frame[name], base) for name, base in bases.items()})
+    for name, base in bases.items():
+        if not at_base[name].any():
+            raise DataError(f"no run has the fixed {name} {base}; give the value most runs have.")
+    return tuple(
+        _moves(frame[at_base.drop(columns=name).all(axis=1)], column, name, base)
+        for name, base in bases.items()
+    )
+
+
+def _moves(rows: pd.DataFrame, column: str, name: str, base: float | str) -> Moves:
+    levels = [value for value in rows[name].unique() if not _same(value, base)]
+    others = [v if isinstance(v, str) else float(v) for v in levels]
+    if any(isinstance(v, str) for v in (base, *others)) and len(others) > 1:
+        raise DataError(f"{name} is text and may have two levels, got {[base, *others]}.")
+    is_choice = len(others) == 1
+    octaves = [
+        0.0 if _same(value, base) else 1.0 if is_choice else _octaves(name, base, value)
+        for value in rows[name]
+    ]
+    loss = rows["loss"].astype(float)
+    if "status" in rows:
+        loss = loss.where(rows["status"].eq("complete"))
+    found = pd.DataFrame(
+        {
+            "size": rows[column].astype(float),
+            "seed": rows["seed"].astype(str),
+            "octaves": octaves,
+            "log_loss": np.log(loss.where(np.isfinite(loss) & (loss > 0))),
+        }
+    ).reset_index(drop=True)
+    twice = found.duplicated(["size", "seed", "octaves"])
+    if twice.any():
+        row = found[twice].iloc[0]
+        raise DataError(
+            f"one setting of {name} has one run a seed, seed {row['seed']} has two at {column} "
+            f"{row['size']:g}; name what else was moved as a knob, or leave those runs out."
+        )
+    return Moves(name=name, base=base, other=others[0] if is_choice else None, frame=found)
+
+
+def _octaves(name: str, base: float | str, value: float) -> float:
+    try:
+        return octaves_from(name, float(base), float(value))
+    except (ValueError, ZeroDivisionError):
+        raise DataError(
+            f"{name} is doubled and halved, so its values are positive (β and momentum below 1), "
+            f"got {value:g} beside {base}; leave the knob out or choose another fixed value."
+        ) from None
+
+
+def _numbers_or_text(values: pd.Series) -> pd.Series:
+    """A column as numbers if it holds nothing else; tables are read as text."""
+    numbers = pd.to_numeric(values, errors="coerce")
+    return values.astype(str) if numbers.isna().any() else numbers.astype(float)
+
+
+def _commonest(values: pd.Series) -> float | str:
+    counts = values.value_counts()
+    if len(counts) > 1 and counts.iloc[0] == counts.iloc[1]:
+        raise DataError(
+            f"{values.name} has no commonest value, {counts.index[0]} and {counts.index[1]} occur "
+            f"equally often; name the fixed one: {values.name}=VALUE."
+        )
+    first = counts.index[0]
+    return first if isinstance(first, str) else float(first)
+
+
+def _equal(values: pd.Series, base: float | str) -> pd.Series:
+    return values.map(lambda value: _same(value, base))
+
+
+def _same(value: object, base: float | str) -> bool:
+    if isinstance(value, str) or isinstance(base, str):
+        return str(value) == str(base)
+    return math.isclose(float(value), base, rel_tol=1e-9)  # type: ignore[arg-type]
+
+
+def rank_knobs(
+    moves: Sequence[Moves],
+    *,
+    column: str,
+    target: float,
+    level: float = 0.95,
+    notes: Sequence[str] = (),
+) -> KnobReport:
+    """Rank knobs by what holding them fixed costs at a larger size.
+
+    Args:
+        moves: The runs of each knob; at least two sizes.
+        column: What the size is called.
+        target: The size asked about, positive.
+        level: Level of all intervals, in (0, 1).
+        notes: Sentences to keep with the report.
+
+    Raises:
+        DataError: There is no knob, or a knob was moved at fewer than two sizes.
+        ValueError: The level or the target is impossible.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie in (0, 1), got {level:g}; write 0.95 for 95 %.")
+    if not (target > 0 and math.isfinite(target)):
+        raise ValueError(f"the target {column} must be positive, got {target:g}.")
+    if not moves:
+        raise DataError("a ranking needs at least one knob; name the columns that were moved.")
+    knobs = [_knob(each, column=column, target=target, level=level) for each in moves]
+    sizes = sorted({float(size) for each in moves for size in each.frame["size"]})
+    runs = {
+        (each.name if octaves else "", size, seed, octaves)
+        for each in moves
+        for size, seed, octaves in each.frame[["size", "seed", "octaves"]].itertuples(index=False)
+    }
+    return KnobReport(
+        knobs=tuple(
+            sorted(knobs, key=lambda k: (k.at_stake.value or 0.0, _worst(k)), reverse=True)
+        ),
+        column=column,
+        sizes=tuple(sizes),
+        target=target,
+        level=level,
+        n_runs=len(runs),
+        notes=tuple(notes),
+    )
+
+
+def _worst(knob: Knob) -> float:
+    return _or_inf(knob.at_stake.ci.upper)
+
+
+def _or_inf(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Seeds:
+    """Gradient and curvature of every seed at every size, and how they are carried to a target.
+
+    Attributes:
+        gradient: One row a seed, one column a size.
+        curvature: The same; zeros for a choice.
+        x: log2 of size over the geometric mean of all.
+        x_target: The same of the target.
+        level: Level of intervals.
+    """
+
+    gradient: np.ndarray
+    curvature: np.ndarray
+    x: np.ndarray
+    x_target: float
+    level: float
+
+    @property
+    def mean_curvature(self) -> np.ndarray:
+        """H of each seed."""
+        return self.curvature.mean(axis=1)
+
+    @property
+    def trend(self) -> np.ndarray:
+        """G' of each seed."""
+        return self.gradient @ (self.x / (self.x**2).sum())
+
+    @property
+    def at_target(self) -> np.ndarray:
+        """G at the target of each seed."""
+        return self.gradient.mean(axis=1) + self.x_target * self.trend
+
+    def measure(self, values: np.ndarray) -> Measure:
+        """The mean over seeds with Student's t interval."""
+        mean, half = float(values.mean()), self._t() * float(_sem(values))
+        return Measure(value=mean, ci=Interval(mean - half, mean + half))
+
+    def is_told(self, values: np.ndarray) -> bool:
+        """Whether a mean is told from 0."""
+        return 0.0 not in self.measure(values).ci
+
+    def p_value(self, values: np.ndarray) -> float:
+        """How often a mean of 0 would be off by as much."""
+        se = float(_sem(values))
+        t = abs(float(values.mean())) / se if se else 0.0
+        return float(2 * stats.t.sf(t, len(values) - 1))
+
+    def ratio(self, top: np.ndarray, bottom: np.ndarray) -> Measure:
+        """The ratio of two means with Fieller's interval; open where the bottom may be 0."""
+        n, t = len(top), self._t()
+        a, b = float(top.mean()), float(bottom.mean())
+        (vaa, vab), (_, vbb) = np.cov(top, bottom) / n
+        outer, middle, inner = b * b - t * t * vbb, a * b - t * t * vab, a * a - t * t * vaa
+        if outer <= 0:
+            return Measure(value=a / b, ci=UNKNOWN)
+        root = math.sqrt(max(middle * middle - outer * inner, 0.0))
+        return Measure(
+            value=a / b,
+            ci=Interval(float((middle - root) / outer), float((middle + root) / outer)),
+        )
+
+    def _t(self) -> float:
+        return float(stats.t.ppf(0.5 + self.level / 2, len(self.gradient) - 1))
+
+
+def _sem(values: np.ndarray) -> float:
+    return float(values.std(ddof=1)) / math.sqrt(len(values))
+
+
+def _knob(moves: Moves, *, column: str, target: float, level: float) -> Knob:
+    table = moves.frame.pivot_table(
+        index="seed", columns=["size", "octaves"], values="log_loss", dropna=False
+    ).reindex(columns=_design(moves.frame))
+    sizes = sorted(set(table.columns.get_level_values(0)))
+    if len(sizes) < 2:
+        raise DataError(
+            f"{moves.name} was moved at {len(sizes)} size(s) ({column}), a drift needs at least "
+            "2; add a size."
+        )
+    whole = table.dropna()
+    lost = moves.frame[moves.frame["octaves"].ne(0) & moves.frame["log_loss"].isna()]
+    n_lost = {size: int(lost["size"].eq(size).sum()) for size in sizes}
+    if len(whole) < 2:
+        return _unknown(moves, n_lost, len(whole))
+    reference = float(np.log2(sizes).mean())
+    parts = [_parabola(whole[size]) for size in sizes]
+    seeds = _Seeds(
+        gradient=np.column_stack([g for g, _ in parts]),
+        curvature=np.column_stack([h for _, h in parts]),
+        x=np.log2(sizes) - reference,
+        x_target=math.log2(target) - reference,
+        level=level,
+    )
+    if moves.other is not None:
+        return _choice(moves, seeds, n_lost)
+    return _graded(moves, seeds, n_lost)
+
+
+def _design(frame: pd.DataFrame) -> pd.MultiIndex:
+    """Every size and octave that was tried, whether or not a run has a loss."""
+    pairs = frame[["size", "octaves"]].drop_duplicates().sort_values(["size", "octaves"])
+    return pd.MultiIndex.from_frame(pairs)
+
+
+def _parabola(losses: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient and curvature at the fixed value, one of each a seed.
+
+    Args:
+        losses: One row a seed, one column an octave; two are a difference, without curvature.
+    """
+    octaves = losses.columns.to_numpy(dtype=float)
+    values = losses.to_numpy(dtype=float)
+    if len(octaves) < 3:
+        gradient = (values[:, -1] - values[:, 0]) / (octaves[-1] - octaves[0])
+        return gradient, np.zeros(len(values))
+    curvature, gradient, _ = np.polyfit(octaves, values.T, 2)
+    return gradient, 2 * curvature
+
+
+def _unknown(moves: Moves, n_lost: Mapping[float, int], n_seeds: int) -> Knob:
+    nothing = Measure(value=None, ci=UNKNOWN)
+    return Knob(
+        name=moves.name,
+        base=moves.base,
+        other=moves.other,
+        kind="unknown",
+        offsets=tuple(
+            Offset(size=size, octaves=nothing, pull=nothing, lost=n) for size, n in n_lost.items()
+        ),
+        drift=nothing,
+        trend=nothing,
+        optimum=nothing,
+        at_stake=Measure(value=None, ci=Interval(0.0, None)),
+        octave=nothing,
+        better=1,
+        n_seeds=n_seeds,
+        flags=("lost-runs",) if any(n_lost.values()) else (),
+    )
+
+
+def _choice(moves: Moves, seeds: _Seeds, n_lost: Mapping[float, int]) -> Knob:
+    """A knob with two levels: what the other one changes, and how that moves with size."""
+    change = seeds.measure(seeds.at_target)
+    return Knob(
+        name=moves.name,
+        base=moves.base,
+        other=moves.other,
+        kind="choice",
+        offsets=_offsets(seeds, n_lost, has_valley=False),
+        drift=Measure(value=None, ci=UNKNOWN),
+        trend=seeds.measure(seeds.trend),
+        optimum=Measure(value=None, ci=UNKNOWN),
+        at_stake=_gain(change),
+        octave=change,
+        better=1,
+        n_seeds=len(seeds.gradient),
+        flags=_flags(seeds, n_lost, None, check_curvature=False),
+    )
+
+
+def _graded(moves: Moves, seeds: _Seeds, n_lost: Mapping[float, int]) -> Knob:
+    """A knob that can be moved both ways."""
+    kind = _kind(moves, seeds)
+    is_valley = kind == "valley"
+    optimum = seeds.ratio(-seeds.at_target, seeds.mean_curvature)
+    gradient = float(seeds.at_target.mean())
+    better = -1 if gradient > 0 else 1
+    octave, worse = (
+        seeds.measure(side * better * seeds.at_target + seeds.mean_curvature / 2)
+        for side in (1, -1)
+    )
+    nothing = Measure(value=None, ci=UNKNOWN)
+    return Knob(
+        name=moves.name,
+        base=moves.base,
+        other=None,
+        kind=kind,
+        offsets=_offsets(seeds, n_lost, has_valley=is_valley),
+        drift=seeds.ratio(-seeds.trend, seeds.mean_curvature) if is_valley else nothing,
+        trend=seeds.measure(seeds.trend),
+        optimum=optimum if is_valley else nothing,
+        at_stake=_valley_cost(seeds) if is_valley else _larger(_gain(octave), _gain(worse)),
+        octave=octave,
+        better=better,
+        n_seeds=len(seeds.gradient),
+        flags=_flags(seeds, n_lost, optimum if is_valley else None, check_curvature=is_valley),
+    )
+
+
+def _kind(moves: Moves, seeds: _Seeds) -> str:
+    h = seeds.mean_curvature
+    if seeds.is_told(h) and h.mean() > 0:
+        vertices = -seeds.gradient.mean(axis=0) / h.mean()
+        low, high = moves.frame["octaves"].min(), moves.frame["octaves"].max()
+        is_seen = INSIDE * low <= vertices.mean() <= INSIDE * high
+        is_near = (AT_ONE_SIZE * low <= vertices).all() and (vertices <= AT_ONE_SIZE * high).all()
+        return "valley" if is_seen and is_near else "slope"
+    tests = (seeds.gradient.mean(axis=1), seeds.trend, seeds.at_target)
+    is_told = min(seeds.p_value(values) for values in tests) < DOUBT / len(tests)
+    return "slope" if is_told else "flat"
+
+
+def _valley_cost(seeds: _Seeds) -> Measure:
+    """½ g² / h at the target, by way of its signed root q = g / √(2 h).
+
+    The root is smooth where g changes its sign, which the cost is not; √(2 h) of a seed is taken
+    linearly about the mean.
+    """
+    h = seeds.mean_curvature
+    middle = math.sqrt(2 * h.mean())
+    root = seeds.ratio(seeds.at_target, middle + (h - h.mean()) / middle)
+    low, high = root.ci
+    if low is None or high is None or root.value is None:
+        return Measure(value=_relative(None if root.value is None else root.value**2), ci=UNKNOWN)
+    least = 0.0 if low <= 0 <= high else min(low * low, high * high)
+    return Measure(
+        value=_relative(root.value**2),
+        ci=Interval(_relative(least), _relative(max(low * low, high * high))),
+    )
+
+
+def _gain(change: Measure) -> Measure:
+    """What is at stake where a move changes the log loss so: nothing if the move is for worse."""
+    sides = [None if v is None else max(0.0, -v) for v in (change.value, *change.ci)]
+    return Measure(
+        value=_relative(sides[0]), ci=Interval(_relative(sides[2]), _relative(sides[1]))
+    )
+
+
+def _larger(first: Measure, second: Measure) -> Measure:
+    """The first, with an interval that allows for the second being the larger one."""
+    upper = max(_or_inf(first.ci.upper), _or_inf(second.ci.upper))
+    return Measure(
+        value=first.value, ci=Interval(first.ci.lower, upper if math.isfinite(upper) else None)
+    )
+
+
+def _relative(log_excess: float | None) -> float | None:
+    """A log excess as a fraction of the loss; beyond any use it is open."""
+    return None if log_excess is None or log_excess > 50 else math.expm1(log_excess)
+
+
+def _offsets(
+    seeds: _Seeds, n_lost: Mapping[float, int], *, has_valley: bool
+) -> tuple[Offset, ...]:
+    h = seeds.mean_curvature
+    return tuple(
+        Offset(
+            size=size,
+            octaves=seeds.ratio(-seeds.gradient[:, i], h)
+            if has_valley
+            else Measure(value=None, ci=UNKNOWN),
+            pull=seeds.measure(seeds.gradient[:, i]),
+            lost=lost,
+        )
+        for i, (size, lost) in enumerate(n_lost.items())
+    )
+
+
+def _flags(
+    seeds: _Seeds,
+    n_lost: Mapping[float, int],
+    optimum: Measure | None,
+    *,
+    check_curvature: bool,
+) -> tuple[str, ...]:
+    flags = []
+    if len(seeds.x) > 2:
+        square = seeds.x**2
+        line = np.column_stack([np.ones_like(seeds.x), seeds.x])
+        off = square - line @ np.linalg.lstsq(line, square, rcond=None)[0]
+        if seeds.p_value(seeds.gradient @ off) < DOUBT:
+            flags.append("bends")
+    if check_curvature and seeds.p_value(seeds.curvature @ seeds.x) < DOUBT:
+        flags.append("curvature-drifts")
+    if optimum is not None and abs(optimum.value or 0.0) > FAR:
+        flags.append("far")
+    if any(n_lost.values()):
+        flags.append("lost-runs")
+    return tuple(flags)

@@ -1,0 +1,126 @@
+"""Knob studies end to end, with a training function whose truth is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from extrap import Recipe, StudySpec, TunedRange, Workload
+from extrap.errors import StudyError
+from extrap.knob_sweeps import plan_knobs, rank_table, report_knobs, run_knobs
+from extrap.records import KnobStudy
+from extrap.reporting import knobs_document
+from extrap.tuning import TuneEvent
+
+STUDY = StudySpec(
+    name="toy",
+    question="?",
+    workload=Workload(name="bytes-mlp", options={"depth": 2}),
+    recipe=Recipe(optimizer="adamw", weight_decay=0.1, warmup=0.1, decay=0.4),
+    sizes={"width": (16, 64, 256)},
+    tune={"lr": TunedRange(low=2**-9, high=2**-4, n=6)},
+    seeds=(0, 1, 2),
+)
+KNOBS = KnobStudy(
+    name="toy-knobs",
+    study=STUDY,
+    knobs=("warmup", "beta2", "weight_decay", "depth"),
+    target={"width": 2048},
+)
+
+
+def toy(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> float:
+    """The best rate falls as width^-.4; the best warm-up grows as width^.3, the best depth not."""
+    x = math.log2(size["width"] / 64)
+    off = {
+        "lr": math.log2(tuned["lr"]) + 6 + 0.4 * x,
+        "warmup": math.log2(tuned.get("warmup", 0.1) / 0.1) - 0.3 * x,
+        "beta2": 0.5 * math.log2((1 - tuned.get("beta2", 0.999)) / 0.001),
+        "depth": math.log2(size.get("depth", 2) / 2) - 0.5,
+    }
+    noise = np.random.default_rng([seed, int(size["width"]), int(1e6 * sum(tuned.values()))])
+    rise = 0.03 * sum(u * u for u in off.values()) + 0.002 * noise.normal()
+    return (1.5 + 2 * size["width"] ** -0.5) * math.exp(rise + 0.01 * seed)
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path | str]:
+    """A storage and a folder in which the knob study has been run once."""
+    home = tmp_path_factory.mktemp("knobs")
+    where = {"storage": f"sqlite:///{home / 'toy.db'}", "reports": home / "reports"}
+    run_knobs(KNOBS, train=toy, **where)
+    return where
+
+
+def test_knob_that_drifts_is_found_at_the_tuned_rates(places: dict[str, Path | str]) -> None:
+    lines: list[str] = []
+    outcome = run_knobs(KNOBS, train=toy, say=lines.append, **places)
+    knobs = {knob.name: knob for knob in outcome.report.knobs}
+    assert outcome.report.knobs[0].name == "warmup"
+    assert knobs["warmup"].drift.value == pytest.approx(0.3, abs=0.06)
+    assert 1.5 in knobs["warmup"].optimum.ci
+    assert knobs["depth"].optimum.value == pytest.approx(0.5, abs=0.3)
+    assert [line.split(" at lr")[0] for line in lines] == [
+        f"width {width}: knobs are moved" for width in (16, 64, 256)
+    ]
+    rates = [float(line.split("lr ")[1]) for line in lines]
+    assert rates == pytest.approx([2**-5.2, 2**-6, 2**-6.8], rel=0.1)
+
+
+def test_second_start_trains_nothing_and_reports_the_same(places: dict[str, Path | str]) -> None:
+    trained: list[TuneEvent] = []
+    again = run_knobs(KNOBS, train=toy, notify=trained.append, **places)
+    told = report_knobs(KNOBS, **places)
+    assert trained == []
+    assert knobs_document(told.report) == knobs_document(again.report)
+    html = told.report_path.read_text(encoding="utf-8")
+    assert "warmup breaks next" in html
+    assert "toy-knobs" in told.index_path.read_text(encoding="utf-8")
+
+
+def test_table_of_the_study_gives_the_same_ranking(places: dict[str, Path | str]) -> None:
+    told = report_knobs(KNOBS, **places).report
+    table = Path(places["reports"]) / "toy-knobs.runs.csv"
+    names = dict.fromkeys(("warmup", "beta2", "weight_decay", "depth"))
+    ranked, page = rank_table(table, size="width", knobs=names, target=2048)
+    assert page is None
+    for ours, theirs in zip(ranked.knobs, told.knobs, strict=True):
+        assert ours.name == theirs.name
+        assert ours.at_stake.ci == pytest.approx(theirs.at_stake.ci)
+
+
+def test_runs_at_rates_of_an_earlier_sweep_are_left_out(tmp_path: Path) -> None:
+    where = {"storage": f"sqlite:///{tmp_path / 'toy.db'}", "reports": tmp_path}
+    few = replace(KNOBS, knobs=("warmup",))
+    first = run_knobs(few, train=toy, **where).report
+    more = replace(few, study=replace(STUDY, seeds=(0, 1, 2, 3)), seeds=(0, 1, 2))
+    second = run_knobs(more, train=toy, **where).report
+    assert second.n_runs == first.n_runs == 3 * 3 * 3
+
+
+def test_precision_is_none_of_a_training_function_of_your_own(tmp_path: Path) -> None:
+    knobs = replace(KNOBS, knobs=("warmup", "precision"))
+    with pytest.raises(ValueError, match="set by our own trainer"):
+        run_knobs(knobs, train=toy, storage=f"sqlite:///{tmp_path / 'x.db'}", reports=tmp_path)
+
+
+def test_size_without_a_best_rate_stops_the_study(tmp_path: Path) -> None:
+    edge = replace(STUDY, tune={"lr": TunedRange(low=2**-3, high=2**-2, n=3)}, growth=0)
+    where = {"storage": f"sqlite:///{tmp_path / 'toy.db'}", "reports": tmp_path}
+    with pytest.raises(StudyError, match="width 16 has no best lr; widen its range"):
+        run_knobs(replace(KNOBS, study=edge), train=toy, **where)
+
+
+def test_plan_lists_runs_and_moves_without_opening_a_storage(tmp_path: Path) -> None:
+    knobs = replace(KNOBS, knobs=(*KNOBS.knobs, "precision"))
+    text = plan_knobs(knobs, storage=f"sqlite:///{tmp_path / 'never.db'}")
+    assert "sweep toy: 54 runs over lr" in text
+    assert "then 90 runs of 1000 steps at width 16, 64, 256, 3 seeds" in text
+    assert "warmup: 0.1 moved to 0.05 and 0.2" in text
+    assert "precision: fp32 moved to bf16" in text
+    assert not (tmp_path / "never.db").exists()

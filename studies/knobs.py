@@ -5,9 +5,9 @@ of the recipe is moved to its half and its double, one at a time and with the sa
 ranked by what holding it fixed will cost at width 1024 and by how fast its best value drifts.
 
 Expected: depth and beta1 cost most at 1024, 5 % (2 to 8) and 1.6 % (.3 to 2.9) of the loss: two
-layers and a beta1 of .8 are better in runs of 1,000 steps, and more so at larger widths. The
-initialisation should be 1.7 times as large at 1024, 1.3 % (.2 to 3.4), and no drift of it is told
-from noise. Warm-up, beta2, eps, weight decay and precision cost at most 1.0 to 1.5 %, decay 2.9.
+layers and a beta1 of .8 are better at every width, in runs of 1,000 steps. The initialisation
+should be 1.7 times as large at 1024, 1.3 % (.2 to 3.4), and no drift of it is told from noise.
+Warm-up, beta2, eps, weight decay and precision cost at most 1.0 to 1.5 %, decay 2.9.
 Two runs each at width 512 bore it out: depth 2 gained 3.0 %, beta1 .8 2.3 %, init_scale 2 1.4 %.
 
 Cost: 64 runs for the rate and 270 with a knob moved, of 1,000 steps: 280 seconds of processor

@@ -31,6 +31,8 @@ OTHER_PRECISION = {"fp32": "bf16", "tf32": "bf16", "bf16": "fp32"}
 SMALLEST_MOVE = 0.25
 """Octaves; a value that a recipe lets move by less is not moved to that side."""
 N_SIZES = 3
+FAR_ENOUGH = 0.75
+"""How far up a study's sizes knobs are moved by default: the largest cost most."""
 TIMES_LARGEST = 8.0
 """How far beyond the moved sizes the target lies when nobody names one."""
 
@@ -61,7 +63,8 @@ class KnobStudy:
         study: The study whose recipe is held fixed; its sweep says what the tuned values are at
             each size. One size column.
         knobs: What is moved; by default whatever the recipe uses.
-        sizes: Where; by default the smallest, a middle and the largest size of the study.
+        sizes: Where; by default three of the study's sizes, from the smallest to three quarters
+            of the way up.
         seeds: Seeds, the same for all moves so that contrasts are paired; by default the study's.
         target: The size asked about; by default the study's largest target, or 8 times the
             largest moved size.
@@ -176,7 +179,8 @@ class KnobStudy:
 
     def _default_sizes(self) -> tuple[float, ...]:
         sizes = sorted(set(self.study.sizes[next(iter(self.study.sizes))]))
-        last = len(sizes) - 1
+        end = len(sizes) - 1
+        last = min(end, max(N_SIZES - 1, round(FAR_ENOUGH * end)))
         return tuple(sizes[round(i * last / (N_SIZES - 1))] for i in range(N_SIZES))
 
     def _bases(self) -> dict[str, float]:

@@ -19,7 +19,7 @@ STUDY = StudySpec(
     seeds=(0, 1),
 )
 KNOBS = KnobStudy(name="toy-knobs", study=STUDY)
-TUNED = {16: {"lr": 0.01}, 32: {"lr": 0.007}, 128: {"lr": 0.005}}
+TUNED = {16: {"lr": 0.01}, 32: {"lr": 0.007}, 64: {"lr": 0.005}}
 
 
 def moved(knobs: KnobStudy) -> dict[str, tuple[float | str, ...]]:
@@ -87,8 +87,10 @@ def test_moves_and_the_other_precision_have_studies_of_their_own() -> None:
 
 
 def test_sizes_and_target_are_chosen_from_the_study() -> None:
-    assert KNOBS.points == (16, 32, 128)
-    assert KNOBS.target_size == 8 * 128
+    assert KNOBS.points == (16, 32, 64)
+    assert KNOBS.target_size == 8 * 64
+    two = replace(STUDY, sizes={"width": (16, 64)})
+    assert KnobStudy(name="k", study=two).points == (16, 64)
     aimed = replace(STUDY, targets=(Target(size={"width": 512}),))
     assert KnobStudy(name="k", study=aimed).target_size == 512
     assert KnobStudy(name="k", study=aimed, target={"width": 300}).target_size == 300

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import linalg, special, stats
+from scipy import linalg, special
 
 from extrap.documents import load_forecast
 from extrap.errors import DataError
@@ -144,6 +144,7 @@ class Monitor:
             law_variance=prediction.curve_log_sd**2,
             octave_sd={name: made.octave_sd(name, size) for name in made.runs.tuned},
         )
+        self._half_width = curves.half_width(self._covariance, level)
         self._ways = _ways_to_be_off(curves, self._covariance)
         self._places = np.log(np.asarray(curves.places))
         self._sums = np.zeros(len(curves.fractions))
@@ -221,13 +222,11 @@ class Monitor:
         logs = self._log_ratios(seen, off)
         e_value = _exp(special.logsumexp(logs)) if len(seen) >= FEW else 1.0
         alarm = self._reading.alarm or e_value >= 1 / (1 - self._level)
-        half = float(stats.t.ppf(0.5 + self._level / 2, self._curves.dof))
-        half *= math.sqrt(self._covariance[k, k])
         reading = replace(
             self._reading,
             loss=_exp(self._mean[k] + off[-1]),
             expected=_exp(self._mean[k]),
-            band=Interval.around_log(float(self._mean[k]), half),
+            band=Interval.around_log(float(self._mean[k]), float(self._half_width[k])),
             e_value=e_value,
         )
         if alarm and not self._reading.alarm:

@@ -35,7 +35,11 @@ from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optim
 from extrap.fitting.placement import can_place, place_runs
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.recommendation import Recommendation, recommend
-from extrap.fitting.reference_curves import ReferenceCurves, fit_reference_curves
+from extrap.fitting.reference_curves import (
+    ReferenceCurves,
+    at_fractions,
+    fit_reference_curves,
+)
 from extrap.fitting.rules import RULES, Rule, RuleRegret, compare_rules
 from extrap.fitting.summary import summarise
 from extrap.fitting.transfer import TransferQuality, transfer_quality
@@ -58,6 +62,7 @@ __all__ = [
     "RuleRegret",
     "TransferQuality",
     "Valley",
+    "at_fractions",
     "can_place",
     "check_curvature",
     "check_sweep",

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from extrap.laws.base import Array
 
@@ -93,6 +94,11 @@ class ReferenceCurves:
             change = sd * np.asarray(self.sensitivity[name])
             found = found + np.outer(change, change)
         return found
+
+    def half_width(self, covariance: Array, level: float) -> Array:
+        """Half the width of the band in which a tuned run's log losses lie, shape (K,)."""
+        t = float(stats.t.ppf(0.5 + level / 2, self.dof))
+        return np.asarray(t * np.sqrt(np.diag(covariance)))
 
 
 def fit_reference_curves(

@@ -27,6 +27,7 @@ from extrap.reporting.figures.laws import (
     law_story_info,
 )
 from extrap.reporting.figures.local import LocalSweep, draw_local_sweep, local_sweeps_info
+from extrap.reporting.figures.progress import CurvesAtSize, curves_info, draw_curves
 from extrap.reporting.figures.sweep import (
     Sweep,
     draw_heat_map,
@@ -42,6 +43,7 @@ from extrap.reporting.figures.trend import (
 
 __all__ = [
     "FIXED_SPAN",
+    "CurvesAtSize",
     "FixedLaw",
     "HeldOut",
     "KnobPaths",
@@ -51,7 +53,9 @@ __all__ = [
     "OptimumPair",
     "OptimumTrend",
     "Sweep",
+    "curves_info",
     "draw_at_stake",
+    "draw_curves",
     "draw_drift",
     "draw_heat_map",
     "draw_held_out",

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from scipy import stats
 
 from extrap.fitting import at_fractions
 from extrap.forecasting import Forecast
@@ -102,7 +101,7 @@ def _reference(forecast: Forecast, size: Mapping[str, float]) -> pd.DataFrame:
         law_variance=prediction.curve_log_sd**2,
         octave_sd={name: forecast.octave_sd(name, size) for name in forecast.runs.tuned},
     )
-    half = float(stats.t.ppf(0.5 + forecast.level / 2, curves.dof)) * np.sqrt(np.diag(covariance))
+    half = curves.half_width(covariance, forecast.level)
     return pd.DataFrame(
         {
             "x": curves.places,

@@ -1,0 +1,194 @@
+"""`extrap knobs`: which fixed value will be wrong at a larger size."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from extrap.commands.arguments import parse_size
+from extrap.commands.printing import print_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from extrap.knob_sweeps import KnobOutcome
+    from extrap.knobs import KnobReport
+    from extrap.records import KnobStudy
+
+__all__ = ["knobs_command", "study_of_knobs"]
+
+
+@click.command(name="knobs")
+@click.argument("source")
+@click.option("--at", "target", help="The size asked about: 1024 or width=1024.")
+@click.option("--storage", help="Storage URL of a study file; default sqlite:///.extrap/NAME.db.")
+@click.option(
+    "--knob",
+    "named",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="A knob; of a table with its fixed value, default the commonest (repeatable).",
+)
+@click.option("--size", help="The size column of a table.")
+@click.option("--loss", default="loss", show_default=True, help="The loss column of a table.")
+@click.option("--seed", default="seed", show_default=True, help="The seed column of a table.")
+@click.option("--level", type=float, help="Level of the intervals of a table; default 0.95.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="The HTML file.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def knobs_command(
+    source: str,
+    *,
+    target: str | None,
+    storage: str | None,
+    named: Sequence[str],
+    output: str | None,
+    quiet: bool,
+    as_json: bool,
+    **columns: Any,
+) -> None:
+    """Rank the fixed values of SOURCE by what they will cost at a larger size.
+
+    SOURCE is a study file, of which every fixed value is moved to its half and its double at small
+    sizes (run or resumed if need be), or a table of your own such runs.
+    """
+    from extrap.reporting import knobs_document, knobs_text
+
+    if source.endswith(".py"):
+        given = [n for n, default in _OF_TABLES.items() if columns[n] != default]
+        if given:
+            raise click.UsageError(
+                f"a study file says how its runs are read, {source} was given --{given[0]} too; "
+                "leave the option out."
+            )
+        found, page = _run_knobs(
+            source, target, named, storage=storage, output=output, quiet=quiet, as_json=as_json
+        )
+    else:
+        if storage is not None:
+            raise click.UsageError("--storage is that of a study file; leave it out for a table.")
+        found, page = _read_knobs(source, target, named, output=output, **columns)
+    if as_json:
+        print_json(knobs_document(found))
+    else:
+        click.echo(knobs_text(found))
+    if page is not None:
+        click.echo(f"report    {page}", err=as_json)
+
+
+_OF_TABLES = {"size": None, "loss": "loss", "seed": "seed", "level": None}
+"""Options of a table of moved runs, with their defaults."""
+
+
+def _run_knobs(
+    path: str,
+    target: str | None,
+    named: Sequence[str],
+    *,
+    storage: str | None,
+    output: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> tuple[KnobReport, Path | None]:
+    """Run or resume the knob study of a file; of one without `KNOBS` all knobs are moved."""
+    from extrap.study_files import knobs_of
+
+    knobs = knobs_of(path)
+    knobs = replace(
+        knobs,
+        knobs=tuple(named) or knobs.knobs,
+        target=parse_size(target, (knobs.column,)) if target else knobs.target,
+    )
+    outcome = _knob_outcome(knobs, storage=storage, output=output, quiet=quiet, err=as_json)
+    return outcome.report, outcome.report_path
+
+
+def _knob_outcome(
+    knobs: KnobStudy,
+    *,
+    storage: str | None,
+    quiet: bool,
+    output: str | None = None,
+    err: bool = False,
+) -> KnobOutcome:
+    """Run or resume a knob study and show its progress; its lines may go to stderr."""
+    from rich.console import Console
+
+    from extrap.knob_sweeps import run_knobs
+    from extrap.progress import StudyProgress
+
+    with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
+        return run_knobs(
+            knobs,
+            storage=storage,
+            path=output,
+            notify=progress.notify,
+            say=partial(click.echo, err=err),
+        )
+
+
+def _read_knobs(
+    source: str,
+    target: str | None,
+    named: Sequence[str],
+    *,
+    output: str | None,
+    size: str | None,
+    loss: str,
+    seed: str,
+    level: float | None,
+) -> tuple[KnobReport, Path | None]:
+    """Rank the knobs of a table."""
+    from extrap.knob_sweeps import rank_table
+
+    if not size or not named:
+        raise click.UsageError(
+            "a table needs its size column and the knobs that were moved: --size width --knob "
+            "warmup --knob beta2=0.999."
+        )
+    return rank_table(
+        sys.stdin if source == "-" else source,
+        size=size,
+        knobs=_parse_knobs(named),
+        target=None if target is None else parse_size(target, (size,)).get(size),
+        loss=loss,
+        seed=seed,
+        level=0.95 if level is None else level,
+        path=output,
+    )
+
+
+def _parse_knobs(texts: Sequence[str]) -> dict[str, float | str | None]:
+    """`warmup`, `beta2=0.999`, `precision=fp32` as knob → fixed value, None for the commonest."""
+    knobs: dict[str, float | str | None] = {}
+    for text in texts:
+        name, found, value = (part.strip() for part in text.partition("="))
+        if not name or (found and not value) or name in knobs:
+            raise click.UsageError(f"--knob is NAME or NAME=VALUE, once a knob; got {text!r}.")
+        try:
+            knobs[name] = float(value) if found else None
+        except ValueError:
+            knobs[name] = value
+    return knobs
+
+
+def study_of_knobs(
+    path: str, assignments: Sequence[str], *, storage: str | None, dry_run: bool, quiet: bool
+) -> None:
+    """Run a study file that has `KNOBS`, or say what would be run."""
+    from extrap.knob_sweeps import plan_knobs
+    from extrap.reporting import knobs_text
+    from extrap.study_files import knobs_of
+
+    if dry_run:
+        click.echo(plan_knobs(knobs_of(path, assignments=assignments), storage=storage))
+        return
+    outcome = _knob_outcome(knobs_of(path, assignments=assignments), storage=storage, quiet=quiet)
+    click.echo(knobs_text(outcome.report))
+    click.echo(f"report    {outcome.report_path}")
+    click.echo(f"index     {outcome.index_path}")

@@ -129,8 +129,16 @@ def forecast_command(
 @click.argument("big")
 @_columns
 @_loss
+@click.option(
+    "--tolerance",
+    default=0.005,
+    show_default=True,
+    help="Relative deviation that is no alarm, however significant.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def check_command(forecast_or_sweep: str, big: str, *, as_json: bool, **columns: Any) -> int:
+def check_command(
+    forecast_or_sweep: str, big: str, *, tolerance: float, as_json: bool, **columns: Any
+) -> int:
     """Hold the larger runs of BIG against a forecast; exit 1 if a run deviates.
 
     FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep.
@@ -140,7 +148,7 @@ def check_command(forecast_or_sweep: str, big: str, *, as_json: bool, **columns:
     from extrap.reporting.terminal import verdicts_text
 
     made = _forecast(forecast_or_sweep, columns)
-    verdicts = check(made, _read_big(big, made, columns))
+    verdicts = check(made, _read_big(big, made, columns), tolerance=tolerance)
     document = verdicts_document(verdicts, level=made.level)
     if as_json:
         print_json(document)
@@ -195,6 +203,7 @@ def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) 
 )
 @click.option("--storage", help="Storage URL of the study, for a study file.")
 @click.option("--title", help="Title of the page.")
+@click.option("--price", type=float, help="Price of an hour of training, for what is wasted.")
 def report_command(
     sweep: str,
     big: str | None,
@@ -202,6 +211,7 @@ def report_command(
     output: str | None,
     storage: str | None,
     title: str | None,
+    price: float | None,
     losses: Sequence[str],
     **columns: Any,
 ) -> None:
@@ -235,10 +245,16 @@ def report_command(
         raise click.UsageError(
             f"several --loss need tables that can be read again, got {once[0]}; give one --loss."
         )
-    made, verdicts = _judged(sweep, big, {**columns, "loss": first})
-    metrics = {name: _judged(sweep, big, {**columns, "loss": name}) for name in others}
+    made, verdicts, runs = _judged(sweep, big, {**columns, "loss": first})
+    metrics = {name: _judged(sweep, big, {**columns, "loss": name})[:2] for name in others}
     path = report(
-        made, verdicts, path=output or "reports/report.html", title=title, metrics=metrics
+        made,
+        verdicts,
+        path=output or "reports/report.html",
+        title=title,
+        metrics=metrics,
+        runs=runs,
+        price=price,
     )
     click.echo(f"wrote {path}")
 
@@ -389,12 +405,15 @@ def _forecast(source: str, columns: dict[str, Any]) -> Forecast:
 
 def _judged(
     source: str, big: str | None, columns: dict[str, Any]
-) -> tuple[Forecast, tuple[Verdict, ...]]:
-    """A forecast and the verdicts on its larger runs, if any are given."""
+) -> tuple[Forecast, tuple[Verdict, ...], Runs | None]:
+    """A forecast, its larger runs if any are given, and the verdicts on them."""
     from extrap.checking import check
 
     made = _forecast(source, columns)
-    return made, check(made, _read_big(big, made, columns)) if big else ()
+    if not big:
+        return made, (), None
+    runs = _read_big(big, made, columns)
+    return made, check(made, runs), runs
 
 
 def _backtested(source: str, columns: dict[str, Any]) -> tuple[Runs, str, dict[str, float]]:

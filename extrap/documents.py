@@ -97,12 +97,14 @@ def save_forecast(forecast: Forecast, path: str | Path) -> str:
     """
     content = _content(forecast)
     sealed = _hash(content)
+    curves = None if forecast.curves is None else asdict(forecast.curves)
     document = {
         **content,
         "notes": list(forecast.runs.notes),
         "created": forecast.created,
         "content_hash": sealed,
-        "seal": _seal(sealed, forecast.created),
+        **({} if curves is None else {"curves": curves}),
+        "seal": _seal(sealed, forecast.created, curves),
     }
     path = Path(path)
     _keep_earlier(path, sealed)
@@ -116,13 +118,21 @@ def save_forecast(forecast: Forecast, path: str | Path) -> str:
 def seal_once(forecast: Forecast, path: str | Path) -> tuple[Forecast, str]:
     """Seal a forecast unless the file already holds the same one: then its time stands.
 
+    Reference curves are no part of the content that decides: made again from a run table, which
+    has none, a forecast takes over those of the file.
+
     Returns:
         The forecast with the time of its seal, and the content hash.
     """
     path = Path(path)
     sealed = content_hash(forecast)
     if path.is_file() and _sealed_content(path) == sealed:
-        return replace(forecast, created=load_forecast(path).created), sealed
+        earlier = load_forecast(path)
+        forecast = replace(forecast, created=earlier.created)
+        if forecast.curves is None:
+            return replace(forecast, curves=earlier.curves), sealed
+        if earlier.curves == forecast.curves:
+            return forecast, sealed
     return forecast, save_forecast(forecast, path)
 
 
@@ -142,8 +152,10 @@ def _keep_earlier(path: Path, sealed: str) -> None:
         logger.warning("an earlier forecast says something else; it is kept as %s", aside)
 
 
-def _seal(content: str, created: str) -> str:
-    return hashlib.sha256(f"{content} {created}".encode()).hexdigest()
+def _seal(content: str, created: str, curves: Any = None) -> str:
+    """Over content, time and the reference curves, which a run table alone cannot bring back."""
+    parts = [content, created] + ([] if curves is None else [_hash(curves)])
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
 def load_forecast(path: str | Path) -> Forecast:
@@ -170,11 +182,11 @@ def load_forecast(path: str | Path) -> Forecast:
             f"{SCHEMA_VERSION}; make the forecast again."
         )
     created, sealed = document.pop("created", ""), document.pop("content_hash", "")
-    notes = document.pop("notes", [])
-    if document.pop("seal", "") != _seal(sealed, created) or _hash(document) != sealed:
+    notes, curves = document.pop("notes", []), document.pop("curves", None)
+    if document.pop("seal", "") != _seal(sealed, created, curves) or _hash(document) != sealed:
         raise DataError(f"the seal of {path} is broken: it was changed after it was written.")
     try:
-        return _restore(document, notes=notes, created=created)
+        return _restore(document, notes=notes, created=created, curves=curves)
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is no complete forecast: {error}.") from error
 
@@ -206,7 +218,6 @@ def _content(forecast: Forecast) -> dict[str, Any]:
         },
         "valley": None if forecast.valley is None else asdict(forecast.valley),
         "divergence": None if forecast.divergence is None else asdict(forecast.divergence),
-        **({} if forecast.curves is None else {"curves": asdict(forecast.curves)}),
         "flags": list(forecast.flags),
         "runs": {
             "columns": [str(c) for c in table.columns],
@@ -368,7 +379,13 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _restore(document: Mapping[str, Any], *, notes: Sequence[str], created: str) -> Forecast:
+def _restore(
+    document: Mapping[str, Any],
+    *,
+    notes: Sequence[str],
+    created: str,
+    curves: Mapping[str, Any] | None,
+) -> Forecast:
     rows = pd.DataFrame(document["runs"]["rows"], columns=document["runs"]["columns"])
     rows["loss"] = rows["loss"].astype(float)
     return Forecast(
@@ -391,7 +408,7 @@ def _restore(document: Mapping[str, Any], *, notes: Sequence[str], created: str)
         },
         valley=None if document["valley"] is None else _restore_valley(document["valley"]),
         divergence=_restore_divergence(document.get("divergence")),
-        curves=_restore_curves(document.get("curves")),
+        curves=_restore_curves(curves),
         flags=tuple(document["flags"]),
         created=created,
     )

@@ -335,6 +335,7 @@ def _write(
         question=spec.question,
         provenance=provenance,
         baseline=baseline,
+        runs=large,
     )
     return StudyOutcome(
         forecast=made,

@@ -258,3 +258,26 @@ def test_changed_time_breaks_the_seal(made: Forecast, tmp_path: Path) -> None:
     path.write_text(path.read_text().replace(made.created, "2020-01-01T00:00:00+00:00"))
     with pytest.raises(DataError, match="seal"):
         load_forecast(path)
+
+
+def test_curves_are_sealed_but_decide_no_content(watched: Forecast, tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+    sealed = save_forecast(watched, path)
+    assert load_forecast(path).curves == watched.curves
+    bare = replace(watched, curves=None, created="2030-01-01T00:00:00+00:00")
+    assert content_hash(bare) == sealed
+    again, _ = seal_once(bare, path)
+    assert (again.created, again.curves) == (watched.created, watched.curves)
+    document = json.loads(path.read_text())
+    document["curves"]["slope"][3] += 0.1
+    path.write_text(json.dumps(document))
+    with pytest.raises(DataError, match="seal"):
+        load_forecast(path)
+
+
+def test_curves_join_a_file_that_was_sealed_without(watched: Forecast, tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+    save_forecast(replace(watched, curves=None), path)
+    joined, _ = seal_once(replace(watched, created="2030-01-01T00:00:00+00:00"), path)
+    assert joined.created == watched.created
+    assert load_forecast(path).curves == watched.curves

@@ -79,7 +79,7 @@ DOORS = {
     "psutil": ("training", "tuning"),
     "pyarrow": ("reading",),
     "pytorch_lightning": ("integrations.lightning",),
-    "rich": ("cli", "progress"),
+    "rich": ("cli", "commands", "progress"),
     "scipy": ("laws", "fitting", *VERDICTS),
     "scoringrules": ("fitting",),
     "seaborn": ("reporting.figures",),

@@ -166,6 +166,7 @@ def at_fractions(
         of the intervals; where the averages lie; the last step if all agree on it. None, empty if
         the curves resolve no interval.
     """
+    curves = curves.astype({"step": float, "loss": float})
     good = curves[np.isfinite(curves["loss"]) & (curves["loss"] > 0) & (curves["step"] > 0)]
     if good.empty:
         return None, [], np.zeros(0), None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extrap.forecasting import Forecast
@@ -33,6 +34,7 @@ class Card:
         title: Which runs.
         facts: Pairs of name and value.
         advice: What to do.
+        experiment: What would decide the cause; may be empty.
     """
 
     kind: str
@@ -40,10 +42,17 @@ class Card:
     title: str
     facts: tuple[tuple[str, str], ...]
     advice: tuple[str, ...]
+    experiment: tuple[str, ...]
 
 
-def verdict_card(forecast: Forecast, group: RunGroup) -> Card:
-    """Everything the checker said about a group of replicates."""
+def verdict_card(forecast: Forecast, group: RunGroup, *, price: float | None = None) -> Card:
+    """Everything the checker said about a group of replicates.
+
+    Args:
+        forecast: The forecast.
+        group: The replicates.
+        price: Of an hour of training, in whatever currency; None leaves money out.
+    """
     first, n = group.verdicts[0], len(group.verdicts)
     where = ", ".join(filter(None, [name_size(group.size), name_tuned(group.tuned)]))
     seen = "none (" + ", ".join(sorted({v.status for v in group.verdicts})) + ")"
@@ -61,6 +70,10 @@ def verdict_card(forecast: Forecast, group: RunGroup) -> Card:
     if p_values:
         both = dict.fromkeys(format_p_value(p) for p in (p_values[0], p_values[-1]))
         facts.append(("p-value" if len(both) == 1 else "p-values", " to ".join(both)))
+    facts += _worth(group, price)
+    seals = {v.seal for v in group.verdicts}
+    if seals == {"sealed-first"}:
+        facts.append(("forecast", "sealed before the run began"))
     causes = dict.fromkeys(v.cause for v in group.verdicts if v.cause)
     if causes:
         facts.append(("likely cause", "; ".join(CAUSES.get(c, c) for c in causes)))
@@ -70,7 +83,38 @@ def verdict_card(forecast: Forecast, group: RunGroup) -> Card:
         title=f"{where} · {n} run{'s' if n > 1 else ''}",
         facts=tuple(facts),
         advice=_advice(group),
+        experiment=tuple(dict.fromkeys(v.experiment for v in group.verdicts if v.experiment)),
     )
+
+
+def _worth(group: RunGroup, price: float | None) -> list[tuple[str, str]]:
+    """What the loss is worth: the tuned run that reaches it, and at a price, in money."""
+    worth = [v.evidence for v in group.verdicts if "equivalent_size" in v.evidence]
+    if not worth:
+        return []
+    size, compute, hours = (
+        _mean([evidence.get(name) for evidence in worth])
+        for name in ("equivalent_size", "equivalent_compute", "wall_s")
+    )
+    words = f"a tuned run of {_times(size)} the size"
+    if compute is not None:
+        words += f", {_times(compute)} the compute"
+    facts = [("worth", words)]
+    if price is not None and compute is not None and hours is not None:
+        spent = price * hours / 3600
+        saved = spent * (1 - compute)
+        verb = "wasted" if saved > 0 else "gained"
+        facts.append(("in money", f"{abs(saved):.3g} of {spent:.3g} {verb}, at {price:g} an hour"))
+    return facts
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _times(factor: float | None) -> str:
+    return f"{factor or 1.0:.2g}{NBSP}times"
 
 
 def _advice(group: RunGroup) -> tuple[str, ...]:

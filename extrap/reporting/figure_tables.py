@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from extrap.records import Interval
 from extrap.reporting.figures import (
+    CurvesAtSize,
     KnobPaths,
     LawStory,
     LocalSweep,
@@ -16,7 +18,7 @@ from extrap.reporting.figures import (
     OptimumTrend,
     Sweep,
 )
-from extrap.reporting.numbers import NBSP, format_quantity, format_value
+from extrap.reporting.numbers import NBSP, format_percent, format_quantity, format_value, name_size
 from extrap.reporting.tables import Table, capped_table, stacked
 
 __all__ = [
@@ -25,11 +27,15 @@ __all__ = [
     "law_table",
     "local_table",
     "pair_tables",
+    "progress_table",
     "story_tables",
     "trend_table",
 ]
 
 Rows = list[tuple[str, ...]]
+
+MOST_LISTED = 6
+"""Runs whose distances stand in one cell."""
 
 
 def story_tables(info: LawStory) -> list[Table]:
@@ -151,6 +157,27 @@ def cells_table(info: Sweep) -> Table:
         for v, line in zip(grid.index, grid.to_numpy(), strict=True)
     ]
     return capped_table("Mean loss over seeds", columns, rows)
+
+
+def progress_table(info: CurvesAtSize) -> Table:
+    """The band along the training, and how far each run was from its middle."""
+    at = info.reference
+    runs = [run.set_index("x")["loss"] for _, run in info.runs.groupby("run")]
+    rows = []
+    for row in _thin(at).itertuples():
+        off = [
+            format_percent(float(run[x]) / row.loss - 1)
+            for run in runs
+            for x in [run.index[np.argmin(np.abs(run.index - row.x))]]
+        ]
+        band = f"{format_value(row.lower)} to {format_value(row.upper)}"
+        line = (format_percent(row.x, signed=False), format_value(row.loss), band)
+        rows.append((*line, ", ".join(off[:MOST_LISTED]) + " …" * (len(off) > MOST_LISTED)))
+    return Table(
+        caption=f"Curves at {name_size(info.size)}",
+        columns=("of training", "expected", "band", "runs off by"),
+        rows=tuple(rows),
+    )
 
 
 def local_table(info: LocalSweep) -> Table:

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from extrap.forecasting import Forecast
-from extrap.records import Verdict
+from extrap.records import Runs, Verdict
 from extrap.reporting.answer import (
     AnswerRow,
     answer_rows,
@@ -25,6 +25,7 @@ from extrap.reporting.divergence import divergence_sentence
 from extrap.reporting.equations import Piece, equation
 from extrap.reporting.figures import (
     FixedLaw,
+    curves_info,
     fixed_law_info,
     law_story_info,
     local_sweeps_info,
@@ -40,6 +41,7 @@ from extrap.reporting.numbers import (
 )
 from extrap.reporting.plates import (
     local_plates,
+    progress_plates,
     story_plate,
     sweep_plates,
 )
@@ -80,6 +82,8 @@ def report(
     provenance: Mapping[str, str] | None = None,
     metrics: Mapping[str, Metric] | None = None,
     baseline: Forecast | None = None,
+    runs: Runs | None = None,
+    price: float | None = None,
 ) -> Path:
     """Write the report of a forecast as one HTML file that loads nothing else.
 
@@ -95,6 +99,8 @@ def report(
         baseline: Forecast from another sweep over the same columns, such as one under another
             width rule; a section compares how the optima move and what loss they reach. It goes
             by the source of its runs.
+        runs: The judged runs, one a verdict; their curves are drawn if they have any.
+        price: Of an hour of training, in whatever currency, for what a deviation costs.
 
     Returns:
         The path written.
@@ -111,6 +117,8 @@ def report(
         provenance=provenance or {},
         metrics=metrics or {},
         baseline=baseline,
+        runs=runs,
+        price=price,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(html, encoding="utf-8")
@@ -126,6 +134,8 @@ def render(
     provenance: Mapping[str, str],
     metrics: Mapping[str, Metric],
     baseline: Forecast | None,
+    runs: Runs | None = None,
+    price: float | None = None,
 ) -> str:
     """The page as text; see `report`."""
     groups = group_verdicts(verdicts)
@@ -159,9 +169,10 @@ def render(
             cost_size=name_size(rows[-1].size),
             flags=explain_flags(flags),
             metrics=metric_sections(metrics),
-            cards=[verdict_card(forecast, group) for group in groups[:MAX_CARDS]],
+            cards=[verdict_card(forecast, group, price=price) for group in groups[:MAX_CARDS]],
             n_more=max(0, len(groups) - MAX_CARDS),
             judged=verdict_table(groups) if groups else None,
+            progress=progress_plates(curves_info(forecast, verdicts, runs)),
             local=local_plates(local_sweeps_info(forecast, groups)),
             tables=(optima_table(forecast), points_table(forecast, rows), runs_table(forecast)),
             notes=forecast.runs.notes,

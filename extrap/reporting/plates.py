@@ -15,15 +15,18 @@ from extrap.reporting.figure_tables import (
     law_table,
     local_table,
     pair_tables,
+    progress_table,
     story_tables,
     trend_table,
 )
 from extrap.reporting.figures import (
+    CurvesAtSize,
     HeldOut,
     LawStory,
     LocalSweep,
     OptimumPair,
     OptimumTrend,
+    draw_curves,
     draw_heat_map,
     draw_held_out,
     draw_law_story,
@@ -47,11 +50,14 @@ __all__ = [
     "backtest_plate",
     "local_plates",
     "pair_plate",
+    "progress_plates",
     "story_plate",
     "sweep_plates",
 ]
 
 PANEL = (480, 360)
+MANY_VALUES = 3
+"""Tuned values that tell where the best of a larger size lies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,8 +286,42 @@ def local_plates(sweeps: Sequence[LocalSweep]) -> tuple[Plate, ...]:
     return tuple(plates)
 
 
+def progress_plates(sizes: Sequence[CurvesAtSize]) -> tuple[Plate, ...]:
+    """One plate for each size whose judged runs have curves."""
+    width, height = PANEL
+    plates = []
+    for i, info in enumerate(sizes):
+        title = f"On the way at {name_size(info.size)}"
+        svg = draw_svg(
+            partial(_swap, draw_curves, info),
+            width=width,
+            height=height,
+            key=f"progress{i}",
+            label=f"{title}: loss curves of the runs on the band of tuned ones.",
+        )
+        plates.append(
+            Plate(title=title, svg=svg, text=_progress_words(info), tables=(progress_table(info),))
+        )
+    return tuple(plates)
+
+
+def _progress_words(info: CurvesAtSize) -> str:
+    shown = info.runs["run"].nunique()
+    level = f"{100 * info.level:g}{NBSP}%"
+    words = f"Band: where a tuned run's curve lies ({level} at each point)."
+    if shown < info.n_runs:
+        words += f" The {shown} of {info.n_runs} runs that end farthest from the forecast."
+    return words
+
+
 def _local_words(info: LocalSweep) -> str:
-    tried = f"{info.means['x'].nunique()} values of {info.tuned} were tried here."
+    n_values = info.means["x"].nunique()
+    tried = f"{n_values} value{'s' * (n_values > 1)} of {info.tuned} tried here."
+    if n_values < MANY_VALUES:
+        return (
+            f"{tried} Dotted: the loss expected at each value; shaded: where the forecast expects "
+            "the best."
+        )
     if info.octaves is None:
         best = format_quantity(info.best)
         return (

@@ -149,7 +149,9 @@ def test_labels_are_spread_in_order_and_stay_inside():
 
 
 def test_local_sweep_measures_the_distance_of_the_best_from_the_forecast(made, groups):
-    (info,) = local_sweeps_info(made, groups)
+    info, largest = local_sweeps_info(made, groups)
+    assert largest.size == {"width": 1024}
+    assert not largest.valley.empty
     truth = math.log2(true_optimum(512) / made.at(width=512).tuned["lr"].value)
     assert info.size == {"width": 512}
     assert info.octaves == pytest.approx(truth, abs=0.15)

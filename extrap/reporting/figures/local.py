@@ -21,7 +21,9 @@ from extrap.reporting.groups import NEAR, RunGroup, judged_sizes, verdict_kind
 
 __all__ = ["LocalSweep", "draw_local_sweep", "local_sweeps_info", "parabola_vertex"]
 
-AROUND = 2.5
+MOST = 6
+"""Pictures at most."""
+AROUND = 4.0
 """Octaves around the forecast within which a run belongs to the local sweep."""
 WINDOW = 1.25
 """Octaves around the best mean loss that the parabola sees."""
@@ -57,14 +59,14 @@ class LocalSweep:
 
 
 def local_sweeps_info(forecast: Forecast, groups: Sequence[RunGroup]) -> tuple[LocalSweep, ...]:
-    """Every size and tuned column with at least three values around the forecast."""
+    """Every size and tuned column with a value around the forecast; the largest sizes only."""
     found = []
     for size in judged_sizes(groups):
         for name in forecast.runs.tuned:
             here = _around(forecast, groups, size, name)
-            if len({g.tuned[name] for g in here}) >= 3:
+            if here:
                 found.append(_local_sweep(forecast, here, size, name))
-    return tuple(found)
+    return tuple(found[-MOST:])
 
 
 def parabola_vertex(octaves: Sequence[float], log_loss: Sequence[float]) -> float | None:

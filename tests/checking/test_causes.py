@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from extrap.checking import check
+from extrap.forecasting import Forecast, forecast
+from extrap.reading import read_runs
+from extrap.records import Runs, Verdict
+
+LOSS = 1.5 + 2 * 32**-0.4
+LR = 0.01 * 32**-0.4
+STEPS = np.arange(20.0, 1001.0, 20.0)
+
+
+def judge(made: Forecast, *rows: dict[str, Any], curves: Any = None, **more: Any) -> list[Verdict]:
+    """Runs at width 512, on the law unless a row says otherwise."""
+    plain = {"width": 512, "lr": LR, "seed": 0, "loss": LOSS}
+    table = pd.DataFrame([{**plain, **row} for row in rows])
+    runs = read_runs(table, size="width", tune="lr", stage="check", curves=curves, **more)
+    return list(check(made, runs))
+
+
+def curve(final: float, *, jump: float = 1.0, climbs: bool = False) -> pd.DataFrame:
+    """A smooth curve down to a loss, with a jump at step 700 or a climb from step 300 on."""
+    loss = final * (STEPS / 1000) ** -0.1
+    loss[34:36] *= jump
+    if climbs:
+        loss = np.where(STEPS > 300, loss[14] * np.exp((STEPS - 300) / 600), loss)
+    return pd.DataFrame({"run": 0, "step": STEPS, "loss": loss})
+
+
+def test_spike_is_named_with_its_step_whether_or_not_the_loss_recovered(made):
+    (on,) = judge(made, {}, curves=curve(LOSS, jump=3))
+    assert (on.on_law, on.cause) == (True, "instability")
+    (off,) = judge(made, {"loss": 1.2 * LOSS}, curves=curve(1.2 * LOSS, jump=3))
+    assert (off.on_law, off.cause) == (False, "instability")
+    assert off.evidence["spike_step"] == 700
+    assert "checkpoint before the spike" in off.experiment
+    (smooth,) = judge(made, {"loss": 1.2 * LOSS}, curves=curve(1.2 * LOSS))
+    assert smooth.cause == "unknown"
+
+
+def test_spike_of_a_rate_that_explains_the_loss_is_the_rates(made):
+    lr = 8 * made.at(width=512).tuned["lr"].value
+    loss = LOSS * math.exp(made.predict_excess({"width": 512.0}, {"lr": lr}))
+    (verdict,) = judge(made, {"lr": lr, "loss": loss}, curves=curve(loss, jump=3))
+    assert verdict.cause == "mistuned"
+
+
+def test_repeated_data_that_overfit_are_the_datas_although_the_run_diverged(made):
+    row = {"loss": math.nan, "epochs": 16.0}
+    (verdict,) = judge(made, row, curves=curve(LOSS, climbs=True))
+    assert verdict.status == "diverged"
+    assert (verdict.on_law, verdict.cause) == (False, "data")
+    assert "turned up and climbed" in verdict.advice
+    (unstable,) = judge(made, row, curves=curve(LOSS, jump=3))
+    assert unstable.cause == "instability"
+
+
+def test_effective_data_tell_how_much_repetition_explains():
+    n, d = np.meshgrid([1e6, 2e6, 4e6, 8e6], [2e7, 4e7, 8e7, 1.6e8], indexing="ij")
+    rng = np.random.default_rng(0)
+
+    def law(params: Any, tokens: Any) -> Any:
+        return 1.7 + 400 / params**0.34 + 410 / tokens**0.28
+
+    table = pd.DataFrame({"params": n.ravel(), "tokens": d.ravel(), "epochs": 1.0})
+    loss = law(table["params"], table["tokens"])
+    table["loss"] = loss * np.exp(0.001 * rng.normal(size=len(table)))
+    made = forecast(read_runs(table, size=["params", "tokens"]))
+    worn = 6.4e8 / 60 * (1 + 15.3878 * (1 - math.exp(-59 / 15.3878)))
+    big = {"params": [1.6e7], "tokens": [6.4e8], "epochs": [60.0], "loss": [law(1.6e7, worn)]}
+    runs = read_runs(pd.DataFrame(big), size=["params", "tokens"], stage="check")
+    (verdict,) = check(made, runs, tolerance=0.001)
+    assert verdict.cause == "data"
+    assert verdict.evidence["explained_share"] == pytest.approx(1, abs=0.25)
+    assert verdict.evidence["effective_share_of_data"] == pytest.approx(worn / 6.4e8)
+
+
+@pytest.mark.parametrize(("batch", "cause"), [(20, "unknown"), (1000, "batch")])
+def test_batch_is_judged_by_the_data_it_takes(made, batch, cause):
+    (verdict,) = judge(made, {"loss": 1.3 * LOSS, "batch_size": batch, "noise_scale": 200.0})
+    assert verdict.cause == cause
+    if cause == "batch":
+        assert verdict.evidence["data_factor"] == pytest.approx(6)
+
+
+def test_batch_that_differs_from_the_sweeps_is_the_recipes_unless_the_noise_scale_tells(
+    sweep_table,
+):
+    table = sweep_table().assign(batch_size=32.0, steps=1000)
+    columns = {"conditions": ["batch_size", "steps"]}
+    made = forecast(read_runs(table, size="width", tune="lr", **columns))
+    row = {"loss": 1.3 * LOSS, "batch_size": 1024.0, "steps": 31}
+    (known,) = judge(made, {**row, "noise_scale": 100.0}, **columns)
+    (unknown,) = judge(made, row, **columns)
+    (small,) = judge(made, {**row, "noise_scale": 1e6}, **columns)
+    assert [v.cause for v in (known, unknown, small)] == ["batch", "recipe", "recipe"]
+    assert "Train width 16" in unknown.experiment
+
+
+def test_culprit_is_the_value_whose_mending_saves_most(sweep_table):
+    u, v, width, seed = np.meshgrid(
+        np.arange(-2.0, 3), np.arange(-2.0, 3), [16.0, 32, 64, 128], range(2), indexing="ij"
+    )
+    rng = np.random.default_rng(1)
+    valley = 0.03 * u**2 + 0.01 * v**2 - 0.015 * u * v
+    loss = (1.5 + 2 * (width / 16) ** -0.4) * np.exp(valley + 0.001 * rng.normal(size=u.shape))
+    table = {"width": width, "lr": 0.01 * 2**u, "batch": 64 * 2**v, "seed": seed, "loss": loss}
+    flat = pd.DataFrame({name: column.ravel() for name, column in table.items()})
+    made = forecast(read_runs(flat, size="width", tune=["lr", "batch"]))
+    rows = pd.DataFrame(
+        [
+            {"width": 256, "lr": 0.01 * 2**a, "batch": 64 * 2**b, "seed": 0}
+            for a, b in ((2.0, 0.0), (0.0, 3.0), (0.0, -3.0))
+        ]
+    )
+    law = 1.5 + 2 * 16**-0.4
+    rows["loss"] = law * np.exp([0.12, 0.09, 0.09])
+    runs = read_runs(rows, size="width", tune=["lr", "batch"], stage="check")
+    rate, large, small = check(made, runs)
+    assert rate.cause == large.cause == small.cause == "mistuned"
+    assert rate.advice.startswith("lr 0.04 is 2.0 octaves too high")
+    # at a batch 8 times too large the best rate is higher, so that the rate is the one too low
+    assert large.evidence.get("batch_octaves_from_best", 0) > 1.5
+    assert small.evidence.get("batch_octaves_from_best", 0) < -1.5
+    assert rate.evidence["loss_if_mended"] == pytest.approx(law, rel=0.01)
+
+
+def test_law_bends_only_where_deviations_are_replicated_and_do_not_shrink(made):
+    def runs(*deviations: tuple[float, float]) -> list[dict[str, Any]]:
+        return [
+            {
+                "width": w,
+                "lr": 0.01 * (w / 16) ** -0.4,
+                "seed": s,
+                "loss": (1.5 + 2 * (w / 16) ** -0.4) * (1 + off),
+            }
+            for w, off in deviations
+            for s in range(2)
+        ]
+
+    grows = judge(made, *runs((512, 0.15), (1024, 0.3)))
+    assert {v.cause for v in grows} == {"law"}
+    assert "instead of" in grows[0].advice
+    doubled = grows[0].evidence["refitted_loss_at_double_size"]
+    assert doubled > 1.1 * grows[0].evidence["loss_at_double_size"]
+    assert {v.cause for v in judge(made, *runs((512, 0.3), (1024, 0.15)))} == {"unknown"}
+    assert {v.cause for v in judge(made, *runs((512, 0.2), (1024, -0.2)))} == {"unknown"}
+
+
+def test_seal_says_whether_the_forecast_came_first(made):
+    sealed = replace(made, created="2026-01-02T00:00:00+00:00")
+    own = made.runs.to_frame().iloc[0]
+    rows = [
+        {"started_at": "2026-01-01T23:00:00+00:00"},
+        {"started_at": "2026-01-02T01:30:00+02:00"},
+        {"started_at": "2026-01-02 00:00:01"},
+        {"started_at": "yesterday"},
+        {**{name: own[name] for name in ("width", "lr", "seed", "loss")}, "started_at": None},
+    ]
+    verdicts = judge(sealed, *rows)
+    seals = [v.seal for v in verdicts]
+    assert seals == ["begun-before", "begun-before", "sealed-first", None, "in-sweep"]
+    assert "did not precede it" in verdicts[0].advice
+    assert "no test of the forecast" in verdicts[4].advice
+
+
+def test_deviation_is_worth_the_tuned_run_that_reaches_it(sweep_table):
+    table = sweep_table()
+    table["flops"] = 3.0 * table["width"] ** 2
+    made = forecast(read_runs(table, size="width", tune="lr"))
+    worse = made.predict_loss({"width": 256.0})
+    (verdict,) = judge(made, {"loss": math.exp(worse.log_loss), "wall_s": 60.0})
+    assert verdict.on_law is False
+    assert verdict.evidence["equivalent_size"] == pytest.approx(0.5, rel=0.02)
+    assert verdict.evidence["equivalent_compute"] == pytest.approx(0.25, rel=0.05)
+    assert verdict.evidence["wall_s"] == 60
+    (on,) = judge(made, {})
+    assert "equivalent_size" not in on.evidence
+    (far,) = judge(made, {"loss": 50.0})
+    assert "equivalent_size" not in far.evidence
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, math.nan, math.inf])
+def test_tolerance_is_a_share(made, tolerance):
+    runs = Runs.from_frame(
+        pd.DataFrame({"width": [512.0], "lr": [LR], "loss": [LOSS]}), sizes=["width"], tuned=["lr"]
+    )
+    with pytest.raises(ValueError, match="tolerance is a relative deviation"):
+        check(made, runs, tolerance=tolerance)
+
+
+def test_tolerance_decides_what_is_an_alarm(made: Forecast) -> None:
+    (loose,) = judge(made, {"loss": 1.2 * LOSS})
+    assert loose.on_law is False
+    runs = read_runs(
+        pd.DataFrame([{"width": 512, "lr": LR, "seed": 0, "loss": 1.2 * LOSS}]),
+        size="width",
+        tune="lr",
+        stage="check",
+    )
+    assert check(made, runs, tolerance=0.25)[0].on_law

@@ -23,7 +23,13 @@ import pandas as pd
 
 import extrap
 from benchmarks.rows import DATA, Row, require
-from extrap.fitting import estimate_noise, estimate_optima, predict_log, relative_sizes
+from extrap.fitting import (
+    estimate_noise,
+    estimate_optima,
+    predict_log,
+    relative_sizes,
+    sharpen_noise,
+)
 from extrap.fitting.scores import score
 from extrap.fitting.surface import monomials
 from extrap.records import Optimum
@@ -75,7 +81,7 @@ def optima_of(
 ) -> tuple[Optimum, ...]:
     """The package's optima of a table."""
     runs = extrap.read_runs(table, size=sizes, tune=tuned)
-    return estimate_optima(runs, noise=estimate_noise(runs), level=LEVEL)
+    return estimate_optima(runs, noise=sharpen_noise(runs, estimate_noise(runs)), level=LEVEL)
 
 
 def step_law(data: Path) -> pd.DataFrame:

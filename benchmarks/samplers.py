@@ -29,7 +29,13 @@ from benchmarks.optima import rms
 from benchmarks.rows import DATA, Row
 from benchmarks.table import print_rows
 from extrap.errors import DataError
-from extrap.fitting import estimate_noise, estimate_optima, fit_optimum_law, place_runs
+from extrap.fitting import (
+    estimate_noise,
+    estimate_optima,
+    fit_optimum_law,
+    place_runs,
+    sharpen_noise,
+)
 from extrap.records import Cell, Runs, StudySpec, TunedRange, Workload
 
 LEVEL = 0.9
@@ -268,7 +274,7 @@ def judge(trainer: Trainer, runs: Runs, head: Mapping[str, object]) -> dict[str,
     """Error of the slope and of the optima, in octaves, and whether intervals hold."""
     truth = trainer.truth
     row: dict[str, object] = {**head, "runs": len(runs) / len(trainer.spec.grid_cells())}
-    optima = estimate_optima(runs, noise=estimate_noise(runs), level=LEVEL)
+    optima = estimate_optima(runs, noise=sharpen_noise(runs, estimate_noise(runs)), level=LEVEL)
     rates = [o.tuned["lr"] for o in optima]
     row["bracketed"] = float(np.mean([rate.value is not None for rate in rates]))
     held, off, loss_off = [], [], []

@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import extrap
@@ -68,6 +69,7 @@ def test_shell_examples_on_the_shipped_tables_run(
 ) -> None:
     lines = [line for block in blocks("sh") for line in block.splitlines()]
     commands = [shlex.split(line, comments=True) for line in lines if line.startswith("extrap ")]
+    commands = [command for command in commands if command[1] != "watch"]
     assert [command[1] for command in commands] == [
         "forecast",
         "check",
@@ -94,3 +96,19 @@ def test_targets_and_pictures_that_it_mentions_exist() -> None:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
     for picture in re.findall(r"!\[.*?\]\((.*?)\)", README):
         assert (ROOT / picture).is_file(), picture
+
+
+def test_monitor_example_runs_in_a_loop(watched, draw_curve, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    extrap.save_forecast(watched, "forecast.json")
+    (code,) = blocks("py")
+    losses = draw_curve(4096, -3.0, np.random.default_rng(0))
+    steps = np.linspace(0, 20_000, len(losses) + 1)[1:]
+    names = {"extrap": extrap, "train": lambda: zip(steps, losses, strict=True)}
+    exec(compile(code, "README.md", "exec"), names)
+    assert "octaves too low" in capsys.readouterr().out
+    lines = [f"{step:g},{loss:.5g}" for step, loss in zip(steps, losses, strict=True)]
+    Path("train.csv").write_text("\n".join(["step,loss", *lines]) + "\n")
+    (line,) = [line for block in blocks("sh") for line in block.splitlines() if " watch " in line]
+    assert main(shlex.split(line, comments=True)[1:]) == 1
+    assert "octaves too low" in capsys.readouterr().out

@@ -149,11 +149,11 @@ def check_command(
 
     made = _forecast(forecast_or_sweep, columns)
     verdicts = check(made, _read_big(big, made, columns), tolerance=tolerance)
-    document = verdicts_document(verdicts, level=made.level)
+    document = verdicts_document(verdicts, level=made.level, forecast=made)
     if as_json:
         print_json(document)
     else:
-        click.echo(verdicts_text(verdicts))
+        click.echo(verdicts_text(verdicts, made))
     return FINE if document["ok"] else DEVIATES
 
 

@@ -69,12 +69,26 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
     )
 
 
-def verdicts_document(verdicts: Sequence[Verdict], *, level: float) -> dict[str, Any]:
-    """What `extrap check --json` prints: one verdict a row, in row order."""
+def verdicts_document(
+    verdicts: Sequence[Verdict], *, level: float, forecast: Forecast | None = None
+) -> dict[str, Any]:
+    """What `extrap check --json` prints: one verdict a row, in row order.
+
+    Args:
+        verdicts: The verdicts.
+        level: Of the forecast.
+        forecast: What they were held against; adds when it was made, and the hashes of its seal.
+    """
+    seal = forecast and {
+        "created": forecast.created,
+        "content_hash": content_hash(forecast),
+        "data_hash": forecast.runs.data_hash(),
+    }
     return _plain(
         {
             "schema_version": SCHEMA_VERSION,
             "level": level,
+            **({"forecast": seal} if seal else {}),
             "verdicts": [_verdict(verdict) for verdict in verdicts],
             "ok": all(verdict.on_law is not False for verdict in verdicts),
         }

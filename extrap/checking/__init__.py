@@ -25,6 +25,8 @@ __all__ = ["TOLERANCE", "Spike", "check", "find_spike"]
 
 TOLERANCE = 0.005
 """A deviation below this fraction is no alarm, however significant."""
+ODD_RATIO = 1e5
+"""Times the sweep's largest size, beyond which a unit was probably mistaken."""
 
 
 def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> tuple[Verdict, ...]:
@@ -116,11 +118,27 @@ def _verdict(
         p_value=judgement.p_value,
         p_adjusted=judgement.p_adjusted,
         cause=finding.cause,
-        advice=" ".join(filter(None, [finding.advice, WORDS.get(seal or "")])),
+        advice=" ".join(
+            filter(None, [finding.advice, _place(suspect.forecast, case), WORDS.get(seal or "")])
+        ),
         evidence=evidence,
         experiment=finding.experiment,
         seal=seal,
     )
+
+
+def _place(forecast: Forecast, case: Case) -> str:
+    """What to know of a size among the sweep's, or so far beyond that its unit is in doubt."""
+    largest = {c: max(o.size[c] for o in forecast.optima) for c in case.size}
+    if all(value <= largest[column] for column, value in case.size.items()):
+        return "Its size lies within the sweep's: the law was fitted there, not extrapolated."
+    for column, value in case.size.items():
+        if value > ODD_RATIO * largest[column]:
+            return (
+                f"Its {column} is {value / largest[column]:.2g} times the sweep's largest: are "
+                "both in the same unit?"
+            )
+    return ""
 
 
 def _why_unjudged(forecast: Forecast, case: Case) -> str | None:
@@ -133,5 +151,6 @@ def _why_unjudged(forecast: Forecast, case: Case) -> str | None:
             return (
                 f"{column} {value:g} lies below the smallest tuned one, {smallest:g}, and laws "
                 "are not extrapolated downwards: nothing can be said."
+                + (" Are both in the same unit?" if value * ODD_RATIO < smallest else "")
             )
     return None

@@ -40,6 +40,8 @@ SATURATION = 15.3878
 """R_D*, repetitions after which little is left to gain (the same, Sec. 6)."""
 CRITICAL_OVERHEAD = 1.2
 """Data that a critical batch takes, as a multiple (Zhang et al. 2024, arXiv 2410.21676)."""
+UNIT_TOLERANCE = 0.03
+"""Log loss by which the ratio of two units may be missed."""
 DATA_COLUMNS = ("tokens", "n_tokens", "examples", "n_examples")
 """Names of a size column that counts data."""
 
@@ -276,12 +278,31 @@ def _unknown(suspect: Suspect) -> Finding:
     direction = "worse" if suspect.off > 0 or math.isnan(suspect.off) else "better"
     return Finding(
         cause="unknown",
-        advice=f"The run is {direction} than the law and nothing recorded explains it: repeat it "
-        "with another seed; if it stays, the law itself may bend here.",
+        advice=f"The run is {direction} than the law and nothing recorded explains it: "
+        + (
+            _unit_hint(suspect)
+            or "repeat it with another seed; if it stays, the law itself may bend here."
+        ),
         evidence=_distances(suspect),
         experiment="The same run with another seed; cheaper, and nearly as telling, one between "
         "the sweep's largest size and this one.",
     )
+
+
+def _unit_hint(suspect: Suspect) -> str:
+    """What to do where loss and forecast differ as two units do; else nothing."""
+    off, predicted = suspect.case.log_deviation, math.exp(suspect.case.prediction.log_loss)
+    if off is None:
+        return ""
+    units = {
+        "bits, and the sweep's in nats": -math.log(math.log(2)),
+        "nats, and the sweep's in bits": math.log(math.log(2)),
+        "perplexity, and the sweep's in nats": predicted - math.log(predicted),
+    }
+    for words, ratio in units.items():
+        if abs(off - ratio) < UNIT_TOLERANCE:
+            return f"its loss looks as if it were in {words}; bring both to one unit."
+    return ""
 
 
 BETTER_TOLD: tuple[tuple[frozenset[str], Callable[[Suspect], Finding | None]], ...] = (

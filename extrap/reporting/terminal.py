@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from extrap.backtesting import Backtest
@@ -76,8 +77,16 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
     return "\n".join(lines).replace(NBSP, " ")
 
 
-def verdicts_text(verdicts: Sequence[Verdict]) -> str:
-    """One line a run, its advice below where it deviates, and a closing count."""
+SEALS = {
+    "sealed-first": "begun after it",
+    "begun-before": "begun BEFORE it",
+    "in-sweep": "among its own runs",
+}
+"""How runs stand to the forecast in time."""
+
+
+def verdicts_text(verdicts: Sequence[Verdict], made: Forecast) -> str:
+    """One line a run, advice below where it deviates, a count, and when the forecast was made."""
     lines = []
     for verdict in verdicts:
         where = ", ".join(f"{k} {v:g}" for k, v in verdict.size.items())
@@ -92,9 +101,15 @@ def verdicts_text(verdicts: Sequence[Verdict]) -> str:
         )
         if verdict.cause is not None or verdict.on_law is None:
             lines.append(f"    {verdict.cause or 'open'}: {verdict.advice}")
+        if verdict.experiment:
+            lines.append(f"    to decide: {verdict.experiment}")
     judged = [verdict.on_law for verdict in verdicts if verdict.on_law is not None]
     left_open = f", {len(verdicts) - len(judged)} left open" if len(judged) < len(verdicts) else ""
     lines.append(f"{len(judged)} run(s) judged, {judged.count(False)} off the law{left_open}")
+    seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
+    told = "".join(f"; {n} {SEALS[seal]}" for seal, n in seals.items())
+    made_of = f"data hash {made.runs.data_hash()[:12]}"
+    lines.append(f"forecast of {made.created}, {made_of}{told}")
     return "\n".join(lines)
 
 

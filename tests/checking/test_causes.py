@@ -207,3 +207,30 @@ def test_tolerance_decides_what_is_an_alarm(made: Forecast) -> None:
         stage="check",
     )
     assert check(made, runs, tolerance=0.25)[0].on_law
+
+
+def test_what_is_odd_about_a_size_is_said(made):
+    inside, far = judge(
+        made,
+        {"width": 100, "lr": 0.0048, "loss": 1.5 + 2 * (100 / 16) ** -0.4},
+        {"width": 5.12e8, "loss": 1.6},
+    )
+    assert inside.on_law
+    assert "lies within the sweep's" in inside.advice
+    assert "are both in the same unit?" in far.advice
+    (below,) = judge(made, {"width": 1e-5})
+    assert "Are both in the same unit?" in below.advice
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (LOSS / math.log(2), "in bits"),
+        (LOSS * math.log(2), "in nats"),
+        (math.exp(LOSS), "perplex"),
+    ],
+)
+def test_loss_in_another_unit_is_suspected(made, loss, words):
+    (verdict,) = judge(made, {"loss": loss})
+    assert verdict.cause == "unknown"
+    assert words in verdict.advice

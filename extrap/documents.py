@@ -45,6 +45,8 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
+RECORDED = ("epochs", "batch_size", "flops")
+"""Columns beyond those a fit depends on that a check of larger runs asks for."""
 DIGITS = 10
 """Significant digits that count for a content hash: what differs beyond them is rounding."""
 
@@ -212,7 +214,7 @@ def content_hash(forecast: Forecast) -> str:
 
 def _content(forecast: Forecast) -> dict[str, Any]:
     runs = forecast.runs
-    table = runs.canonical()
+    table = runs.canonical(also=RECORDED)
     return {
         "kind": "extrap-forecast",
         "schema_version": SCHEMA_VERSION,
@@ -401,7 +403,9 @@ def _restore(
     curves: Mapping[str, Any] | None,
 ) -> Forecast:
     rows = pd.DataFrame(document["runs"]["rows"], columns=document["runs"]["columns"])
-    rows["loss"] = rows["loss"].astype(float)
+    for column in ("loss", *RECORDED):
+        if column in rows:
+            rows[column] = rows[column].astype(float)
     return Forecast(
         runs=Runs.from_frame(
             rows,

@@ -484,12 +484,14 @@ def forecast(
 
 
 def _reference_curves(made: Forecast) -> ReferenceCurves | None:
-    """The curves of the sweep's runs, each beside the law at its size."""
+    """The curves of the sweep's complete runs, each beside the law at its size."""
     curves, frame = made.runs.curves(), made.runs.to_frame()
     if curves is None or made.loss_model is None:
         return None
+    complete = frame.index[frame["status"] == "complete"]
+    curves = curves[curves["run"].isin(complete)]
     log_loss, octaves = np.empty(len(frame)), np.empty((len(frame), len(made.runs.tuned)))
-    groups = frame.groupby([*made.runs.sizes, "seed"]).ngroup().to_numpy()
+    sizes = frame.groupby(list(made.runs.sizes)).ngroup()
     for key, group in frame.groupby(list(made.runs.sizes)):
         size = dict(zip(made.runs.sizes, map(float, key), strict=True))
         prediction, best = made.predict_loss(size), made.predict_tuned(size)
@@ -497,8 +499,15 @@ def _reference_curves(made: Forecast) -> ReferenceCurves | None:
         for j, name in enumerate(made.runs.tuned):
             centre = best[name].value or math.nan
             octaves[group.index, j] = np.log2(group[name].to_numpy(dtype=float) / centre)
+    batch = [name for name in made.runs.tuned if "batch" in name]  # at equal data sets the steps
     return fit_reference_curves(
-        curves, log_loss=log_loss, octaves=octaves, tuned=made.runs.tuned, groups=groups
+        curves,
+        log_loss=np.where(frame["status"] == "complete", log_loss, math.nan),
+        octaves=octaves,
+        tuned=made.runs.tuned,
+        sizes=sizes.to_numpy(),
+        seeds=frame["seed"].astype(str).factorize()[0],
+        lengths=frame.groupby([*made.runs.sizes, *batch]).ngroup().to_numpy(),
     )
 
 

@@ -23,7 +23,7 @@ from scipy import linalg, special
 
 from extrap.documents import load_forecast
 from extrap.errors import DataError
-from extrap.fitting import ReferenceCurves
+from extrap.fitting import ReferenceCurves, along
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import Interval
@@ -44,6 +44,8 @@ FUZZ = 0.3
 """Standard deviation of how far a run follows a mistuned shape, as a share of it."""
 LOOSER = 1.3
 """Multiple of the covariance of tuned runs that mistuned ones have."""
+ROUNDING = 1e-9
+"""Of fractions of a run: far less than one step of any."""
 FEW = 2
 """Points after which evidence is looked at."""
 
@@ -104,7 +106,7 @@ class Monitor:
     Raises:
         DataError: The forecast holds no curves or no law of the loss; or the file is unreadable.
         ValueError: A size is missing, unknown or below the sweep's, a level is not in (0, 1), or
-            the number of steps is neither given nor known.
+            the number of steps is neither given nor known; a tuned value is no positive number.
 
     References:
         Ville (1939); Howard et al. (2021), Time-uniform, nonparametric, nonasymptotic confidence
@@ -137,7 +139,8 @@ class Monitor:
                 "runs do not agree on one."
             )
         self._curves, self._total, self._level = curves, float(total), level
-        self._forecast, self._size, self._tuned = made, size, dict(tuned or {})
+        self._forecast, self._size = made, size
+        self._tuned = _checked_tuned(tuned or {}, made.runs.tuned)
         self._mean = curves.mean(prediction.log_loss)
         self._covariance = curves.predictive_covariance(
             prediction.log_loss,
@@ -147,12 +150,23 @@ class Monitor:
         self._half_width = curves.half_width(self._covariance, level)
         self._ways = _ways_to_be_off(curves, self._covariance)
         self._places = np.log(np.asarray(curves.places))
-        self._sums = np.zeros(len(curves.fractions))
-        self._counts = np.zeros(len(curves.fractions), dtype=int)
+        self._history: list[Reading] = []
+        self._n_ignored = 0
+        self._begin()
+
+    def restart(self) -> None:
+        """Forget what was heard: the run begins anew. Its history and its alarm stay to be read.
+
+        Every training that is begun anew may raise a false alarm with `1 − level` of its own.
+        """
+        self._begin()
+
+    def _begin(self) -> None:
+        n = len(self._curves.fractions)
+        self._sums, self._counts = np.zeros(n), np.zeros(n, dtype=int)
         self._open = 0
         self._last_step = -math.inf
-        self._n_ignored = 0
-        self._history: list[Reading] = []
+        self._from_zero = False
         self._reading = Reading(
             step=0,
             fraction=0.0,
@@ -192,6 +206,8 @@ class Monitor:
         if not step > self._last_step or step < 0 or over:
             self._n_ignored += 1
             return self._reading
+        pace = step - self._last_step if math.isfinite(self._last_step) else 0.0
+        self._from_zero = self._from_zero or step == 0
         self._last_step = step
         fraction = step / self._total
         if not (math.isfinite(loss) and loss > 0):
@@ -199,15 +215,16 @@ class Monitor:
             return self._reading
         self._reading = replace(self._reading, step=step, fraction=fraction)
         ends = self._curves.fractions
-        while self._open < len(ends) and fraction > ends[self._open] * (1 + 1e-9):
+        while self._open < len(ends) and fraction > ends[self._open] * (1 + ROUNDING):
             self._close()
-        if self._open < len(ends) and fraction > 0:
-            at = np.interp(math.log(fraction), self._places, self._mean)
-            self._sums[self._open] += math.log(loss) - at
+        if self._open < len(ends) and fraction > self._curves.starts[self._open]:
+            at = along(math.log(fraction), self._places, self._mean)
+            self._sums[self._open] += math.log(loss) - float(at)
             self._counts[self._open] += 1
-            # counted from zero, the last step is one short of the end
-            is_last = self._open == len(ends) - 1 and step >= self._total - 1
-            if is_last or fraction >= ends[self._open] * (1 - 1e-9):
+            # the last one there will be, too: of a run that logs seldom, or counts from zero
+            beyond = step + pace > self._total * (1 + ROUNDING)
+            is_last = beyond or (self._from_zero and step + pace >= self._total)
+            if fraction >= ends[self._open] * (1 - ROUNDING) or is_last:
                 self._close()
         return self._reading
 
@@ -243,15 +260,21 @@ class Monitor:
         """Log of prior share times likelihood ratio, one a way to be off."""
         dof = self._curves.dof
         square = np.ix_(seen, seen)
-        null = _log_density(off, self._covariance[square], dof)
+        rougher = np.diag(self._sparser()[seen])
+        null = _log_density(off, self._covariance[square] + rougher, dof)
         return np.array(
             [
                 math.log(way.share)
-                + _log_density(off - way.mean[seen], way.covariance[square], dof)
+                + _log_density(off - way.mean[seen], way.covariance[square] + rougher, dof)
                 - null
                 for way in self._ways
             ]
         )
+
+    def _sparser(self) -> Array:
+        """Variance that an interval's mean has more than the sweep's, for its fewer points."""
+        fewer = 1 / np.maximum(self._counts, 1) - 1 / np.asarray(self._curves.n_points)
+        return np.asarray(self._curves.point_variance) * np.maximum(fewer, 0.0)
 
     def _break(self, step: float, fraction: float) -> None:
         """A loss that is no positive number."""
@@ -265,7 +288,8 @@ class Monitor:
             advice=f"The loss at step {step:g} is no positive number: stop, go back to the last "
             f"good checkpoint, and lower the learning rate.{self._high_values()}",
         )
-        self._history.append(self._reading)
+        if not (self._history and self._history[-1].cause == "instability"):
+            self._history.append(self._reading)
 
     def _alarm_advice(self, way: _Way, off: Array, k: int) -> str:
         side = "above" if off[-1] > 0 else "below"
@@ -298,7 +322,7 @@ class Monitor:
         return f" {'; '.join(high)}." if high else ""
 
     def _calm_advice(self, e_value: float) -> str:
-        if e_value < 1:
+        if e_value <= 1:
             return "On course: nothing to do."
         return (
             f"Within what tuned runs do, with evidence of {e_value:.2g} against it; an alarm "
@@ -370,8 +394,21 @@ def _log_density(off: Array, covariance: Array, dof: int) -> float:
 def _as_number(value: object) -> float:
     try:
         return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
+
+
+def _checked_tuned(tuned: Mapping[str, float], names: tuple[str, ...]) -> dict[str, float]:
+    unknown = sorted(set(tuned) - set(names))
+    if unknown:
+        raise ValueError(
+            f"the forecast tunes {', '.join(names) or 'nothing'}, got {', '.join(unknown)}; leave "
+            "other names out."
+        )
+    for name, value in tuned.items():
+        if not 0 < _as_number(value) < math.inf:
+            raise ValueError(f"{name} must be a positive number, got {value!r}.")
+    return {name: _as_number(value) for name, value in tuned.items()}
 
 
 def _exp(value: float) -> float:

@@ -100,8 +100,11 @@ def test_denser_and_sparser_logs_read_alike(watched, draw_curve):
 
 def test_run_that_counts_from_zero_is_compared_to_its_end(watched, draw_curve):
     losses = draw_curve(512, 0.0, np.random.default_rng(10))
+    n = len(watch(watched, losses).history)
+    zero = watch(watched, np.append(9.0, losses[:-1]), steps=np.append(0.0, STEPS[:-1]))
+    assert len(zero.history) == n
     monitor = watch(watched, losses, steps=np.append(STEPS[:-1], 999.0))
-    assert len(monitor.history) == len(watch(watched, losses).history)
+    assert len(monitor.history) == n
     assert monitor.update(1000, 1.0) == monitor.reading
     assert monitor.n_ignored == 1
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from extrap.checking.bends import blame_law
 from extrap.checking.cases import Case, build_cases
@@ -50,8 +51,8 @@ def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> tu
     Raises:
         TypeError: `runs` are not `Runs`.
         ValueError: The tolerance is negative or not finite.
-        DataError: A size or tuned column is missing, or the forecast has no point estimate to
-            hold a run against.
+        DataError: A size column is missing, or the forecast has no point estimate to hold a run
+            against. A run without a tuned value is judged by its loss alone.
     """
     if not isinstance(runs, Runs):
         raise TypeError(f"a check needs Runs, got {type(runs).__name__}; use extrap.read_runs.")
@@ -67,7 +68,14 @@ def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> tu
         )
     cases = build_cases(forecast, runs)
     unjudged = [_why_unjudged(forecast, case) for case in cases]
-    judgements = judge_jointly(cases, alpha=1 - forecast.level, tolerance=tolerance)
+    judgements = judge_jointly(
+        [
+            case if reason is None else replace(case, log_deviation=None)
+            for case, reason in zip(cases, unjudged, strict=True)
+        ],
+        alpha=1 - forecast.level,
+        tolerance=tolerance,
+    )
     suspects = [
         Suspect(forecast=forecast, case=case, judgement=judgement)
         for case, judgement in zip(cases, judgements, strict=True)
@@ -104,6 +112,8 @@ def _verdict(
             "n_peers": float(judgement.n_peers),
             "deviation_of_peers": math.expm1(judgement.common),
         }
+    if judgement.p_of_size is not None:
+        evidence["p_of_size"] = judgement.p_of_size
     return Verdict(
         size=case.size,
         tuned=case.tuned,

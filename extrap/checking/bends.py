@@ -23,14 +23,19 @@ def blame_law(suspects: Sequence[Suspect], findings: Sequence[Finding]) -> list[
     """Findings with `law` in place of `unknown` where deviations are replicated and grow.
 
     A deviation is replicated where all runs of one size and one choice of tuned values, at least
-    two seeds, deviate alike and nothing explains them. Where that holds at several sizes, the
+    two seeds, deviate alike and nothing explains them; or where what a size shares deviates, in
+    those of its runs that nothing explains. Where that holds at several sizes, the
     deviations must have one sign and must not shrink as sizes grow. The law is then fitted again
     with these sizes, and the advice says what that expects next.
     """
     groups: dict[Setting, list[int]] = defaultdict(list)
     for i, suspect in enumerate(suspects):
-        if suspect.case.log_deviation is not None:
+        if suspect.case.log_deviation is None:
+            continue
+        if not suspect.judgement.law_deviates:
             groups[(*suspect.case.size.items(), *suspect.case.tuned.items())].append(i)
+        elif findings[i].cause == "unknown":
+            groups[tuple(suspect.case.size.items())].append(i)
     shared = [
         g for g in groups.values() if _is_replicated([(suspects[i], findings[i]) for i in g])
     ]
@@ -43,6 +48,8 @@ def blame_law(suspects: Sequence[Suspect], findings: Sequence[Finding]) -> list[
 
 def _is_replicated(group: Sequence[tuple[Suspect, Finding]]) -> bool:
     seeds = {suspect.case.row["seed"] for suspect, _ in group}
+    if len({suspect.case.log_deviation for suspect, _ in group}) == 1:
+        seeds = {seed for seed in seeds if not str(seed).startswith("row-")}  # perhaps copies
     signs = {np.sign(suspect.case.log_deviation or 0.0) for suspect, _ in group}
     return len(seeds) > 1 and len(signs) == 1 and all(f.cause == "unknown" for _, f in group)
 

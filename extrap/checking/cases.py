@@ -19,6 +19,8 @@ from extrap.records import Estimate, Interval, Runs, condition_text
 
 __all__ = ["Case", "build_cases", "known_number"]
 
+FARTHEST = 100.0
+"""Octaves beyond which a distance no longer matters."""
 DRAWS = 512
 """Draws of where the optimum may lie, for what not knowing it costs."""
 
@@ -39,6 +41,8 @@ class Case:
         log_deviation: Log of observed / predicted; None without a loss.
         differing: Condition → (own, the sweep's), where they differ.
         spike: The worst spike of its curve, if it has one.
+        off_before_spike: How far its curve was off the reference before that, in log loss; None
+            where there is no reference.
         overfits: Whether its curve turns up and climbs steadily.
     """
 
@@ -53,6 +57,7 @@ class Case:
     log_deviation: float | None
     differing: Mapping[str, tuple[str, str]]
     spike: Spike | None
+    off_before_spike: float | None
     overfits: bool
 
     @property
@@ -96,7 +101,8 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
                 excess=float(excess[i]) if known and np.isfinite(excess[i]) else None,
                 log_deviation=None if loss is None else math.log(loss) - prediction.log_loss,
                 differing=_differing(row, recipe),
-                spike=spikes.get(int(group.index[i])),
+                spike=(spike := spikes.get(int(group.index[i]))),
+                off_before_spike=_off_before(forecast, spike, prediction.log_loss),
                 overfits=int(group.index[i]) in climbing,
             )
     return [cases[i] for i in range(len(frame))]
@@ -136,8 +142,9 @@ def _octaves(group: pd.DataFrame, expected: Mapping[str, Estimate]) -> Array:
     columns = []
     for name, estimate in expected.items():
         values = [known_number(v) or math.nan for v in group.get(name, [math.nan] * len(group))]
-        best = math.nan if estimate.value is None else estimate.value
-        columns.append(np.log2(np.array(values) / best))
+        best = estimate.value or math.nan
+        known = np.array([v if v > 0 else math.nan for v in values])
+        columns.append(np.clip(np.log2(known) - math.log2(best), -FARTHEST, FARTHEST))
     return np.column_stack(columns) if columns else np.zeros((len(group), 0))
 
 
@@ -160,15 +167,23 @@ def _differing(row: Mapping[str, Any], recipe: Mapping[str, str]) -> dict[str, t
     return {name: (text, recipe[name]) for name, text in own.items() if text != recipe[name]}
 
 
+def _off_before(forecast: Forecast, spike: Spike | None, log_loss: float) -> float | None:
+    """How far a curve was off the reference curves just before its spike."""
+    if spike is None or forecast.curves is None or not math.isfinite(spike.before):
+        return None
+    return spike.before - forecast.curves.mean_at(spike.fraction, log_loss)
+
+
 def _shapes(runs: Runs) -> tuple[dict[int, Spike], set[int]]:
-    """Row → its worst spike; rows whose curve climbs steadily, which are no spikes."""
+    """Row → its worst spike; rows whose curve climbs steadily after its minimum."""
     curves = runs.curves()
     spikes: dict[int, Spike] = {}
     climbing: set[int] = set()
     for run, curve in [] if curves is None else curves.groupby("run"):
         step, loss = curve["step"].to_numpy(float), curve["loss"].to_numpy(float)
+        spike = find_spike(step, loss)
+        if spike is not None:
+            spikes[int(run)] = spike
         if climbs_steadily(step, loss):
             climbing.add(int(run))
-        elif (spike := find_spike(step, loss)) is not None:
-            spikes[int(run)] = spike
     return spikes, climbing

@@ -33,6 +33,8 @@ COSTLY = 0.005
 """… unless the valley expects it to cost more than this log excess."""
 MISTUNED_SHARE = 0.5
 """Mistuning is the cause if it explains at least this share of the log excess."""
+EARLIER_SHARE = 0.5
+"""A run that was off by this share of its deviation before it spiked is not off for the spike."""
 REPEATED_EPOCHS = 4.0
 """Repeating data more often than this costs loss (Muennighoff et al. 2023, arXiv 2305.16264);
 small data are used up sooner, so fewer epochs are suspected last."""
@@ -42,6 +44,8 @@ CRITICAL_OVERHEAD = 1.2
 """Data that a critical batch takes, as a multiple (Zhang et al. 2024, arXiv 2410.21676)."""
 UNIT_TOLERANCE = 0.03
 """Log loss by which the ratio of two units may be missed."""
+DATA_SHARE = 0.2
+"""Worn-out data are the cause if they explain at least this share, where the law knows data."""
 DATA_COLUMNS = ("tokens", "n_tokens", "examples", "n_examples")
 """Names of a size column that counts data."""
 
@@ -56,9 +60,16 @@ class Suspect:
 
     @property
     def off(self) -> float:
-        """Its log deviation from the law as its peers correct it; NaN without a loss."""
+        """Its log deviation, from its peers if that is the alarm; NaN without a loss."""
         deviation = self.case.log_deviation
-        return math.nan if deviation is None else deviation - self.judgement.common
+        if deviation is None:
+            return math.nan
+        return deviation - self.off_law
+
+    @property
+    def off_law(self) -> float:
+        """Log deviation that is the law's at its size, as its peers tell."""
+        return self.judgement.common if self.judgement.own_deviates else 0.0
 
     @property
     def deviates(self) -> bool:
@@ -115,9 +126,9 @@ def _on_law(suspect: Suspect) -> Finding:
 
 def _instability(suspect: Suspect) -> Finding | None:
     case = suspect.case
-    if case.overfits and _epochs(suspect, most=1.0) is not None:
-        return None
     if case.row["status"] == "diverged":
+        if case.overfits and _epochs(suspect, most=REPEATED_EPOCHS) is not None:
+            return None
         return Finding(
             cause="instability",
             advice="The run diverged: lower the learning rate or lengthen the warm-up, and look "
@@ -127,6 +138,10 @@ def _instability(suspect: Suspect) -> Finding | None:
         )
     if case.spike is None or suspect.off < 0 or _explains(suspect):
         return None
+    if case.overfits and _epochs(suspect, most=1.0) is not None:
+        return None
+    if (case.off_before_spike or 0.0) > EARLIER_SHARE * suspect.off:
+        return None  # it was off before
     height = case.spike.height
     worse = "without end" if math.isinf(height) else f"by {math.expm1(height):.0%}"
     return Finding(
@@ -150,29 +165,35 @@ def _mistuned(suspect: Suspect) -> Finding | None:
     own = case.tuned[name]
     assert own is not None
     assert case.excess is not None
-    i = valley.tuned.index(name)
     mended = list(case.octaves)
-    mended[i] -= distance
+    mended[valley.tuned.index(name)] -= distance
     left = valley.excess(mended, case.size)
-    predicted = case.prediction.log_loss + suspect.judgement.common
-    share = min(case.excess / suspect.off, 1.0)
-    estimate = case.expected[name]
-    use = own * 2.0**-distance
-    alone = len(case.tuned) == 1
-    which = _range(estimate.pi) if alone else "with the other values as they are"
+    predicted = case.prediction.log_loss + suspect.off_law
+    use, loss = own * 2.0**-distance, math.exp(predicted + left)
+    share = min((case.excess - left) / suspect.off, 1.0)
+    evidence = {
+        **_distances(suspect),
+        f"{name}_octaves_from_best": distance,
+        f"{name}_best": use,
+        "explained_share": case.excess / suspect.off,
+        "expected_excess": math.expm1(case.excess),
+        "loss_if_mended": loss,
+    }
+    side = "high" if distance > 0 else "low"
+    which = "with the other values as they are"
+    if len(case.tuned) == 1:
+        which = _range(case.expected[name].pi)
+    advice = (
+        f"{name} {own:.3g} is {abs(distance):.1f} octaves too {side} and explains about "
+        f"{share:.0%} of the excess: use {use:.3g} ({which}) and expect a loss of {loss:.4g}."
+    )
+    if len(_far_off(case)) > 1:
+        best = ", ".join(f"{n} {e.value:.3g}" for n, e in case.expected.items() if e.value)
+        advice += f" Best of all: {best}, for a loss of {math.exp(predicted):.4g}."
     return Finding(
         cause="mistuned",
-        advice=f"{name} {own:.3g} is {abs(distance):.1f} octaves too "
-        f"{'high' if distance > 0 else 'low'} and explains about {share:.0%} of the excess: use "
-        f"{use:.3g} ({which}) and expect a loss of {math.exp(predicted + left):.4g}.",
-        evidence={
-            **_distances(suspect),
-            f"{name}_octaves_from_best": distance,
-            f"{name}_best": use,
-            "explained_share": case.excess / suspect.off,
-            "expected_excess": math.expm1(case.excess),
-            "loss_if_mended": math.exp(predicted + left),
-        },
+        advice=advice,
+        evidence=evidence,
         experiment=f"Branch from a checkpoint at half and twice the {name} for a few percent of "
         "the steps: the better side is the one to move to; if neither is better, it is not the "
         f"{name}.",
@@ -204,7 +225,7 @@ def _data(suspect: Suspect, *, most: float = REPEATED_EPOCHS) -> Finding | None:
     if suspect.off < 0 or known is None:
         return None
     epochs, seen = known
-    worth = float(effective_epochs(epochs, SATURATION)) / epochs
+    worth = _worth(epochs) / _worth(max(seen, 1.0))
     evidence = {"epochs": epochs, "epochs_in_sweep": seen, "effective_share_of_data": worth}
     words = ""
     expected = _loss_at_effective_data(suspect, worth)
@@ -212,17 +233,25 @@ def _data(suspect: Suspect, *, most: float = REPEATED_EPOCHS) -> Finding | None:
         evidence["expected_loss_of_effective_data"] = math.exp(expected)
         words = f", for which the law expects {math.exp(expected):.4g}"
     if expected is not None and suspect.off > 0:
-        evidence["explained_share"] = (expected - suspect.case.prediction.log_loss) / suspect.off
+        share = (expected - suspect.case.prediction.log_loss) / suspect.off
+        evidence["explained_share"] = share
+        if share < DATA_SHARE:
+            return None
     climbs = "; its held-out loss turned up and climbed" if suspect.case.overfits else ""
     return Finding(
         cause="data",
         advice=f"The run saw its data {epochs:.3g} times, the sweep at most {seen:.3g} times; "
-        f"that is worth {worth:.0%} of as much fresh data{words}{climbs}: add data, or stop "
-        "earlier.",
+        f"that is worth {worth:.0%} of as much data repeated no more than there{words}{climbs}: "
+        "add data, or stop earlier.",
         evidence=evidence,
         experiment=f"Train {_smallest(suspect.forecast)} for as many epochs on as small a part of "
         "the data: it must be off its law as well.",
     )
+
+
+def _worth(epochs: float) -> float:
+    """Data that so many passes are worth, as a share of as much fresh data."""
+    return float(effective_epochs(epochs, SATURATION)) / epochs
 
 
 def _few_epochs(suspect: Suspect) -> Finding | None:
@@ -256,6 +285,8 @@ def _batch(suspect: Suspect) -> Finding | None:
     batch, scale = known_number(row.get("batch_size")), known_number(row.get("noise_scale"))
     if suspect.off < 0 or batch is None or scale is None or not scale > 0:
         return None
+    if "batch_size" in suspect.forecast.runs.tuned:  # then it is tuned or mistuned
+        return None
     frame = suspect.forecast.runs.to_frame()
     usual = known_number(frame["batch_size"].median()) if "batch_size" in frame else None
     overhead = (1 + batch / scale) / (1 + (usual or 0.0) / scale)
@@ -275,10 +306,17 @@ def _batch(suspect: Suspect) -> Finding | None:
 
 
 def _unknown(suspect: Suspect) -> Finding:
+    judgement = suspect.judgement
     direction = "worse" if suspect.off > 0 or math.isnan(suspect.off) else "better"
+    than = "the law"
+    if judgement.own_deviates and judgement.n_peers:
+        than = (
+            f"the law as the {judgement.n_peers} other runs of its size correct it (by "
+            f"{math.expm1(judgement.common):+.1%})"
+        )
     return Finding(
         cause="unknown",
-        advice=f"The run is {direction} than the law and nothing recorded explains it: "
+        advice=f"The run is {direction} than {than} and nothing recorded explains it: "
         + (
             _unit_hint(suspect)
             or "repeat it with another seed; if it stays, the law itself may bend here."
@@ -325,11 +363,17 @@ def _explains(suspect: Suspect) -> bool:
     case = suspect.case
     if case.excess is None or not case.octaves or not suspect.off > 0:
         return False
-    far = any(
-        abs(u) >= MISTUNED_OCTAVES and case.tuned[name] not in case.expected[name].pi
+    costly = case.excess > COSTLY or bool(_far_off(case))
+    return costly and case.excess >= MISTUNED_SHARE * suspect.off
+
+
+def _far_off(case: Case) -> list[str]:
+    """Tuned columns half an octave or more off, and outside the interval of their optimum."""
+    return [
+        name
         for name, u in zip(case.tuned, case.octaves, strict=True)
-    )
-    return (far or case.excess > COSTLY) and case.excess >= MISTUNED_SHARE * suspect.off
+        if abs(u) >= MISTUNED_OCTAVES and case.tuned[name] not in case.expected[name].pi
+    ]
 
 
 def _culprit(suspect: Suspect) -> tuple[str, float]:

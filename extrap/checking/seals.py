@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,10 @@ from extrap.checking.cases import known_number
 from extrap.forecasting import Forecast
 
 __all__ = ["WORDS", "precedence", "read_seal"]
+
+HAS_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
+EARLIEST, LATEST = 1e9, 1e10
+"""Seconds since 1970 that may be the start of a run: from 2001 on."""
 
 WORDS = {
     "in-sweep": "It is among the runs the forecast was made from: no test of the forecast.",
@@ -53,8 +58,20 @@ def _identity(forecast: Forecast, row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _time(value: object) -> datetime | None:
+    """A time as ISO 8601 with its time of day, or seconds or milliseconds since 1970; else None.
+
+    Without a zone it is taken for UTC.
+    """
+    text = str(value).strip()
+    number = known_number(text)
+    if number is not None:
+        seconds = number / 1000 if number > LATEST else number
+        known = EARLIEST <= seconds <= LATEST
+        return datetime.fromtimestamp(seconds, UTC) if known else None
+    if not HAS_TIME.match(text):
+        return None
     try:
-        found = datetime.fromisoformat(str(value))
+        found = datetime.fromisoformat(text)
     except ValueError:
         return None
     return found if found.tzinfo else found.replace(tzinfo=UTC)

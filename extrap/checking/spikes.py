@@ -30,12 +30,14 @@ class Spike:
     Attributes:
         step: Where it peaks.
         height: Log loss above the median of the points before it; infinite if not finite there.
-        lasting: Log loss above that median at the end of the curve, 0 if it recovered.
+        before: That median, as a log loss; NaN without points before it.
+        fraction: Where those points lie, as a part of the curve's steps.
     """
 
     step: float
     height: float
-    lasting: float
+    before: float
+    fraction: float
 
 
 def find_spike(step: Array, loss: Array) -> Spike | None:
@@ -53,7 +55,18 @@ def find_spike(step: Array, loss: Array) -> Spike | None:
     step, loss = np.asarray(step, dtype=float)[order], np.asarray(loss, dtype=float)[order]
     broken = ~np.isfinite(loss) | (loss <= 0)
     if broken.any():
-        return Spike(step=float(step[broken][0]), height=np.inf, lasting=np.inf)
+        first = int(np.argmax(broken))
+        before = (
+            float(np.log(np.median(loss[max(0, first - BEFORE) : first]))) if first else np.nan
+        )
+        return Spike(
+            step=float(step[first]),
+            height=np.inf,
+            before=before,
+            fraction=float(
+                np.median(step[max(0, first - BEFORE) : first + (not first)]) / step[-1]
+            ),
+        )
     if len(loss) <= 2 * BEFORE:
         return None
     log_loss = np.log(loss)
@@ -65,8 +78,13 @@ def find_spike(step: Array, loss: Array) -> Spike | None:
     worst = int(np.argmax(above))
     if above[worst] <= max(FAR * scale, LEAST):
         return None
-    lasting = max(0.0, float(log_loss[-1] - median[worst]))
-    return Spike(step=float(step[BEFORE + worst]), height=float(above[worst]), lasting=lasting)
+    peak = BEFORE + worst
+    return Spike(
+        step=float(step[peak]),
+        height=float(above[worst]),
+        before=float(median[worst]),
+        fraction=float(np.median(step[worst:peak]) / step[-1]),
+    )
 
 
 def climbs_steadily(step: Array, loss: Array) -> bool:
@@ -78,8 +96,9 @@ def climbs_steadily(step: Array, loss: Array) -> bool:
     """
     order = np.argsort(step, kind="stable")
     loss = np.asarray(loss, dtype=float)[order]
-    loss = loss[np.isfinite(loss) & (loss > 0)]
-    lowest = int(np.argmin(loss)) if len(loss) else 0
+    if not len(loss) or not np.all(np.isfinite(loss) & (loss > 0)):
+        return False
+    lowest = int(np.argmin(loss))
     after = np.log(loss[lowest:])
     if len(after) < MANY or after[-1] - after[0] < CLIMB:
         return False

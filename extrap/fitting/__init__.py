@@ -37,6 +37,7 @@ from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.recommendation import Recommendation, recommend
 from extrap.fitting.reference_curves import (
     ReferenceCurves,
+    along,
     at_fractions,
     fit_reference_curves,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "RuleRegret",
     "TransferQuality",
     "Valley",
+    "along",
     "at_fractions",
     "can_place",
     "check_curvature",

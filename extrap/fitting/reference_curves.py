@@ -23,7 +23,7 @@ from scipy import stats
 
 from extrap.laws.base import Array
 
-__all__ = ["ReferenceCurves", "at_fractions", "fit_reference_curves"]
+__all__ = ["AtFractions", "ReferenceCurves", "along", "at_fractions", "fit_reference_curves"]
 
 GRID = (
     *(0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3),
@@ -33,6 +33,8 @@ GRID = (
 NEAR = 1.2
 """Octaves within which a run tells what tuned ones look like."""
 MIN_CURVES, MIN_SIZES = 8, 3
+CUT_SHORT = 0.98
+"""A curve that ends before this part of the usual length was not logged to its end."""
 SHAPES = (-4, -3, -2, -1, 1, 2, 3, 4)
 """Octaves off the optimum at which the curves of mistuned runs are remembered."""
 DIGITS = 8
@@ -44,12 +46,16 @@ class ReferenceCurves:
     """The curves of tuned runs against the fraction of their training, in log loss.
 
     Attributes:
-        fractions: Ends of the K intervals in which losses are averaged, rising to 1.
+        starts, fractions: Where the K intervals begin and end in which losses are averaged, the
+            last at 1; there may be gaps between them.
+        n_points: Mean number of points a curve has in each.
+        point_variance: Variance of a point about the others of its interval, each.
         places: Mean fraction of the points in each, where the averages belong.
         intercept: a, shape (K,).
         slope: b, shape (K,): change with the law's log loss.
         centre: Mean log loss of the law over the fitted runs.
         covariance: Of a tuned run's deviations, shape (K, K).
+        inflation: What a seed that the sweep did not have multiplies the covariance by; in it.
         leverage: (of the intercept, of the slope): the predictive covariance at a size is
             `covariance (1 + l₀ + l₁ (ℓ − centre)²)`.
         sensitivity: Tuned column → change with its octaves off the optimum, shape (K,).
@@ -59,12 +65,16 @@ class ReferenceCurves:
         n_curves: Curves fitted.
     """
 
+    starts: tuple[float, ...]
     fractions: tuple[float, ...]
+    n_points: tuple[float, ...]
+    point_variance: tuple[float, ...]
     places: tuple[float, ...]
     intercept: tuple[float, ...]
     slope: tuple[float, ...]
     centre: float
     covariance: tuple[tuple[float, ...], ...]
+    inflation: float
     leverage: tuple[float, float]
     sensitivity: Mapping[str, tuple[float, ...]]
     shapes: tuple[tuple[str, float, tuple[float, ...]], ...]
@@ -75,6 +85,10 @@ class ReferenceCurves:
     def mean(self, log_loss: float) -> Array:
         """Log losses of a tuned run whose law expects `log_loss`, shape (K,)."""
         return np.asarray(self.intercept) + np.asarray(self.slope) * (log_loss - self.centre)
+
+    def mean_at(self, fraction: float, log_loss: float) -> float:
+        """Log loss of a tuned run at one fraction of its training."""
+        return float(along(math.log(fraction), np.log(self.places), self.mean(log_loss)))
 
     def predictive_covariance(
         self, log_loss: float, *, law_variance: float, octave_sd: Mapping[str, float]
@@ -102,16 +116,28 @@ class ReferenceCurves:
 
 
 def fit_reference_curves(
-    curves: pd.DataFrame, *, log_loss: Array, octaves: Array, tuned: Sequence[str], groups: Array
+    curves: pd.DataFrame,
+    *,
+    log_loss: Array,
+    octaves: Array,
+    tuned: Sequence[str],
+    sizes: Array,
+    seeds: Array,
+    lengths: Array,
 ) -> ReferenceCurves | None:
     """Pool the curves of a sweep.
 
+    Runs of one size and seed are one observation. Where seeds recur at several sizes, what they do
+    at all of them alike is told apart: a run to come has a seed of its own.
+
     Args:
         curves: Long table `run`, `step`, `loss`; `run` counts the rows of the following.
-        log_loss: What the law expects at each run's size, shape (n_runs,).
+        log_loss: What the law expects at each run's size, NaN for runs to leave out, (n_runs,).
         octaves: log2(value / optimum), shape (n_runs, n_tuned); NaN where unknown.
         tuned: Names of the tuned columns.
-        groups: One label a run for what shares its noise, its size and seed, shape (n_runs,).
+        sizes: Number of each run's size, shape (n_runs,).
+        seeds: Number of its seed, shape (n_runs,).
+        lengths: Number of what sets its length: runs alike have as many steps, shape (n_runs,).
 
     Returns:
         The reference, or None where fewer than 8 tuned runs at 3 sizes have curves.
@@ -120,77 +146,171 @@ def fit_reference_curves(
         Qiu et al. (2025), Scaling collapse reveals universal dynamics in compute-optimally trained
         neural networks, arXiv 2507.02119, for normalised curves; the affine collapse is ours.
     """
-    table, fractions, places, total = at_fractions(curves, len(log_loss))
-    if table is None:
+    curves, total = _whole_curves(curves, lengths)
+    found = at_fractions(curves, len(log_loss))
+    if found is None:
         return None
-    whole = np.isfinite(table).all(axis=1) & np.isfinite(log_loss)
+    whole = np.isfinite(found.table).all(axis=1) & np.isfinite(log_loss)
     off = np.abs(octaves).max(axis=1) if octaves.shape[1] else np.zeros(len(log_loss))
     near = whole & (off <= NEAR)
-    sizes, noise_groups = len(np.unique(log_loss[near])), len(np.unique(groups[near]))
+    groups = len({(size, seed) for size, seed in zip(sizes[near], seeds[near], strict=True)})
     n_terms = 2 + 2 * octaves.shape[1]
-    if near.sum() < max(MIN_CURVES, n_terms + 4) or sizes < MIN_SIZES or noise_groups < n_terms:
+    enough = near.sum() >= max(MIN_CURVES, n_terms + 4) and groups >= n_terms
+    if not enough or len(np.unique(sizes[near])) < MIN_SIZES:
         return None
     centre = float(log_loss[near].mean())
     design = _design(log_loss[near] - centre, octaves[near])
-    theta, *_ = np.linalg.lstsq(design, table[near], rcond=None)
-    residual = table[near] - design @ theta
-    dof = min(int(near.sum()), noise_groups) - 2
-    covariance = _shrunk(residual.T @ residual / (near.sum() - design.shape[1]), dof)
+    theta, *_ = np.linalg.lstsq(design, found.table[near], rcond=None)
+    residual = found.table[near] - design @ theta
+    inflation, dof = _new_seed(residual, sizes[near], seeds[near], groups - 2)
+    covariance = residual.T @ residual / (near.sum() - design.shape[1])
     x = log_loss[near] - centre
-    # runs that share size and seed share their noise: each group is one observation
-    leverage = (1.0 / noise_groups, float(near.sum() / noise_groups / (x @ x)))
     plain = theta[0] + np.outer(log_loss - centre, theta[1])
     return ReferenceCurves(
-        fractions=tuple(fractions),
-        places=_kept(places),
+        starts=found.starts,
+        fractions=found.ends,
+        n_points=_kept(found.n_points),
+        point_variance=_kept(found.point_variance),
+        places=_kept(found.places),
         intercept=_kept(theta[0]),
         slope=_kept(theta[1]),
         centre=centre,
-        covariance=tuple(_kept(row) for row in covariance),
-        leverage=leverage,
+        covariance=tuple(_kept(row) for row in _shrunk(inflation * covariance, groups - 2)),
+        inflation=float(f"{inflation:.{DIGITS}g}"),
+        leverage=(1.0 / groups, float(near.sum() / groups / (x @ x))),
         sensitivity={name: _kept(theta[2 + j]) for j, name in enumerate(tuned)},
-        shapes=_shapes(table - plain, octaves, whole, tuned),
-        dof=max(dof, 1),
+        shapes=_shapes(found.table - plain, octaves, whole, tuned),
+        dof=dof,
         total_steps=total,
         n_curves=int(near.sum()),
     )
 
 
-def at_fractions(
-    curves: pd.DataFrame, n_runs: int
-) -> tuple[Array | None, list[float], Array, float | None]:
+def _whole_curves(curves: pd.DataFrame, lengths: Array) -> tuple[pd.DataFrame, float | None]:
+    """Curves that reach the end that is commonest among their like, and that end if it is one."""
+    last = curves.groupby("run")["step"].max().astype(float)
+    kind = pd.Series(lengths[last.index.to_numpy(int)], index=last.index)
+    usual = last.groupby(kind).transform(lambda steps: steps.mode().max())
+    kept = last[last >= CUT_SHORT * usual]
+    ends = usual[kept.index].unique()
+    return curves[curves["run"].isin(kept.index)], float(ends[0]) if len(ends) == 1 else None
+
+
+def _new_seed(residual: Array, sizes: Array, seeds: Array, dof: int) -> tuple[float, int]:
+    """What a seed the sweep did not have multiplies the covariance by, and degrees of freedom.
+
+    With ψ the share of the variance that seeds have at all sizes alike, from a two-way analysis of
+    variance of the means over each size and seed: the residuals hold 1 − ψ/n of it, and the mean
+    curve errs by another ψ/n. One seed alone tells nothing of it; ψ = ½ is assumed.
+    """
+    frame = pd.DataFrame(residual).groupby([sizes, seeds]).mean()
+    n_sizes = frame.groupby(level=1).size()
+    common = n_sizes.index[n_sizes == n_sizes.max()]
+    rows, n = int(n_sizes.max()), len(common)
+    if rows < 2 or n_sizes.max() < 2:
+        return 1.0, max(dof, 1)  # seeds that occur once are no matter of their own
+    share = 0.5
+    if n > 1:
+        table = frame[frame.index.get_level_values(1).isin(common)].to_numpy()
+        table = table.reshape(rows, n, -1) if len(table) == rows * n else None
+        if table is None:
+            return 1.0, max(dof, 1)
+        of_seeds = table.mean(axis=0)
+        rest = table - table.mean(axis=1, keepdims=True) - (of_seeds - of_seeds.mean(axis=0))
+        own = float((rest**2).sum()) / ((rows - 1) * (n - 1))
+        between = rows * float(of_seeds.var(axis=0, ddof=1).sum())
+        total = float(residual.var(axis=0).sum())
+        share = min(max((between - own) / rows, 0.0) / max(total, 1e-300), 0.95)
+    inflation = (1 + share / n) / (1 - share / n)
+    known = 1 / (share**2 / max(n - 1, 1) + (1 - share) ** 2 / max(dof, 1))
+    return inflation, max(int(known), 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AtFractions:
     """Curves averaged over intervals of their training.
 
-    Returns:
-        Mean log losses, shape (n_runs, K), NaN for runs without a point in an interval; the ends
-        of the intervals; where the averages lie; the last step if all agree on it. None, empty if
-        the curves resolve no interval.
+    Attributes:
+        table: Mean log losses, shape (n_runs, K); NaN for runs without a point in an interval.
+        starts, ends: Of the intervals, as fractions.
+        places: Where the averages lie.
+        n_points: Points of a curve in each interval.
+        point_variance: Of a point about a line through those of its curve in the interval.
+    """
+
+    table: Array
+    starts: tuple[float, ...]
+    ends: tuple[float, ...]
+    places: Array
+    n_points: Array
+    point_variance: Array
+
+
+def at_fractions(curves: pd.DataFrame, n_runs: int) -> AtFractions | None:
+    """Average curves over intervals of their training; None if there is no point.
+
+    Args:
+        curves: Long table `run`, `step`, `loss`.
+        n_runs: Rows of the result; `run` counts them.
     """
     curves = curves.astype({"step": float, "loss": float})
     good = curves[np.isfinite(curves["loss"]) & (curves["loss"] > 0) & (curves["step"] > 0)]
     if good.empty:
-        return None, [], np.zeros(0), None
+        return None
     last = curves.groupby("run")["step"].max()
     fraction = good["step"].to_numpy(float) / last.reindex(good["run"]).to_numpy(float)
-    ends = list(GRID)
-    interval = np.searchsorted(np.asarray(ends) + 1e-9, fraction)
     cells = pd.DataFrame(
         {
             "run": good["run"].to_numpy(int),
-            "interval": interval,
+            "interval": np.searchsorted(np.asarray(GRID) + 1e-9, fraction),
             "y": np.log(good["loss"].to_numpy(float)),
-            "x": fraction,
+            "x": np.log(fraction),
         }
     )
     filled = cells.groupby("interval")["run"].nunique()
-    kept = [k for k in range(len(ends)) if filled.get(k, 0) >= 0.9 * filled.max()]
-    table = np.full((n_runs, len(ends)), np.nan)
-    means = cells.groupby(["run", "interval"])["y"].mean()
+    kept = [k for k in range(len(GRID)) if filled.get(k, 0) >= filled.max() / 2]
+    table = np.full((n_runs, len(GRID)), np.nan)
+    by_cell = cells.groupby(["run", "interval"])
+    means = by_cell["y"].mean()
     rows, columns = (means.index.get_level_values(i).to_numpy(int) for i in (0, 1))
     table[rows, columns] = means.to_numpy(float)
-    places = cells.groupby("interval")["x"].mean().reindex(kept).to_numpy(float)
-    total = float(last.iloc[0]) if last.nunique() == 1 else None
-    return table[:, kept], [ends[k] for k in kept], places, total
+    by_interval = cells.groupby("interval")
+    n_points = by_cell.size().groupby(level="interval").mean().reindex(kept).to_numpy(float)
+    return AtFractions(
+        table=table[:, kept],
+        starts=tuple(GRID[k - 1] if k else 0.0 for k in kept),
+        ends=tuple(GRID[k] for k in kept),
+        places=np.exp(by_interval["x"].mean().reindex(kept).to_numpy(float)),
+        n_points=n_points,
+        point_variance=_point_variance(cells, kept),
+    )
+
+
+def _point_variance(cells: pd.DataFrame, kept: Sequence[int]) -> Array:
+    """Variance of a point about the line through its curve's points in the interval.
+
+    Half the mean square of second differences over three: a line drops out. Intervals with too few
+    points have the mean of the others; none has any, and it is 0.
+    """
+    ordered = cells.sort_values(["run", "interval", "x"], kind="stable")
+    y = ordered.groupby(["run", "interval"])["y"]
+    bend = (y.shift(1) - 2 * ordered["y"] + y.shift(-1)) ** 2 / 6
+    found = bend.groupby(ordered["interval"]).mean().reindex(kept).to_numpy(float)
+    known = np.isfinite(found)
+    return np.where(known, found, found[known].mean() if known.any() else 0.0)
+
+
+def along(log_fraction: Array | float, log_places: Array, mean: Array) -> Array:
+    """A curve between its places and beyond, straight in the logarithm of the fraction."""
+    inside = np.interp(log_fraction, log_places, mean)
+    if len(log_places) < 2:
+        return np.asarray(inside)
+    first, last = (
+        (mean[i + 1] - mean[i]) / (log_places[i + 1] - log_places[i]) for i in (0, len(mean) - 2)
+    )
+    below = np.minimum(np.asarray(log_fraction) - log_places[0], 0.0)
+    above = np.maximum(np.asarray(log_fraction) - log_places[-1], 0.0)
+    return np.asarray(inside + first * below + last * above)
 
 
 def _design(x: Array, octaves: Array) -> Array:

@@ -170,7 +170,8 @@ class Verdict:
         deviation: observed / predicted − 1; `None` if either is missing.
         p_value: Two-sided, of the deviation from the law as the runs of its size correct it,
             before correction for several runs.
-        p_adjusted: The same after it (Holm 1979); a run deviates where it is at most 1 − level.
+        p_adjusted: The same after it (Holm 1979). A run deviates where it is at most 1 − level, or
+            where `p_of_size` in the evidence is: what the runs of its size share.
         cause: `None`, `instability`, `mistuned`, `recipe`, `data`, `batch`, `law` or `unknown`.
         advice: One sentence a person can act on.
         evidence: The numbers behind cause and verdict, by name.

@@ -154,10 +154,14 @@ class Runs:
             "replicates": int(self._frame.duplicated(cells).sum()),
         }
 
-    def canonical(self) -> pd.DataFrame:
-        """The columns a fit depends on, sorted: the same table whatever order the rows came in."""
+    def canonical(self, *, also: Iterable[str] = ()) -> pd.DataFrame:
+        """The columns a fit depends on, sorted: the same table whatever order the rows came in.
+
+        Args:
+            also: Further columns, where there are any of that name.
+        """
         columns = [*self.sizes, *self.tuned, "seed", "status", "loss", *self.conditions]
-        columns += [c for c in ("loss_se",) if c in self._frame]
+        columns += [c for c in ("loss_se", *also) if c in self._frame and c not in columns]
         return self._frame.loc[self._order(), columns].reset_index(drop=True)
 
     def in_order(self) -> Runs:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from extrap.checking import check
+from extrap.documents import load_forecast, save_forecast
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs
 from extrap.records import Runs, Verdict
@@ -234,3 +235,65 @@ def test_loss_in_another_unit_is_suspected(made, loss, words):
     (verdict,) = judge(made, {"loss": loss})
     assert verdict.cause == "unknown"
     assert words in verdict.advice
+
+
+def test_runs_that_are_not_judged_do_not_count_among_the_tests(made):
+    border = 1.002 * judge(made, {})[0].predicted_pi.upper
+    (alone,) = judge(made, {"loss": border})
+    off, *_ = judge(
+        made, {"loss": border}, *[{"width": 8, "loss": 9.0, "seed": s} for s in range(9)]
+    )
+    assert alone.on_law is off.on_law is False
+    assert off.p_adjusted == alone.p_adjusted
+
+
+def test_what_the_sweep_recorded_is_known_after_sealing(sweep_table, tmp_path):
+    table = sweep_table().assign(epochs=10.0, batch_size=256.0)
+    table["flops"] = 3.0 * table["width"] ** 2
+    made = forecast(read_runs(table, size="width", tune="lr"))
+    save_forecast(made, tmp_path / "f.json")
+    sealed = load_forecast(tmp_path / "f.json")
+    row = {"loss": 1.2 * LOSS, "epochs": 10.0, "batch_size": 256.0, "noise_scale": 900.0}
+    assert judge(sealed, row) == judge(made, row)
+    assert judge(made, row)[0].cause == "unknown"
+
+
+def test_spike_of_a_run_that_was_off_before_is_not_its_cause(watched, draw_curve):
+    best = watched.at(width=512).tuned["lr"].value
+    loss = 1.3 * draw_curve(512, 0.0, np.random.default_rng(0))
+    loss[34] *= 2
+    points = pd.DataFrame({"run": 0, "step": STEPS, "loss": loss})
+    (before,) = judge(watched, {"lr": best, "loss": loss[-1]}, curves=points)
+    assert before.cause == "unknown"
+    loss[:34] /= 1.3
+    points = pd.DataFrame({"run": 0, "step": STEPS, "loss": loss})
+    (after,) = judge(watched, {"lr": best, "loss": loss[-1]}, curves=points)
+    assert after.cause == "instability"
+
+
+def test_a_whole_size_off_the_law_is_the_laws_whatever_the_rates(made):
+    rng = np.random.default_rng(3)
+    best = made.at(width=512).tuned["lr"].value
+    rows = [
+        {"lr": best * 2 ** (k / 10), "seed": k, "loss": 1.05 * LOSS * (1 + 0.002 * rng.normal())}
+        for k in range(-3, 4)
+    ]
+    verdicts = judge(made, *rows)
+    assert {v.cause for v in verdicts} == {"law"}
+    assert all(v.evidence["p_of_size"] < 0.05 for v in verdicts)
+
+
+def test_values_so_small_that_they_have_no_octave_are_judged(made):
+    verdicts = judge(made, {"lr": 5e-324, "loss": 3.0}, {"lr": 1.7e308, "loss": 3.0})
+    assert [v.cause for v in verdicts] == ["mistuned", "mistuned"]
+
+
+def test_tuned_batch_is_never_blamed_on_its_noise_scale(sweep_table):
+    table = sweep_table().assign(batch_size=lambda t: 64 * t["lr"] / 0.01)
+    made = forecast(read_runs(table.drop(columns="lr"), size="width", tune="batch_size"))
+    best = made.at(width=512).tuned["batch_size"].value
+    rows = pd.DataFrame(
+        [{"width": 512, "batch_size": best, "noise_scale": 1.0, "seed": 0, "loss": 1.3 * LOSS}]
+    )
+    (verdict,) = check(made, read_runs(rows, size="width", tune="batch_size", stage="check"))
+    assert verdict.cause == "unknown"

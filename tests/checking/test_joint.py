@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -15,11 +16,20 @@ from extrap.records import Interval
 LAW, RUN = 0.01, 0.002
 
 
-def case(off: float | None, *, excess: float | None = 0.0, width: float = 512.0) -> Case:
+SEEDS = itertools.count()
+
+
+def case(
+    off: float | None,
+    *,
+    excess: float | None = 0.0,
+    width: float = 512.0,
+    seed: int | None = None,
+) -> Case:
     """A run that is off by a log deviation from a law known to 1 %; runs scatter by .2 %."""
     prediction = LossPrediction(log_loss=0.5, curve=((LAW**2, np.inf),), run=((RUN**2, np.inf),))
     return Case(
-        row={},
+        row={"seed": next(SEEDS) if seed is None else seed},
         size={"width": width},
         tuned={},
         expected={},
@@ -30,6 +40,7 @@ def case(off: float | None, *, excess: float | None = 0.0, width: float = 512.0)
         log_deviation=off,
         differing={},
         spike=None,
+        off_before_spike=None,
         overfits=False,
     )
 
@@ -54,11 +65,36 @@ def test_peers_tell_the_laws_error_from_the_runs_own():
     assert not agreed.deviates
 
 
-def test_mistuned_peers_teach_less_their_cost():
+def test_mistuned_peers_teach_less_their_cost_and_less_surely():
     peers = [case(0.010 + cost, excess=cost) for cost in (0.0, 0.01, 0.02)]
     *_, last = judged(*peers)
     assert last.deviates
     assert last.common == pytest.approx(0.010, rel=0.1)
+    *_, alone = judged(*peers[2:] * 3, case(0.0))
+    assert alone.common < 0.008
+
+
+def test_valley_that_is_wrong_for_all_mistuned_peers_alike_costs_a_tuned_run_nothing():
+    rng = np.random.default_rng(1)
+    cost = rng.uniform(0.02, 0.1, size=20)
+    peers = [case(1.4 * c + RUN * rng.normal(), excess=c) for c in cost]
+    *_, tuned = judged(*peers, case(0.0))
+    assert not tuned.deviates
+
+
+def test_peers_of_one_seed_count_as_one():
+    rng = np.random.default_rng(2)
+    alarms = 0
+    for _ in range(100):
+        law, shared = 0.001 * rng.normal(), RUN * rng.normal()
+        cases = [case(law + shared + 1e-4 * rng.normal(), seed=0) for _ in range(12)]
+        alarms += any(f.deviates for f in judged(*cases, tolerance=0))
+    assert alarms <= 5
+
+
+def test_run_on_the_law_is_not_off_for_its_peers_being_worse():
+    *_, last = judged(*[case(0.02 + 0.0001 * k) for k in range(4)], case(0.001))
+    assert not last.own_deviates
 
 
 def test_runs_far_off_teach_nothing():
@@ -78,7 +114,7 @@ def test_runs_of_another_recipe_or_unknown_values_teach_nothing(field):
 def test_what_a_size_shares_is_the_laws_and_flags_all_its_runs():
     found = judged(*[case(0.0235 + 0.0002 * k) for k in range(6)])
     assert all(f.law_deviates and f.deviates for f in found)
-    assert all(f.p_value > 0.05 for f in found)
+    assert all(f.p_value > 0.05 > f.p_of_size for f in found)
     found = judged(*[case(0.018 + 0.0002 * k) for k in range(6)])
     assert not any(f.law_deviates or f.deviates for f in found)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from extrap.checking import find_spike
+from extrap.checking.spikes import climbs_steadily
 
 STEP = np.arange(20.0, 1001.0, 20.0)
 LOSS = 1.5 + 3 * STEP**-0.3
@@ -19,12 +20,16 @@ def test_spike_is_found_where_it_peaks_and_recovers():
     spike = find_spike(STEP, loss)
     assert spike.step == STEP[31]
     assert spike.height == pytest.approx(np.log(1.3), abs=0.02)
-    assert spike.lasting == 0
+    assert spike.before == pytest.approx(np.log(LOSS[28]), abs=0.01)
+    assert spike.fraction == pytest.approx(STEP[28] / 1000)
 
 
-def test_curve_that_stays_up_has_a_lasting_spike():
-    loss = np.where(STEP > 700, 1.2 * LOSS, LOSS)
-    assert find_spike(STEP, loss).lasting == pytest.approx(np.log(1.2), abs=0.03)
+def test_curve_that_climbs_steadily_is_told_from_one_that_jumps():
+    climbing = np.where(STEP > 300, LOSS[14] * np.exp((STEP - 300) / 600), LOSS)
+    assert climbs_steadily(STEP, climbing)
+    assert not climbs_steadily(STEP, LOSS)
+    assert not climbs_steadily(STEP, np.where(STEP > 700, 2 * LOSS, LOSS))
+    assert not climbs_steadily(STEP, np.where(STEP > 900, np.nan, climbing))
 
 
 def test_rough_curve_has_no_spike():

@@ -75,10 +75,10 @@ def _at_size(
     parts = []
     for i in sorted(worst):
         own = points[points["run"] == i].assign(run=0)
-        table, _, places, _ = at_fractions(own, 1)
-        if table is None:
+        found = at_fractions(own, 1)
+        if found is None:
             continue
-        part = pd.DataFrame({"x": places, "loss": np.exp(table[0])})
+        part = pd.DataFrame({"x": found.places, "loss": np.exp(found.table[0])})
         parts.append(part.assign(run=i, kind=verdict_kind(verdicts[i])))
     columns = ["run", "x", "loss", "kind"]
     shown = pd.concat(parts)[columns] if parts else pd.DataFrame(columns=columns)

@@ -17,6 +17,10 @@ __all__ = ["reading_document", "watch"]
 
 logger = logging.getLogger(__name__)
 
+FALLEN, AGAIN = 0.5, 2
+"""A log has begun again when so many steps in a row lie below this part of the last one."""
+MANY_STEPS = 100
+"""A run of so many steps or more counts updates."""
 ROUNDING = 1e-9
 """Of fractions of a run: far less than one step of any."""
 
@@ -43,8 +47,21 @@ def watch(
     shown: Reading | None = None
     n_shown, pace = 0, 0.0
     has_warned = False
+    fallen: list[tuple[float, float]] = []
     while True:
         for step, loss in reader.poll():
+            if last is not None and step < FALLEN * last.step:
+                fallen.append((step, loss))
+                if len(fallen) < AGAIN:  # one stray step is no new start
+                    continue
+                logger.warning(
+                    "the log begins again at step %g: so does the monitor", fallen[0][0]
+                )
+                monitor.restart()
+                last, pace = None, 0.0
+                for earlier, its_loss in fallen[:-1]:
+                    last = monitor.update(earlier, its_loss)
+            fallen.clear()
             before, last = last, monitor.update(step, loss)
             pace = _pace(pace, before, last)
             for shown in monitor.history[n_shown:]:
@@ -54,7 +71,7 @@ def watch(
                 break
         reason = reader.missing()
         if once:
-            _refuse_silence(reader, reason)
+            _refuse_silence(reader, reason, heard=last is not None)
         if once or (last is not None and (last.alarm or _is_over(last, pace))):
             break
         if reason is not None and not has_warned:
@@ -83,14 +100,21 @@ def _pace(pace: float, before: Reading | None, last: Reading) -> float:
 def _is_over(reading: Reading, pace: float) -> bool:
     """Whether the next loss would lie beyond the intended end.
 
-    A job need not log its last step, and may count from zero, so that the last of n is n − 1.
+    A job need not log its last step, and may count from zero, so that the last of n is n − 1; few
+    steps are perhaps epochs or billions of tokens, of which the last one matters.
     """
-    is_last = 0 < reading.step * (1 - ROUNDING) <= reading.fraction * (reading.step + 1)
-    return is_last or reading.fraction + pace > 1 + ROUNDING
+    total = reading.step / reading.fraction if reading.fraction > 0 else math.inf
+    is_last = total * (1 + ROUNDING) >= MANY_STEPS and total <= (reading.step + 1) * (1 + ROUNDING)
+    return is_last or reading.fraction >= 1 or reading.fraction + pace > 1 + ROUNDING
 
 
-def _refuse_silence(reader: LogReader, reason: DataError | None) -> None:
+def _refuse_silence(reader: LogReader, reason: DataError | None, *, heard: bool) -> None:
     if not reader.path.exists():
         raise DataError(f"there is no log {reader.path}; check the path, or watch without once.")
     if reason is not None:
         raise reason
+    if not heard and reader.n_skipped:
+        raise DataError(
+            f"none of the {reader.n_skipped} rows of {reader.path} holds a step and a loss; check "
+            "its separator and the columns, --step and --loss."
+        )

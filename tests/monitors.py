@@ -24,6 +24,7 @@ class FakeMonitor:
         fails_at: float = math.inf,
     ) -> None:
         self.heard: list[tuple[float, float]] = []
+        self.n_restarts = 0
         self._total_steps = total_steps
         self._every = every
         self._limit = limit
@@ -43,6 +44,10 @@ class FakeMonitor:
         if len(self.heard) % self._every == 0:
             self._history += (self.reading,)
         return self.reading
+
+    def restart(self) -> None:
+        self.heard.clear()
+        self.n_restarts += 1
 
     def _read(self, step: float, loss: float | None) -> Reading:
         alarm = any(not value <= self._limit for _, value in self.heard)

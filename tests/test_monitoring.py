@@ -5,12 +5,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from extrap.documents import save_forecast
 from extrap.errors import DataError
-from extrap.forecasting import Forecast
+from extrap.forecasting import Forecast, forecast
 from extrap.monitoring import Monitor, Reading
+from extrap.records import Runs
 
 Draw = Callable[..., np.ndarray]
 
@@ -148,3 +150,90 @@ def test_what_cannot_be_watched_is_refused(watched, made):
     unlike = replace(watched, curves=replace(watched.curves, total_steps=None))
     with pytest.raises(ValueError, match="do not agree"):
         Monitor(unlike, at=BIG)
+
+
+def test_prior_shares_of_the_ways_to_be_off_make_one(watched):
+    monitor = Monitor(watched, at=BIG)
+    assert sum(way.share for way in monitor._ways) == pytest.approx(1)
+
+
+def steep(width: float, x: np.ndarray, rng: np.random.Generator, *, noise: float) -> np.ndarray:
+    """A curve that falls steeply at first, in points with noise of their own."""
+    log_loss = 0.4 - 0.1 * math.log(width / 16) * x**0.3 + 0.45 * np.log(1 / (x + 1e-3))
+    return np.exp(log_loss + 0.003 * rng.normal() + noise * rng.normal(size=len(x)))
+
+
+def steep_sweep(n_points: int, noise: float, *, seeds: int = 3, shared: float = 0.0) -> Forecast:
+    rng = np.random.default_rng(5)
+    x = np.arange(1, n_points + 1) / n_points
+    bumps = [shared * rng.normal(size=n_points) for _ in range(seeds)]
+    rows, points = [], []
+    for width in (16, 32, 64, 128, 256):
+        for seed in range(seeds):
+            curve = steep(width, x, rng, noise=noise) * np.exp(bumps[seed])
+            part = pd.DataFrame({"run": len(rows), "step": 1000 * x, "loss": curve})
+            rows.append({"width": width, "seed": seed, "loss": float(curve[-1])})
+            points.append(part)
+    runs = Runs.from_frame(pd.DataFrame(rows), sizes=["width"], curves=pd.concat(points))
+    return forecast(runs)
+
+
+@pytest.mark.parametrize(
+    ("of_sweep", "of_run", "noise"), [(50, 1000, 0.003), (50, 200, 0.003), (200, 20, 0.02)]
+)
+def test_false_alarms_are_rare_however_densely_either_is_logged(of_sweep, of_run, noise):
+    made = steep_sweep(of_sweep, noise)
+    rng = np.random.default_rng(6)
+    x = np.arange(1, of_run + 1) / of_run
+    alarms = [
+        watch(made, steep(512, x, rng, noise=noise), steps=1000 * x).reading.alarm
+        for _ in range(25)
+    ]
+    assert sum(alarms) <= 2
+
+
+def test_seeds_that_the_sweep_did_not_have_are_allowed_for():
+    made = steep_sweep(50, 0.002, shared=0.01)
+    assert made.curves.inflation > 1.3
+    assert steep_sweep(50, 0.002).curves.inflation < 1.3
+    rng = np.random.default_rng(7)
+    x = np.arange(1, 51) / 50
+    alarms = 0
+    for _ in range(60):
+        curve = steep(512, x, rng, noise=0.002) * np.exp(0.01 * rng.normal(size=50))
+        alarms += watch(made, curve).reading.alarm
+    assert alarms <= 6
+
+
+def test_runs_that_did_not_finish_are_no_reference(curved, watched):
+    frame, curves = curved.to_frame(), curved.curves()
+    pruned = frame.index[frame["seed"] == 2]
+    frame.loc[pruned, ["status", "loss"]] = ["pruned", np.nan]
+    short = curves[~(curves["run"].isin(pruned) & (curves["step"] > 300))]
+    cut = short[~((short["run"] == 0) & (short["step"] > 500))]
+    made = forecast(Runs.from_frame(frame, sizes=["width"], tuned=["lr"], curves=cut))
+    assert made.curves.total_steps == 1000
+    assert made.curves.n_curves < watched.curves.n_curves
+    assert np.sqrt(made.curves.covariance[-1][-1]) < 0.012
+
+
+def test_odd_values_raise_nothing_and_odd_arguments_do(watched):
+    monitor = Monitor(watched, at=BIG, tuned={"lr": np.float64(0.01)})
+    assert monitor.update(10**400, 2.0) == monitor.reading
+    assert monitor.update(20, 10**400).cause == "instability"
+    for bad in ({"lr": "x"}, {"lr": -1.0}, {"lr": None}):
+        with pytest.raises(ValueError, match="positive number"):
+            Monitor(watched, at=BIG, tuned=bad)
+    with pytest.raises(ValueError, match="leave other names out"):
+        Monitor(watched, at=BIG, tuned={"rate": 0.1})
+
+
+def test_restarted_monitor_hears_anew(watched, draw_curve):
+    losses = draw_curve(512, 0.0, np.random.default_rng(11))
+    monitor = watch(watched, 2 * losses)
+    assert monitor.reading.alarm
+    monitor.restart()
+    for step, loss in zip(STEPS, losses, strict=True):
+        monitor.update(step, loss)
+    assert not monitor.reading.alarm
+    assert monitor.reading.fraction == 1

@@ -17,6 +17,7 @@ class Script:
     """A log that gains the given losses look by look; running out of them is an error."""
 
     path = Path(__file__)
+    n_skipped = 0
 
     def __init__(self, *looks: list[tuple[float, float]], reason: DataError | None = None) -> None:
         self._looks = list(looks)
@@ -121,3 +122,32 @@ def test_document_of_a_reading_holds_its_fields_and_no_nan():
         "cause": "instability",
         "advice": "Stop the run.",
     }
+
+
+def test_log_that_begins_again_is_heard_anew(caplog):
+    monitor = FakeMonitor(every=2)
+    script = Script([*steps(20, 40, 60), *steps(10, 20, loss=2.0)], steps(40, 100, loss=2.0))
+    list(watch(monitor, script))
+    assert monitor.n_restarts == 1
+    assert monitor.heard == steps(10, 20, 40, 100, loss=2.0)
+    assert "begins again at step 10" in caplog.text
+
+
+def test_one_stray_step_is_no_new_start():
+    monitor = FakeMonitor(every=2)
+    list(watch(monitor, Script(steps(20, 40, 60, 5, 80, 100))))
+    assert monitor.n_restarts == 0
+
+
+def test_few_steps_are_no_updates():
+    monitor = FakeMonitor(every=1, total_steps=2.0)
+    list(watch(monitor, Script(steps(0.5, 1.0), steps(1.5, 2.0))))
+    assert monitor.heard[-1] == (2.0, 3.0)
+
+
+def test_log_without_a_readable_row_is_refused(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("step,loss\nep20,high\nep40,low\n")
+    reader = LogReader(path, step="step", loss="loss")
+    with pytest.raises(DataError, match="none of the 2 rows"):
+        list(watch(FakeMonitor(), reader, once=True))

@@ -297,3 +297,21 @@ def test_tuned_batch_is_never_blamed_on_its_noise_scale(sweep_table):
     )
     (verdict,) = check(made, read_runs(rows, size="width", tune="batch_size", stage="check"))
     assert verdict.cause == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("started_at", "seal"),
+    [
+        ("2026-01-01T12:00:00Z", "begun-before"),
+        ("1767355200", "sealed-first"),
+        ("1767225600000", "begun-before"),
+        ("2026-01-02", None),
+        ("2026-W01", None),
+        ("1711122841123456", None),
+        ("12", None),
+        (None, None),
+    ],
+)
+def test_start_is_read_as_a_time_or_not_at_all(made, started_at, seal):
+    sealed = replace(made, created="2026-01-02T00:00:00+00:00")
+    assert judge(sealed, {"started_at": started_at})[0].seal == seal

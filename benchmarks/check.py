@@ -18,6 +18,7 @@ from typing import Any
 
 from benchmarks import alarms, faults, published_checks, watched
 from benchmarks.backtest import REPORTS, Part, conclusion
+from benchmarks.check_pictures import plates
 from benchmarks.page import Words, write_page
 from benchmarks.rows import DATA, Row
 from benchmarks.table import print_rows, write_csv
@@ -61,6 +62,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=REPORTS, help="folder of the page")
     arguments = parser.parse_args()
     rows: list[Row] = []
+    found: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     missing: list[str] = []
     for name, part in parts(arguments.data, arguments.replicates).items():
@@ -69,7 +71,8 @@ def main() -> None:
         if absent or name not in arguments.only:
             continue
         start = time.perf_counter()
-        rows += part.rows(part.measure())
+        found[name] = part.measure()
+        rows += part.rows(found[name])
         seconds[name] = time.perf_counter() - start
         sys.stderr.write(f"{name}: {seconds[name]:.0f} s\n")
     if missing:
@@ -79,7 +82,7 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     write_csv(rows, arguments.out / "bench-check.csv")
     path = arguments.out / "bench-check.html"
-    write_page(rows, (), seconds, missing, words=WORDS, path=path)
+    write_page(rows, plates(found), seconds, missing, words=WORDS, path=path)
     sys.stdout.write(conclusion(rows, seconds) + "\n")
 
 

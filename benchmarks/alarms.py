@@ -176,8 +176,8 @@ def rows(found: tuple[pd.DataFrame, pd.DataFrame, float]) -> list[Row]:
             reached=f"{plain:.1%} of {n} ({spread(PLAIN)}; {seeds})",
             met=bool(0.035 <= plain <= 0.065),
             note="Without replicates the test keeps its level. With them a point of the law "
-            "counts as known to no better than .2 %, and its error grows where the law fits worse than "
-            "the noise says but never shrinks: both widen the interval on purpose.",
+            "counts as known to no better than .2 %, and its error grows where the law fits worse "
+            "than the noise says but never shrinks: both widen the interval on purpose.",
         ),
         Row(
             part=part,

@@ -113,7 +113,7 @@ def monitor_plate(found: pd.DataFrame) -> Plate:
         svg=draw_svg(
             draw, width=SIZE[0], height=SIZE[1], key="monitor", label="runs called over training"
         ),
-        text="Octaves off the forecast rate. Where lines meet, the last one covers the others; the "
-        "table has them all.",
+        text="Octaves off the forecast rate. Where lines meet, the last one covers the others; "
+        "the table has them all.",
         tables=(Table(caption="Runs called so far", columns=columns, rows=rows),),
     )

@@ -73,7 +73,7 @@ def verdict_card(forecast: Forecast, group: RunGroup, *, price: float | None = N
     facts += _worth(group, price)
     seals = {v.seal for v in group.verdicts}
     if seals == {"sealed-first"}:
-        facts.append(("forecast", "sealed before the run began"))
+        facts.append(("seal", "older than the run"))
     causes = dict.fromkeys(v.cause for v in group.verdicts if v.cause)
     if causes:
         facts.append(("likely cause", "; ".join(CAUSES.get(c, c) for c in causes)))

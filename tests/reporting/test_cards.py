@@ -39,7 +39,7 @@ def test_card_says_what_the_loss_is_worth_and_that_the_forecast_came_first(made)
     assert found["worth"] == (
         f"a tuned run of 0.5{NBSP}times the size, 0.25{NBSP}times the compute"
     )
-    assert found["forecast"] == "sealed before the run began"
+    assert found["seal"] == "older than the run"
     assert "in money" not in found
 
 

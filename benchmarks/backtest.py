@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,6 +65,34 @@ def parts(data: Path, n_replicates: int) -> dict[str, Part]:
     }
 
 
+class Measured(NamedTuple):
+    """What all parts gave: results by name, figures, seconds, tables that are not there."""
+
+    found: dict[str, Any]
+    rows: list[Row]
+    seconds: dict[str, float]
+    missing: list[str]
+
+
+def measure(wanted: Mapping[str, Part], data: Path) -> Measured:
+    """Measure every part whose tables are there, and say how long it took and what is missing."""
+    done = Measured({}, [], {}, [])
+    for name, part in wanted.items():
+        absent = [table for table in part.tables if not (data / table).is_file()]
+        if absent:
+            done.missing.extend(table for table in absent if table not in done.missing)
+            continue
+        start = time.perf_counter()
+        done.found[name] = part.measure()
+        done.rows.extend(part.rows(done.found[name]))
+        done.seconds[name] = time.perf_counter() - start
+        sys.stderr.write(f"{name}: {done.seconds[name]:.0f} s\n")
+    if done.missing:
+        said = f"Not there, and left out: {', '.join(done.missing)} (looked in {data}).\n"
+        sys.stdout.write(said)
+    return done
+
+
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -74,21 +102,9 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=REPORTS, help="folder of the page")
     arguments = parser.parse_args()
-    found, rows, seconds, missing = {}, [], {}, []
-    for name, part in parts(arguments.data, arguments.replicates).items():
-        absent = [table for table in part.tables if not (arguments.data / table).is_file()]
-        if absent:
-            missing += [table for table in absent if table not in missing]
-            continue
-        start = time.perf_counter()
-        found[name] = part.measure()
-        rows += part.rows(found[name])
-        seconds[name] = time.perf_counter() - start
-        sys.stderr.write(f"{name}: {seconds[name]:.0f} s\n")
+    measured = measure(parts(arguments.data, arguments.replicates), arguments.data)
+    found, rows, seconds, missing = measured
     rows += peers.rows(found.get("curves"), found.get("gadre"))
-    if missing:
-        said = f"Not there, and left out: {', '.join(missing)} (looked in {arguments.data}).\n"
-        sys.stdout.write(said)
     print_rows(rows)
     arguments.out.mkdir(parents=True, exist_ok=True)
     write_csv(rows, arguments.out / "backtest.csv")

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import alarms, faults, published_checks, watched
-from benchmarks.backtest import REPORTS, Part, conclusion
+from benchmarks.backtest import REPORTS, Part, conclusion, measure
 from benchmarks.check_pictures import plates
 from benchmarks.page import Words, write_page
-from benchmarks.rows import DATA, Row
+from benchmarks.rows import DATA
 from benchmarks.table import print_rows, write_csv
 
 WORDS = Words(
@@ -61,23 +60,9 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=alarms.N_REPLICATES)
     parser.add_argument("--out", type=Path, default=REPORTS, help="folder of the page")
     arguments = parser.parse_args()
-    rows: list[Row] = []
-    found: dict[str, Any] = {}
-    seconds: dict[str, float] = {}
-    missing: list[str] = []
-    for name, part in parts(arguments.data, arguments.replicates).items():
-        absent = [table for table in part.tables if not (arguments.data / table).is_file()]
-        missing += absent
-        if absent or name not in arguments.only:
-            continue
-        start = time.perf_counter()
-        found[name] = part.measure()
-        rows += part.rows(found[name])
-        seconds[name] = time.perf_counter() - start
-        sys.stderr.write(f"{name}: {seconds[name]:.0f} s\n")
-    if missing:
-        said = f"Not there, and left out: {', '.join(missing)} (looked in {arguments.data}).\n"
-        sys.stdout.write(said)
+    every = parts(arguments.data, arguments.replicates)
+    wanted = {name: part for name, part in every.items() if name in arguments.only}
+    found, rows, seconds, missing = measure(wanted, arguments.data)
     print_rows(rows)
     arguments.out.mkdir(parents=True, exist_ok=True)
     write_csv(rows, arguments.out / "bench-check.csv")

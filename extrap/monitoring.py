@@ -16,34 +16,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from scipy import linalg, special
+from scipy import special
 
 from extrap.documents import load_forecast
 from extrap.errors import DataError
-from extrap.fitting import ReferenceCurves, along
+from extrap.fitting import Way, along, log_ratios, ways_to_be_off
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import Interval
 
 __all__ = ["Monitor", "Reading"]
 
-IntArray = np.ndarray[tuple[int, ...], np.dtype[np.integer[Any]]]
-
-SHAPED, WIDER, APART, JUMPS = 0.7, 0.1, 0.1, 0.1
-"""Prior shares of the ways to be off: like mistuned runs, scattered, offset, jumping."""
-SCATTER = (4.0, 25.0)
-"""Multiples of the covariance."""
-OFFSETS = (0.01, 0.03, 0.1)
-"""Standard deviations of an offset of the whole curve, in log loss."""
-JUMP = 0.1
-"""Standard deviation of each point's own jump, in log loss."""
-FUZZ = 0.3
-"""Standard deviation of how far a run follows a mistuned shape, as a share of it."""
-LOOSER = 1.3
-"""Multiple of the covariance of tuned runs that mistuned ones have."""
 ROUNDING = 1e-9
 """Of fractions of a run: far less than one step of any."""
 FEW = 2
@@ -75,17 +60,6 @@ class Reading:
     alarm: bool
     cause: str | None
     advice: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Way:
-    """A way to be off the reference: its mean and covariance, and a name."""
-
-    share: float
-    mean: Array
-    covariance: Array
-    cause: str
-    words: str
 
 
 class Monitor:
@@ -148,7 +122,7 @@ class Monitor:
             octave_sd={name: made.octave_sd(name, size) for name in made.runs.tuned},
         )
         self._half_width = curves.half_width(self._covariance, level)
-        self._ways = _ways_to_be_off(curves, self._covariance)
+        self._ways = ways_to_be_off(curves, self._covariance)
         self._places = np.log(np.asarray(curves.places))
         self._history: list[Reading] = []
         self._n_ignored = 0
@@ -236,7 +210,14 @@ class Monitor:
             return
         seen = np.flatnonzero(self._counts[: k + 1])
         off = self._sums[seen] / self._counts[seen]
-        logs = self._log_ratios(seen, off)
+        logs = log_ratios(
+            self._ways,
+            off,
+            seen=seen,
+            covariance=self._covariance,
+            rougher=self._sparser()[seen],
+            dof=self._curves.dof,
+        )
         e_value = _exp(special.logsumexp(logs)) if len(seen) >= FEW else 1.0
         alarm = self._reading.alarm or e_value >= 1 / (1 - self._level)
         reading = replace(
@@ -255,21 +236,6 @@ class Monitor:
             reading = replace(reading, advice=self._calm_advice(e_value))
         self._reading = reading
         self._history.append(reading)
-
-    def _log_ratios(self, seen: IntArray, off: Array) -> Array:
-        """Log of prior share times likelihood ratio, one a way to be off."""
-        dof = self._curves.dof
-        square = np.ix_(seen, seen)
-        rougher = np.diag(self._sparser()[seen])
-        null = _log_density(off, self._covariance[square] + rougher, dof)
-        return np.array(
-            [
-                math.log(way.share)
-                + _log_density(off - way.mean[seen], way.covariance[square] + rougher, dof)
-                - null
-                for way in self._ways
-            ]
-        )
 
     def _sparser(self) -> Array:
         """Variance that an interval's mean has more than the sweep's, for its fewer points."""
@@ -291,7 +257,7 @@ class Monitor:
         if not (self._history and self._history[-1].cause == "instability"):
             self._history.append(self._reading)
 
-    def _alarm_advice(self, way: _Way, off: Array, k: int) -> str:
+    def _alarm_advice(self, way: Way, off: Array, k: int) -> str:
         side = "above" if off[-1] > 0 else "below"
         where = (
             f"At {self._curves.fractions[k]:.0%} of training the loss is "
@@ -328,67 +294,6 @@ class Monitor:
             f"Within what tuned runs do, with evidence of {e_value:.2g} against it; an alarm "
             f"takes {1 / (1 - self._level):.3g}."
         )
-
-
-def _ways_to_be_off(curves: ReferenceCurves, covariance: Array) -> list[_Way]:
-    """Mistuned as the sweep's own runs were, or off without a pattern."""
-    k = len(covariance)
-    ways = []
-    for name, octaves, shape in curves.shapes:
-        if abs(octaves) < 2:  # what such a run costs is no alarm
-            continue
-        mean = np.asarray(shape)
-        side = "high" if octaves > 0 else "low"
-        ways.append(
-            _Way(
-                share=1.0,
-                mean=mean,
-                covariance=LOOSER * covariance + FUZZ**2 * np.outer(mean, mean),
-                cause="mistuned",
-                words=f"{name} was about {abs(octaves):g} octaves too {side}",
-            )
-        )
-    shaped = [replace(way, share=SHAPED / len(ways)) for way in ways]
-    zero, one, eye = np.zeros(k), np.ones((k, k)), np.eye(k)
-    scattered = [
-        _Way(
-            share=WIDER / len(SCATTER),
-            mean=zero,
-            covariance=factor * covariance,
-            cause="unknown",
-            words="off in a way no mistuned run of the sweep was",
-        )
-        for factor in SCATTER
-    ]
-    apart = [
-        _Way(
-            share=APART / len(OFFSETS),
-            mean=zero,
-            covariance=covariance + sd**2 * one,
-            cause="unknown",
-            words="all along, in a way no mistuned run of the sweep was",
-        )
-        for sd in OFFSETS
-    ]
-    jumps = [
-        _Way(
-            share=JUMPS,
-            mean=zero,
-            covariance=covariance + JUMP**2 * eye,
-            cause="instability",
-            words="after jumps from point to point",
-        )
-    ]
-    return [*shaped, *scattered, *apart, *jumps]
-
-
-def _log_density(off: Array, covariance: Array, dof: int) -> float:
-    """Log density of a multivariate t distribution about 0, up to a constant in its dimension."""
-    root = np.linalg.cholesky(covariance)
-    white = linalg.solve_triangular(root, off, lower=True, check_finite=False)
-    n = len(off)
-    square = float(white @ white)
-    return -float(np.log(np.diag(root)).sum()) - 0.5 * (dof + n) * math.log1p(square / dof)
 
 
 def _as_number(value: object) -> float:

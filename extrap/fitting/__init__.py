@@ -8,6 +8,7 @@ What to use when:
 * `estimate_optima` — the best tuned values at each size of a sweep.
 * `fit_optimum_law` — how such an optimum moves with size.
 * `check_curvature` — whether that law bends.
+* `ways_to_be_off`, `log_ratios` — evidence that a curve is not that of a tuned run.
 * `fit_reference_curves` — what the loss curve of a tuned run looks like on its way.
 * `fit_valley` — what a mistuned value costs.
 * `fit_divergence` — how likely a run diverges.
@@ -23,6 +24,7 @@ from __future__ import annotations
 from extrap.fitting.bracketing import grow_grid
 from extrap.fitting.designs import check_sweep
 from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
+from extrap.fitting.evidence import Way, log_ratios, ways_to_be_off
 from extrap.fitting.fixed import FixedPrediction, predict_at_values
 from extrap.fitting.holdout import DISCREPANCY
 from extrap.fitting.local import LocalLaw
@@ -63,6 +65,7 @@ __all__ = [
     "RuleRegret",
     "TransferQuality",
     "Valley",
+    "Way",
     "along",
     "at_fractions",
     "can_place",
@@ -80,6 +83,7 @@ __all__ = [
     "fit_valley",
     "grow_grid",
     "largest_chance",
+    "log_ratios",
     "place_runs",
     "predict_at_values",
     "predict_log",
@@ -88,4 +92,5 @@ __all__ = [
     "sharpen_noise",
     "summarise",
     "transfer_quality",
+    "ways_to_be_off",
 ]

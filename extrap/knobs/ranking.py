@@ -1,25 +1,4 @@
-"""Which fixed value breaks next: how the optimum of every knob drifts, and what it will cost.
-
-At a few small sizes each knob is moved, one at a time, with the same seeds. A parabola in octaves
-through the log losses of one seed at one size gives their gradient g and curvature h; what the
-seeds have in common cancels. Over x = log2(size), g is a line and h a constant, so that the
-optimum u*(x) = −g(x) / h, in octaves from the fixed value, drifts by −g' / h a doubling, and the
-fixed value costs ½ g² / h.
-
-What to use when:
-
-* `read_moves` — from a table of runs to the moves of each knob.
-* `rank_knobs` — from moves to a ranking, every number with an interval.
-
-Every seed is one replicate of the whole experiment: g at the target, g' and h are linear in its
-losses, so Student's t with (seeds − 1) degrees of freedom holds however its noise at different
-sizes is correlated, and their ratios get Fieller's intervals.
-
-References:
-    Metz 2022, "On the difficulty of extrapolation with NN scaling", asks the question; Fieller
-    (1954), Some problems in interval estimation, J. R. Stat. Soc. B 16, the interval of a ratio.
-    The statistic is ours.
-"""
+"""From the moves of knobs to their ranking, every number with an interval."""
 
 from __future__ import annotations
 
@@ -32,12 +11,20 @@ import pandas as pd
 from scipy import stats
 
 from extrap.errors import DataError
+from extrap.knobs.moves import Moves
+from extrap.knobs.results import (
+    UNKNOWN,
+    Knob,
+    KnobReport,
+    Measure,
+    Offset,
+    or_infinite,
+    worst_case,
+)
 from extrap.records import Interval
-from extrap.records.knobs import ONE_MINUS, octaves_from
 
-__all__ = ["Knob", "KnobReport", "Measure", "Moves", "Offset", "rank_knobs", "read_moves"]
+__all__ = ["rank_knobs"]
 
-UNKNOWN = Interval(None, None)
 INSIDE = 1.25
 """An optimum counts as seen up to so many times the moved range from the fixed value: a loss
 that only rises with a knob, as c·2^u does, puts the vertex of its parabola at 1.5 times it."""
@@ -48,236 +35,6 @@ FAR = 3.0
 DOUBT = 0.05
 """Below this p-value an effect is told from noise, or the data contradict the line through g or
 the constant h."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """A number with its interval; None where the data allow no point estimate."""
-
-    value: float | None
-    ci: Interval
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Moves:
-    """The runs of one knob, itself moved and everything else at its fixed value.
-
-    Attributes:
-        name: The knob.
-        base: Its fixed value.
-        other: The other level of a knob that has only two; None where it has more.
-        frame: One row a run: `size`, `seed`, `octaves` (from the base; 0 and 1 where there are
-            two levels) and `log_loss`, NaN without a loss.
-    """
-
-    name: str
-    base: float | str
-    other: float | str | None
-    frame: pd.DataFrame
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offset:
-    """One knob at one size.
-
-    Attributes:
-        size: The size.
-        octaves: Where the optimum lies from the fixed value; unknown unless a valley is seen.
-        pull: Change of log loss by one octave up, at the fixed value; by going to the other
-            level where there are two.
-        lost: Runs without a loss among those of the moved values.
-    """
-
-    size: float
-    octaves: Measure
-    pull: Measure
-    lost: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Knob:
-    """What holding one knob at a fixed value means at larger sizes.
-
-    Attributes:
-        name: The knob.
-        base: Its fixed value.
-        other: The other level of a knob that has only two; None where it has more.
-        kind: `"valley"`: its optimum is seen; `"slope"`: it lies beyond the moved range or in a
-            valley too shallow to see, only a direction is known; `"flat"`: nothing is told from
-            noise; `"choice"`: two levels; `"unknown"`: too few runs have a loss.
-        offsets: Size by size.
-        drift: Octaves by which the optimum moves a doubling of the size: the exponent b of a
-            value that goes as size^b. None unless a valley.
-        optimum: Octaves from the fixed value to the optimum at the target; None unless a valley.
-        at_stake: Loss at the fixed value over that at the best one, minus 1, at the target. On a
-            slope the best within one octave, a lower bound.
-        trend: Change, a doubling of the size, of what one octave up does to the log loss: the pull
-            that makes an optimum drift, known whether or not it is seen.
-        octave: Change of log loss at the target by one octave in the better direction, or by the
-            other level.
-        better: 1 if the better direction at the target is up (or to the other level), −1 if down.
-        n_seeds: Seeds with a loss in every run of this knob.
-        flags: Named reasons for doubt: `bends`, `curvature-drifts`, `far`, `lost-runs`.
-    """
-
-    name: str
-    base: float | str
-    other: float | str | None
-    kind: str
-    offsets: tuple[Offset, ...]
-    drift: Measure
-    trend: Measure
-    optimum: Measure
-    at_stake: Measure
-    octave: Measure
-    better: int
-    n_seeds: int
-    flags: tuple[str, ...] = ()
-
-    def value_at(self, octaves: float) -> float | None:
-        """The knob's value so many octaves from its base; None if there is no such value."""
-        if isinstance(self.base, str):
-            return None
-        if self.name in ONE_MINUS:
-            return max(0.0, 1 - (1 - self.base) * 2**octaves)
-        return self.base * 2 ** min(octaves, 900.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnobReport:
-    """All knobs, the one with most at stake at the target first.
-
-    Attributes:
-        knobs: Ranked by `at_stake`, then by its upper end.
-        column: The size column.
-        sizes: Sizes at which knobs were moved.
-        target: The size asked about.
-        level: Level of all intervals.
-        n_runs: Runs that were used.
-        notes: What could not be moved, and why.
-    """
-
-    knobs: tuple[Knob, ...]
-    column: str
-    sizes: tuple[float, ...]
-    target: float
-    level: float
-    n_runs: int
-    notes: tuple[str, ...] = ()
-
-    def by_worst_case(self) -> tuple[Knob, ...]:
-        """Ranked by the upper end of what is at stake; first those with none."""
-        return tuple(sorted(self.knobs, key=_worst, reverse=True))
-
-    def by_drift(self) -> tuple[Knob, ...]:
-        """The knobs whose optimum is seen, the fastest first; then the others by their trend."""
-        seen = [k for k in self.knobs if k.kind == "valley"]
-        others = [k for k in self.knobs if k.kind != "valley"]
-        return (
-            *sorted(seen, key=lambda k: -abs(k.drift.value or 0.0)),
-            *sorted(others, key=lambda k: -abs(k.trend.value or 0.0)),
-        )
-
-
-def read_moves(
-    frame: pd.DataFrame, *, column: str, knobs: Mapping[str, float | str | None]
-) -> tuple[Moves, ...]:
-    """The moves of each knob, from a table of runs in which one knob is moved at a time.
-
-    A run belongs to a knob if all others are at their fixed values; the runs in which nothing is
-    moved belong to all. Other columns, such as a learning rate tuned at each size, may vary from
-    size to size as they like.
-
-    Args:
-        frame: One row a run, with the size, the knobs, `seed`, `loss` and perhaps `status`.
-        column: The size column.
-        knobs: Knob → fixed value; None for the commonest one.
-
-    Raises:
-        DataError: A column is missing, a knob has no commonest value or never is at it, a value
-            has no octaves, or one seed has two runs of one setting.
-    """
-    missing = [name for name in (column, *knobs, "loss", "seed") if name not in frame]
-    if missing:
-        raise DataError(f"knobs need the column(s) {missing}; the table has {list(frame)}.")
-    frame = frame.assign(**{name: _numbers_or_text(frame[name]) for name in knobs})
-    bases = {n: _commonest(frame[n]) if base is None else base for n, base in knobs.items()}
-    at_base = pd.DataFrame({name: _equal(frame[name], base) for name, base in bases.items()})
-    for name, base in bases.items():
-        if not at_base[name].any():
-            raise DataError(f"no run has the fixed {name} {base}; give the value most runs have.")
-    return tuple(
-        _moves(frame[at_base.drop(columns=name).all(axis=1)], column, name, base)
-        for name, base in bases.items()
-    )
-
-
-def _moves(rows: pd.DataFrame, column: str, name: str, base: float | str) -> Moves:
-    levels = [value for value in rows[name].unique() if not _same(value, base)]
-    others = [v if isinstance(v, str) else float(v) for v in levels]
-    if any(isinstance(v, str) for v in (base, *others)) and len(others) > 1:
-        raise DataError(f"{name} is text and may have two levels, got {[base, *others]}.")
-    is_choice = len(others) == 1
-    octaves = [
-        0.0 if _same(value, base) else 1.0 if is_choice else _octaves(name, base, value)
-        for value in rows[name]
-    ]
-    loss = rows["loss"].astype(float)
-    if "status" in rows:
-        loss = loss.where(rows["status"].eq("complete"))
-    found = pd.DataFrame(
-        {
-            "size": rows[column].astype(float),
-            "seed": rows["seed"].astype(str),
-            "octaves": octaves,
-            "log_loss": np.log(loss.where(np.isfinite(loss) & (loss > 0))),
-        }
-    ).reset_index(drop=True)
-    twice = found.duplicated(["size", "seed", "octaves"])
-    if twice.any():
-        row = found[twice].iloc[0]
-        raise DataError(
-            f"one setting of {name} has one run a seed, seed {row['seed']} has two at {column} "
-            f"{row['size']:g}; name what else was moved as a knob, or leave those runs out."
-        )
-    return Moves(name=name, base=base, other=others[0] if is_choice else None, frame=found)
-
-
-def _octaves(name: str, base: float | str, value: float) -> float:
-    try:
-        return octaves_from(name, float(base), float(value))
-    except (ValueError, ZeroDivisionError):
-        raise DataError(
-            f"{name} is doubled and halved, so its values are positive (β and momentum below 1), "
-            f"got {value:g} beside {base}; leave the knob out or choose another fixed value."
-        ) from None
-
-
-def _numbers_or_text(values: pd.Series) -> pd.Series:
-    """A column as numbers if it holds nothing else; tables are read as text."""
-    numbers = pd.to_numeric(values, errors="coerce")
-    return values.astype(str) if numbers.isna().any() else numbers.astype(float)
-
-
-def _commonest(values: pd.Series) -> float | str:
-    counts = values.value_counts()
-    if len(counts) > 1 and counts.iloc[0] == counts.iloc[1]:
-        raise DataError(
-            f"{values.name} has no commonest value, {counts.index[0]} and {counts.index[1]} occur "
-            f"equally often; name the fixed one: {values.name}=VALUE."
-        )
-    first = counts.index[0]
-    return first if isinstance(first, str) else float(first)
-
-
-def _equal(values: pd.Series, base: float | str) -> pd.Series:
-    return values.map(lambda value: _same(value, base))
-
-
-def _same(value: object, base: float | str) -> bool:
-    if isinstance(value, str) or isinstance(base, str):
-        return str(value) == str(base)
-    return math.isclose(float(value), base, rel_tol=1e-9)  # type: ignore[arg-type]
 
 
 def rank_knobs(
@@ -316,7 +73,7 @@ def rank_knobs(
     }
     return KnobReport(
         knobs=tuple(
-            sorted(knobs, key=lambda k: (k.at_stake.value or 0.0, _worst(k)), reverse=True)
+            sorted(knobs, key=lambda k: (k.at_stake.value or 0.0, worst_case(k)), reverse=True)
         ),
         column=column,
         sizes=tuple(sizes),
@@ -325,14 +82,6 @@ def rank_knobs(
         n_runs=len(runs),
         notes=tuple(notes),
     )
-
-
-def _worst(knob: Knob) -> float:
-    return _or_inf(knob.at_stake.ci.upper)
-
-
-def _or_inf(value: float | None) -> float:
-    return math.inf if value is None else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -567,7 +316,7 @@ def _gain(change: Measure) -> Measure:
 
 def _larger(first: Measure, second: Measure) -> Measure:
     """The first, with an interval that allows for the second being the larger one."""
-    upper = max(_or_inf(first.ci.upper), _or_inf(second.ci.upper))
+    upper = max(or_infinite(first.ci.upper), or_infinite(second.ci.upper))
     return Measure(
         value=first.value, ci=Interval(first.ci.lower, upper if math.isfinite(upper) else None)
     )

@@ -315,3 +315,19 @@ def test_tuned_batch_is_never_blamed_on_its_noise_scale(sweep_table):
 def test_start_is_read_as_a_time_or_not_at_all(made, started_at, seal):
     sealed = replace(made, created="2026-01-02T00:00:00+00:00")
     assert judge(sealed, {"started_at": started_at})[0].seal == seal
+
+
+def test_causes_come_in_their_documented_order(sweep_table):
+    table = sweep_table().assign(optimizer="adam", epochs=1.0)
+    made = forecast(read_runs(table, size="width", tune="lr", conditions="optimizer"))
+    lr = 8 * made.at(width=512).tuned["lr"].value
+    loss = LOSS * math.exp(made.predict_excess({"width": 512.0}, {"lr": lr}))
+    row = {"loss": loss, "lr": lr, "optimizer": "sgd", "epochs": 20.0}
+    row |= {"batch_size": 1000.0, "noise_scale": 100.0}
+    mended = [{"loss": math.inf}, {"loss": loss}, {"lr": LR}, {"optimizer": "adam"}]
+    mended += [{"epochs": 3.0}, {"noise_scale": 1e6}, {"epochs": 1.0}]
+    seen = []
+    for change in mended:
+        row |= change
+        seen.append(judge(made, row, conditions="optimizer")[0].cause)
+    assert seen == ["instability", "mistuned", "recipe", "data", "batch", "data", "unknown"]

@@ -1,7 +1,7 @@
 """The monitor on runs in progress: how soon mistuned ones are called, how rarely tuned ones are.
 
     python -m benchmarks.watched            # from the committed curves
-    python -m benchmarks.watched --train    # the curves anew: four minutes on two cores
+    python -m benchmarks.watched --train    # the curves anew: five minutes on two cores
 
 A sweep as in `studies/metz.py` at widths 16 to 128, then runs at three small widths and two larger
 ones that it has not seen, with seeds of their own: half of them within a quarter octave of the

@@ -53,7 +53,7 @@ def _columns(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--curves",
             type=click.Path(dir_okay=False),
-            help="Loss curves of the runs: a table with the columns run, step and loss.",
+            help="Loss curves of the sweep's runs: a table with the columns run, step and loss.",
         ),
         click.option(
             "--level", type=float, help="Level of the intervals; default 0.95, of a backtest 0.9."
@@ -76,6 +76,11 @@ def _columns(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+_big_curves = click.option(
+    "--big-curves",
+    type=click.Path(dir_okay=False),
+    help="Loss curves of BIG's runs: a table with the columns run, step and loss.",
+)
 _loss = click.option("--loss", default="loss", show_default=True, help="The loss column.")
 
 
@@ -129,6 +134,7 @@ def forecast_command(
 @click.argument("big")
 @_columns
 @_loss
+@_big_curves
 @click.option(
     "--tolerance",
     default=0.005,
@@ -190,6 +196,7 @@ def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) 
 @click.argument("sweep")
 @click.argument("big", required=False)
 @_columns
+@_big_curves
 @click.option(
     "--loss",
     "losses",
@@ -203,7 +210,11 @@ def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) 
 )
 @click.option("--storage", help="Storage URL of the study, for a study file.")
 @click.option("--title", help="Title of the page.")
-@click.option("--price", type=float, help="Price of an hour of training, for what is wasted.")
+@click.option(
+    "--price",
+    type=click.FloatRange(min=0),
+    help="Price of an hour of training, for what is wasted; needs columns wall_s and flops.",
+)
 def report_command(
     sweep: str,
     big: str | None,
@@ -483,6 +494,7 @@ def _read(source: str, columns: dict[str, Any], *, stage: str = "tune") -> Runs:
 def _read_big(source: str, made: Forecast, columns: dict[str, Any]) -> Runs:
     """Runs to judge; what their columns are is known from the forecast."""
     known = {"size": made.runs.sizes, "tune": made.runs.tuned, "condition": made.runs.conditions}
+    known["curves"] = columns["big_curves"]
     return _read(source, {**columns, **known}, stage="check")
 
 

@@ -92,6 +92,7 @@ def verdicts_document(
             "level": level,
             **({"forecast": seal} if seal else {}),
             "verdicts": [_verdict(verdict) for verdict in verdicts],
+            "n_judged": sum(verdict.on_law is not None for verdict in verdicts),
             "ok": all(verdict.on_law is not False for verdict in verdicts),
         }
     )
@@ -123,7 +124,7 @@ def save_forecast(forecast: Forecast, path: str | Path) -> str:
         "seal": _seal(sealed, forecast.created, curves),
     }
     path = Path(path)
-    _keep_earlier(path, sealed)
+    _keep_earlier(path, forecast, sealed)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(path.name + ".part")
     draft.write_text(json.dumps(_plain(document), indent=1, allow_nan=False) + "\n")
@@ -144,11 +145,8 @@ def seal_once(forecast: Forecast, path: str | Path) -> tuple[Forecast, str]:
     sealed = content_hash(forecast)
     if path.is_file() and _sealed_content(path) == sealed:
         earlier = load_forecast(path)
-        forecast = replace(forecast, created=earlier.created)
-        if forecast.curves is None:
-            return replace(forecast, curves=earlier.curves), sealed
-        if earlier.curves == forecast.curves:
-            return forecast, sealed
+        if forecast.curves in (None, earlier.curves):
+            return replace(forecast, created=earlier.created, curves=earlier.curves), sealed
     return forecast, save_forecast(forecast, path)
 
 
@@ -160,10 +158,12 @@ def _sealed_content(path: Path) -> str | None:
         return None
 
 
-def _keep_earlier(path: Path, sealed: str) -> None:
+def _keep_earlier(path: Path, forecast: Forecast, sealed: str) -> None:
     """Set a forecast aside that is about to be replaced by another one."""
-    if path.is_file() and (earlier := _sealed_content(path)) not in (None, sealed):
-        aside = path.with_name(f"{path.stem}.{str(earlier)[:8]}{path.suffix}")
+    if not path.is_file() or (earlier := _sealed_content(path)) is None:
+        return
+    if earlier != sealed or load_forecast(path).curves != forecast.curves:
+        aside = path.with_name(f"{path.stem}.{earlier[:8]}{path.suffix}")
         path.replace(aside)
         logger.warning("an earlier forecast says something else; it is kept as %s", aside)
 

@@ -75,7 +75,8 @@ class Monitor:
         at: The run's size, size column → value.
         total_steps: Its intended last step; by default that of the sweep's runs.
         tuned: Its tuned values, if known; they make the advice more precise.
-        level: In (0, 1): a run that is on course raises an alarm with at most `1 − level`.
+        level: In (0, 1): a run that is on course raises an alarm with a probability of at most
+            `1 − level`.
 
     Raises:
         DataError: The forecast holds no curves or no law of the loss; or the file is unreadable.
@@ -109,8 +110,10 @@ class Monitor:
         total = curves.total_steps if total_steps is None else total_steps
         if total is None or not (total > 0 and math.isfinite(total)):
             raise ValueError(
-                f"total_steps is the intended last step, above 0, got {total_steps}; the sweep's "
-                "runs do not agree on one."
+                f"total_steps is the intended last step, above 0, got {total_steps}; give it, the "
+                "sweep's runs do not agree on one."
+                if total_steps is None
+                else f"total_steps is the intended last step, above 0, got {total_steps:g}."
             )
         self._curves, self._total, self._level = curves, float(total), level
         self._forecast, self._size = made, size
@@ -131,7 +134,7 @@ class Monitor:
     def restart(self) -> None:
         """Forget what was heard: the run begins anew. Its history and its alarm stay to be read.
 
-        Every training that is begun anew may raise a false alarm with `1 − level` of its own.
+        Every training that is begun anew has a false-alarm rate of its own, `1 − level`.
         """
         self._begin()
 
@@ -177,7 +180,7 @@ class Monitor:
         """
         step, loss = _as_number(step), _as_number(loss)
         over = self._open >= len(self._counts)
-        if not step > self._last_step or step < 0 or over:
+        if not self._last_step < step < math.inf or step < 0 or over:
             self._n_ignored += 1
             return self._reading
         pace = step - self._last_step if math.isfinite(self._last_step) else 0.0
@@ -230,7 +233,10 @@ class Monitor:
         if alarm and not self._reading.alarm:
             way = self._ways[int(np.argmax(logs))]
             reading = replace(
-                reading, alarm=True, cause=way.cause, advice=self._alarm_advice(way, off, k)
+                reading,
+                alarm=True,
+                cause=way.cause if way.cause != "mistuned" or self._agrees(way) else "unknown",
+                advice=self._alarm_advice(way, off, k),
             )
         elif not alarm:
             reading = replace(reading, advice=self._calm_advice(e_value))
@@ -248,6 +254,9 @@ class Monitor:
             self._reading,
             step=step,
             fraction=fraction,
+            loss=None,
+            expected=None,
+            band=Interval(None, None),
             e_value=math.inf,
             alarm=True,
             cause="instability",
@@ -263,9 +272,22 @@ class Monitor:
             f"At {self._curves.fractions[k]:.0%} of training the loss is "
             f"{abs(math.expm1(off[-1])):.1%} {side} the curve of tuned runs"
         )
-        if way.cause == "mistuned":
+        if way.tuned and self._agrees(way):
             return f"{where}, as in runs whose {way.words}: {self._better_values()}"
-        return f"{where}, {way.words}: look at data, schedule and gradient norm before going on."
+        words = way.words
+        if way.tuned:
+            own = self._tuned[way.tuned]
+            words = f"as in runs whose {words}, which {own:.3g} is not"
+        hint = "" if off[-1] > 0 else " and at the number of steps"
+        return f"{where}, {words}: look at data, schedule and gradient norm{hint} before going on."
+
+    def _agrees(self, way: Way) -> bool:
+        """Whether the run's own value, if it is known, lies on the side that its curve tells."""
+        if not way.tuned:
+            return True
+        own = self._tuned.get(way.tuned)
+        best = self._forecast.predict_tuned(self._size)[way.tuned].value
+        return own is None or best is None or math.log2(own / best) * way.octaves > 0
 
     def _better_values(self) -> str:
         parts = []

@@ -110,7 +110,7 @@ def _is_over(reading: Reading, pace: float) -> bool:
 
 def _refuse_silence(reader: LogReader, reason: DataError | None, *, heard: bool) -> None:
     if not reader.path.exists():
-        raise DataError(f"there is no log {reader.path}; check the path, or watch without once.")
+        raise DataError(f"there is no log {reader.path}; check the path, or leave --once out.")
     if reason is not None:
         raise reason
     if not heard and reader.n_skipped:

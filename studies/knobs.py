@@ -11,7 +11,7 @@ Warm-up, beta2, eps, weight decay and precision cost at most 1.0 to 1.5 %, decay
 Two runs each at width 512 bore it out: depth 2 gained 3.0 %, beta1 .8 2.3 %, init_scale 2 1.4 %.
 
 Cost: 64 runs for the rate and 270 with a knob moved, of 1,000 steps: 280 seconds of processor
-time, under three minutes on two cores that do nothing else.
+time, two minutes on two cores that do nothing else.
 
 `extrap knobs FILE` asks the same of any study file, this one's `KNOBS` only says which knobs and
 sizes. `--at width=256` asks about another width.

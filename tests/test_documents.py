@@ -275,9 +275,13 @@ def test_curves_are_sealed_but_decide_no_content(watched: Forecast, tmp_path: Pa
         load_forecast(path)
 
 
-def test_curves_join_a_file_that_was_sealed_without(watched: Forecast, tmp_path: Path) -> None:
+def test_curves_that_join_a_sealed_file_have_their_own_time(
+    watched: Forecast, tmp_path: Path
+) -> None:
     path = tmp_path / "f.json"
     save_forecast(replace(watched, curves=None), path)
     joined, _ = seal_once(replace(watched, created="2030-01-01T00:00:00+00:00"), path)
-    assert joined.created == watched.created
+    assert joined.created == load_forecast(path).created == "2030-01-01T00:00:00+00:00"
     assert load_forecast(path).curves == watched.curves
+    (aside,) = tmp_path.glob("f.*.json")
+    assert load_forecast(aside).created == watched.created

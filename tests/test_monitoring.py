@@ -237,3 +237,22 @@ def test_restarted_monitor_hears_anew(watched, draw_curve):
         monitor.update(step, loss)
     assert not monitor.reading.alarm
     assert monitor.reading.fraction == 1
+
+
+def test_value_on_the_other_side_is_not_called_mistuned(watched, draw_curve):
+    best = watched.at(width=512).tuned["lr"].value
+    losses = draw_curve(512, -3.0, np.random.default_rng(12))
+    high = first_alarm(watch(watched, losses, tuned={"lr": 4 * best}))
+    assert high.cause == "unknown"
+    assert "which" in high.advice
+    assert "is not: look at data" in high.advice
+    low = first_alarm(watch(watched, losses, tuned={"lr": best / 8}))
+    assert low.cause == "mistuned"
+    assert f"instead of {best / 8:.3g}" in low.advice
+
+
+def test_infinite_step_is_ignored(watched):
+    monitor = Monitor(watched, at=BIG)
+    monitor.update(math.inf, 2.0)
+    assert monitor.n_ignored == 1
+    assert monitor.update(20, 9.0).step == 20

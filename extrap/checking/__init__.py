@@ -41,25 +41,26 @@ def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> tu
 
     Args:
         forecast: The forecast.
-        runs: Runs with the forecast's size and tuned columns, whatever their stage; every row
-            gets a verdict, and those without a final loss or below the sweep's sizes an open one.
-        tolerance: Relative deviation that is no alarm, however significant; ≥ 0.
+        runs: Runs with the forecast's size and tuned columns, whatever their stage; one whose
+            tuned value is empty is judged by its loss alone. Every row gets a verdict, and those
+            without a final loss or below the sweep's sizes an open one.
+        tolerance: Relative deviation that is no alarm, however significant; in [0, 1).
 
     Returns:
         One verdict a row, in row order.
 
     Raises:
         TypeError: `runs` are not `Runs`.
-        ValueError: The tolerance is negative or not finite.
+        ValueError: The tolerance is not in [0, 1).
         DataError: A size column is missing, or the forecast has no point estimate to hold a run
-            against. A run without a tuned value is judged by its loss alone.
+            against.
     """
     if not isinstance(runs, Runs):
         raise TypeError(f"a check needs Runs, got {type(runs).__name__}; use extrap.read_runs.")
-    if not (tolerance >= 0 and math.isfinite(tolerance)):
+    if not 0 <= tolerance < 1:
         raise ValueError(
-            f"the tolerance is a relative deviation, 0 or more, got {tolerance:g}; write 0.005 "
-            "for half a percent."
+            f"the tolerance is a relative deviation in [0, 1), got {tolerance:g}; write 0.005 for "
+            "half a percent."
         )
     if set(runs.sizes) != set(forecast.runs.sizes):
         raise DataError(
@@ -129,7 +130,14 @@ def _verdict(
         p_adjusted=judgement.p_adjusted,
         cause=finding.cause,
         advice=" ".join(
-            filter(None, [finding.advice, _place(suspect.forecast, case), WORDS.get(seal or "")])
+            filter(
+                None,
+                [
+                    finding.advice,
+                    _place(suspect.forecast, case) if is_judged else "",
+                    WORDS.get(seal or ""),
+                ],
+            )
         ),
         evidence=evidence,
         experiment=finding.experiment,

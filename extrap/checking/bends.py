@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -34,7 +33,7 @@ def blame_law(suspects: Sequence[Suspect], findings: Sequence[Finding]) -> list[
             continue
         if not suspect.judgement.law_deviates:
             groups[(*suspect.case.size.items(), *suspect.case.tuned.items())].append(i)
-        elif findings[i].cause == "unknown":
+        elif _is_open(findings[i]):
             groups[tuple(suspect.case.size.items())].append(i)
     shared = [
         g for g in groups.values() if _is_replicated([(suspects[i], findings[i]) for i in g])
@@ -51,7 +50,12 @@ def _is_replicated(group: Sequence[tuple[Suspect, Finding]]) -> bool:
     if len({suspect.case.log_deviation for suspect, _ in group}) == 1:
         seeds = {seed for seed in seeds if not str(seed).startswith("row-")}  # perhaps copies
     signs = {np.sign(suspect.case.log_deviation or 0.0) for suspect, _ in group}
-    return len(seeds) > 1 and len(signs) == 1 and all(f.cause == "unknown" for _, f in group)
+    return len(seeds) > 1 and len(signs) == 1 and all(_is_open(f) for _, f in group)
+
+
+def _is_open(finding: Finding) -> bool:
+    """Whether nothing explains a deviation, not even another unit."""
+    return finding.cause == "unknown" and not finding.is_unit
 
 
 def _grows(groups: Sequence[Sequence[Suspect]]) -> bool:
@@ -126,5 +130,5 @@ def _refitted(
     before = forecast.predict_loss(double)
     if before is None:
         return None
-    after = model.predict(double, noise=replace(forecast.noise), band=forecast.band)
+    after = model.predict(double, noise=forecast.noise, band=forecast.band)
     return double, math.exp(before.log_loss), math.exp(after.log_loss)

@@ -78,7 +78,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
         DataError: The forecast has no loss to hold a run against.
     """
     recipe = _sweep_recipe(forecast.runs)
-    spikes, climbing = _shapes(runs)
+    spikes, climbing = _shapes(runs, forecast)
     frame = runs.to_frame()
     cases: dict[int, Case] = {}
     for key, group in frame.groupby(list(runs.sizes), sort=False):
@@ -174,14 +174,15 @@ def _off_before(forecast: Forecast, spike: Spike | None, log_loss: float) -> flo
     return spike.before - forecast.curves.mean_at(spike.fraction, log_loss)
 
 
-def _shapes(runs: Runs) -> tuple[dict[int, Spike], set[int]]:
+def _shapes(runs: Runs, forecast: Forecast) -> tuple[dict[int, Spike], set[int]]:
     """Row → its worst spike; rows whose curve climbs steadily after its minimum."""
     curves = runs.curves()
     spikes: dict[int, Spike] = {}
     climbing: set[int] = set()
+    length = (forecast.curves and forecast.curves.total_steps) or 0.0
     for run, curve in [] if curves is None else curves.groupby("run"):
         step, loss = curve["step"].to_numpy(float), curve["loss"].to_numpy(float)
-        spike = find_spike(step, loss)
+        spike = find_spike(step, loss, length=length)
         if spike is not None:
             spikes[int(run)] = spike
         if climbs_steadily(step, loss):

@@ -86,12 +86,14 @@ class Finding:
         advice: One sentence a person can act on.
         evidence: The numbers behind it, by name.
         experiment: The cheapest run that would decide whether it is the cause; may be empty.
+        is_unit: Whether a mistaken unit of the loss is suspected.
     """
 
     cause: str | None
     advice: str
     evidence: dict[str, float] = field(default_factory=dict)
     experiment: str = ""
+    is_unit: bool = False
 
 
 def find_cause(suspect: Suspect) -> Finding:
@@ -241,8 +243,8 @@ def _data(suspect: Suspect, *, most: float = REPEATED_EPOCHS) -> Finding | None:
     return Finding(
         cause="data",
         advice=f"The run saw its data {epochs:.3g} times, the sweep at most {seen:.3g} times; "
-        f"that is worth {worth:.0%} of as much data repeated no more than there{words}{climbs}: "
-        "add data, or stop earlier.",
+        f"its data are worth {worth:.0%} of as many that repeat no more than the sweep's"
+        f"{words}{climbs}: add data, or stop earlier.",
         evidence=evidence,
         experiment=f"Train {_smallest(suspect.forecast)} for as many epochs on as small a part of "
         "the data: it must be off its law as well.",
@@ -299,9 +301,9 @@ def _batch(suspect: Suspect) -> Finding | None:
         f"it takes about {overhead:.2g} times the data that {than}; use a smaller batch, or plan "
         "for as much more data.",
         evidence={"batch_size": batch, "noise_scale": scale, "data_factor": overhead},
-        experiment=f"Train {_smallest(suspect.forecast)} with this batch and with "
-        f"{CRITICAL_OVERHEAD - 1:.0%} of the noise scale, at equal data: the difference is what "
-        "the batch costs.",
+        experiment=f"Train {_smallest(suspect.forecast)} with this batch and with one of "
+        f"{(CRITICAL_OVERHEAD - 1) * scale:.2g}, at equal data: the difference is what the batch "
+        "costs.",
     )
 
 
@@ -311,16 +313,16 @@ def _unknown(suspect: Suspect) -> Finding:
     than = "the law"
     if judgement.own_deviates and judgement.n_peers:
         than = (
-            f"the law as the {judgement.n_peers} other runs of its size correct it (by "
+            f"the law as {judgement.n_peers} other run{'s' * (judgement.n_peers > 1)} of its "
+            f"size correct{'s' * (judgement.n_peers == 1)} it (by "
             f"{math.expm1(judgement.common):+.1%})"
         )
+    unit = _unit_hint(suspect)
+    todo = unit or "repeat it with another seed; if it stays, the law itself may bend here."
     return Finding(
         cause="unknown",
-        advice=f"The run is {direction} than {than} and nothing recorded explains it: "
-        + (
-            _unit_hint(suspect)
-            or "repeat it with another seed; if it stays, the law itself may bend here."
-        ),
+        is_unit=bool(unit),
+        advice=f"The run is {direction} than {than} and nothing recorded explains it: {todo}",
         evidence=_distances(suspect),
         experiment="The same run with another seed; cheaper, and nearly as telling, one between "
         "the sweep's largest size and this one.",
@@ -332,6 +334,7 @@ def _unit_hint(suspect: Suspect) -> str:
     off, predicted = suspect.case.log_deviation, math.exp(suspect.case.prediction.log_loss)
     if off is None:
         return ""
+    off -= suspect.case.excess or 0.0
     units = {
         "bits, and the sweep's in nats": -math.log(math.log(2)),
         "nats, and the sweep's in bits": math.log(math.log(2)),

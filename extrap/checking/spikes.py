@@ -40,7 +40,7 @@ class Spike:
     fraction: float
 
 
-def find_spike(step: Array, loss: Array) -> Spike | None:
+def find_spike(step: Array, loss: Array, *, length: float = 0.0) -> Spike | None:
     """The worst point above the running median of those before it, or None.
 
     A point counts when it lies ten standard deviations of the curve's own steps (from their
@@ -49,10 +49,12 @@ def find_spike(step: Array, loss: Array) -> Spike | None:
 
     Args:
         step: Steps, shape (n,), in any order.
-        loss: Losses, shape (n,), in nats.
+        loss: Losses, shape (n,), positive where they are numbers; one that is not is a spike.
+        length: Steps the run was to take, if it may have ended before.
     """
     order = np.argsort(step, kind="stable")
     step, loss = np.asarray(step, dtype=float)[order], np.asarray(loss, dtype=float)[order]
+    total = max(length, float(step[-1])) if len(step) else length
     broken = ~np.isfinite(loss) | (loss <= 0)
     if broken.any():
         first = int(np.argmax(broken))
@@ -83,7 +85,7 @@ def find_spike(step: Array, loss: Array) -> Spike | None:
         step=float(step[peak]),
         height=float(above[worst]),
         before=float(median[worst]),
-        fraction=float(np.median(step[worst:peak]) / step[-1]),
+        fraction=float(np.median(step[worst:peak]) / total),
     )
 
 

@@ -155,12 +155,19 @@ def _read_knobs(
         sys.stdin if source == "-" else source,
         size=size,
         knobs=_parse_knobs(named),
-        target=None if target is None else parse_size(target, (size,)).get(size),
+        target=None if target is None else _target(target, size),
         loss=loss,
         seed=seed,
         level=0.95 if level is None else level,
         path=output,
     )
+
+
+def _target(text: str, size: str) -> float:
+    sizes = parse_size(text, (size,))
+    if set(sizes) != {size}:
+        raise click.UsageError(f"--at names the size column {size}, got {text!r}.")
+    return sizes[size]
 
 
 def _parse_knobs(texts: Sequence[str]) -> dict[str, float | str | None]:

@@ -37,13 +37,15 @@ LOOSER = 1.3
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Way:
-    """A way to be off the reference: its mean and covariance, and a name."""
+    """A way to be off the reference: mean (K,), covariance (K, K), and what it is a sign of."""
 
     share: float
     mean: Array
     covariance: Array
     cause: str
     words: str
+    tuned: str = ""
+    octaves: float = 0.0
 
 
 def ways_to_be_off(curves: ReferenceCurves, covariance: Array) -> list[Way]:
@@ -61,6 +63,8 @@ def ways_to_be_off(curves: ReferenceCurves, covariance: Array) -> list[Way]:
                 mean=mean,
                 covariance=LOOSER * covariance + FUZZ**2 * np.outer(mean, mean),
                 cause="mistuned",
+                tuned=name,
+                octaves=octaves,
                 words=f"{name} was about {abs(octaves):g} octaves too {side}",
             )
         )

@@ -246,18 +246,19 @@ class AtFractions:
     point_variance: Array
 
 
-def at_fractions(curves: pd.DataFrame, n_runs: int) -> AtFractions | None:
+def at_fractions(curves: pd.DataFrame, n_runs: int, *, length: float = 0.0) -> AtFractions | None:
     """Average curves over intervals of their training; None if there is no point.
 
     Args:
         curves: Long table `run`, `step`, `loss`.
         n_runs: Rows of the result; `run` counts them.
+        length: Steps the runs were to take, if some may have ended before.
     """
     curves = curves.astype({"step": float, "loss": float})
     good = curves[np.isfinite(curves["loss"]) & (curves["loss"] > 0) & (curves["step"] > 0)]
     if good.empty:
         return None
-    last = curves.groupby("run")["step"].max()
+    last = curves.groupby("run")["step"].max().clip(lower=length)
     fraction = good["step"].to_numpy(float) / last.reindex(good["run"]).to_numpy(float)
     cells = pd.DataFrame(
         {

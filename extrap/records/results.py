@@ -174,7 +174,13 @@ class Verdict:
             where `p_of_size` in the evidence is: what the runs of its size share.
         cause: `None`, `instability`, `mistuned`, `recipe`, `data`, `batch`, `law` or `unknown`.
         advice: One sentence a person can act on.
-        evidence: The numbers behind cause and verdict, by name.
+        evidence: The numbers behind cause and verdict, by name. Of the test: `n_peers` and
+            `deviation_of_peers` of its size, `p_of_size` of what they share. Of tuned values:
+            `NAME_octaves` from the forecast, `NAME_octaves_from_best` and `NAME_best` with the
+            others as they are, `expected_excess`, `explained_share`, `loss_if_mended`. Of data and
+            batch: `epochs`, `epochs_in_sweep`, `effective_share_of_data`, `batch_size`,
+            `noise_scale`, `data_factor`. Of a spike: `spike_step`, `spike_height`. Of what the
+            loss is worth, as shares of the run's own: `equivalent_size`, `equivalent_compute`.
         experiment: The cheapest experiment that would decide the cause; may be empty.
         seal: `"sealed-first"`, `"begun-before"` the forecast was made, `"in-sweep"` for one of
             the runs it was made from; `None` where the start of the run is not known.

@@ -77,6 +77,8 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
     return "\n".join(lines).replace(NBSP, " ")
 
 
+PLAIN = "On the law: nothing to do."
+"""What is not worth a line."""
 SEALS = {
     "sealed-first": "begun after it",
     "begun-before": "begun BEFORE it",
@@ -93,7 +95,7 @@ def verdicts_text(verdicts: Sequence[Verdict], made: Forecast) -> str:
         tuned = ", ".join(f"{k} {_number(v)}" for k, v in verdict.tuned.items())
         sign = {True: "on the law ", False: "OFF the law", None: "not judged "}[verdict.on_law]
         off = "" if verdict.deviation is None else f" {verdict.deviation:+.2%}"
-        p = "" if verdict.p_value is None else f", p {verdict.p_value:.2g}"
+        p = "" if verdict.p_value is None else f", p {verdict.p_value:.2g}{_corrected(verdict)}"
         lines.append(
             f"{sign} {where}; {tuned or 'nothing tuned'}; seed {verdict.seed}: "
             f"loss {_number(verdict.loss)}{off} against {_number(verdict.predicted)} "
@@ -101,6 +103,8 @@ def verdicts_text(verdicts: Sequence[Verdict], made: Forecast) -> str:
         )
         if verdict.cause is not None or verdict.on_law is None:
             lines.append(f"    {verdict.cause or 'open'}: {verdict.advice}")
+        elif verdict.advice != PLAIN:
+            lines.append(f"    {verdict.advice}")
         if verdict.experiment:
             lines.append(f"    to decide: {verdict.experiment}")
     judged = [verdict.on_law for verdict in verdicts if verdict.on_law is not None]
@@ -111,6 +115,16 @@ def verdicts_text(verdicts: Sequence[Verdict], made: Forecast) -> str:
     made_of = f"data hash {made.runs.data_hash()[:12]}"
     lines.append(f"forecast of {made.created}, {made_of}{told}")
     return "\n".join(lines)
+
+
+def _corrected(verdict: Verdict) -> str:
+    """The p-values that decide: of the run among all tests, of what its size shares."""
+    parts = []
+    if verdict.p_adjusted not in (None, verdict.p_value):
+        parts.append(f"{verdict.p_adjusted:.2g} among all")
+    if (of_size := verdict.evidence.get("p_of_size")) is not None:
+        parts.append(f"{of_size:.2g} what its size shares")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def backtest_text(found: Backtest) -> str:

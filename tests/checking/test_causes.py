@@ -189,7 +189,7 @@ def test_deviation_is_worth_the_tuned_run_that_reaches_it(sweep_table):
     assert "equivalent_size" not in far.evidence
 
 
-@pytest.mark.parametrize("tolerance", [-0.1, math.nan, math.inf])
+@pytest.mark.parametrize("tolerance", [-0.1, math.nan, math.inf, 1.0, 5.0])
 def test_tolerance_is_a_share(made, tolerance):
     runs = Runs.from_frame(
         pd.DataFrame({"width": [512.0], "lr": [LR], "loss": [LOSS]}), sizes=["width"], tuned=["lr"]
@@ -331,3 +331,15 @@ def test_causes_come_in_their_documented_order(sweep_table):
         row |= change
         seen.append(judge(made, row, conditions="optimizer")[0].cause)
     assert seen == ["instability", "mistuned", "recipe", "data", "batch", "data", "unknown"]
+
+
+def test_table_in_another_unit_does_not_bend_the_law(made):
+    rows = [{"seed": s, "loss": LOSS / math.log(2) * (1 + 0.001 * s)} for s in range(3)]
+    verdicts = judge(made, *rows)
+    assert {v.cause for v in verdicts} == {"unknown"}
+    assert all("bring both to one unit" in v.advice for v in verdicts)
+
+
+def test_nothing_is_said_to_lie_within_the_sweep_that_is_below_it(made):
+    (verdict,) = judge(made, {"width": 8})
+    assert "within the sweep's" not in verdict.advice

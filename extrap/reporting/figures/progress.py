@@ -71,11 +71,13 @@ def _at_size(
     forecast: Forecast, verdicts: Sequence[Verdict], points: pd.DataFrame, here: list[int]
 ) -> CurvesAtSize:
     size = verdicts[here[0]].size
-    worst = sorted(here, key=lambda i: -abs(verdicts[i].deviation or math.inf))[:MOST_RUNS]
+    worst = sorted(here, key=lambda i: -_distance(verdicts[i]))[:MOST_RUNS]
+    assert forecast.curves is not None
+    length = forecast.curves.total_steps or 0.0
     parts = []
     for i in sorted(worst):
         own = points[points["run"] == i].assign(run=0)
-        found = at_fractions(own, 1)
+        found = at_fractions(own, 1, length=length)
         if found is None:
             continue
         part = pd.DataFrame({"x": found.places, "loss": np.exp(found.table[0])})
@@ -89,6 +91,11 @@ def _at_size(
         runs=shown.reset_index(drop=True),
         n_runs=len(here),
     )
+
+
+def _distance(verdict: Verdict) -> float:
+    """How far a run ended from the forecast; one without a loss is farthest."""
+    return math.inf if verdict.deviation is None else abs(verdict.deviation)
 
 
 def _reference(forecast: Forecast, size: Mapping[str, float]) -> pd.DataFrame:

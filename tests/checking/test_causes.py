@@ -343,3 +343,13 @@ def test_table_in_another_unit_does_not_bend_the_law(made):
 def test_nothing_is_said_to_lie_within_the_sweep_that_is_below_it(made):
     (verdict,) = judge(made, {"width": 8})
     assert "within the sweep's" not in verdict.advice
+
+
+def test_interval_of_a_run_allows_for_an_optimum_that_is_not_known(made):
+    (verdict,) = judge(made, {})
+    plain = made.at(width=512).loss_pi
+    assert verdict.predicted_pi.lower < plain.lower
+    assert verdict.predicted_pi.upper > plain.upper
+    sure = {name: replace(fit, scatter=0.0) for name, fit in made.tuned_laws.items()}
+    (surer,) = judge(replace(made, tuned_laws=sure), {})
+    assert surer.predicted_pi.upper < verdict.predicted_pi.upper

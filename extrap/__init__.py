@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from extrap.fitting import fit
     from extrap.forecasting import Forecast, forecast
     from extrap.monitoring import Monitor, Reading
+    from extrap.noise import NoiseScale, noise_scale
     from extrap.reading import read_runs
     from extrap.records import (
         Estimate,
@@ -48,6 +49,7 @@ __all__ = [
     "Holdout",
     "Interval",
     "Monitor",
+    "NoiseScale",
     "Optimum",
     "Point",
     "Reading",
@@ -66,6 +68,7 @@ __all__ = [
     "fit",
     "forecast",
     "load_forecast",
+    "noise_scale",
     "read_runs",
     "report",
     "save_forecast",
@@ -84,6 +87,7 @@ _HOMES = {
     **dict.fromkeys(("CoordinateCheck", "coordinate_check"), "training"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     **dict.fromkeys(("Monitor", "Reading"), "monitoring"),
+    **dict.fromkeys(("NoiseScale", "noise_scale"), "noise"),
     **dict.fromkeys(("load_forecast", "save_forecast"), "documents"),
     **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),
 }

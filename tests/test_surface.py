@@ -19,6 +19,7 @@ ROOMS = {
     "extrap.documents": ["load_forecast", "save_forecast"],
     "extrap.forecasting": ["Forecast", "forecast"],
     "extrap.monitoring": ["Monitor", "Reading"],
+    "extrap.noise": ["NoiseScale", "noise_scale"],
     "extrap.reading": ["read_runs"],
     "extrap.records": [
         "Estimate",

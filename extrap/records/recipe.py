@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-__all__ = ["DATA_SIZE", "TUNABLE", "Recipe"]
+__all__ = ["BUDGET", "DATA_SIZE", "TUNABLE", "Recipe"]
 
 OPTIMIZERS = ("sgd", "adam", "adamw", "muon")
 SCHEDULES = ("constant", "linear", "cosine", "wsd")
@@ -29,6 +29,8 @@ TUNABLE = (
 """Fields that a study may tune beside `lr`: every run of a pack has its own."""
 DATA_SIZE = "tokens"
 """The size column that sets how long a run trains: predicted tokens."""
+BUDGET = "steps"
+"""A tuned column that sets how many updates a run makes, where no size column does."""
 ONLY_FOR = {
     "momentum": ("sgd", "muon"),
     "nesterov": ("sgd", "muon"),
@@ -67,6 +69,8 @@ class Recipe:
             `"bf16-pure"` parameters and the optimiser's sums have the 8 bits of bf16 as well:
             they are rounded after every update, and one below 1/512 of its parameter is lost.
         n_evals: Points of the validation curve; the last is after the last step.
+        noise_every: The noise of the gradients is measured in every so manyth update; 0 is never.
+            Such an update takes its batch in parts, which changes the last bits of a run.
     """
 
     steps: int = 1000
@@ -87,6 +91,7 @@ class Recipe:
     base_width: int = 64
     precision: str = "fp32"
     n_evals: int = 50
+    noise_every: int = 0
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "n_evals", "base_width"):
@@ -109,6 +114,12 @@ class Recipe:
             value = getattr(self, name)
             if not (value >= 0 and math.isfinite(value)):
                 raise ValueError(f"{name} must be finite and not below 0, got {value}.")
+        if self.noise_every < 0 or (self.noise_every and self.batch_size < 2):
+            raise ValueError(
+                "noise_every is 0 or more, and the noise of gradients is measured in batches of "
+                f"2 examples or more, got noise_every={self.noise_every}, "
+                f"batch_size={self.batch_size}."
+            )
         # decay counts only in wsd, but a warm-up of the whole run leaves nothing to decay
         room = self.decay if self.schedule == "wsd" else 0.0
         if not (0 <= self.warmup < 1 and 0 <= self.decay <= 1 and room <= 1 - self.warmup):
@@ -126,6 +137,8 @@ class Recipe:
             idle.add("warmup")
         if self.parametrization == "standard":
             idle.add("base_width")
+        if not self.noise_every:
+            idle.add("noise_every")
         return tuple(f.name for f in fields(self) if f.name not in idle)
 
     def allows(self, column: str, value: float) -> bool:
@@ -149,21 +162,22 @@ class Recipe:
 
         Args:
             size: Size column → value; `tokens` sets the steps, at least one.
-            tuned: Tuned column → value; `lr` is no part of a recipe and is skipped.
+            tuned: Tuned column → value; `lr` is no part of a recipe and is skipped; `steps` is
+                the length of a run.
             tokens_per_example: Predicted tokens in one example.
 
         Raises:
             ValueError: A tuned name is no tunable field, or a value is impossible.
         """
         values: dict[str, Any] = {n: value for n, value in tuned.items() if n != "lr"}
-        unknown = sorted(set(values) - set(TUNABLE))
+        unknown = sorted(set(values) - {*TUNABLE, BUDGET})
         if unknown:
             raise ValueError(
                 f"training tunes lr and {', '.join(TUNABLE)}; got {', '.join(unknown)}. "
                 "Move other values into the recipe, or hand in a train= of your own."
             )
         batch_size = round(values.pop("batch_size", self.batch_size))
-        steps = self.steps
+        steps = round(values.pop(BUDGET, self.steps))
         if DATA_SIZE in size:
             steps = max(1, round(size[DATA_SIZE] / (batch_size * tokens_per_example)))
         return replace(self, batch_size=batch_size, steps=steps, **values)

@@ -120,6 +120,10 @@ class RunResult:
         flops: Training compute of the run.
         wall_s: Wall-clock seconds; runs trained together share theirs equally.
         diverged_step: First step at which the run was seen to have diverged.
+        noise_scale: Mean over the training of the gradient noise scale, examples; None if it was
+            not measured or cannot be told from infinite.
+        gradients: What was measured of the gradients since the point of the curve before, as
+            (step, |G|², tr Σ), both unbiased.
     """
 
     cell: Cell
@@ -134,6 +138,8 @@ class RunResult:
     flops: float = 0.0
     wall_s: float = 0.0
     diverged_step: int | None = None
+    noise_scale: float | None = None
+    gradients: tuple[tuple[int, float, float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.status not in RESULT_STATUSES:

@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from extrap.noise import gradient_moments
 from extrap.training.graphs import RecordedStep, Step
-from extrap.training.optimizers import build_optimizer, clip_by_run
+from extrap.training.optimizers import build_optimizer, clip_by_run, squares_by_run
 from extrap.training.packs import Pack
 from extrap.training.schedules import multiplier
 from extrap.workloads import (
@@ -35,6 +37,9 @@ DATA_STREAM = 2**31
 # processor's cache, and enough for the products of a large one.
 EVALUATION_EXAMPLES, EVALUATION_TOKENS = 256, 512
 LARGE_MODEL, LARGE_EVALUATION = 2**17, 1024
+# A batch in which the noise of gradients is measured is taken in so many parts. With n of them the
+# variance of |G|² goes as n / (n - 1); twice as many measurements with 2 cost as much as with 4.
+NOISE_PARTS = 2
 # Batches of several steps are read in one go up to this size: an operation costs more than a read.
 READ_BYTES = 2**17
 
@@ -105,7 +110,8 @@ class Stack:
         )
         self._template = modules[0].to("meta")
         self._hang_in()
-        self._recorded: RecordedStep | None = None
+        self._recorded: dict[bool, Step] = {}
+        self._squares_N2M: list[torch.Tensor] = []
         self._set_clips()
 
     def __len__(self) -> int:
@@ -129,17 +135,45 @@ class Stack:
         """
         rates_KM = self._schedule(start, stop).to(self._device)
         rows_KSB = self._draw(stop - start).to(self._device)
-        step: Step = self._step
-        if self._device.type == "cuda":
-            self._recorded = self._recorded or RecordedStep(self._step)
-            step = self._recorded
         losses_KM = torch.empty(rates_KM.shape, dtype=self._dtype, device=self._device)
+        every, self._squares_N2M = self._recipes[0].noise_every, []
         with self._precision():
             steps = zip(losses_KM, rates_KM, self._batches(rows_KSB), strict=True)
-            for losses_M, rate_M, batch in steps:
-                losses_M.copy_(step(rate_M, *batch))
+            for done, (losses_M, rate_M, batch) in enumerate(steps, start=start + 1):
+                if every and done % every == 0:
+                    measured_3M = self._step_of(measures=True)(rate_M, *batch)
+                    losses_M.copy_(measured_3M[0])
+                    self._squares_N2M.append(measured_3M[1:])
+                else:
+                    losses_M.copy_(self._step_of(measures=False)(rate_M, *batch))
         broke_MK = (~torch.isfinite(losses_KM)).T.tolist()
         return [start + 1 + row.index(True) if True in row else None for row in broke_MK]
+
+    def gradient_moments(self) -> list[tuple[float, float] | None]:
+        """|G|² and tr Σ of every run, means over the measured steps of the last `advance`.
+
+        Both are unbiased (`extrap.noise.gradient_moments`) and of the gradient before clipping;
+        None for a run of which no finite gradient was measured.
+        """
+        if not self._squares_N2M:
+            return [None] * len(self)
+        squares_2NM = torch.stack(self._squares_N2M, 1).double().cpu().numpy()
+        batch_size = self._recipes[0].batch_size
+        found: list[tuple[float, float] | None] = []
+        for small_N, big_N in np.moveaxis(squares_2NM, 2, 0):
+            is_finite = np.isfinite(small_N) & np.isfinite(big_N)
+            moments = (
+                gradient_moments(
+                    small_N[is_finite],
+                    big_N[is_finite],
+                    batch_small=batch_size // min(NOISE_PARTS, batch_size),
+                    batch_big=batch_size,
+                )
+                if is_finite.any()
+                else None
+            )
+            found.append(moments and (float(moments[0].mean()), float(moments[1].mean())))
+        return found
 
     def evaluate(self, n_examples: int | None = None) -> list[float]:
         """Held-out loss of every run.
@@ -176,7 +210,7 @@ class Stack:
         self._rates_M = self._rates_M[index.cpu()]
         self._streams_M = self._streams_M[index]
         self._recipes = [self._recipes[row] for row in rows]
-        self._recorded = None
+        self._recorded = {}
         self._set_clips()
 
     def parameters(self) -> dict[str, torch.Tensor]:
@@ -189,18 +223,65 @@ class Stack:
         sizes = [p.numel() * p.element_size() for p in self._parameters]
         return sum(sizes) * 2 + self._optimizer.state_bytes()
 
+    def _step_of(self, *, measures: bool) -> Step:
+        """One update of every run, on a GPU as a recorded program."""
+        step = self._measured_step if measures else self._step
+        if self._device.type != "cuda":
+            return step
+        if measures not in self._recorded:
+            self._recorded[measures] = RecordedStep(step)
+        return self._recorded[measures]
+
     def _step(self, rate_M: torch.Tensor, *batch_SB: torch.Tensor) -> torch.Tensor:
         """One update of every run; returns the losses before it, (M,)."""
         batch = tuple(t_SB[self._streams_M] for t_SB in batch_SB)
+        losses_M, gradients = self._gradients(batch)
+        self._update(gradients, rate_M)
+        return losses_M
+
+    def _measured_step(self, rate_M: torch.Tensor, *batch_SB: torch.Tensor) -> torch.Tensor:
+        """One update of every run from the gradients of parts of its batch.
+
+        The update is that of `_step` but for rounding, and takes no further backward pass.
+
+        Returns:
+            (3, M): the losses, the mean square of the parts' gradients, that of the batch's.
+        """
+        batch = tuple(t_SB[self._streams_M] for t_SB in batch_SB)
+        n_examples = batch[0].shape[1]
+        n_parts = min(NOISE_PARTS, n_examples)
+        total: list[torch.Tensor] = []
+        squares, losses = [], []
+        for first in range(n_parts):
+            # every so manyth example: a batch may be ordered, as one a stretch of a text is
+            part = tuple(t[:, first::n_parts] for t in batch)
+            n_own = part[0].shape[1]
+            losses_M, gradients = self._gradients(part)
+            losses.append(losses_M * (n_own / n_examples))
+            if n_own == n_examples // n_parts:
+                squares.append(squares_by_run(gradients))
+            torch._foreach_mul_(gradients, n_own / n_examples)
+            if total:
+                torch._foreach_add_(total, gradients)
+            else:
+                total = gradients
+        small_M, big_M = torch.stack(squares).mean(0), squares_by_run(total)
+        self._update(total, rate_M)
+        return torch.stack([torch.stack(losses).sum(0), small_M, big_M])
+
+    def _gradients(self, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Losses of every run, (M,), each on its own batch, and the stacked gradients."""
         losses_M = self._losses(self._parameters, self._buffers, batch, paired=True)
         # of the sum: to take gradients of several losses torch imports a second's worth of modules
         gradients = torch.autograd.grad(
             losses_M.sum(), self._parameters, allow_unused=True, materialize_grads=True
         )
+        return losses_M.detach(), list(gradients)
+
+    def _update(self, gradients: list[torch.Tensor], rate_M: torch.Tensor) -> None:
         if self._clip_M is not None:
             clip_by_run(gradients, self._clip_M)
         self._optimizer.step(gradients, rate_M)
-        return losses_M.detach()
 
     def _losses(
         self,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from extrap.records import TUNABLE, Recipe, StudySpec, TunedRange, Workload
@@ -63,7 +65,8 @@ def test_every_tunable_name_is_a_field() -> None:
 )
 def test_only_fields_that_matter_are_conditions(changes: dict, idle: set[str]) -> None:
     recipe = Recipe(**changes)
-    assert set(Recipe.__slots__) - set(recipe.in_use()) == idle
+    assert set(Recipe.__slots__) - set(recipe.in_use()) == idle | {"noise_every"}
+    assert "noise_every" in replace(recipe, noise_every=5).in_use()
 
 
 def test_what_is_tuned_or_set_by_the_data_size_is_no_condition() -> None:

@@ -315,3 +315,61 @@ def test_the_callers_random_state_is_left_alone(tiny: Tiny) -> None:
     state = torch.random.get_rng_state()
     Stack(pack_of(workload), CPU).advance(0, 2)
     assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_measuring_the_noise_changes_an_update_by_rounding_only(tiny: Tiny) -> None:
+    workload = tiny("bytes-mlp")
+    settings = {"batch_size": 7, "dtype": torch.float64, "optimizer": "sgd"}
+    dtype = settings.pop("dtype")
+    plain = trained(pack_of(workload, **settings), dtype=dtype)
+    measured = trained(pack_of(workload, **settings, noise_every=1), dtype=dtype)
+    for name, values in plain.items():
+        torch.testing.assert_close(measured[name], values, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("batch_size", [2, 7, 64])
+def test_moments_of_gradients_are_those_of_the_parts(batch_size: int) -> None:
+    workload = WORKLOADS["teacher"]({"n_features": 8})
+    pack = pack_of(workload, batch_size=batch_size, noise_every=1)
+    stack, before = Stack(pack, CPU, dtype=torch.float64), Stack(pack, CPU, dtype=torch.float64)
+    rows_SB = before._draw(1)[0]
+    stack.advance(0, 1)
+    n_small = batch_size // 2
+    for run, moments in enumerate(stack.gradient_moments()):
+        x, y = (t.double() for t in workload.examples(workload.training, rows_SB[run % 2]))
+        each = -x * y.unsqueeze(1)  # of half the squared error of a student at 0
+        parts = [p.mean(0).square().sum() for p in (each[0::2], each[1::2]) if len(p) == n_small]
+        small, big = sum(parts) / len(parts), each.mean(0).square().sum()
+        squared = (batch_size * big - n_small * small) / (batch_size - n_small)
+        trace = (small - big) / (1 / n_small - 1 / batch_size)
+        assert moments == pytest.approx((float(squared), float(trace)), rel=1e-9)
+
+
+def test_noise_of_the_teacher_is_its_own_where_it_starts() -> None:
+    workload = WORKLOADS["teacher"]({"n_features": 8, "noise": 1.0})
+    tuned = tuple({"lr": 1e-9 * (1 + i)} for i in range(2))
+    pack = pack_of(
+        workload, tuned=tuned, seeds=tuple(range(8)), batch_size=64, noise_every=1, optimizer="sgd"
+    )
+    stack = Stack(pack, CPU)
+    stack.advance(0, 200)
+    truth = workload.gradient_moments(workload.build({"width": 8.0}))
+    found = [moments for moments in stack.gradient_moments() if moments is not None]
+    assert len(found) == 16
+    squared, trace = (sum(values) / 16 for values in zip(*found, strict=True))
+    assert squared == pytest.approx(truth.grad_sq_norm, rel=0.03)
+    assert trace == pytest.approx(truth.grad_cov_trace, rel=0.03)
+
+
+def test_noise_is_measured_before_clipping_and_lost_runs_have_none() -> None:
+    workload = WORKLOADS["teacher"]({"n_features": 8})
+    open_, clipped = (
+        Stack(pack_of(workload, noise_every=1, clip=clip), CPU) for clip in (0.0, 1e-3)
+    )
+    for stack in (open_, clipped):
+        stack.advance(0, 1)
+    assert open_.gradient_moments() == clipped.gradient_moments()
+    wild = Stack(pack_of(workload, tuned=({"lr": 1e30},), noise_every=1, optimizer="sgd"), CPU)
+    wild.advance(0, 20)
+    wild.advance(20, 30)
+    assert wild.gradient_moments() == [None, None]

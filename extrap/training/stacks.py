@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -106,6 +107,7 @@ class Stack:
         self._template = modules[0].to("meta")
         self._hang_in()
         self._recorded: RecordedStep | None = None
+        self._recorded_size = 0
         self._set_clips()
 
     def __len__(self) -> int:
@@ -128,16 +130,16 @@ class Stack:
             The step at which each run's training loss was first not finite, or None.
         """
         rates_KM = self._schedule(start, stop).to(self._device)
-        rows_KSB = self._draw(stop - start).to(self._device)
-        step: Step = self._step
-        if self._device.type == "cuda":
-            self._recorded = self._recorded or RecordedStep(self._step)
-            step = self._recorded
         losses_KM = torch.empty(rates_KM.shape, dtype=self._dtype, device=self._device)
+        done = 0
         with self._precision():
-            steps = zip(losses_KM, rates_KM, self._batches(rows_KSB), strict=True)
-            for losses_M, rate_M, batch in steps:
-                losses_M.copy_(step(rate_M, *batch))
+            for n_steps, batch_size in self._stretches(start, stop):
+                own = slice(done, done := done + n_steps)
+                rows_KSB = self._draw(n_steps, batch_size).to(self._device)
+                step = self._step_of(batch_size)
+                steps = zip(losses_KM[own], rates_KM[own], self._batches(rows_KSB), strict=True)
+                for losses_M, rate_M, batch in steps:
+                    losses_M.copy_(step(rate_M, *batch))
         broke_MK = (~torch.isfinite(losses_KM)).T.tolist()
         return [start + 1 + row.index(True) if True in row else None for row in broke_MK]
 
@@ -273,9 +275,21 @@ class Stack:
         }
         return torch.stack([courses[recipe] for recipe in self._recipes], 1) * self._rates_M
 
-    def _draw(self, n_steps: int) -> torch.Tensor:
+    def _stretches(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """Numbers of steps from one to another that have one batch size, and that size."""
+        sizes = (self._recipes[0].batch_at(step) for step in range(start, stop))
+        return [(len(list(own)), size) for size, own in groupby(sizes)]
+
+    def _step_of(self, batch_size: int) -> Step:
+        """The step for batches of one size: on a GPU a recording, which holds for that size."""
+        if self._device.type != "cuda":
+            return self._step
+        if self._recorded is None or self._recorded_size != batch_size:
+            self._recorded, self._recorded_size = RecordedStep(self._step), batch_size
+        return self._recorded
+
+    def _draw(self, n_steps: int, n_examples: int) -> torch.Tensor:
         """Rows of the next batches of every seed, (K, S, B)."""
-        n_examples = self._recipes[0].batch_size
         draw = self._workload.draw
         return torch.stack(
             [

@@ -8,6 +8,7 @@ from typing import Any
 
 from extrap.errors import StudyError
 from extrap.records import StudySpec
+from extrap.records.recipe import STEPS_ONLY
 
 __all__ = ["fingerprint", "require_same"]
 
@@ -17,15 +18,21 @@ SCHEMA_VERSION = 2
 def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted name → value of everything that determines what a cell's training gives.
 
-    Sizes, seeds and targets are left out: a study may grow by them freely.
+    Sizes, seeds and targets are left out: a study may grow by them freely. So are the fields of
+    the recipe that only the schedule `"steps"` looks at, where it has another.
 
     Args:
         spec: The study.
         data: What identifies the data and the trainer.
     """
+    recipe = asdict(spec.recipe)
+    if spec.recipe.schedule == "steps":
+        recipe["drops"] = list(spec.recipe.drops)  # as JSON reads back
+    else:
+        recipe = {name: value for name, value in recipe.items() if name not in STEPS_ONLY}
     parts = {
         "workload": {"name": spec.workload.name, **spec.workload.options},
-        "recipe": asdict(spec.recipe),
+        "recipe": recipe,
         "tune": {name: asdict(tuned) for name, tuned in spec.tune.items()},
         "data": dict(data),
     }

@@ -91,10 +91,10 @@ class _Part:
 
     def advance(self, recipe: Recipe, start: int, stop: int) -> None:
         """Train and evaluate all runs of the part."""
-        is_last = stop == recipe.steps
+        is_last = stop == recipe.n_updates
         broke_at = self.stack.advance(start, stop)
         losses = self.stack.evaluate(None if is_last else self._n_curve_examples())
-        n_evals = min(recipe.n_evals, recipe.steps)
+        n_evals = len(evaluation_steps(recipe))
         patience = 1 if is_last else max(3, math.ceil(HOPELESS * n_evals))
         moments = self.stack.gradient_moments()
         for run, step, loss, found in zip(self.runs, broke_at, losses, moments, strict=True):
@@ -153,9 +153,10 @@ def train_alone(
 
 
 def evaluation_steps(recipe: Recipe) -> tuple[int, ...]:
-    """Steps after which the curve has a point: evenly spaced, the last is the last step."""
-    n = min(recipe.n_evals, recipe.steps)
-    return tuple(round(recipe.steps * i / n) for i in range(1, n + 1))
+    """Updates after which the curve has a point: evenly spaced, the last is the last one."""
+    total = recipe.n_updates
+    n = min(recipe.n_evals, total)
+    return tuple(round(total * i / n) for i in range(1, n + 1))
 
 
 def evaluate_along(pack: Pack, *, place: torch.device, at_once: int) -> Evaluations:
@@ -182,7 +183,7 @@ def evaluate_along(pack: Pack, *, place: torch.device, at_once: int) -> Evaluati
         done = goal
         losses = (run.curve[-1][1] if run.is_alive else math.nan for run in runs)
         kept = yield goal, tuple(losses)
-        if done == recipe.steps:
+        if done == recipe.n_updates:
             break
         for run, stays in zip(runs, kept or [True] * len(runs), strict=True):
             if run.is_alive and not stays:
@@ -227,7 +228,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 def _result(pack: Pack, run: _Run, wall_s: float) -> RunResult:
     recipe, size = pack.recipes()[0], pack.model_size()
     n_params = pack.workload.n_params(size)
-    n_tokens = recipe.steps * recipe.batch_size * pack.workload.tokens_per_example
+    n_tokens = recipe.n_examples * pack.workload.tokens_per_example
     return RunResult(
         cell=run.cell,
         status=run.status,
@@ -243,6 +244,7 @@ def _result(pack: Pack, run: _Run, wall_s: float) -> RunResult:
         diverged_step=run.diverged_step,
         noise_scale=_mean_noise_scale(run.gradients) if run.is_alive else None,
         gradients=tuple(run.gradients),
+        updates=recipe.n_updates,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,8 @@ class Stack:
         self._template = modules[0].to("meta")
         self._hang_in()
         self._recorded: dict[bool, Step] = {}
-        self._squares_N2M: list[torch.Tensor] = []
+        self._recorded_size = 0
+        self._squares: list[tuple[int, torch.Tensor]] = []
         self._set_clips()
 
     def __len__(self) -> int:
@@ -134,18 +136,20 @@ class Stack:
             The step at which each run's training loss was first not finite, or None.
         """
         rates_KM = self._schedule(start, stop).to(self._device)
-        rows_KSB = self._draw(stop - start).to(self._device)
         losses_KM = torch.empty(rates_KM.shape, dtype=self._dtype, device=self._device)
-        every, self._squares_N2M = self._recipes[0].noise_every, []
+        done, every, self._squares = 0, self._recipes[0].noise_every, []
         with self._precision():
-            steps = zip(losses_KM, rates_KM, self._batches(rows_KSB), strict=True)
-            for done, (losses_M, rate_M, batch) in enumerate(steps, start=start + 1):
-                if every and done % every == 0:
-                    measured_3M = self._step_of(measures=True)(rate_M, *batch)
-                    losses_M.copy_(measured_3M[0])
-                    self._squares_N2M.append(measured_3M[1:])
-                else:
-                    losses_M.copy_(self._step_of(measures=False)(rate_M, *batch))
+            for n_steps, batch_size in self._stretches(start, stop):
+                own = slice(done, done + n_steps)
+                rows_KSB = self._draw(n_steps, batch_size).to(self._device)
+                steps = zip(losses_KM[own], rates_KM[own], self._batches(rows_KSB), strict=True)
+                for losses_M, rate_M, batch in steps:
+                    done += 1
+                    measures = every > 0 and (start + done) % every == 0
+                    told = self._step_of(batch_size, measures=measures)(rate_M, *batch)
+                    losses_M.copy_(told[0] if measures else told)
+                    if measures:
+                        self._squares.append((batch_size, told[1:]))
         broke_MK = (~torch.isfinite(losses_KM)).T.tolist()
         return [start + 1 + row.index(True) if True in row else None for row in broke_MK]
 
@@ -155,25 +159,20 @@ class Stack:
         Both are unbiased (`extrap.noise.gradient_moments`) and of the gradient before clipping;
         None for a run of which no finite gradient was measured.
         """
-        if not self._squares_N2M:
-            return [None] * len(self)
-        squares_2NM = torch.stack(self._squares_N2M, 1).double().cpu().numpy()
-        batch_size = self._recipes[0].batch_size
-        found: list[tuple[float, float] | None] = []
-        for small_N, big_N in np.moveaxis(squares_2NM, 2, 0):
-            is_finite = np.isfinite(small_N) & np.isfinite(big_N)
-            moments = (
-                gradient_moments(
-                    small_N[is_finite],
-                    big_N[is_finite],
+        sums_2M, counts_M = np.zeros((2, len(self))), np.zeros(len(self))
+        for batch_size, squares_2M in self._squares:
+            small_M, big_M = squares_2M.double().cpu().numpy()
+            is_finite = np.isfinite(small_M) & np.isfinite(big_M)
+            if is_finite.any():
+                sums_2M[:, is_finite] += gradient_moments(
+                    small_M[is_finite],
+                    big_M[is_finite],
                     batch_small=batch_size // min(NOISE_PARTS, batch_size),
                     batch_big=batch_size,
                 )
-                if is_finite.any()
-                else None
-            )
-            found.append(moments and (float(moments[0].mean()), float(moments[1].mean())))
-        return found
+            counts_M += is_finite
+        pairs = zip(*sums_2M, counts_M, strict=True)
+        return [(float(g / n), float(s / n)) if n else None for g, s, n in pairs]
 
     def evaluate(self, n_examples: int | None = None) -> list[float]:
         """Held-out loss of every run.
@@ -222,15 +221,6 @@ class Stack:
         """Memory of parameters, gradients and optimiser state of all runs."""
         sizes = [p.numel() * p.element_size() for p in self._parameters]
         return sum(sizes) * 2 + self._optimizer.state_bytes()
-
-    def _step_of(self, *, measures: bool) -> Step:
-        """One update of every run, on a GPU as a recorded program."""
-        step = self._measured_step if measures else self._step
-        if self._device.type != "cuda":
-            return step
-        if measures not in self._recorded:
-            self._recorded[measures] = RecordedStep(step)
-        return self._recorded[measures]
 
     def _step(self, rate_M: torch.Tensor, *batch_SB: torch.Tensor) -> torch.Tensor:
         """One update of every run; returns the losses before it, (M,)."""
@@ -354,9 +344,24 @@ class Stack:
         }
         return torch.stack([courses[recipe] for recipe in self._recipes], 1) * self._rates_M
 
-    def _draw(self, n_steps: int) -> torch.Tensor:
+    def _stretches(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """Numbers of steps from one to another that have one batch size, and that size."""
+        sizes = (self._recipes[0].batch_at(step) for step in range(start, stop))
+        return [(len(list(own)), size) for size, own in groupby(sizes)]
+
+    def _step_of(self, batch_size: int, *, measures: bool) -> Step:
+        """The step for batches of one size: on a GPU a recording, which holds for that size."""
+        step = self._measured_step if measures else self._step
+        if self._device.type != "cuda":
+            return step
+        if batch_size != self._recorded_size:  # batches only grow
+            self._recorded, self._recorded_size = {}, batch_size
+        if measures not in self._recorded:
+            self._recorded[measures] = RecordedStep(step)
+        return self._recorded[measures]
+
+    def _draw(self, n_steps: int, n_examples: int) -> torch.Tensor:
         """Rows of the next batches of every seed, (K, S, B)."""
-        n_examples = self._recipes[0].batch_size
         draw = self._workload.draw
         return torch.stack(
             [

@@ -8,11 +8,12 @@ from typing import Any
 
 from extrap.errors import StudyError
 from extrap.records import Recipe, StudySpec
+from extrap.records.recipe import STEPS_ONLY
 
 __all__ = ["fingerprint", "require_same"]
 
 SCHEMA_VERSION = 2
-NEWER = ("noise_every",)
+NEWER = ("noise_every", *STEPS_ONLY)
 """Fields of a recipe that came after the schema; where they are idle nobody need know them."""
 
 
@@ -56,7 +57,8 @@ def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], *, study: st
 def _recipe(recipe: Recipe) -> dict[str, Any]:
     """All fields; of those that storages of earlier versions do not know only what is in use."""
     in_use = recipe.in_use()
-    return {k: v for k, v in asdict(recipe).items() if k in in_use or k not in NEWER}
+    known = {k: v for k, v in asdict(recipe).items() if k in in_use or k not in NEWER}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in known.items()}  # as JSON has it
 
 
 def _flat(parts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

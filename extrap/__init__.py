@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from extrap.backtesting import Backtest, Holdout, backtest
+    from extrap.batching import critical_batch
     from extrap.checking import check
     from extrap.documents import load_forecast, save_forecast
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
@@ -63,6 +64,7 @@ __all__ = [
     "backtest",
     "check",
     "coordinate_check",
+    "critical_batch",
     "fit",
     "forecast",
     "load_forecast",
@@ -76,6 +78,7 @@ __version__: str
 
 _HOMES = {
     "check": "checking",
+    "critical_batch": "batching",
     "fit": "fitting",
     "read_runs": "reading",
     "report": "reporting",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.overrides import override
 from extrap.records.recipe import DATA_SIZE, TUNABLE, Recipe
-from extrap.records.results import Estimate, Fit, Interval, Optimum, Point, Verdict
+from extrap.records.results import Estimate, Fit, Interval, Measure, Optimum, Point, Verdict
 from extrap.records.study import (
     Cell,
     OnEval,
@@ -36,6 +36,7 @@ __all__ = [
     "Interval",
     "KnobMove",
     "KnobStudy",
+    "Measure",
     "OnEval",
     "Optimum",
     "Point",

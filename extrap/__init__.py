@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from extrap.backtesting import Backtest, Holdout, backtest
+    from extrap.batching import critical_batch
     from extrap.checking import check
     from extrap.documents import load_forecast, save_forecast
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
@@ -65,6 +66,7 @@ __all__ = [
     "backtest",
     "check",
     "coordinate_check",
+    "critical_batch",
     "fit",
     "forecast",
     "load_forecast",
@@ -79,6 +81,7 @@ __version__: str
 
 _HOMES = {
     "check": "checking",
+    "critical_batch": "batching",
     "fit": "fitting",
     "read_runs": "reading",
     "report": "reporting",

@@ -13,6 +13,7 @@ import extrap
 
 ROOMS = {
     "extrap.backtesting": ["Backtest", "Holdout", "backtest"],
+    "extrap.batching": ["critical_batch"],
     "extrap.checking": ["check"],
     "extrap.errors": ["DataError", "ExtrapError", "FitError", "StudyError"],
     "extrap.fitting": ["fit"],

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from extrap.knobs.moves import Moves, read_moves
 from extrap.knobs.ranking import rank_knobs
-from extrap.knobs.results import Knob, KnobReport, Measure, Offset
+from extrap.knobs.results import Knob, KnobReport, Offset
+from extrap.records import Measure
 
 __all__ = ["Knob", "KnobReport", "Measure", "Moves", "Offset", "rank_knobs", "read_moves"]

@@ -16,12 +16,11 @@ from extrap.knobs.results import (
     UNKNOWN,
     Knob,
     KnobReport,
-    Measure,
     Offset,
     or_infinite,
     worst_case,
 )
-from extrap.records import Interval
+from extrap.records import Interval, Measure
 
 __all__ = ["rank_knobs"]
 

@@ -5,28 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from extrap.records import Interval
+from extrap.records import Interval, Measure
 from extrap.records.knobs import ONE_MINUS
 
 __all__ = [
     "UNKNOWN",
     "Knob",
     "KnobReport",
-    "Measure",
     "Offset",
     "or_infinite",
     "worst_case",
 ]
 
 UNKNOWN = Interval(None, None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """A number with its interval; None where the data allow no point estimate."""
-
-    value: float | None
-    ci: Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
-from numbers import Real
 from pathlib import Path
 from typing import TextIO
 
@@ -12,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import missing_column
 from extrap.reading.curves import read_curves
 from extrap.reading.tables import read_table
@@ -110,17 +109,17 @@ def read_runs(
             )
     frame = table.drop(columns=[c for c in ("loss", "seed") if c in table])
     frame["stage"] = stage
-    failed = _is_empty(table[loss])
-    frame["loss"] = _numbers(table[loss], loss)
+    failed = is_empty(table[loss])
+    frame["loss"] = read_numbers(table[loss], loss)
     frame["status"] = _status(table, frame["loss"], failed)
     frame["seed"], seed_note = _seeds(table, seed, by=[*sizes, *tuned], loss=frame["loss"])
     for column in sizes:
-        frame[column] = _numbers(table[column], column, required=True)
+        frame[column] = read_numbers(table[column], column, required=True)
     for column in tuned:
-        frame[column] = _numbers(table[column], column, required=stage == "tune")
+        frame[column] = read_numbers(table[column], column, required=stage == "tune")
     for column in OPTIONAL_NUMBERS:
         if column in table and column not in (*sizes, *tuned, *recipe):
-            frame[column] = _numbers(table[column], column)
+            frame[column] = read_numbers(table[column], column)
     if stage == "tune":  # every row that is to be judged is judged
         frame, points, copy_notes = _without_copies(frame, points, by=[*sizes, *tuned])
         notes = (*notes, *copy_notes)
@@ -175,35 +174,6 @@ def _require_columns(table: pd.DataFrame, needed: Sequence[str], where: str) -> 
             raise missing_column(name, have, where)
 
 
-def _is_empty(values: pd.Series) -> pd.Series:
-    """Cells without any content; a float NaN is content (it means not finite)."""
-    if values.dtype == object or isinstance(values.dtype, pd.StringDtype):
-        return values.map(
-            lambda v: v is None or v is pd.NA or (isinstance(v, str) and not v.strip())
-        )
-    if pd.api.types.is_extension_array_dtype(values.dtype):
-        return values.isna()
-    return pd.Series(data=False, index=values.index)
-
-
-def _numbers(values: pd.Series, column: str, *, required: bool = False) -> pd.Series:
-    """A column as floats; text is an error that names the row, an empty cell is NaN."""
-    empty = _is_empty(values)
-    cells = values.astype(object).mask(empty, np.nan).tolist()
-    readable = [isinstance(v, str | Real | Decimal) and not isinstance(v, bool) for v in cells]
-    text = pd.Series(cells, index=values.index, dtype=object).where(readable)
-    numbers = pd.to_numeric(text, errors="coerce").astype(float)
-    spelled_nan = [str(v).strip().lower() in ("nan", "+nan", "-nan") for v in cells]
-    bad = numbers.isna() & ~empty & ~np.array(spelled_nan)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise DataError(f"{column} must hold numbers, got {cells[row]!r} in row {row + 1}.")
-    if required and numbers.isna().any():
-        row = int(np.flatnonzero(numbers.isna())[0])
-        raise DataError(f"{column} must be filled in for every run, row {row + 1} has none.")
-    return numbers
-
-
 def _status(table: pd.DataFrame, loss: pd.Series, failed: pd.Series) -> pd.Series:
     derived = pd.Series(
         np.where(failed, "failed", np.where(np.isfinite(loss), "complete", "diverged")),
@@ -212,7 +182,7 @@ def _status(table: pd.DataFrame, loss: pd.Series, failed: pd.Series) -> pd.Serie
     if "status" not in table:
         return derived
     given = table["status"].astype(str).str.strip().str.lower()
-    unknown = sorted(set(given[~given.isin(STATUSES) & ~_is_empty(table["status"])]))
+    unknown = sorted(set(given[~given.isin(STATUSES) & ~is_empty(table["status"])]))
     if unknown:
         raise DataError(f"status must be one of {', '.join(STATUSES)}; got {unknown[0]!r}.")
     status = given.where(given.isin(STATUSES), derived)
@@ -226,7 +196,7 @@ def _seeds(
         _require_columns(table, [seed], "the table")
     if seed in table:
         values = table[seed]
-        empty = _is_empty(values) | values.isna()
+        empty = is_empty(values) | values.isna()
         numbers = [None if e else _whole(v) for v, e in zip(values, empty, strict=True)]
         is_number = all(n is not None for n, e in zip(numbers, empty, strict=True) if not e)
         texts = values.astype(str).tolist()

@@ -12,7 +12,7 @@ from extrap.records.batches import BatchStudy, BatchTask
 from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.overrides import override
 from extrap.records.recipe import BUDGET, DATA_SIZE, TUNABLE, Recipe
-from extrap.records.results import Estimate, Fit, Interval, Optimum, Point, Verdict
+from extrap.records.results import Estimate, Fit, Interval, Measure, Optimum, Point, Verdict
 from extrap.records.study import (
     Cell,
     OnEval,
@@ -40,6 +40,7 @@ __all__ = [
     "Interval",
     "KnobMove",
     "KnobStudy",
+    "Measure",
     "OnEval",
     "Optimum",
     "Point",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["Estimate", "Fit", "Interval", "Optimum", "Point", "Verdict"]
+__all__ = ["Estimate", "Fit", "Interval", "Measure", "Optimum", "Point", "Verdict"]
 
 LARGEST_LOG = 709.0
 """`exp` of more than this is no finite float."""
@@ -32,6 +32,14 @@ class Interval(NamedTuple):
         above = self.lower is None or value >= self.lower
         below = self.upper is None or value <= self.upper
         return above and below
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A number with its interval; None where the data allow no point estimate."""
+
+    value: float | None
+    ci: Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

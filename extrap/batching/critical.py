@@ -1,0 +1,359 @@
+"""`critical_batch`: from steps to a target against batch size to critical batch sizes and laws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from extrap.batching.hyperbola import HyperbolaFit, Steps, fit_hyperbola
+from extrap.batching.measurements import Measurements, read_measurements
+from extrap.batching.results import (
+    BatchGroup,
+    BatchPoint,
+    Regimes,
+    Segments,
+    scaled,
+)
+from extrap.batching.segments import fit_segments
+from extrap.batching.size_laws import BatchLaw, SizeForecast, SizeLaws, fit_size_laws
+from extrap.errors import DataError
+from extrap.laws.batch import maximal_start, overhead_batch, perfect_end
+from extrap.records import Interval, Measure
+
+__all__ = ["FLAGS", "CriticalBatches", "critical_batch", "fit_group"]
+
+FLAGS = {
+    "perfect-only": "steps fall in proportion to the batch throughout, so B_crit has no upper "
+    "bound: measure larger batches",
+    "flat-only": "steps do not fall with the batch, so B_crit has no lower bound: measure smaller "
+    "batches",
+    "perfect-not-seen": "perfect scaling ends below the smallest batch measured: measure smaller "
+    "batches",
+    "maximal-not-seen": "the largest useful batch lies beyond the largest measured: measure "
+    "larger batches",
+    "lack-of-fit": "replicates scatter less than the batch sizes about the hyperbola: read the "
+    "segments, and tune every batch size again; intervals rest on the means of batch sizes",
+    "segments-disagree": "three straight lines fit better than the hyperbola: trust the measured "
+    "steps, not B_crit",
+    "steps-rise": "the largest batch takes more steps than a smaller one: tune its learning rate "
+    "again",
+    "censored": "some measurements did not reach the target within their budget; they count as "
+    "lower bounds",
+    "infeasible": "some measurements diverged or failed; they are left out",
+}
+"""What a flag of a group means and what to do."""
+DOUBT = 0.05
+"""p-value below which replicates contradict the hyperbola, or a rise is told from noise."""
+CLEAR_GAIN = 10.0
+"""ΔAICc by which the lines must win; on true hyperbolas they do so in under 5 % of cases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriticalBatches:
+    """Critical batch sizes of groups, and how they move from group to group.
+
+    Attributes:
+        groups: In ascending order of the `by` columns.
+        size_laws: The laws over groups, or why there are none.
+        batch: The column of batch sizes.
+        by: The columns that set groups apart.
+        overhead: Share by which steps exceed linear scaling at `b_overhead`.
+        level: Of all intervals.
+        notes: What was left out or decided, one sentence each.
+    """
+
+    groups: tuple[BatchGroup, ...]
+    size_laws: SizeLaws
+    batch: str
+    by: tuple[str, ...]
+    overhead: float
+    level: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def laws(self) -> Mapping[str, BatchLaw]:
+        """`b_crit`, `b_overhead`, `s_min` → law; empty where there are none."""
+        return self.size_laws.laws
+
+    @property
+    def law(self) -> BatchLaw | None:
+        """The law of the batch at the overhead."""
+        return self.laws.get("b_overhead")
+
+    @property
+    def reason(self) -> str:
+        """Why there are no laws; empty where there are."""
+        return self.size_laws.reason
+
+    def group(self, **by: float | str) -> BatchGroup:
+        """The group of these values; of a single group none need be named.
+
+        Raises:
+            DataError: No group, or more than one, has them.
+        """
+        found = [g for g in self.groups if all(g.by.get(k) == v for k, v in by.items())]
+        if len(found) != 1:
+            raise DataError(
+                f"{len(found)} groups have {by or 'no columns named'}; there are "
+                f"{[dict(g.by) for g in self.groups]}."
+            )
+        return found[0]
+
+    def at(self, **by: float) -> SizeForecast:
+        """Steps against batch size at another size, from the laws over groups.
+
+        Raises:
+            DataError: There are no laws; the message says why.
+            ValueError: The columns are not those of the laws.
+        """
+        return self.size_laws.at(by)
+
+
+def critical_batch(
+    source: str | Path | TextIO | pd.DataFrame,
+    *,
+    batch: str = "batch_size",
+    steps: str = "steps",
+    by: str | Iterable[str] = (),
+    seed: str = "seed",
+    overhead: float = 0.2,
+    from_batch: float | None = None,
+    level: float = 0.95,
+) -> CriticalBatches:
+    """Fit steps to a target against batch size, `S = S_min (1 + B_crit / B)`, group by group.
+
+    Steps must be those of runs tuned anew at every batch size. Several rows of one batch size are
+    replicates. A row without steps did not reach its target: with a column `budget` it is a lower
+    bound, without one it is left out. Rows whose column `status` says `diverged`, `failed` or
+    `infeasible` are counted and left out; `censored` ones are lower bounds, steps or no steps.
+
+    Args:
+        source: A CSV, Parquet or JSONL file, open CSV text, or a DataFrame.
+        batch: Column of batch sizes, in examples (or tokens).
+        steps: Column of steps to the target.
+        by: Column(s) that set groups apart, such as model size; laws are over the numeric ones.
+        seed: Seed column, if there is one; a repeated seed is noted.
+        overhead: Share above linear scaling that `b_overhead` allows.
+        from_batch: Batch from which linear scaling is counted; default the smallest of the group
+            that reached the target.
+        level: Of all intervals.
+
+    Returns:
+        Groups with B_crit, S_min, E_min and regimes, and laws over groups.
+
+    Raises:
+        DataError: The source cannot be read, or no group has three measurements that reached the
+            target, at two batch sizes or more. Single groups that do not are left out and noted.
+        ValueError: An argument is out of range.
+
+    References:
+        McCandlish et al. (2018), arXiv 1812.06162, Eq. 2.11. Shallue et al. (2018),
+        arXiv 1811.03600, Sec. 4 (regimes). Zhang et al. (2024), arXiv 2410.21676 (overhead, law).
+
+    Example:
+        >>> table = pd.DataFrame({"batch_size": [250, 1000, 4000], "steps": [500, 200, 125]})
+        >>> found = critical_batch(table)
+        >>> round(found.groups[0].b_crit.value), round(found.groups[0].s_min.value)
+        (1000, 100)
+    """
+    if not 0 < level < 1:
+        raise ValueError(
+            f"level must lie in (0, 1), got {level:g}; write 0.95 for a 95 % interval."
+        )
+    for name, value in (("overhead", overhead), ("from_batch", from_batch)):
+        if value is not None and not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{name} must be positive and finite, got {value:g}.")
+    columns = (by,) if isinstance(by, str) else tuple(by)
+    measured, notes = read_measurements(source, batch=batch, steps=steps, by=columns, seed=seed)
+    groups, refused = [], []
+    for measurements in measured:
+        try:
+            groups.append(
+                fit_group(measurements, overhead=overhead, from_batch=from_batch, level=level)
+            )
+        except DataError as error:
+            refused.append(str(error))
+    if not groups:
+        raise DataError(refused[0])
+    size_laws = fit_size_laws(groups, level=level)
+    return CriticalBatches(
+        groups=tuple(groups),
+        size_laws=size_laws,
+        batch=batch,
+        by=columns,
+        overhead=overhead,
+        level=level,
+        notes=(*notes, *(f"left out: {reason}" for reason in refused), *size_laws.notes),
+    )
+
+
+def fit_group(
+    measurements: Measurements, *, overhead: float, from_batch: float | None, level: float
+) -> BatchGroup:
+    """Fit one group.
+
+    Raises:
+        DataError: Fewer than three measurements reached the target, or all at one batch size.
+    """
+    points = measurements.points
+    reached = [point for point in points if point.values]
+    n = sum(len(point.values) for point in reached)
+    if n < 3 or len(reached) < 2:
+        where = ", ".join(
+            f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}"
+            for k, v in measurements.by.items()
+        )
+        raise DataError(
+            f"a critical batch size{f' of {where}' if where else ''} needs three measurements "
+            f"that reached the target, at two batch sizes or more; got {n} at {len(reached)}; "
+            "add batch sizes, or take an easier target."
+        )
+    steps = Steps.of(points)
+    p_value = _lack_of_fit(steps)
+    fitted = fit_hyperbola(steps, level=level)
+    log_sd = fitted.log_sd
+    if p_value is not None and p_value < DOUBT and len(reached) > 2 and not steps.censored.any():
+        fitted, log_sd = _fit_means(reached, level=level)
+    start = reached[0].batch if from_batch is None else from_batch
+    b_crit = _b_crit(fitted)
+    regimes = Regimes(
+        perfect_end=_moved(b_crit, perfect_end(1.0)),
+        maximal_start=_moved(b_crit, maximal_start(1.0)),
+    )
+    segments = fit_segments(steps, fitted)
+    return BatchGroup(
+        by=measurements.by,
+        b_crit=b_crit,
+        s_min=_limit(fitted, side=1),
+        e_min=_limit(fitted, side=0),
+        b_overhead=_moved(
+            b_crit, overhead, overhead_batch(0.0, overhead=overhead, from_batch=start)
+        ),
+        overhead=overhead,
+        from_batch=start,
+        regimes=regimes,
+        segments=segments,
+        points=points,
+        log_sd=log_sd,
+        dof=fitted.dof,
+        lack_of_fit_p=p_value,
+        level=level,
+        region=fitted.region,
+        quantile=fitted.quantile,
+        flags=tuple(_flags(fitted, regimes, segments, points, p_value, level=level)),
+    )
+
+
+def _fit_means(reached: Sequence[BatchPoint], *, level: float) -> tuple[HyperbolaFit, float]:
+    """Fit the mean of each batch size; and the standard deviation of one measurement."""
+    means = [BatchPoint(batch=p.batch, values=(p.steps or np.nan,)) for p in reached]
+    fitted = fit_hyperbola(Steps.of(means), level=level)
+    within = [p.log_sd for p in reached if p.log_sd is not None]
+    inverse = float(np.mean([1 / len(p.values) for p in reached]))
+    pure = float(np.mean(np.square(within))) if within else 0.0
+    return fitted, float(np.sqrt(fitted.log_sd**2 + pure * (1 - inverse)))
+
+
+def _lack_of_fit(steps: Steps) -> float | None:
+    """p-value of the F test of the hyperbola against replicates; None without any."""
+    x, y = steps.batch[~steps.censored], steps.log_steps[~steps.censored]
+    batches, place = np.unique(x, return_inverse=True)
+    pure_dof, dof = len(y) - len(batches), len(batches) - 2
+    if pure_dof < 1 or dof < 1:
+        return None
+    means = np.bincount(place, weights=y) / np.bincount(place)
+    pure = float(((y - means[place]) ** 2).sum())
+    alone = Steps(batch=x, log_steps=y, censored=np.zeros(len(y), dtype=bool))
+    fitted = fit_hyperbola(alone, level=0.5)
+    rest = fitted.log_sd**2 * fitted.dof - pure
+    if pure <= 0:
+        return None
+    return float(stats.f.sf(max(rest, 0.0) / dof / (pure / pure_dof), dof, pure_dof))
+
+
+def _b_crit(fitted: HyperbolaFit) -> Measure:
+    u = fitted.region.log_b_crit
+    return Measure(
+        value=float(np.exp(fitted.region.best[0])) if fitted.has_optimum else None,
+        ci=Interval(
+            None if fitted.is_open[0] else float(np.exp(u[0])),
+            None if fitted.is_open[1] else float(np.exp(u[-1])),
+        ),
+    )
+
+
+def _moved(measure: Measure, factor: float, offset: float = 0.0) -> Measure:
+    """`offset + factor · measure`."""
+    value = None if measure.value is None else offset + factor * measure.value
+    return Measure(value=value, ci=scaled(measure.ci, factor, offset))
+
+
+def _limit(fitted: HyperbolaFit, *, side: int) -> Measure:
+    """E_min (side 0, small batches) or S_min (side 1, large ones), with its interval.
+
+    Where B_crit is open on the same side as the limit, the data do not bound it from below: it may
+    as well be zero.
+    """
+    region, is_open = fitted.region, fitted.is_open[side]
+    u = np.array([*region.log_b_crit, region.best[0]])
+    shape = np.logaddexp(0.0, u - np.log(region.reference))
+    to_limit = (u if side == 0 else 0.0) - shape
+    low = np.array([*region.low, region.best[1]]) + to_limit
+    high = np.array([*region.high, region.best[1]]) + to_limit
+    at_limit = region.best[0] < u.mean() if side == 0 else region.best[0] > u.mean()
+    known = fitted.has_optimum or not (is_open and at_limit)
+    return Measure(
+        value=float(np.exp(low[-1])) if known else None,
+        ci=Interval(
+            None if is_open else float(np.exp(low[:-1].min())), float(np.exp(high[:-1].max()))
+        ),
+    )
+
+
+def _flags(
+    fitted: HyperbolaFit,
+    regimes: Regimes,
+    segments: Segments | None,
+    points: Sequence[BatchPoint],
+    p_value: float | None,
+    *,
+    level: float,
+) -> Iterable[str]:
+    batches = [point.batch for point in points if point.values]
+    if fitted.is_open[1]:
+        yield "perfect-only"
+    if fitted.is_open[0]:
+        yield "flat-only"
+    if (end := regimes.perfect_end.value) is not None and end < batches[0]:
+        yield "perfect-not-seen"
+    if (start := regimes.maximal_start.value) is not None and start > batches[-1]:
+        yield "maximal-not-seen"
+    if p_value is not None and p_value < DOUBT:
+        yield "lack-of-fit"
+    if segments is not None and segments.gain > CLEAR_GAIN:
+        yield "segments-disagree"
+    if _rises(points, level=level):
+        yield "steps-rise"
+    if any(point.bounds for point in points):
+        yield "censored"
+    if any(point.n_infeasible for point in points):
+        yield "infeasible"
+
+
+def _rises(points: Sequence[BatchPoint], *, level: float) -> bool:
+    """Whether the largest batch lies above a smaller one, and above what the others forecast."""
+    *others, last = [point for point in points if point.values]
+    assert last.steps is not None
+    least = min(point.steps or np.inf for point in others)
+    if last.steps <= least or len(others) < 2 or sum(len(p.values) for p in others) < 3:
+        return False
+    fitted = fit_hyperbola(Steps.of(others), level=level)
+    centre, _, high = fitted.region.log_steps(last.batch)
+    new = fitted.quantile * fitted.log_sd / np.sqrt(len(last.values))
+    return bool(np.log(last.steps) > centre + np.hypot(high - centre, new))

@@ -1,0 +1,166 @@
+"""From a table of steps to a target to the measurements of each group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+import pandas as pd
+
+from extrap.batching.results import BatchPoint
+from extrap.errors import DataError
+from extrap.reading.cells import is_empty, read_numbers
+from extrap.reading.columns import missing_column
+from extrap.reading.tables import read_table
+
+__all__ = ["Measurements", "read_measurements"]
+
+INFEASIBLE = frozenset({"diverged", "infeasible", "failed"})
+CENSORED = frozenset({"censored", "pruned"})
+KNOWN = frozenset({*INFEASIBLE, *CENSORED, "reached", "complete", ""})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurements:
+    """What was measured in one group.
+
+    Attributes:
+        by: What sets the group apart: column → value.
+        points: One record a batch size, ascending.
+    """
+
+    by: Mapping[str, float | str]
+    points: tuple[BatchPoint, ...]
+
+
+def read_measurements(
+    source: str | Path | TextIO | pd.DataFrame,
+    *,
+    batch: str,
+    steps: str,
+    by: Sequence[str],
+    seed: str,
+) -> tuple[tuple[Measurements, ...], tuple[str, ...]]:
+    """Groups in ascending order of their `by` columns, and what reading had to decide.
+
+    Raises:
+        DataError: The source is no table, lacks a column, or holds impossible values.
+        ValueError: A column was given two parts to play.
+    """
+    parts = [batch, steps, *by]
+    if twice := [name for name in parts if parts.count(name) > 1]:
+        raise ValueError(
+            f"each column plays one part, {twice[0]!r} was given two; name another column."
+        )
+    table = read_table(source)
+    if table.empty:
+        raise DataError("a table needs at least one row, this one has none; add measurements.")
+    have = list(map(str, table.columns))
+    for name in (*parts, *([seed] if seed != "seed" else [])):
+        if name not in have:
+            raise missing_column(name, have, "the table")
+    frame = pd.DataFrame({"batch": _positive(table[batch], batch, required=True)})
+    _judge(frame, table, steps)
+    for name in by:
+        frame[f"by.{name}"] = _keys(table[name], name)
+    notes = [*_lost(frame), *_repeated(frame, table, seed)]
+    frame = frame[frame["fate"] != "lost"]
+    if frame.empty:
+        raise DataError(
+            f"no row has steps or a budget; fill in {steps}, or the column budget where the "
+            "target was not reached."
+        )
+    keys = [f"by.{name}" for name in by]
+    groups = frame.groupby(keys, sort=True) if keys else [((), frame)]
+    found = []
+    for key, rows in groups:
+        values = [value if isinstance(value, str) else float(value) for value in key]
+        found.append(Measurements(by=dict(zip(by, values, strict=True)), points=_points(rows)))
+    return tuple(found), tuple(notes)
+
+
+def _points(rows: pd.DataFrame) -> tuple[BatchPoint, ...]:
+    return tuple(
+        BatchPoint(
+            batch=float(batch),
+            values=tuple(here.loc[here["fate"] == "reached", "steps"]),
+            bounds=tuple(here.loc[here["fate"] == "censored", "steps"]),
+            n_infeasible=int(here["fate"].eq("infeasible").sum()),
+        )
+        for batch, here in rows.groupby("batch", sort=True)
+    )
+
+
+def _judge(frame: pd.DataFrame, table: pd.DataFrame, steps: str) -> None:
+    """Add `fate`, and `steps`: those to the target, or the budget where it was not reached."""
+    given = _positive(table[steps], steps)
+    budget = _positive(table["budget"], "budget") if "budget" in table else given * np.nan
+    status = _status(table)
+    late = status.isin(CENSORED) | ~np.isfinite(given)
+    bound = budget.where(np.isfinite(budget), given.where(np.isfinite(given)))
+    frame["fate"] = np.select(
+        [status.isin(INFEASIBLE), ~late, np.isfinite(bound)],
+        ["infeasible", "reached", "censored"],
+        "lost",
+    )
+    frame["steps"] = given.where(~late, bound)
+
+
+def _status(table: pd.DataFrame) -> pd.Series:
+    if "status" not in table:
+        return pd.Series("", index=table.index)
+    status = table["status"].mask(is_empty(table["status"]), "").astype(str)
+    status = status.str.strip().str.lower()
+    if unknown := sorted(set(status) - KNOWN):
+        raise DataError(
+            f"status must be one of {', '.join(sorted(KNOWN - {''}))}; got {unknown[0]!r}."
+        )
+    return status
+
+
+def _positive(values: pd.Series, column: str, *, required: bool = False) -> pd.Series:
+    """A column as positive numbers; one that is not finite, or empty, is NaN unless required."""
+    found = read_numbers(values, column, required=required)
+    bad = (found <= 0) | (required & ~np.isfinite(found))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise DataError(
+            f"{column} must be positive and finite, got {found.iloc[row]:g} in row {row + 1}; "
+            "leave the cell empty where the target was not reached."
+        )
+    return found.where(np.isfinite(found))
+
+
+def _keys(values: pd.Series, column: str) -> pd.Series:
+    """A column that sets groups apart: numbers where all cells are, else text."""
+    if is_empty(values).any() or values.isna().any():
+        row = int(np.flatnonzero(is_empty(values) | values.isna())[0])
+        raise DataError(f"{column} must be filled in for every row, row {row + 1} has none.")
+    try:
+        return read_numbers(values, column)
+    except DataError:
+        return values.astype(str).str.strip()
+
+
+def _lost(frame: pd.DataFrame) -> Iterable[str]:
+    n = int(frame["fate"].eq("lost").sum())
+    if n:
+        yield (
+            f"{n} row(s) without steps and without a budget: left out; a column budget with the "
+            "steps trained would make them lower bounds"
+        )
+
+
+def _repeated(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[str]:
+    if seed not in table:
+        return
+    key = frame.assign(seed=table[seed].astype(str)).drop(columns=["fate", "steps"])
+    n = int(key.duplicated().sum())
+    if n:
+        yield (
+            f"{n} row(s) repeat a batch size and {seed}: kept as replicates; where a learning "
+            "rate was swept, keep the tuned one (extrap.batching.tuned_steps)"
+        )

@@ -1,0 +1,273 @@
+"""What steps against batch size say: small records of plain numbers."""
+
+from __future__ import annotations
+
+import bisect
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from extrap.laws.batch import log_steps
+from extrap.records import Interval, Measure
+
+__all__ = [
+    "BatchGroup",
+    "BatchPoint",
+    "BatchPrediction",
+    "FrontPoint",
+    "Regimes",
+    "Region",
+    "Segments",
+    "require_batch",
+    "scaled",
+    "times",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPrediction:
+    """A number forecast at one batch size.
+
+    Attributes:
+        value: The forecast.
+        ci: Where the curve is.
+        pi: Where one new tuned measurement may fall. Contains `ci`.
+    """
+
+    value: float
+    ci: Interval
+    pi: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontPoint:
+    """One point of the front of time against compute: what a batch size costs of each.
+
+    Attributes:
+        batch: Batch size.
+        steps: Steps to the target, the time.
+        examples: Steps times batch, the compute.
+    """
+
+    batch: float
+    steps: BatchPrediction
+    examples: BatchPrediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPoint:
+    """What was measured at one batch size.
+
+    Attributes:
+        batch: Batch size.
+        values: Steps of every measurement that reached the target.
+        bounds: Budgets of those that did not.
+        n_infeasible: Measurements that diverged or failed.
+    """
+
+    batch: float
+    values: tuple[float, ...]
+    bounds: tuple[float, ...] = ()
+    n_infeasible: int = 0
+
+    @property
+    def steps(self) -> float | None:
+        """Geometric mean of the steps; None if the target was never reached."""
+        return statistics.geometric_mean(self.values) if self.values else None
+
+    @property
+    def log_sd(self) -> float | None:
+        """Standard deviation of ln steps; None below two values."""
+        logs = [math.log(value) for value in self.values]
+        return statistics.stdev(logs) if len(logs) > 1 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regimes:
+    """Where perfect scaling ends and maximal data parallelism begins.
+
+    Attributes:
+        perfect_end: Batch up to which examples stay within 20 % of their minimum.
+        maximal_start: Batch from which a doubling saves less than 10 % of the steps: the largest
+            useful batch.
+    """
+
+    perfect_end: Measure
+    maximal_start: Measure
+
+    @property
+    def perfect(self) -> Interval:
+        """Batches of perfect scaling."""
+        return Interval(None, self.perfect_end.value)
+
+    @property
+    def diminishing(self) -> Interval:
+        """Batches of diminishing returns."""
+        return Interval(self.perfect_end.value, self.maximal_start.value)
+
+    @property
+    def maximal(self) -> Interval:
+        """Batches of maximal data parallelism."""
+        return Interval(self.maximal_start.value, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segments:
+    """Three straight lines on log-log axes: slopes −1, `slope`, 0 (Shallue et al. 2018, Sec. 4).
+
+    Attributes:
+        perfect_end: Batch at which slope −1 ends; None if it lies below the measured batches.
+        maximal_start: Batch at which slope 0 begins; None if it lies above them.
+        slope: Of the middle line, between −1 and 0.
+        log_sd: Residual standard deviation of ln steps.
+        gain: ΔAICc against the hyperbola; positive where the lines fit better.
+    """
+
+    perfect_end: float | None
+    maximal_start: float | None
+    slope: float
+    log_sd: float
+    gain: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """The (ln B_crit, ln S(B0)) that the measurements do not reject, as a stack of intervals.
+
+    Any quantity that rises with ln S(B0) has its profile-likelihood interval at their ends.
+
+    Attributes:
+        reference: B0.
+        best: (ln B_crit, ln S(B0)) of the fit.
+        log_b_crit: Values of ln B_crit, ascending.
+        low: Smallest ln S(B0) at each.
+        high: Largest ln S(B0) at each.
+    """
+
+    reference: float
+    best: tuple[float, float]
+    log_b_crit: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def log_steps(self, batch: float) -> tuple[float, float, float]:
+        """Log steps at a batch: the estimate and the ends of its interval."""
+        shift = log_steps(self.log_b_crit, batch, reference=self.reference)
+        at_best = log_steps(self.best[0], batch, reference=self.reference)
+        return (
+            self.best[1] + float(at_best),
+            min(float(s + low) for s, low in zip(shift, self.low, strict=True)),
+            max(float(s + high) for s, high in zip(shift, self.high, strict=True)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchGroup:
+    """Steps to one target against batch size: `S(B) = S_min (1 + B_crit / B)`.
+
+    Attributes:
+        by: What sets the group apart: column → value.
+        b_crit: Critical batch size; no value where the measurements show one regime only.
+        s_min: Steps at an unlimited batch; no value under perfect scaling throughout.
+        e_min: Examples at the smallest batch, `S_min · B_crit`; no value where steps are flat.
+        b_overhead: Batch at which steps exceed linear scaling from `from_batch` by `overhead`.
+        overhead: That share.
+        from_batch: The batch linear scaling is counted from.
+        regimes: Where perfect scaling ends and maximal data parallelism begins.
+        segments: The same without the hyperbola; None below seven measurements.
+        points: What was measured, batches ascending.
+        log_sd: Residual standard deviation of ln steps of one measurement.
+        dof: Residual degrees of freedom.
+        lack_of_fit_p: p-value of the hyperbola against replicates; None without replicates.
+        level: Level of all intervals.
+        region: What the intervals are read from.
+        quantile: Student's t of `level` and `dof`.
+        flags: Named reasons for doubt, keys of `extrap.batching.FLAGS`.
+    """
+
+    by: Mapping[str, float | str]
+    b_crit: Measure
+    s_min: Measure
+    e_min: Measure
+    b_overhead: Measure
+    overhead: float
+    from_batch: float
+    regimes: Regimes
+    segments: Segments | None
+    points: tuple[BatchPoint, ...]
+    log_sd: float
+    dof: int
+    lack_of_fit_p: float | None
+    level: float
+    region: Region
+    quantile: float
+    flags: tuple[str, ...] = ()
+
+    @property
+    def batches(self) -> tuple[float, ...]:
+        """Batch sizes at which the target was reached, ascending."""
+        return tuple(point.batch for point in self.points if point.steps is not None)
+
+    def steps_at(self, batch: float) -> BatchPrediction:
+        """Steps to the target at a batch size, measured or not.
+
+        Raises:
+            ValueError: The batch is not positive and finite.
+        """
+        centre, low, high = self.region.log_steps(require_batch(batch))
+        new = self.quantile * self.log_sd
+        return BatchPrediction(
+            value=math.exp(centre),
+            ci=Interval(math.exp(low), math.exp(high)),
+            pi=Interval(
+                math.exp(centre - math.hypot(centre - low, new)),
+                math.exp(centre + math.hypot(high - centre, new)),
+            ),
+        )
+
+    def examples_at(self, batch: float) -> BatchPrediction:
+        """Examples to the target at a batch size: steps times batch."""
+        return times(self.steps_at(batch), batch)
+
+    def front(self, batches: Iterable[float] | None = None) -> tuple[FrontPoint, ...]:
+        """Time against compute at batch sizes, those measured by default."""
+        return tuple(
+            FrontPoint(batch=b, steps=self.steps_at(b), examples=self.examples_at(b))
+            for b in (self.batches if batches is None else batches)
+        )
+
+    def regime_at(self, batch: float) -> str:
+        """`"perfect"`, `"diminishing"`, `"maximal"`, or `"unknown"` where no limit is."""
+        ends = (self.regimes.perfect_end.value, self.regimes.maximal_start.value)
+        if None in ends:
+            return "unknown"
+        return REGIMES[bisect.bisect_left([end for end in ends if end is not None], batch)]
+
+
+REGIMES = ("perfect", "diminishing", "maximal")
+
+
+def require_batch(batch: float) -> float:
+    """The batch size itself.
+
+    Raises:
+        ValueError: It is not positive and finite.
+    """
+    if not (math.isfinite(batch) and batch > 0):
+        raise ValueError(f"a batch size must be positive and finite, got {batch}; give examples.")
+    return batch
+
+
+def times(prediction: BatchPrediction, factor: float) -> BatchPrediction:
+    """A prediction in another unit."""
+    return BatchPrediction(
+        value=prediction.value * factor,
+        ci=scaled(prediction.ci, factor),
+        pi=scaled(prediction.pi, factor),
+    )
+
+
+def scaled(interval: Interval, factor: float, offset: float = 0.0) -> Interval:
+    """`offset + factor · interval`; open sides stay open."""
+    return Interval(*(None if side is None else offset + factor * side for side in interval))

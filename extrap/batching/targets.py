@@ -1,0 +1,346 @@
+"""From loss curves to steps to a target, and from a sweep of rates to tuned steps.
+
+A curve is smoothed by straight lines through ln loss over ln step in a window about each point:
+a power law is straight there, so the smoothing moves no crossing of one. The smoothed curve is cut
+at its minimum and made to fall throughout (isotonic regression); unlike a running minimum that
+does not prefer the first lucky point. The crossing is interpolated in ln step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import optimize
+
+from extrap.errors import DataError
+from extrap.records import Runs
+
+__all__ = ["SMOOTHING", "seed_steps", "smooth_curve", "steps_to_target", "tuned_steps"]
+
+Array = npt.NDArray[np.float64]
+SMOOTHING = 0.25
+"""Half width of the window in ln step: about a quarter of the step on either side."""
+MIN_NEIGHBOURS = 2
+"""Points on either side that a window has at least, where there are that many."""
+LOST = ("diverged", "failed")
+FLOOR = 0.25
+"""Share of the grid's spacing that an optimum is uncertain by at least (as in `optimum`)."""
+
+
+def steps_to_target(
+    runs: Runs,
+    *,
+    targets: float | Iterable[float],
+    batch: str = "batch_size",
+    smoothing: float = SMOOTHING,
+) -> pd.DataFrame:
+    """The step at which each run's smoothed loss first reaches each target.
+
+    A target that the first point of a curve already meets counts as reached there.
+
+    Args:
+        runs: Runs with loss curves.
+        targets: Losses to reach, positive.
+        batch: The column of batch sizes.
+        smoothing: Half width of the window in ln step; 0 takes the curve as it is.
+
+    Returns:
+        One row a run and target: the size, tuned and batch columns, `seed`, `target`, `steps` (NaN
+        unless reached), `budget` (steps trained), `status`: `reached`, `censored` (not within the
+        budget), `infeasible` (diverged or failed before).
+
+    Raises:
+        DataError: The runs have no curves, or no column of that name.
+        ValueError: A target or the smoothing is out of range.
+    """
+    wanted = [float(t) for t in ([targets] if isinstance(targets, int | float) else targets)]
+    if not wanted or any(not (math.isfinite(t) and t > 0) for t in wanted):
+        raise ValueError(f"targets must be positive losses, got {wanted}; name at least one.")
+    if not (math.isfinite(smoothing) and smoothing >= 0):
+        raise ValueError(f"smoothing must be at least 0 in ln step, got {smoothing:g}.")
+    frame, curves = runs.to_frame(), runs.curves()
+    if curves is None:
+        raise DataError(
+            "steps to a target are read from loss curves, these runs have none; give curves=…."
+        )
+    if batch not in frame:
+        raise DataError(f"the runs have no column {batch!r}; they have {list(frame)}.")
+    by_run = dict(iter(curves.sort_values("step", kind="stable").groupby("run")))
+    kept = list(dict.fromkeys([*runs.sizes, *runs.tuned, *runs.conditions, batch, "seed"]))
+    rows = []
+    for i, known in enumerate(frame[kept].to_dict("records")):
+        curve = _curve(by_run.get(i))
+        smoothed = smooth_curve(curve.step, curve.loss, smoothing=smoothing)
+        is_lost = frame["status"].iloc[i] in LOST or curve.broke
+        for target in wanted:
+            step = _crossing(curve.step, smoothed, target)
+            status = "reached" if step is not None else "infeasible" if is_lost else "censored"
+            found = {"target": target, "steps": step, "budget": curve.budget, "status": status}
+            rows.append({**known, **found})
+    table = pd.DataFrame(rows)
+    return table.astype({"steps": float, "budget": float})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Curve:
+    """The sound beginning of a curve: its steps, losses, last step, and whether it broke off."""
+
+    step: Array
+    loss: Array
+    budget: float
+    broke: bool
+
+
+def _curve(points: pd.DataFrame | None) -> _Curve:
+    if points is None or points.empty:
+        return _Curve(step=np.empty(0), loss=np.empty(0), budget=math.nan, broke=False)
+    step, loss = points["step"].to_numpy(float), points["loss"].to_numpy(float)
+    sound = np.isfinite(loss) & (loss > 0)
+    end = len(loss) if sound.all() else int(np.argmin(sound))
+    first = int(np.searchsorted(step, 0, side="right"))  # ln 0 has no place on the axis
+    return _Curve(
+        step=step[first:end],
+        loss=loss[first:end],
+        budget=float(step[-1]),
+        broke=end < len(loss),
+    )
+
+
+def smooth_curve(step: Array, loss: Array, *, smoothing: float = SMOOTHING) -> Array:
+    """A loss curve smoothed and made to fall, up to its minimum; level beyond.
+
+    Args:
+        step: Positive, ascending, shape (n,).
+        loss: Positive, shape (n,).
+        smoothing: Half width of the window in ln step; with 0 only the rises are taken out.
+    """
+    if len(step) == 0:
+        return np.empty(0)
+    y = np.log(loss)
+    smooth = _local_lines(np.log(step), y, smoothing) if smoothing > 0 else y
+    end = int(np.argmin(smooth)) + 1
+    falling = optimize.isotonic_regression(smooth[:end], increasing=False).x
+    return np.asarray(np.exp(np.append(falling, np.full(len(step) - end, falling[-1]))))
+
+
+def _local_lines(x: Array, y: Array, half: float) -> Array:
+    """At each point the straight line through its neighbours, all of one weight."""
+    n = len(x)
+    place = np.arange(n)
+    first = np.minimum(np.searchsorted(x, x - half), np.maximum(place - MIN_NEIGHBOURS, 0))
+    last = np.maximum(
+        np.searchsorted(x, x + half, side="right"), np.minimum(place + MIN_NEIGHBOURS + 1, n)
+    )
+    sums = [np.concatenate([[0.0], np.cumsum(part)]) for part in (np.ones(n), x, y, x * x, x * y)]
+    m, sx, sy, sxx, sxy = (part[last] - part[first] for part in sums)
+    spread = sxx - sx * sx / m
+    safe = np.where(spread > 1e-12, spread, 1.0)
+    slope = np.where(spread > 1e-12, (sxy - sx * sy / m) / safe, 0.0)
+    return np.asarray(sy / m + slope * (x - sx / m))
+
+
+def _crossing(step: Array, loss: Array, target: float) -> float | None:
+    """First step at which a falling curve is at the target; None if it never is."""
+    if len(loss) == 0 or loss[-1] > target:
+        return None
+    i = int(np.argmax(loss <= target))
+    if i == 0 or loss[i] == loss[i - 1]:
+        return float(step[i])
+    share = math.log(loss[i - 1] / target) / math.log(loss[i - 1] / loss[i])
+    return float(step[i - 1] * (step[i] / step[i - 1]) ** share)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Tuned:
+    """One group, target and batch size, its rate tuned.
+
+    Attributes:
+        log_steps: Per seed, ln of the steps at the best rate; empty where none reached the target.
+    """
+
+    known: Mapping[str, Any]
+    log_steps: Mapping[Any, float]
+    lr_opt: float
+    lr_se: float
+    at_edge: str
+    counts: Mapping[str, int]
+    budget: float
+
+    @property
+    def status(self) -> str:
+        if self.log_steps:
+            return "reached"
+        return "censored" if self.counts["censored"] else "infeasible"
+
+
+def tuned_steps(
+    table: pd.DataFrame,
+    *,
+    by: Sequence[str] = (),
+    batch: str = "batch_size",
+    tune: str = "lr",
+    seed: str = "seed",
+) -> pd.DataFrame:
+    """Steps to each target at the best rate, tuned anew at every batch size.
+
+    A rate counts where all its seeds reached the target: the mean of their ln steps. A parabola in
+    ln rate through the best one and its neighbours gives the optimum; a rate with a seed that did
+    not is counted, never given a number, and bounds the optimum on its side.
+
+    Args:
+        table: What `steps_to_target` returns, or a table of its kind.
+        by: Columns that set groups apart, such as the size.
+        batch: The column of batch sizes.
+        tune: The column of rates.
+        seed: The column of seeds.
+
+    Returns:
+        One row a group, target and batch size: `steps`, `log_steps_se` (from the seeds; NaN for
+        one), `lr_opt`, `lr_se` (of ln rate), `at_edge`, `warning`, `n_reached`, `n_censored`,
+        `n_infeasible`, `n_runs`, `budget`, `status`, `is_censored`: then no rate reached the
+        target and `steps` is the budget, a lower bound. `critical_batch` takes the table as it is.
+    """
+    rows = []
+    for cell in _cells(table, by=by, batch=batch, tune=tune, seed=seed):
+        logs = np.array(list(cell.log_steps.values()))
+        n = len(logs)
+        is_censored = cell.status == "censored"
+        rows.append(
+            {
+                **cell.known,
+                "steps": float(np.exp(logs.mean())) if n else cell.budget,
+                "log_steps_se": float(logs.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan,
+                tune + "_opt": cell.lr_opt,
+                tune + "_se": cell.lr_se,
+                "at_edge": bool(cell.at_edge),
+                "warning": _warning(cell, tune),
+                **{f"n_{name}": count for name, count in cell.counts.items()},
+                "n_runs": sum(cell.counts.values()),
+                "budget": cell.budget,
+                "status": cell.status,
+                "is_censored": is_censored,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def seed_steps(
+    table: pd.DataFrame,
+    *,
+    by: Sequence[str] = (),
+    batch: str = "batch_size",
+    tune: str = "lr",
+    seed: str = "seed",
+) -> pd.DataFrame:
+    """The same as `tuned_steps`, one row a seed: its steps at the common best rate.
+
+    The replicates that `critical_batch` wants. A batch size at which no rate reached the target
+    has one row without steps and with its budget.
+
+    Returns:
+        The `by` columns, `target`, batch and seed columns, `steps`, `budget`, `status`.
+    """
+    rows = []
+    for cell in _cells(table, by=by, batch=batch, tune=tune, seed=seed):
+        known = {**cell.known, "budget": cell.budget, "status": cell.status}
+        if not cell.log_steps:
+            rows.append({**known, seed: None, "steps": math.nan})
+        rows += [{**known, seed: s, "steps": math.exp(y)} for s, y in cell.log_steps.items()]
+    return pd.DataFrame(rows)
+
+
+def _cells(
+    table: pd.DataFrame, *, by: Sequence[str], batch: str, tune: str, seed: str
+) -> list[_Tuned]:
+    keys = [*by, *(["target"] if "target" in table else []), batch]
+    needed = [*keys, tune, seed, "steps", "budget", "status"]
+    if missing := [name for name in needed if name not in table]:
+        raise DataError(
+            f"tuned steps need the column(s) {missing}; the table has {list(table)}; make it "
+            "with steps_to_target."
+        )
+    if table.duplicated([*keys, tune, seed]).any():
+        raise DataError(
+            f"each group, target, batch size, {tune} and {seed} has one row, some have more; name "
+            "the columns in which they differ in by=…."
+        )
+    return [
+        _tune(dict(zip(keys, key, strict=True)), rows, tune=tune, seed=seed)
+        for key, rows in table.groupby(keys, sort=True)
+    ]
+
+
+def _tune(known: Mapping[str, Any], rows: pd.DataFrame, *, tune: str, seed: str) -> _Tuned:
+    status = rows["status"].value_counts()
+    counts = {name: int(status.get(name, 0)) for name in ("reached", "censored", "infeasible")}
+    late = rows[rows["status"] != "infeasible"]
+    budget = float(late["budget"].min()) if len(late) else math.nan
+    logs = np.log(rows.assign(steps=rows["steps"].where(rows["status"] == "reached"))["steps"])
+    grid = rows.assign(y=logs).pivot(index=tune, columns=seed, values="y").sort_index()
+    all_reached = grid.notna().all(axis=1).to_numpy()
+    if not all_reached.any():
+        nothing = {"log_steps": {}, "lr_opt": math.nan, "lr_se": math.nan, "at_edge": ""}
+        return _Tuned(known=known, counts=counts, budget=budget, **nothing)  # type: ignore[arg-type]
+    x, y = np.log(grid.index.to_numpy(dtype=float)), grid.to_numpy()
+    best = int(np.argmin(np.where(all_reached, y.mean(axis=1), np.inf)))
+    at_edge = "low" if best == 0 else "high" if best == len(x) - 1 else ""
+    around = slice(best - 1, best + 2)
+    if at_edge or not all_reached[around].all():
+        weights, lr, se = np.array([1.0]), float(x[best]), _gap(x, best) / 2
+        around = slice(best, best + 1)
+    else:
+        weights, lr, se = _vertex(x[around], y[around])
+    seeds = weights @ y[around]
+    return _Tuned(
+        known=known,
+        log_steps=dict(zip(grid.columns, map(float, seeds), strict=True)),
+        lr_opt=math.exp(lr),
+        lr_se=se,
+        at_edge=at_edge,
+        counts=counts,
+        budget=budget,
+    )
+
+
+def _gap(x: Array, i: int) -> float:
+    """Distance to the nearest neighbour on the grid; 0 of a single value."""
+    return float(np.abs(np.delete(x, i) - x[i]).min()) if len(x) > 1 else 0.0
+
+
+def _vertex(x: Array, y: Array) -> tuple[Array, float, float]:
+    """Where the parabola through three mean points is least.
+
+    Args:
+        x: ln rate, shape (3,), the middle one best.
+        y: ln steps, shape (3, n_seeds).
+
+    Returns:
+        Weights of the three points in the value there, the place, and its standard error: from
+        the scatter of the seeds about their common parabola, and a share of the spacing.
+    """
+    to_parabola = np.linalg.inv(np.vander(x - x[1], 3))  # y → (curvature, slope, value)
+    c, b, _ = to_parabola @ y.mean(axis=1)
+    u = -b / (2 * c) if c > 0 else 0.0
+    weights = np.array([u * u, u, 1.0]) @ to_parabola
+    se = FLOOR * float(np.diff(x).min())
+    n_seeds = y.shape[1]
+    if n_seeds > 1 and c > 0:
+        gradient = (-to_parabola[1] - 2 * u * to_parabola[0]) / (2 * c)
+        noise = np.cov(y) / n_seeds
+        se = math.hypot(se, math.sqrt(float(gradient @ noise @ gradient)))
+    return weights, float(x[1] + u), se
+
+
+def _warning(cell: _Tuned, tune: str) -> str:
+    if not cell.log_steps:
+        return ""
+    if cell.at_edge:
+        side = "smaller" if cell.at_edge == "low" else "larger"
+        return f"the best {tune} is at the edge of its grid: try {side} ones; steps are a bound"
+    return ""

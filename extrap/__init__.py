@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         Workload,
     )
     from extrap.reporting import report
-    from extrap.training import CoordinateCheck, coordinate_check
+    from extrap.training import CoordinateCheck, NoiseMeter, coordinate_check
     from extrap.tuning import tune
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "Holdout",
     "Interval",
     "Monitor",
+    "NoiseMeter",
     "NoiseScale",
     "Optimum",
     "Point",
@@ -87,7 +88,7 @@ _HOMES = {
     "report": "reporting",
     "tune": "tuning",
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
-    **dict.fromkeys(("CoordinateCheck", "coordinate_check"), "training"),
+    **dict.fromkeys(("CoordinateCheck", "NoiseMeter", "coordinate_check"), "training"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     **dict.fromkeys(("Monitor", "Reading"), "monitoring"),
     **dict.fromkeys(("NoiseScale", "noise_scale"), "noise"),

@@ -37,7 +37,7 @@ ROOMS = {
         "Workload",
     ],
     "extrap.reporting": ["report"],
-    "extrap.training": ["CoordinateCheck", "coordinate_check"],
+    "extrap.training": ["CoordinateCheck", "NoiseMeter", "coordinate_check"],
     "extrap.tuning": ["tune"],
 }
 HOMES = {name: room for room, names in ROOMS.items() for name in names}

@@ -166,7 +166,9 @@ def _seen_indices(task: BatchTask, runs: Runs) -> dict[tuple[tuple[float, ...], 
     """(size, batch) → indices of the rates that were run."""
     growth, sizes = task.study.growth, list(task.study.sizes)
     names = {
-        (b, task.rate(b, i)): i for b in task.batches for i in range(-growth, task.n_rates + growth)
+        (b, task.rate(b, i)): i
+        for b in task.batches
+        for i in range(-growth, task.n_rates + growth)
     }
     seen: dict[tuple[tuple[float, ...], int], set[int]] = {}
     for row in runs.to_frame().to_dict("records"):
@@ -186,7 +188,11 @@ def _edges(task: BatchTask, runs: Runs) -> dict[tuple[tuple[float, ...], int], s
     found: dict[tuple[tuple[float, ...], int], set[str]] = {}
     for row in tuned[tuned["at_edge"]].to_dict("records"):
         low, high = ends.loc[tuple(row[c] for c in (*sizes, "batch_size"))]
-        side = "low" if abs(np.log(row["lr_opt"] / low)) < abs(np.log(row["lr_opt"] / high)) else "high"
+        side = (
+            "low"
+            if abs(np.log(row["lr_opt"] / low)) < abs(np.log(row["lr_opt"] / high))
+            else "high"
+        )
         key = (tuple(float(row[c]) for c in sizes), int(row["batch_size"]))
         found.setdefault(key, set()).add(side)
     return found
@@ -213,7 +219,9 @@ def _large_cells(task: BatchTask, front: FrontForecast) -> tuple[Cell, ...]:
     )
 
 
-def _findings(result: TaskResult, front: FrontForecast | None, large: Runs | None) -> BatchFindings:
+def _findings(
+    result: TaskResult, front: FrontForecast | None, large: Runs | None
+) -> BatchFindings:
     checked = None
     if front is not None and large is not None and len(large):
         checked = check_front(front, large, factors=FACTORS)

@@ -28,6 +28,7 @@ def teacher(
     steps: dict[int, int],
     targets: tuple[float, float],
     reference: int,
+    noise_batch: int,
     middle: float,
 ) -> BatchTask:
     """A linear teacher with so much label noise; `middle` is log2 of the middle rate."""
@@ -56,7 +57,7 @@ def teacher(
         targets=targets,
         reference_batch=reference,
         rate_exponent=0.5,
-        noise_batch=reference,
+        noise_batch=noise_batch,
     )
 
 
@@ -65,9 +66,10 @@ TEACHERS = (
         "teacher-0",
         noise=0.0,
         width=8,
-        steps={1: 1600, 2: 800, 4: 500, 8: 300, 16: 200, 32: 150, 64: 120, 128: 100},
-        targets=(0.30026, 0.21794),
+        steps={1: 1600, 2: 900, 4: 600, 8: 400, 16: 250, 32: 150, 64: 100, 128: 80},
+        targets=(0.24284, 0.20169),
         reference=16,
+        noise_batch=128,
         middle=-1.0,
     ),
     teacher(
@@ -75,8 +77,9 @@ TEACHERS = (
         noise=1.0,
         width=64,
         steps={16: 1500, 64: 600, 256: 250, 1024: 150, 4096: 100},
-        targets=(0.70312, 0.60938),
+        targets=(0.65625, 0.60938),
         reference=256,
+        noise_batch=1024,
         middle=-0.5,
     ),
     teacher(
@@ -84,8 +87,9 @@ TEACHERS = (
         noise=3.0,
         width=64,
         steps={64: 3000, 256: 1000, 1024: 400, 4096: 200, 16384: 100},
-        targets=(4.84375, 4.65625),
+        targets=(4.65625, 4.60938),
         reference=1024,
+        noise_batch=4096,
         middle=-1.0,
     ),
     teacher(
@@ -93,8 +97,9 @@ TEACHERS = (
         noise=10.0,
         width=64,
         steps={256: 5000, 1024: 1600, 4096: 600, 16384: 250, 65536: 100},
-        targets=(50.34375, 50.15625),
+        targets=(50.15625, 50.10938),
         reference=4096,
+        noise_batch=16384,
         middle=-1.5,
     ),
 )
@@ -112,6 +117,7 @@ DIGITS = BatchTask(
     targets=(0.5, 0.3),
     reference_batch=32,
     rate_exponent=0.75,
+    noise_batch=256,
 )
 BYTES = BatchTask(
     study=StudySpec(
@@ -126,6 +132,7 @@ BYTES = BatchTask(
     steps={16: 5500, 64: 1700, 256: 600, 1024: 280, 4096: 180},
     targets=(2.6, 2.3),
     reference_batch=256,
+    noise_batch=1024,
 )
 TRANSFORMER = BatchTask(
     study=StudySpec(
@@ -140,6 +147,7 @@ TRANSFORMER = BatchTask(
     steps={4: 2000, 8: 1100, 16: 650, 32: 420, 64: 280, 128: 200},
     targets=(2.5, 2.3),
     reference_batch=32,
+    noise_batch=128,
 )
 
 BATCHES = BatchStudy(

@@ -11,6 +11,14 @@ from __future__ import annotations
 
 from extrap.batching.critical import FLAGS, CriticalBatches, critical_batch
 from extrap.batching.documents import critical_batches_document, size_forecast_document
+from extrap.batching.noise_courses import (
+    Collapse,
+    collapse,
+    growth,
+    noise_over_training,
+    noise_until,
+    pool_gradients,
+)
 from extrap.batching.results import (
     BatchGroup,
     BatchPoint,
@@ -21,6 +29,13 @@ from extrap.batching.results import (
 )
 from extrap.batching.size_laws import BatchLaw, SizeForecast
 from extrap.batching.targets import seed_steps, smooth_curve, steps_to_target, tuned_steps
+from extrap.batching.tasks import (
+    FrontForecast,
+    TaskResult,
+    analyse_task,
+    check_front,
+    forecast_front,
+)
 
 __all__ = [
     "FLAGS",
@@ -28,13 +43,24 @@ __all__ = [
     "BatchLaw",
     "BatchPoint",
     "BatchPrediction",
+    "Collapse",
     "CriticalBatches",
+    "FrontForecast",
     "FrontPoint",
     "Regimes",
     "Segments",
     "SizeForecast",
+    "TaskResult",
+    "analyse_task",
+    "check_front",
+    "collapse",
     "critical_batch",
     "critical_batches_document",
+    "forecast_front",
+    "growth",
+    "noise_over_training",
+    "noise_until",
+    "pool_gradients",
     "seed_steps",
     "size_forecast_document",
     "smooth_curve",

@@ -15,13 +15,20 @@ from extrap.errors import DataError
 from extrap.noise import NoiseScale, mean_noise_scale, noise_course
 from extrap.records import Interval, Measure, Runs
 
-__all__ = ["Collapse", "collapse", "growth", "noise_over_training", "noise_until", "pool_gradients"]
+__all__ = [
+    "Collapse",
+    "collapse",
+    "growth",
+    "noise_over_training",
+    "noise_until",
+    "pool_gradients",
+]
 
 Array = npt.NDArray[np.float64]
 MOMENTS = ["grad_sq_norm", "grad_cov_trace"]
 N_WINDOWS = 10
 MIN_POINTS = 4
-"""Measurements that a window of a course needs, so that it has an interval."""
+"""Measurements that a window of a course has at least, so that it has an interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,15 +62,14 @@ class Collapse:
 
 
 def pool_gradients(runs: Runs, rows: Sequence[int]) -> pd.DataFrame:
-    """Moments of gradients along a training, means over runs that differ in their seed only.
+    """Moments of gradients along a training, those of all seeds below each other.
 
     Args:
         runs: Runs whose curves have `grad_sq_norm` and `grad_cov_trace`.
-        rows: Row positions of the runs to pool.
+        rows: Row positions of the runs to pool: alike but for their seed.
 
     Returns:
-        Columns `step`, `loss`, `grad_sq_norm`, `grad_cov_trace`, by step; steps at which all runs
-        were measured.
+        Columns `run`, `step`, `loss`, `grad_sq_norm`, `grad_cov_trace`, by step, then run.
 
     Raises:
         DataError: The curves have no moments of gradients.
@@ -75,10 +81,7 @@ def pool_gradients(runs: Runs, rows: Sequence[int]) -> pd.DataFrame:
             "noise_every in the recipe."
         )
     own = curves[curves["run"].isin(list(rows))].dropna()
-    pooled = own.groupby("step").agg(
-        n=("run", "nunique"), **{name: (name, "mean") for name in ("loss", *MOMENTS)}
-    )
-    return pooled[pooled["n"] == len(set(rows))].drop(columns="n").reset_index()
+    return own.sort_values(["step", "run"]).reset_index(drop=True)
 
 
 def noise_until(
@@ -96,11 +99,12 @@ def noise_until(
         `extrap.noise.mean_noise_scale` over windows of at least four measurements; None where
         nothing was measured that early.
     """
-    # a point speaks for the steps since the one before: the first one at or after the end counts
-    n = int(np.searchsorted(gradients["step"].to_numpy(float), step)) + 1
-    early = gradients.iloc[:n]
-    if early.empty:
+    if gradients.empty:
         return None
+    # a point speaks for the steps since the one before: the first one at or after the end counts
+    steps = gradients["step"].to_numpy(float)
+    last = steps[min(int(np.searchsorted(steps, step)), len(steps) - 1)]
+    early = gradients[steps <= last]
     return mean_noise_scale(
         early["grad_sq_norm"].to_numpy(),
         early["grad_cov_trace"].to_numpy(),
@@ -237,7 +241,9 @@ def _least_squares(design: Array, y: Array) -> tuple[Array, Array, float]:
 
 def _jackknife(design: Array, y: Array, sizes: Array) -> Array:
     """Variance of each coefficient from leaving out one size at a time."""
-    left: Iterable[Array] = (_least_squares(design[sizes != n], y[sizes != n])[0] for n in set(sizes))
+    left: Iterable[Array] = (
+        _least_squares(design[sizes != n], y[sizes != n])[0] for n in set(sizes)
+    )
     found = np.array(list(left))
     n = len(found)
     return np.asarray((n - 1) / n * ((found - found.mean(0)) ** 2).sum(0))

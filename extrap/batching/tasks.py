@@ -139,9 +139,7 @@ def forecast_front(result: TaskResult) -> FrontForecast | None:
     if not steps:
         reasons = [f"target {t:g}: {c.reason}" for t, c in result.by_target.items()]
         raise DataError("; ".join(reasons) or "no target was reached at all sizes.")
-    rates = {
-        b: float(f"{result.joint.at(batch=b, **task.at).value:.4g}") for b in task.batches
-    }
+    rates = {b: float(f"{result.joint.at(batch=b, **task.at).value:.4g}") for b in task.batches}
     rows = [
         {
             "target": target,
@@ -231,7 +229,9 @@ def _rate_laws(
 ) -> tuple[dict[tuple[float, ...], RateLaw], JointRateLaw | None]:
     """Rates against batch at each size, for its lowest target; and over all sizes together."""
     sizes = list(task.study.sizes)
-    known = tuned[np.isfinite(tuned["lr_opt"]) & ~tuned["at_edge"] & (tuned["status"] == "reached")]
+    known = tuned[
+        np.isfinite(tuned["lr_opt"]) & ~tuned["at_edge"] & (tuned["status"] == "reached")
+    ]
     laws, parts = {}, []
     for key, rows in known.groupby(sizes):
         counts = rows.groupby("target")[BATCH].nunique()
@@ -248,9 +248,7 @@ def _rate_laws(
         )
     if len(parts) < 2:
         return laws, None
-    return laws, joint_rate_law(
-        pd.concat(parts), size_columns=sizes, batch=BATCH, level=level
-    )
+    return laws, joint_rate_law(pd.concat(parts), size_columns=sizes, batch=BATCH, level=level)
 
 
 def _noise(
@@ -266,15 +264,14 @@ def _noise(
     for key, of_size in here.groupby(sizes):
         size = dict(zip(sizes, map(float, key), strict=True))
         of_batch = frame[
-            (frame[BATCH] == batch) & (frame["status"] == "complete")
+            (frame[BATCH] == batch)
+            & (frame["status"] == "complete")
             & np.logical_and.reduce([frame[c] == v for c, v in size.items()])
         ]
         for row in of_size.sort_values("target", ascending=False).to_dict("records"):
             off = np.abs(np.log(of_batch["lr"] / row["lr_opt"]))
             pooled = pool_gradients(runs, list(of_batch.index[np.isclose(off, off.min())]))
-            found = noise_until(
-                pooled, step=row["steps"], batch_size=float(batch), level=level
-            )
+            found = noise_until(pooled, step=row["steps"], batch_size=float(batch), level=level)
             group = [g for g in critical.groups if g.by == {**size, "target": row["target"]}]
             if found is None or not group:
                 continue

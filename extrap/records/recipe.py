@@ -96,7 +96,8 @@ class Recipe:
             they are rounded after every update, and one below 1/512 of its parameter is lost.
         n_evals: Points of the validation curve; the last is after the last step.
         noise_every: The noise of the gradients is measured in every so manyth update; 0 is never.
-            Such an update takes its batch in parts, which changes the last bits of a run.
+            Such an update takes its batch in parts, which changes the last bits of a run; a
+            batch of one example has no parts and is not measured.
     """
 
     steps: int = 1000
@@ -145,12 +146,8 @@ class Recipe:
             value = getattr(self, name)
             if not (value >= 0 and math.isfinite(value)):
                 raise ValueError(f"{name} must be finite and not below 0, got {value}.")
-        if self.noise_every < 0 or (self.noise_every and self.batch_size < 2):
-            raise ValueError(
-                "noise_every is 0 or more, and the noise of gradients is measured in batches of "
-                f"2 examples or more, got noise_every={self.noise_every}, "
-                f"batch_size={self.batch_size}."
-            )
+        if self.noise_every < 0:
+            raise ValueError(f"noise_every is 0 or more, got {self.noise_every}.")
         # decay counts only in wsd, but a warm-up of the whole run leaves nothing to decay
         room = self.decay if self.schedule == "wsd" else 0.0
         if not (0 <= self.warmup < 1 and 0 <= self.decay <= 1 and room <= 1 - self.warmup):

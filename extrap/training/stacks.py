@@ -145,7 +145,7 @@ class Stack:
                 steps = zip(losses_KM[own], rates_KM[own], self._batches(rows_KSB), strict=True)
                 for losses_M, rate_M, batch in steps:
                     done += 1
-                    measures = every > 0 and (start + done) % every == 0
+                    measures = every > 0 and batch_size > 1 and (start + done) % every == 0
                     told = self._step_of(batch_size, measures=measures)(rate_M, *batch)
                     losses_M.copy_(told[0] if measures else told)
                     if measures:

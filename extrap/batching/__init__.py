@@ -5,12 +5,17 @@ What to use when:
 * `steps_to_target` — from loss curves to the step at which each run reaches a target.
 * `tuned_steps`, `seed_steps` — the same at the best learning rate of every batch size.
 * `critical_batch` — from a table of steps to a target to critical batch sizes and their laws.
+* `held_out_batches` — batch sizes left out and predicted from the others.
+* `rate_law`, `joint_rate_law` — the best learning rate against batch size, and against size too.
 """
 
 from __future__ import annotations
 
 from extrap.batching.critical import FLAGS, CriticalBatches, critical_batch
 from extrap.batching.documents import critical_batches_document, size_forecast_document
+from extrap.batching.holdout import HeldOutBatch, held_out_batches
+from extrap.batching.power_laws import BatchLaw
+from extrap.batching.rates import RATE_RULES, RateLaw, RateRule, joint_rate_law, rate_law
 from extrap.batching.results import (
     BatchGroup,
     BatchPoint,
@@ -19,22 +24,29 @@ from extrap.batching.results import (
     Regimes,
     Segments,
 )
-from extrap.batching.size_laws import BatchLaw, SizeForecast
+from extrap.batching.size_laws import SizeForecast
 from extrap.batching.targets import seed_steps, smooth_curve, steps_to_target, tuned_steps
 
 __all__ = [
     "FLAGS",
+    "RATE_RULES",
     "BatchGroup",
     "BatchLaw",
     "BatchPoint",
     "BatchPrediction",
     "CriticalBatches",
     "FrontPoint",
+    "HeldOutBatch",
+    "RateLaw",
+    "RateRule",
     "Regimes",
     "Segments",
     "SizeForecast",
     "critical_batch",
     "critical_batches_document",
+    "held_out_batches",
+    "joint_rate_law",
+    "rate_law",
     "seed_steps",
     "size_forecast_document",
     "smooth_curve",

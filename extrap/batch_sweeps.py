@@ -1,18 +1,20 @@
-"""A batch study from end to end: tune at every batch, fit, forecast a larger size, check, report."""
+"""A batch study from end to end: tune at every batch, fit, forecast larger, check, report."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from extrap.batching import (
+    BatchFindings,
     FrontForecast,
     TaskResult,
     analyse_task,
@@ -21,11 +23,10 @@ from extrap.batching import (
     steps_to_target,
     tuned_steps,
 )
-from extrap.errors import DataError, StudyError
-from extrap.pipeline import current_commit
+from extrap.errors import DataError
 from extrap.reading import read_runs, without_password
 from extrap.records import BatchStudy, BatchTask, Cell, Runs
-from extrap.reporting import BatchFindings, batch_page, batches_document, write_index
+from extrap.reporting import write_index
 from extrap.tuning import Notify, tune
 
 __all__ = ["BatchOutcome", "plan_batches", "report_batches", "run_batches"]
@@ -80,7 +81,7 @@ def run_batches(
     found = []
     for task in study.tasks:
         spec = task.spec()
-        sweep = tune(spec, where, extend=lambda runs, own=task: _wanted(own, runs), notify=notify)
+        sweep = tune(spec, where, extend=partial(_wanted, task), notify=notify)
         result = analyse_task(task, sweep, overhead=study.overhead, level=study.level)
         front = _forecast(result, say)
         large = None
@@ -88,7 +89,7 @@ def run_batches(
             _seal(front, sweep, folder / f"{study.name}.front.json")
             say(f"front at {_sized(front.size)} written before any run there")
             cells = _large_cells(task, front)
-            large = tune(spec, where, stage="check", extend=lambda _, c=cells: c, notify=notify)
+            large = tune(spec, where, stage="check", extend=_only(cells), notify=notify)
         found.append(_findings(result, front, large))
         say(f"{task.study.name}: {len(sweep)} runs at {len(task.batches)} batches")
     return _write(study, found, source=where, reports=folder, path=path)
@@ -160,6 +161,10 @@ def _wanted(task: BatchTask, runs: Runs) -> tuple[Cell, ...]:
             indices[batch] = [i for i in sorted(own) if -growth <= i < task.n_rates + growth]
         cells += task.cells(size, indices)
     return tuple(cells)
+
+
+def _only(cells: tuple[Cell, ...]) -> Callable[[Runs], tuple[Cell, ...]]:
+    return lambda _: cells
 
 
 def _seen_indices(task: BatchTask, runs: Runs) -> dict[tuple[tuple[float, ...], int], set[int]]:
@@ -279,17 +284,6 @@ def _write(
         if not table.empty:
             table.to_csv(reports / f"{study.name}.{name}.csv", index=False)
     page = Path(path) if path is not None else reports / f"{study.name}.html"
-    batch_page(
-        study,
-        tuple(found),
-        path=page,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        provenance={
-            "storage": without_password(source),
-            "workloads": ", ".join(sorted({t.study.workload.name for t in study.tasks})),
-            "commit": current_commit(),
-        },
-    )
     return BatchOutcome(
         findings=tuple(found), report_path=page, index_path=write_index(page.parent)
     )

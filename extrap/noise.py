@@ -21,8 +21,9 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -242,7 +243,7 @@ def noise_course(
     grad_sq_norm: ArrayLike,
     grad_cov_trace: ArrayLike,
     *,
-    n_windows: int,
+    n_windows: int | Sequence[int],
     level: float = 0.95,
 ) -> tuple[NoiseScale, ...]:
     """The noise scale over training: one estimate a window of neighbouring steps.
@@ -251,7 +252,8 @@ def noise_course(
         grad_sq_norm: |G|², shape (n_steps,) in the order of training.
         grad_cov_trace: tr Σ, same shape.
         n_windows: Windows, as equal as can be; 1 to n_steps. With fewer than two steps a window
-            there are no intervals.
+            there are no intervals. Or the places at which all windows but the first begin,
+            ascending between 0 and n_steps.
         level: Content of each interval, in (0, 1).
 
     Raises:
@@ -259,10 +261,16 @@ def noise_course(
         DataError: No step; moments of different length or not finite.
     """
     squared, trace = _moments(grad_sq_norm, grad_cov_trace)
-    if not 1 <= n_windows <= squared.size:
+    if isinstance(n_windows, int):
+        if not 1 <= n_windows <= squared.size:
+            raise ValueError(
+                f"n_windows must lie between 1 and the number of steps, {squared.size}, got "
+                f"{n_windows}; take fewer windows."
+            )
+    elif any(b <= a for a, b in pairwise([0, *n_windows, squared.size])):
         raise ValueError(
-            f"n_windows must lie between 1 and the number of steps, {squared.size}, got "
-            f"{n_windows}; take fewer windows."
+            "the places at which windows begin must ascend between 0 and the number of steps, "
+            f"{squared.size}, got {list(n_windows)}."
         )
     parts = zip(np.array_split(squared, n_windows), np.array_split(trace, n_windows), strict=True)
     return tuple(noise_scale_from_moments(g, s, level=level) for g, s in parts)
@@ -272,7 +280,7 @@ def mean_noise_scale(
     grad_sq_norm: ArrayLike,
     grad_cov_trace: ArrayLike,
     *,
-    n_windows: int,
+    n_windows: int | Sequence[int],
     batch_size: float | None = None,
     level: float = 0.95,
 ) -> NoiseScale:
@@ -286,8 +294,8 @@ def mean_noise_scale(
     Args:
         grad_sq_norm: |G|², shape (n_steps,) in the order of training.
         grad_cov_trace: tr Σ, same shape.
-        n_windows: Windows within which the noise scale is taken as constant; at least two steps
-            in each are needed for an interval.
+        n_windows: Windows within which the noise scale is taken as constant, as in
+            `noise_course`; at least two steps in each are needed for an interval.
         batch_size: Examples a step of that training, B. `None`: all steps count the same.
         level: Content of the interval, in (0, 1).
 

@@ -2,8 +2,8 @@
 
 The byte MLP is trained at a constant rate, tuned anew at every batch size from 16 to 2,048 and at
 five widths, until it reaches three losses. The steps that takes make a hyperbola over the batch,
-whose corner is the critical batch size. Two batches are kept from all fits and predicted. Steps and
-rates at width 128 are forecast from the smaller ones, then counted.
+whose corner is the critical batch size. Two batches are kept from all fits and predicted. Steps
+and rates at width 128 are forecast from the smaller ones, then counted.
 
 Expected: the critical batch grows as the loss falls and hardly with the width; the best rate of
 Adam grows about as the square root of the batch and then levels off; the noise scale grows during

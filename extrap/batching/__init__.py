@@ -5,12 +5,15 @@ What to use when:
 * `steps_to_target` — from loss curves to the step at which each run reaches a target.
 * `tuned_steps`, `seed_steps` — the same at the best learning rate of every batch size.
 * `critical_batch` — from a table of steps to a target to critical batch sizes and their laws.
+* `held_out_batches` — batch sizes left out and predicted from the others.
+* `rate_law`, `joint_rate_law` — the best learning rate against batch size, and against size too.
 """
 
 from __future__ import annotations
 
 from extrap.batching.critical import FLAGS, CriticalBatches, critical_batch
 from extrap.batching.documents import critical_batches_document, size_forecast_document
+from extrap.batching.holdout import HeldOutBatch, held_out_batches
 from extrap.batching.noise_courses import (
     Collapse,
     collapse,
@@ -19,6 +22,8 @@ from extrap.batching.noise_courses import (
     noise_until,
     pool_gradients,
 )
+from extrap.batching.power_laws import BatchLaw
+from extrap.batching.rates import RATE_RULES, RateLaw, RateRule, joint_rate_law, rate_law
 from extrap.batching.results import (
     BatchGroup,
     BatchPoint,
@@ -27,9 +32,10 @@ from extrap.batching.results import (
     Regimes,
     Segments,
 )
-from extrap.batching.size_laws import BatchLaw, SizeForecast
+from extrap.batching.size_laws import SizeForecast
 from extrap.batching.targets import seed_steps, smooth_curve, steps_to_target, tuned_steps
 from extrap.batching.tasks import (
+    BatchFindings,
     FrontForecast,
     TaskResult,
     analyse_task,
@@ -39,6 +45,8 @@ from extrap.batching.tasks import (
 
 __all__ = [
     "FLAGS",
+    "RATE_RULES",
+    "BatchFindings",
     "BatchGroup",
     "BatchLaw",
     "BatchPoint",
@@ -47,6 +55,9 @@ __all__ = [
     "CriticalBatches",
     "FrontForecast",
     "FrontPoint",
+    "HeldOutBatch",
+    "RateLaw",
+    "RateRule",
     "Regimes",
     "Segments",
     "SizeForecast",
@@ -58,9 +69,12 @@ __all__ = [
     "critical_batches_document",
     "forecast_front",
     "growth",
+    "held_out_batches",
+    "joint_rate_law",
     "noise_over_training",
     "noise_until",
     "pool_gradients",
+    "rate_law",
     "seed_steps",
     "size_forecast_document",
     "smooth_curve",

@@ -13,6 +13,7 @@ from scipy import stats
 
 from extrap.batching.hyperbola import HyperbolaFit, Steps, fit_hyperbola
 from extrap.batching.measurements import Measurements, read_measurements
+from extrap.batching.power_laws import BatchLaw
 from extrap.batching.results import (
     BatchGroup,
     BatchPoint,
@@ -21,7 +22,7 @@ from extrap.batching.results import (
     scaled,
 )
 from extrap.batching.segments import fit_segments
-from extrap.batching.size_laws import BatchLaw, SizeForecast, SizeLaws, fit_size_laws
+from extrap.batching.size_laws import SizeForecast, SizeLaws, fit_size_laws
 from extrap.errors import DataError
 from extrap.laws.batch import maximal_start, overhead_batch, perfect_end
 from extrap.records import Interval, Measure

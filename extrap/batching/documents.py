@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from extrap.batching.critical import CriticalBatches
+from extrap.batching.power_laws import BatchLaw
 from extrap.batching.results import BatchGroup, BatchPoint, BatchPrediction, Segments
-from extrap.batching.size_laws import BatchLaw, SizeForecast
+from extrap.batching.size_laws import SizeForecast
 from extrap.records import Measure
 
 __all__ = ["critical_batches_document", "size_forecast_document"]

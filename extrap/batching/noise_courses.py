@@ -27,6 +27,8 @@ __all__ = [
 Array = npt.NDArray[np.float64]
 MOMENTS = ["grad_sq_norm", "grad_cov_trace"]
 N_WINDOWS = 10
+WIDENING = 1.5
+"""Ratio of the steps at which a window up to a target ends and begins."""
 MIN_POINTS = 4
 """Measurements that a window of a course has at least, so that it has an interval."""
 
@@ -96,8 +98,8 @@ def noise_until(
         level: Of the interval.
 
     Returns:
-        `extrap.noise.mean_noise_scale` over windows of at least four measurements; None where
-        nothing was measured that early.
+        `extrap.noise.mean_noise_scale` over windows that widen with the steps, joined where one
+        alone does not tell its noise scale from infinite; None where nothing was measured.
     """
     if gradients.empty:
         return None
@@ -105,13 +107,32 @@ def noise_until(
     steps = gradients["step"].to_numpy(float)
     last = steps[min(int(np.searchsorted(steps, step)), len(steps) - 1)]
     early = gradients[steps <= last]
+    squared, trace = (early[name].to_numpy() for name in MOMENTS)
     return mean_noise_scale(
-        early["grad_sq_norm"].to_numpy(),
-        early["grad_cov_trace"].to_numpy(),
-        n_windows=max(1, min(N_WINDOWS, len(early) // MIN_POINTS)),
+        squared,
+        trace,
+        n_windows=_windows(squared, trace, steps[steps <= last], level=level),
         batch_size=batch_size,
         level=level,
     )
+
+
+def _windows(squared: Array, trace: Array, steps: Array, *, level: float) -> list[int]:
+    """Where windows begin: evenly in ln step, for gradients shrink as powers of it.
+
+    A window whose noise scale has no upper limit is joined to the next, the last one to that
+    before.
+    """
+    edges = steps[0] * WIDENING ** np.arange(1, math.log(steps[-1] / steps[0], WIDENING) + 1)
+    starts = sorted({int(i) for i in np.searchsorted(steps, edges)} - {0, len(steps)})
+    while starts:
+        course = noise_course(squared, trace, n_windows=starts, level=level)
+        is_open = [w.noise_scale is None for w in course]
+        if not any(is_open):
+            break
+        first = is_open.index(True)
+        del starts[min(first, len(starts) - 1)]
+    return starts
 
 
 def noise_over_training(
@@ -236,7 +257,8 @@ def _least_squares(design: Array, y: Array) -> tuple[Array, Array, float]:
     coefficients, *_ = np.linalg.lstsq(design, y, rcond=None)
     dof = max(1, len(y) - design.shape[1])
     variance = float(((y - design @ coefficients) ** 2).sum()) / dof
-    return coefficients, variance * np.linalg.pinv(design.T @ design), math.sqrt(variance)
+    covariance = np.asarray(variance * np.linalg.pinv(design.T @ design))
+    return np.asarray(coefficients), covariance, math.sqrt(variance)
 
 
 def _jackknife(design: Array, y: Array, sizes: Array) -> Array:

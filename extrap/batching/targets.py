@@ -142,7 +142,10 @@ def _local_lines(x: Array, y: Array, half: float) -> Array:
     spread = sxx - sx * sx / m
     safe = np.where(spread > 1e-12, spread, 1.0)
     slope = np.where(spread > 1e-12, (sxy - sx * sy / m) / safe, 0.0)
-    return np.asarray(sy / m + slope * (x - sx / m))
+    lines = sy / m + slope * (x - sx / m)
+    # a line through a blow-up would undershoot every loss beside it
+    least = [y[i:j].min() for i, j in zip(first, last, strict=True)]
+    return np.maximum(lines, least)
 
 
 def _crossing(step: Array, loss: Array, target: float) -> float | None:

@@ -5,19 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from extrap.batching.critical import CriticalBatches, critical_batch
 from extrap.batching.noise_courses import noise_over_training, noise_until, pool_gradients
-from extrap.batching.rates import JointRateLaw, RateLaw, joint_rate_law, rate_law
+from extrap.batching.power_laws import BatchLaw
+from extrap.batching.rates import RateLaw, joint_rate_law, rate_law
 from extrap.batching.size_laws import SizeForecast
 from extrap.batching.targets import seed_steps, steps_to_target, tuned_steps
 from extrap.errors import DataError
 from extrap.records import BatchTask, Runs
 
-__all__ = ["FrontForecast", "TaskResult", "analyse_task", "check_front", "forecast_front"]
+__all__ = [
+    "BatchFindings",
+    "FrontForecast",
+    "TaskResult",
+    "analyse_task",
+    "check_front",
+    "forecast_front",
+]
 
 BATCH = "batch_size"
 
@@ -47,7 +56,7 @@ class TaskResult:
     by_target: Mapping[float, CriticalBatches]
     held_out: pd.DataFrame
     rate_laws: Mapping[tuple[float, ...], RateLaw]
-    joint: JointRateLaw | None
+    joint: BatchLaw | None
     noise: pd.DataFrame
     courses: pd.DataFrame
     notes: tuple[str, ...] = ()
@@ -71,6 +80,22 @@ class FrontForecast:
     table: pd.DataFrame
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BatchFindings:
+    """All that is known of a task: its sweep, and the larger size forecast from it and counted.
+
+    Attributes:
+        result: What the sweep says.
+        front: The forecast at the larger size; None if there is none.
+        checked: The same beside what was counted there, as `check_front` returns it; None if
+            nothing was trained there.
+    """
+
+    result: TaskResult
+    front: FrontForecast | None = None
+    checked: pd.DataFrame | None = None
+
+
 def analyse_task(
     task: BatchTask, runs: Runs, *, overhead: float = 0.2, level: float = 0.95
 ) -> TaskResult:
@@ -90,14 +115,14 @@ def analyse_task(
     tuned = tuned_steps(reached, by=sizes)
     replicates = seed_steps(reached, by=sizes)
     is_held = replicates[BATCH].isin(task.held_out)
-    settings = {"overhead": overhead, "level": level}
+    fit = partial(critical_batch, overhead=overhead, level=level)
     seen = replicates[~is_held]
-    critical = critical_batch(seen, by=[*sizes, "target"], **settings)
+    critical = fit(seen, by=[*sizes, "target"])
     by_target, notes = {}, list(critical.notes)
     for target in task.targets:
         try:
-            by_target[target] = critical_batch(
-                seen[seen["target"] == target].drop(columns="target"), by=sizes, **settings
+            by_target[target] = fit(
+                seen[seen["target"] == target].drop(columns="target"), by=sizes
             )
         except DataError as error:
             notes.append(f"target {target:g}: {error}")
@@ -139,7 +164,9 @@ def forecast_front(result: TaskResult) -> FrontForecast | None:
     if not steps:
         reasons = [f"target {t:g}: {c.reason}" for t, c in result.by_target.items()]
         raise DataError("; ".join(reasons) or "no target was reached at all sizes.")
-    rates = {b: float(f"{result.joint.at(batch=b, **task.at).value:.4g}") for b in task.batches}
+    rates = {
+        b: float(f"{result.joint.at(**{BATCH: b}, **task.at).value:.4g}") for b in task.batches
+    }
     rows = [
         {
             "target": target,
@@ -226,7 +253,7 @@ def _held_out(
 
 def _rate_laws(
     task: BatchTask, tuned: pd.DataFrame, *, level: float
-) -> tuple[dict[tuple[float, ...], RateLaw], JointRateLaw | None]:
+) -> tuple[dict[tuple[float, ...], RateLaw], BatchLaw | None]:
     """Rates against batch at each size, for its lowest target; and over all sizes together."""
     sizes = list(task.study.sizes)
     known = tuned[

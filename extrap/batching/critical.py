@@ -49,8 +49,8 @@ FLAGS = {
     "infeasible": "some measurements diverged or failed; they are left out",
 }
 """What a flag of a group means and what to do."""
-CLEAR_GAIN = 10.0
-"""ΔAICc by which the lines must win; on true hyperbolas they do so in under 5 % of cases."""
+CLEAR_GAIN = 4.0
+"""ΔAICc by which the lines must win; on true hyperbolas they do so in about 1 % of cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

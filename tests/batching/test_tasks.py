@@ -144,6 +144,13 @@ def test_front_at_a_larger_size_is_forecast_and_counted(result: Any) -> None:
         true_steps = s_min * (1 + b_crit / row["batch_size"])
         assert row["lower"] < true_steps < row["upper"]
         assert row["predicted"] == pytest.approx(true_steps, rel=0.15)
+    for joint in front.recommended:
+        s_min, b_crit = truth(256, joint.target)
+        assert joint.batch.value == pytest.approx(1.2 * 8 + 0.2 * b_crit, rel=0.1)
+        assert joint.lr.pi.lower < best_rate(256, joint.batch.value) < joint.lr.pi.upper
+        assert joint.steps.value == pytest.approx(
+            s_min * (1 + b_crit / joint.batch.value), rel=0.15
+        )
     factors = (0.5, 1.0, 2.0)
     runs = drawn(
         size={"width": 256.0},

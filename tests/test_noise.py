@@ -256,6 +256,15 @@ def test_steps_of_a_small_batch_count_by_the_progress_they_make():
     assert large.noise_scale == pytest.approx(every.noise_scale, rel=1e-5)
 
 
+@pytest.mark.parametrize("batch_size", [None, 64])
+def test_mean_of_one_window_is_that_window(batch_size):
+    moments = draw_moments(np.random.default_rng(12))
+    window = noise_scale_from_moments(*moments)
+    found = mean_noise_scale(*moments, n_windows=1, batch_size=batch_size)
+    assert found.noise_scale == pytest.approx(window.noise_scale)
+    assert found.ci == pytest.approx(window.ci)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [None, 64])
 def test_interval_of_the_mean_covers_under_a_drift(batch_size):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from extrap.fitting import fit
     from extrap.forecasting import Forecast, forecast
     from extrap.monitoring import Monitor, Reading
+    from extrap.noise import NoiseScale, noise_scale
     from extrap.reading import read_runs
     from extrap.records import (
         Estimate,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
         Workload,
     )
     from extrap.reporting import report
-    from extrap.training import CoordinateCheck, coordinate_check
+    from extrap.training import CoordinateCheck, NoiseMeter, coordinate_check
     from extrap.tuning import tune
 
 __all__ = [
@@ -49,6 +50,8 @@ __all__ = [
     "Holdout",
     "Interval",
     "Monitor",
+    "NoiseMeter",
+    "NoiseScale",
     "Optimum",
     "Point",
     "Reading",
@@ -68,6 +71,7 @@ __all__ = [
     "fit",
     "forecast",
     "load_forecast",
+    "noise_scale",
     "read_runs",
     "report",
     "save_forecast",
@@ -84,9 +88,10 @@ _HOMES = {
     "report": "reporting",
     "tune": "tuning",
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
-    **dict.fromkeys(("CoordinateCheck", "coordinate_check"), "training"),
+    **dict.fromkeys(("CoordinateCheck", "NoiseMeter", "coordinate_check"), "training"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     **dict.fromkeys(("Monitor", "Reading"), "monitoring"),
+    **dict.fromkeys(("NoiseScale", "noise_scale"), "noise"),
     **dict.fromkeys(("load_forecast", "save_forecast"), "documents"),
     **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),
 }

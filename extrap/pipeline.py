@@ -164,7 +164,7 @@ def plan_study(
 
 def _sweep_lines(spec: StudySpec) -> list[str]:
     cells, places = spec.grid_cells(), spec.sampler == "law" and can_place(spec)
-    steps, examples = spec.recipe.steps, spec.recipe.steps * spec.recipe.batch_size
+    steps, examples = spec.recipe.n_updates, spec.recipe.n_examples
     length = "" if DATA_SIZE in spec.sizes else f" of {steps} steps ({examples} examples)"
     lines = [
         f"sweep: {'at most ' if places else ''}{len(cells)} runs{length} at "

@@ -145,6 +145,7 @@ BYTES = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 64,
 TINY: dict[str, dict[str, object]] = {
     "bytes-mlp": BYTES,
     "bytes-transformer": {**BYTES, "head_size": 4},
+    "digits": {"norm": "batch", "ghost": 4},
     "images": {"resolution": 4},
     "teacher": {"n_features": 16, "n_examples": 500},
 }

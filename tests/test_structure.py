@@ -40,6 +40,7 @@ FLOORS = {
     "tuning": 4,
     "reporting": 5,
     "pipeline": 5,
+    "batch_sweeps": 5,
     "knob_sweeps": 5,
     "study_files": 1,
     "integrations": 5,

@@ -20,6 +20,7 @@ ROOMS = {
     "extrap.documents": ["load_forecast", "save_forecast"],
     "extrap.forecasting": ["Forecast", "forecast"],
     "extrap.monitoring": ["Monitor", "Reading"],
+    "extrap.noise": ["NoiseScale", "noise_scale"],
     "extrap.reading": ["read_runs"],
     "extrap.records": [
         "Estimate",
@@ -36,7 +37,7 @@ ROOMS = {
         "Workload",
     ],
     "extrap.reporting": ["report"],
-    "extrap.training": ["CoordinateCheck", "coordinate_check"],
+    "extrap.training": ["CoordinateCheck", "NoiseMeter", "coordinate_check"],
     "extrap.tuning": ["tune"],
 }
 HOMES = {name: room for room, names in ROOMS.items() for name in names}

@@ -14,6 +14,14 @@ from __future__ import annotations
 from extrap.batching.critical import FLAGS, CriticalBatches, critical_batch
 from extrap.batching.documents import critical_batches_document, size_forecast_document
 from extrap.batching.holdout import HeldOutBatch, held_out_batches
+from extrap.batching.noise_courses import (
+    Collapse,
+    collapse,
+    growth,
+    noise_over_training,
+    noise_until,
+    pool_gradients,
+)
 from extrap.batching.power_laws import BatchLaw
 from extrap.batching.rates import RATE_RULES, RateLaw, RateRule, joint_rate_law, rate_law
 from extrap.batching.results import (
@@ -26,26 +34,48 @@ from extrap.batching.results import (
 )
 from extrap.batching.size_laws import SizeForecast
 from extrap.batching.targets import seed_steps, smooth_curve, steps_to_target, tuned_steps
+from extrap.batching.tasks import (
+    BatchFindings,
+    FrontForecast,
+    JointForecast,
+    TaskResult,
+    analyse_task,
+    check_front,
+    forecast_front,
+)
 
 __all__ = [
     "FLAGS",
     "RATE_RULES",
+    "BatchFindings",
     "BatchGroup",
     "BatchLaw",
     "BatchPoint",
     "BatchPrediction",
+    "Collapse",
     "CriticalBatches",
+    "FrontForecast",
     "FrontPoint",
     "HeldOutBatch",
+    "JointForecast",
     "RateLaw",
     "RateRule",
     "Regimes",
     "Segments",
     "SizeForecast",
+    "TaskResult",
+    "analyse_task",
+    "check_front",
+    "collapse",
     "critical_batch",
     "critical_batches_document",
+    "forecast_front",
+    "growth",
     "held_out_batches",
     "joint_rate_law",
+    "noise_over_training",
+    "noise_until",
+    "pool_gradients",
     "rate_law",
     "seed_steps",
     "size_forecast_document",

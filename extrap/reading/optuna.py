@@ -8,6 +8,7 @@
 | trial parameters | tuned values |
 | trial attributes `seed`, `conditions`, `owner` | seed, recipe, the process training it |
 | trial attributes `result`, `curve` | status, costs and losses of a finished run |
+| trial attribute `gradients` | moments of its gradients along the way, where they were measured |
 
 Any other study reads as a plain one: parameters and scalar attributes are columns.
 """
@@ -37,6 +38,7 @@ __all__ = [
     "CONDITIONS",
     "CURVE",
     "FINGERPRINT",
+    "GRADIENTS",
     "OWNER",
     "RESULT",
     "SEED",
@@ -58,6 +60,7 @@ CONDITIONS = "conditions"
 OWNER = "owner"
 RESULT = "result"
 CURVE = "curve"
+GRADIENTS = "gradients"
 
 OUR_STUDY = re.compile(
     r"(?P<name>[^/]+)/(?P<check>check/)?(?P<size>[^/=,]+=[^/=,]+(,[^/=,]+=[^/=,]+)*)"
@@ -69,6 +72,7 @@ STATUS = {
 }
 # Several processes may write to one SQLite file; each waits this long for its turn.
 SQLITE_TIMEOUT_S = 60
+MOMENTS = ("grad_sq_norm", "grad_cov_trace")
 
 
 class StudyKey(NamedTuple):
@@ -84,7 +88,8 @@ class Tables(NamedTuple):
 
     Attributes:
         runs: One row a run.
-        curves: Columns `run` (row position), `step`, `loss`.
+        curves: Columns `run` (row position), `step`, `loss`; where the noise of gradients was
+            measured also `grad_sq_norm` and `grad_cov_trace`.
         notes: What reading had to decide, one sentence each.
     """
 
@@ -258,7 +263,7 @@ def _read_ours(storage: BaseStorage, keys: Mapping[str, StudyKey], stage: str | 
                 continue  # a cell belongs to its lowest-numbered trial
             seen.add(cell)
             row = {**options, **_our_row(key, trial)}
-            entries.append((cell, row, trial.user_attrs.get(CURVE, [])))
+            entries.append((cell, row, _points(trial)))
     entries.sort(key=lambda entry: (STAGES.index(entry[0][0]), *entry[0][1:]))
     notes = () if not n_failed else (f"{n_failed} interrupted attempts were left out.",)
     return Tables(
@@ -266,6 +271,13 @@ def _read_ours(storage: BaseStorage, keys: Mapping[str, StudyKey], stage: str | 
         _long((curve for _, _, curve in entries)),
         notes,
     )
+
+
+def _points(trial: FrozenTrial) -> list[Sequence[float]]:
+    """Step and loss of every point of a curve, and the moments of gradients measured there."""
+    moments = {step: rest for step, *rest in trial.user_attrs.get(GRADIENTS, [])}
+    points = trial.user_attrs.get(CURVE, [])
+    return [(step, loss, *moments.get(step, ())) for step, loss in points]
 
 
 def _options(storage: BaseStorage, name: str) -> dict[str, int | float]:
@@ -333,8 +345,9 @@ def _trials(storage: BaseStorage, name: str) -> list[FrozenTrial]:
 
 
 def _long(curves: Iterable[Iterable[Sequence[float]]]) -> pd.DataFrame:
-    points = [(run, step, loss) for run, curve in enumerate(curves) for step, loss in curve]
-    return pd.DataFrame(points, columns=["run", "step", "loss"])
+    points = [(run, *point) for run, curve in enumerate(curves) for point in curve]
+    columns = ["run", "step", "loss", *MOMENTS]
+    return pd.DataFrame(points, columns=columns[: max(map(len, points), default=3)])
 
 
 def _is_scalar(value: object) -> bool:

@@ -28,6 +28,7 @@ OPTIONAL_NUMBERS = (
     "noise_scale",
     "flops",
     "wall_s",
+    "updates",
 )
 """Columns with a fixed meaning that a table may have; they must be numbers where they are."""
 FIXED_MEANING = ("loss", "seed", "status", "stage")

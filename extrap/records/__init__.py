@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from extrap.records.batches import BatchStudy, BatchTask
 from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.overrides import override
-from extrap.records.recipe import DATA_SIZE, TUNABLE, Recipe
+from extrap.records.recipe import BUDGET, DATA_SIZE, TUNABLE, Recipe
 from extrap.records.results import Estimate, Fit, Interval, Measure, Optimum, Point, Verdict
 from extrap.records.study import (
     Cell,
@@ -26,10 +27,13 @@ if TYPE_CHECKING:
     from extrap.records.runs import STAGES, STATUSES, Runs, condition_text
 
 __all__ = [
+    "BUDGET",
     "DATA_SIZE",
     "STAGES",
     "STATUSES",
     "TUNABLE",
+    "BatchStudy",
+    "BatchTask",
     "Cell",
     "Estimate",
     "Fit",

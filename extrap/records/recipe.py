@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-__all__ = ["DATA_SIZE", "TUNABLE", "Recipe"]
+__all__ = ["BUDGET", "DATA_SIZE", "STEPS_ONLY", "TUNABLE", "Phase", "Recipe"]
 
 OPTIMIZERS = ("sgd", "adam", "adamw", "muon")
-SCHEDULES = ("constant", "linear", "cosine", "wsd")
+SCHEDULES = ("constant", "linear", "cosine", "wsd", "steps")
+DECAYS_BY = ("rate", "batch")
 PARAMETRIZATIONS = ("standard", "mup")
 PRECISIONS = ("fp32", "tf32", "bf16", "bf16-pure")
 
@@ -29,6 +31,8 @@ TUNABLE = (
 """Fields that a study may tune beside `lr`: every run of a pack has its own."""
 DATA_SIZE = "tokens"
 """The size column that sets how long a run trains: predicted tokens."""
+BUDGET = "steps"
+"""A tuned column that sets how many updates a run makes, where no size column does."""
 ONLY_FOR = {
     "momentum": ("sgd", "muon"),
     "nesterov": ("sgd", "muon"),
@@ -37,6 +41,22 @@ ONLY_FOR = {
     "eps": ("adam", "adamw", "muon"),
 }
 """Fields that only some optimisers look at."""
+STEPS_ONLY = ("drops", "drop_factor", "decay_by")
+"""Fields that only the schedule `"steps"` looks at; studies without it do not record them."""
+
+
+class Phase(NamedTuple):
+    """A stretch of a run with one batch size.
+
+    Attributes:
+        n_updates: Its updates.
+        batch_size: Examples of each.
+        rate: Multiple of the peak learning rate.
+    """
+
+    n_updates: int
+    batch_size: int
+    rate: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +64,10 @@ class Recipe:
     """Everything about the training that is held fixed while sizes and tuned values move.
 
     Attributes:
-        steps: Updates of one run; a size column `tokens` overrides it.
-        batch_size: Examples of one update.
+        steps: Updates of one run; a size column `tokens` overrides it. Where the batch grows the
+            updates are fewer, `n_updates`, and a run still sees `steps` times `batch_size`
+            examples.
+        batch_size: Examples of one update, of the first one where the batch grows.
         optimizer: `"sgd"`, `"adam"` (weight decay as a gradient), `"adamw"` (decoupled), or
             `"muon"`: orthogonalised momentum for matrices both of whose sides grow with width,
             AdamW for everything else.
@@ -55,10 +77,16 @@ class Recipe:
         weight_decay: Coefficient, per update times the learning rate.
         clip: Largest Euclidean norm of one run's gradient; longer ones are scaled down. 0 is off.
         init_scale: Multiple of the initial weights of every tensor with two or more axes.
-        schedule: `"constant"`, `"linear"`, `"cosine"` (both fall to 0 from the end of the warm-up)
-            or `"wsd"` (warm-up, stable, linear decay to 0 over the last `decay` of the steps).
+        schedule: `"constant"`, `"linear"`, `"cosine"` (both fall to 0 from the end of the
+            warm-up), `"wsd"` (warm-up, stable, linear decay to 0 over the last `decay` of the
+            steps) or `"steps"` (constant but for a drop at each of `drops`).
         warmup: Fraction of the steps over which the rate climbs linearly, in [0, 1).
         decay: Fraction of the steps, in [0, 1]; only `"wsd"` looks at it.
+        drops: Fractions of the examples, rising, from the end of the warm-up on; only `"steps"`
+            looks at these three.
+        drop_factor: What the rate is divided by at each drop, or the batch multiplied by; above 1.
+        decay_by: `"rate"`, or `"batch"`: the batch grows and the rate stays (Smith, Kindermans,
+            Ying, Le 2018, arXiv 1711.00489, Sec. 3 and 5.1).
         parametrization: `"standard"`, or `"mup"`: initialisation and rates scaled with width so
             that the best rate stays put (Yang and Hu et al. 2022, arXiv 2203.03466, Table 3).
         base_width: Width at which muP changes nothing.
@@ -67,6 +95,9 @@ class Recipe:
             `"bf16-pure"` parameters and the optimiser's sums have the 8 bits of bf16 as well:
             they are rounded after every update, and one below 1/512 of its parameter is lost.
         n_evals: Points of the validation curve; the last is after the last step.
+        noise_every: The noise of the gradients is measured in every so manyth update; 0 is never.
+            Such an update takes its batch in parts, which changes the last bits of a run; a
+            batch of one example has no parts and is not measured.
     """
 
     steps: int = 1000
@@ -83,18 +114,24 @@ class Recipe:
     schedule: str = "wsd"
     warmup: float = 0.05
     decay: float = 0.5
+    drops: tuple[float, ...] = (0.5, 0.75)
+    drop_factor: float = 2.0
+    decay_by: str = "rate"
     parametrization: str = "standard"
     base_width: int = 64
     precision: str = "fp32"
     n_evals: int = 50
+    noise_every: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "drops", tuple(self.drops))  # JSON knows lists only
         for name in ("steps", "batch_size", "n_evals", "base_width"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
         for name, known in (
             ("optimizer", OPTIMIZERS),
             ("schedule", SCHEDULES),
+            ("decay_by", DECAYS_BY),
             ("parametrization", PARAMETRIZATIONS),
             ("precision", PRECISIONS),
         ):
@@ -109,6 +146,8 @@ class Recipe:
             value = getattr(self, name)
             if not (value >= 0 and math.isfinite(value)):
                 raise ValueError(f"{name} must be finite and not below 0, got {value}.")
+        if self.noise_every < 0:
+            raise ValueError(f"noise_every is 0 or more, got {self.noise_every}.")
         # decay counts only in wsd, but a warm-up of the whole run leaves nothing to decay
         room = self.decay if self.schedule == "wsd" else 0.0
         if not (0 <= self.warmup < 1 and 0 <= self.decay <= 1 and room <= 1 - self.warmup):
@@ -116,16 +155,88 @@ class Recipe:
                 "warmup and decay are fractions of the steps that fit into 1, got "
                 f"warmup={self.warmup}, decay={self.decay}."
             )
+        if self.schedule == "steps":
+            self._check_drops()
+
+    def _check_drops(self) -> None:
+        rising = all(a < b for a, b in pairwise((0.0, *self.drops, 1.0)))
+        if not (self.drops and rising and self.warmup <= self.drops[0]):
+            raise ValueError(
+                "drops are rising fractions of the examples between the end of the warm-up and 1, "
+                f"at least one; got {self.drops} and warmup={self.warmup}. Write (0.5, 0.75)."
+            )
+        if not 1 < self.drop_factor < math.inf:
+            raise ValueError(f"drop_factor must be above 1, got {self.drop_factor:g}; write 2.")
+
+    @property
+    def n_updates(self) -> int:
+        """Updates of one run: `steps`, or fewer where the batch grows."""
+        return sum(phase.n_updates for phase in self.phases())
+
+    @property
+    def n_examples(self) -> int:
+        """Examples a run sees, each as often as it is drawn.
+
+        `steps` times `batch_size`; where the batch grows by a factor that does not divide a
+        phase evenly, within half a batch a phase of that.
+        """
+        return sum(phase.n_updates * phase.batch_size for phase in self.phases())
+
+    @property
+    def largest_from(self) -> int:
+        """The first update with the largest batch of the run."""
+        phases = self.phases()
+        sizes = [phase.batch_size for phase in phases]
+        return sum(phase.n_updates for phase in phases[: sizes.index(max(sizes))])
+
+    def batch_at(self, update: int) -> int:
+        """Examples of the update that follows so many earlier ones."""
+        return self.phase_at(update).batch_size
+
+    def phase_at(self, update: int) -> Phase:
+        """The phase of the update that follows so many earlier ones; the last one goes on."""
+        phases = self.phases()
+        for phase in phases:
+            if update < phase.n_updates:
+                return phase
+            update -= phase.n_updates
+        return phases[-1]
+
+    def phases(self) -> tuple[Phase, ...]:
+        """The stretches between drops, one after the other; a single one for other schedules.
+
+        Each has the same examples whether the rate falls or the batch grows: by `drop_factor`
+        fewer updates after every drop.
+        """
+        if self.schedule != "steps":
+            return (Phase(self.steps, self.batch_size, 1.0),)
+        ends = [round(part * self.steps) for part in (0.0, *self.drops, 1.0)]
+        found = []
+        for i, (start, end) in enumerate(pairwise(ends)):
+            factor = self.drop_factor**i
+            if end == start:
+                continue
+            if self.decay_by == "rate":
+                found.append(Phase(end - start, self.batch_size, 1 / factor))
+                continue
+            batch = round(self.batch_size * factor)
+            n_updates = max(1, round((end - start) * self.batch_size / batch))
+            found.append(Phase(n_updates, batch, 1.0))
+        return tuple(found)
 
     def in_use(self) -> tuple[str, ...]:
         """The fields that matter with this optimiser, schedule and parametrisation."""
         idle = {name for name, users in ONLY_FOR.items() if self.optimizer not in users}
         if self.schedule != "wsd":
             idle.add("decay")
+        if self.schedule != "steps":
+            idle.update(STEPS_ONLY)
         if self.schedule == "constant" and not self.warmup:
             idle.add("warmup")
         if self.parametrization == "standard":
             idle.add("base_width")
+        if not self.noise_every:
+            idle.add("noise_every")
         return tuple(f.name for f in fields(self) if f.name not in idle)
 
     def allows(self, column: str, value: float) -> bool:
@@ -149,21 +260,22 @@ class Recipe:
 
         Args:
             size: Size column → value; `tokens` sets the steps, at least one.
-            tuned: Tuned column → value; `lr` is no part of a recipe and is skipped.
+            tuned: Tuned column → value; `lr` is no part of a recipe and is skipped; `steps` is
+                the length of a run.
             tokens_per_example: Predicted tokens in one example.
 
         Raises:
             ValueError: A tuned name is no tunable field, or a value is impossible.
         """
         values: dict[str, Any] = {n: value for n, value in tuned.items() if n != "lr"}
-        unknown = sorted(set(values) - set(TUNABLE))
+        unknown = sorted(set(values) - {*TUNABLE, BUDGET})
         if unknown:
             raise ValueError(
                 f"training tunes lr and {', '.join(TUNABLE)}; got {', '.join(unknown)}. "
                 "Move other values into the recipe, or hand in a train= of your own."
             )
         batch_size = round(values.pop("batch_size", self.batch_size))
-        steps = self.steps
+        steps = round(values.pop(BUDGET, self.steps))
         if DATA_SIZE in size:
             steps = max(1, round(size[DATA_SIZE] / (batch_size * tokens_per_example)))
         return replace(self, batch_size=batch_size, steps=steps, **values)

@@ -120,6 +120,11 @@ class RunResult:
         flops: Training compute of the run.
         wall_s: Wall-clock seconds; runs trained together share theirs equally.
         diverged_step: First step at which the run was seen to have diverged.
+        noise_scale: Mean over the training of the gradient noise scale, examples; None if it was
+            not measured or cannot be told from infinite.
+        gradients: What was measured of the gradients since the point of the curve before, as
+            (step, |G|², tr Σ), both unbiased.
+        updates: Updates the run was to make; 0 if unknown.
     """
 
     cell: Cell
@@ -134,6 +139,9 @@ class RunResult:
     flops: float = 0.0
     wall_s: float = 0.0
     diverged_step: int | None = None
+    noise_scale: float | None = None
+    gradients: tuple[tuple[int, float, float], ...] = ()
+    updates: int = 0
 
     def __post_init__(self) -> None:
         if self.status not in RESULT_STATUSES:
@@ -150,6 +158,11 @@ class RunResult:
                 "fitted to its logarithm. Give a loss, not a score, and status='diverged' with "
                 "loss=None to a run that ended in nan or inf."
             )
+
+
+def _single(value: Option | tuple[float, ...]) -> Option:
+    """A field as one value of a column."""
+    return " ".join(f"{part:g}" for part in value) if isinstance(value, tuple) else value
 
 
 def _is_positive(value: object) -> bool:
@@ -236,7 +249,7 @@ class StudySpec:
         common = {
             **{k: v for k, v in self.workload.options.items() if not isinstance(v, str)},
             "workload": self.workload.name,
-            **{name: getattr(self.recipe, name) for name in self.recipe.in_use()},
+            **{name: _single(getattr(self.recipe, name)) for name in self.recipe.in_use()},
         }
         return {name: value for name, value in common.items() if name not in moving}
 

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from extrap.training.engine import find_device, train
     from extrap.training.layouts import Layout
     from extrap.training.memory import most_runs
+    from extrap.training.noise_meter import NoiseMeter
     from extrap.training.packs import Pack
 
 __all__ = [
     "CoordinateCheck",
     "Crew",
     "Layout",
+    "NoiseMeter",
     "Pack",
     "coordinate_check",
     "find_device",
@@ -36,6 +38,7 @@ _HOMES = {
     "CoordinateCheck": "coordinates",
     "Crew": "crew",
     "Layout": "layouts",
+    "NoiseMeter": "noise_meter",
     "Pack": "packs",
     "coordinate_check": "coordinates",
     "find_device": "engine",

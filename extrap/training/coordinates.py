@@ -176,7 +176,7 @@ def _changes(
         ]
 
     before = outputs()
-    stack.advance(0, spec.recipe.steps)
+    stack.advance(0, spec.recipe.n_updates)
     changes: dict[str, list[float]] = {}
     for at_start, at_end in zip(before, outputs(), strict=True):
         for name, value in at_end.items():

@@ -163,4 +163,5 @@ def _request(pack: Pack, at_once: int) -> dict[str, Any]:
 def result_of(message: Mapping[str, Any], cell: Cell) -> RunResult:
     """A result as another process wrote it."""
     curve = tuple((int(step), float(loss)) for step, loss in message["curve"])
-    return RunResult(**{**message, "cell": cell, "curve": curve})
+    gradients = tuple((int(step), float(g), float(s)) for step, g, s in message["gradients"])
+    return RunResult(**{**message, "cell": cell, "curve": curve, "gradients": gradients})

@@ -69,7 +69,7 @@ def choose_layout(pack: Pack, place: torch.device, *, n_processes: int) -> Layou
         place: Where to train.
         n_processes: The most processes to use, this one included.
     """
-    n_runs, steps = len(pack.cells), pack.recipes()[0].steps
+    n_runs, steps = len(pack.cells), pack.recipes()[0].n_updates
     if place.type != "cpu":
         return _on_accelerator(pack, place)
     every_core = Layout(n_processes=1, n_threads=n_cores(), at_once=min(n_runs, STACKS[-1]))
@@ -141,10 +141,11 @@ def _on_accelerator(pack: Pack, place: torch.device) -> Layout:
 
 
 def _run_step_s(pack: Pack, place: torch.device, at_once: int) -> float:
-    """Seconds of one step of one run in a stack of so many."""
+    """Seconds of one step of one run in a stack of so many, with the largest batch of the run."""
     stack = Stack(replace(pack, cells=pack.cells[:at_once]), place)
-    warm = 5 if place.type == "cuda" else 1
-    _timed_steps(stack, 0, warm)
+    start = pack.recipes()[0].largest_from
+    warm = start + (5 if place.type == "cuda" else 1)
+    _timed_steps(stack, start, warm)
     once = _timed_steps(stack, warm, warm + 1)
     n = max(MEASURE_STEPS, min(50, math.ceil(MEASURE_S / max(once, 1e-6))))
     if once > MEASURE_S:

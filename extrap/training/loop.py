@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from extrap.noise import mean_noise_scale
 from extrap.records import Cell, OnEval, Recipe, RunResult
 from extrap.training.costs import flops_6nd
 from extrap.training.packs import Pack
@@ -27,6 +28,8 @@ CURVE_TOKENS, CURVE_EXAMPLES = 1024, 64
 HOPELESS = 0.2
 # On a GPU a pack shrinks only when this part of it is gone: the step is recorded anew then.
 WORTH_RECORDING = 0.25
+# Parts of a training within which the noise scale is taken for constant.
+NOISE_WINDOWS = 4
 
 Evaluations = Generator[
     tuple[int, tuple[float, ...]], Sequence[bool] | None, tuple[RunResult, ...]
@@ -45,6 +48,7 @@ class _Run:
     diverged_step: int | None = None
     n_above: int = 0
     curve: list[tuple[int, float]] = field(default_factory=list)
+    gradients: list[tuple[int, float, float]] = field(default_factory=list)
 
     @property
     def is_alive(self) -> bool:
@@ -87,14 +91,17 @@ class _Part:
 
     def advance(self, recipe: Recipe, start: int, stop: int) -> None:
         """Train and evaluate all runs of the part."""
-        is_last = stop == recipe.steps
+        is_last = stop == recipe.n_updates
         broke_at = self.stack.advance(start, stop)
         losses = self.stack.evaluate(None if is_last else self._n_curve_examples())
-        n_evals = min(recipe.n_evals, recipe.steps)
+        n_evals = len(evaluation_steps(recipe))
         patience = 1 if is_last else max(3, math.ceil(HOPELESS * n_evals))
-        for run, step, loss in zip(self.runs, broke_at, losses, strict=True):
+        moments = self.stack.gradient_moments()
+        for run, step, loss, found in zip(self.runs, broke_at, losses, moments, strict=True):
             if not run.is_alive:
                 continue
+            if found is not None:
+                run.gradients.append((stop, *found))
             if step is not None:
                 run.diverge(step)
             else:
@@ -146,9 +153,10 @@ def train_alone(
 
 
 def evaluation_steps(recipe: Recipe) -> tuple[int, ...]:
-    """Steps after which the curve has a point: evenly spaced, the last is the last step."""
-    n = min(recipe.n_evals, recipe.steps)
-    return tuple(round(recipe.steps * i / n) for i in range(1, n + 1))
+    """Updates after which the curve has a point: evenly spaced, the last is the last one."""
+    total = recipe.n_updates
+    n = min(recipe.n_evals, total)
+    return tuple(round(total * i / n) for i in range(1, n + 1))
 
 
 def evaluate_along(pack: Pack, *, place: torch.device, at_once: int) -> Evaluations:
@@ -175,7 +183,7 @@ def evaluate_along(pack: Pack, *, place: torch.device, at_once: int) -> Evaluati
         done = goal
         losses = (run.curve[-1][1] if run.is_alive else math.nan for run in runs)
         kept = yield goal, tuple(losses)
-        if done == recipe.steps:
+        if done == recipe.n_updates:
             break
         for run, stays in zip(runs, kept or [True] * len(runs), strict=True):
             if run.is_alive and not stays:
@@ -220,7 +228,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 def _result(pack: Pack, run: _Run, wall_s: float) -> RunResult:
     recipe, size = pack.recipes()[0], pack.model_size()
     n_params = pack.workload.n_params(size)
-    n_tokens = recipe.steps * recipe.batch_size * pack.workload.tokens_per_example
+    n_tokens = recipe.n_examples * pack.workload.tokens_per_example
     return RunResult(
         cell=run.cell,
         status=run.status,
@@ -234,4 +242,16 @@ def _result(pack: Pack, run: _Run, wall_s: float) -> RunResult:
         flops=flops_6nd(n_params, n_tokens),
         wall_s=wall_s,
         diverged_step=run.diverged_step,
+        noise_scale=_mean_noise_scale(run.gradients) if run.is_alive else None,
+        gradients=tuple(run.gradients),
+        updates=recipe.n_updates,
     )
+
+
+def _mean_noise_scale(gradients: Sequence[tuple[int, float, float]]) -> float | None:
+    """Over a whole training; None if nothing was measured, or nothing but noise."""
+    if not gradients:
+        return None
+    _, squares, traces = zip(*gradients, strict=True)
+    n_windows = min(NOISE_WINDOWS, len(gradients))
+    return mean_noise_scale(squares, traces, n_windows=n_windows).noise_scale

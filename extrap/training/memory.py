@@ -37,7 +37,7 @@ def most_runs(pack: Pack, place: torch.device) -> int:
 
 
 def run_bytes(pack: Pack, place: torch.device) -> float:
-    """Predicted memory of each further run in a stack.
+    """Predicted memory of each further run in a stack, with the largest batch of the run.
 
     On a CPU, counted in one step of one run: parameters, gradient, optimiser state, what the
     backward pass keeps, and once more its largest tensor. On a GPU, what two runs took beyond one
@@ -46,7 +46,7 @@ def run_bytes(pack: Pack, place: torch.device) -> float:
     if place.type == "cuda":
         return max(1.0, float(_peak_bytes(pack, place, 2) - _peak_bytes(pack, place, 1)))
     stack = Stack(replace(pack, cells=pack.cells[:1]), place)
-    state = stack.state_bytes()
+    state, start = stack.state_bytes(), pack.recipes()[0].largest_from
     own = {tensor.untyped_storage().data_ptr() for tensor in stack.parameters().values()}
     kept: dict[int, int] = {}
 
@@ -57,7 +57,7 @@ def run_bytes(pack: Pack, place: torch.device) -> float:
         return tensor
 
     with saved_tensors_hooks(note, lambda tensor: tensor):
-        stack.advance(0, 1)
+        stack.advance(start, start + 1)
     return ALLOCATOR * (state + sum(kept.values()) + max(kept.values(), default=0))
 
 
@@ -67,7 +67,8 @@ def _peak_bytes(pack: Pack, place: torch.device, n_runs: int) -> int:
     torch.cuda.synchronize(place)
     before = torch.cuda.memory_allocated(place)
     torch.cuda.reset_peak_memory_stats(place)
-    Stack(replace(pack, cells=cells), place).advance(0, 5)
+    start = pack.recipes()[0].largest_from
+    Stack(replace(pack, cells=cells), place).advance(start, start + 5)
     return torch.cuda.max_memory_allocated(place) - before
 
 

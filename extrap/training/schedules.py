@@ -15,11 +15,12 @@ def multiplier(recipe: Recipe, step: int) -> float:
     With W = warmup · T, the update after `step` earlier ones is scaled by (step + 1) / W while
     that is below 1. From then on by 1 (`constant`), by (T − step) / D over the last D steps
     (`linear`: D = T − W; `wsd`: D = decay · T), or by ½ (1 + cos π x), x = (step − W) / (T − W)
-    (`cosine`). It is never 0, so no update is wasted.
+    (`cosine`). With `steps` it is a constant of each phase, 1 throughout where the batch grows
+    instead. It is never 0, so no update is wasted.
 
     Args:
         recipe: Gives T, W, D and the schedule.
-        step: Updates already made, 0 to T − 1.
+        step: Updates already made, 0 to T − 1, or to the last of fewer where the batch grows.
 
     References:
         Loshchilov and Hutter 2017, arXiv 1608.03983, Eq. 5 (cosine, without restarts); Hu et al.
@@ -31,6 +32,8 @@ def multiplier(recipe: Recipe, step: int) -> float:
     match recipe.schedule:
         case "constant":
             falling = 1.0
+        case "steps":
+            falling = recipe.phase_at(step).rate
         case "cosine":
             fraction = max(0.0, (step - warmup) / (total - warmup))
             falling = 0.5 * (1.0 + math.cos(math.pi * fraction))

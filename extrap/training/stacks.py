@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import groupby
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from extrap.noise import gradient_moments
 from extrap.training.graphs import RecordedStep, Step
-from extrap.training.optimizers import build_optimizer, clip_by_run
+from extrap.training.optimizers import build_optimizer, clip_by_run, squares_by_run
 from extrap.training.packs import Pack
 from extrap.training.schedules import multiplier
 from extrap.workloads import (
@@ -35,6 +38,9 @@ DATA_STREAM = 2**31
 # processor's cache, and enough for the products of a large one.
 EVALUATION_EXAMPLES, EVALUATION_TOKENS = 256, 512
 LARGE_MODEL, LARGE_EVALUATION = 2**17, 1024
+# A batch in which the noise of gradients is measured is taken in so many parts. With n of them the
+# variance of |G|² goes as n / (n - 1); twice as many measurements with 2 cost as much as with 4.
+NOISE_PARTS = 2
 # Batches of several steps are read in one go up to this size: an operation costs more than a read.
 READ_BYTES = 2**17
 
@@ -105,7 +111,9 @@ class Stack:
         )
         self._template = modules[0].to("meta")
         self._hang_in()
-        self._recorded: RecordedStep | None = None
+        self._recorded: dict[bool, Step] = {}
+        self._recorded_size = 0
+        self._squares: list[tuple[int, torch.Tensor]] = []
         self._set_clips()
 
     def __len__(self) -> int:
@@ -128,18 +136,43 @@ class Stack:
             The step at which each run's training loss was first not finite, or None.
         """
         rates_KM = self._schedule(start, stop).to(self._device)
-        rows_KSB = self._draw(stop - start).to(self._device)
-        step: Step = self._step
-        if self._device.type == "cuda":
-            self._recorded = self._recorded or RecordedStep(self._step)
-            step = self._recorded
         losses_KM = torch.empty(rates_KM.shape, dtype=self._dtype, device=self._device)
+        done, every, self._squares = 0, self._recipes[0].noise_every, []
         with self._precision():
-            steps = zip(losses_KM, rates_KM, self._batches(rows_KSB), strict=True)
-            for losses_M, rate_M, batch in steps:
-                losses_M.copy_(step(rate_M, *batch))
+            for n_steps, batch_size in self._stretches(start, stop):
+                own = slice(done, done + n_steps)
+                rows_KSB = self._draw(n_steps, batch_size).to(self._device)
+                steps = zip(losses_KM[own], rates_KM[own], self._batches(rows_KSB), strict=True)
+                for losses_M, rate_M, batch in steps:
+                    done += 1
+                    measures = every > 0 and batch_size > 1 and (start + done) % every == 0
+                    told = self._step_of(batch_size, measures=measures)(rate_M, *batch)
+                    losses_M.copy_(told[0] if measures else told)
+                    if measures:
+                        self._squares.append((batch_size, told[1:]))
         broke_MK = (~torch.isfinite(losses_KM)).T.tolist()
         return [start + 1 + row.index(True) if True in row else None for row in broke_MK]
+
+    def gradient_moments(self) -> list[tuple[float, float] | None]:
+        """|G|² and tr Σ of every run, means over the measured steps of the last `advance`.
+
+        Both are unbiased (`extrap.noise.gradient_moments`) and of the gradient before clipping;
+        None for a run of which no finite gradient was measured.
+        """
+        sums_2M, counts_M = np.zeros((2, len(self))), np.zeros(len(self))
+        for batch_size, squares_2M in self._squares:
+            small_M, big_M = squares_2M.double().cpu().numpy()
+            is_finite = np.isfinite(small_M) & np.isfinite(big_M)
+            if is_finite.any():
+                sums_2M[:, is_finite] += gradient_moments(
+                    small_M[is_finite],
+                    big_M[is_finite],
+                    batch_small=batch_size // min(NOISE_PARTS, batch_size),
+                    batch_big=batch_size,
+                )
+            counts_M += is_finite
+        pairs = zip(*sums_2M, counts_M, strict=True)
+        return [(float(g / n), float(s / n)) if n else None for g, s, n in pairs]
 
     def evaluate(self, n_examples: int | None = None) -> list[float]:
         """Held-out loss of every run.
@@ -176,7 +209,7 @@ class Stack:
         self._rates_M = self._rates_M[index.cpu()]
         self._streams_M = self._streams_M[index]
         self._recipes = [self._recipes[row] for row in rows]
-        self._recorded = None
+        self._recorded = {}
         self._set_clips()
 
     def parameters(self) -> dict[str, torch.Tensor]:
@@ -192,15 +225,53 @@ class Stack:
     def _step(self, rate_M: torch.Tensor, *batch_SB: torch.Tensor) -> torch.Tensor:
         """One update of every run; returns the losses before it, (M,)."""
         batch = tuple(t_SB[self._streams_M] for t_SB in batch_SB)
+        losses_M, gradients = self._gradients(batch)
+        self._update(gradients, rate_M)
+        return losses_M
+
+    def _measured_step(self, rate_M: torch.Tensor, *batch_SB: torch.Tensor) -> torch.Tensor:
+        """One update of every run from the gradients of parts of its batch.
+
+        The update is that of `_step` but for rounding, and takes no further backward pass.
+
+        Returns:
+            (3, M): the losses, the mean square of the parts' gradients, that of the batch's.
+        """
+        batch = tuple(t_SB[self._streams_M] for t_SB in batch_SB)
+        n_examples = batch[0].shape[1]
+        n_parts = min(NOISE_PARTS, n_examples)
+        total: list[torch.Tensor] = []
+        squares, losses = [], []
+        for first in range(n_parts):
+            # every so manyth example: a batch may be ordered, as one a stretch of a text is
+            part = tuple(t[:, first::n_parts] for t in batch)
+            n_own = part[0].shape[1]
+            losses_M, gradients = self._gradients(part)
+            losses.append(losses_M * (n_own / n_examples))
+            if n_own == n_examples // n_parts:
+                squares.append(squares_by_run(gradients))
+            torch._foreach_mul_(gradients, n_own / n_examples)
+            if total:
+                torch._foreach_add_(total, gradients)
+            else:
+                total = gradients
+        small_M, big_M = torch.stack(squares).mean(0), squares_by_run(total)
+        self._update(total, rate_M)
+        return torch.stack([torch.stack(losses).sum(0), small_M, big_M])
+
+    def _gradients(self, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Losses of every run, (M,), each on its own batch, and the stacked gradients."""
         losses_M = self._losses(self._parameters, self._buffers, batch, paired=True)
         # of the sum: to take gradients of several losses torch imports a second's worth of modules
         gradients = torch.autograd.grad(
             losses_M.sum(), self._parameters, allow_unused=True, materialize_grads=True
         )
+        return losses_M.detach(), list(gradients)
+
+    def _update(self, gradients: list[torch.Tensor], rate_M: torch.Tensor) -> None:
         if self._clip_M is not None:
             clip_by_run(gradients, self._clip_M)
         self._optimizer.step(gradients, rate_M)
-        return losses_M.detach()
 
     def _losses(
         self,
@@ -273,9 +344,24 @@ class Stack:
         }
         return torch.stack([courses[recipe] for recipe in self._recipes], 1) * self._rates_M
 
-    def _draw(self, n_steps: int) -> torch.Tensor:
+    def _stretches(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """Numbers of steps from one to another that have one batch size, and that size."""
+        sizes = (self._recipes[0].batch_at(step) for step in range(start, stop))
+        return [(len(list(own)), size) for size, own in groupby(sizes)]
+
+    def _step_of(self, batch_size: int, *, measures: bool) -> Step:
+        """The step for batches of one size: on a GPU a recording, which holds for that size."""
+        step = self._measured_step if measures else self._step
+        if self._device.type != "cuda":
+            return step
+        if batch_size != self._recorded_size:  # batches only grow
+            self._recorded, self._recorded_size = {}, batch_size
+        if measures not in self._recorded:
+            self._recorded[measures] = RecordedStep(step)
+        return self._recorded[measures]
+
+    def _draw(self, n_steps: int, n_examples: int) -> torch.Tensor:
         """Rows of the next batches of every seed, (K, S, B)."""
-        n_examples = self._recipes[0].batch_size
         draw = self._workload.draw
         return torch.stack(
             [

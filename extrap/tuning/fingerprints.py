@@ -7,11 +7,14 @@ from dataclasses import asdict
 from typing import Any
 
 from extrap.errors import StudyError
-from extrap.records import StudySpec
+from extrap.records import Recipe, StudySpec
+from extrap.records.recipe import STEPS_ONLY
 
 __all__ = ["fingerprint", "require_same"]
 
 SCHEMA_VERSION = 2
+NEWER = ("noise_every", *STEPS_ONLY)
+"""Fields of a recipe that came after the schema; where they are idle nobody need know them."""
 
 
 def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,7 +28,7 @@ def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:
     """
     parts = {
         "workload": {"name": spec.workload.name, **spec.workload.options},
-        "recipe": asdict(spec.recipe),
+        "recipe": _recipe(spec.recipe),
         "tune": {name: asdict(tuned) for name, tuned in spec.tune.items()},
         "data": dict(data),
     }
@@ -49,6 +52,13 @@ def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], *, study: st
             f"the study {study!r} can only be resumed as it was begun; {'; '.join(differences)}. "
             "Choose another --storage or another name, or delete the old storage."
         )
+
+
+def _recipe(recipe: Recipe) -> dict[str, Any]:
+    """All fields; of those that storages of earlier versions do not know only what is in use."""
+    in_use = recipe.in_use()
+    known = {k: v for k, v in asdict(recipe).items() if k in in_use or k not in NEWER}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in known.items()}  # as JSON has it
 
 
 def _flat(parts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

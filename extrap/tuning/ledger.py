@@ -30,6 +30,7 @@ from extrap.reading.optuna import (
     CONDITIONS,
     CURVE,
     FINGERPRINT,
+    GRADIENTS,
     OWNER,
     RESULT,
     SEED,
@@ -138,6 +139,8 @@ class Ledger:
         with _unless_finished(claim.trial_id):
             self._storage.set_trial_user_attr(claim.trial_id, RESULT, _costs(result))
             self._storage.set_trial_user_attr(claim.trial_id, CURVE, result.curve)
+            if result.gradients:
+                self._storage.set_trial_user_attr(claim.trial_id, GRADIENTS, result.gradients)
             is_pruned = result.status == "pruned"
             state = TrialState.PRUNED if is_pruned else TrialState.COMPLETE
             self._storage.set_trial_state_values(claim.trial_id, state, [_told_value(result)])
@@ -244,7 +247,8 @@ def _cell(size: tuple[tuple[str, float], ...], trial: FrozenTrial) -> Cell:
 
 
 def _costs(result: RunResult) -> dict[str, Any]:
-    others = ("cell", "loss", "curve")
+    others = ["cell", "loss", "curve", "gradients"]
+    others += [] if result.gradients else ["noise_scale"]
     return {f.name: getattr(result, f.name) for f in fields(result) if f.name not in others}
 
 

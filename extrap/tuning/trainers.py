@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from extrap.records import DATA_SIZE, Cell, OnEval, RunResult, StudySpec
+from extrap.records import DATA_SIZE, Cell, OnEval, Recipe, RunResult, StudySpec
 
 if TYPE_CHECKING:
     from extrap.training import Pack
@@ -89,13 +89,12 @@ class PackedTrainer:
         size = tuple((c, v) for c, v in cell.size if c != DATA_SIZE)
         if size not in self._n_params:
             self._n_params[size] = self._workload.n_params(dict(size))
-        batch_size, steps = self._shape(cell)
-        n_tokens = steps * batch_size * self._workload.tokens_per_example
+        n_tokens = self._recipe(cell).n_examples * self._workload.tokens_per_example
         return flops_6nd(self._n_params[size], n_tokens)
 
     def steps(self, cell: Cell) -> int:
         """Steps of one run."""
-        return self._shape(cell)[1]
+        return self._recipe(cell).n_updates
 
     def train(
         self,
@@ -134,12 +133,15 @@ class PackedTrainer:
 
     def _shape(self, cell: Cell) -> tuple[int, int]:
         """What runs of one pack have in common beside their size: batch size and steps."""
-        recipe = self._spec.recipe.with_values(
+        recipe = self._recipe(cell)
+        return recipe.batch_size, recipe.steps
+
+    def _recipe(self, cell: Cell) -> Recipe:
+        return self._spec.recipe.with_values(
             dict(cell.size),
             dict(cell.tuned),
             tokens_per_example=self._workload.tokens_per_example,
         )
-        return recipe.batch_size, recipe.steps
 
 
 def _is_long(spec: StudySpec) -> bool:

@@ -4,6 +4,7 @@
 |---|---|---|
 | `bytes-mlp` | MLP over the bytes before | Python's own source, or a folder of text |
 | `bytes-transformer` | pre-norm decoder | the same |
+| `digits` | MLP, with batch normalisation if asked | scikit-learn's 1,797 digits |
 | `images` | MLP | IDX files of the MNIST family, an `.npz`, or folders of pictures |
 | `teacher` | linear in the first features | made up, with laws that are known |
 | `path/to/file.py:Name` or `package.module:Name` | yours | yours |
@@ -19,6 +20,7 @@ from extrap.records import Workload
 from extrap.workloads.bytes_mlp import BytesMLP
 from extrap.workloads.bytes_transformer import BytesTransformer
 from extrap.workloads.choices import require_known
+from extrap.workloads.digits import Digits
 from extrap.workloads.images import Images
 from extrap.workloads.plugins import is_plugin, load_plugin
 from extrap.workloads.protocol import Batch, LoadedWorkload, TensorWorkload
@@ -40,6 +42,7 @@ __all__ = [
 WORKLOADS: Mapping[str, Callable[[Mapping[str, object]], LoadedWorkload]] = {
     "bytes-mlp": BytesMLP,
     "bytes-transformer": BytesTransformer,
+    "digits": Digits,
     "images": Images,
     "teacher": Teacher,
 }

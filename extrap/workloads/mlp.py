@@ -12,23 +12,40 @@ from typing import cast
 import torch
 from torch import nn
 
-from extrap.workloads.layers import linear
+from extrap.workloads.layers import BatchNorm, linear
 
 __all__ = ["MLP"]
 
 
 class MLP(nn.Module):
-    """`depth` hidden ReLU layers of one width and a linear one; PyTorch's own initialisation."""
+    """`depth` hidden ReLU layers of one width and a linear one; PyTorch's own initialisation.
 
-    def __init__(self, n_in: int, n_out: int, *, width: int, depth: int) -> None:
+    Args:
+        n_in: Features in.
+        n_out: Features out.
+        width: Of every hidden layer.
+        depth: Hidden layers.
+        ghost: Batch normalisation before every ReLU, with ghosts of so many examples (0: of the
+            whole batch), which has the bias of its layer; None for no normalisation.
+    """
+
+    def __init__(
+        self, n_in: int, n_out: int, *, width: int, depth: int, ghost: int | None = None
+    ) -> None:
         super().__init__()
         widths = [n_in, *[width] * depth]
-        self.hidden = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
+        biased = ghost is None
+        self.hidden = nn.ModuleList(
+            nn.Linear(a, b, bias=biased) for a, b in itertools.pairwise(widths)
+        )
         self.output = nn.Linear(width, n_out)
+        n_norms = 0 if ghost is None else depth
+        self.norms = nn.ModuleList(BatchNorm(width, ghost=ghost or 0) for _ in range(n_norms))
 
     def forward(self, x_BI: torch.Tensor) -> torch.Tensor:
         """(B, I) to (B, O), or (M, B, I) to (M, B, O) with stacked parameters."""
         h_BH = x_BI
-        for layer in cast(Iterable[nn.Linear], self.hidden):
-            h_BH = linear(h_BH, layer.weight, layer.bias).relu_()
+        for i, layer in enumerate(cast(Iterable[nn.Linear], self.hidden)):
+            h_BH = linear(h_BH, layer.weight, layer.bias)
+            h_BH = (self.norms[i](h_BH) if self.norms else h_BH).relu_()
         return linear(h_BH, self.output.weight, self.output.bias)

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, replace
+
 import pytest
 
 from extrap.records import TUNABLE, Recipe, StudySpec, TunedRange, Workload
+from extrap.records.recipe import STEPS_ONLY
 
 
 @pytest.mark.parametrize(
@@ -19,6 +23,12 @@ from extrap.records import TUNABLE, Recipe, StudySpec, TunedRange, Workload
         ({"clip": float("nan")}, "clip must be finite"),
         ({"warmup": 0.6, "decay": 0.5}, "fit into 1"),
         ({"schedule": "cosine", "warmup": 1.0}, "fit into 1"),
+        ({"decay_by": "both"}, "decay_by must be one of rate, batch"),
+        ({"schedule": "steps", "drops": ()}, "rising fractions of the examples"),
+        ({"schedule": "steps", "drops": (0.5, 0.5)}, "rising fractions of the examples"),
+        ({"schedule": "steps", "drops": (0.5, 1.0)}, "rising fractions of the examples"),
+        ({"schedule": "steps", "warmup": 0.6}, "rising fractions of the examples"),
+        ({"schedule": "steps", "drop_factor": 1.0}, "drop_factor must be above 1, got 1"),
     ],
 )
 def test_an_impossible_recipe_is_refused(changes: dict, message: str) -> None:
@@ -55,15 +65,17 @@ def test_every_tunable_name_is_a_field() -> None:
 @pytest.mark.parametrize(
     ("changes", "idle"),
     [
-        ({}, {"momentum", "nesterov", "base_width"}),
-        ({"optimizer": "sgd"}, {"beta1", "beta2", "eps", "base_width"}),
-        ({"optimizer": "muon", "parametrization": "mup"}, set()),
-        ({"schedule": "cosine"}, {"momentum", "nesterov", "base_width", "decay"}),
+        ({}, {"momentum", "nesterov", "base_width", *STEPS_ONLY}),
+        ({"optimizer": "sgd"}, {"beta1", "beta2", "eps", "base_width", *STEPS_ONLY}),
+        ({"optimizer": "muon", "parametrization": "mup"}, {*STEPS_ONLY}),
+        ({"schedule": "cosine"}, {"momentum", "nesterov", "base_width", "decay", *STEPS_ONLY}),
+        ({"schedule": "steps"}, {"momentum", "nesterov", "base_width", "decay"}),
     ],
 )
 def test_only_fields_that_matter_are_conditions(changes: dict, idle: set[str]) -> None:
     recipe = Recipe(**changes)
-    assert set(Recipe.__slots__) - set(recipe.in_use()) == idle
+    assert set(Recipe.__slots__) - set(recipe.in_use()) == idle | {"noise_every"}
+    assert "noise_every" in replace(recipe, noise_every=5).in_use()
 
 
 def test_what_is_tuned_or_set_by_the_data_size_is_no_condition() -> None:
@@ -78,3 +90,41 @@ def test_what_is_tuned_or_set_by_the_data_size_is_no_condition() -> None:
         },
     )
     assert not {"steps", "batch_size", "lr"} & set(spec.conditions())
+
+
+GROWN = Recipe(
+    steps=160, batch_size=32, schedule="steps", drops=(0.5, 0.75), drop_factor=4, decay_by="batch"
+)
+
+
+def test_batch_grows_where_the_rate_would_fall_and_sees_the_same_examples() -> None:
+    falls = replace(GROWN, decay_by="rate")
+    assert GROWN.phases() == ((80, 32, 1.0), (10, 128, 1.0), (2, 512, 1.0))  # 2.5 is no number
+    assert falls.phases() == ((80, 32, 1.0), (40, 32, 0.25), (40, 32, 0.0625))
+    assert (falls.n_updates, falls.n_examples, falls.largest_from) == (160, 5120, 0)
+    assert (GROWN.n_updates, GROWN.n_examples, GROWN.largest_from) == (92, 4864, 90)
+    even = replace(GROWN, steps=128)
+    assert (even.n_updates, even.n_examples) == (64 + 8 + 2, 128 * 32)
+    assert [even.batch_at(u) for u in (0, 63, 64, 71, 72, 73, 99)] == [32] * 2 + [128] * 2 + [
+        512
+    ] * 3
+
+
+@pytest.mark.parametrize("schedule", ["constant", "wsd"])
+def test_fields_of_steps_do_nothing_elsewhere(schedule: str) -> None:
+    recipe = replace(GROWN, schedule=schedule)
+    assert recipe.phases() == ((160, 32, 1.0),)
+    assert (recipe.n_updates, recipe.n_examples, recipe.largest_from) == (160, 5120, 0)
+
+
+def test_drops_are_one_condition_and_survive_json() -> None:
+    spec = StudySpec(
+        name="a",
+        question="?",
+        workload=Workload(name="teacher"),
+        recipe=GROWN,
+        sizes={"width": (4,)},
+        tune={"lr": TunedRange(low=0.01, high=0.1, n=2)},
+    )
+    assert spec.conditions()["drops"] == "0.5 0.75"
+    assert Recipe(**json.loads(json.dumps(asdict(GROWN)))) == GROWN

@@ -265,3 +265,15 @@ def test_ctrl_c_passes_through(workload: LoadedWorkload) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         train(pack_of(workload), on_eval=interrupt, device="cpu")
+
+
+def test_a_run_with_a_growing_batch_counts_updates_and_examples(workload: LoadedWorkload) -> None:
+    grows = replace(
+        RECIPE, steps=16, schedule="steps", drops=(0.5,), drop_factor=4, decay_by="batch"
+    )
+    (result,) = train(pack_of(workload, (2**-6,), (0,), recipe=grows), device="cpu")
+    assert (result.updates, result.n_tokens) == (8 + 2, 16 * 16)
+    assert [step for step, _ in result.curve] == [2, 5, 8, 10]
+    falls = replace(grows, decay_by="rate")
+    (other,) = train(pack_of(workload, (2**-6,), (0,), recipe=falls), device="cpu")
+    assert (other.updates, other.n_tokens) == (16, 16 * 16)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,22 @@ def test_a_pack_takes_no_more_than_its_share_of_what_is_free(
     monkeypatch.setattr(memory, "_free_bytes", lambda place: int(1e12))
     assert most_runs(pack, CPU) == 40
     assert most_runs(pack_of(tiny("bytes-mlp"), 200), CPU) == 128
+
+
+def test_memory_is_that_of_the_largest_batch(tiny: Callable[..., LoadedWorkload]) -> None:
+    pack = pack_of(tiny("bytes-mlp"), 1)
+    grows = replace(
+        pack.recipe, steps=64, schedule="steps", drops=(0.5,), drop_factor=8, decay_by="batch"
+    )
+    found = {
+        name: memory.run_bytes(replace(pack, recipe=recipe), CPU)
+        for name, recipe in (
+            ("grown", grows),
+            ("small", replace(grows, decay_by="rate")),
+            ("large", replace(pack.recipe, batch_size=32)),
+        )
+    }
+    assert found["grown"] == found["large"] > found["small"]
 
 
 def test_the_state_of_the_optimiser_is_counted(tiny: Callable[..., LoadedWorkload]) -> None:

@@ -42,7 +42,21 @@ def test_constant_stays_after_its_warm_up() -> None:
     assert set(values(schedule="constant", warmup=0.0)) == {1.0}
 
 
-@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "wsd"])
+def test_steps_drop_at_fractions_of_the_examples() -> None:
+    found = values(schedule="steps", warmup=0.1, drops=(0.4, 0.8), drop_factor=5)
+    assert found[:2] == pytest.approx([0.1, 0.2])
+    assert found[10:40] == [1.0] * 30
+    assert found[40:80] == pytest.approx([0.2] * 40)
+    assert found[80:] == pytest.approx([0.04] * 20)
+
+
+def test_rate_stays_where_the_batch_grows_and_the_warm_up_is_the_same() -> None:
+    found = values(schedule="steps", warmup=0.1, drops=(0.4, 0.8), decay_by="batch")
+    assert found[:10] == pytest.approx([0.1 * i for i in range(1, 11)])
+    assert found[10:] == [1.0] * 90
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "wsd", "steps"])
 @pytest.mark.parametrize("warmup", [0.0, 0.05, 0.5])
 def test_no_update_is_wasted(schedule: str, warmup: float) -> None:
     found = values(schedule=schedule, warmup=warmup, decay=0.5)

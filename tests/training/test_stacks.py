@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from extrap.records import Cell, Recipe
-from extrap.training import Pack
+from extrap.training import Pack, stacks
 from extrap.training.schedules import multiplier
 from extrap.training.stacks import DATA_STREAM, Stack
 from extrap.workloads import WORKLOADS, LoadedWorkload, TensorWorkload, tensor_roles
@@ -310,8 +311,153 @@ def test_a_stack_says_when_a_run_was_lost(tiny: Tiny) -> None:
     assert all(step is not None and 1 < step < 6 for step in lost[2:])
 
 
+GROWN = {"schedule": "steps", "drops": (0.5, 0.75), "drop_factor": 2, "decay_by": "batch"}
+
+
+def test_a_grown_batch_is_a_plain_loop_over_larger_batches(tiny: Tiny) -> None:
+    pack = pack_of(tiny("bytes-mlp"), steps=16, warmup=0.25, optimizer="sgd", **GROWN)
+    recipe = pack.recipes()[0]
+    assert [recipe.batch_at(u) for u in range(recipe.n_updates)] == [4] * 8 + [8] * 2 + [16]
+    found = trained(pack, recipe.n_updates, torch.float64)
+    workload, cell = pack.workload, pack.cells[3]
+    torch.manual_seed(cell.seed)
+    module = workload.build({"width": 8}).double()
+    optimizer = torch.optim.SGD(module.parameters(), lr=1.0, momentum=recipe.momentum)
+    generator = torch.Generator().manual_seed(cell.seed + DATA_STREAM)
+    for size, climb in zip([4] * 8 + [8] * 2 + [16], [0.25, 0.5, 0.75] + [1] * 8, strict=True):
+        optimizer.param_groups[0]["lr"] = dict(cell.tuned)["lr"] * climb
+        rows = workload.draw(size, generator)
+        optimizer.zero_grad()
+        workload.loss(module, workload.examples(workload.training, rows)).backward()
+        optimizer.step()
+    for key, value in module.named_parameters():
+        torch.testing.assert_close(found[key][3], value.detach(), rtol=1e-8, atol=1e-9)
+
+
+def test_where_evaluations_lie_changes_no_bit_of_a_grown_batch(tiny: Tiny) -> None:
+    pack = pack_of(tiny("bytes-mlp"), steps=16, **GROWN)
+    at_once, bit_by_bit = Stack(pack, CPU), Stack(pack, CPU)
+    at_once.advance(0, 11)
+    for start, stop in ((0, 3), (3, 9), (9, 11)):
+        bit_by_bit.advance(start, stop)
+    for one, other in zip(
+        at_once.parameters().values(), bit_by_bit.parameters().values(), strict=True
+    ):
+        assert torch.equal(one, other)
+
+
+def test_a_gpu_records_its_step_anew_when_the_batch_grows(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a stand-in for the recording, which like a real one takes one shape."""
+    made: list[list[int]] = []
+
+    class Recording:
+        def __init__(self, step: Callable[..., torch.Tensor]) -> None:
+            self.step = step
+            made.append([])
+
+        def __call__(self, rate_M: torch.Tensor, *batch: torch.Tensor) -> torch.Tensor:
+            made[-1].append(batch[0].shape[1])
+            return self.step(rate_M, *batch)
+
+    pack = pack_of(tiny("bytes-mlp"), steps=16, **GROWN)
+    plain = trained(pack, 11)
+    stack = Stack(pack, CPU)
+    stack._device = SimpleNamespace(type="cuda")
+    monkeypatch.setattr(stacks, "RecordedStep", Recording)
+    monkeypatch.setattr(torch.Tensor, "to", _stays)
+    monkeypatch.setattr(torch, "empty", lambda shape, **_: torch.zeros(shape))
+    for start, stop in ((0, 3), (3, 9), (9, 11)):
+        stack.advance(start, stop)
+    assert made == [[4] * 8, [8] * 2, [16]]
+    assert all(torch.equal(value, plain[key]) for key, value in stack.parameters().items())
+
+
+def _stays(tensor: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+    return tensor
+
+
+def test_running_statistics_belong_to_a_run_and_move_in_training_alone(tiny: Tiny) -> None:
+    pack = pack_of(tiny("digits", ghost=4), batch_size=8)
+    stack = Stack(pack, CPU)
+    for n_steps in (0, 5):
+        stack.advance(0, n_steps)
+        before = [b.clone() for b in stack._buffers]
+        assert stack.evaluate() == stack.evaluate()
+        stack.evaluate_initial()
+        assert all(torch.equal(a, b) for a, b in zip(before, stack._buffers, strict=True))
+    assert all(not torch.equal(b[0], b[1]) for b in stack._buffers)
+    alone = Stack(replace(pack, cells=pack.cells[3:4]), CPU)
+    alone.advance(0, 5)
+    stack.keep([3])
+    for packed, single in zip(stack._buffers, alone._buffers, strict=True):
+        assert torch.equal(packed, single)
+    stack.advance(5, 8)
+    alone.advance(5, 8)
+    assert stack.evaluate() == alone.evaluate()
+
+
 def test_the_callers_random_state_is_left_alone(tiny: Tiny) -> None:
     workload = tiny("teacher")
     state = torch.random.get_rng_state()
     Stack(pack_of(workload), CPU).advance(0, 2)
     assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_measuring_the_noise_changes_an_update_by_rounding_only(tiny: Tiny) -> None:
+    workload = tiny("bytes-mlp")
+    settings = {"batch_size": 7, "dtype": torch.float64, "optimizer": "sgd"}
+    dtype = settings.pop("dtype")
+    plain = trained(pack_of(workload, **settings), dtype=dtype)
+    measured = trained(pack_of(workload, **settings, noise_every=1), dtype=dtype)
+    for name, values in plain.items():
+        torch.testing.assert_close(measured[name], values, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("batch_size", [2, 7, 64])
+def test_moments_of_gradients_are_those_of_the_parts(batch_size: int) -> None:
+    workload = WORKLOADS["teacher"]({"n_features": 8})
+    pack = pack_of(workload, batch_size=batch_size, noise_every=1)
+    stack, before = Stack(pack, CPU, dtype=torch.float64), Stack(pack, CPU, dtype=torch.float64)
+    rows_SB = before._draw(1, batch_size)[0]
+    stack.advance(0, 1)
+    n_small = batch_size // 2
+    for run, moments in enumerate(stack.gradient_moments()):
+        x, y = (t.double() for t in workload.examples(workload.training, rows_SB[run % 2]))
+        each = -x * y.unsqueeze(1)  # of half the squared error of a student at 0
+        parts = [p.mean(0).square().sum() for p in (each[0::2], each[1::2]) if len(p) == n_small]
+        small, big = sum(parts) / len(parts), each.mean(0).square().sum()
+        squared = (batch_size * big - n_small * small) / (batch_size - n_small)
+        trace = (small - big) / (1 / n_small - 1 / batch_size)
+        assert moments == pytest.approx((float(squared), float(trace)), rel=1e-9)
+
+
+def test_noise_of_the_teacher_is_its_own_where_it_starts() -> None:
+    workload = WORKLOADS["teacher"]({"n_features": 8, "noise": 1.0})
+    tuned = tuple({"lr": 1e-9 * (1 + i)} for i in range(2))
+    pack = pack_of(
+        workload, tuned=tuned, seeds=tuple(range(8)), batch_size=64, noise_every=1, optimizer="sgd"
+    )
+    stack = Stack(pack, CPU)
+    stack.advance(0, 200)
+    truth = workload.gradient_moments(workload.build({"width": 8.0}))
+    found = [moments for moments in stack.gradient_moments() if moments is not None]
+    assert len(found) == 16
+    squared, trace = (sum(values) / 16 for values in zip(*found, strict=True))
+    assert squared == pytest.approx(truth.grad_sq_norm, rel=0.03)
+    assert trace == pytest.approx(truth.grad_cov_trace, rel=0.03)
+
+
+def test_noise_is_measured_before_clipping_and_lost_runs_have_none() -> None:
+    workload = WORKLOADS["teacher"]({"n_features": 8})
+    open_, clipped = (
+        Stack(pack_of(workload, noise_every=1, clip=clip), CPU) for clip in (0.0, 1e-3)
+    )
+    for stack in (open_, clipped):
+        stack.advance(0, 1)
+    assert open_.gradient_moments() == clipped.gradient_moments()
+    wild = Stack(pack_of(workload, tuned=({"lr": 1e30},), noise_every=1, optimizer="sgd"), CPU)
+    wild.advance(0, 20)
+    wild.advance(20, 30)
+    assert wild.gradient_moments() == [None, None]

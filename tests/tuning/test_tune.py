@@ -70,6 +70,40 @@ def test_every_cell_of_the_grid_is_trained_once(url: str) -> None:
     assert list(curves[curves["run"] == 0]["step"]) == [2, 4, 6, 8]
 
 
+def test_measured_noise_comes_back_beside_the_curves(url: str) -> None:
+    spec = replace(SPEC, sizes={"width": (8,)}, recipe=replace(SPEC.recipe, noise_every=2))
+    runs = tune(spec, url)
+    curves = runs.curves()
+    assert curves is not None
+    assert curves[["grad_sq_norm", "grad_cov_trace"]].notna().all(axis=None)
+    assert "noise_scale" in runs.to_frame()
+    with pytest.raises(StudyError, match="noise_every: 2 in the storage, nothing now"):
+        tune(replace(SPEC, sizes={"width": (8,)}), url)
+
+
+def test_fields_newer_than_a_storage_matter_only_in_use(url: str) -> None:
+    tune(SPEC, url, train=valley)
+    assert not {name for name in stored_fingerprint(url) if "noise" in name}
+
+
+def test_runs_may_have_batches_and_lengths_of_their_own(url: str) -> None:
+    ranges = {
+        "lr": TunedRange(low=2**-8, high=2**-4, n=2),
+        "batch_size": TunedRange(low=4, high=8, n=2),
+        "steps": TunedRange(low=4, high=8, n=2),
+    }
+    cells = tuple(
+        Cell.of({"width": 8}, {"lr": 2**-6, "batch_size": b, "steps": s}, 0)
+        for b, s in ((4, 8), (8, 4))
+    )
+    spec = replace(SPEC, sizes={"width": (8,)}, tune=ranges, seeds=(0,))
+    runs = tune(spec, url, extend=lambda _: cells)
+    assert list(runs.to_frame()["n_tokens"]) == [32, 32]
+    curves = runs.curves()
+    assert curves is not None
+    assert list(curves.groupby("run")["step"].max()) == [8, 4]
+
+
 def test_options_at_their_defaults_are_columns_too(url: str) -> None:
     frame = tune(replace(SPEC, sizes={"width": (8,)}), url).to_frame()
     assert set(frame["depth"]) == {3}

@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from extrap.workloads import WORKLOADS, Batch, LoadedWorkload, width_rules
 
 SIZE = {"width": 8}
-N_RUNS, N_EXAMPLES = 3, 5
+N_RUNS, N_EXAMPLES = 3, 8
 NAMES = pytest.mark.parametrize("name", list(WORKLOADS))
 Load = Callable[..., LoadedWorkload]
 
@@ -44,10 +44,9 @@ def start_runs(workload: LoadedWorkload, dtype: torch.dtype) -> tuple[list[Loss]
     return runs, tuple(t.to(dtype) if t.is_floating_point() else t for t in batch)
 
 
-def stack_parameters(runs: list[Loss]) -> dict[str, torch.Tensor]:
+def stack_parameters(runs: list[Loss]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
     stacked, buffers = torch.func.stack_module_state(runs)
-    assert not buffers
-    return stacked
+    return stacked, buffers
 
 
 def values_and_gradients(
@@ -65,8 +64,9 @@ def test_stacked_runs_equal_single_runs(
 ) -> None:
     workload = tiny(name)
     runs, batch = start_runs(workload, dtype)
-    stacked = stack_parameters(runs)
-    together = values_and_gradients(functional_call(runs[0], stacked, batch), stacked)
+    stacked, buffers = stack_parameters(runs)
+    losses_M = functional_call(runs[0], {**stacked, **buffers}, batch)
+    together = values_and_gradients(losses_M, stacked)
     alone = torch.stack([run(*(t[i] for t in batch)) for i, run in enumerate(runs)])
     assert together[0].shape == (N_RUNS,)
     torch.testing.assert_close(together[0], alone.detach(), rtol=rtol, atol=0)
@@ -76,6 +76,8 @@ def test_stacked_runs_equal_single_runs(
             assert gradient.abs().max() > 0
             atol = rtol * float(gradient.abs().max())
             torch.testing.assert_close(stacked_gradient[i], gradient, rtol=0, atol=atol)
+        for buffer_name, buffer in run.named_buffers():
+            torch.testing.assert_close(buffers[buffer_name][i], buffer)
 
 
 @NAMES
@@ -83,11 +85,14 @@ def test_vectorised_runs_equal_stacked_runs(tiny: Load, name: str) -> None:
     workload = tiny(name)
     assert workload.has_run_axis
     runs, batch = start_runs(workload, torch.float64)
-    stacked = stack_parameters(runs)
-    native = values_and_gradients(functional_call(runs[0], stacked, batch), stacked)
+    stacked, buffers = stack_parameters(runs)
+    copies = {key: value.clone() for key, value in buffers.items()}
+    losses_M = functional_call(runs[0], {**stacked, **buffers}, batch)
+    native = values_and_gradients(losses_M, stacked)
     with sdpa_kernel(SDPBackend.MATH):  # as training does: the others have no batching rule
-        losses_M = vmap(lambda p, b: functional_call(runs[0], p, b))(stacked, batch)
+        losses_M = vmap(lambda p, b: functional_call(runs[0], p, b))({**stacked, **copies}, batch)
         vectorised = values_and_gradients(losses_M, stacked)
+    torch.testing.assert_close(copies, buffers)
     for one, other in zip(native, vectorised, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
@@ -97,9 +102,11 @@ def test_one_batch_may_be_expanded_over_the_runs(tiny: Load, name: str) -> None:
     workload = tiny(name)
     runs, _ = start_runs(workload, torch.float32)
     with torch.no_grad():
-        stacked = stack_parameters(runs)
+        stacked, buffers = stack_parameters(runs)
+        for run in runs:
+            run.eval()
         batch = tuple(t.expand(N_RUNS, *t.shape) for t in workload.validation)
-        together = functional_call(runs[0], stacked, batch)
+        together = functional_call(runs[0], {**stacked, **buffers}, batch)
         alone = torch.stack([run(*workload.validation) for run in runs])
     torch.testing.assert_close(together, alone, rtol=1e-5, atol=0)
 
@@ -132,7 +139,13 @@ def test_examples_take_any_leading_axes(tiny: Load, name: str) -> None:
 
 @NAMES
 def test_training_tokens_are_counted(tiny: Load, name: str) -> None:
-    expected = {"bytes-mlp": 39_992, "bytes-transformer": 39_992, "images": 54, "teacher": 500}
+    expected = {
+        "bytes-mlp": 39_992,
+        "bytes-transformer": 39_992,
+        "digits": 1198,
+        "images": 54,
+        "teacher": 500,
+    }
     assert tiny(name).n_training_tokens == expected[name]
 
 
@@ -142,11 +155,12 @@ def test_an_untrained_model_guesses(tiny: Load, name: str) -> None:
     guess, tolerance = {
         "bytes-mlp": (math.log(256), 0.2),
         "bytes-transformer": (math.log(256), 0.3),
+        "digits": (math.log(10), 0.2),
         "images": (math.log(5), 0.2),
         "teacher": ((1 + 1 + 0.25) / 2, 1e-5),  # nothing of 1 + 1 + σ² is explained
     }[name]
     torch.manual_seed(0)
-    loss = workload.loss(workload.build({"width": 16}), workload.validation)
+    loss = workload.loss(workload.build({"width": 16}).eval(), workload.validation)
     assert loss.item() == pytest.approx(guess, abs=tolerance)
 
 

@@ -12,11 +12,20 @@ import torch
 from extrap.records import Recipe
 from extrap.training.optimizers.adam import Adam, AdamW
 from extrap.training.optimizers.base import Optimizer
-from extrap.training.optimizers.clipping import clip_by_run
+from extrap.training.optimizers.clipping import clip_by_run, squares_by_run
 from extrap.training.optimizers.muon import Muon
 from extrap.training.optimizers.sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Muon", "Optimizer", "build_optimizer", "clip_by_run"]
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Muon",
+    "Optimizer",
+    "build_optimizer",
+    "clip_by_run",
+    "squares_by_run",
+]
 
 BY_NAME: Mapping[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
 

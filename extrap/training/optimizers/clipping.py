@@ -8,7 +8,7 @@ import torch
 
 from extrap.training.optimizers.base import over
 
-__all__ = ["clip_by_run"]
+__all__ = ["clip_by_run", "squares_by_run"]
 
 # As in torch.nn.utils.clip_grad_norm_: keeps a gradient of 0 from dividing by 0.
 SMALLEST_NORM = 1e-6
@@ -28,7 +28,11 @@ def clip_by_run(gradients: Sequence[torch.Tensor], clip_M: torch.Tensor) -> None
         Pascanu et al. 2013, "On the difficulty of training recurrent neural networks",
         arXiv 1211.5063, Algorithm 1.
     """
-    squares_M = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0)
-    factor_M = (clip_M / (squares_M.sqrt() + SMALLEST_NORM)).clamp(max=1.0)
+    factor_M = (clip_M / (squares_by_run(gradients).sqrt() + SMALLEST_NORM)).clamp(max=1.0)
     for gradient in gradients:
         gradient.mul_(over(factor_M, gradient))
+
+
+def squares_by_run(gradients: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Squared Euclidean norm of every run's gradient over all its tensors, (M,)."""
+    return torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0)

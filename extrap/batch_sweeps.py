@@ -1,0 +1,305 @@
+"""A batch study from end to end: tune at every batch, fit, forecast larger, check, report."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from extrap.batching import (
+    BatchFindings,
+    FrontForecast,
+    TaskResult,
+    analyse_task,
+    check_front,
+    forecast_front,
+    steps_to_target,
+    tuned_steps,
+)
+from extrap.errors import DataError
+from extrap.reading import read_runs, without_password
+from extrap.records import BatchStudy, BatchTask, Cell, Runs
+from extrap.reporting import write_index
+from extrap.tuning import Notify, tune
+
+__all__ = ["BatchOutcome", "plan_batches", "report_batches", "run_batches"]
+
+logger = logging.getLogger(__name__)
+
+Say = Callable[[str], None]
+GROWN_BY = 2
+"""Rates that a grid grows by at a time, on the side where its best rate is at the edge."""
+FACTORS = (0.5, 1.0, 2.0)
+"""Multiples of the forecast rate that are run at the larger size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOutcome:
+    """What a finished batch study left behind."""
+
+    findings: tuple[BatchFindings, ...]
+    report_path: Path
+    index_path: Path
+
+
+def run_batches(
+    study: BatchStudy,
+    *,
+    storage: str | None = None,
+    reports: str | Path = "reports",
+    path: str | Path | None = None,
+    notify: Notify | None = None,
+    say: Say = logger.info,
+) -> BatchOutcome:
+    """Run a batch study, or resume it; what is done already is not trained again.
+
+    At every size and batch a grid of rates is trained, which grows while the best rate for some
+    target is at its edge. Where a task names a larger size, the front of steps against examples
+    there is written to `reports/NAME.front.json` before anything is trained at that size.
+
+    Args:
+        study: The batch study.
+        storage: Storage URL; by default `sqlite:///.extrap/NAME.db`.
+        reports: Folder of the reports.
+        path: Where to write the page; by default `reports/NAME.html`.
+        notify: Hears of the progress of the training.
+        say: Hears one line at each step.
+
+    Raises:
+        StudyError: The storage is unusable or holds another study of this name.
+        DataError: No batch of a task reached a target.
+    """
+    where, folder = storage or _default_storage(study), Path(reports)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = []
+    for task in study.tasks:
+        spec = task.spec()
+        sweep = tune(spec, where, extend=partial(_wanted, task), notify=notify)
+        result = analyse_task(task, sweep, overhead=study.overhead, level=study.level)
+        front = _forecast(result, say)
+        large = None
+        if front is not None:
+            _seal(front, sweep, folder / f"{study.name}.front.json")
+            say(f"front at {_sized(front.size)} written before any run there")
+            cells = _large_cells(task, front)
+            large = tune(spec, where, stage="check", extend=_only(cells), notify=notify)
+        found.append(_findings(result, front, large))
+        say(f"{task.study.name}: {len(sweep)} runs at {len(task.batches)} batches")
+    return _write(study, found, source=where, reports=folder, path=path)
+
+
+def report_batches(
+    study: BatchStudy,
+    *,
+    storage: str | None = None,
+    reports: str | Path = "reports",
+    path: str | Path | None = None,
+) -> BatchOutcome:
+    """Report on what a batch study's storage holds, without training anything.
+
+    Raises:
+        DataError: The storage holds no run of it, or too few.
+    """
+    where = storage or _default_storage(study)
+    found = []
+    for task in study.tasks:
+        result = analyse_task(
+            task, _read(task, where, "tune"), overhead=study.overhead, level=study.level
+        )
+        front = _forecast(result, logger.info)
+        try:
+            large = None if front is None else _read(task, where, "check")
+        except DataError:
+            large = None
+        found.append(_findings(result, front, large))
+    return _write(study, found, source=where, reports=Path(reports), path=path)
+
+
+def plan_batches(study: BatchStudy, *, storage: str | None = None) -> str:
+    """What `run_batches` would train, in words; nothing is opened or trained."""
+    lines = [
+        f"study {study.name}: {study.question}",
+        f"storage: {without_password(storage or _default_storage(study))}",
+    ]
+    for task in study.tasks:
+        sizes = task.study.size_points()
+        n_runs = len(sizes) * len(task.batches) * task.n_rates * len(task.study.seeds)
+        n_examples = sum(b * s for b, s in task.steps.items()) * n_runs // len(task.batches)
+        lines.append(
+            f"{task.study.name} ({task.study.workload.name}): {n_runs} runs, {n_examples:.3g} "
+            f"examples, at {'; '.join(map(_sized, sizes))}, batches "
+            f"{', '.join(map(str, task.batches))}, targets {', '.join(map(str, task.targets))}"
+        )
+        if task.at:
+            lines.append(f"  then {_sized(task.at)} at the forecast rates times {FACTORS}")
+    return "\n".join(lines)
+
+
+def _wanted(task: BatchTask, runs: Runs) -> tuple[Cell, ...]:
+    """The grid at every size and batch, grown where its best rate is at the edge."""
+    seen = _seen_indices(task, runs)
+    cells: list[Cell] = []
+    edges = _edges(task, runs) if len(runs) else {}
+    for size in task.study.size_points():
+        key = tuple(size.values())
+        indices: dict[int, Iterable[int]] = {}
+        for batch in task.batches:
+            own = seen.get((key, batch), set()) | set(range(task.n_rates))
+            sides = edges.get((key, batch), set())
+            if "low" in sides:
+                own |= set(range(min(own) - GROWN_BY, min(own)))
+            if "high" in sides:
+                own |= set(range(max(own) + 1, max(own) + 1 + GROWN_BY))
+            growth = task.study.growth
+            indices[batch] = [i for i in sorted(own) if -growth <= i < task.n_rates + growth]
+        cells += task.cells(size, indices)
+    return tuple(cells)
+
+
+def _only(cells: tuple[Cell, ...]) -> Callable[[Runs], tuple[Cell, ...]]:
+    return lambda _: cells
+
+
+def _seen_indices(task: BatchTask, runs: Runs) -> dict[tuple[tuple[float, ...], int], set[int]]:
+    """(size, batch) → indices of the rates that were run."""
+    growth, sizes = task.study.growth, list(task.study.sizes)
+    names = {
+        (b, task.rate(b, i)): i
+        for b in task.batches
+        for i in range(-growth, task.n_rates + growth)
+    }
+    seen: dict[tuple[tuple[float, ...], int], set[int]] = {}
+    for row in runs.to_frame().to_dict("records"):
+        index = names.get((row["batch_size"], row["lr"]))
+        if index is not None:
+            key = tuple(float(row[c]) for c in sizes)
+            seen.setdefault((key, int(row["batch_size"])), set()).add(index)
+    return seen
+
+
+def _edges(task: BatchTask, runs: Runs) -> dict[tuple[tuple[float, ...], int], set[str]]:
+    """(size, batch) → the sides at which the best rate for some target is the last one."""
+    sizes = list(task.study.sizes)
+    reached = steps_to_target(runs, targets=task.targets)
+    tuned = tuned_steps(reached, by=sizes)
+    ends = reached.groupby([*sizes, "batch_size"])["lr"].agg(["min", "max"])
+    found: dict[tuple[tuple[float, ...], int], set[str]] = {}
+    for row in tuned[tuned["at_edge"]].to_dict("records"):
+        low, high = ends.loc[tuple(row[c] for c in (*sizes, "batch_size"))]
+        side = (
+            "low"
+            if abs(np.log(row["lr_opt"] / low)) < abs(np.log(row["lr_opt"] / high))
+            else "high"
+        )
+        key = (tuple(float(row[c]) for c in sizes), int(row["batch_size"]))
+        found.setdefault(key, set()).add(side)
+    return found
+
+
+def _forecast(result: TaskResult, say: Say) -> FrontForecast | None:
+    try:
+        return forecast_front(result)
+    except DataError as error:
+        say(f"no forecast at {_sized(result.task.at)}: {error}")
+        return None
+
+
+def _large_cells(task: BatchTask, front: FrontForecast) -> tuple[Cell, ...]:
+    return tuple(
+        Cell.of(
+            front.size,
+            {"lr": float(f"{lr * factor:.4g}"), "batch_size": batch, "steps": task.steps[batch]},
+            seed,
+        )
+        for batch, lr in front.rates.items()
+        for factor in FACTORS
+        for seed in task.study.target_seeds
+    )
+
+
+def _findings(
+    result: TaskResult, front: FrontForecast | None, large: Runs | None
+) -> BatchFindings:
+    checked = None
+    if front is not None and large is not None and len(large):
+        checked = check_front(front, large, factors=FACTORS)
+    return BatchFindings(result=result, front=front, checked=checked)
+
+
+def _seal(front: FrontForecast, sweep: Runs, path: Path) -> None:
+    """Write a front down; one of the same data that is there already stays, with its time."""
+    content = {
+        "kind": "extrap-front",
+        "data_hash": sweep.data_hash(),
+        "size": dict(front.size),
+        "points": front.table.to_dict("records"),
+    }
+    if path.exists():
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+        if {k: earlier.get(k) for k in ("kind", "data_hash", "size")} == {
+            k: content[k] for k in ("kind", "data_hash", "size")
+        }:
+            return
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    path.write_text(json.dumps({**content, "created": created}, indent=1), encoding="utf-8")
+
+
+def _read(task: BatchTask, where: str, stage: str) -> Runs:
+    spec = task.spec()
+    return read_runs(
+        where,
+        size=tuple(spec.sizes),
+        tune=tuple(spec.tune),
+        conditions=tuple(spec.conditions()),
+        study=spec.name,
+        stage=stage,
+    )
+
+
+def _default_storage(study: BatchStudy) -> str:
+    return f"sqlite:///.extrap/{study.name}.db"
+
+
+def _sized(size: Mapping[str, float]) -> str:
+    return ", ".join(f"{column} {value:g}" for column, value in size.items())
+
+
+def _write(
+    study: BatchStudy,
+    found: list[BatchFindings],
+    *,
+    source: str,
+    reports: Path,
+    path: str | Path | None,
+) -> BatchOutcome:
+    reports.mkdir(parents=True, exist_ok=True)
+    for name, table in _tables(found).items():
+        if not table.empty:
+            table.to_csv(reports / f"{study.name}.{name}.csv", index=False)
+    page = Path(path) if path is not None else reports / f"{study.name}.html"
+    return BatchOutcome(
+        findings=tuple(found), report_path=page, index_path=write_index(page.parent)
+    )
+
+
+def _tables(found: Iterable[BatchFindings]) -> dict[str, pd.DataFrame]:
+    """The tables of all tasks below each other, from which pictures can be made again."""
+    names = ("tuned", "held_out", "noise", "courses")
+    tables: dict[str, list[pd.DataFrame]] = {name: [] for name in (*names, "front")}
+    for each in found:
+        task = each.result.task.study.name
+        for name in names:
+            tables[name].append(getattr(each.result, name).assign(task=task))
+        if each.checked is not None:
+            tables["front"].append(each.checked.assign(task=task))
+    return {
+        name: pd.concat(parts) if (parts := [p for p in of if not p.empty]) else pd.DataFrame()
+        for name, of in tables.items()
+    }

@@ -1,0 +1,366 @@
+"""What the runs of a batch study say: steps, rates, noise, and the front at a larger size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from extrap.batching.critical import CriticalBatches, critical_batch
+from extrap.batching.noise_courses import noise_over_training, noise_until, pool_gradients
+from extrap.batching.power_laws import BatchLaw
+from extrap.batching.rates import RateLaw, joint_rate_law, rate_law
+from extrap.batching.results import BatchPrediction
+from extrap.batching.size_laws import SizeForecast
+from extrap.batching.targets import seed_steps, steps_to_target, tuned_steps
+from extrap.errors import DataError
+from extrap.records import BatchTask, Runs
+
+__all__ = [
+    "BatchFindings",
+    "FrontForecast",
+    "JointForecast",
+    "TaskResult",
+    "analyse_task",
+    "check_front",
+    "forecast_front",
+]
+
+BATCH = "batch_size"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TaskResult:
+    """What the sweep of one task says.
+
+    Attributes:
+        task: The task.
+        tuned: One row a size, target and batch, as `tuned_steps` returns it.
+        critical: Critical batches by size and target; held-out batches took no part.
+        by_target: Target → the same by size alone, whose laws forecast a larger size.
+        held_out: One row a size, target and held-out batch: `batch_size`, `steps` as counted,
+            `predicted`, `lower` and `upper` (for one new measurement).
+        rate_laws: Size → best rate against batch at the lowest target all batches reached.
+        joint: The same in batch and size; None with a single size.
+        noise: One row a size and target: `noise_scale`, `lower`, `upper` of the mean up to the
+            target, and `b_crit`, `b_lower`, `b_upper`; empty if nothing was measured.
+        courses: Noise over training, a row a window, with the size columns; empty likewise.
+        notes: What could not be done, one sentence each.
+    """
+
+    task: BatchTask
+    tuned: pd.DataFrame
+    critical: CriticalBatches
+    by_target: Mapping[float, CriticalBatches]
+    held_out: pd.DataFrame
+    rate_laws: Mapping[tuple[float, ...], RateLaw]
+    joint: BatchLaw | None
+    noise: pd.DataFrame
+    courses: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointForecast:
+    """Batch and learning rate for one target at a size, together.
+
+    Attributes:
+        target: The loss to reach.
+        batch: The batch at which steps exceed linear scaling by the overhead.
+        lr: The best rate at that batch.
+        steps: Steps to the target with both.
+        examples: The same in examples.
+    """
+
+    target: float
+    batch: BatchPrediction
+    lr: BatchPrediction
+    steps: BatchPrediction
+    examples: BatchPrediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FrontForecast:
+    """Time against compute at a larger size, before anything was trained there.
+
+    Attributes:
+        size: The size.
+        steps: Target → steps against batch there.
+        rates: Batch → the forecast learning rate.
+        recommended: Batch and rate together, one a target.
+        table: One row a target and batch: `target`, `batch_size`, `lr`, `predicted` steps,
+            `lower`, `upper` (for one new measurement), `examples`.
+    """
+
+    size: Mapping[str, float]
+    steps: Mapping[float, SizeForecast]
+    rates: Mapping[int, float]
+    recommended: tuple[JointForecast, ...]
+    table: pd.DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BatchFindings:
+    """All that is known of a task: its sweep, and the larger size forecast from it and counted.
+
+    Attributes:
+        result: What the sweep says.
+        front: The forecast at the larger size; None if there is none.
+        checked: The same beside what was counted there, as `check_front` returns it; None if
+            nothing was trained there.
+    """
+
+    result: TaskResult
+    front: FrontForecast | None = None
+    checked: pd.DataFrame | None = None
+
+
+def analyse_task(
+    task: BatchTask, runs: Runs, *, overhead: float = 0.2, level: float = 0.95
+) -> TaskResult:
+    """Steps to each target, tuned at every batch, and what follows from them.
+
+    Args:
+        task: The task.
+        runs: Its sweep, with curves.
+        overhead: As in `critical_batch`.
+        level: Of all intervals.
+
+    Raises:
+        DataError: At no size enough batches reached a target.
+    """
+    sizes = list(task.study.sizes)
+    reached = steps_to_target(runs, targets=task.targets)
+    tuned = tuned_steps(reached, by=sizes)
+    replicates = seed_steps(reached, by=sizes)
+    is_held = replicates[BATCH].isin(task.held_out)
+    fit = partial(critical_batch, overhead=overhead, level=level)
+    seen = replicates[~is_held]
+    critical = fit(seen, by=[*sizes, "target"])
+    by_target, notes = {}, list(critical.notes)
+    for target in task.targets:
+        try:
+            by_target[target] = fit(
+                seen[seen["target"] == target].drop(columns="target"), by=sizes
+            )
+        except DataError as error:
+            notes.append(f"target {target:g}: {error}")
+    rate_laws, joint = _rate_laws(task, tuned, level=level)
+    noise, courses = _noise(task, runs, tuned, critical, level=level)
+    warnings = tuned.loc[tuned["at_edge"], [*sizes, "target", BATCH, "warning"]]
+    notes += [_edge_note(row) for row in warnings.to_dict("records")]
+    return TaskResult(
+        task=task,
+        tuned=tuned,
+        critical=critical,
+        by_target=by_target,
+        held_out=_held_out(tuned, critical, task.held_out, sizes),
+        rate_laws=rate_laws,
+        joint=joint,
+        noise=noise,
+        courses=courses,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def forecast_front(result: TaskResult) -> FrontForecast | None:
+    """Rates and steps at the larger size of a task; None if it names none.
+
+    Raises:
+        DataError: The sweep has no law over sizes, of the steps or of the rate.
+    """
+    task = result.task
+    if not task.at:
+        return None
+    if result.joint is None:
+        raise DataError(
+            f"the rate at {dict(task.at)} needs a law over sizes and batches; tune at two sizes "
+            "or more."
+        )
+    steps = {
+        target: found.at(**task.at) for target, found in result.by_target.items() if found.laws
+    }
+    if not steps:
+        reasons = [f"target {t:g}: {c.reason}" for t, c in result.by_target.items()]
+        raise DataError("; ".join(reasons) or "no target was reached at all sizes.")
+    rates = {
+        b: float(f"{result.joint.at(**{BATCH: b}, **task.at).value:.4g}") for b in task.batches
+    }
+    rows = [
+        {
+            "target": target,
+            BATCH: batch,
+            "lr": rates[batch],
+            "predicted": (predicted := forecast.steps_at(batch)).value,
+            "lower": predicted.pi.lower,
+            "upper": predicted.pi.upper,
+            "examples": predicted.value * batch,
+        }
+        for target, forecast in steps.items()
+        for batch in task.batches
+    ]
+    return FrontForecast(
+        size=dict(task.at),
+        steps=steps,
+        rates=rates,
+        recommended=tuple(
+            _recommend(target, forecast, result.joint) for target, forecast in steps.items()
+        ),
+        table=pd.DataFrame(rows),
+    )
+
+
+def _recommend(target: float, forecast: SizeForecast, rates: BatchLaw) -> JointForecast:
+    batch = forecast.b_overhead
+    return JointForecast(
+        target=target,
+        batch=batch,
+        lr=rates.at(**{BATCH: batch.value, **forecast.by}),
+        steps=forecast.steps_at(batch.value),
+        examples=forecast.examples_at(batch.value),
+    )
+
+
+def check_front(front: FrontForecast, runs: Runs, *, factors: tuple[float, ...]) -> pd.DataFrame:
+    """Hold the runs at the larger size against the forecast.
+
+    Args:
+        front: The forecast.
+        runs: The runs there, with curves, at `factors` times the forecast rates.
+        factors: Multiples of the forecast rate that were run.
+
+    Returns:
+        The table of the forecast with `steps` (at the forecast rate), `best` (at the best of the
+        factors), `best_factor`, `status`; NaN where the target was not reached.
+    """
+    reached = steps_to_target(runs, targets=sorted(front.steps))
+    logs = np.log(reached["steps"].where(reached["status"] == "reached"))
+    table = reached.assign(log_steps=logs)
+    # a rate counts where all its seeds reached the target
+    mean = table.groupby(["target", BATCH, "lr"])["log_steps"].agg(lambda v: v.mean(skipna=False))
+    rows = []
+    for row in front.table.to_dict("records"):
+        own = mean.get((row["target"], row[BATCH]), pd.Series(dtype=float))
+        at = {f: own.get(_rate(row["lr"], f), math.nan) for f in factors}
+        finite = {f: v for f, v in at.items() if np.isfinite(v)}
+        best = min(finite, key=finite.__getitem__, default=math.nan)
+        rows.append(
+            {
+                **row,
+                "steps": math.exp(at.get(1.0, math.nan)),
+                "best": math.exp(finite[best]) if finite else math.nan,
+                "best_factor": best,
+                "status": "reached" if finite else "censored",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _rate(lr: float, factor: float) -> float:
+    """A rate as it was handed out."""
+    return float(f"{lr * factor:.4g}")
+
+
+def _edge_note(row: Mapping[str, object]) -> str:
+    where = ", ".join(f"{k} {v:g}" for k, v in row.items() if isinstance(v, int | float))
+    return f"{where}: {row['warning']}."
+
+
+def _held_out(
+    tuned: pd.DataFrame, critical: CriticalBatches, held_out: tuple[int, ...], sizes: list[str]
+) -> pd.DataFrame:
+    columns = [*sizes, "target", BATCH, "steps", "predicted", "lower", "upper"]
+    rows = []
+    for row in tuned[tuned[BATCH].isin(held_out) & ~tuned["is_censored"]].to_dict("records"):
+        key = {name: row[name] for name in (*sizes, "target")}
+        for group in critical.groups:
+            if all(group.by[name] == value for name, value in key.items()):
+                predicted = group.steps_at(row[BATCH])
+                rows.append(
+                    {
+                        **key,
+                        BATCH: row[BATCH],
+                        "steps": row["steps"],
+                        "predicted": predicted.value,
+                        "lower": predicted.pi.lower,
+                        "upper": predicted.pi.upper,
+                    }
+                )
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _rate_laws(
+    task: BatchTask, tuned: pd.DataFrame, *, level: float
+) -> tuple[dict[tuple[float, ...], RateLaw], BatchLaw | None]:
+    """Rates against batch at each size, for its lowest target; and over all sizes together."""
+    sizes = list(task.study.sizes)
+    known = tuned[
+        np.isfinite(tuned["lr_opt"]) & ~tuned["at_edge"] & (tuned["status"] == "reached")
+    ]
+    laws, parts = {}, []
+    for key, rows in known.groupby(sizes):
+        counts = rows.groupby("target")[BATCH].nunique()
+        enough = counts[counts >= max(3, counts.max() - 1)]
+        if enough.empty:
+            continue
+        own = rows[rows["target"] == enough.index.min()].sort_values(BATCH)
+        parts.append(own)
+        laws[tuple(map(float, key))] = rate_law(
+            own[BATCH].to_numpy(float),
+            own["lr_opt"].to_numpy(float),
+            own["lr_se"].to_numpy(float),
+            level=level,
+        )
+    if len(parts) < 2:
+        return laws, None
+    return laws, joint_rate_law(pd.concat(parts), size_columns=sizes, batch=BATCH, level=level)
+
+
+def _noise(
+    task: BatchTask, runs: Runs, tuned: pd.DataFrame, critical: CriticalBatches, *, level: float
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Mean noise up to each target, and its course, in the tuned runs of one batch."""
+    if not task.study.recipe.noise_every:
+        return pd.DataFrame(), pd.DataFrame()
+    sizes, batch = list(task.study.sizes), task.noise_batch or task.reference
+    frame = runs.to_frame()
+    means, courses = [], []
+    here = tuned[(tuned[BATCH] == batch) & (tuned["status"] == "reached")]
+    for key, of_size in here.groupby(sizes):
+        size = dict(zip(sizes, map(float, key), strict=True))
+        of_batch = frame[
+            (frame[BATCH] == batch)
+            & (frame["status"] == "complete")
+            & np.logical_and.reduce([frame[c] == v for c, v in size.items()])
+        ]
+        for row in of_size.sort_values("target", ascending=False).to_dict("records"):
+            off = np.abs(np.log(of_batch["lr"] / row["lr_opt"]))
+            pooled = pool_gradients(runs, list(of_batch.index[np.isclose(off, off.min())]))
+            found = noise_until(pooled, step=row["steps"], batch_size=float(batch), level=level)
+            group = [g for g in critical.groups if g.by == {**size, "target": row["target"]}]
+            if found is None or not group:
+                continue
+            b_crit = group[0].b_crit
+            means.append(
+                {
+                    **size,
+                    "target": row["target"],
+                    "noise_scale": _nan(found.noise_scale),
+                    "lower": _nan(found.ci.lower),
+                    "upper": _nan(found.ci.upper),
+                    "b_crit": _nan(b_crit.value),
+                    "b_lower": _nan(b_crit.ci.lower),
+                    "b_upper": _nan(b_crit.ci.upper),
+                }
+            )
+            course = noise_over_training(pooled, level=level).assign(**size)
+        courses.append(course.assign(batch_size=batch))
+    return pd.DataFrame(means), pd.concat(courses) if courses else pd.DataFrame()
+
+
+def _nan(value: float | None) -> float:
+    return math.nan if value is None else value

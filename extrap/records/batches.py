@@ -1,0 +1,169 @@
+"""A batch study as plain data: steps to a target against batch size, the rate tuned at each."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from extrap.records.recipe import BUDGET, DATA_SIZE
+from extrap.records.study import Cell, StudySpec, TunedRange
+
+__all__ = ["BatchStudy", "BatchTask"]
+
+BATCH = "batch_size"
+FEWEST_BATCHES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTask:
+    """One workload of a batch study: at every batch the learning rate is tuned anew.
+
+    Attributes:
+        study: Workload, recipe, sizes, seeds, and the range of `lr` at the reference batch; it
+            tunes nothing else.
+        steps: Batch size → updates of a run, enough to reach the lowest target with a good rate.
+        targets: Held-out losses to reach, in nats.
+        reference_batch: Where the range of `lr` holds; by default the middle batch.
+        rate_exponent: The range moves with the batch as its ratio to the reference batch to this
+            power: .5 for Adam, 1 for SGD.
+        held_out: Batches that no fit sees; steps there are predicted and compared.
+        at: A larger size, whose steps are forecast from the others and then counted.
+        noise_batch: The batch at which the noise scale is read; by default the reference batch.
+    """
+
+    study: StudySpec
+    steps: Mapping[int, int]
+    targets: tuple[float, ...]
+    reference_batch: int = 0
+    rate_exponent: float = 0.5
+    held_out: tuple[int, ...] = ()
+    at: Mapping[str, float] = field(default_factory=dict)
+    noise_batch: int = 0
+
+    def __post_init__(self) -> None:
+        name = self.study.name
+        if set(self.study.tune) != {"lr"}:
+            raise ValueError(
+                f"the task {name!r} tunes lr at every batch and nothing else, got "
+                f"{', '.join(self.study.tune) or 'nothing'}; move the rest into its recipe."
+            )
+        if DATA_SIZE in self.study.sizes:
+            raise ValueError(
+                f"the task {name!r} says how long its runs are with steps=, so {DATA_SIZE} can be "
+                "no size; leave it out."
+            )
+        if any(b < 1 or s < 1 for b, s in self.steps.items()):
+            raise ValueError(
+                f"batches and steps of {name!r} are 1 or more, got {dict(self.steps)}."
+            )
+        if len(set(self.steps) - set(self.held_out)) < FEWEST_BATCHES:
+            raise ValueError(
+                f"a law over batches needs at least {FEWEST_BATCHES} of them, got "
+                f"{sorted(set(self.steps) - set(self.held_out))} for {name!r}; add some to steps=."
+            )
+        if not self.targets or not all(0 < t < math.inf for t in self.targets):
+            raise ValueError(
+                f"targets of {name!r} are positive losses, at least one, got {self.targets}."
+            )
+        known = ({self.reference_batch, self.noise_batch} - {0}) | set(self.held_out)
+        if not known <= set(self.steps):
+            raise ValueError(
+                f"{name!r} names the batches {sorted(known - set(self.steps))} without steps; add "
+                "them to steps=."
+            )
+        if self.at and set(self.at) != set(self.study.sizes):
+            raise ValueError(
+                f"at= of {name!r} names its size columns {sorted(self.study.sizes)}, got "
+                f"{sorted(self.at)}."
+            )
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """Batch sizes, smallest first."""
+        return tuple(sorted(self.steps))
+
+    @property
+    def reference(self) -> int:
+        """The reference batch."""
+        return self.reference_batch or self.batches[len(self.batches) // 2]
+
+    @property
+    def n_rates(self) -> int:
+        """Rates at each batch before any growth."""
+        return self.study.tune["lr"].n
+
+    def rate(self, batch: int, index: int) -> float:
+        """The learning rate of an index of the grid; beyond its ends the grid goes on."""
+        factor = (batch / self.reference) ** self.rate_exponent
+        return float(f"{self.study.tune['lr'].value(index) * factor:.6g}")
+
+    def spec(self) -> StudySpec:
+        """The study that is trained: rate, batch and length are its tuned columns."""
+        rates = [self.rate(b, i) for b in self.batches for i in (0, self.n_rates - 1)]
+        return replace(
+            self.study,
+            tune={
+                "lr": TunedRange(low=min(rates), high=max(rates), n=2),
+                BATCH: TunedRange(low=self.batches[0], high=self.batches[-1], n=2),
+                BUDGET: _range(self.steps.values()),
+            },
+            targets=(),
+            sampler="grid",
+        )
+
+    def cells(
+        self,
+        size: Mapping[str, float],
+        indices: Mapping[int, Iterable[int]],
+        *,
+        seeds: Iterable[int] = (),
+    ) -> tuple[Cell, ...]:
+        """Runs of one size.
+
+        Args:
+            size: Size column → value.
+            indices: Batch → indices of its rates.
+            seeds: By default those of the study.
+        """
+        return tuple(
+            Cell.of(size, {"lr": self.rate(b, i), BATCH: b, BUDGET: self.steps[b]}, seed)
+            for b, of_batch in indices.items()
+            for i, seed in itertools.product(of_batch, tuple(seeds) or self.study.seeds)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStudy:
+    """Steps to targets against batch size, for one workload or for several to be compared.
+
+    Attributes:
+        name: Name of the report.
+        question: Printed on the report.
+        tasks: The workloads; the names of their studies differ.
+        overhead: Examples above linear scaling at which a batch counts as too large.
+        level: Level of all intervals, in (0, 1).
+    """
+
+    name: str
+    question: str
+    tasks: tuple[BatchTask, ...]
+    overhead: float = 0.2
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        names = [task.study.name for task in self.tasks]
+        if not names or len(set(names)) < len(names):
+            raise ValueError(
+                f"a batch study has tasks whose studies' names differ, got {names}; rename them."
+            )
+        if not 0 < self.level < 1:
+            raise ValueError(f"level must lie in (0, 1), got {self.level:g}.")
+        if self.overhead <= 0:
+            raise ValueError(f"overhead must be above 0, got {self.overhead:g}; write 0.2.")
+
+
+def _range(values: Iterable[int]) -> TunedRange:
+    low, high = min(values), max(values)
+    return TunedRange(low=low, high=max(high, low + 1), n=2)

@@ -1,0 +1,54 @@
+"""How large a batch is useful, at which learning rate, and how does that move with size?
+
+The byte MLP is trained at a constant rate, tuned anew at every batch size from 16 to 2,048 and at
+five widths, until it reaches three losses. The steps that takes make a hyperbola over the batch,
+whose corner is the critical batch size. Two batches are kept from all fits and predicted. Steps
+and rates at width 128 are forecast from the smaller ones, then counted.
+
+Expected: the critical batch grows as the loss falls and hardly with the width; the best rate of
+Adam grows about as the square root of the batch and then levels off; the noise scale grows during
+training, and over the loss it is one curve for all widths.
+
+Cost: PLACEHOLDER
+
+Papers: McCandlish et al. 2018, arXiv 1812.06162; Shallue et al. 2018, arXiv 1811.03600; Zhang et
+al. 2024, arXiv 2410.21676.
+"""
+
+from __future__ import annotations
+
+from extrap.records import BatchStudy, BatchTask, Recipe, StudySpec, TunedRange, Workload
+
+BATCHES = BatchStudy(
+    name="batch_size",
+    question="How large a batch is useful, and which learning rate goes with it?",
+    tasks=(
+        BatchTask(
+            study=StudySpec(
+                name="bytes",
+                question="Steps to a loss against batch size, by width",
+                workload=Workload(name="bytes-mlp"),
+                recipe=Recipe(schedule="constant", warmup=0.0, noise_every=10),
+                sizes={"width": (16, 24, 32, 48, 64)},
+                tune={"lr": TunedRange(low=2**-9, high=2**-6, n=4)},
+                seeds=(0, 1, 2),
+                target_seeds=(0, 1),
+            ),
+            steps={
+                16: 7000,
+                32: 3800,
+                64: 2100,
+                128: 1150,
+                256: 700,
+                512: 450,
+                1024: 320,
+                2048: 250,
+            },
+            targets=(2.6, 2.45, 2.3),
+            reference_batch=128,
+            held_out=(64, 512),
+            noise_batch=256,
+            at={"width": 128},
+        ),
+    ),
+)

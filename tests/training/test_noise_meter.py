@@ -1,0 +1,420 @@
+"""The meter against gradients computed one by one, alone and in two processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import extrap
+from extrap.errors import DataError
+from extrap.noise import mean_noise_scale
+from extrap.training.noise_meter import READ_EVERY, NoiseMeter
+
+N_EXAMPLES, N_FEATURES = 64, 5
+
+
+def make_model(dtype=torch.float64):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(N_FEATURES, 4), nn.Tanh(), nn.Linear(4, 1)).to(dtype)
+
+
+@pytest.fixture
+def model():
+    return make_model()
+
+
+@pytest.fixture
+def data():
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(N_EXAMPLES, N_FEATURES, generator=generator, dtype=torch.float64)
+    return x, x[:, :1] ** 2 + torch.randn(N_EXAMPLES, 1, generator=generator, dtype=torch.float64)
+
+
+def mean_loss(model, data, rows):
+    x, y = data
+    return nn.functional.mse_loss(model(x[rows]), y[rows])
+
+
+def gradient(model, data, rows):
+    """The gradient of the mean loss over some rows, as one vector."""
+    parts = torch.autograd.grad(mean_loss(model, data, rows), list(model.parameters()))
+    return torch.cat([part.flatten() for part in parts]).numpy()
+
+
+def accumulate(meter, model, data, micro_batches, *, divide=True, **options):
+    """One step: a backward pass a micro-batch, then the meter."""
+    model.zero_grad()
+    for rows in micro_batches:
+        (mean_loss(model, data, rows) / (len(micro_batches) if divide else 1)).backward()
+    meter.step(**options)
+
+
+def split(n_micro, seed=2, batch=4):
+    return torch.randint(
+        0, N_EXAMPLES, (n_micro, batch), generator=torch.Generator().manual_seed(seed)
+    )
+
+
+@pytest.mark.parametrize("divide", [True, False])
+def test_norms_are_those_of_gradients_computed_one_by_one(model, data, divide):
+    micros = split(4)
+    ones = np.array([gradient(model, data, rows) for rows in micros])
+    meter = NoiseMeter(model, batch_size=4, loss_is_divided=divide)
+    accumulate(meter, model, data, micros, divide=divide)
+    (step,) = meter.history
+    assert step.grad_sq_small == pytest.approx((ones**2).sum(axis=1).mean())
+    assert step.grad_sq_big == pytest.approx((ones.mean(axis=0) ** 2).sum())
+    assert (step.step, step.batch_small, step.batch_big) == (0, 4, 16)
+
+
+def test_estimate_is_that_of_every_example_s_gradient(model, data):
+    each = np.array([gradient(model, data, [i]) for i in range(N_EXAMPLES)])
+    squared = (each.mean(axis=0) ** 2).sum()
+    trace = each.var(axis=0).sum()
+    meter = NoiseMeter(model, batch_size=2, every=1)
+    for seed in range(400):
+        accumulate(meter, model, data, split(8, seed, batch=2))
+    found = meter.estimate()
+    assert found.n_steps == 400
+    assert found.grad_sq_norm == pytest.approx(squared, rel=0.1)
+    assert found.grad_cov_trace == pytest.approx(trace, rel=0.05)
+    assert trace / squared in found.ci
+    assert found.ci.upper < 1.5 * found.ci.lower
+    assert meter.running.noise_scale == pytest.approx(trace / squared, rel=0.5)
+    course = mean_noise_scale(*meter.moments, n_windows=4)
+    assert course.noise_scale == pytest.approx(found.noise_scale, rel=0.05)
+
+
+def test_training_is_not_changed(model, data):
+    twin = make_model()
+    meter = NoiseMeter(model, batch_size=4, every=2)
+    for it in (model, twin):
+        optimizer = torch.optim.SGD(it.parameters(), lr=0.1)
+        for seed in range(5):
+            optimizer.zero_grad()
+            for rows in split(3, seed):
+                (mean_loss(it, data, rows) / 3).backward()
+            if it is model:
+                meter.step()
+            optimizer.step()
+    for own, other in zip(model.parameters(), twin.parameters(), strict=True):
+        assert torch.equal(own, other)
+
+
+def test_parameter_without_a_gradient_in_some_pass_does_not_fool_the_count(data):
+    torch.manual_seed(0)
+    experts = nn.ModuleList(nn.Linear(N_FEATURES, 1, dtype=torch.float64) for _ in range(3))
+    meter = NoiseMeter(experts, batch_size=4)
+    micros = split(2)
+    for k, rows in enumerate(micros):
+        (mean_loss(experts[k], data, rows) / 2).backward()
+    meter.step()
+    (step,) = meter.history
+    assert step.batch_big == 8
+    ones = [gradient(experts[k], data, rows) for k, rows in enumerate(micros)]
+    assert step.grad_sq_small == pytest.approx(np.mean([(g**2).sum() for g in ones]))
+    assert step.grad_sq_big == pytest.approx(sum((g**2).sum() for g in ones) / 4)
+
+
+def test_shared_parameter_counts_once_a_pass(data):
+    torch.manual_seed(0)
+    layer = nn.Linear(N_FEATURES, N_FEATURES, dtype=torch.float64)
+    model = nn.Sequential(layer, nn.Tanh(), layer, nn.Linear(N_FEATURES, 1, dtype=torch.float64))
+    micros = split(3)
+    ones = np.array([gradient(model, data, rows) for rows in micros])
+    meter = NoiseMeter(model, batch_size=4)
+    accumulate(meter, model, data, micros)
+    (step,) = meter.history
+    assert step.batch_big == 12
+    assert step.grad_sq_small == pytest.approx((ones**2).sum(axis=1).mean())
+
+
+def test_sparse_and_half_gradients_are_measured():
+    torch.manual_seed(0)
+    table = nn.Embedding(10, 3, sparse=True)
+    meter = NoiseMeter(table, batch_size=2)
+    dense = nn.Embedding(10, 3, _weight=table.weight.detach().clone())
+    twin = NoiseMeter(dense, batch_size=2)
+    half = nn.Embedding(10, 3, _weight=table.weight.detach().clone()).bfloat16()
+    rough = NoiseMeter(half, batch_size=2)
+    for it, its_meter in ((table, meter), (dense, twin), (half, rough)):
+        for rows in torch.tensor([[1, 1], [4, 2]]):
+            (it(rows).square().sum() / 2).backward()
+        its_meter.step()
+    truth = twin.history[0]
+    for its_meter, tolerance in ((meter, 1e-6), (rough, 0.02)):
+        found = its_meter.history[0]
+        assert found.grad_sq_small == pytest.approx(truth.grad_sq_small, rel=tolerance)
+        assert found.grad_sq_big == pytest.approx(truth.grad_sq_big, rel=tolerance)
+
+
+def test_each_so_many_steps_is_measured_and_hooks_are_gone_between(model, data):
+    meter = NoiseMeter(model, batch_size=4, every=3)
+    hooked = []
+    for seed in range(7):
+        hooked.append(bool(next(model.parameters())._backward_hooks))
+        accumulate(meter, model, data, split(2, seed))
+    assert [step.step for step in meter.history] == [0, 3, 6]
+    assert hooked == [True, False, False, True, False, False, True]
+    meter.close()
+    # not even an empty table, which autograd would look into at each pass
+    assert all(p._backward_hooks is None for p in model.parameters())
+
+
+def test_number_of_micro_batches_may_change(model, data):
+    meter = NoiseMeter(model, batch_size=4, every=1)
+    for n in (2, 5, 3):
+        accumulate(meter, model, data, split(n))
+    assert [step.batch_big for step in meter.history] == [8, 20, 12]
+    assert meter.estimate().n_steps == 3
+
+
+def test_estimate_of_the_last_steps(model, data):
+    meter = NoiseMeter(model, batch_size=4, every=1)
+    for seed in range(6):
+        accumulate(meter, model, data, split(2, seed))
+    squared, trace = meter.moments
+    found = meter.estimate(last=2, level=0.5)
+    assert (found.n_steps, found.level) == (2, 0.5)
+    assert found.grad_cov_trace == pytest.approx(trace[-2:].mean())
+    assert found.grad_sq_norm == pytest.approx(squared[-2:].mean())
+    with pytest.raises(ValueError, match="last must be at least 1"):
+        meter.estimate(last=0)
+
+
+def test_norms_wait_on_the_device(model, data):
+    meter = NoiseMeter(model, batch_size=4, every=1)
+    for seed in range(READ_EVERY - 1):
+        accumulate(meter, model, data, split(2, seed))
+    assert len(meter._waiting) == READ_EVERY - 1
+    accumulate(meter, model, data, split(2))
+    assert meter._waiting == []
+    assert len(meter.history) == READ_EVERY
+
+
+def test_gradient_that_is_not_finite_is_left_out_and_said(model, data):
+    x, y = data
+    meter = NoiseMeter(model, batch_size=4, every=1)
+    for seed, target in enumerate((y, y * torch.nan, y, y * torch.inf)):
+        accumulate(meter, model, (x, target), split(2, seed))
+    found = meter.estimate()
+    assert (found.n_steps, found.n_skipped) == (2, 2)
+    assert "2 steps (2 more left out)" in str(found)
+    assert [step.step for step in meter.history] == [0, 2]
+    assert meter.running.n_steps == 2
+
+
+def test_only_gradients_that_are_not_finite_are_an_error(model, data):
+    x, y = data
+    meter = NoiseMeter(model, batch_size=4, every=1)
+    for _ in range(3):
+        accumulate(meter, model, (x, y * torch.nan), split(2))
+    with pytest.raises(DataError, match=r"none of 3 .* gradients of 3 were not finite"):
+        meter.estimate()
+
+
+def test_hooks_of_others_stay(model, data):
+    heard = []
+    handle = model[0].weight.register_hook(lambda _: heard.append(1))
+    meter = NoiseMeter(model, batch_size=4, every=2)
+    for seed in range(3):
+        accumulate(meter, model, data, split(2, seed))
+    handle.remove()
+    assert len(heard) == 6
+
+
+def test_single_pass_on_a_single_process_is_refused_at_once(model, data):
+    meter = NoiseMeter(model, batch_size=4)
+    with pytest.raises(ValueError, match="split the batch into two or more"):
+        accumulate(meter, model, data, split(1))
+
+
+def test_single_pass_later_on_is_left_out_and_said(model, data):
+    meter = NoiseMeter(model, batch_size=4, every=1)
+    for n in (2, 1, 2):
+        accumulate(meter, model, data, split(n))
+    found = meter.estimate()
+    assert (found.n_steps, found.n_skipped) == (2, 1)
+
+
+def test_step_without_a_pass_is_refused(model):
+    with pytest.raises(ValueError, match="got none; call it after them"):
+        NoiseMeter(model, batch_size=4).step()
+
+
+def test_nothing_measured_is_an_error(model):
+    with pytest.raises(DataError, match="no step was measured yet"):
+        NoiseMeter(model, batch_size=4).estimate()
+
+
+def test_interrupted_pass_does_not_spoil_the_next_step(model, data):
+    meter = NoiseMeter(model, batch_size=4, every=1)
+
+    def fail(_):
+        raise ArithmeticError
+
+    handle = model[0].weight.register_hook(fail)
+    with pytest.raises(ArithmeticError):
+        accumulate(meter, model, data, split(2))
+    handle.remove()
+    accumulate(meter, model, data, split(3))
+    whole = NoiseMeter(model, batch_size=4)
+    accumulate(whole, model, data, split(3))
+    assert meter.history == whole.history
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_checkpointed_activations_make_no_difference(model, data, use_reentrant):
+    micros = split(3)
+    plain = NoiseMeter(model, batch_size=4)
+    accumulate(plain, model, data, micros)
+    plain.close()
+
+    class Checkpointed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = model[:2], model[2]
+
+        def forward(self, x):
+            x = x.clone().requires_grad_()
+            return self.head(checkpoint(self.body, x, use_reentrant=use_reentrant))
+
+    meter = NoiseMeter(model, batch_size=4)
+    accumulate(meter, Checkpointed(), data, micros)
+    assert meter.history[0].batch_big == 12
+    assert meter.history[0].grad_sq_small == pytest.approx(plain.history[0].grad_sq_small)
+
+
+@pytest.mark.parametrize("name", ["batch_size", "every"])
+def test_numbers_below_one_are_refused(model, name):
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+        NoiseMeter(model, **{"batch_size": 4, name: 0})
+
+
+def test_models_that_cannot_be_measured_are_refused(model):
+    with pytest.raises(ValueError, match="require gradients, got none"):
+        NoiseMeter(model.requires_grad_(False), batch_size=4)
+
+    class FullyShardedDataParallel(nn.Linear):
+        pass
+
+    with pytest.raises(ValueError, match="sharded over processes"):
+        NoiseMeter(FullyShardedDataParallel(1, 1), batch_size=4)
+
+
+def test_frozen_parameters_are_left_out(model, data):
+    model[0].requires_grad_(False)
+    meter = NoiseMeter(model, batch_size=4)
+    accumulate(meter, model, data, split(2))
+    own = [p for p in model.parameters() if p.requires_grad]
+    big = sum(p.grad.square().sum().item() for p in own)
+    assert meter.history[0].grad_sq_big == pytest.approx(big)
+
+
+def test_scale_of_the_loss_is_taken_out(model, data):
+    meter = NoiseMeter(model, batch_size=4, every=1)
+    accumulate(meter, model, data, split(2))
+    model.zero_grad()
+    for rows in split(2):
+        (mean_loss(model, data, rows) / 2 * 1024).backward()
+    for parameter in model.parameters():
+        parameter.grad /= 1024
+    meter.step(loss_scale=1024.0)
+    plain, scaled = meter.history
+    assert scaled.grad_sq_small == pytest.approx(plain.grad_sq_small)
+    assert scaled.grad_sq_big == pytest.approx(plain.grad_sq_big)
+
+
+def test_gradient_is_read_at_the_end_of_the_last_pass_on_request(model, data):
+    is_last = False
+    meter = NoiseMeter(model, batch_size=4, every=1, is_last_pass=lambda: is_last)
+    plain = NoiseMeter(model, batch_size=4, every=1)
+    micros = split(3)
+    for k, rows in enumerate(micros):
+        is_last = k == 2
+        (mean_loss(model, data, rows) / 3).backward()
+    plain.step()
+    nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+    meter.step()
+    assert meter.history == plain.history
+
+
+def test_public_name_is_the_meter():
+    assert extrap.NoiseMeter is NoiseMeter
+
+
+PROCESS = """
+import json, sys
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+from extrap import NoiseMeter
+
+rank, folder = int(sys.argv[1]), sys.argv[2]
+rendezvous = f"file://{folder}/rendezvous"
+distributed.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=2)
+inputs = torch.load(f"{folder}/inputs.pt")
+
+def measure(steps, is_early):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 1)).double()
+    model = DistributedDataParallel(model)
+    is_last = False
+    options = {"is_last_pass": lambda: is_last} if is_early else {}
+    meter = NoiseMeter(model, batch_size=4, every=2, **options)
+    for micros in steps:
+        model.zero_grad()
+        own = micros[rank::2]
+        for k, rows in enumerate(own):
+            is_last = k == len(own) - 1
+            model.require_backward_grad_sync = is_last  # what no_sync sets
+            loss = nn.functional.mse_loss(model(inputs["x"][rows]), inputs["y"][rows])
+            (loss / len(own)).backward()
+        if is_early:
+            nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+        meter.step()
+    return [[s.step, s.grad_sq_small, s.grad_sq_big, s.batch_big] for s in meter.history]
+
+found = [measure(steps, early) for steps in inputs["steps"] for early in (False, True)]
+with open(f"{folder}/{rank}.json", "w") as file:
+    json.dump(found, file)
+distributed.destroy_process_group()
+"""
+
+
+def test_two_processes_measure_what_one_does(data, tmp_path):
+    """One and three backward passes a process, the gradient read in the step and before it."""
+    x, y = data
+    steps = [[split(2 * n_micro, seed) for seed in range(3)] for n_micro in (1, 3)]
+    torch.save({"x": x, "y": y, "steps": steps}, tmp_path / "inputs.pt")
+    script = tmp_path / "process.py"
+    script.write_text(PROCESS, encoding="utf-8")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(rank), str(tmp_path)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    said = [process.communicate(timeout=100)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    truths = []
+    for its_steps in steps:
+        model = make_model()
+        alone = NoiseMeter(model, batch_size=4, every=2)
+        for micros in its_steps:
+            accumulate(alone, model, data, micros)
+        truths += [[(s.step, s.grad_sq_small, s.grad_sq_big, s.batch_big) for s in alone.history]]
+    for rank in (0, 1):
+        found = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert np.allclose(found[0::2], truths)
+        assert np.allclose(found[1::2], truths)
+        assert [row[0] for row in found[0]] == [0, 2]

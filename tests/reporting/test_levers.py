@@ -95,6 +95,8 @@ def words(finding: LeverFinding) -> str:
 def test_kinds_follow_from_interval_and_seed_noise() -> None:
     kinds = [finding.kind for finding in REPORT.findings]
     assert kinds == ["alike", "higher", "unclear", "unclear", "lower"]
+    for sign, kind in ((1, "higher"), (-1, "lower")):  # one end within the noise is not enough
+        assert replace(ALIKE, difference=measured(sign * 0.02, 0.015)).kind == kind
 
 
 def test_headline_counts_kinds_and_names_who_saves_most_updates() -> None:

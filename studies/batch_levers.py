@@ -1,8 +1,32 @@
 """Which levers raise the useful batch, and what does each cost in the final loss?
 
-Expected: to be measured.
+Each treatment stands beside the plain run at equal examples, seed by seed. An arm's learning rate
+is chosen on seeds of its own; twelve others judge. Differences of the final held-out loss in nats,
+with 95 % intervals; seed noise is the standard deviation of one plain run.
 
-Cost: to be measured.
+Expected, after the papers below, and found:
+
+- Growing the batch where the rate would fall loses nothing. It loses little: four times the batch
+  instead of a quarter of the rate, three times over, from 32 to 2048, is 2.15 times fewer updates.
+  SGD with momentum ends +.0058 (+.0012 to +.0105) higher, within its seed noise of .019 and yet
+  told from 0. Grown to 512 only, 2.11 times fewer, it is +.0023 (−.0006 to +.0053): the 13 updates
+  of 2048 examples were too few. Adam: −.0032 (−.0064 to −.0000).
+- Ghosts of 32 close a part of the gap between batch 1024 and 32. Here about all of it: the gap is
+  .0279 (.0166 to .0393), the share 1.25 (.73 to 2.38), every arm at its own best rate.
+- No rule for the rate holds everywhere. Here × √k ends where re-tuning does, or a little lower, as
+  a grid is coarse: Adam at 8 times the batch −.0075 (−.0143 to −.0007), at 32 times −.009 (−.057
+  to .039), SGD on digits at 32 times −.0002 (−.0067 to .0062). Kept, or times k, the rate does
+  worse in all three. None gets back what fewer updates cost: Adam 2.9 % at 8 times, 13 % at 32.
+- Momentum helps at a large batch alone: −.0045 (−.0111 to +.0020) at batch 32, −.326 (−.381 to
+  −.272) at 1024.
+
+Cost: 597 runs, 550 seconds of processor time on cores shared with other work, so less than five
+minutes on two that do nothing else. On a GPU `--set sizes.width=512` asks it of larger models.
+
+`batch_levers.csv` has every run; `python -m benchmarks.levers` prints its figures.
+
+Papers: Smith, Kindermans, Ying, Le 2018, arXiv 1711.00489; Hoffer, Hubara, Soudry 2017, arXiv
+1705.08741; Shallue et al. 2018, arXiv 1811.03600.
 """
 
 from __future__ import annotations
@@ -35,9 +59,7 @@ DECAYED = StudySpec(
     growth=2,
 )
 GROWN = replace(DECAYED, name="sgd-grown", recipe=replace(DROPS, decay_by="batch"))
-TWICE_DECAYED = replace(
-    DECAYED, name="sgd-decayed-twice", recipe=replace(DROPS, drops=(0.4, 0.6))
-)
+TWICE_DECAYED = replace(DECAYED, name="sgd-decayed-twice", recipe=replace(DROPS, drops=(0.4, 0.6)))
 TWICE_GROWN = replace(
     TWICE_DECAYED,
     name="sgd-grown-twice",
@@ -99,7 +121,7 @@ NORM_SMALL = StudySpec(
     recipe=replace(PLAIN, steps=EPOCHS_OF_32),
     sizes={"width": (128,)},
     tune={"lr": TunedRange(low=2**-8, high=2**-3, n=6)},
-    seeds=(0, 1, 2),
+    seeds=(0, 1, 2, 3, 4, 5),  # the optimum is flat, and some seeds more tell it from luck
     growth=2,
 )
 NORM_LARGE = larger(NORM_SMALL, MUCH, 2**-5, 2**2, 8)

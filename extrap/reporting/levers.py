@@ -152,7 +152,11 @@ def _advice(finding: LeverFinding) -> str:
         paid = ", unless fewer updates are worth that much" if saves else ""
         return f"Do not use it{paid}."
     if finding.kind == "alike":
-        return "Use it: fewer updates cost nothing that is seen." if saves else "Leave it out."
+        if not saves:
+            return "Leave it out."
+        costs = (finding.difference.ci.lower or 0.0) > 0
+        price = "less than one run's seed noise" if costs else "nothing that is seen"
+        return f"Use it: fewer updates cost {price}."
     return "More seeds would tell."
 
 

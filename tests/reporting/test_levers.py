@@ -111,8 +111,10 @@ def test_words_say_difference_noise_updates_and_what_to_do() -> None:
     assert words(ALIKE) == (
         "batch × 8: the final loss is 2.0100 against 2.0000, a difference of 0.0100 (0.0040 to "
         "0.0160) nats (+0.5 %); one run's seed noise is 0.02; 80 updates instead of 640, 8 times "
-        "fewer. Use it: fewer updates cost nothing that is seen."
+        "fewer. Use it: fewer updates cost less than one run's seed noise."
     )
+    free = replace(ALIKE, difference=measured(0.001, 0.006))
+    assert words(free).endswith("Use it: fewer updates cost nothing that is seen.")
     assert words(HIGHER).endswith("Do not use it, unless fewer updates are worth that much.")
     assert words(UNCLEAR).endswith("More seeds would tell.")
     assert words(LOWER).endswith("Use it.")

@@ -28,7 +28,7 @@ STUDY = Path(__file__).parents[1] / "studies" / "batch_levers.py"
 TABLE = STUDY.with_suffix(".csv")
 KEPT = ["arm", "stage", "lr", "seed", "status", "loss", "updates", "n_tokens"]
 GROWN, GHOSTS = "batch grown", "ghosts"
-"""How the names of the levers end, and begin."""
+"""How the names of the levers begin."""
 FEWER = 2.0
 """Times fewer updates than the falling rate takes, wanted of the batch that grows."""
 PART = "levers for larger batches"
@@ -54,7 +54,7 @@ def measure(path: Path = TABLE) -> LeverReport:
 
 def rows(report: LeverReport) -> list[Row]:
     """The figures."""
-    grown = [f for f in report.findings if f.lever.name.endswith(GROWN)]
+    grown = [f for f in report.findings if f.lever.name.startswith(GROWN)]
     (ghosts,) = (f for f in report.findings if f.lever.name.startswith(GHOSTS))
     return [
         *(_grown_row(finding) for finding in grown),
@@ -69,11 +69,10 @@ def rows(report: LeverReport) -> list[Row]:
 
 
 def _grown_row(finding: LeverFinding) -> Row:
-    optimizer = finding.lever.name.removesuffix(f", {GROWN}")
-    noise = finding.plain.seed_sd or 0.0
+    noise, words = finding.plain.seed_sd or 0.0, finding.lever.name.removeprefix(f"{GROWN} ")
     return Row(
         part=PART,
-        figure=f"growing the batch instead of decaying the rate, {optimizer}: final loss",
+        figure=f"growing the batch instead of decaying the rate, {words}: final loss",
         target=f"within one run's seed noise of decay, with ≥ {FEWER:g}× fewer updates",
         reached=f"{_words(finding.difference, signed=True)} nats, seed noise {noise:.4f}; "
         f"{finding.updates_ratio:.2f}× fewer updates",

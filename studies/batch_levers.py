@@ -138,13 +138,13 @@ def rate_rules(plain: StudySpec, treated: StudySpec, what: str) -> tuple[Lever, 
     rules = {"rate kept": 1.0, "rate × √k": times**0.5, "rate × k": float(times), "re-tuned": None}
     return tuple(
         Lever(
-            name=f"{what}, batch × {times}, {words}",
-            group=f"A large batch, and the rate scaled along: {what}",
+            name=f"{what} × {times}, {words}",
+            group=f"A large batch, and the rate scaled along: {what} on {plain.workload.name}",
             question="What does a larger batch cost at equal examples, by how its rate is set?",
             plain=plain,
             treated=treated,
             rate=rate,
-            beside="" if rate is None else f"{what}, batch × {times}, re-tuned",
+            beside="" if rate is None else f"{what} × {times}, re-tuned",
             expected="SGD's best rate grows with k while noise rules, Adam's with √k or faster; "
             "no rule holds on every workload (Shallue et al. 2018, arXiv 1811.03600).",
         )
@@ -155,7 +155,7 @@ def rate_rules(plain: StudySpec, treated: StudySpec, what: str) -> tuple[Lever, 
 def growth(plain: StudySpec, treated: StudySpec, what: str) -> Lever:
     """Growing the batch at the rate of the arm whose rate falls."""
     return Lever(
-        name=f"{what}, batch grown",
+        name=f"batch grown to {what}",
         group="A batch that grows instead of a rate that falls",
         question="Is the final loss that of the falling rate, with fewer updates?",
         plain=plain,
@@ -176,9 +176,9 @@ LEVERS = LeverStudy(
     name="batch_levers",
     question="Which levers raise the useful batch, and what does each cost in the final loss?",
     levers=(
-        growth(DECAYED, GROWN, "SGD, to 2048"),
-        growth(TWICE_DECAYED, TWICE_GROWN, "SGD, to 512"),
-        growth(ADAM_DECAYED, ADAM_GROWN, "Adam, to 2048"),
+        growth(DECAYED, GROWN, "2048 (SGD)"),
+        growth(TWICE_DECAYED, TWICE_GROWN, "512 (SGD)"),
+        growth(ADAM_DECAYED, ADAM_GROWN, "2048 (Adam)"),
         Lever(
             name="ghosts of 32 at batch 1024",
             group="Batch normalisation over ghosts",
@@ -190,7 +190,7 @@ LEVERS = LeverStudy(
         ),
         *rate_rules(ADAM_SMALL, ADAM_LARGER[8], "Adam"),
         *rate_rules(ADAM_SMALL, ADAM_LARGER[32], "Adam"),
-        *rate_rules(NORM_SMALL, NORM_LARGE, "SGD on digits"),
+        *rate_rules(NORM_SMALL, NORM_LARGE, "SGD"),
         Lever(name="momentum .9 at batch 32", plain=SGD_SMALL, treated=MOMENTUM_SMALL, **MOMENTUM),
         Lever(
             name="momentum .9 at batch 1024",

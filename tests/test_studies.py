@@ -91,9 +91,9 @@ def test_figures_of_the_levers_are_those_of_the_committed_runs() -> None:
     study, table = load_levers(LEVERS), read_lever_table(LEVERS.with_suffix(".csv"))
     assert study is not None
     found = {finding.lever.name: finding for finding in judge_levers(study, table).findings}
-    grown = [found[f"{name}, batch grown"] for name in ("SGD, to 2048", "SGD, to 512")]
-    adam, ghosts = found["Adam, to 2048, batch grown"], found["ghosts of 32 at batch 1024"]
-    tuned = [found[f"Adam, batch × {k}, re-tuned"] for k in (8, 32)]
+    grown = [found[f"batch grown to {size} (SGD)"] for size in (2048, 512)]
+    adam, ghosts = found["batch grown to 2048 (Adam)"], found["ghosts of 32 at batch 1024"]
+    tuned = [found[f"Adam × {k}, re-tuned"] for k in (8, 32)]
     claims = [f"{finding.updates_ratio:.2f} times fewer" for finding in grown]
     claims += [_told(grown[0].difference, "+.4f"), f"seed noise of {grown[0].plain.seed_sd:.3f}"]
     claims += [_told(finding.difference, "+.4f") for finding in (grown[1], adam)]
@@ -101,9 +101,9 @@ def test_figures_of_the_levers_are_those_of_the_committed_runs() -> None:
     claims += [
         _told(found[f"{what}, rate × √k"].contrast, form)
         for what, form in (
-            ("Adam, batch × 8", ".4f"),
-            ("Adam, batch × 32", ".3f"),
-            ("SGD on digits, batch × 32", ".4f"),
+            ("Adam × 8", ".4f"),
+            ("Adam × 32", ".3f"),
+            ("SGD × 32", ".4f"),
         )
     ]
     costs = [100 * (f.difference.value or 0.0) / (f.plain.loss or 1.0) for f in tuned]

@@ -74,7 +74,8 @@ def lever_headline(report: LeverReport) -> str:
     ]
     if counts:
         parts.append(f"Of {len(report.findings)} levers at equal examples {_listed(counts)}.")
-    return " ".join(parts)
+    text = " ".join(parts)
+    return text[:1].upper() + text[1:]
 
 
 def _listed(words: list[str]) -> str:
@@ -166,14 +167,12 @@ def lever_table(report: LeverReport) -> Table:
     rows = tuple(
         (
             finding.lever.name,
-            f"{finding.plain.name}\n{_arm(finding.plain)}",
-            f"{finding.treated.name}\n{_arm(finding.treated)}",
-            _loss(finding.plain),
-            _loss(finding.treated),
             _stacked(finding.difference),
             _sd(finding.plain),
             f"{finding.plain.updates} → {finding.treated.updates}",
             _stacked(finding.share),
+            f"{_loss(finding.plain)}\n{_arm(finding.plain)}",
+            f"{_loss(finding.treated)}\n{_arm(finding.treated)}",
         )
         for finding in report.findings
     )
@@ -181,14 +180,12 @@ def lever_table(report: LeverReport) -> Table:
         caption=f"Levers, final held-out loss in nats ({level} intervals)",
         columns=(
             "lever",
-            "plain arm",
-            "treated arm",
-            "plain",
-            "treated",
             "difference",
             "seed noise",
             "updates",
             "share of the gap",
+            "plain",
+            "treated",
         ),
         rows=rows,
         note="Difference: treated minus plain, paired by seed, Student's t. Seed noise: standard "

@@ -59,11 +59,10 @@ def lever_headline(report: LeverReport) -> str:
     parts = []
     if lower:
         named = _listed([f"{f.lever.name} ({_percent(f)})" for f in lower])
-        parts.append(f"{named} lower{'s' * (len(lower) == 1)} the final loss.")
+        parts.append(f"Lower final loss: {named}.")
     if savers:
         named = _listed([f"{f.lever.name} ({_times(f.updates_ratio)})" for f in savers])
-        takes = "takes" if len(savers) == 1 else "take"
-        parts.append(f"{named} {takes} fewer updates within one run's seed noise.")
+        parts.append(f"Fewer updates, within one run's seed noise: {named}.")
     counts = [
         f"{n} {one if n == 1 else more}"
         for kind, one, more in (
@@ -74,8 +73,7 @@ def lever_headline(report: LeverReport) -> str:
     ]
     if counts:
         parts.append(f"Of {len(report.findings)} levers at equal examples {_listed(counts)}.")
-    text = " ".join(parts)
-    return text[:1].upper() + text[1:]
+    return " ".join(parts)
 
 
 def _listed(words: list[str]) -> str:

@@ -101,8 +101,8 @@ def test_kinds_follow_from_interval_and_seed_noise() -> None:
 
 def test_headline_counts_kinds_and_names_who_saves_most_updates() -> None:
     assert lever_headline(REPORT).replace(NBSP, " ") == (
-        "Ghosts (−2.9 %) lowers the final loss. batch × 8 (8 times) takes fewer updates within "
-        "one run's seed noise. Of 5 levers at equal examples 1 raises the final loss and 2 are "
+        "Lower final loss: ghosts (−2.9 %). Fewer updates, within one run's seed noise: batch × 8 "
+        "(8 times). Of 5 levers at equal examples 1 raises the final loss and 2 are "
         "not told from noise."
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from extrap.cli import main
-from extrap.study_files import load_baseline, load_study
+from extrap.lever_sweeps import read_lever_table
+from extrap.levers import judge_levers
+from extrap.records import Measure
+from extrap.study_files import load_baseline, load_levers, load_study
 
 STUDIES = sorted(
     path
@@ -28,7 +32,7 @@ def test_study_says_what_it_asks_expects_and_costs(path: Path) -> None:
     words = path.read_text(encoding="utf-8").partition('"""')[2].partition('"""')[0]
     assert "Expected" in words
     assert "Cost:" in words
-    study = load_study(path)
+    study = load_levers(path) or load_study(path)
     assert study.name == path.stem
     assert study.question.endswith("?")
 
@@ -37,9 +41,12 @@ def test_study_is_planned_from_anywhere_without_torch(path: Path, tmp_path: Path
     code = (
         "import sys\n"
         "from extrap.pipeline import plan_study\n"
-        "from extrap.study_files import load_baseline, load_study\n"
+        "from extrap.lever_sweeps import plan_levers\n"
+        "from extrap.study_files import load_baseline, load_levers, load_study\n"
         "path = sys.argv[1]\n"
-        "print(plan_study(load_study(path), load_baseline(path)))\n"
+        "levers = load_levers(path)\n"
+        "own = levers is None and plan_study(load_study(path), load_baseline(path))\n"
+        "print(own or plan_levers(levers))\n"
         "assert 'torch' not in sys.modules\n"
     )
     done = subprocess.run(
@@ -66,3 +73,54 @@ def test_dry_run_of_mup_lists_both_sweeps(capsys: pytest.CaptureFixture[str]) ->
     assert "then the baseline mup-standard" in out
     assert out.count("sweep: 15 runs of 1000 steps") == 2
     assert "width 512" not in out
+
+
+def test_arms_of_the_levers_see_as_many_examples_at_other_batches() -> None:
+    levers = load_levers(LEVERS)
+    assert levers is not None
+    assert len(levers.judge_seeds) >= 5
+    for lever in levers.levers:
+        assert len({spec.recipe.n_examples for spec in lever.arms()}) == 1, lever.name
+    grown = next(spec for spec in levers.arms() if spec.name == "sgd-grown")
+    assert levers.recipe_of("sgd-decayed").n_updates > 2 * grown.recipe.n_updates
+
+
+def test_figures_of_the_levers_are_those_of_the_committed_runs() -> None:
+    words = LEVERS.read_text(encoding="utf-8").split('"""')[1]
+    text = " ".join(words.split()).replace("−", "-")
+    study, table = load_levers(LEVERS), read_lever_table(LEVERS.with_suffix(".csv"))
+    assert study is not None
+    found = {finding.lever.name: finding for finding in judge_levers(study, table).findings}
+    grown = [found[f"batch grown to {size} (SGD)"] for size in (2048, 512)]
+    adam, ghosts = found["batch grown to 2048 (Adam)"], found["ghosts of 32 at batch 1024"]
+    tuned = [found[f"Adam × {k}, re-tuned"] for k in (8, 32)]
+    claims = [f"{finding.updates_ratio:.2f} times fewer" for finding in grown]
+    claims += [_told(grown[0].difference, "+.4f"), f"seed noise of {grown[0].plain.seed_sd:.3f}"]
+    claims += [_told(finding.difference, "+.4f") for finding in (grown[1], adam)]
+    claims += [_told(ghosts.gap, ".4f"), _told(ghosts.share, ".2f")]
+    claims += [
+        _told(found[f"{what}, rate × √k"].contrast, form)
+        for what, form in (
+            ("Adam × 8", ".4f"),
+            ("Adam × 32", ".3f"),
+            ("SGD × 32", ".4f"),
+        )
+    ]
+    costs = [100 * (f.difference.value or 0.0) / (f.plain.loss or 1.0) for f in tuned]
+    claims.append(f"Adam {costs[0]:.1f} % at 8 times, {costs[1]:.0f} % at 32.")
+    claims += [_told(found[f"momentum .9 at batch {b}"].difference, f) for b, f in MOMENTA]
+    claims.append(f"{len(table)} runs")
+    for claim in claims:
+        assert re.sub(r"(?<!\d)0\.", ".", claim) in text, claim
+    for name, finding in found.items():
+        if name.endswith("rate kept") or (name.startswith("Adam") and name.endswith("× k")):
+            assert (finding.contrast.ci.lower or 0.0) > 0, name
+
+
+MOMENTA = ((32, "+.4f"), (1024, ".3f"))
+LEVERS = next(path for path in STUDIES if path.stem == "batch_levers")
+
+
+def _told(measure: Measure, form: str) -> str:
+    lower, upper = measure.ci
+    return f"{measure.value:{form}} ({lower:{form}} to {upper:{form}})"

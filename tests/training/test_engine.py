@@ -30,7 +30,7 @@ def pack() -> Pack:
     return Pack(
         workload=load_workload(SOURCE),
         size=size,
-        recipe=Recipe(steps=12, batch_size=8, n_evals=4, noise_every=2),
+        recipe=Recipe(steps=12, batch_size=8, n_evals=4, noise_every=2, clip=0.5),
         cells=tuple(Cell.of(size, values, seed) for values in tuned for seed in (0, 1)),
         source=SOURCE,
     )

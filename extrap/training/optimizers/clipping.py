@@ -33,6 +33,16 @@ def clip_by_run(gradients: Sequence[torch.Tensor], clip_M: torch.Tensor) -> None
         gradient.mul_(over(factor_M, gradient))
 
 
+@torch.no_grad()
 def squares_by_run(gradients: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Squared Euclidean norm of every run's gradient over all its tensors, (M,)."""
-    return torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0)
+    """Squared Euclidean norm of every run's gradient over all its tensors, (M,).
+
+    Each norm is taken of one run's tensor alone: a sum over a stack of runs would round
+    differently with their number.
+    """
+    norms = torch._foreach_norm([own for stacked in gradients for own in stacked.unbind(0)])
+    squares_TM = torch.stack(norms).view(len(gradients), -1).square()
+    total_M = squares_TM[0]
+    for squares_M in squares_TM[1:]:
+        total_M = total_M + squares_M
+    return total_M

@@ -1,0 +1,114 @@
+"""Levers: the change of the final loss that each makes, with intervals and seed noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from extrap.levers import LeverFinding
+from extrap.reporting.figures.canvas import colour
+
+__all__ = ["LeverEffects", "draw_lever_effects", "lever_effects_info"]
+
+INKS = {"lower": "good", "higher": "bad", "alike": "law", "unclear": "muted"}
+"""Kind of a finding → its colour."""
+MARKERS = {"lower": "v", "higher": "^", "alike": "o", "unclear": "o"}
+TALLEST = 3.0
+"""The axis shows intervals up to so many times the largest value; the rest is cut off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LeverEffects:
+    """What a panel of levers shows.
+
+    Attributes:
+        rows: One row a lever: `name`, `kind`, `value`, `lower`, `upper`, `noise` in percent of
+            the plain arm's loss; NaN where unknown.
+        limits: Ends of the axis.
+    """
+
+    rows: pd.DataFrame
+    limits: tuple[float, float]
+
+
+def lever_effects_info(findings: Sequence[LeverFinding]) -> LeverEffects:
+    """Gather the differences of some levers, relative to their plain arms."""
+    rows = pd.DataFrame([_row(finding) for finding in findings])
+    seen = rows[["value", "noise"]].abs().max(axis=None)
+    least = max(float(seen) if np.isfinite(seen) else 0.0, 0.1)
+    ends = rows[["lower", "upper", "value"]].fillna(0.0).clip(-TALLEST * least, TALLEST * least)
+    noise = rows["noise"].fillna(0.0).max()
+    low = min(float(ends.min(axis=None)), -float(noise))
+    high = max(float(ends.max(axis=None)), float(noise))
+    pad = 0.06 * (high - low)
+    return LeverEffects(rows=rows, limits=(low - pad, high + pad))
+
+
+def _row(finding: LeverFinding) -> dict[str, object]:
+    base = finding.plain.loss
+    scale = math.nan if base is None else 100 / base
+    difference, noise = finding.difference, finding.plain.seed_sd
+    lower, upper = difference.ci
+    return {
+        "name": finding.lever.name,
+        "kind": finding.kind,
+        "value": _scaled(difference.value, scale),
+        "lower": _scaled(lower, scale),
+        "upper": _scaled(upper, scale),
+        "noise": _scaled(noise, scale),
+    }
+
+
+def _scaled(value: float | None, scale: float) -> float:
+    return math.nan if value is None else value * scale
+
+
+def draw_lever_effects(ax: Axes, info: LeverEffects) -> None:
+    """Mark and interval a lever, over the seed noise of one plain run."""
+    for place, row in enumerate(info.rows.itertuples(index=False)):
+        if not math.isnan(row.noise):
+            ax.barh(place, 2 * row.noise, left=-row.noise, height=0.8, color=colour("shade"), lw=0)
+        if math.isnan(row.value):
+            ax.annotate(
+                "not known",
+                (0.0, place),
+                xytext=(6, 0),
+                textcoords="offset points",
+                va="center",
+                color=colour("muted"),
+            )
+            continue
+        ink = colour(INKS[row.kind])
+        ax.hlines(place, row.lower, row.upper, color=ink, alpha=0.45, lw=6)
+        sns.scatterplot(
+            x=[row.value],
+            y=[place],
+            ax=ax,
+            s=70,
+            marker=MARKERS[row.kind],
+            color=ink,
+            edgecolor=colour("paper"),
+            linewidth=0.8,
+            zorder=5,
+            legend=False,
+        )
+    ax.axvline(0.0, color=colour("muted"), lw=1.0, zorder=1)
+    ax.set_xlim(*info.limits)
+    ax.set_yticks(range(len(info.rows)), info.rows["name"])
+    ax.set_ylim(len(info.rows) - 0.5, -0.5)
+    ax.set_xlabel("change of the final loss, % of the plain run's")
+    ax.set_ylabel("")
+    ax.grid(visible=False, axis="y")
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.xaxis.set_major_formatter(FuncFormatter(_signed))
+
+
+def _signed(value: float, _: object) -> str:
+    return "0" if abs(value) < 1e-9 else f"{value:+.3g}".replace("-", "−")

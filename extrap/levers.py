@@ -242,9 +242,9 @@ def share_closed(closed: Iterable[float], gaps: Iterable[float], *, level: float
     constant = mean_a**2 - float(covariance[0, 0])
     value = mean_a / mean_b if mean_b > 0 else None
     discriminant = half**2 - square * constant
-    if (square > 0 and mean_b < 0) or discriminant <= 0:
+    if mean_b < 0 if square > 0 else discriminant <= 0:
         return NOTHING  # there is no gap to close, or neither mean is told from 0
-    root = math.sqrt(discriminant)
+    root = math.sqrt(max(discriminant, 0.0))
     ends = sorted(((half - root) / square, (half + root) / square))
     if square > 0:
         return Measured(value=value, ci=Interval(*ends))

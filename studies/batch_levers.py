@@ -67,7 +67,9 @@ def larger(spec: StudySpec, times: int, low: float, high: float, n: int) -> Stud
     batch = times * spec.recipe.batch_size
     name = spec.name.replace(f"-{spec.recipe.batch_size}", f"-{batch}")
     recipe = replace(spec.recipe, batch_size=batch, steps=spec.recipe.steps // times)
-    return replace(spec, name=name, recipe=recipe, tune={"lr": TunedRange(low=low, high=high, n=n)})
+    return replace(
+        spec, name=name, recipe=recipe, tune={"lr": TunedRange(low=low, high=high, n=n)}
+    )
 
 
 ADAM_LARGER = {
@@ -156,9 +158,7 @@ LEVERS = LeverStudy(
         *rate_rules(ADAM_SMALL, ADAM_LARGER[8], "Adam"),
         *rate_rules(ADAM_SMALL, ADAM_LARGER[32], "Adam"),
         *rate_rules(NORM_SMALL, NORM_LARGE, "SGD on digits"),
-        Lever(
-            name="momentum .9 at batch 32", plain=SGD_SMALL, treated=MOMENTUM_SMALL, **MOMENTUM
-        ),
+        Lever(name="momentum .9 at batch 32", plain=SGD_SMALL, treated=MOMENTUM_SMALL, **MOMENTUM),
         Lever(
             name="momentum .9 at batch 1024",
             plain=SGD_LARGE,

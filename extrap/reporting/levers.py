@@ -87,7 +87,7 @@ def _saves(finding: LeverFinding) -> bool:
     return finding.updates_ratio >= FEWER
 
 
-def lever_words(finding: LeverFinding, *, level: float) -> str:
+def lever_words(finding: LeverFinding) -> str:
     """What was seen of a lever, and what to do."""
     lever = finding.lever
     if finding.difference.value is None:
@@ -203,11 +203,11 @@ def levers_document(report: LeverReport) -> dict[str, Any]:
         "n_judged": report.n_judged,
         "n_tuning": report.n_tuning,
         "headline": _plain(lever_headline(report)),
-        "levers": [_document(finding, report.level) for finding in report.findings],
+        "levers": [_document(finding) for finding in report.findings],
     }
 
 
-def _document(finding: LeverFinding, level: float) -> dict[str, Any]:
+def _document(finding: LeverFinding) -> dict[str, Any]:
     arms = {
         "plain": finding.plain,
         "treated": finding.treated,
@@ -225,7 +225,7 @@ def _document(finding: LeverFinding, level: float) -> dict[str, Any]:
         "share": _measured(finding.share),
         "contrast": _measured(finding.contrast),
         "arms": {role: _arm_document(arm) for role, arm in arms.items() if arm is not None},
-        "words": _plain(lever_words(finding, level=level)),
+        "words": _plain(lever_words(finding)),
     }
 
 
@@ -253,7 +253,7 @@ def levers_text(report: LeverReport) -> str:
     lines = [lever_headline(report)]
     for group, findings in report.by_group().items():
         lines += ["", group]
-        lines += [f"- {lever_words(finding, level=report.level)}" for finding in findings]
+        lines += [f"- {lever_words(finding)}" for finding in findings]
     return _plain("\n".join(lines))
 
 
@@ -291,7 +291,7 @@ def lever_page(
             "question": findings[0].lever.question,
             "expected": findings[0].lever.expected,
             "plate": _plate(name, findings, report.level, i),
-            "words": [lever_words(finding, level=report.level) for finding in findings],
+            "words": [lever_words(finding) for finding in findings],
         }
         for i, (name, findings) in enumerate(report.by_group().items())
     ]

@@ -45,8 +45,8 @@ def lever_effects_info(findings: Sequence[LeverFinding]) -> LeverEffects:
     least = max(float(seen) if np.isfinite(seen) else 0.0, 0.1)
     ends = rows[["lower", "upper", "value"]].fillna(0.0).clip(-TALLEST * least, TALLEST * least)
     noise = rows["noise"].fillna(0.0).max()
-    low = min(float(ends.min(axis=None)), -float(noise))
-    high = max(float(ends.max(axis=None)), float(noise))
+    low = min(float(ends.min(axis=None)), -float(noise), -0.1 * least)
+    high = max(float(ends.max(axis=None)), float(noise), 0.1 * least)
     pad = 0.06 * (high - low)
     return LeverEffects(rows=rows, limits=(low - pad, high + pad))
 

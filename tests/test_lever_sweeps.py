@@ -90,7 +90,7 @@ def test_second_start_trains_nothing_and_storage_and_table_report_the_same(
     assert levers_document(told.report) == levers_document(again.report)
     assert levers_document(read.report) == levers_document(again.report)
     html = told.report_path.read_text(encoding="utf-8")
-    assert "3 raise it" in html
+    assert "3 raise the final loss" in html
     assert "toy-levers" in told.index_path.read_text(encoding="utf-8")
 
 

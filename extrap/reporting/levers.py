@@ -38,12 +38,6 @@ __all__ = [
 SCHEMA_VERSION = 1
 FEWER = 1.05
 """Times fewer, or more, updates that are worth a word."""
-VERBS = {
-    "lower": "lowers",
-    "higher": "raises",
-    "alike": "leaves alike",
-    "unclear": "is not seen to change",
-}
 LIMITS = (
     "Arms see the same number of examples; the time a run takes is not compared. Fewer updates "
     "of a larger batch are quicker where the batch is shared out over processors.",
@@ -59,28 +53,33 @@ LIMITS = (
 
 
 def lever_headline(report: LeverReport) -> str:
-    """What the levers did, in a sentence or two."""
-    groups = {
-        kind: [f.lever.name for f in report.findings if f.kind == kind]
-        for kind in ("lower", "alike", "higher", "unclear")
-    }
-    words = {
-        "lower": "lower the final loss",
-        "alike": "leave it within seed noise",
-        "higher": "raise it",
-        "unclear": "are not told from noise",
-    }
-    n = len(report.findings)
-    parts = [f"{len(names)} {words[kind]}" for kind, names in groups.items() if names]
-    savers = [f for f in report.findings if f.kind in ("alike", "lower") and _saves(f)]
-    text = f"Of {n} lever{'s' * (n != 1)} at equal examples {', '.join(parts)}."
+    """What the levers did, in a few sentences."""
+    lower = [f for f in report.findings if f.kind == "lower"]
+    savers = [f for f in report.findings if f.kind == "alike" and _saves(f)]
+    parts = []
+    if lower:
+        named = _listed([f"{f.lever.name} ({_percent(f)})" for f in lower])
+        parts.append(f"{named} lower{'s' * (len(lower) == 1)} the final loss.")
     if savers:
-        most = max(savers, key=lambda f: f.updates_ratio)
-        text += (
-            f" {most.lever.name} takes {_times(most.updates_ratio)} fewer updates at no higher "
-            "loss than seed noise explains."
+        named = _listed([f"{f.lever.name} ({_times(f.updates_ratio)})" for f in savers])
+        takes = "takes" if len(savers) == 1 else "take"
+        parts.append(f"{named} {takes} fewer updates within one run's seed noise.")
+    counts = [
+        f"{n} {one if n == 1 else more}"
+        for kind, one, more in (
+            ("higher", "raises the final loss", "raise the final loss"),
+            ("unclear", "is not told from noise", "are not told from noise"),
         )
-    return text
+        if (n := sum(f.kind == kind for f in report.findings))
+    ]
+    if counts:
+        parts.append(f"Of {len(report.findings)} levers at equal examples {_listed(counts)}.")
+    return " ".join(parts)
+
+
+def _listed(words: list[str]) -> str:
+    """One, one and two, or one, two and three."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _saves(finding: LeverFinding) -> bool:
@@ -324,7 +323,7 @@ def _plate(name: str, findings: tuple[LeverFinding, ...], level: float, place: i
         draw_svg(
             lambda ax: draw_lever_effects(ax, info),
             width=width,
-            height=80 + 34 * len(findings),
+            height=80 + 34 * len(info.rows),
             key=f"{key}{place}",
             label=f"{name}: change of the final loss, one mark with its {percent} interval a "
             "lever.",
@@ -335,8 +334,8 @@ def _plate(name: str, findings: tuple[LeverFinding, ...], level: float, place: i
         title="",
         svg=svg,
         narrow_svg=narrow,
-        text=f"Left is better. Bars: {percent} intervals; shaded: one standard deviation of a "
-        "plain run over seeds, either side.",
+        text=f"Left of 0 is better than the plain run. Bars: {percent} intervals; shaded: one "
+        "standard deviation of a plain run over seeds, either side.",
     )
 
 

@@ -99,9 +99,9 @@ def test_kinds_follow_from_interval_and_seed_noise() -> None:
 
 def test_headline_counts_kinds_and_names_who_saves_most_updates() -> None:
     assert lever_headline(REPORT).replace(NBSP, " ") == (
-        "Of 5 levers at equal examples 1 lower the final loss, 1 leave it within seed noise, 1 "
-        "raise it, 2 are not told from noise. batch × 8 takes 8 times fewer updates at no higher "
-        "loss than seed noise explains."
+        "ghosts (−2.9 %) lowers the final loss. batch × 8 (8 times) takes fewer updates within "
+        "one run's seed noise. Of 5 levers at equal examples 1 raises the final loss and 2 are "
+        "not told from noise."
     )
 
 
@@ -143,6 +143,7 @@ def test_picture_shows_percent_of_the_plain_loss_and_cuts_long_bars_off() -> Non
     assert rows.loc["batch × 8", "noise"] == pytest.approx(1.0)
     assert math.isnan(rows.loc["rate × k", "value"])
     low, high = info.limits
+    assert rows.loc["reference: small", "value"] == pytest.approx(-100 * 0.1 / 2.1)
     assert low < -1.0
     assert 16.0 < high < 18.0
     wild = replace(HIGHER, difference=Measured(value=0.1, ci=Interval(-9.0, 9.0)))

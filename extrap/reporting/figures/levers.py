@@ -17,9 +17,9 @@ from extrap.reporting.figures.canvas import colour
 
 __all__ = ["LeverEffects", "draw_lever_effects", "lever_effects_info"]
 
-INKS = {"lower": "good", "higher": "bad", "alike": "law", "unclear": "muted"}
+INKS = {"lower": "good", "higher": "bad", "alike": "law", "unclear": "muted", "reference": "ink"}
 """Kind of a finding → its colour."""
-MARKERS = {"lower": "v", "higher": "^", "alike": "o", "unclear": "o"}
+MARKERS = {"lower": "v", "higher": "^", "alike": "o", "unclear": "o", "reference": "D"}
 TALLEST = 3.0
 """The axis shows intervals up to so many times the largest value; the rest is cut off."""
 
@@ -29,8 +29,9 @@ class LeverEffects:
     """What a panel of levers shows.
 
     Attributes:
-        rows: One row a lever: `name`, `kind`, `value`, `lower`, `upper`, `noise` in percent of
-            the plain arm's loss; NaN where unknown.
+        rows: One row a lever, and one a reference below it, of kind `"reference"`: `name`,
+            `kind`, `value`, `lower`, `upper`, `noise` in percent of the plain arm's loss; NaN
+            where unknown.
         limits: Ends of the axis.
     """
 
@@ -40,7 +41,7 @@ class LeverEffects:
 
 def lever_effects_info(findings: Sequence[LeverFinding]) -> LeverEffects:
     """Gather the differences of some levers, relative to their plain arms."""
-    rows = pd.DataFrame([_row(finding) for finding in findings])
+    rows = pd.DataFrame([row for finding in findings for row in _rows(finding)])
     seen = rows[["value", "noise"]].abs().max(axis=None)
     least = max(float(seen) if np.isfinite(seen) else 0.0, 0.1)
     ends = rows[["lower", "upper", "value"]].fillna(0.0).clip(-TALLEST * least, TALLEST * least)
@@ -51,19 +52,23 @@ def lever_effects_info(findings: Sequence[LeverFinding]) -> LeverEffects:
     return LeverEffects(rows=rows, limits=(low - pad, high + pad))
 
 
-def _row(finding: LeverFinding) -> dict[str, object]:
+def _rows(finding: LeverFinding) -> list[dict[str, object]]:
     base = finding.plain.loss
     scale = math.nan if base is None else 100 / base
-    difference, noise = finding.difference, finding.plain.seed_sd
-    lower, upper = difference.ci
-    return {
-        "name": finding.lever.name,
-        "kind": finding.kind,
-        "value": _scaled(difference.value, scale),
-        "lower": _scaled(lower, scale),
-        "upper": _scaled(upper, scale),
-        "noise": _scaled(noise, scale),
-    }
+    named = [(finding.lever.name, finding.kind, finding.difference, scale)]
+    if finding.reference is not None:
+        named.append((f"reference: {finding.reference.name}", "reference", finding.gap, -scale))
+    return [
+        {
+            "name": name,
+            "kind": kind,
+            "value": _scaled(measured.value, factor),
+            "lower": _scaled(measured.ci[0], factor),
+            "upper": _scaled(measured.ci[1], factor),
+            "noise": _scaled(finding.plain.seed_sd, scale),
+        }
+        for name, kind, measured, factor in named
+    ]
 
 
 def _scaled(value: float | None, scale: float) -> float:
@@ -103,7 +108,7 @@ def draw_lever_effects(ax: Axes, info: LeverEffects) -> None:
     ax.set_xlim(*info.limits)
     ax.set_yticks(range(len(info.rows)), info.rows["name"])
     ax.set_ylim(len(info.rows) - 0.5, -0.5)
-    ax.set_xlabel("change of the final loss, % of the plain run's")
+    ax.set_xlabel("change of the final loss, %")
     ax.set_ylabel("")
     ax.grid(visible=False, axis="y")
     ax.xaxis.set_major_locator(MaxNLocator(5))

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from benchmarks.rows import Row
 from extrap.lever_sweeps import read_lever_table, run_levers
-from extrap.levers import LeverFinding, LeverReport, Measured, judge_levers
+from extrap.levers import LeverFinding, LeverReport, judge_levers
+from extrap.records import Measure
 from extrap.study_files import levers_of
 
 __all__ = ["measure", "rows", "train_all"]
@@ -75,7 +76,7 @@ def _grown_row(finding: LeverFinding) -> Row:
     )
 
 
-def _words(measured: Measured, *, signed: bool = False) -> str:
+def _words(measured: Measure, *, signed: bool = False) -> str:
     """A number with its interval; a side that is open is said."""
     sign = "+" if signed else ""
     value = "unknown" if measured.value is None else f"{measured.value:{sign}.3g}"

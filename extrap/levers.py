@@ -19,14 +19,13 @@ import pandas as pd
 from scipy import stats
 
 from extrap.errors import DataError
-from extrap.records import Interval, LeverStudy, StudySpec
+from extrap.records import Interval, LeverStudy, Measure, StudySpec
 from extrap.records.levers import Lever, lever_rate
 
 __all__ = [
     "ArmResult",
     "LeverFinding",
     "LeverReport",
-    "Measured",
     "best_rates",
     "judge_levers",
     "paired_mean",
@@ -38,15 +37,7 @@ DIGITS = 9
 """Significant digits by which a rate is known again after a table was written and read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """A number with its interval; None where the data allow no point estimate."""
-
-    value: float | None
-    ci: Interval
-
-
-NOTHING = Measured(value=None, ci=Interval(None, None))
+NOTHING = Measure(value=None, ci=Interval(None, None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +89,10 @@ class LeverFinding:
     treated: ArmResult
     reference: ArmResult | None
     n_seeds: int
-    difference: Measured
-    gap: Measured
-    share: Measured
-    contrast: Measured
+    difference: Measure
+    gap: Measure
+    share: Measure
+    contrast: Measure
 
     @property
     def kind(self) -> str:
@@ -201,7 +192,7 @@ def judge_levers(study: LeverStudy, table: pd.DataFrame) -> LeverReport:
     )
 
 
-def paired_mean(differences: Iterable[float], *, level: float) -> Measured:
+def paired_mean(differences: Iterable[float], *, level: float) -> Measure:
     """Mean of differences by pair with Student's t interval; nothing from fewer than 2.
 
     Args:
@@ -213,10 +204,10 @@ def paired_mean(differences: Iterable[float], *, level: float) -> Measured:
         return NOTHING
     mean = float(values.mean())
     half = _t(level, len(values)) * float(values.std(ddof=1)) / math.sqrt(len(values))
-    return Measured(value=mean, ci=Interval(mean - half, mean + half))
+    return Measure(value=mean, ci=Interval(mean - half, mean + half))
 
 
-def share_closed(closed: Iterable[float], gaps: Iterable[float], *, level: float) -> Measured:
+def share_closed(closed: Iterable[float], gaps: Iterable[float], *, level: float) -> Measure:
     """Ratio of two paired means, ρ = E a / E b with b > 0, and Fieller's interval.
 
     All ρ with (ā − ρ b̄)² ≤ t² (s_aa − 2 ρ s_ab + ρ² s_bb) / n. Where the mean of b is told from 0
@@ -247,11 +238,11 @@ def share_closed(closed: Iterable[float], gaps: Iterable[float], *, level: float
     root = math.sqrt(max(discriminant, 0.0))
     ends = sorted(((half - root) / square, (half + root) / square))
     if square > 0:
-        return Measured(value=value, ci=Interval(*ends))
+        return Measure(value=value, ci=Interval(*ends))
     # the means may have b = 0, and a is then beyond 0: pairs with b > 0 lie on that side
     beyond = mean_a - mean_b * float(covariance[0, 1] / covariance[1, 1])
     lower, upper = (ends[1], None) if beyond > 0 else (None, ends[0])
-    return Measured(value=value, ci=Interval(lower, upper))
+    return Measure(value=value, ci=Interval(lower, upper))
 
 
 def _t(level: float, n: int) -> float:

@@ -35,6 +35,14 @@ DECAYED = StudySpec(
     growth=2,
 )
 GROWN = replace(DECAYED, name="sgd-grown", recipe=replace(DROPS, decay_by="batch"))
+TWICE_DECAYED = replace(
+    DECAYED, name="sgd-decayed-twice", recipe=replace(DROPS, drops=(0.4, 0.6))
+)
+TWICE_GROWN = replace(
+    TWICE_DECAYED,
+    name="sgd-grown-twice",
+    recipe=replace(TWICE_DECAYED.recipe, decay_by="batch"),
+)
 ADAM_DECAYED = replace(
     DECAYED,
     name="adam-decayed",
@@ -146,8 +154,9 @@ LEVERS = LeverStudy(
     name="batch_levers",
     question="Which levers raise the useful batch, and what does each cost in the final loss?",
     levers=(
-        growth(DECAYED, GROWN, "SGD with momentum"),
-        growth(ADAM_DECAYED, ADAM_GROWN, "Adam"),
+        growth(DECAYED, GROWN, "SGD, to 2048"),
+        growth(TWICE_DECAYED, TWICE_GROWN, "SGD, to 512"),
+        growth(ADAM_DECAYED, ADAM_GROWN, "Adam, to 2048"),
         Lever(
             name="ghosts of 32 at batch 1024",
             group="Batch normalisation over ghosts",

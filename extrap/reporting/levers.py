@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from extrap import __version__
-from extrap.levers import ArmResult, LeverFinding, LeverReport, Measured
-from extrap.records import Interval
+from extrap.levers import ArmResult, LeverFinding, LeverReport
+from extrap.records import Interval, Measure
 from extrap.reporting.figures import (
     draw_lever_effects,
     draw_svg,
@@ -243,7 +243,7 @@ def _arm_document(arm: ArmResult) -> dict[str, Any]:
     }
 
 
-def _measured(measured: Measured) -> dict[str, Any]:
+def _measured(measured: Measure) -> dict[str, Any]:
     return {"value": measured.value, "ci": list(measured.ci)}
 
 
@@ -363,11 +363,11 @@ def _times(ratio: float) -> str:
     return f"{ratio:.3g}{NBSP}times"
 
 
-def _estimate(measured: Measured) -> str:
+def _estimate(measured: Measure) -> str:
     return format_estimate(measured.value, measured.ci)
 
 
-def _stacked(measured: Measured) -> str:
+def _stacked(measured: Measure) -> str:
     if measured.value is None and measured.ci == Interval(None, None):
         return "–"
     return _estimate(measured).replace(" (", "\n", 1).removesuffix(")")

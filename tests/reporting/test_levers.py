@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
-from extrap.levers import ArmResult, LeverFinding, LeverReport, Measured
-from extrap.records import Interval, Lever
+from extrap.levers import ArmResult, LeverFinding, LeverReport
+from extrap.records import Interval, Lever, Measure
 from extrap.reporting import lever_page, levers_document, levers_text
 from extrap.reporting.figures import draw_lever_effects, draw_svg, lever_effects_info
 from extrap.reporting.levers import lever_headline, lever_table, lever_words
 from extrap.reporting.numbers import NBSP
 
-NOTHING = Measured(value=None, ci=Interval(None, None))
+NOTHING = Measure(value=None, ci=Interval(None, None))
 SMALL = StudySpec(
     name="small",
     question="?",
@@ -46,8 +46,8 @@ def arm(name: str, loss: float | None, updates: int, **changes: object) -> ArmRe
     return replace(made, **changes)
 
 
-def measured(value: float, half: float) -> Measured:
-    return Measured(value=value, ci=Interval(value - half, value + half))
+def measured(value: float, half: float) -> Measure:
+    return Measure(value=value, ci=Interval(value - half, value + half))
 
 
 ALIKE = LeverFinding(
@@ -73,7 +73,7 @@ LOWER = replace(
     reference=arm("small", 2.0, 640),
     difference=measured(-0.06, 0.01),
     gap=measured(0.1, 0.02),
-    share=Measured(value=0.6, ci=Interval(0.45, 0.81)),
+    share=Measure(value=0.6, ci=Interval(0.45, 0.81)),
     contrast=measured(-0.05, 0.02),
 )
 LOST = replace(
@@ -119,11 +119,11 @@ def test_words_say_difference_noise_updates_and_what_to_do() -> None:
 def test_share_is_told_with_its_interval_or_its_one_bound_or_not_at_all() -> None:
     assert "of which it closes a share of 0.600 (0.450 to 0.810)" in words(LOWER)
     assert "its effect minus that of '' is" in words(LOWER)
-    one_sided = replace(LOWER, share=Measured(value=1.2, ci=Interval(0.4, None)))
+    one_sided = replace(LOWER, share=Measure(value=1.2, ci=Interval(0.4, None)))
     assert "not told from 0, so that the share it closes has one bound: at least 0.4" in words(
         one_sided
     )
-    at_most = replace(LOWER, share=Measured(value=-0.2, ci=Interval(None, 0.1)))
+    at_most = replace(LOWER, share=Measure(value=-0.2, ci=Interval(None, 0.1)))
     assert "one bound: at most 0.1" in words(at_most)
     assert "there is no gap for sure" in words(replace(LOWER, share=NOTHING))
 
@@ -146,7 +146,7 @@ def test_picture_shows_percent_of_the_plain_loss_and_cuts_long_bars_off() -> Non
     assert rows.loc["reference: small", "value"] == pytest.approx(-100 * 0.1 / 2.1)
     assert low < -1.0
     assert 16.0 < high < 18.0
-    wild = replace(HIGHER, difference=Measured(value=0.1, ci=Interval(-9.0, 9.0)))
+    wild = replace(HIGHER, difference=Measure(value=0.1, ci=Interval(-9.0, 9.0)))
     assert lever_effects_info((wild,)).limits[1] < 20
     svg = draw_svg(
         lambda ax: draw_lever_effects(ax, info), width=400, height=300, key="l", label="levers"

@@ -18,6 +18,7 @@ from extrap import __version__
 from extrap.commands.arguments import parse_assignments, parse_size
 from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.knobs import knobs_command, study_of_knobs
+from extrap.commands.levers import study_of_levers
 from extrap.commands.printing import print_json
 from extrap.commands.watch import watch_command
 from extrap.errors import ExtrapError
@@ -234,12 +235,17 @@ def report_command(
     first, *others = dict.fromkeys(losses)
     if sweep.endswith(".py"):
         from extrap.knob_sweeps import report_knobs
+        from extrap.lever_sweeps import report_levers
         from extrap.pipeline import report_study
-        from extrap.study_files import load_baseline, load_knobs, load_study
+        from extrap.study_files import load_baseline, load_knobs, load_levers, load_study
 
         _refuse_columns(
             sweep, {**columns, "loss": () if first == "loss" and not others else losses}
         )
+        if (levers := load_levers(sweep)) is not None:
+            page = report_levers(levers, storage=storage, table=big, path=output).report_path
+            click.echo(f"wrote {page}")
+            return
         if (knobs := load_knobs(sweep)) is not None:
             told = report_knobs(knobs, storage=storage, path=output)
             click.echo(f"wrote {told.report_path}")
@@ -338,8 +344,17 @@ def study_run(
 
     from extrap.pipeline import plan_study, run_study
     from extrap.progress import StudyProgress
-    from extrap.study_files import load_baseline, load_knobs, load_study, override_both
+    from extrap.study_files import (
+        load_baseline,
+        load_knobs,
+        load_levers,
+        load_study,
+        override_both,
+    )
 
+    if load_levers(path) is not None:
+        study_of_levers(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
+        return
     if load_knobs(path) is not None:
         study_of_knobs(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
         return

@@ -1,4 +1,4 @@
-"""Study files: the `STUDY` and perhaps the `BASELINE` that a Python file defines."""
+"""Study files: the `STUDY`, and perhaps `BASELINE`, `KNOBS` or `LEVERS`, of a Python file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from extrap.records import KnobStudy, StudySpec, override
+from extrap.records import KnobStudy, Lever, LeverStudy, StudySpec, override
 
 __all__ = [
     "check_baseline",
     "knobs_of",
+    "levers_of",
     "load_baseline",
     "load_knobs",
+    "load_levers",
     "load_study",
     "override_both",
 ]
@@ -88,6 +90,58 @@ def knobs_of(path: str | Path, *, assignments: Iterable[str] = ()) -> KnobStudy:
     if knobs is None:
         return KnobStudy(name=f"{study.name}-knobs", study=study)
     return replace(knobs, study=study)
+
+
+def load_levers(path: str | Path) -> LeverStudy | None:
+    """The `LEVERS` of a study file, which needs no `STUDY`: treatments beside the plain training.
+
+    Raises:
+        ValueError: There is no such file, or the `LEVERS` is no `LeverStudy`.
+    """
+    levers = getattr(_module(Path(path)), "LEVERS", None)
+    if levers is None:
+        return None
+    if not isinstance(levers, LeverStudy):
+        raise ValueError(
+            f"the LEVERS of {path} is a LeverStudy, got {type(levers).__name__}; write "
+            "LeverStudy(name=…, question=…, levers=(Lever(…),))."
+        )
+    return levers
+
+
+def levers_of(path: str | Path, *, assignments: Iterable[str] = ()) -> LeverStudy:
+    """The `LEVERS` of a study file with fields of all of their arms replaced.
+
+    `judge_seeds` and `level` are the lever study's own.
+
+    Raises:
+        ValueError: As `load_levers`, there is none, or an assignment fits no field.
+    """
+    levers = load_levers(path)
+    if levers is None:
+        raise ValueError(f"{path} defines no LEVERS; write LEVERS = LeverStudy(…).")
+    for assignment in assignments:
+        key, _, text = assignment.partition("=")
+        if key.strip() == "judge_seeds":
+            seeds = tuple(int(part) for part in text.split(",") if part.strip())
+            levers = replace(levers, judge_seeds=seeds)
+        elif key.strip() == "level":
+            levers = replace(levers, level=float(text))
+        else:
+            own = tuple(_with(lever, assignment) for lever in levers.levers)
+            levers = replace(levers, levers=own)
+    return levers
+
+
+def _with(lever: Lever, assignment: str) -> Lever:
+    """A lever with a field of all of its arms replaced."""
+    reference = lever.reference
+    return replace(
+        lever,
+        plain=override(lever.plain, [assignment]),
+        treated=override(lever.treated, [assignment]),
+        reference=None if reference is None else override(reference, [assignment]),
+    )
 
 
 def override_both(

@@ -37,11 +37,13 @@ FLOORS = {
     "planning": 4,
     "comparing": 4,
     "knobs": 4,
+    "levers": 4,
     "tuning": 4,
     "reporting": 5,
     "pipeline": 5,
     "batch_sweeps": 5,
     "knob_sweeps": 5,
+    "lever_sweeps": 5,
     "study_files": 1,
     "integrations": 5,
     "progress": 6,
@@ -60,6 +62,7 @@ VERDICTS = (
     "planning",
     "comparing",
     "knobs",
+    "levers",
 )
 STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "watching", "reporting"}
 TRAINING = {"workloads", "training", "tuning"}

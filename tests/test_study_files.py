@@ -7,7 +7,15 @@ import pytest
 
 from extrap import StudySpec, TunedRange, Workload
 from extrap.records import KnobStudy
-from extrap.study_files import knobs_of, load_baseline, load_knobs, load_study, override_both
+from extrap.study_files import (
+    knobs_of,
+    levers_of,
+    load_baseline,
+    load_knobs,
+    load_levers,
+    load_study,
+    override_both,
+)
 
 FLAT = StudySpec(
     name="flat",
@@ -121,3 +129,36 @@ def test_knobs_that_are_none_of_the_study_are_refused(
     path.write_text(f"{KNOB_FILE}{ending}\n")
     with pytest.raises(ValueError, match=message):
         load_knobs(path)
+
+
+LEVERS_FILE = """
+from dataclasses import replace
+from extrap import Recipe, StudySpec, TunedRange, Workload
+from extrap.records import Lever, LeverStudy
+ARM = StudySpec(name="plain", question="?", workload=Workload(name="teacher"),
+    recipe=Recipe(steps=100, batch_size=8), sizes={"width": (4,)},
+    tune={"lr": TunedRange(low=0.1, high=1, n=3)})
+MORE = replace(ARM, name="more", recipe=Recipe(steps=50, batch_size=16))
+LEVERS = """
+ONE_LEVER = """LeverStudy(name="l", question="?", levers=(
+    Lever(name="double", group="g", question="?", plain=ARM, treated=MORE, reference=replace(
+        ARM, name="third")),))"""
+
+
+def test_file_may_define_levers_and_no_study(tmp_path: Path) -> None:
+    path = tmp_path / "levers.py"
+    path.write_text(LEVERS_FILE + ONE_LEVER)
+    levers = load_levers(path)
+    assert levers is not None
+    assert [spec.name for spec in levers.arms()] == ["plain", "more", "third"]
+    own = levers_of(path, assignments=["sizes.width=9", "judge_seeds=7, 8", "level=0.9"])
+    assert {tuple(spec.sizes["width"]) for spec in own.arms()} == {(9,)}
+    assert (own.judge_seeds, own.level) == ((7, 8), 0.9)
+    with pytest.raises(ValueError, match="defines no STUDY"):
+        load_study(path)
+    path.write_text(LEVERS_FILE + "3")
+    with pytest.raises(ValueError, match="is a LeverStudy, got int"):
+        load_levers(path)
+    path.write_text(LEVERS_FILE + "None")
+    with pytest.raises(ValueError, match="defines no LEVERS"):
+        levers_of(path)

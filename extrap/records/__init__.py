@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from extrap.records.batches import BatchStudy, BatchTask
 from extrap.records.knobs import KnobMove, KnobStudy
+from extrap.records.levers import Lever, LeverStudy
 from extrap.records.overrides import override
 from extrap.records.recipe import BUDGET, DATA_SIZE, TUNABLE, Recipe
 from extrap.records.results import Estimate, Fit, Interval, Measure, Optimum, Point, Verdict
@@ -40,6 +41,8 @@ __all__ = [
     "Interval",
     "KnobMove",
     "KnobStudy",
+    "Lever",
+    "LeverStudy",
     "Measure",
     "OnEval",
     "Optimum",

@@ -86,7 +86,7 @@ class Recipe:
             looks at these three.
         drop_factor: What the rate is divided by at each drop, or the batch multiplied by; above 1.
         decay_by: `"rate"`, or `"batch"`: the batch grows and the rate stays (Smith, Kindermans,
-            Ying, Le 2018, arXiv 1711.00489, Sec. 3 and 5.1).
+            Ying, Le 2018, arXiv 1711.00489).
         parametrization: `"standard"`, or `"mup"`: initialisation and rates scaled with width so
             that the best rate stays put (Yang and Hu et al. 2022, arXiv 2203.03466, Table 3).
         base_width: Width at which muP changes nothing.

@@ -3,6 +3,7 @@
 * `report` — one page for a forecast and the verdicts on its larger runs.
 * `baseline_text` — what it says of a baseline, for a terminal.
 * `knob_page` — the ranking of knobs; `knobs_text` and `knobs_document` for terminal and JSON.
+* `lever_page` — levers compared; `levers_text` and `levers_document` likewise.
 * `write_index` — an index over the reports of a folder.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from extrap.reporting.baselines import baseline_text
 from extrap.reporting.index import write_index
 from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
+from extrap.reporting.levers import lever_page, levers_document, levers_text
 from extrap.reporting.page import report
 
 __all__ = [
@@ -18,6 +20,9 @@ __all__ = [
     "knob_page",
     "knobs_document",
     "knobs_text",
+    "lever_page",
+    "levers_document",
+    "levers_text",
     "report",
     "write_index",
 ]

@@ -71,6 +71,42 @@ def test_a_recorded_step_does_every_step_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("bytes-mlp", {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256}),
+        ("digits", {"norm": "batch", "ghost": 8, "label_noise": 0.1}),
+    ],
+)
+def test_a_gpu_grows_its_batch_and_keeps_its_statistics(
+    device: str, name: str, options: dict[str, object]
+) -> None:
+    size = {"width": 16}
+    grown = Recipe(
+        steps=64,
+        batch_size=8,
+        optimizer="sgd",
+        schedule="steps",
+        drops=(0.25, 0.5),
+        drop_factor=2,
+        decay_by="batch",
+        n_evals=4,
+    )
+    pack = Pack(
+        workload=load_workload(Workload(name=name, options=options)),
+        size=size,
+        recipe=grown,
+        cells=tuple(Cell.of(size, {"lr": lr}, s) for lr in (2**-7, 1e30, 2**-5) for s in (0, 1)),
+    )
+    ours, expected = train(pack, device=device), train(pack, device="cpu")
+    assert [r.status for r in ours] == [r.status for r in expected]
+    assert {r.updates for r in ours} == {16 + 8 + 8}
+    for one, other in zip(ours, expected, strict=True):
+        if other.loss is not None:
+            assert one.loss == pytest.approx(other.loss, rel=1e-3)
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "muon"])
 @pytest.mark.parametrize("width", [8, 512])
 def test_a_gpu_trains_what_a_cpu_trains(device: str, optimizer: str, width: int) -> None:

@@ -26,6 +26,11 @@ from extrap.reporting.figures.laws import (
     fixed_law_info,
     law_story_info,
 )
+from extrap.reporting.figures.levers import (
+    LeverEffects,
+    draw_lever_effects,
+    lever_effects_info,
+)
 from extrap.reporting.figures.local import LocalSweep, draw_local_sweep, local_sweeps_info
 from extrap.reporting.figures.progress import CurvesAtSize, curves_info, draw_curves
 from extrap.reporting.figures.sweep import (
@@ -49,6 +54,7 @@ __all__ = [
     "KnobPaths",
     "KnobRanks",
     "LawStory",
+    "LeverEffects",
     "LocalSweep",
     "OptimumPair",
     "OptimumTrend",
@@ -61,6 +67,7 @@ __all__ = [
     "draw_held_out",
     "draw_knob_paths",
     "draw_law_story",
+    "draw_lever_effects",
     "draw_local_sweep",
     "draw_loss_by_size",
     "draw_loss_by_tuned",
@@ -72,6 +79,7 @@ __all__ = [
     "knob_paths_info",
     "knob_ranks_info",
     "law_story_info",
+    "lever_effects_info",
     "local_sweeps_info",
     "optimum_pair_info",
     "optimum_trend_info",

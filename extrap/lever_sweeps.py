@@ -1,0 +1,252 @@
+"""A lever study from end to end: tune every arm, judge it on other seeds, report."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+
+from extrap.errors import DataError
+from extrap.levers import LeverReport, best_rates, judge_levers
+from extrap.pipeline import as_handed_out, current_commit, extend_rule
+from extrap.reading import read_runs, without_password
+from extrap.records import Cell, LeverStudy, Runs, StudySpec
+from extrap.reporting import lever_page, write_index
+from extrap.tuning import Notify, TrainFunction, tune
+
+__all__ = [
+    "LeverOutcome",
+    "plan_levers",
+    "read_lever_table",
+    "report_levers",
+    "run_levers",
+]
+
+logger = logging.getLogger(__name__)
+
+Say = Callable[[str], None]
+COLUMNS = (
+    "arm",
+    "stage",
+    "lr",
+    "seed",
+    "status",
+    "loss",
+    "initial_loss",
+    "updates",
+    "n_tokens",
+    "epochs",
+    "flops",
+    "wall_s",
+)
+"""Of the run table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeverOutcome:
+    """What a finished lever study left behind."""
+
+    report: LeverReport
+    table: pd.DataFrame
+    report_path: Path
+    index_path: Path
+
+
+def run_levers(
+    study: LeverStudy,
+    *,
+    storage: str | None = None,
+    reports: str | Path = "reports",
+    path: str | Path | None = None,
+    train: Callable[[StudySpec], TrainFunction] | None = None,
+    notify: Notify | None = None,
+    say: Say = logger.info,
+) -> LeverOutcome:
+    """Run a lever study, or resume it; what is done already is not trained again.
+
+    First the arms are tuned, each on its grid and its own seeds, then all are run at the rates
+    found on the seeds that judge.
+
+    Args:
+        study: The lever study.
+        storage: Storage URL; by default `sqlite:///.extrap/NAME.db`.
+        reports: Folder of the reports.
+        path: Where to write the page; by default `reports/NAME.html`.
+        train: From an arm to your own training function, as in `extrap.tune`; ours by default.
+        notify: Hears of the progress of the training.
+        say: Hears one line at each step.
+
+    Raises:
+        StudyError: The storage is unusable or holds another study of an arm's name.
+        DataError: An arm has no rate at which all tuning runs have a loss.
+    """
+    where = storage or _default_storage(study)
+    parts = []
+    for spec in study.tuned_arms():
+        own = None if train is None else train(spec)
+        swept = tune(spec, where, train=own, extend=extend_rule(spec), notify=notify)
+        parts.append(_rows(spec, swept))
+    best = best_rates(study, pd.concat(parts, ignore_index=True))
+    for name, rate in best.items():
+        say(f"{name}: best rate {as_handed_out('lr', rate):g}")
+    judged_at = study.rates(best)
+    for spec in study.arms():
+        cells = _judged_cells(study, spec, judged_at[spec.name])
+        own = None if train is None else train(spec)
+        runs = tune(spec, where, train=own, stage="check", extend=_wants(cells), notify=notify)
+        parts.append(_rows(spec, runs))
+    table = pd.concat(parts, ignore_index=True)
+    return _write(study, table, source=where, reports=reports, path=path)
+
+
+def report_levers(
+    study: LeverStudy,
+    *,
+    storage: str | None = None,
+    table: str | Path | None = None,
+    reports: str | Path = "reports",
+    path: str | Path | None = None,
+) -> LeverOutcome:
+    """Report on what a lever study's storage holds, without training anything.
+
+    Args:
+        study: The lever study.
+        storage: Storage URL; by default `sqlite:///.extrap/NAME.db`.
+        table: A run table to read instead, as `run_levers` writes one beside its report.
+        reports: Folder of the reports.
+        path: Where to write the page; by default `reports/NAME.html`.
+
+    Raises:
+        DataError: The source lacks runs that the study needs.
+    """
+    if table is not None:
+        found = read_lever_table(table)
+        return _write(study, found, source=str(table), reports=reports, path=path)
+    where = storage or _default_storage(study)
+    parts = [_rows(spec, _read(spec, where, "tune")) for spec in study.tuned_arms()]
+    parts += [_rows(spec, _read(spec, where, "check")) for spec in study.arms()]
+    found = pd.concat(parts, ignore_index=True)
+    return _write(study, found, source=where, reports=reports, path=path)
+
+
+def read_lever_table(path: str | Path) -> pd.DataFrame:
+    """The run table of a lever study.
+
+    Raises:
+        DataError: There is no such file, or it is no such table.
+    """
+    try:
+        table = pd.read_csv(path)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"a run table of levers is a CSV file, got {path} ({error}); run the study, which "
+            "writes one beside its report."
+        ) from error
+    missing = [name for name in COLUMNS[:6] if name not in table]
+    if missing:
+        raise DataError(
+            f"a run table of levers has the columns {', '.join(COLUMNS[:6])}; {path} lacks "
+            f"{', '.join(missing)}."
+        )
+    return table
+
+
+def plan_levers(study: LeverStudy, *, storage: str | None = None) -> str:
+    """What `run_levers` would train, in words; nothing is opened or trained."""
+    lines = [
+        f"study {study.name}: {study.question}",
+        f"storage: {without_password(storage or _default_storage(study))}",
+    ]
+    apart = {spec.name: 1 + i / 997 for i, spec in enumerate(study.tuned_arms())}
+    rates = study.rates(apart)
+    tuned = {spec.name for spec in study.tuned_arms()}
+    for spec in study.arms():
+        recipe, n_grid = spec.recipe, len(spec.grid_cells()) if spec.name in tuned else 0
+        batches = recipe.batch_at(0), recipe.batch_at(recipe.n_updates - 1)
+        batch = f"{batches[0]}" if batches[0] == batches[1] else f"{batches[0]} to {batches[1]}"
+        lines.append(
+            f"  arm {spec.name}: {n_grid} runs to tune, "
+            f"{len(study.judge_seeds) * len(rates[spec.name])} to judge, {recipe.n_updates} "
+            f"updates of {batch} examples"
+        )
+    for lever in study.levers:
+        rate = "tuned" if lever.rate is None else f"rate × {lever.rate:.4g}"
+        lines.append(f"{lever.group}: {lever.name} ({rate}) against {lever.plain.name}")
+    return "\n".join(lines)
+
+
+def _default_storage(study: LeverStudy) -> str:
+    return f"sqlite:///.extrap/{study.name}.db"
+
+
+def _judged_cells(
+    study: LeverStudy, spec: StudySpec, rates: tuple[float, ...]
+) -> tuple[Cell, ...]:
+    (size,) = spec.size_points()
+    return tuple(Cell.of(size, {"lr": rate}, seed) for rate in rates for seed in study.judge_seeds)
+
+
+def _wants(cells: tuple[Cell, ...]) -> Callable[[Runs], tuple[Cell, ...]]:
+    return lambda _: cells
+
+
+def _rows(spec: StudySpec, runs: Runs) -> pd.DataFrame:
+    """The runs of an arm with its name, in the columns of the run table."""
+    frame = runs.to_frame().assign(arm=spec.name)
+    return frame[[name for name in COLUMNS if name in frame]]
+
+
+def _read(spec: StudySpec, where: str, stage: str) -> Runs:
+    return read_runs(
+        where,
+        size=tuple(spec.sizes),
+        tune=tuple(spec.tune),
+        conditions=tuple(spec.conditions()),
+        study=spec.name,
+        stage=stage,
+    )
+
+
+def _write(
+    study: LeverStudy,
+    table: pd.DataFrame,
+    *,
+    source: str,
+    reports: str | Path,
+    path: str | Path | None,
+) -> LeverOutcome:
+    report = judge_levers(study, table)
+    folder = Path(reports)
+    page = Path(path) if path is not None else folder / f"{study.name}.html"
+    folder.mkdir(parents=True, exist_ok=True)
+    table.to_csv(folder / f"{study.name}.runs.csv", index=False)
+    lever_page(
+        report,
+        path=page,
+        title=study.name,
+        question=study.question,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        provenance={
+            "runs": without_password(source),
+            "judging seeds": ", ".join(map(str, study.judge_seeds)),
+            "tuning seeds": "; ".join(
+                dict.fromkeys(", ".join(map(str, spec.seeds)) for spec in study.tuned_arms())
+            ),
+            **{f"arm {spec.name}": _arm_words(spec) for spec in study.arms()},
+            "commit": current_commit(),
+        },
+    )
+    return LeverOutcome(
+        report=report, table=table, report_path=page, index_path=write_index(page.parent)
+    )
+
+
+def _arm_words(spec: StudySpec) -> str:
+    """Workload, size and recipe of an arm."""
+    (size,) = spec.size_points()
+    parts = {**size, **spec.conditions()}
+    return ", ".join(f"{name} {value}" for name, value in parts.items())

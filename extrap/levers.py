@@ -1,0 +1,359 @@
+"""Levers judged: what each does to the final loss, pair by pair of seeds, with intervals.
+
+| figure | interval |
+|---|---|
+| difference of losses, treated − plain | t, of the differences by seed |
+| gap, plain − reference | the same |
+| share of the gap that is closed | Fieller's, of the pairs by seed |
+| difference of two levers' effects | t, of the differences by seed |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from extrap.errors import DataError
+from extrap.records import Interval, LeverStudy, Measure, StudySpec
+from extrap.records.levers import Lever, lever_rate
+
+__all__ = [
+    "ArmResult",
+    "LeverFinding",
+    "LeverReport",
+    "best_rates",
+    "judge_levers",
+    "paired_mean",
+    "share_closed",
+]
+
+NEEDED = ("arm", "stage", "lr", "seed", "status", "loss")
+DIGITS = 9
+"""Significant digits by which a rate is known again after a table was written and read."""
+
+
+NOTHING = Measure(value=None, ci=Interval(None, None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmResult:
+    """One arm of a lever on the seeds it is judged on.
+
+    Attributes:
+        name: The arm.
+        lr: Its learning rate.
+        rate_rule: `"tuned"`, or the multiple of the plain arm's rate it is by.
+        is_edge: Whether the rate was tuned and lies at the end of what was tried.
+        batch_sizes: Batch of its first update, and of its last.
+        updates: Optimiser updates of a run.
+        n_examples: Examples of a run.
+        loss: Mean final held-out loss.
+        seed_sd: Its standard deviation over seeds; None from a single run.
+        n_lost: Runs without a loss.
+    """
+
+    name: str
+    lr: float
+    rate_rule: str
+    is_edge: bool
+    batch_sizes: tuple[int, int]
+    updates: int
+    n_examples: int
+    loss: float | None
+    seed_sd: float | None
+    n_lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeverFinding:
+    """What a lever did.
+
+    Attributes:
+        lever: The lever.
+        plain, treated, reference: Its arms.
+        n_seeds: Seeds with a loss in every arm.
+        difference: Final loss of the treated arm minus the plain one's, nats.
+        gap: The plain arm's loss minus the reference's, nats; nothing without a reference.
+        share: Part of the gap that the treatment closes; 1 closes it. Open on one side where the
+            gap itself is not told from 0.
+        contrast: The difference minus that of the lever `beside`; nothing without.
+    """
+
+    lever: Lever
+    plain: ArmResult
+    treated: ArmResult
+    reference: ArmResult | None
+    n_seeds: int
+    difference: Measure
+    gap: Measure
+    share: Measure
+    contrast: Measure
+
+    @property
+    def kind(self) -> str:
+        """`"lower"`, `"higher"`, `"alike"` or `"unclear"`: of the treated arm's loss.
+
+        Alike: the whole interval lies within one standard deviation over seeds of 0, though it may
+        exclude 0. Unknown differences are `"unclear"`.
+        """
+        lower, upper = self.difference.ci
+        if lower is None or upper is None:
+            return "unclear"
+        if self.is_within_noise:
+            return "alike"
+        return "lower" if upper < 0 else "higher" if lower > 0 else "unclear"
+
+    @property
+    def is_within_noise(self) -> bool:
+        """Whether all of the interval is within the plain arm's seed noise of one run."""
+        lower, upper = self.difference.ci
+        noise = self.plain.seed_sd
+        if lower is None or upper is None or noise is None:
+            return False
+        return max(abs(lower), abs(upper)) <= noise
+
+    @property
+    def updates_ratio(self) -> float:
+        """Updates of the plain arm over those of the treated one."""
+        return self.plain.updates / self.treated.updates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeverReport:
+    """All levers of a study; `n_tuning` runs chose the rates, `n_judged` others compare arms."""
+
+    findings: tuple[LeverFinding, ...]
+    level: float
+    n_judged: int
+    n_tuning: int
+
+    def by_group(self) -> dict[str, tuple[LeverFinding, ...]]:
+        """Group → its levers, in the order of the study."""
+        groups = dict.fromkeys(finding.lever.group for finding in self.findings)
+        return {name: tuple(f for f in self.findings if f.lever.group == name) for name in groups}
+
+
+def best_rates(study: LeverStudy, table: pd.DataFrame) -> dict[str, float]:
+    """Tuned arm → the rate with the lowest mean log loss over its tuning seeds.
+
+    A rate at which any run was lost is none; a mean over fewer seeds would favour it.
+
+    Args:
+        study: The study.
+        table: One row a run: `arm`, `stage`, `lr`, `seed`, `status`, `loss`.
+
+    Raises:
+        DataError: A column is missing, or an arm has no rate at which all runs have a loss.
+    """
+    _require_columns(table)
+    found = {}
+    for spec in study.tuned_arms():
+        means = _tuning_means(spec, table)
+        if means.empty:
+            raise DataError(
+                f"an arm needs a rate at which every tuning run has a loss, {spec.name!r} has "
+                "none; run the study, or lower its range of rates."
+            )
+        found[spec.name] = float(f"{means.idxmin():.12g}")
+    return found
+
+
+def judge_levers(study: LeverStudy, table: pd.DataFrame) -> LeverReport:
+    """Compare the arms of every lever on the seeds that did not choose their rates.
+
+    Args:
+        study: The study.
+        table: As in `best_rates`, with the judged runs at `stage` `"check"`.
+
+    Raises:
+        DataError: As `best_rates`, or an arm has no judged run at its rate.
+    """
+    best = best_rates(study, table)
+    judged = table[(table["stage"] == "check") & table["seed"].isin(study.judge_seeds)]
+    losses = {
+        lever.name: {spec.name: _losses(lever, spec, judged, best) for spec in lever.arms()}
+        for lever in study.levers
+    }
+    findings = tuple(
+        _finding(study, lever, losses, best=best, table=table) for lever in study.levers
+    )
+    arms = {spec.name for spec in study.arms()}
+    mine = table[table["arm"].isin(arms)]
+    return LeverReport(
+        findings=findings,
+        level=study.level,
+        n_judged=int((mine["stage"] == "check").sum()),
+        n_tuning=int((mine["stage"] == "tune").sum()),
+    )
+
+
+def paired_mean(differences: Iterable[float], *, level: float) -> Measure:
+    """Mean of differences by pair with Student's t interval; nothing from fewer than 2.
+
+    Args:
+        differences: One a pair.
+        level: In (0, 1).
+    """
+    values = np.asarray(list(differences), dtype=float)
+    if len(values) < 2:
+        return NOTHING
+    mean = float(values.mean())
+    half = _t(level, len(values)) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return Measure(value=mean, ci=Interval(mean - half, mean + half))
+
+
+def share_closed(closed: Iterable[float], gaps: Iterable[float], *, level: float) -> Measure:
+    """Ratio of two paired means, ρ = E a / E b with b > 0, and Fieller's interval.
+
+    All ρ with (ā − ρ b̄)² ≤ t² (s_aa − 2 ρ s_ab + ρ² s_bb) / n. Where the mean of b is told from 0
+    that is an interval; where it is not, the ρ that go with a positive b are bounded on one side
+    at most, and on none where both means may be 0.
+
+    Args:
+        closed: a, one a pair.
+        gaps: b, one a pair.
+        level: In (0, 1).
+
+    References:
+        Fieller 1954, "Some problems in interval estimation", J. R. Stat. Soc. B 16, 175–185.
+    """
+    a, b = (np.asarray(list(values), dtype=float) for values in (closed, gaps))
+    if len(a) < 2:
+        return NOTHING
+    n, mean_a, mean_b = len(a), float(a.mean()), float(b.mean())
+    covariance = np.cov(a, b, ddof=1) * _t(level, n) ** 2 / n
+    # (b̄² − t² s_bb) ρ² − 2 (ā b̄ − t² s_ab) ρ + (ā² − t² s_aa) ≤ 0
+    square = mean_b**2 - float(covariance[1, 1])
+    half = mean_a * mean_b - float(covariance[0, 1])
+    constant = mean_a**2 - float(covariance[0, 0])
+    value = mean_a / mean_b if mean_b > 0 else None
+    discriminant = half**2 - square * constant
+    if mean_b < 0 if square > 0 else discriminant <= 0:
+        return NOTHING  # there is no gap to close, or neither mean is told from 0
+    root = math.sqrt(max(discriminant, 0.0))
+    ends = sorted(((half - root) / square, (half + root) / square))
+    if square > 0:
+        return Measure(value=value, ci=Interval(*ends))
+    # the means may have b = 0, and a is then beyond 0: pairs with b > 0 lie on that side
+    beyond = mean_a - mean_b * float(covariance[0, 1] / covariance[1, 1])
+    lower, upper = (ends[1], None) if beyond > 0 else (None, ends[0])
+    return Measure(value=value, ci=Interval(lower, upper))
+
+
+def _t(level: float, n: int) -> float:
+    return float(stats.t.ppf(0.5 + level / 2, n - 1))
+
+
+def _finding(
+    study: LeverStudy,
+    lever: Lever,
+    losses: dict[str, dict[str, pd.Series]],
+    *,
+    best: dict[str, float],
+    table: pd.DataFrame,
+) -> LeverFinding:
+    own = losses[lever.name]
+    arms = {
+        spec.name: _arm(lever, spec, own[spec.name], best=best, table=table)
+        for spec in lever.arms()
+    }
+    pairs = pd.DataFrame(own).dropna()
+    change = pairs[lever.treated.name] - pairs[lever.plain.name]
+    gap, share = NOTHING, NOTHING
+    if lever.reference is not None:
+        gaps = pairs[lever.plain.name] - pairs[lever.reference.name]
+        gap = paired_mean(gaps, level=study.level)
+        share = share_closed(-change, gaps, level=study.level)
+    contrast = NOTHING
+    if lever.beside:
+        other = next(each for each in study.levers if each.name == lever.beside)
+        theirs = pd.DataFrame(losses[other.name]).dropna()
+        effects = change - (theirs[other.treated.name] - theirs[other.plain.name])
+        contrast = paired_mean(effects.dropna(), level=study.level)
+    return LeverFinding(
+        lever=lever,
+        plain=arms[lever.plain.name],
+        treated=arms[lever.treated.name],
+        reference=None if lever.reference is None else arms[lever.reference.name],
+        n_seeds=len(pairs),
+        difference=paired_mean(change, level=study.level),
+        gap=gap,
+        share=share,
+        contrast=contrast,
+    )
+
+
+def _arm(
+    lever: Lever,
+    spec: StudySpec,
+    losses: pd.Series,
+    *,
+    best: dict[str, float],
+    table: pd.DataFrame,
+) -> ArmResult:
+    is_scaled = spec.name == lever.treated.name and lever.rate is not None
+    rate, recipe = lever_rate(lever, spec, best), spec.recipe
+    known = losses.dropna()
+    last = recipe.phases()[-1].batch_size
+    return ArmResult(
+        name=spec.name,
+        lr=rate,
+        rate_rule=f"× {lever.rate:.4g}" if is_scaled else "tuned",
+        is_edge=not is_scaled and _is_edge(spec, table, rate),
+        batch_sizes=(recipe.batch_size, last),
+        updates=recipe.n_updates,
+        n_examples=recipe.n_examples,
+        loss=None if known.empty else float(known.mean()),
+        seed_sd=float(known.std(ddof=1)) if len(known) > 1 else None,
+        n_lost=int(losses.isna().sum()),
+    )
+
+
+def _losses(
+    lever: Lever, spec: StudySpec, judged: pd.DataFrame, best: dict[str, float]
+) -> pd.Series:
+    """Seed → final loss of an arm at its rate; NaN where the run has none.
+
+    Raises:
+        DataError: There is no such run.
+    """
+    rate = lever_rate(lever, spec, best)
+    mine = judged[(judged["arm"] == spec.name) & _is_rate(judged["lr"], rate)]
+    if mine.empty:
+        raise DataError(
+            f"{lever.name!r} needs runs of the arm {spec.name!r} at rate {rate:.4g} on seeds to "
+            "judge by, there is none; run the study to its end."
+        )
+    losses = mine.set_index("seed")["loss"].where(mine.set_index("seed")["status"] == "complete")
+    return losses.astype(float)
+
+
+def _tuning_means(spec: StudySpec, table: pd.DataFrame) -> pd.Series:
+    """Rate → mean log loss over the tuning seeds, where every run has a loss."""
+    mine = table[(table["arm"] == spec.name) & (table["stage"] == "tune")]
+    mine = mine[mine["seed"].isin(spec.seeds)]
+    log_loss = np.log(mine["loss"].where(mine["status"] == "complete").astype(float))
+    by_rate = log_loss.groupby(mine["lr"])
+    return by_rate.mean()[by_rate.count() == len(spec.seeds)]
+
+
+def _is_edge(spec: StudySpec, table: pd.DataFrame, rate: float) -> bool:
+    mine = table[(table["arm"] == spec.name) & (table["stage"] == "tune")]
+    return bool(rate <= mine["lr"].min() * (1 + 1e-9) or rate >= mine["lr"].max() * (1 - 1e-9))
+
+
+def _is_rate(rates: pd.Series, rate: float) -> pd.Series:
+    return (rates / rate - 1).abs() < 10.0**-DIGITS * 5
+
+
+def _require_columns(table: pd.DataFrame) -> None:
+    missing = [name for name in NEEDED if name not in table]
+    if missing:
+        raise DataError(
+            f"a table of levers has the columns {', '.join(NEEDED)}; {missing[0]} is missing."
+        )

@@ -1,0 +1,171 @@
+"""A lever study as plain data: treatments of the training, each beside the plain run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from extrap.records.recipe import DATA_SIZE, Recipe
+from extrap.records.study import StudySpec
+
+__all__ = ["Lever", "LeverStudy", "lever_rate"]
+
+RATE = "lr"
+SAME_EXAMPLES = 0.01
+"""Arms of a lever may differ in the examples they see by this part: batches are whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lever:
+    """One treatment, compared with the plain run at equal examples and equal seeds.
+
+    Attributes:
+        name: What the treatment is, a few words.
+        group: Heading under which levers of one kind are reported together.
+        question: What is asked of it.
+        plain: The plain arm; one size, its learning rate tuned on its grid.
+        treated: The treated arm, of the same kind.
+        rate: The treated arm's rate as a multiple of the plain one's best; None if it is tuned on
+            a grid of its own.
+        reference: A third arm: the gap is the plain arm's loss above its loss, and the lever
+            closes a share of it.
+        beside: Another lever with an effect to compare: the difference of the two is told.
+        expected: What the literature lets one expect, a sentence.
+    """
+
+    name: str
+    group: str
+    question: str
+    plain: StudySpec
+    treated: StudySpec
+    rate: float | None = None
+    reference: StudySpec | None = None
+    beside: str = ""
+    expected: str = ""
+
+    def __post_init__(self) -> None:
+        if self.rate is not None and not self.rate > 0:
+            raise ValueError(
+                f"rate is a multiple of the plain arm's best, got {self.rate:g} for {self.name!r};"
+                " write 1 to keep it."
+            )
+        for spec in self.arms():
+            _check_arm(spec, self.name)
+        if len({spec.name for spec in self.arms()}) < len(tuple(self.arms())):
+            raise ValueError(
+                f"the arms of {self.name!r} are different studies, got "
+                f"{', '.join(spec.name for spec in self.arms())}; name them apart."
+            )
+        examples = [spec.recipe.n_examples for spec in self.arms()]
+        if max(examples) > (1 + SAME_EXAMPLES) * min(examples):
+            raise ValueError(
+                f"the arms of a lever see as many examples, got {examples} for {self.name!r}; "
+                "set steps to the examples over the batch size."
+            )
+
+    def arms(self) -> Iterator[StudySpec]:
+        """Plain, treated and, if there is one, reference."""
+        yield from (self.plain, self.treated)
+        if self.reference is not None:
+            yield self.reference
+
+    def tuned_arms(self) -> Iterator[StudySpec]:
+        """The arms whose best rate is searched on their own grid."""
+        return (spec for spec in self.arms() if spec is not self.treated or self.rate is None)
+
+
+def _check_arm(spec: StudySpec, lever: str) -> None:
+    if len(spec.size_points()) != 1 or DATA_SIZE in spec.sizes:
+        raise ValueError(
+            f"an arm has one size and its recipe's length, got {dict(spec.sizes)} for "
+            f"{spec.name!r} of {lever!r}; name one width."
+        )
+    if tuple(spec.tune) != (RATE,):
+        raise ValueError(
+            f"an arm tunes {RATE} alone, got {', '.join(spec.tune) or 'nothing'} for "
+            f"{spec.name!r} of {lever!r}; fix the rest in its recipe."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeverStudy:
+    """Which levers change what a training ends at, and by how much.
+
+    The best rate of an arm is chosen on the seeds of its study and judged on others: the best of a
+    grid looks better than it is on the seeds it was chosen on.
+
+    Attributes:
+        name: Name of the storage and of the report.
+        question: Printed on the report.
+        levers: What is compared; arms of one name are one and the same study.
+        judge_seeds: Seeds on which arms are compared, pair by pair; none of any arm's own.
+        level: Level of all intervals, in (0, 1).
+    """
+
+    name: str
+    question: str
+    levers: tuple[Lever, ...]
+    judge_seeds: tuple[int, ...] = (100, 101, 102, 103, 104, 105, 106, 107)
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        names = [lever.name for lever in self.levers]
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"a lever study has levers of different names, got {names}.")
+        if not 0 < self.level < 1:
+            raise ValueError(
+                f"level must lie in (0, 1), got {self.level:g}; write 0.95 for a 95 % interval."
+            )
+        if len(set(self.judge_seeds)) < max(2, len(self.judge_seeds)):
+            raise ValueError(
+                f"judge_seeds are distinct and at least 2, got {self.judge_seeds}; add seeds."
+            )
+        for lever in self.levers:
+            if lever.beside and lever.beside not in set(names) - {lever.name}:
+                raise ValueError(
+                    f"{lever.name!r} is compared with another lever, got {lever.beside!r}; there "
+                    f"are {', '.join(names)}."
+                )
+        known: dict[str, StudySpec] = {}
+        for spec in (arm for lever in self.levers for arm in lever.arms()):
+            if known.setdefault(spec.name, spec) != spec:
+                raise ValueError(f"two different arms are called {spec.name!r}; name them apart.")
+            both = sorted({*spec.seeds} & {*self.judge_seeds})
+            if both:
+                raise ValueError(
+                    "rates are chosen on other seeds than they are judged on, got "
+                    f"{', '.join(map(str, both))} for both in {spec.name!r}; change judge_seeds."
+                )
+
+    def arms(self) -> tuple[StudySpec, ...]:
+        """Every arm once."""
+        found = (arm for lever in self.levers for arm in lever.arms())
+        return tuple({spec.name: spec for spec in found}.values())
+
+    def tuned_arms(self) -> tuple[StudySpec, ...]:
+        """Every arm once whose best rate is searched on its own grid."""
+        found = (arm for lever in self.levers for arm in lever.tuned_arms())
+        return tuple({spec.name: spec for spec in found}.values())
+
+    def rates(self, best: dict[str, float]) -> dict[str, tuple[float, ...]]:
+        """Arm → the rates it is judged at.
+
+        Args:
+            best: Tuned arm → its best rate.
+        """
+        found: dict[str, list[float]] = {spec.name: [] for spec in self.arms()}
+        for lever in self.levers:
+            for spec in lever.arms():
+                found[spec.name].append(lever_rate(lever, spec, best))
+        return {name: tuple(dict.fromkeys(rates)) for name, rates in found.items()}
+
+    def recipe_of(self, arm: str) -> Recipe:
+        """The recipe of an arm."""
+        return next(spec.recipe for spec in self.arms() if spec.name == arm)
+
+
+def lever_rate(lever: Lever, spec: StudySpec, best: dict[str, float]) -> float:
+    """The rate at which a lever has one of its arms, to 12 digits as cells have it."""
+    if spec.name == lever.treated.name and lever.rate is not None:
+        return float(f"{lever.rate * best[lever.plain.name]:.12g}")
+    return best[spec.name]

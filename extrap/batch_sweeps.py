@@ -24,9 +24,10 @@ from extrap.batching import (
     tuned_steps,
 )
 from extrap.errors import DataError
+from extrap.pipeline import current_commit, installed
 from extrap.reading import read_runs, without_password
 from extrap.records import BatchStudy, BatchTask, Cell, Runs
-from extrap.reporting import write_index
+from extrap.reporting import batch_page, write_index
 from extrap.tuning import Notify, tune
 
 __all__ = ["BatchOutcome", "plan_batches", "report_batches", "run_batches"]
@@ -284,9 +285,29 @@ def _write(
         if not table.empty:
             table.to_csv(reports / f"{study.name}.{name}.csv", index=False)
     page = Path(path) if path is not None else reports / f"{study.name}.html"
+    batch_page(
+        study,
+        tuple(found),
+        path=page,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        provenance=_provenance(study, source),
+    )
     return BatchOutcome(
         findings=tuple(found), report_path=page, index_path=write_index(page.parent)
     )
+
+
+def _provenance(study: BatchStudy, source: str) -> dict[str, str]:
+    """Where the runs are, and what each task was trained with."""
+    rows = {"storage": without_password(source)}
+    for task in study.tasks:
+        recipe = task.study.conditions()
+        options = ", ".join(f"{k} {v}" for k, v in task.study.workload.options.items())
+        workload = " ".join(filter(None, [task.study.workload.name, options and f"({options})"]))
+        shown = ", ".join(f"{k} {v}" for k, v in recipe.items() if k != "workload")
+        seeds = ", ".join(map(str, task.study.seeds))
+        rows[f"task {task.study.name}"] = f"{workload}; {shown}; seeds {seeds}"
+    return {**rows, "commit": current_commit(), "trained with": installed("torch", "optuna")}
 
 
 def _tables(found: Iterable[BatchFindings]) -> dict[str, pd.DataFrame]:

@@ -52,9 +52,9 @@ def _assign(node: Any, keys: list[str], text: str, path: str) -> Any:
         _require_key(key, names, path)
         return replace(node, **{key: _assign(getattr(node, key), rest, text, path)})
     if isinstance(node, Mapping):
-        names = {str(k): k for k in node}
-        _require_key(key, list(names), path)
-        return {**node, names[key]: _assign(node[names[key]], rest, text, path)}
+        own = {str(k): k for k in node}
+        _require_key(key, list(own), path)
+        return {**node, own[key]: _assign(node[own[key]], rest, text, path)}
     if isinstance(node, tuple):
         _require_key(key, [str(i) for i in range(len(node))], path)
         items = list(node)

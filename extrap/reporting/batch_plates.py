@@ -42,8 +42,9 @@ __all__ = [
     "steps_plates",
 ]
 
-Draw = Callable[[Any, Any], None]
+Draw = Callable[..., None]
 PANEL = (480, 380)
+NARROW_COLUMNS = 3
 WIDE, NARROW = (880, 440), (390, 420)
 
 
@@ -183,14 +184,11 @@ def pairs_plate(findings: Sequence[BatchFindings]) -> Plate | None:
         return None
     level = _level(findings[0].result.critical.level)
 
-    def draw(columns: int) -> Draw:
-        return lambda ax, pairs: draw_noise_pairs(ax, pairs, columns=columns)
-
     label = "Critical batch sizes against mean noise scales, with the line of equality."
     return Plate(
         title="",
-        svg=_drawn(draw(4), info, (880, 560), "pairs", label),
-        narrow_svg=_drawn(draw(2), info, (390, 470), "pairsnarrow", label),
+        svg=_drawn(draw_noise_pairs, info, (880, 560), "pairs", label),
+        narrow_svg=_drawn(_few_columns(draw_noise_pairs), info, (390, 470), "pairsnarrow", label),
         text=f"A mark a task, size and loss; bars: {level} intervals of both; line: equality; "
         "shaded: within a factor of ten. The two are not the same thing: the noise scale is read "
         "off gradients of one batch, the critical batch is counted in tuned runs at many.",
@@ -202,10 +200,15 @@ def _plate(draw: Draw, info: Any, key: str, *, label: str, text: str, table: Any
     return Plate(
         title="",
         svg=_drawn(draw, info, WIDE, key, label),
-        narrow_svg=_drawn(draw, info, NARROW, f"{key}narrow", label),
+        narrow_svg=_drawn(_few_columns(draw), info, NARROW, f"{key}narrow", label),
         text=text,
         tables=(table,),
     )
+
+
+def _few_columns(draw: Draw) -> Draw:
+    """The same picture with a legend that fits a narrow page."""
+    return partial(draw, columns=NARROW_COLUMNS)
 
 
 def _panel(draw: Draw, info: Any, key: str, label: str) -> str:

@@ -46,6 +46,7 @@ from extrap.reporting.batch_words import (
     answer_sentences,
     collapse_of,
     collapse_sentences,
+    counted_sentence,
     front_sentences,
     growth_sentence,
     headline,
@@ -120,7 +121,10 @@ def batch_page(
             question=study.question,
             created=created,
             headline=headline(findings),
-            answer=answer_sentences(findings),
+            answer=[
+                *answer_sentences(findings),
+                *filter(None, map(counted_sentence, findings)),
+            ],
             critical=critical_table(findings),
             flags=flags_seen(findings),
             sections=sections,
@@ -160,7 +164,7 @@ def _steps_section(findings: Sequence[BatchFindings]) -> Section | None:
         "perfect scaling is a line of slope −1, and steps that fall no more are level.",
         held_out_sentence(findings),
     ]
-    for each in findings if len(findings) == 1 else ():
+    for each in findings if len(findings) > 1 else ():
         words += law_sentences(each.result)
     return Section(
         key="steps",
@@ -256,6 +260,8 @@ def batches_text(study: BatchStudy, findings: Sequence[BatchFindings]) -> str:
     """The headline, then a line a finding: for a terminal."""
     lines = [study.question, headline(findings), ""]
     lines += [f"- {line}" for line in answer_sentences(findings)]
+    if held := held_out_sentence(findings):
+        lines.append(f"- {held}")
     for found in findings:
         lines += [f"- {line}" for line in front_sentences(found)]
     lines += [f"- {' '.join(rate_sentences(found.result))}" for found in findings]

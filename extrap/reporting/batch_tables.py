@@ -12,16 +12,15 @@ from extrap.records import Interval, Measure
 from extrap.reporting.numbers import (
     NBSP,
     format_estimate,
-    format_interval,
     format_p_value,
     format_percent,
     format_quantity,
-    format_value,
     name_size,
 )
 from extrap.reporting.tables import Table, capped_table
 
 __all__ = [
+    "RULE_NAMES",
     "counted",
     "counts_table",
     "critical_table",
@@ -30,6 +29,7 @@ __all__ = [
     "growth_table",
     "held_out_table",
     "laws_table",
+    "power",
     "rates_table",
     "size_of",
 ]
@@ -39,6 +39,8 @@ LAW_NAMES = {
     "b_overhead": "batch at the overhead",
     "s_min": "fewest steps",
 }
+WIDE = 1.5
+"""Ratio of the ends of an interval above which each number has two digits."""
 RULE_NAMES = ("linear", "square-root", "constant", "saturating", "surge")
 
 
@@ -48,12 +50,8 @@ def counted(measure: Measure) -> str:
     known = [v for v in (measure.value, lower, upper) if v]
     if not known:
         return "unknown"
-    closed = lower is not None and upper is not None and upper > lower
-    scale = upper - lower if closed else min(known)  # type: ignore[operator]
-    decimals = 1 - math.floor(math.log10(abs(scale)))
     value, low, high = (
-        "" if v is None else format_quantity(round(v, decimals))
-        for v in (measure.value, lower, upper)
+        "" if v is None else _rounded(v, measure.ci) for v in (measure.value, lower, upper)
     )
     if not low and not high:
         interval = "interval open"
@@ -64,6 +62,24 @@ def counted(measure: Measure) -> str:
     else:
         interval = f"{low} to {high}"
     return f"{value} ({interval})" if value else interval
+
+
+def _rounded(value: float, interval: Interval) -> str:
+    """To the digit that the width of a narrow interval decides, else to two digits."""
+    lower, upper = interval
+    if lower and upper and lower < upper < WIDE * lower:
+        return format_quantity(round(value, 1 - math.floor(math.log10(upper - lower))))
+    return format_quantity(float(f"{value:.2g}"))
+
+
+def power(exponent: Measure) -> str:
+    """An exponent with its interval, two decimals where they do: `0.45 (0.38 to 0.52)`."""
+    value, (lower, upper) = exponent.value, exponent.ci
+    if value is None or lower is None or upper is None:
+        return format_estimate(value, exponent.ci)
+    decimals = 3 if upper - lower < 0.02 else 2
+    shown = (f"{x:.{decimals}f}".replace("-", "−") for x in (value, lower, upper))
+    return "{} ({} to {})".format(*shown)
 
 
 def size_of(group: BatchGroup) -> dict[str, float]:
@@ -134,13 +150,14 @@ def flags_seen(findings: Sequence[BatchFindings]) -> list[tuple[str, str, str]]:
 
 
 def laws_table(findings: Sequence[BatchFindings]) -> Table | None:
-    """Power laws of critical batches over size and loss; None without any."""
+    """Power laws of critical batches over size and loss; None without any that has intervals."""
     rows = []
     for found in findings:
         for name, law in found.result.critical.laws.items():
+            if law.dof < 1:
+                continue
             powers = "\n".join(
-                f"{'loss' if column == 'target' else column}^"
-                f"{format_estimate(exponent.value, exponent.ci)}"
+                f"{'loss' if column == 'target' else column}^{power(exponent)}"
                 for column, exponent in law.exponents.items()
             )
             at = ", ".join(
@@ -182,12 +199,11 @@ def rates_table(findings: Sequence[BatchFindings]) -> Table | None:
         for key, law in sorted(found.result.rate_laws.items()):
             where = name_size(dict(zip(names, key, strict=True)))
             task = f"{found.result.task.study.name}, " if len(findings) > 1 else ""
-            exponent = format_estimate(law.exponent.value, law.exponent.ci)
             rows.append(
                 (
                     f"{task}{where}",
                     str(law.n),
-                    exponent.replace(" (", "\n(", 1),
+                    power(law.exponent).replace(" (", "\n(", 1),
                     *(_rule(law.rule(name)) for name in RULE_NAMES),
                     format_p_value(law.bend_p),
                 )
@@ -199,13 +215,13 @@ def rates_table(findings: Sequence[BatchFindings]) -> Table | None:
         columns=("where", "optima", "free exponent", *RULE_NAMES, "bend, p"),
         rows=tuple(rows),
         note="A straight rule holds where its exponent is not rejected and no bend is seen, a "
-        "curved one where a parabola is not better; p below. Weight: share of the evidence.",
+        "curved one where a parabola is not better; p of that below.",
     )
 
 
 def _rule(rule: RateRule) -> str:
     words = {True: "holds", False: "rejected", None: "not told"}[rule.holds]
-    return f"{words}\np {format_p_value(rule.p_value)}, weight {rule.weight:.2f}"
+    return f"{words}\np{NBSP}{format_p_value(rule.p_value)}"
 
 
 def held_out_table(findings: Sequence[BatchFindings]) -> Table | None:
@@ -286,15 +302,14 @@ def growth_table(findings: Sequence[BatchFindings]) -> Table | None:
                     format_quantity(course["batch_size"].iloc[0]),
                     _count(known["noise_scale"].iloc[0]),
                     _count(known["noise_scale"].iloc[-1]),
-                    "–" if grown.value is None else f"{format_value(grown.value)}×",
-                    format_interval(grown.ci),
+                    _stacked(grown),
                 )
             )
     if not rows:
         return None
     return Table(
         caption="The noise scale in the first and the last window of a training",
-        columns=("where", "measured at batch", "first", "last", "growth", "interval"),
+        columns=("where", "measured at batch", "first", "last", "times"),
         rows=tuple(rows),
     )
 

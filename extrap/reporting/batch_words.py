@@ -19,11 +19,10 @@ from extrap.batching import (
     collapse,
     growth,
 )
-from extrap.records import Interval, Measure
-from extrap.reporting.batch_tables import counted, size_of
+from extrap.records import Measure
+from extrap.reporting.batch_tables import RULE_NAMES, counted, power, size_of
 from extrap.reporting.numbers import (
     NBSP,
-    format_estimate,
     format_percent,
     name_size,
 )
@@ -35,6 +34,7 @@ __all__ = [
     "answer_sentences",
     "collapse_of",
     "collapse_sentences",
+    "counted_sentence",
     "front_sentences",
     "growth_sentence",
     "headline",
@@ -59,10 +59,15 @@ LIMITS = (
     "Seeds are the replicates, and few: intervals rest on them and on the scatter about the "
     "curves. They do not cover another data set, model or optimiser.",
 )
+GROWS = 2.0
+"""Growth of the noise scale above which a batch may as well grow."""
+LARGE_DRIFT = 2.0
+"""Factor over all sizes that an interval may reach before the question counts as open."""
+CLEARLY = 1.2
+"""Ratio of scatters above which the loss explains more than the step does."""
 SMALL_DRIFT = 1.1
 """Factor over all sizes below which the noise scale at equal loss counts as the same."""
 MOST_NOTES = 12
-ROOT = "square-root"
 
 
 def lead_group(findings: Sequence[BatchFindings]) -> BatchGroup | None:
@@ -102,8 +107,11 @@ def headline(findings: Sequence[BatchFindings]) -> str:
     if group is None:
         return "No critical batch was told apart from none: see the flags for what to measure."
     rate = _exponent(findings[0].result)
-    ending = "" if rate is None else f"; the best rate goes as batch^{_estimate(rate)}"
-    return f"Batches up to {_useful(group)} are useful {_where(group)}{ending}."
+    ending = "" if rate is None else f"; the best rate goes as batch^{power(rate)}"
+    useful = counted(group.regimes.maximal_start)
+    if "maximal-not-seen" in group.flags:
+        useful = f"{useful.removesuffix(')')}, beyond those measured)"
+    return f"Batches up to {useful} are useful {_where(group)}{ending}."
 
 
 def answer_sentences(findings: Sequence[BatchFindings]) -> list[str]:
@@ -123,7 +131,6 @@ def answer_sentences(findings: Sequence[BatchFindings]) -> list[str]:
         ]
     for found in findings:
         words += law_sentences(found.result) if len(findings) == 1 else []
-    words += filter(None, [held_out_sentence(findings)])
     return words
 
 
@@ -145,15 +152,17 @@ def _span_sentence(findings: Sequence[BatchFindings]) -> list[str]:
 
 
 def law_sentences(result: TaskResult) -> list[str]:
-    """How the critical batch moves with size and with the loss."""
+    """How the critical batch moves with size and with the loss; nothing if two fits set a line."""
     law = result.critical.laws.get("b_crit")
+    if law is not None and law.dof < 1:
+        return []
     if law is None:
         reason = result.critical.reason
         return [f"{result.task.study.name}: no law of the critical batch: {reason}."]
     parts, sentences = [], []
     for column, exponent in law.exponents.items():
         name = "loss" if column == "target" else column
-        parts.append(f"{name}^{_estimate(exponent)}")
+        parts.append(f"{name}^{power(exponent)}")
         lower, upper = exponent.ci
         if lower is None or upper is None:
             continue
@@ -262,6 +271,14 @@ def front_sentences(found: BatchFindings) -> list[str]:
     return words
 
 
+def counted_sentence(found: BatchFindings) -> str:
+    """How the forecast at a larger size turned out, in a sentence; empty without a count."""
+    if found.checked is None or found.checked["steps"].notna().sum() == 0:
+        return ""
+    words = front_sentences(found)[1]
+    return f"At {name_size(found.result.task.at)}, never trained before: {words}"
+
+
 def _as_at_the_largest(result: TaskResult, counted_rows: pd.DataFrame) -> list[float]:
     """Relative errors of the largest size's steps as a forecast of the larger one."""
     tuned, names = result.tuned, list(result.task.study.sizes)
@@ -298,38 +315,43 @@ def rate_sentences(result: TaskResult) -> list[str]:
             "raise growth= of the study."
         ]
     moves = [
-        f"{name}^{_estimate(m)}"
+        f"{name}^{power(m)}"
         for name, m in (result.joint.exponents.items() if result.joint else ())
         if name != "batch_size"
     ]
     also = f", and as {' · '.join(moves)}" if moves else ""
-    words = [f"{task}: the best rate goes as batch^{_estimate(rate)}{also}."]
-    holding, failing = [], []
-    for name in ("linear", ROOT, "constant", "saturating", "surge"):
-        told = [law.rule(name).holds for law in laws.values()]
-        n = sum(held is True for held in told)
-        known = sum(held is not None for held in told)
-        if known:
-            many = f" at {n} of {known} sizes" if known > 1 else ""
-            (holding if n else failing).append(f"{name.replace('-', ' ')}{many if n else ''}")
+    words = [f"{task}: the best rate goes as batch^{power(rate)}{also}."]
+    n_held = {
+        name: sum(law.rule(name).holds is True for law in laws.values()) for name in RULE_NAMES
+    }
+    holding = [
+        name.replace("-", " ") + ("" if len(laws) == 1 else f" at {n} of {len(laws)} sizes")
+        for name, n in sorted(n_held.items(), key=lambda pair: -pair[1])
+        if n
+    ]
+    failing = [
+        name.replace("-", " ")
+        for name in RULE_NAMES
+        if all(law.rule(name).holds is False for law in laws.values())
+    ]
     if holding:
-        words.append(f"Of the rules {_listed(holding)} hold{'s' * (len(holding) == 1)}.")
+        words.append(f"Rules that hold: {_listed(holding)}.")
     if failing:
-        words.append(f"{_listed(failing).capitalize()} {_is(failing)} rejected.")
+        words.append(f"Rejected: {_listed(failing)}.")
     words.append(_rate_advice(laws, rate))
     return words
 
 
 def _rate_advice(laws: Mapping[tuple[float, ...], RateLaw], rate: Measure) -> str:
     n_bent = sum(law.bend_p is not None and law.bend_p < 1 - law.level for law in laws.values())
-    power = f"{rate.value:.2f}".replace("-", "−")
+    to_the = f"{rate.value:.2f}".replace("-", "−")
     if n_bent > len(laws) / 2:
         return (
             "The rate bends over the batch, so no single exponent serves: tune it where you will "
             "train, or scale it over a factor of four at most."
         )
     return (
-        f"Within the batches measured scale the rate by the batch's ratio to the power {power}; "
+        f"Within the batches measured scale the rate by the batch's ratio to the power {to_the}; "
         "beyond them tune it again."
     )
 
@@ -352,8 +374,8 @@ def growth_sentence(findings: Sequence[BatchFindings]) -> str:
     do = (
         "A batch that suits the end is wasteful at the start: let it grow, or choose it for the "
         "part of the training that costs most."
-        if low > 2
-        else "Where it hardly grows, one batch serves the whole training."
+        if high > GROWS
+        else "One batch serves the whole training."
     )
     return f"From the first window to the last the noise scale grows by a factor of {span}. {do}"
 
@@ -368,8 +390,15 @@ def collapse_sentences(found: Collapse | None, result: TaskResult) -> list[str]:
     q, (lower, upper) = found.size_exponent.value or 0.0, found.size_exponent.ci
     drift = max(ratio**q, ratio**-q)
     alike = lower is not None and upper is not None and lower <= 0 <= upper
-    at_loss = f"at equal loss the noise scale goes as {column}^{_estimate(found.size_exponent)}"
-    if alike:
+    at_loss = f"at equal loss the noise scale goes as {column}^{power(found.size_exponent)}"
+    widest = max(ratio ** max(-(lower or 0.0), upper or 0.0), 1.0)
+    if alike and widest > LARGE_DRIFT:
+        verdict = (
+            f"Whether the curves of {found.n_sizes} sizes collapse over the loss is not decided: "
+            f"{at_loss}, an interval that holds 0 and a factor of {widest:.2g} over all sizes too."
+        )
+        do = "More seeds, a longer training or a wider range of sizes would tell."
+    elif alike:
         verdict = (
             f"The curves of {found.n_sizes} sizes collapse over the loss as far as is seen: "
             f"{at_loss}, an interval that holds 0."
@@ -392,8 +421,8 @@ def collapse_sentences(found: Collapse | None, result: TaskResult) -> list[str]:
         f"with a term of the size {_percent(found.log_sd_by_size)}; one curve over the step, the "
         f"trivial alternative, {_percent(found.log_sd_of_step)}."
     )
-    if found.log_sd_of_step <= found.log_sd:
-        spread += " So the loss explains no more than the step does: this is no sign of its role."
+    if found.log_sd_of_step < CLEARLY * found.log_sd:
+        spread += " The loss explains hardly more than the step does: no evidence for its role."
     return [verdict, spread, do]
 
 
@@ -449,20 +478,6 @@ def _exponent(result: TaskResult) -> Measure | None:
     return result.rate_laws[max(result.rate_laws)].exponent
 
 
-def _estimate(measure: Measure) -> str:
-    """An exponent with its interval, two decimals where the interval allows no more."""
-    value, (lower, upper) = measure.value, measure.ci
-    if value is None or lower is None or upper is None:
-        return format_estimate(value, Interval(lower, upper))
-    decimals = 3 if upper - lower < 0.02 else 2
-    v, low, high = (f"{x:.{decimals}f}".replace("-", "−") for x in (value, lower, upper))
-    return f"{v} ({low} to {high})"
-
-
-def _useful(group: BatchGroup) -> str:
-    return counted(group.regimes.maximal_start)
-
-
 def _where(group: BatchGroup) -> str:
     return f"at {name_size(size_of(group))} and a loss of {group.by['target']:g}"
 
@@ -477,7 +492,3 @@ def _percent(fraction: float) -> str:
 
 def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def _is(parts: Sequence[str]) -> str:
-    return "is" if len(parts) == 1 else "are"

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 
 from extrap.batching import RateLaw, TaskResult
 from extrap.reporting.figures.canvas import colour, ramp
+from extrap.reporting.figures.marks import draw_legend_above
 from extrap.reporting.figures.scales import positions, set_log_axis
 from extrap.reporting.numbers import name_size
 
@@ -160,7 +161,7 @@ def draw_rate_rules(ax: Axes, info: BatchRates) -> None:
             color=ramp("tuned", SHADES[name]),
             lw=1.5,
             ls=dashes,
-            label=name if rule["holds"].iloc[0] is not False else f"{name} (rejected)",
+            label=f"{name} (rejected)" if rule["holds"].eq(other=False).any() else name,
         )
     points = info.points[info.points["size"] == last]
     _draw_optima(ax, points, colour("ink"), "")
@@ -185,12 +186,4 @@ def _set_axes(ax: Axes, points: pd.DataFrame) -> None:
     set_log_axis(ax, "x", points["x"], label="batch size, examples")
     ends = [*points["lower"], *points["upper"]]
     set_log_axis(ax, "y", ends, label="best learning rate", pad=0.1)
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
-        ncols=3,
-        borderaxespad=0.1,
-        handlelength=1.9,
-        handletextpad=0.4,
-        columnspacing=1.2,
-    )
+    draw_legend_above(ax, columns=3, handle=1.9)

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 
 from extrap.batching import BatchGroup, FrontForecast, SizeForecast, TaskResult
 from extrap.reporting.figures.canvas import colour, ramp
+from extrap.reporting.figures.marks import draw_legend_above
 from extrap.reporting.figures.scales import positions, set_log_axis
 
 __all__ = [
@@ -195,7 +196,7 @@ def draw_batch_steps(ax: Axes, info: BatchSteps) -> None:
     ]
     set_log_axis(ax, "x", ends, label="batch size, examples", pad=0)
     set_log_axis(ax, "y", heights, label="steps to the loss")
-    _legend(ax)
+    draw_legend_above(ax, columns=4)
 
 
 def _draw_regimes(
@@ -323,7 +324,7 @@ def draw_batch_front(ax: Axes, info: BatchFront) -> None:
             [*(band["lower"] * band["batch"]), *(band["upper"] * band["batch"])[::-1]],
             [*band["lower"], *band["upper"][::-1]],
             color=ink,
-            alpha=0.2,
+            alpha=0.16,
             lw=0,
         )
         ax.plot(examples, curve["steps"], color=ink, lw=1.8, label=f"loss {target:g}")
@@ -346,7 +347,7 @@ def draw_batch_front(ax: Axes, info: BatchFront) -> None:
     set_log_axis(ax, "x", xs, label="examples to the loss (compute)", pad=0.04)
     set_log_axis(ax, "y", ys, label="steps to the loss (time)")
     _draw_corners(ax, info)
-    _legend(ax)
+    draw_legend_above(ax, columns=4)
 
 
 def _draw_corners(ax: Axes, info: BatchFront) -> None:
@@ -371,17 +372,6 @@ def _draw_corners(ax: Axes, info: BatchFront) -> None:
             )
     ax.set_xlim(left, right)
     ax.set_ylim(bottom, top)
-
-
-def _legend(ax: Axes) -> None:
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
-        ncols=4,
-        borderaxespad=0.1,
-        handletextpad=0.4,
-        columnspacing=1.2,
-    )
 
 
 def _nan(value: float | None) -> float:

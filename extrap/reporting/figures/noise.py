@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 
 from extrap.batching import BatchFindings
 from extrap.reporting.figures.canvas import colour, ramp
+from extrap.reporting.figures.marks import draw_legend_above
 from extrap.reporting.figures.scales import positions, set_log_axis
 from extrap.reporting.numbers import name_size
 
@@ -87,20 +88,20 @@ def noise_courses_info(findings: Sequence[BatchFindings]) -> NoiseCourses | None
     )
 
 
-def draw_noise_course(ax: Axes, info: NoiseCourses) -> None:
+def draw_noise_course(ax: Axes, info: NoiseCourses, *, columns: int = 5) -> None:
     """A line and band each, over the steps."""
-    _draw_courses(ax, info, "step")
+    _draw_courses(ax, info, "step", columns=columns)
     set_log_axis(ax, "x", info.windows["step"], label="step")
 
 
-def draw_noise_by_loss(ax: Axes, info: NoiseCourses) -> None:
+def draw_noise_by_loss(ax: Axes, info: NoiseCourses, *, columns: int = 5) -> None:
     """The same over the loss, which falls to the right as training goes on."""
-    _draw_courses(ax, info, "loss")
+    _draw_courses(ax, info, "loss", columns=columns)
     set_log_axis(ax, "x", info.windows["loss"], label="held-out loss (training goes right)")
     ax.invert_xaxis()
 
 
-def _draw_courses(ax: Axes, info: NoiseCourses, x: str) -> None:
+def _draw_courses(ax: Axes, info: NoiseCourses, x: str, *, columns: int) -> None:
     places = positions(range(1, 1 + len(info.names)))
     known = info.windows[info.windows["noise_scale"] > 0]
     low, high = known["noise_scale"].min() / TALLEST, known["noise_scale"].max() * TALLEST
@@ -128,7 +129,7 @@ def _draw_courses(ax: Axes, info: NoiseCourses, x: str) -> None:
     ends = [*known["noise_scale"], *known["lower"], *known["upper"]]
     shown = [v for v in ends if low < v < high]
     set_log_axis(ax, "y", shown, label="noise scale, examples")
-    _legend(ax, columns=3)
+    draw_legend_above(ax, columns=columns)
 
 
 def noise_pairs_info(findings: Sequence[BatchFindings]) -> NoisePairs | None:
@@ -200,16 +201,4 @@ def draw_noise_pairs(ax: Axes, info: NoisePairs, *, columns: int = 4) -> None:
         )
     set_log_axis(ax, "x", ends, label="mean noise scale up to the loss, examples", pad=0)
     set_log_axis(ax, "y", ends, label="critical batch size, examples", pad=0)
-    _legend(ax, columns=columns)
-
-
-def _legend(ax: Axes, *, columns: int) -> None:
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
-        ncols=columns,
-        borderaxespad=0.1,
-        handlelength=1.4,
-        handletextpad=0.4,
-        columnspacing=1.0,
-    )
+    draw_legend_above(ax, columns=columns)

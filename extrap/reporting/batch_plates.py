@@ -133,7 +133,7 @@ def rate_plates(findings: Sequence[BatchFindings]) -> tuple[Plate, ...]:
                 title=f"{task}: the rules at {where}",
                 svg=_panel(draw_rate_rules, info, f"rules{i}", f"Rules of the rate of {task}."),
                 text=f"Band: {_level(info.level)} of the free power law. Dashed: each rule at its "
-                "best fit. Bars: one standard error.",
+                "best fit, ✗ rejected. Bars: one standard error.",
                 tables=behind if len(info.sizes) == 1 else (),
             )
         )

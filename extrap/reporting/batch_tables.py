@@ -279,7 +279,10 @@ def front_check_table(found: BatchFindings) -> Table | None:
     columns = ["loss", "batch", "forecast rate", "forecast steps"]
     columns += ["steps counted", "off by", "in interval", "best of the factors"] * is_counted
     return capped_table(
-        f"{found.result.task.study.name} at {name_size(found.front.size)}", columns, rows
+        f"{found.result.task.study.name} at {name_size(found.front.size)}: the forecast"
+        + " beside what was counted" * is_counted,
+        columns,
+        rows,
     )
 
 
@@ -361,6 +364,6 @@ def _side(value: float | None) -> float | None:
 
 
 def _inside(value: float, band: Interval) -> str:
-    if not math.isfinite(value) or None in band:
+    if not math.isfinite(value) or band == Interval(None, None):
         return "–"
-    return "yes" if band.lower <= value <= band.upper else "no"  # type: ignore[operator]
+    return "yes" if value in band else "no"

@@ -276,7 +276,8 @@ def counted_sentence(found: BatchFindings) -> str:
     if found.checked is None or found.checked["steps"].notna().sum() == 0:
         return ""
     words = front_sentences(found)[1]
-    return f"At {name_size(found.result.task.at)}, never trained before: {words}"
+    words = words.removeprefix("Counted at the forecast rate, ")
+    return f"At {name_size(found.result.task.at)}, counted after the forecast: {words}"
 
 
 def _as_at_the_largest(result: TaskResult, counted_rows: pd.DataFrame) -> list[float]:

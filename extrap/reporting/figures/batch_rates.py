@@ -32,6 +32,7 @@ DASHES = {
     "saturating": (0, (4, 2)),
     "surge": (0, (3, 2, 1, 2)),
 }
+REJECTED = "✗"
 SHADES = {"linear": 0.0, "square-root": 0.35, "constant": 0.55, "saturating": 0.75, "surge": 1.0}
 """Rule → place on the colour ramp of tuned values."""
 
@@ -161,7 +162,7 @@ def draw_rate_rules(ax: Axes, info: BatchRates) -> None:
             color=ramp("tuned", SHADES[name]),
             lw=1.5,
             ls=dashes,
-            label=f"{name} (rejected)" if rule["holds"].eq(other=False).any() else name,
+            label=f"{name} {REJECTED}" if rule["holds"].eq(other=False).any() else name,
         )
     points = info.points[info.points["size"] == last]
     _draw_optima(ax, points, colour("ink"), "")

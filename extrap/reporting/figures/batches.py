@@ -324,7 +324,7 @@ def draw_batch_front(ax: Axes, info: BatchFront) -> None:
             [*(band["lower"] * band["batch"]), *(band["upper"] * band["batch"])[::-1]],
             [*band["lower"], *band["upper"][::-1]],
             color=ink,
-            alpha=0.16,
+            alpha=0.1 if info.is_forecast else 0.18,
             lw=0,
         )
         ax.plot(examples, curve["steps"], color=ink, lw=1.8, label=f"loss {target:g}")

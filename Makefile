@@ -8,7 +8,7 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=2684
 	glibc.malloc.mmap_threshold=33554432:glibc.malloc.top_pad=33554432
 
 .DEFAULT_GOAL := help
-.PHONY: help report test test-slow lint backtest bench bench-check clean
+.PHONY: help report test test-slow lint backtest bench bench-check bench-batch clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ bench: $(INSTALLED)  ## Time training, fits and statistics, write reports/bench.
 
 bench-check: $(INSTALLED)  ## Check runs known to be right and wrong, write reports/bench-check.html
 	$(BIN)/python -m benchmarks.check
+
+bench-batch: $(INSTALLED)  ## Noise scales, critical batches and levers, write reports/bench-batch.html
+	$(BIN)/python -m benchmarks.batch
 
 clean:  ## Remove caches and reports; .venv/ and the studies in .extrap/ stay
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis reports/*.html reports/*.csv

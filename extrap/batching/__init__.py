@@ -39,6 +39,7 @@ from extrap.batching.targets import seed_steps, smooth_curve, steps_to_target, t
 from extrap.batching.tasks import (
     BatchFindings,
     FrontForecast,
+    JointForecast,
     TaskResult,
     analyse_task,
     check_front,
@@ -59,6 +60,7 @@ __all__ = [
     "FrontForecast",
     "FrontPoint",
     "HeldOutBatch",
+    "JointForecast",
     "RateLaw",
     "RateRule",
     "Regimes",

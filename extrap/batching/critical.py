@@ -9,11 +9,11 @@ from typing import TextIO
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from extrap.batching.hyperbola import HyperbolaFit, Steps, fit_hyperbola
 from extrap.batching.measurements import Measurements, read_measurements
 from extrap.batching.power_laws import BatchLaw
+from extrap.batching.replicates import PointsFit, fit_points
 from extrap.batching.results import (
     BatchGroup,
     BatchPoint,
@@ -49,10 +49,8 @@ FLAGS = {
     "infeasible": "some measurements diverged or failed; they are left out",
 }
 """What a flag of a group means and what to do."""
-DOUBT = 0.05
-"""p-value below which replicates contradict the hyperbola, or a rise is told from noise."""
-CLEAR_GAIN = 10.0
-"""ΔAICc by which the lines must win; on true hyperbolas they do so in under 5 % of cases."""
+CLEAR_GAIN = 4.0
+"""ΔAICc by which the lines must win; on true hyperbolas they do so in about 1 % of cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,19 +213,15 @@ def fit_group(
             f"that reached the target, at two batch sizes or more; got {n} at {len(reached)}; "
             "add batch sizes, or take an easier target."
         )
-    steps = Steps.of(points)
-    p_value = _lack_of_fit(steps)
-    fitted = fit_hyperbola(steps, level=level)
-    log_sd = fitted.log_sd
-    if p_value is not None and p_value < DOUBT and len(reached) > 2 and not steps.censored.any():
-        fitted, log_sd = _fit_means(reached, level=level)
+    found = fit_points(points, level=level)
+    fitted = found.fitted
     start = reached[0].batch if from_batch is None else from_batch
     b_crit = _b_crit(fitted)
     regimes = Regimes(
         perfect_end=_moved(b_crit, perfect_end(1.0)),
         maximal_start=_moved(b_crit, maximal_start(1.0)),
     )
-    segments = fit_segments(steps, fitted)
+    segments = fit_segments(Steps.of(points), fitted)
     return BatchGroup(
         by=measurements.by,
         b_crit=b_crit,
@@ -241,41 +235,14 @@ def fit_group(
         regimes=regimes,
         segments=segments,
         points=points,
-        log_sd=log_sd,
+        log_sd=found.log_sd,
         dof=fitted.dof,
-        lack_of_fit_p=p_value,
+        lack_of_fit_p=found.lack_of_fit_p,
         level=level,
         region=fitted.region,
         quantile=fitted.quantile,
-        flags=tuple(_flags(fitted, regimes, segments, points, p_value, level=level)),
+        flags=tuple(_flags(found, regimes, segments, points, level=level)),
     )
-
-
-def _fit_means(reached: Sequence[BatchPoint], *, level: float) -> tuple[HyperbolaFit, float]:
-    """Fit the mean of each batch size; and the standard deviation of one measurement."""
-    means = [BatchPoint(batch=p.batch, values=(p.steps or np.nan,)) for p in reached]
-    fitted = fit_hyperbola(Steps.of(means), level=level)
-    within = [p.log_sd for p in reached if p.log_sd is not None]
-    inverse = float(np.mean([1 / len(p.values) for p in reached]))
-    pure = float(np.mean(np.square(within))) if within else 0.0
-    return fitted, float(np.sqrt(fitted.log_sd**2 + pure * (1 - inverse)))
-
-
-def _lack_of_fit(steps: Steps) -> float | None:
-    """p-value of the F test of the hyperbola against replicates; None without any."""
-    x, y = steps.batch[~steps.censored], steps.log_steps[~steps.censored]
-    batches, place = np.unique(x, return_inverse=True)
-    pure_dof, dof = len(y) - len(batches), len(batches) - 2
-    if pure_dof < 1 or dof < 1:
-        return None
-    means = np.bincount(place, weights=y) / np.bincount(place)
-    pure = float(((y - means[place]) ** 2).sum())
-    alone = Steps(batch=x, log_steps=y, censored=np.zeros(len(y), dtype=bool))
-    fitted = fit_hyperbola(alone, level=0.5)
-    rest = fitted.log_sd**2 * fitted.dof - pure
-    if pure <= 0:
-        return None
-    return float(stats.f.sf(max(rest, 0.0) / dof / (pure / pure_dof), dof, pure_dof))
 
 
 def _b_crit(fitted: HyperbolaFit) -> Measure:
@@ -318,24 +285,23 @@ def _limit(fitted: HyperbolaFit, *, side: int) -> Measure:
 
 
 def _flags(
-    fitted: HyperbolaFit,
+    found: PointsFit,
     regimes: Regimes,
     segments: Segments | None,
     points: Sequence[BatchPoint],
-    p_value: float | None,
     *,
     level: float,
 ) -> Iterable[str]:
     batches = [point.batch for point in points if point.values]
-    if fitted.is_open[1]:
+    if found.fitted.is_open[1]:
         yield "perfect-only"
-    if fitted.is_open[0]:
+    if found.fitted.is_open[0]:
         yield "flat-only"
     if (end := regimes.perfect_end.value) is not None and end < batches[0]:
         yield "perfect-not-seen"
     if (start := regimes.maximal_start.value) is not None and start > batches[-1]:
         yield "maximal-not-seen"
-    if p_value is not None and p_value < DOUBT:
+    if found.is_doubtful:
         yield "lack-of-fit"
     if segments is not None and segments.gain > CLEAR_GAIN:
         yield "segments-disagree"

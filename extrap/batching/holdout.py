@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from extrap.batching.hyperbola import HyperbolaFit, Steps, fit_hyperbola
+from extrap.batching.replicates import PointsFit, fit_points
 from extrap.batching.results import BatchGroup, BatchPrediction
 from extrap.errors import DataError
 
@@ -68,14 +68,14 @@ def held_out_batches(
             f"there are {', '.join(f'{b:g}' for b in group.batches)}."
         )
     if together:
-        fitted = _fit_without(group, wanted)
-        return tuple(_held_out(group, batch, wanted, fitted) for batch in wanted)
+        found = _fit_without(group, wanted)
+        return tuple(_held_out(group, batch, wanted, found) for batch in wanted)
     return tuple(
         _held_out(group, batch, (batch,), _fit_without(group, (batch,))) for batch in wanted
     )
 
 
-def _fit_without(group: BatchGroup, left_out: tuple[float, ...]) -> HyperbolaFit:
+def _fit_without(group: BatchGroup, left_out: tuple[float, ...]) -> PointsFit:
     points = [point for point in group.points if point.batch not in left_out]
     kept = [point for point in points if point.values]
     if len(kept) < 2 or sum(len(point.values) for point in kept) < 3:
@@ -83,20 +83,20 @@ def _fit_without(group: BatchGroup, left_out: tuple[float, ...]) -> HyperbolaFit
             "what is left must hold three measurements at two batch sizes or more, got "
             f"{len(kept)} batch sizes; hold out fewer."
         )
-    return fit_hyperbola(Steps.of(points), level=group.level)
+    return fit_points(points, level=group.level)
 
 
 def _held_out(
-    group: BatchGroup, batch: float, left_out: tuple[float, ...], fitted: HyperbolaFit
+    group: BatchGroup, batch: float, left_out: tuple[float, ...], found: PointsFit
 ) -> HeldOutBatch:
     kept = [p for p in group.points if p.batch not in left_out and p.values]
     (point,) = (p for p in group.points if p.batch == batch)
     assert point.steps is not None
     as_group = replace(
         group,
-        region=fitted.region,
-        quantile=fitted.quantile,
-        log_sd=fitted.log_sd / math.sqrt(len(point.values)),
+        region=found.fitted.region,
+        quantile=found.fitted.quantile,
+        log_sd=found.log_sd_of_mean(len(point.values)),
     )
     known = np.array([[math.log(p.batch), math.log(p.steps or math.nan)] for p in kept])
     return HeldOutBatch(

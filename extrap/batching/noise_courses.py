@@ -30,7 +30,7 @@ N_WINDOWS = 10
 WIDENING = 1.5
 """Ratio of the steps at which a window up to a target ends and begins."""
 MIN_POINTS = 4
-"""Measurements that a window of a course has at least, so that it has an interval."""
+"""Measurements that a window has at least, so that it has an interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,10 @@ def _windows(squared: Array, trace: Array, steps: Array, *, level: float) -> lis
     before.
     """
     edges = steps[0] * WIDENING ** np.arange(1, math.log(steps[-1] / steps[0], WIDENING) + 1)
-    starts = sorted({int(i) for i in np.searchsorted(steps, edges)} - {0, len(steps)})
+    starts: list[int] = []
+    for start in map(int, np.searchsorted(steps, edges)):
+        if start - [0, *starts][-1] >= MIN_POINTS and len(steps) - start >= MIN_POINTS:
+            starts.append(start)
     while starts:
         course = noise_course(squared, trace, n_windows=starts, level=level)
         is_open = [w.noise_scale is None for w in course]

@@ -153,7 +153,8 @@ def fit_size_laws(groups: Sequence[BatchGroup], *, level: float) -> SizeLaws:
         groups: Fitted groups.
         level: Of the intervals.
     """
-    usable = [g for g in groups if g.b_crit.value is not None and None not in g.b_crit.ci]
+    # as tuples: `in` asks an interval whether a number lies inside it
+    usable = [g for g in groups if g.b_crit.value is not None and None not in tuple(g.b_crit.ci)]
     notes: tuple[str, ...] = ()
     if len(usable) < len(groups):
         n = len(groups) - len(usable)

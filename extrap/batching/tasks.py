@@ -14,6 +14,7 @@ from extrap.batching.critical import CriticalBatches, critical_batch
 from extrap.batching.noise_courses import noise_over_training, noise_until, pool_gradients
 from extrap.batching.power_laws import BatchLaw
 from extrap.batching.rates import RateLaw, joint_rate_law, rate_law
+from extrap.batching.results import BatchPrediction
 from extrap.batching.size_laws import SizeForecast
 from extrap.batching.targets import seed_steps, steps_to_target, tuned_steps
 from extrap.errors import DataError
@@ -22,6 +23,7 @@ from extrap.records import BatchTask, Runs
 __all__ = [
     "BatchFindings",
     "FrontForecast",
+    "JointForecast",
     "TaskResult",
     "analyse_task",
     "check_front",
@@ -62,6 +64,25 @@ class TaskResult:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointForecast:
+    """Batch and learning rate for one target at a size, together.
+
+    Attributes:
+        target: The loss to reach.
+        batch: The batch at which steps exceed linear scaling by the overhead.
+        lr: The best rate at that batch.
+        steps: Steps to the target with both.
+        examples: The same in examples.
+    """
+
+    target: float
+    batch: BatchPrediction
+    lr: BatchPrediction
+    steps: BatchPrediction
+    examples: BatchPrediction
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrontForecast:
     """Time against compute at a larger size, before anything was trained there.
@@ -70,6 +91,7 @@ class FrontForecast:
         size: The size.
         steps: Target → steps against batch there.
         rates: Batch → the forecast learning rate.
+        recommended: Batch and rate together, one a target.
         table: One row a target and batch: `target`, `batch_size`, `lr`, `predicted` steps,
             `lower`, `upper` (for one new measurement), `examples`.
     """
@@ -77,6 +99,7 @@ class FrontForecast:
     size: Mapping[str, float]
     steps: Mapping[float, SizeForecast]
     rates: Mapping[int, float]
+    recommended: tuple[JointForecast, ...]
     table: pd.DataFrame
 
 
@@ -180,7 +203,26 @@ def forecast_front(result: TaskResult) -> FrontForecast | None:
         for target, forecast in steps.items()
         for batch in task.batches
     ]
-    return FrontForecast(size=dict(task.at), steps=steps, rates=rates, table=pd.DataFrame(rows))
+    return FrontForecast(
+        size=dict(task.at),
+        steps=steps,
+        rates=rates,
+        recommended=tuple(
+            _recommend(target, forecast, result.joint) for target, forecast in steps.items()
+        ),
+        table=pd.DataFrame(rows),
+    )
+
+
+def _recommend(target: float, forecast: SizeForecast, rates: BatchLaw) -> JointForecast:
+    batch = forecast.b_overhead
+    return JointForecast(
+        target=target,
+        batch=batch,
+        lr=rates.at(**{BATCH: batch.value, **forecast.by}),
+        steps=forecast.steps_at(batch.value),
+        examples=forecast.examples_at(batch.value),
+    )
 
 
 def check_front(front: FrontForecast, runs: Runs, *, factors: tuple[float, ...]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""A monitor in the Trainer of `transformers`: its losses are heard as they are logged."""
+"""Callbacks for the Trainer of `transformers`: a monitor of its losses, a meter of its noise."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from accelerate.state import GradientState
 from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from extrap.integrations.listening import Listener
+from extrap.integrations.metering import Metering
 from extrap.monitoring import Monitor
+from extrap.training import NoiseMeter
+from extrap.training.noise_meter import MEASURE_EVERY
 
-__all__ = ["MonitorCallback"]
+__all__ = ["MonitorCallback", "NoiseCallback"]
+
+NOISE_SCALE = "noise_scale"
+"""Its key in the Trainer's logs."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +71,79 @@ class MonitorCallback(TrainerCallback):
         """Say so if no log had the loss."""
         if state.is_world_process_zero:
             self._listener.finish(self._metric)
+
+
+class NoiseCallback(TrainerCallback):
+    """Measures the gradient noise scale of a `transformers.Trainer`, without a backward pass more.
+
+    The batch must be split: `gradient_accumulation_steps` of two or more, or several processes. A
+    running `noise_scale`, in rows of the data set, joins each log of the training loss::
+
+        noise = NoiseCallback()
+        trainer = Trainer(model, args, callbacks=[noise], ...)
+        trainer.train()
+        print(noise.meter.estimate())
+
+    The trackers of `report_to` come before the callbacks handed to the Trainer and do not see what
+    those add; they do after `trainer.callback_handler.callbacks.insert(0, noise)`.
+
+    Args:
+        every: Each how many steps one is measured, the first included.
+        raises: Whether an error in here ends the training; by default it is logged, once.
+    """
+
+    def __init__(self, *, every: int = MEASURE_EVERY, raises: bool = False) -> None:
+        self._metering = Metering(logger, every=every, raises=raises)
+
+    @property
+    def meter(self) -> NoiseMeter | None:
+        """The meter of the latest training; `None` before."""
+        return self._metering.meter
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        **_: Any,
+    ) -> None:
+        """Watch the model's gradients."""
+        batch_size = state.train_batch_size or args.train_batch_size
+        # The Trainer clips before the first event after a step's last backward pass.
+        self._metering.start(model, batch_size, lambda: GradientState().sync_gradients)
+
+    def on_pre_optimizer_step(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        optimizer: Any = None,
+        **_: Any,
+    ) -> None:
+        """End the step."""
+        scaler = getattr(optimizer, "scaler", None)
+        self._metering.step(lambda: 1.0 if scaler is None else scaler.get_scale())
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Add the running noise scale to a log of the training loss."""
+        value = self._metering.newest() if logs is not None and "loss" in logs else None
+        if logs is not None and value is not None:
+            logs[NOISE_SCALE] = value
+            state.log_history[-1][NOISE_SCALE] = value
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Stop watching; log the estimate."""
+        self._metering.finish()
 
 
 def _is_raised(alarm: bool, *, n_processes: int) -> bool:

@@ -1,4 +1,7 @@
-"""A monitor in the Trainer of Lightning: `lightning.pytorch` or `pytorch_lightning`."""
+"""Callbacks for the Trainer of Lightning: a monitor of its losses, a meter of its noise.
+
+Lightning by either name, `lightning.pytorch` or `pytorch_lightning`.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,12 @@ except ModuleNotFoundError:
     from pytorch_lightning.callbacks import Callback  # Lightning by its older name
 
 from extrap.integrations.listening import Listener
+from extrap.integrations.metering import Metering
 from extrap.monitoring import Monitor
+from extrap.training import NoiseMeter
+from extrap.training.noise_meter import MEASURE_EVERY
 
-__all__ = ["MonitorCallback"]
+__all__ = ["MonitorCallback", "NoiseCallback"]
 
 logger = logging.getLogger(__name__)
 
@@ -80,3 +86,58 @@ class MonitorCallback(Callback):
         for step, loss in self._waiting:
             self._listener.hear(step, loss)
         self._waiting.clear()
+
+
+class NoiseCallback(Callback):
+    """Measures the gradient noise scale of a Lightning `Trainer`, without a backward pass more.
+
+    The batch must be split: `accumulate_grad_batches` of two or more, or several processes. For
+    automatic optimisation with one optimiser. A running `noise_scale`, in examples, is logged
+    every `log_every_n_steps` steps as the module's own metrics are::
+
+        noise = NoiseCallback()
+        trainer = Trainer(callbacks=[noise], accumulate_grad_batches=4)
+        trainer.fit(model, data)
+        print(noise.meter.estimate())
+
+    Args:
+        batch_size: Examples of one batch on one process; by default that of the data loader.
+        every: Each how many steps one is measured, the first included.
+        raises: Whether an error in here ends the training; by default it is logged, once.
+    """
+
+    def __init__(
+        self, *, batch_size: int | None = None, every: int = MEASURE_EVERY, raises: bool = False
+    ) -> None:
+        self._metering = Metering(logger, every=every, raises=raises)
+        self._batch_size = batch_size
+        self._step = 0
+
+    @property
+    def meter(self) -> NoiseMeter | None:
+        """The meter of the latest training; `None` before."""
+        return self._metering.meter
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Watch the module's gradients."""
+        batch_size = self._batch_size or getattr(trainer.train_dataloader, "batch_size", None)
+        self._metering.start(pl_module, batch_size)
+
+    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+        """End the step; its gradients are averaged and not yet clipped."""
+        scaler = getattr(trainer.precision_plugin, "scaler", None)
+        if getattr(optimizer, "_step_supports_amp_scaling", False):  # unscales in its own step
+            scaler = None
+        self._metering.step(lambda: 1.0 if scaler is None else scaler.get_scale())
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any, **__: Any) -> None:
+        """Log the running noise scale where the Trainer logs."""
+        is_new, self._step = trainer.global_step != self._step, trainer.global_step
+        if is_new and self._step % max(trainer.log_every_n_steps, 1) == 0:
+            value = self._metering.newest()
+            if value is not None:
+                pl_module.log("noise_scale", value, on_step=True, on_epoch=False)
+
+    def on_train_end(self, trainer: Any, *_: Any) -> None:
+        """Stop watching; log the estimate."""
+        self._metering.finish()

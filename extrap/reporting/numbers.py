@@ -81,8 +81,8 @@ def format_quantity(value: float | None) -> str:
         return f"{mantissa.rstrip('0').rstrip('.')}e−{abs(int(power))}"
     if abs(value) >= 1000:
         return f"{round(value, _decimals(value, digits=4)):.0f}"
-    text = f"{value:.{_decimals(value, digits=3)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text  # 119.9 is 120, not 12
+    text = f"{value:.{max(_decimals(value, digits=3), 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def format_percent(fraction: float | None, *, signed: bool = True) -> str:

@@ -34,6 +34,7 @@ __all__ = [
     "points_table",
     "runs_table",
     "stacked",
+    "text_columns",
     "verdict_table",
 ]
 
@@ -262,3 +263,12 @@ def capped_table(caption: str, columns: Sequence[str], rows: Sequence[tuple[str,
     """A table cut after `MAX_ROWS` rows, and saying so."""
     note = f"The first {MAX_ROWS} of {len(rows)} rows." if len(rows) > MAX_ROWS else ""
     return Table(caption=caption, columns=tuple(columns), rows=tuple(rows[:MAX_ROWS]), note=note)
+
+
+def text_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as their widest cell, right-aligned."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    return [
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [header, *rows]
+    ]

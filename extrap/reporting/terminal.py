@@ -19,6 +19,7 @@ from extrap.reporting.statements import (
     curvature_sentences,
     pins_of,
 )
+from extrap.reporting.tables import text_columns
 
 __all__ = ["backtest_text", "forecast_text", "reading_text", "verdicts_text"]
 
@@ -29,7 +30,7 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
     names = made.runs.tuned
     advised = [made.recommend(**point.size) for point in points]
     lines = [_counted(made), "", f"forecast ({level} prediction intervals)"]
-    lines += _table(
+    lines += text_columns(
         [
             *made.runs.sizes,
             "loss",
@@ -53,7 +54,7 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
         ],
     )
     lines += ["", "optima of the sweep"]
-    lines += _table(
+    lines += text_columns(
         [*made.runs.sizes, "loss", "se", *(c for name in names for c in (name, "")), "runs"],
         [
             [
@@ -130,7 +131,7 @@ def _corrected(verdict: Verdict) -> str:
 def backtest_text(found: Backtest) -> str:
     """The scores by extrapolation ratio and what they mean in a sentence."""
     table = summary_table(found)
-    lines = [*_table(table.columns, table.rows), "", backtest_sentence(found)]
+    lines = [*text_columns(table.columns, table.rows), "", backtest_sentence(found)]
     lines += [*failure_sentences(found), table.note]
     return "\n".join(lines).replace(NBSP, " ")
 
@@ -195,12 +196,3 @@ def _interval(interval: Interval, *, digits: int = 4) -> str:
 
 def _number(value: float | None, *, digits: int = 4) -> str:
     return "none" if value is None else f"{value:.{digits}g}"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns as wide as their widest cell, right-aligned."""
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    return [
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in [header, *rows]
-    ]

@@ -3,7 +3,7 @@
 Gradient accumulation and data-parallel processes make a step's gradient of several smaller ones.
 Hooks see each of those before they are added up; no backward pass is added. In a loop of your own:
 
-    meter = extrap.NoiseMeter(model, batch_size=32)  # examples of one backward pass of a process
+    meter = extrap.NoiseMeter(model, batch_size=32)  # examples of one backward pass on a process
     for step in range(n_steps):
         for micro in micro_batches(step):
             (loss(model, micro) / n_micro_batches).backward()
@@ -35,6 +35,8 @@ from extrap.noise import (
 
 __all__ = ["MeasuredStep", "NoiseMeter"]
 
+MEASURE_EVERY = 100
+"""Steps; the smallest models then train at most 2 % longer (`benchmarks/noise_scales.py`)."""
 READ_EVERY = 64
 """Measured steps that wait on the device before they are read out together."""
 HALVES = (torch.float16, torch.bfloat16)
@@ -73,6 +75,8 @@ class NoiseMeter:
             sharded over processes.
         batch_size: Examples of one backward pass on one process.
         every: Each how many steps one is measured, the first included; hooks are removed between.
+            A measured step of a small model takes up to twice its time; measure more often where
+            training is short or the model large.
         loss_is_divided: Whether losses are divided by the number of micro-batches, so that
             gradients add up to their mean. It scales |G|² and tr Σ; their ratio does not care.
         process_group: The data-parallel processes, by default all.
@@ -92,7 +96,7 @@ class NoiseMeter:
         model: nn.Module,
         *,
         batch_size: int,
-        every: int = 10,
+        every: int = MEASURE_EVERY,
         loss_is_divided: bool = True,
         process_group: distributed.ProcessGroup | None = None,
         is_last_pass: Callable[[], bool] | None = None,
@@ -162,6 +166,11 @@ class NoiseMeter:
         return replace(found, n_skipped=self.n_skipped)
 
     @property
+    def is_measuring(self) -> bool:
+        """Whether the step in progress is one of those measured."""
+        return bool(self._handles)
+
+    @property
     def moments(self) -> tuple[Array, Array]:
         """|G|² and tr Σ of every measured step, for `noise_course` and `mean_noise_scale`.
 
@@ -198,6 +207,10 @@ class NoiseMeter:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        for parameter in self._parameters:
+            # autograd would go on calling the empty table of hooks: 4 % of a small model's step
+            if not parameter._backward_hooks:
+                parameter._backward_hooks = None
 
     def _install(self) -> None:
         self._parameters = [p for p in self._model.parameters() if p.requires_grad]
@@ -329,15 +342,15 @@ def _at_end_of_pass(function: Callable[[], None]) -> None:
     torch.autograd.Variable._execution_engine.queue_callback(function)
 
 
-@torch.no_grad()
 def _norm(gradient: torch.Tensor) -> torch.Tensor:
-    values = gradient.coalesce().values() if gradient.is_sparse else gradient
-    return torch.linalg.vector_norm(
-        values, dtype=torch.float32 if values.dtype in HALVES else None
-    )
+    gradient = gradient.detach()
+    if gradient.is_sparse:
+        gradient = gradient.coalesce().values()
+    if gradient.dtype in HALVES:
+        return torch.linalg.vector_norm(gradient, dtype=torch.float32)
+    return torch.linalg.vector_norm(gradient)
 
 
-@torch.no_grad()
 def _sum_of_squares(norms: Sequence[torch.Tensor], like: torch.Tensor) -> torch.Tensor:
     """On the device of a parameter, where a model may have several."""
     dtype = torch.float32 if like.dtype in HALVES else like.dtype

@@ -1,15 +1,23 @@
-"""The callback in a real Trainer, on a model of two parameters."""
+"""The callbacks in a real Trainer, on a model of two parameters."""
 
 from __future__ import annotations
 
 import logging
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
-from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
+from accelerate.state import GradientState
+from transformers import (
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
-from extrap.integrations.huggingface import MonitorCallback
+from extrap.integrations.huggingface import MonitorCallback, NoiseCallback
 
 from ..monitors import FakeMonitor
 
@@ -35,7 +43,7 @@ def train(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     rows = [{"x": torch.tensor([i / 8]), "labels": torch.tensor([i / 4])} for i in range(8)]
 
-    def train(callback, *, model=None, **options):
+    def train(callback, *, model=None, trackers=(), **options):
         torch.manual_seed(0)
         arguments = TrainingArguments(
             output_dir=str(tmp_path),
@@ -50,7 +58,8 @@ def train(tmp_path, monkeypatch):
             seed=0,
             **options,
         )
-        trainer = Trainer(model or Line(), arguments, train_dataset=rows, callbacks=[callback])
+        callbacks = [callback, *trackers]
+        trainer = Trainer(model or Line(), arguments, train_dataset=rows, callbacks=callbacks)
         trainer.train()
         return trainer
 
@@ -134,3 +143,89 @@ def test_other_processes_feed_no_monitor_but_stop_with_the_first(tmp_path, monke
     assert asked == [[False]]
     assert control.should_training_stop
     assert warnings_of(caplog) == []
+
+
+def gradients_of(rows, weight, bias):
+    """The gradient of each row's squared error of a line, by hand. Shape (n_rows, 2)."""
+    return torch.tensor(
+        [
+            [2 * (weight * x + bias - y) * x, 2 * (weight * x + bias - y)]
+            for x, y in ((row["x"].item(), row["labels"].item()) for row in rows)
+        ]
+    )
+
+
+STILL = {"learning_rate": 0.0, "gradient_accumulation_steps": 2}
+
+
+def test_norms_are_those_before_clipping(train):
+    noise = NoiseCallback(every=1, raises=True)
+    trainer = train(noise, max_grad_norm=1e-6, **STILL)
+    free = NoiseCallback(every=1, raises=True)
+    train(free, max_grad_norm=0.0, **STILL)
+    assert noise.meter.history == free.meter.history
+    assert [step.step for step in noise.meter.history] == list(range(12))
+    line = trainer.model.line
+    ones = gradients_of(trainer.train_dataset, line.weight.item(), line.bias.item())
+    for step in noise.meter.history:  # the eight rows are one step, in two batches
+        assert (step.batch_small, step.batch_big) == (4, 8)
+        assert step.grad_sq_big == pytest.approx(ones.mean(0).square().sum().item(), rel=1e-4)
+        assert step.grad_sq_small > step.grad_sq_big
+
+
+def test_noise_scale_joins_every_log_of_the_training_loss(train, caplog):
+    caplog.set_level(logging.INFO, logger="extrap")
+    noise, seen = NoiseCallback(every=2, raises=True), []
+
+    class Tracker(TrainerCallback):
+        def on_log(self, args, state, control, logs=None, **_):
+            seen.append(dict(logs))
+
+    trainer = train(noise, trackers=[Tracker()], **STILL)
+    losses = [log for log in trainer.state.log_history if "loss" in log]
+    assert len(losses) == 6
+    assert len(noise.meter.history) == 6
+    assert losses[-1]["noise_scale"] == noise.meter.running.noise_scale > 0
+    assert [log.get("noise_scale") for log in losses] == [
+        log.get("noise_scale") for log in seen if "loss" in log
+    ]
+    assert not any("noise_scale" in log for log in seen if "loss" not in log)
+    assert str(noise.meter.estimate()) in caplog.text
+    assert all(p._backward_hooks is None for p in trainer.model.parameters())
+
+
+def test_batch_that_is_not_split_is_said_once_and_training_goes_on(train, caplog):
+    noise = NoiseCallback(every=1)
+    assert train(noise).state.global_step == 12
+    (said,) = warnings_of(caplog)
+    assert said.startswith("the noise meter failed; training goes on without it")
+    assert "split the batch" in said
+
+
+def test_batch_that_is_not_split_ends_the_training_on_request(train):
+    with pytest.raises(ValueError, match="split the batch"):
+        train(NoiseCallback(raises=True))
+
+
+def test_training_of_gradients_that_are_not_finite_gives_no_noise_scale(train, caplog):
+    noise = NoiseCallback(every=1)
+    train(noise, model=Line(breaks_at=0), **STILL)
+    (said,) = warnings_of(caplog)
+    assert said.startswith("no noise scale: none of 12 measured steps")
+
+
+def test_scale_of_mixed_precision_is_taken_out():
+    model = torch.nn.Linear(1, 1, bias=False)
+    noise = NoiseCallback(every=1, raises=True)
+    arguments = SimpleNamespace(train_batch_size=4)
+    state = SimpleNamespace(train_batch_size=None)
+    scaled = SimpleNamespace(scaler=SimpleNamespace(get_scale=lambda: 8.0))
+    GradientState()._set_sync_gradients(False)
+    noise.on_train_begin(arguments, state, None, model=model)
+    (model(torch.tensor([[1.0]])) * 8 / 2).backward()
+    GradientState()._set_sync_gradients(True)
+    (model(torch.tensor([[3.0]])) * 8 / 2).backward()
+    model.weight.grad /= 8
+    noise.on_pre_optimizer_step(arguments, state, None, optimizer=scaled)
+    (step,) = noise.meter.history
+    assert (step.grad_sq_small, step.grad_sq_big) == pytest.approx((5.0, 4.0))

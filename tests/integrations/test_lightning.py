@@ -1,4 +1,4 @@
-"""The callback in real Trainers, of both of Lightning's names, on a model of two parameters."""
+"""The callbacks in real Trainers, of both of Lightning's names, on a model of two parameters."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import math
 from types import SimpleNamespace
 
 import lightning.pytorch
+import pandas as pd
 import pytest
 import pytorch_lightning
 import torch
+from lightning.pytorch.loggers import CSVLogger
 
-from extrap.integrations.lightning import MonitorCallback
+from extrap.integrations.lightning import MonitorCallback, NoiseCallback
 
 from ..monitors import FakeMonitor
 
@@ -22,7 +24,7 @@ pytestmark = [
 ]
 
 
-def make_model(library, *, breaks_at=math.inf, **logging_options):
+def make_model(library, *, breaks_at=math.inf, lr=0.1, **logging_options):
     """A line with a logged loss, which is NaN from step `breaks_at` on."""
 
     class Line(library.LightningModule):
@@ -41,7 +43,7 @@ def make_model(library, *, breaks_at=math.inf, **logging_options):
             return loss
 
         def configure_optimizers(self):
-            return torch.optim.SGD(self.parameters(), lr=0.1)
+            return torch.optim.SGD(self.parameters(), lr=lr)
 
     return Line()
 
@@ -56,7 +58,7 @@ def train(request, tmp_path):
         torch.manual_seed(0)
         model = make_model(request.param, **(model_options or {}))
         trainer = request.param.Trainer(
-            **{"max_steps": 12, "log_every_n_steps": 3, **options},
+            **{"max_steps": 12, "log_every_n_steps": 3, "logger": False, **options},
             accelerator="cpu",
             devices=1,
             callbacks=[callback],
@@ -64,7 +66,6 @@ def train(request, tmp_path):
             enable_checkpointing=False,
             enable_model_summary=False,
             enable_progress_bar=False,
-            logger=False,
         )
         trainer.fit(model, data)
         return trainer, model
@@ -164,3 +165,83 @@ def test_other_processes_feed_no_monitor_but_stop_with_the_first(caplog):
     assert asked == [(False, False)]
     assert trainer.should_stop
     assert warnings_of(caplog) == []
+
+
+SPLIT = {"accumulate_grad_batches": 2, "max_steps": 6}
+
+
+def test_norms_are_those_before_clipping(train):
+    noise, free = (NoiseCallback(every=1, raises=True) for _ in range(2))
+    options = {"model_options": {"lr": 0.0}, **SPLIT}
+    _, model = train(noise, gradient_clip_val=1e-6, **options)
+    train(free, **options)
+    assert noise.meter.history == free.meter.history
+    x = torch.arange(16.0).reshape(16, 1) / 16
+    residual = 2 * (model.line(x) - 2 * x).detach()
+    ones = torch.cat([residual * x, residual], dim=1)
+    batches = ones.reshape(4, 4, 2).mean(dim=1)
+    for step in noise.meter.history:  # an epoch is two steps of two batches each
+        own = batches.reshape(2, 2, 2)[step.step % 2]
+        assert (step.batch_small, step.batch_big) == (4, 8)
+        assert step.grad_sq_small == pytest.approx(own.square().sum().item() / 2, rel=1e-4)
+        assert step.grad_sq_big == pytest.approx(own.mean(0).square().sum().item(), rel=1e-4)
+    assert [step.step for step in noise.meter.history] == list(range(6))
+
+
+def test_noise_scale_is_logged_where_the_trainer_logs(train, caplog, tmp_path):
+    caplog.set_level(logging.INFO, logger="extrap")
+    noise = NoiseCallback(every=1, raises=True)
+    _, model = train(noise, logger=CSVLogger(tmp_path), **SPLIT)
+    (path,) = tmp_path.rglob("metrics.csv")
+    table = pd.read_csv(path)
+    logged = table.dropna(subset="noise_scale")
+    assert list(logged["step"]) == [2, 5]  # Lightning counts from 0, and logs every third
+    assert logged["noise_scale"].iloc[-1] == pytest.approx(noise.meter.running.noise_scale)
+    assert len(noise.meter.history) == 6
+    assert str(noise.meter.estimate()) in caplog.text
+    assert all(p._backward_hooks is None for p in model.parameters())
+
+
+def test_batch_that_is_not_split_is_said_once_and_training_goes_on(train, caplog):
+    trainer, _ = train(NoiseCallback(every=1))
+    assert trainer.global_step == 12
+    (said,) = warnings_of(caplog)
+    assert said.startswith("the noise meter failed; training goes on without it")
+    assert "split the batch" in said
+
+
+def test_batch_that_is_not_split_ends_the_training_on_request(train):
+    with pytest.raises(ValueError, match="split the batch"):
+        train(NoiseCallback(raises=True))
+
+
+def test_loader_without_a_batch_size_needs_one_by_hand(caplog):
+    trainer = SimpleNamespace(train_dataloader=[])
+    model = torch.nn.Linear(1, 1)
+    noise = NoiseCallback()
+    noise.on_train_start(trainer, model)
+    assert noise.meter is None
+    assert "hand them to NoiseCallback(batch_size=…)" in warnings_of(caplog)[0]
+    noise = NoiseCallback(batch_size=3)
+    noise.on_train_start(trainer, model)
+    assert noise.meter is not None
+
+
+@pytest.mark.parametrize("is_fused", [False, True])
+def test_scale_of_mixed_precision_is_taken_out(is_fused):
+    model = torch.nn.Linear(1, 1, bias=False)
+    noise = NoiseCallback(batch_size=4, raises=True)
+    trainer = SimpleNamespace(
+        train_dataloader=[],
+        precision_plugin=SimpleNamespace(scaler=SimpleNamespace(get_scale=lambda: 8.0)),
+    )
+    noise.on_train_start(trainer, model)
+    for x in (1.0, 3.0):
+        (model(torch.tensor([[x]])) * 8 / 2).backward()
+    if not is_fused:
+        model.weight.grad /= 8
+    noise.on_before_optimizer_step(
+        trainer, model, SimpleNamespace(_step_supports_amp_scaling=is_fused)
+    )
+    (step,) = noise.meter.history
+    assert step.grad_sq_small / step.grad_sq_big == pytest.approx(5 / 4)

@@ -69,6 +69,7 @@ def test_an_estimate_and_its_interval_end_at_the_same_digit():
         (2.6e-5, "2.6e−5"),
         (174992.4, "175000"),
         (1024.5, "1024"),
+        (380.4, "380"),
         (None, "not known"),
     ],
 )

@@ -1,0 +1,296 @@
+"""The batch studies: noise scale against critical batch, held-out batches, rates, growth, cost.
+
+    python -m benchmarks.batch_studies            # from the committed tables
+    python -m benchmarks.batch_studies --train    # studies/batch_size.py, noise_scale.py anew
+
+`batch_studies/` holds, for each study, the tables that its report writes: tuned steps at every
+batch, batches held out, mean noise scales beside critical batches, noise over training, the front
+at the larger size. The cost of measuring is timed here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.rows import Row
+from extrap.batching import Agreement, Collapse, RateLaw, agreement, collapse, growth, rate_law
+from extrap.records import Cell, Measure, Recipe, Workload
+
+TABLES = Path(__file__).with_name("batch_studies")
+ROOT = Path(__file__).parents[1]
+STUDIES = ("batch_size", "noise_scale")
+TASK = "bytes"
+"""The task of several sizes."""
+EARLY = 0.1
+"""Part of a course left out of the collapse: there it is still the initialisation's noise."""
+COSTS = ((16, 128, 18), (64, 128, 18), (64, 512, 6))
+"""Width, batch size, runs at once."""
+EVERY, N_TIMED, N_ROUNDS = 10, 40, 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What the tables say, and what measuring costs.
+
+    Attributes:
+        agreement: Of mean noise scales and critical batches, all tasks and targets.
+        held_out: Relative errors of predicted steps at batches no fit saw.
+        interpolated: The same of straight lines between the neighbouring batches, log-log.
+        front: Rows of the front at the larger size, with `predicted`, `steps`, `best`.
+        growth: Width → factor by which the noise scale grows over a training.
+        collapse: Over the loss.
+        rates: Width → best rate against batch.
+        costs: (width, batch, runs) → time with measuring over time without.
+    """
+
+    agreement: Agreement
+    held_out: np.ndarray
+    interpolated: np.ndarray
+    front: pd.DataFrame
+    growth: dict[float, Measure]
+    collapse: Collapse
+    rates: dict[float, RateLaw]
+    costs: dict[tuple[int, int, int], float]
+
+
+def measure(folder: Path = TABLES) -> Found:
+    """Read the tables of both studies; time the trainer."""
+    noise = pd.concat([_table(folder, study, "noise") for study in STUDIES])
+    tuned, held = _table(folder, "batch_size", "tuned"), _table(folder, "batch_size", "held_out")
+    courses = _table(folder, "batch_size", "courses")
+    by_width = {float(width): rows for width, rows in courses.groupby("width")}
+    found = collapse(courses, size="width", skip=EARLY)
+    agreed = agreement(noise)
+    assert found is not None
+    assert agreed is not None
+    return Found(
+        agreement=agreed,
+        held_out=(held["steps"] / held["predicted"] - 1).to_numpy(),
+        interpolated=np.array(list(_interpolated(tuned, held))),
+        front=_table(folder, "batch_size", "front"),
+        growth={width: growth(rows.sort_values("step")) for width, rows in by_width.items()},
+        collapse=found,
+        rates={float(width): _rates(rows) for width, rows in tuned.groupby("width")},
+        costs={case: _cost(*case) for case in COSTS},
+    )
+
+
+def _table(folder: Path, study: str, name: str) -> pd.DataFrame:
+    return pd.read_csv(folder / f"{study}.{name}.csv")
+
+
+def _interpolated(tuned: pd.DataFrame, held: pd.DataFrame) -> Iterator[float]:
+    """Errors of the trivial answer."""
+    others = set(held["batch_size"])
+    for row in held.to_dict("records"):
+        same = (tuned["width"] == row["width"]) & (tuned["target"] == row["target"])
+        seen = tuned[same & ~tuned["batch_size"].isin(others) & (tuned["status"] == "reached")]
+        if len(seen) > 1:
+            line = np.interp(
+                np.log(row["batch_size"]), np.log(seen["batch_size"]), np.log(seen["steps"])
+            )
+            yield row["steps"] / float(np.exp(line)) - 1
+
+
+def _rates(tuned: pd.DataFrame) -> RateLaw:
+    """At the lowest target that all batches reached, inside their grids."""
+    inside = tuned[(tuned["status"] == "reached") & ~tuned["at_edge"]]
+    counts = inside.groupby("target")["batch_size"].nunique()
+    own = inside[inside["target"] == counts[counts >= counts.max() - 1].index.min()]
+    return rate_law(own["batch_size"], own["lr_opt"], own["lr_se"])
+
+
+def _cost(width: int, batch_size: int, n_runs: int) -> float:
+    """Median ratio of neighbouring stretches with and without measuring, one thread."""
+    import torch
+
+    from extrap.training import Pack
+    from extrap.training.denormals import without_denormals
+    from extrap.training.layouts import threads
+    from extrap.training.stacks import Stack
+    from extrap.workloads import load_workload
+
+    size = {"width": float(width)}
+    cells = tuple(Cell.of(size, {"lr": 2**-8 * (1 + i / 100)}, 0) for i in range(n_runs))
+    workload = load_workload(Workload(name="bytes-mlp"))
+
+    def stack(every: int) -> Stack:
+        recipe = Recipe(batch_size=batch_size, noise_every=every)
+        pack = Pack(workload=workload, size=size, recipe=recipe, cells=cells)
+        return Stack(pack, torch.device("cpu"))
+
+    ratios = []
+    with threads(1), without_denormals():
+        ways = (stack(0), stack(EVERY))
+        for start in range(0, N_TIMED * (N_ROUNDS + 1), N_TIMED):
+            order = ways if start // N_TIMED % 2 else ways[::-1]
+            seconds = {}
+            for way in order:
+                began = time.perf_counter()
+                way.advance(start, start + N_TIMED)
+                seconds[way] = time.perf_counter() - began
+            ratios.append(seconds[ways[1]] / seconds[ways[0]])
+    return statistics.median(ratios[1:])
+
+
+def rows(found: Found) -> list[Row]:
+    """The figures."""
+    return [*_noise_rows(found), *_front_rows(found), *_rate_rows(found), *_cost_rows(found)]
+
+
+def _noise_rows(found: Found) -> list[Row]:
+    part, agreed, collapsed = "noise scale, our own runs", found.agreement, found.collapse
+    r_squared = agreed.r_squared or 0.0
+    grown = ", ".join(f"{w:g}: {_measured(m)}" for w, m in sorted(found.growth.items()))
+    return [
+        Row(
+            part=part,
+            figure="mean noise scale against critical batch: r² of the logs",
+            beat="McCandlish et al.: 80 % over six decades",
+            target="≥ .8, ≥ 8 pairs, ≥ 3 decades",
+            reached=f"{r_squared:.2f}, {agreed.n_pairs} pairs, {agreed.decades:.1f} decades",
+            met=r_squared >= 0.8 and agreed.n_pairs >= 8 and agreed.decades >= 3,
+            note=f"{agreed.n_left_out} pairs have no point estimate of one of the two. Critical "
+            f"over noise is {agreed.ratio:.2f} on average, slope {agreed.slope or 0:.2f}: the two "
+            "are not the same thing.",
+        ),
+        Row(
+            part=part,
+            figure="the worst pair differs by a factor of",
+            target="≤ 10",
+            reached=f"{agreed.largest_factor:.1f}",
+            met=agreed.largest_factor <= 10,
+        ),
+        Row(
+            part=part,
+            figure="noise scale grows over a training, by width, first tenth to last",
+            beat="published: an order of magnitude or more, in longer trainings",
+            reached=grown,
+            target="lower ends above 1",
+            met=all((m.ci.lower or 0) > 1 for m in found.growth.values()),
+        ),
+        Row(
+            part=part,
+            figure="collapse over the loss: exponent of the width at equal loss",
+            beat=f"sd of ln noise about one curve over the step {collapsed.log_sd_of_step:.2f}",
+            reached=f"{_measured(collapsed.size_exponent)}; sd about one curve over the loss "
+            f"{collapsed.log_sd:.2f}, with the width {collapsed.log_sd_by_size:.2f}",
+        ),
+    ]
+
+
+def _front_rows(found: Found) -> list[Row]:
+    part, front = "steps to a loss, our own runs", found.front.dropna(subset="steps")
+    off, best = (front[name] / front["predicted"] - 1 for name in ("steps", "best"))
+    inside = front["steps"].between(front["lower"], front["upper"])
+    return [
+        Row(
+            part=part,
+            figure="steps at held-out batches, median error",
+            beat=f"lines between neighbours {np.median(np.abs(found.interpolated)):.1%}",
+            target="≤ 10 %",
+            reached=f"{np.median(np.abs(found.held_out)):.1%} of {len(found.held_out)}, worst "
+            f"{np.abs(found.held_out).max():.1%}",
+            met=bool(np.median(np.abs(found.held_out)) <= 0.1),
+        ),
+        Row(
+            part=part,
+            figure="front at twice the largest width, at the forecast rate, median error",
+            reached=f"{off.abs().median():.1%} of {len(front)}, mean {off.mean():+.1%}; best of "
+            f"half, same and twice the rate {best.abs().median():.1%}; inside the interval "
+            f"{inside.mean():.0%}",
+            target="≤ 10 %",
+            met=bool(off.abs().median() <= 0.1),
+        ),
+    ]
+
+
+def _rate_rows(found: Found) -> list[Row]:
+    exponents = {w: law.exponent for w, law in sorted(found.rates.items())}
+    covered = sum(0.5 in m.ci for m in exponents.values())
+    holding = {
+        w: [rule.name for rule in law.rules if rule.holds and rule.name != "free"]
+        for w, law in sorted(found.rates.items())
+    }
+    return [
+        Row(
+            part="steps to a loss, our own runs",
+            figure="best rate of Adam against batch: exponent, by width",
+            target="interval given; square root covered or explained",
+            reached="; ".join(f"{w:g}: {_measured(m)}" for w, m in exponents.items()),
+            beat=f"square root inside {covered} of {len(exponents)} intervals",
+            note="Rules that are not rejected: "
+            + "; ".join(
+                f"width {w:g} {', '.join(names) or 'none'}" for w, names in holding.items()
+            )
+            + ".",
+            met=None,
+        )
+    ]
+
+
+def _cost_rows(found: Found) -> list[Row]:
+    worst = max(found.costs.values())
+    return [
+        Row(
+            part="cost",
+            figure=f"measuring the noise of every run of a pack, every {EVERY}th step",
+            target="≤ 5 % of a step",
+            reached=", ".join(
+                f"width {w} batch {b} {ratio - 1:+.1%}" for (w, b, _), ratio in found.costs.items()
+            ),
+            met=worst <= 1.05,
+        )
+    ]
+
+
+def _measured(measure: Measure) -> str:
+    if measure.value is None:
+        return "unknown"
+    low, high = ("open" if end is None else f"{end:.3g}" for end in measure.ci)
+    return f"{measure.value:.3g} ({low} to {high})"
+
+
+def train_all(folder: Path = TABLES) -> None:
+    """Run both studies anew and keep their tables."""
+    from extrap.batch_sweeps import run_batches
+    from extrap.study_files import load_batches
+
+    folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in STUDIES:
+            study = load_batches(ROOT / "studies" / f"{name}.py")
+            assert study is not None
+            storage = f"sqlite:///{scratch}/{name}.db"
+            run_batches(study, storage=storage, reports=scratch)
+            keep_tables(Path(scratch).glob(f"{name}.*.csv"), folder)
+
+
+def keep_tables(tables: Iterable[Path], folder: Path = TABLES) -> None:
+    """Copy the tables of a report, numbers rounded."""
+    for path in tables:
+        pd.read_csv(path).to_csv(folder / path.name, index=False, float_format="%.5g")
+
+
+def main() -> None:
+    """Train if asked to; print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--train", action="store_true", help="make the tables anew")
+    if parser.parse_args().train:
+        train_all()
+    for line in rows(measure()):
+        sys.stdout.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+"""Critical batch sizes: the published ones, held-out batches and sizes, coverage of intervals.
+
+    python -m benchmarks.critical_batches [DATA]
+
+1. Zhang et al. (2024, arXiv 2410.21676): five models, nine batch sizes. The batch at 20 % overhead
+   from 256 and its law, against theirs; batches 1,024 and 4,096 left out at once, the two ends
+   one by one, and the largest model.
+2. Simulated hyperbolas, nine batch sizes, 3 % noise, one and three measurements each: how often
+   the 95 % intervals hold the truth.
+3. Golden numbers: the hyperbola at a noise scale of 1,000 (McCandlish et al. 2018), the surge of
+   Adam's rate at 31 (Li et al. 2024).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.rows import DATA, Row, require
+from extrap.batching import (
+    CriticalBatches,
+    HeldOutBatch,
+    critical_batch,
+    held_out_batches,
+    rate_law,
+)
+from extrap.laws.batch import steps_to_target, surge_rate
+
+N_REPLICATES = 400
+LEVEL = 0.95
+NOISE = 0.03
+SIMULATED = {"b_crit": 2000.0, "s_min": 1000.0, "e_min": 2e6}
+PUBLISHED = {85e6: 745, 151e6: 955, 302e6: 1394, 604e6: 1889, 1.2e9: 2533}
+LAW = (93.20, 0.47)
+"""Batch at the overhead = 93.20 N^.47, N in millions."""
+LEFT_OUT = (1024.0, 4096.0)
+ZHANG = {"batch": "batch_size_seqs", "steps": "steps_to_target_paper_fit"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What was measured.
+
+    Attributes:
+        zhang: All five models.
+        inner: Held-out batches amid the others, as (held out, steps by perfect scaling).
+        ends: The smallest and largest batch of each model.
+        other_size: The largest model, forecast from the others: relative errors of steps, and
+            whether each lies in its prediction interval.
+        coverage: (measurements a batch, what) → share of intervals that hold the truth.
+        hyperbola: Batch → (steps over S_min, examples over E_min).
+        surge: Ratios of the fitted surge at 4 and 8 to that at 2.
+    """
+
+    zhang: CriticalBatches
+    inner: tuple[tuple[HeldOutBatch, float], ...]
+    ends: tuple[HeldOutBatch, ...]
+    other_size: tuple[tuple[float, bool], ...]
+    coverage: dict[tuple[int, str], float]
+    hyperbola: dict[float, tuple[float, float]]
+    surge: tuple[float, float]
+
+
+def measure(data: Path = DATA, n_replicates: int = N_REPLICATES) -> Found:
+    """Everything the rows are made of."""
+    table = pd.read_csv(require(data, "zhang_cbs.csv"))
+    zhang = critical_batch(table, by="params", from_batch=256, **ZHANG)
+    inner = []
+    for group in zhang.groups:
+        steps = {point.batch: point.steps or np.nan for point in group.points}
+        for held in held_out_batches(group, batches=LEFT_OUT, together=True):
+            below = max(b for b in group.batches if b < held.batch and b not in LEFT_OUT)
+            inner.append((held, steps[below] * below / held.batch))
+    return Found(
+        zhang=zhang,
+        inner=tuple(inner),
+        ends=tuple(h for g in zhang.groups for h in held_out_batches(g) if h.is_beyond),
+        other_size=_other_size(table),
+        coverage={
+            (n, name): share for n in (1, 3) for name, share in _coverage(n, n_replicates).items()
+        },
+        hyperbola=_hyperbola(),
+        surge=_surge(),
+    )
+
+
+def _other_size(table: pd.DataFrame) -> tuple[tuple[float, bool], ...]:
+    largest = table["params"].max()
+    fitted = critical_batch(table[table["params"] < largest], by="params", from_batch=256, **ZHANG)
+    there = fitted.at(params=largest)
+    found = []
+    for batch, steps in table.loc[table["params"] == largest, list(ZHANG.values())].to_numpy():
+        predicted = there.steps_at(float(batch))
+        found.append((float(steps) / predicted.value - 1, float(steps) in predicted.pi))
+    return tuple(found)
+
+
+def _coverage(n_measurements: int, n_replicates: int) -> dict[str, float]:
+    rng = np.random.default_rng(n_measurements)
+    batch = np.repeat(2.0 ** np.arange(6, 15), n_measurements)
+    exact = steps_to_target(batch, s_min=SIMULATED["s_min"], b_crit=SIMULATED["b_crit"])
+    held = dict.fromkeys([*SIMULATED, "new steps"], 0)
+    for _ in range(n_replicates):
+        steps = exact * np.exp(NOISE * rng.normal(size=len(batch)))
+        table = pd.DataFrame({"batch_size": batch, "steps": steps})
+        group = critical_batch(table, level=LEVEL).groups[0]
+        for name, truth in SIMULATED.items():
+            held[name] += truth in getattr(group, name).ci
+        new = float(exact[len(exact) // 2] * np.exp(NOISE * rng.normal()))
+        held["new steps"] += new in group.steps_at(float(batch[len(exact) // 2])).pi
+    return {name: count / n_replicates for name, count in held.items()}
+
+
+def _hyperbola() -> dict[float, tuple[float, float]]:
+    batch = 2.0 ** np.arange(4, 16)
+    steps = steps_to_target(batch, s_min=7.0, b_crit=1000.0)
+    group = critical_batch(pd.DataFrame({"batch_size": batch, "steps": steps})).groups[0]
+    s_min, e_min = group.s_min.value or np.nan, group.e_min.value or np.nan
+    return {
+        b: (group.steps_at(b).value / s_min, group.examples_at(b).value / e_min)
+        for b in (250.0, 1000.0, 4000.0)
+    }
+
+
+def _surge() -> tuple[float, float]:
+    batch = 2.0 ** np.arange(1, 9)
+    rule = rate_law(batch, surge_rate(batch, noise_scale=31)).rule("surge")
+    return rule.at(4) / rule.at(2), rule.at(8) / rule.at(2)
+
+
+def rows(found: Found) -> list[Row]:
+    """The figures."""
+    return [*_zhang_rows(found), *_held_out_rows(found), *_coverage_rows(found), *_golden(found)]
+
+
+def _zhang_rows(found: Found) -> list[Row]:
+    zhang, part = found.zhang, "Zhang et al. 2024"
+    off = {
+        params: (zhang.group(params=params).b_overhead.value or np.nan) / published - 1
+        for params, published in PUBLISHED.items()
+    }
+    intervals = ", ".join(
+        f"{g.b_overhead.value:.0f} [{g.b_overhead.ci.lower:.0f}, {g.b_overhead.ci.upper:.0f}]"
+        for g in zhang.groups
+    )
+    law = zhang.law
+    assert law is not None
+    at_sizes = [
+        law.at(params=params).value / (LAW[0] * (params / 1e6) ** LAW[1]) - 1
+        for params in PUBLISHED
+    ]
+    exponent = law.exponents["params"]
+    assert exponent.value is not None
+    assert law.coefficient.value is not None
+    critical = zhang.laws["b_crit"].exponents["params"]
+    return [
+        Row(
+            part=part,
+            figure="batch at 20 % overhead from 256, largest difference from the published",
+            beat="745, 955, 1394, 1889, 2533",
+            target="≤ 5 %",
+            reached=f"{max(map(abs, off.values())):.2%}: {intervals}",
+            met=max(map(abs, off.values())) <= 0.05,
+        ),
+        Row(
+            part=part,
+            figure="law of that batch at the five sizes, largest difference from 93.20 N^.47",
+            target="≤ 3 %",
+            reached=f"{max(map(abs, at_sizes)):.2%}; "
+            f"{law.coefficient.value * 1e6**exponent.value:.1f} N^{exponent.value:.3f} "
+            f"[{exponent.ci.lower:.3f}, {exponent.ci.upper:.3f}]",
+            met=max(map(abs, at_sizes)) <= 0.03,
+        ),
+        Row(
+            part=part,
+            figure="critical batch of the hyperbola",
+            reached=", ".join(f"{g.b_crit.value:.0f}" for g in zhang.groups)
+            + f"; exponent {critical.value:.3f} "
+            f"[{critical.ci.lower:.3f}, {critical.ci.upper:.3f}]",
+        ),
+    ]
+
+
+def _held_out_rows(found: Found) -> list[Row]:
+    part = "Zhang et al. 2024, held out"
+    held = [h for h, _ in found.inner]
+    ours = _median(h.error for h in held)
+    lines = _median(h.interpolation_error for h in held)
+    linear = _median(h.steps / scaled - 1 for h, scaled in found.inner)
+    ends, trivial = (
+        _median(errors)
+        for errors in (
+            [h.error for h in found.ends],
+            [h.interpolation_error for h in found.ends],
+        )
+    )
+    other = _median(error for error, _ in found.other_size)
+    return [
+        Row(
+            part=part,
+            figure="steps at batches 1,024 and 4,096, median error",
+            beat=f"log-log interpolation {lines:.1%}, perfect scaling {linear:.1%}",
+            target="≤ 10 %",
+            reached=f"{ours:.1%} of {len(held)}; {_inside(held)} in their 95 % intervals",
+            met=ours <= 0.1,
+        ),
+        Row(
+            part=part,
+            figure="steps at the smallest and largest batch, median error",
+            beat=f"log-log extrapolation {trivial:.1%}",
+            reached=f"{ends:.1%} of {len(found.ends)}; {_inside(found.ends)} in their intervals",
+            note="The largest batch takes more steps than the hyperbola of the others says.",
+        ),
+        Row(
+            part=part,
+            figure="steps of the largest model from the laws of the four smaller, median error",
+            reached=f"{other:.1%} of {len(found.other_size)}; "
+            f"{sum(inside for _, inside in found.other_size)} in their 95 % intervals",
+        ),
+    ]
+
+
+def _coverage_rows(found: Found) -> list[Row]:
+    return [
+        Row(
+            part="simulated hyperbolas",
+            figure=f"95 % intervals that hold the truth, {n} measurement(s) a batch size",
+            target="92 to 97 %",
+            reached=", ".join(
+                f"{name} {share:.1%}" for (m, name), share in found.coverage.items() if m == n
+            ),
+            met=all(0.92 <= share <= 0.97 for (m, _), share in found.coverage.items() if m == n),
+            note="Nine batch sizes, 3 % noise.",
+        )
+        for n in (1, 3)
+    ]
+
+
+def _golden(found: Found) -> list[Row]:
+    wanted = {250.0: (5.0, 1.25), 1000.0: (2.0, 2.0), 4000.0: (1.25, 5.0)}
+    return [
+        Row(
+            part="golden numbers",
+            figure="steps and examples over their minima at 1/4, 1 and 4 noise scales",
+            beat="5, 1.25; 2, 2; 1.25, 5",
+            target="equal",
+            reached="; ".join(f"{s:.3g}, {e:.3g}" for s, e in found.hyperbola.values()),
+            met=all(np.allclose(found.hyperbola[b], wanted[b], rtol=1e-3) for b in wanted),
+        ),
+        Row(
+            part="golden numbers",
+            figure="surge of the rate at noise scale 31: 4 and 8 over 2",
+            beat="1.333, 1.692",
+            target="equal",
+            reached=f"{found.surge[0]:.3f}, {found.surge[1]:.3f}",
+            met=bool(np.allclose(found.surge, (1.333, 1.692), atol=6e-4)),
+        ),
+    ]
+
+
+def _median(errors: Iterable[float]) -> float:
+    return float(np.median(np.abs(list(errors))))
+
+
+def _inside(held: Iterable[HeldOutBatch]) -> int:
+    return sum(h.steps in h.predicted.pi for h in held)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
+    for line in rows(measure(folder)):
+        sys.stdout.write(f"{line}\n")

@@ -35,9 +35,7 @@ DECAYED = StudySpec(
     growth=2,
 )
 GROWN = replace(DECAYED, name="sgd-grown", recipe=replace(DROPS, decay_by="batch"))
-TWICE_DECAYED = replace(
-    DECAYED, name="sgd-decayed-twice", recipe=replace(DROPS, drops=(0.4, 0.6))
-)
+TWICE_DECAYED = replace(DECAYED, name="sgd-decayed-twice", recipe=replace(DROPS, drops=(0.4, 0.6)))
 TWICE_GROWN = replace(
     TWICE_DECAYED,
     name="sgd-grown-twice",

@@ -25,7 +25,7 @@ TASK = BatchTask(
         question="?",
         workload=Workload(
             name="teacher",
-            options={"noise": 1.0, "alpha": 0.5, "spectrum": 1.0, "n_features": 8},
+            options={"noise": 0.5, "alpha": 0.5, "spectrum": 1.5, "n_features": 16},
         ),
         recipe=Recipe(
             optimizer="sgd",
@@ -35,18 +35,18 @@ TASK = BatchTask(
             noise_every=1,
             n_evals=40,
         ),
-        sizes={"width": (2, 4)},
-        tune={"lr": TunedRange(low=0.125, high=0.5, n=3)},
+        sizes={"width": (4, 8)},
+        tune={"lr": TunedRange(low=0.25, high=1.0, n=3)},
         seeds=(0, 1),
         target_seeds=(0,),
-        growth=4,
+        growth=2,
     ),
-    steps={4: 300, 8: 200, 16: 150, 64: 80},
-    targets=(0.95, 0.9),
-    reference_batch=16,
+    steps={2: 500, 8: 200, 32: 100, 128: 60},
+    targets=(0.44, 0.41),
+    reference_batch=32,
     rate_exponent=0.5,
-    noise_batch=64,
-    at={"width": 8.0},
+    noise_batch=32,
+    at={"width": 16.0},
 )
 STUDY = BatchStudy(name="tiny_batches", question="How large a batch is useful?", tasks=(TASK,))
 N_FIRST = 2 * 4 * 3 * 2
@@ -60,13 +60,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def events() -> list[TuneEvent]:
-    return []
-
-
-@pytest.fixture(scope="module")
-def outcome(places: dict[str, Any], events: list[TuneEvent]) -> BatchOutcome:
-    return run_batches(STUDY, notify=events.append, **places)
+def outcome(places: dict[str, Any]) -> BatchOutcome:
+    return run_batches(STUDY, **places)
 
 
 def runs_of(places: dict[str, Any], stage: str) -> Any:
@@ -81,12 +76,13 @@ def runs_of(places: dict[str, Any], stage: str) -> Any:
     ).to_frame()
 
 
+@pytest.mark.slow
 def test_study_counts_steps_and_writes_page_tables_and_index(
     outcome: BatchOutcome, places: dict[str, Any]
 ) -> None:
     (found,) = outcome.findings
     assert {(g.by["width"], g.by["target"]) for g in found.result.critical.groups} == {
-        (width, target) for width in (2, 4) for target in (0.95, 0.9)
+        (width, target) for width in (4, 8) for target in (0.44, 0.41)
     }
     assert not found.result.noise.empty
     html = outcome.report_path.read_text(encoding="utf-8")
@@ -98,6 +94,7 @@ def test_study_counts_steps_and_writes_page_tables_and_index(
         assert (places["reports"] / f"tiny_batches.{name}.csv").is_file(), name
 
 
+@pytest.mark.slow
 def test_grid_grows_only_where_the_best_rate_is_at_its_edge(
     outcome: BatchOutcome, places: dict[str, Any]
 ) -> None:
@@ -117,6 +114,7 @@ def test_grid_grows_only_where_the_best_rate_is_at_its_edge(
     assert not runs.duplicated(["width", "batch_size", "lr", "seed"]).any()
 
 
+@pytest.mark.slow
 def test_front_is_written_before_the_larger_size_is_trained(
     outcome: BatchOutcome, places: dict[str, Any]
 ) -> None:
@@ -125,7 +123,7 @@ def test_front_is_written_before_the_larger_size_is_trained(
     assert found.checked is not None
     sealed = json.loads((places["reports"] / "tiny_batches.front.json").read_text("utf-8"))
     large = runs_of(places, "check")
-    assert set(large["width"]) == {8.0}
+    assert set(large["width"]) == {16.0}
     assert sealed["created"] <= large["started_at"].min()
     assert len(large) == 4 * 3  # batches times factors, one seed
     for row in found.checked.to_dict("records"):
@@ -133,6 +131,7 @@ def test_front_is_written_before_the_larger_size_is_trained(
         assert sorted(rates) == pytest.approx([0.5, 1.0, 2.0], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_second_start_trains_nothing_and_keeps_the_front(
     outcome: BatchOutcome, places: dict[str, Any]
 ) -> None:
@@ -147,6 +146,7 @@ def test_second_start_trains_nothing_and_keeps_the_front(
     assert first == second
 
 
+@pytest.mark.slow
 def test_front_of_other_data_is_written_anew(
     outcome: BatchOutcome, places: dict[str, Any]
 ) -> None:
@@ -157,6 +157,7 @@ def test_front_of_other_data_is_written_anew(
     assert not json.loads(path.read_text("utf-8"))["created"].startswith("1999")
 
 
+@pytest.mark.slow
 def test_report_without_training_says_the_same(
     outcome: BatchOutcome, places: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -174,7 +175,7 @@ def test_plan_opens_no_storage(tmp_path: Path) -> None:
     text = plan_batches(STUDY, storage=f"sqlite:///{tmp_path / 'never.db'}")
     assert text.startswith("study tiny_batches: How large")
     assert f"{N_FIRST} runs" in text
-    assert "then width 8 at the forecast rates" in text
+    assert "then width 16 at the forecast rates" in text
     assert not (tmp_path / "never.db").exists()
 
 
@@ -194,8 +195,8 @@ def test_dry_run_of_a_file_needs_no_torch_and_takes_overrides(tmp_path: Path) ->
     code = (
         "import sys\n"
         "from extrap.cli import main\n"
-        "options = ['--dry-run', '--set', 'tasks.0.study.seeds=0', '--set', 'tasks.0.steps.64=9']\n"
-        "assert main(['study', 'run', sys.argv[1], *options]) == 0\n"
+        "sets = ['--set', 'tasks.0.study.seeds=0', '--set', 'tasks.0.steps.64=9']\n"
+        "assert main(['study', 'run', sys.argv[1], '--dry-run', *sets]) == 0\n"
         "assert 'torch' not in sys.modules\n"
     )
     done = subprocess.run(
@@ -237,5 +238,5 @@ def test_task_without_a_forecast_still_has_its_page(tmp_path: Path) -> None:
     )
     (found,) = outcome.findings
     assert (found.front, found.checked) == (None, None)
-    assert lines[0].startswith("no forecast at width 8: the rate at")
+    assert lines[0].startswith("no forecast at width 16: the rate at")
     assert "could not be forecast" in outcome.report_path.read_text(encoding="utf-8")

@@ -234,7 +234,7 @@ def front_sentences(found: BatchFindings) -> list[str]:
         return []
     where = name_size(task.at)
     if front is None:
-        return [f"{task.study.name}: {where} could not be forecast; see the notes."]
+        return [f"{task.study.name}: {where} could not be forecast: {_no_front(result)}."]
     ratio = max(s.extrapolation_ratio for s in front.steps.values())
     words = [
         f"Rates and steps at {where}, {ratio:.3g} times the largest size of the sweep, were "
@@ -253,8 +253,12 @@ def front_sentences(found: BatchFindings) -> list[str]:
     level = format_percent(result.critical.level, signed=False).replace(".0", "")
     words.append(
         f"Counted at the forecast rate, steps differ from the forecast by "
-        f"{_percent(errors.median())} in the median (largest {_percent(errors.max())}), and "
-        f"{int(inside.sum())} of {len(closed)} lie inside their {level} interval."
+        f"{_percent(errors.median())} in the median (largest {_percent(errors.max())})"
+        + (
+            f", and {int(inside.sum())} of {len(closed)} lie inside their {level} interval."
+            if len(closed)
+            else "; with as many sizes as parameters the forecast has no interval."
+        )
     )
     trivial = _as_at_the_largest(result, known)
     if len(trivial):
@@ -269,6 +273,13 @@ def front_sentences(found: BatchFindings) -> list[str]:
             "every seed."
         )
     return words
+
+
+def _no_front(result: TaskResult) -> str:
+    if result.joint is None:
+        return "the rate there needs a law over batches and sizes; tune at two sizes or more"
+    reasons = [f"loss {t:g}: {c.reason}" for t, c in result.by_target.items() if not c.laws]
+    return "; ".join(reasons) or "no target was reached at all sizes"
 
 
 def counted_sentence(found: BatchFindings) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,10 @@ import pytest
 
 from extrap import critical_batch
 from extrap.batching import FLAGS, critical_batches_document
+from extrap.batching.size_laws import fit_size_laws
 from extrap.errors import DataError
 from extrap.laws.batch import steps_to_target
+from extrap.records import Interval, Measure
 
 BATCHES = 2.0 ** np.arange(6, 15)
 NOISE = 0.03
@@ -279,6 +282,17 @@ def test_a_group_bounded_on_one_side_is_left_out_of_the_laws():
     found = critical_batch(pd.concat([sizes(), flat]), by="params")
     assert found.law.n_groups == 5
     assert "1 group(s) bound B_crit on one side only" in found.notes[0]
+
+
+def test_an_estimate_with_an_open_side_is_left_out_of_the_laws_too():
+    found = critical_batch(sizes(), by="params")
+    first = found.groups[0]
+    is_open = Measure(value=first.b_crit.value, ci=Interval(first.b_crit.ci.lower, None))
+    groups = (replace(first, b_crit=is_open), *found.groups[1:])
+    laws = fit_size_laws(groups, level=0.95)
+    assert laws.laws["b_crit"].n_groups == 4
+    assert "1 group(s) bound B_crit on one side only" in laws.notes[0]
+    assert "both sides" in fit_size_laws((groups[0], groups[0]), level=0.95).reason
 
 
 def test_groups_too_small_are_left_out_and_named():

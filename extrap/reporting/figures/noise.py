@@ -64,7 +64,7 @@ class NoisePairs:
 
 
 def noise_courses_info(findings: Sequence[BatchFindings]) -> NoiseCourses | None:
-    """Gather the courses of tasks: a line a task and size; None if nothing was measured."""
+    """Gather the courses of tasks: a line a task and size; None if no window has a noise scale."""
     lines = []
     for found in findings:
         courses, task = found.result.courses, found.result.task
@@ -77,10 +77,10 @@ def noise_courses_info(findings: Sequence[BatchFindings]) -> NoiseCourses | None
                 alone = courses.groupby(list(task.study.sizes)).ngroups == 1
                 words = task.study.name if alone else f"{task.study.name}, {words}"
             lines.append((words, rows))
-    if not lines:
-        return None
     columns = ["step", "loss", "noise_scale", "lower", "upper"]
     windows = [rows[columns].assign(line=i) for i, (_, rows) in enumerate(lines)]
+    if not any((rows["noise_scale"] > 0).any() for rows in windows):
+        return None
     return NoiseCourses(
         names=tuple(name for name, _ in lines),
         windows=pd.concat(windows, ignore_index=True),

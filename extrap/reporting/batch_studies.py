@@ -54,6 +54,7 @@ from extrap.reporting.batch_words import (
     law_sentences,
     notes_of,
     rate_sentences,
+    rates_sentence,
 )
 from extrap.reporting.figures import style_sheet
 from extrap.reporting.numbers import NBSP
@@ -143,15 +144,10 @@ def batch_page(
 
 
 def _sections(findings: Sequence[BatchFindings]) -> list[Section]:
-    """The parts that have something to show, in the order of the page."""
-    found = [
-        _steps_section(findings),
-        _front_section(findings),
-        _rate_section(findings),
-        _pairs_section(findings),
-        _noise_section(findings),
-        *_loss_sections(findings),
-    ]
+    """The parts that have something to show, those that answer the question first."""
+    steps = [_steps_section(findings), _front_section(findings), _rate_section(findings)]
+    noise = [_pairs_section(findings), _noise_section(findings), *_loss_sections(findings)]
+    found = [*noise, *steps] if len(findings) > 1 else [*steps, *noise]
     return [section for section in found if section is not None]
 
 
@@ -165,7 +161,7 @@ def _steps_section(findings: Sequence[BatchFindings]) -> Section | None:
         held_out_sentence(findings),
     ]
     for each in findings if len(findings) > 1 else ():
-        words += law_sentences(each.result)
+        words += law_sentences(each.result) if each.result.critical.laws else []
     return Section(
         key="steps",
         title="Steps against batch size",
@@ -198,14 +194,19 @@ def _rate_section(findings: Sequence[BatchFindings]) -> Section | None:
     panels = rate_plates(findings)
     if not panels:
         return None
-    words = [" ".join(rate_sentences(found.result)) for found in findings]
     return Section(
         key="rate",
         title="The learning rate that goes with a batch",
-        words=tuple(words),
+        words=tuple(_rate_words(findings)),
         panels=panels,
         tables=_known(rates_table(findings)),
     )
+
+
+def _rate_words(findings: Sequence[BatchFindings]) -> list[str]:
+    if len(findings) > 1:
+        return [line for line in [rates_sentence(findings)] if line]
+    return [" ".join(rate_sentences(found.result)) for found in findings]
 
 
 def _noise_section(findings: Sequence[BatchFindings]) -> Section | None:
@@ -264,7 +265,7 @@ def batches_text(study: BatchStudy, findings: Sequence[BatchFindings]) -> str:
         lines.append(f"- {held}")
     for found in findings:
         lines += [f"- {line}" for line in front_sentences(found)]
-    lines += [f"- {' '.join(rate_sentences(found.result))}" for found in findings]
+    lines += [f"- {line}" for line in _rate_words(findings)]
     if growth_words := growth_sentence(findings):
         lines.append(f"- {growth_words}")
     for found in findings:
@@ -331,6 +332,21 @@ def _task_document(found: BatchFindings) -> dict[str, Any]:
             "targets": [
                 {"target": target, **size_forecast_document(steps)}
                 for target, steps in found.front.steps.items()
+            ],
+            "recommended": [
+                {
+                    "target": each.target,
+                    **{
+                        name: {"value": of.value, "ci": list(of.ci), "pi": list(of.pi)}
+                        for name, of in (
+                            ("batch", each.batch),
+                            ("lr", each.lr),
+                            ("steps", each.steps),
+                            ("examples", each.examples),
+                        )
+                    },
+                }
+                for each in found.front.recommended
             ],
             "points": _records(found.front.table if found.checked is None else found.checked),
             "is_counted": found.checked is not None,

@@ -13,6 +13,7 @@ from extrap.batching import (
     BatchFindings,
     BatchGroup,
     Collapse,
+    JointForecast,
     RateLaw,
     TaskResult,
     agreement,
@@ -43,6 +44,7 @@ __all__ = [
     "lead_group",
     "notes_of",
     "rate_sentences",
+    "rates_sentence",
 ]
 
 LIMITS = (
@@ -240,6 +242,7 @@ def front_sentences(found: BatchFindings) -> list[str]:
         f"Rates and steps at {where}, {ratio:.3g} times the largest size of the sweep, were "
         "forecast from the sweep alone."
     ]
+    words += [_recommendation(each, result) for each in front.recommended[-1:]]
     if found.checked is None:
         return [*words, "Nothing was counted there yet: run the study on."]
     rows = found.checked
@@ -262,9 +265,15 @@ def front_sentences(found: BatchFindings) -> list[str]:
     )
     trivial = _as_at_the_largest(result, known)
     if len(trivial):
+        off = float(np.median(trivial))
         words.append(
             "The steps of the largest size of the sweep, taken as they are, would have been off "
-            f"by {_percent(float(np.median(trivial)))} in the median."
+            f"by {_percent(off)} in the median"
+            + (
+                "."
+                if off > float(errors.median())
+                else ": the law over sizes did worse than no law. Take the largest size's steps."
+            )
         )
     words.append(_factor_sentence(known))
     if n_lost:
@@ -273,6 +282,19 @@ def front_sentences(found: BatchFindings) -> list[str]:
             "every seed."
         )
     return words
+
+
+def _recommendation(found: JointForecast, result: TaskResult) -> str:
+    """Batch and rate together, for the lowest target."""
+    batch, rate, steps = (
+        counted(Measure(value=each.value, ci=each.pi))
+        for each in (found.batch, found.lr, found.steps)
+    )
+    overhead = format_percent(result.critical.overhead, signed=False)
+    return (
+        f"For a loss of {found.target:g} there it recommends a batch of {batch}, at which "
+        f"examples are {overhead} above linear scaling, at a rate of {rate}: {steps} steps."
+    )
 
 
 def _no_front(result: TaskResult) -> str:
@@ -286,9 +308,13 @@ def counted_sentence(found: BatchFindings) -> str:
     """How the forecast at a larger size turned out, in a sentence; empty without a count."""
     if found.checked is None or found.checked["steps"].notna().sum() == 0:
         return ""
-    words = front_sentences(found)[1]
-    words = words.removeprefix("Counted at the forecast rate, ")
-    return f"At {name_size(found.result.task.at)}, counted after the forecast: {words}"
+    before = "Counted at the forecast rate, "
+    told = front_sentences(found)
+    place = next(i for i, line in enumerate(told) if line.startswith(before))
+    where = name_size(found.result.task.at)
+    words = f"At {where}, counted after the forecast: {told[place].removeprefix(before)}"
+    trivial = [line for line in told[place + 1 :] if line.startswith("The steps of the largest")]
+    return " ".join([words, *trivial])
 
 
 def _as_at_the_largest(result: TaskResult, counted_rows: pd.DataFrame) -> list[float]:
@@ -354,8 +380,38 @@ def rate_sentences(result: TaskResult) -> list[str]:
     return words
 
 
+def rates_sentence(findings: Sequence[BatchFindings]) -> str:
+    """Exponents and rules over several tasks in a few sentences; empty without a law."""
+    exponents = {
+        found.result.task.study.name: rate
+        for found in findings
+        if (rate := _exponent(found.result)) is not None and found.result.rate_laws
+    }
+    laws = [law for found in findings for law in found.result.rate_laws.values()]
+    if not exponents:
+        return ""
+    ends = [f(exponents, key=lambda name: exponents[name].value or 0.0) for f in (min, max)]
+    low, high = (f"batch^{power(exponents[name])} ({name})" for name in ends)
+    held = {
+        name: sum(law.rule(name).holds is True for law in laws)
+        for name in sorted(RULE_NAMES, key=lambda n: -sum(bool(w.rule(n).holds) for w in laws))
+    }
+    rules = _listed([f"{name.replace('-', ' ')} in {n}" for name, n in held.items()])
+    n_bent = sum(_bends(law) for law in laws)
+    return (
+        f"The best rate goes from {low.replace(') (', '; ')} to {high.replace(') (', '; ')}. Of "
+        f"{len(laws)} sweeps rules hold as follows: {rules}. In {n_bent} the rate bends over the "
+        "batch, so that no single exponent serves: there scale it over a factor of four at most, "
+        "and tune it again beyond."
+    )
+
+
+def _bends(law: RateLaw) -> bool:
+    return law.bend_p is not None and law.bend_p < 1 - law.level
+
+
 def _rate_advice(laws: Mapping[tuple[float, ...], RateLaw], rate: Measure) -> str:
-    n_bent = sum(law.bend_p is not None and law.bend_p < 1 - law.level for law in laws.values())
+    n_bent = sum(map(_bends, laws.values()))
     to_the = f"{rate.value:.2f}".replace("-", "−")
     if n_bent > len(laws) / 2:
         return (
@@ -444,7 +500,7 @@ def agreement_sentences(found: Agreement | None) -> list[str]:
         return ["Fewer than three pairs have both a noise scale and a critical batch: no verdict."]
     level = f"{found.ratio:.2g} times" if found.ratio >= 0.1 else f"{found.ratio:.1g} times"
     left = (
-        f" {found.n_left_out} pairs without a point estimate of one of them are left out."
+        f" {found.n_left_out} more without a point estimate of one of them left out."
         if found.n_left_out
         else ""
     )

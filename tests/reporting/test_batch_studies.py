@@ -37,6 +37,7 @@ from extrap.reporting.batch_words import (
     law_sentences,
     notes_of,
     rate_sentences,
+    rates_sentence,
 )
 from extrap.reporting.numbers import NBSP
 
@@ -164,6 +165,30 @@ def test_front_words_compare_counts_with_forecast_and_with_no_forecast(one_task:
     )
 
 
+def test_law_that_does_worse_than_no_law_says_so(one_task: Study) -> None:
+    (found,) = one_task[1]
+    assert "no law" not in " ".join(front_sentences(found))
+    off = found.checked.assign(predicted=1.4 * found.checked["predicted"])
+    worse = replace(found, checked=off)
+    assert "the law over sizes did worse than no law" in " ".join(front_sentences(worse))
+    assert "did worse than no law" in counted_sentence(worse)
+
+
+def test_batch_and_rate_are_recommended_together(one_task: Study) -> None:
+    (found,) = one_task[1]
+    words = plain(" ".join(front_sentences(found)))
+    told = re.search(
+        r"For a loss of 2\.2 there it recommends a batch of (\d+) \([^)]*\), at which examples "
+        r"are 20 % above linear scaling, at a rate of (0\.\d+)",
+        words,
+    )
+    assert told is not None, words
+    batch, rate = told.groups()
+    recommended = found.front.recommended[-1]
+    assert float(batch) == pytest.approx(recommended.batch.value, rel=0.05)
+    assert float(rate) == pytest.approx(recommended.lr.value, rel=0.05)
+
+
 def test_front_that_was_not_counted_or_not_reached_says_what_to_do(one_task: Study) -> None:
     (found,) = one_task[1]
     waiting = replace(found, checked=None)
@@ -197,6 +222,18 @@ def test_rate_words_say_which_rules_hold_and_how_to_scale(one_task: Study) -> No
     table = rates_table(one_task[1])
     assert table is not None
     assert [row[3].split("\n")[0] for row in table.rows] == ["rejected"] * 4
+
+
+def test_rates_of_several_tasks_are_counted_together(one_task: Study, two_tasks: Study) -> None:
+    words = plain(rates_sentence(two_tasks[1]))
+    assert re.match(
+        r"The best rate goes from batch\^0\.5\d* \(0\.\d+ to 0\.\d+; (easy|hard)\)", words
+    )
+    assert "Of 2 sweeps rules hold as follows: square root in 2" in words
+    assert "linear in 0" in words
+    (found,) = one_task[1]
+    bare = replace(found, result=replace(found.result, rate_laws={}))
+    assert rates_sentence((bare,)) == ""
 
 
 def test_bent_rates_are_not_given_one_exponent(one_task: Study) -> None:
@@ -252,7 +289,7 @@ def test_agreement_words_have_its_numbers_and_the_warning() -> None:
     words = plain(" ".join(agreement_sentences(agreement(pairs))))
     assert "Over 3 pairs and 2.0 decades" in words
     assert "a factor of 25 at most" in words
-    assert "by less than 10 in 2 of 3. 1 pairs without" in words
+    assert "by less than 10 in 2 of 3. 1 more without" in words
     assert "They are not the same thing." in words
     assert "no verdict" in agreement_sentences(None)[0]
 
@@ -293,6 +330,7 @@ def test_document_is_strict_json_and_keeps_its_keys(one_task: Study, two_tasks: 
     assert task["collapse"]["n_sizes"] == 4
     assert task["front"]["is_counted"] is True
     assert len(task["front"]["points"]) == 12
+    assert [each["target"] for each in task["front"]["recommended"]] == [2.5, 2.2]
     exponent = task["joint_rate_law"]["exponents"]["batch_size"]
     assert exponent["value"] == pytest.approx(0.5, abs=0.03)
     assert len(task["critical"]["groups"]) == 8
@@ -339,7 +377,10 @@ def test_sections_appear_only_where_there_is_something_to_show(
     for key in keys:
         assert f'<section id="{key}">' in full, key
     assert full.count("<figure") == 4 + 2 + 2 + 3
-    assert 'id="collapse0"' not in page_of(two_tasks, tmp_path)
+    several = page_of(two_tasks, tmp_path)
+    assert 'id="collapse0"' not in several
+    assert full.index('id="steps"') < full.index('id="agreement"')
+    assert several.index('id="agreement"') < several.index('id="steps"')
     (found,) = one_task[1]
     silent = replace(
         found.result, noise=pd.DataFrame(), courses=pd.DataFrame(), rate_laws={}, joint=None

@@ -369,6 +369,8 @@ def _draw_corners(ax: Axes, info: BatchFront) -> None:
                 textcoords="offset points",
                 fontsize=9.5,
                 color=colour("ink"),
+                bbox={"facecolor": colour("paper"), "alpha": 0.7, "lw": 0, "pad": 0.5},
+                zorder=8,
             )
     ax.set_xlim(left, right)
     ax.set_ylim(bottom, top)

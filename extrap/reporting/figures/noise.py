@@ -161,10 +161,10 @@ def draw_noise_pairs(ax: Axes, info: NoisePairs, *, columns: int = 4) -> None:
     ax.fill_between(ends, ends / FACTOR, ends * FACTOR, color=colour("shade"), lw=0, zorder=0)
     ax.plot(ends, ends, color=colour("muted"), lw=1.2, zorder=1)
     ax.text(
-        high / 1.15,
-        high / 1.15 / FACTOR * 1.15,
+        low * 1.25,
+        low * FACTOR * 1.6,
         "a factor of 10",
-        ha="right",
+        ha="left",
         va="bottom",
         fontsize=9.5,
         color=colour("muted"),

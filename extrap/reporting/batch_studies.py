@@ -273,7 +273,7 @@ def batches_text(study: BatchStudy, findings: Sequence[BatchFindings]) -> str:
             lines.append(f"- {' '.join(collapse_sentences(collapsed, found.result))}")
     if (agreed := agreement_of(findings)) is not None:
         lines.append(f"- {' '.join(agreement_sentences(agreed))}")
-    lines += [f"{flag} ({where}): {text}" for flag, text, where in flags_seen(findings)]
+    lines += [f"{flag} ({where}): {text}" for _, flag, text, where in flags_seen(findings)]
     lines += [f"note: {note}" for note in notes_of(findings)]
     return "\n".join(lines).replace(NBSP, " ")
 

@@ -39,6 +39,8 @@ LAW_NAMES = {
     "b_overhead": "batch at the overhead",
     "s_min": "fewest steps",
 }
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+"""By which a table refers to flags."""
 WIDE = 1.5
 """Ratio of the ends of an interval above which each number has two digits."""
 RULE_NAMES = ("linear", "square-root", "constant", "saturating", "surge")
@@ -90,6 +92,7 @@ def size_of(group: BatchGroup) -> dict[str, float]:
 def critical_table(findings: Sequence[BatchFindings]) -> Table:
     """Critical batches and regimes, a row a task, size and target."""
     rows, several = [], len(findings) > 1
+    letters = {flag: letter for letter, flag, _, _ in flags_seen(findings)}
     for found in findings:
         critical = found.result.critical
         for group in critical.groups:
@@ -105,7 +108,7 @@ def critical_table(findings: Sequence[BatchFindings]) -> Table:
                     _stacked(group.regimes.perfect_end),
                     _stacked(group.regimes.maximal_start),
                     _stacked(group.b_overhead),
-                    ", ".join(group.flags) or "–",
+                    ", ".join(letters[f] for f in FLAGS if f in group.flags) or "–",
                 )
             )
     critical = findings[0].result.critical
@@ -131,8 +134,8 @@ def critical_table(findings: Sequence[BatchFindings]) -> Table:
     )
 
 
-def flags_seen(findings: Sequence[BatchFindings]) -> list[tuple[str, str, str]]:
-    """Each flag that a group carries, where, and what it means and asks for."""
+def flags_seen(findings: Sequence[BatchFindings]) -> list[tuple[str, str, str, str]]:
+    """Each flag that a group carries: its letter, name, meaning and remedy, and where."""
     seen: dict[str, list[str]] = {}
     for found in findings:
         for group in found.result.critical.groups:
@@ -145,7 +148,7 @@ def flags_seen(findings: Sequence[BatchFindings]) -> list[tuple[str, str, str]]:
         if flag in seen:
             n = len(seen[flag])
             where = seen[flag][0] + (f" and {n - 1} more" if n > 1 else "")
-            found_flags.append((flag, f"{text}.", where))
+            found_flags.append((LETTERS[len(found_flags)], flag, f"{text}.", where))
     return found_flags
 
 

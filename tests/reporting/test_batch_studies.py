@@ -112,7 +112,8 @@ def test_headline_without_a_critical_batch_says_so(one_task: Study) -> None:
     blank = replace(found.result, critical=replace(critical, groups=groups))
     findings = (replace(found, result=blank),)
     assert headline(findings).startswith("No critical batch was told")
-    assert flags_seen(findings)[0][0] == "flat-only"
+    assert flags_seen(findings)[0][:2] == ("a", "flat-only")
+    assert {row[-1] for row in critical_table(findings).rows} == {"a"}
 
 
 def test_law_words_name_loss_and_size_and_what_follows(one_task: Study) -> None:

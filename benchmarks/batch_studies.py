@@ -3,9 +3,9 @@
     python -m benchmarks.batch_studies            # from the committed tables
     python -m benchmarks.batch_studies --train    # studies/batch_size.py, noise_scale.py anew
 
-`batch_studies/` holds, for each study, the tables that its report writes: tuned steps at every
-batch, batches held out, mean noise scales beside critical batches, noise over training, the front
-at the larger size. The cost of measuring is timed here.
+Beside each study lie the tables that its report writes: tuned steps at every batch, batches held
+out, mean noise scales beside critical batches, noise over training, the front at the larger size.
+The cost of measuring is timed here.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from benchmarks.rows import Row
 from extrap.batching import Agreement, Collapse, RateLaw, agreement, collapse, growth, rate_law
 from extrap.records import Cell, Measure, Recipe, Workload
 
-TABLES = Path(__file__).with_name("batch_studies")
-ROOT = Path(__file__).parents[1]
+TABLES = Path(__file__).parents[1] / "studies"
 STUDIES = ("batch_size", "noise_scale")
 TASK = "bytes"
 """The task of several sizes."""
@@ -266,10 +265,9 @@ def train_all(folder: Path = TABLES) -> None:
     from extrap.batch_sweeps import run_batches
     from extrap.study_files import load_batches
 
-    folder.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         for name in STUDIES:
-            study = load_batches(ROOT / "studies" / f"{name}.py")
+            study = load_batches(TABLES / f"{name}.py")
             assert study is not None
             storage = f"sqlite:///{scratch}/{name}.db"
             run_batches(study, storage=storage, reports=scratch)

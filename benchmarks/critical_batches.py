@@ -214,7 +214,7 @@ def _held_out_rows(found: Found) -> list[Row]:
             figure="steps at the smallest and largest batch, median error",
             beat=f"log-log extrapolation {trivial:.1%}",
             reached=f"{ends:.1%} of {len(found.ends)}; {_inside(found.ends)} in their intervals",
-            note="The largest batch takes more steps than the hyperbola of the others says.",
+            note="At the largest batch four of five models take more steps than forecast.",
         ),
         Row(
             part=part,

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import extrap
-from benchmarks import faults, peers, samplers, simulated, verb
+from benchmarks import faults, noise_scales, peers, samplers, simulated, verb
 from benchmarks.backtest import WORDS, conclusion, parts
 from benchmarks.page import headline, write_page
 from benchmarks.pictures import plates
@@ -253,3 +253,23 @@ def test_a_stretch_of_batches_is_spoiled_in_mid_training():
         _, right = workload.examples(workload.training, rows[0])
         assert WRONG not in right.tolist()
     assert len(begins) > 1
+
+
+def test_noise_scales_of_a_few_replicates_make_their_rows():
+    rng = np.random.default_rng(0)
+    kinds = (noise_scales.drifting, noise_scales.correlated, noise_scales.heavy_tailed)
+    stress = pd.DataFrame(
+        {"kind": kind.__name__, **noise_scales._judge(kind(rng, 32, 256), rng)}
+        for kind in kinds
+        for _ in range(2)
+    )
+    steady = pd.DataFrame(
+        {"small": 1, "big": 512, **noise_scales._judge(noise_scales.steady(rng, 1, 512))}
+        for _ in range(20)
+    )
+    cost = pd.DataFrame([{"loop": "tiny", **noise_scales._time_loop(4, 1, turns=1)}])
+    rows = noise_scales.rows(noise_scales.Measured(steady=steady, stress=stress, cost=cost))
+    assert [row.met for row in rows[:1]] == [True]
+    assert len(rows) == 2 + 4 + 1
+    assert all(row.reached for row in rows)
+    assert stress["truth"].tolist() == pytest.approx([868.2] * 2 + [471] * 4, rel=1e-3)

@@ -256,6 +256,33 @@ def test_steps_of_a_small_batch_count_by_the_progress_they_make():
     assert large.noise_scale == pytest.approx(every.noise_scale, rel=1e-5)
 
 
+def test_limits_of_the_mean_are_those_of_the_windows_times_their_weight():
+    squared, trace = draw_moments(np.random.default_rng(13))
+    sure = np.ones(50), np.full(50, 100.0)
+    own = noise_scale_from_moments(squared, trace)
+    found = mean_noise_scale(
+        np.append(squared, sure[0]), np.append(trace, sure[1]), n_windows=2, batch_size=64
+    )
+
+    def mean(value):
+        values = np.array([value, 100.0])
+        return np.average(values, weights=1 / (1 + values / 64))
+
+    weight = (mean(own.noise_scale + 1e-3) - mean(own.noise_scale - 1e-3)) / 2e-3
+    assert found.noise_scale == pytest.approx(mean(own.noise_scale))
+    for limit, its in zip(found.ci, own.ci, strict=True):
+        assert limit - found.noise_scale == pytest.approx(weight * (its - own.noise_scale))
+
+
+@pytest.mark.parametrize("batch_size", [None, 64])
+def test_mean_of_one_window_is_that_window(batch_size):
+    moments = draw_moments(np.random.default_rng(12))
+    window = noise_scale_from_moments(*moments)
+    found = mean_noise_scale(*moments, n_windows=1, batch_size=batch_size)
+    assert found.noise_scale == pytest.approx(window.noise_scale)
+    assert found.ci == pytest.approx(window.ci)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [None, 64])
 def test_interval_of_the_mean_covers_under_a_drift(batch_size):

@@ -101,7 +101,7 @@ def test_targets_and_pictures_that_it_mentions_exist() -> None:
 def test_monitor_example_runs_in_a_loop(watched, draw_curve, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     extrap.save_forecast(watched, "forecast.json")
-    (code,) = blocks("py")
+    code, _ = blocks("py")
     losses = draw_curve(4096, -3.0, np.random.default_rng(0))
     steps = np.linspace(0, 20_000, len(losses) + 1)[1:]
     names = {"extrap": extrap, "train": lambda: zip(steps, losses, strict=True)}
@@ -112,3 +112,22 @@ def test_monitor_example_runs_in_a_loop(watched, draw_curve, monkeypatch, capsys
     (line,) = [line for block in blocks("sh") for line in block.splitlines() if " watch " in line]
     assert main(shlex.split(line, comments=True)[1:]) == 1
     assert "octaves too low" in capsys.readouterr().out
+
+
+def test_meter_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 1)
+    data = [[torch.randn(32, 5) for _ in range(2)] for _ in range(300)]
+    _, code = blocks("py")
+    exec(
+        code,
+        {
+            "extrap": extrap,
+            "model": model,
+            "data": data,
+            "optimizer": torch.optim.SGD(model.parameters(), lr=1e-3),
+            "loss": lambda m, b: (m(b[:, :4]) - b[:, 4:]).square().mean(),
+        },
+    )
+    assert "noise scale" in capsys.readouterr().out

@@ -15,6 +15,14 @@ from __future__ import annotations
 from extrap.batching.agreement import Agreement, agreement
 from extrap.batching.critical import FLAGS, CriticalBatches, critical_batch
 from extrap.batching.documents import critical_batches_document, size_forecast_document
+from extrap.batching.front import (
+    BatchFindings,
+    FrontForecast,
+    JointForecast,
+    StepsOverSize,
+    check_front,
+    forecast_front,
+)
 from extrap.batching.holdout import HeldOutBatch, held_out_batches
 from extrap.batching.noise_courses import (
     Collapse,
@@ -36,15 +44,7 @@ from extrap.batching.results import (
 )
 from extrap.batching.size_laws import SizeForecast
 from extrap.batching.targets import seed_steps, smooth_curve, steps_to_target, tuned_steps
-from extrap.batching.tasks import (
-    BatchFindings,
-    FrontForecast,
-    JointForecast,
-    TaskResult,
-    analyse_task,
-    check_front,
-    forecast_front,
-)
+from extrap.batching.tasks import TaskResult, analyse_task
 
 __all__ = [
     "FLAGS",
@@ -66,6 +66,7 @@ __all__ = [
     "Regimes",
     "Segments",
     "SizeForecast",
+    "StepsOverSize",
     "TaskResult",
     "agreement",
     "analyse_task",

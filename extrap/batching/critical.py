@@ -19,6 +19,7 @@ from extrap.batching.results import (
     BatchPoint,
     Regimes,
     Segments,
+    between_logs,
     scaled,
 )
 from extrap.batching.segments import fit_segments
@@ -276,11 +277,10 @@ def _limit(fitted: HyperbolaFit, *, side: int) -> Measure:
     high = np.array([*region.high, region.best[1]]) + to_limit
     at_limit = region.best[0] < u.mean() if side == 0 else region.best[0] > u.mean()
     known = fitted.has_optimum or not (is_open and at_limit)
+    ci = between_logs(float(low[:-1].min()), float(high[:-1].max()))
     return Measure(
         value=float(np.exp(low[-1])) if known else None,
-        ci=Interval(
-            None if is_open else float(np.exp(low[:-1].min())), float(np.exp(high[:-1].max()))
-        ),
+        ci=Interval(None, ci.upper) if is_open else ci,
     )
 
 

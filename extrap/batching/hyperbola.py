@@ -35,6 +35,8 @@ N_REGION = 121
 SMALLEST_SD = 1e-8
 """Stands for the noise of measurements that lie on a hyperbola to rounding."""
 HALVINGS = 60
+FAR = 100.0
+"""Standard deviations beyond which the hazard of a normal variable is its distance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -199,7 +201,9 @@ class _Deviance:
     def _slope(self, z: Array, s: Array) -> Array:
         """Half the derivative of the deviance in s, times the standard deviation."""
         off = (z - s[:, None]) / self.sd
-        hazard = np.exp(-(off**2) / 2 - special.log_ndtr(-off)) / math.sqrt(2 * math.pi)
+        near = np.minimum(off, FAR)
+        hazard = np.exp(-(near**2) / 2 - special.log_ndtr(-near)) / math.sqrt(2 * math.pi)
+        hazard = np.where(off > FAR, off, hazard)
         return np.asarray(np.where(self.reached, -off, -hazard).sum(axis=1))
 
     def profile(self, u: Array) -> tuple[Array, Array]:

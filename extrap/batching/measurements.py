@@ -112,7 +112,8 @@ def _judge(frame: pd.DataFrame, table: pd.DataFrame, steps: str) -> None:
 def _status(table: pd.DataFrame) -> pd.Series:
     if "status" not in table:
         return pd.Series("", index=table.index)
-    status = table["status"].mask(is_empty(table["status"]), "").astype(str)
+    given = table["status"].astype(object)
+    status = given.mask(is_empty(given) | given.isna(), "").astype(str)
     status = status.str.strip().str.lower()
     if unknown := sorted(set(status) - KNOWN):
         raise DataError(

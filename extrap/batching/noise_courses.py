@@ -26,9 +26,8 @@ __all__ = [
 
 Array = npt.NDArray[np.float64]
 MOMENTS = ["grad_sq_norm", "grad_cov_trace"]
-N_WINDOWS = 10
 WIDENING = 1.5
-"""Ratio of the steps at which a window up to a target ends and begins."""
+"""Ratio of the steps at which a window ends and begins."""
 MIN_POINTS = 4
 """Measurements that a window has at least, so that it has an interval."""
 
@@ -138,35 +137,28 @@ def _windows(squared: Array, trace: Array, steps: Array, *, level: float) -> lis
     return starts
 
 
-def noise_over_training(
-    gradients: pd.DataFrame, *, n_windows: int = N_WINDOWS, level: float = 0.95
-) -> pd.DataFrame:
-    """The course of the noise scale, a row a window of neighbouring measurements.
+def noise_over_training(gradients: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+    """The course of the noise scale, a row a window; windows as in `noise_until`.
 
     Args:
         gradients: What `pool_gradients` returns.
-        n_windows: Windows; fewer where there are too few measurements for as many.
         level: Of the intervals.
 
     Returns:
         Columns `step` and `loss` (geometric means), `noise_scale`, `lower`, `upper`; NaN where
         the noise scale has no value or no limit.
     """
-    n = max(1, min(n_windows, len(gradients) // MIN_POINTS))
-    windows = noise_course(
-        gradients["grad_sq_norm"].to_numpy(),
-        gradients["grad_cov_trace"].to_numpy(),
-        n_windows=n,
-        level=level,
-    )
-    places = np.array_split(np.arange(len(gradients)), n)
+    if gradients.empty:
+        return pd.DataFrame(columns=["step", "loss", "noise_scale", "lower", "upper"])
+    squared, trace, steps = (gradients[name].to_numpy(float) for name in (*MOMENTS, "step"))
+    starts = _windows(squared, trace, steps, level=level)
+    windows = noise_course(squared, trace, n_windows=starts, level=level)
     rows = []
-    for window, place in zip(windows, places, strict=True):
-        part = gradients.iloc[place]
+    for window, part in zip(windows, np.split(np.arange(len(gradients)), starts), strict=True):
         rows.append(
             {
-                "step": float(np.exp(np.log(part["step"]).mean())),
-                "loss": float(np.exp(np.log(part["loss"]).mean())),
+                "step": float(np.exp(np.log(steps[part]).mean())),
+                "loss": float(np.exp(np.log(gradients["loss"].to_numpy(float)[part]).mean())),
                 "noise_scale": _number(window.noise_scale),
                 "lower": _number(window.ci.lower),
                 "upper": _number(window.ci.upper),
@@ -175,14 +167,13 @@ def noise_over_training(
     return pd.DataFrame(rows)
 
 
-def growth(course: pd.DataFrame, *, level: float = 0.95) -> Measure:
+def growth(course: pd.DataFrame) -> Measure:
     """By what factor the noise scale grows from the first window of a course to its last.
 
     The interval takes each window's own as normal in ln B.
 
     Args:
-        course: What `noise_over_training` returned, at the same level.
-        level: Of the interval.
+        course: What `noise_over_training` returned; the interval has its level.
     """
     known = course.dropna(subset="noise_scale")
     if len(known) < 2:
@@ -191,7 +182,6 @@ def growth(course: pd.DataFrame, *, level: float = 0.95) -> Measure:
     centre = math.log(last["noise_scale"] / first["noise_scale"])
     down = math.hypot(_reach(last, "lower"), _reach(first, "upper"))
     up = math.hypot(_reach(last, "upper"), _reach(first, "lower"))
-    del level
     return Measure(
         value=math.exp(centre),
         ci=Interval(

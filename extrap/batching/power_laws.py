@@ -8,8 +8,6 @@ What to use when:
 
 References:
     Paule, Mandel (1982), Consensus values and weighting factors, J. Res. NBS 87 (the scatter).
-    Knapp, Hartung (2003), Improved tests for a random effects meta-regression, Statistics in
-    Medicine 22 (the covariance); never scaled below 1 here.
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ import numpy.typing as npt
 from scipy import optimize, stats
 
 from extrap.batching.results import BatchPrediction
+from extrap.errors import DataError
 from extrap.records import Interval, Measure
 
 __all__ = ["OPEN", "BatchLaw", "Line", "fit_line", "power_law", "weighted_line"]
@@ -30,6 +29,7 @@ __all__ = ["OPEN", "BatchLaw", "Line", "fit_line", "power_law", "weighted_line"]
 Array = npt.NDArray[np.float64]
 OPEN = Interval(None, None)
 LARGEST_SCATTER = 100.0
+LARGEST_LOG = 700.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,8 @@ class BatchLaw:
     Attributes:
         of: What the law is of: `b_crit`, `b_overhead`, `s_min`, or a learning rate.
         columns: The columns x_i.
-        coefficient: Value at 1 of every column, in their own units, as papers state it.
+        coefficient: Value at 1 of every column, in their own units, as papers state it; none where
+            that is beyond the range of numbers.
         exponents: Column → b_i.
         reference: x0: geometric mean of each column over the groups.
         intercept: a, with its interval: ln of the value at the reference.
@@ -69,10 +70,13 @@ class BatchLaw:
         """The law at a size; `pi` is for another group as well measured as a typical one.
 
         Raises:
+            DataError: The law leaves the range of numbers there.
             ValueError: The columns are not those of the law, or not positive.
         """
         row = self.row(by)
         centre = float(row @ self._values())
+        if abs(centre) > LARGEST_LOG:
+            raise DataError(f"the law of {self.of} leaves the range of numbers at {dict(by)}.")
         if self.dof < 1:
             return BatchPrediction(value=math.exp(centre), ci=OPEN, pi=OPEN)
         t = float(stats.t.ppf((1 + self.level) / 2, self.dof))
@@ -135,20 +139,22 @@ def fit_line(design: Array, y: Array, log_se: Array) -> Line:
     if n > k and excess(0.0) > 0:
         scatter = float(optimize.brentq(excess, 0.0, LARGEST_SCATTER, xtol=1e-12))
     line = weighted_line(design, y, 1 / (log_se**2 + scatter**2))
-    scale = max(1.0, 1.0 + excess(scatter) / (n - k)) if n > k else 1.0
     return replace(
         line,
-        covariance=line.inverse * scale,
+        covariance=line.inverse,
         scatter=scatter,
-        log_sd=math.sqrt(scale / line.weights.mean()),
+        log_sd=math.sqrt(1 / line.weights.mean()),
     )
 
 
 def weighted_line(design: Array, y: Array, weights: Array) -> Line:
     """Weighted least squares; weights count relative to one another only."""
     n, k = design.shape
-    inverse = np.asarray(np.linalg.inv((design * weights[:, None]).T @ design), dtype=float)
-    values = inverse @ design.T @ (weights * y)
+    root = np.sqrt(weights)
+    q, r = np.linalg.qr(design * root[:, None])
+    values = np.linalg.solve(r, q.T @ (root * y))
+    to_values = np.linalg.inv(r)
+    inverse = np.asarray(to_values @ to_values.T, dtype=float)
     residual = y - design @ values
     scale = float((weights * residual**2).sum()) / (n - k) if n > k else 0.0
     log_sd = math.sqrt(scale / weights.mean())
@@ -191,7 +197,8 @@ def power_law(
         of=of,
         columns=tuple(columns),
         coefficient=Measure(
-            value=math.exp(at_one), ci=Interval.around_log(at_one, half) if dof else OPEN
+            value=math.exp(at_one) if abs(at_one) < LARGEST_LOG else None,
+            ci=Interval.around_log(at_one, half) if dof else OPEN,
         ),
         exponents={
             name: around(slope, error)

@@ -19,6 +19,8 @@ __all__ = [
     "Regimes",
     "Region",
     "Segments",
+    "between_logs",
+    "is_bounded",
     "require_batch",
     "scaled",
     "times",
@@ -219,10 +221,9 @@ class BatchGroup:
         new = self.quantile * self.log_sd
         return BatchPrediction(
             value=math.exp(centre),
-            ci=Interval(math.exp(low), math.exp(high)),
-            pi=Interval(
-                math.exp(centre - math.hypot(centre - low, new)),
-                math.exp(centre + math.hypot(high - centre, new)),
+            ci=between_logs(low, high),
+            pi=between_logs(
+                centre - math.hypot(centre - low, new), centre + math.hypot(high - centre, new)
             ),
         )
 
@@ -257,6 +258,17 @@ def require_batch(batch: float) -> float:
     if not (math.isfinite(batch) and batch > 0):
         raise ValueError(f"a batch size must be positive and finite, got {batch}; give examples.")
     return batch
+
+
+def between_logs(low: float, high: float) -> Interval:
+    """`(exp low, exp high)`; a side beyond the largest float is open."""
+    half = (high - low) / 2
+    return Interval.around_log(low + half, half)
+
+
+def is_bounded(interval: Interval) -> bool:
+    """Whether both sides are numbers."""
+    return interval.lower is not None and interval.upper is not None
 
 
 def times(prediction: BatchPrediction, factor: float) -> BatchPrediction:

@@ -20,6 +20,7 @@ from extrap.batching.results import (
     BatchGroup,
     BatchPrediction,
     FrontPoint,
+    is_bounded,
     require_batch,
     times,
 )
@@ -30,6 +31,8 @@ from extrap.records import Interval
 __all__ = ["SizeForecast", "SizeLaws", "fit_size_laws"]
 
 Array = npt.NDArray[np.float64]
+SMALLEST_SE = 1e-4
+"""No batch size is known better than this, whatever a fit to it says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +156,7 @@ def fit_size_laws(groups: Sequence[BatchGroup], *, level: float) -> SizeLaws:
         groups: Fitted groups.
         level: Of the intervals.
     """
-    # as tuples: `in` asks an interval whether a number lies inside it
-    usable = [g for g in groups if g.b_crit.value is not None and None not in tuple(g.b_crit.ci)]
+    usable = [g for g in groups if g.b_crit.value is not None and is_bounded(g.b_crit.ci)]
     notes: tuple[str, ...] = ()
     if len(usable) < len(groups):
         n = len(groups) - len(usable)
@@ -221,4 +223,4 @@ def _logs(groups: Sequence[BatchGroup], of: str) -> tuple[Array, Array]:
         math.log(m.ci.upper / m.ci.lower) / (2 * g.quantile)
         for m, g in zip(measures, groups, strict=True)
     ]
-    return np.log([m.value for m in measures]), np.maximum(widths, 1e-9)
+    return np.log([m.value for m in measures]), np.maximum(widths, SMALLEST_SE)

@@ -1,9 +1,9 @@
 """From loss curves to steps to a target, and from a sweep of rates to tuned steps.
 
-A curve is smoothed by straight lines through ln loss over ln step in a window about each point:
-a power law is straight there, so the smoothing moves no crossing of one. The smoothed curve is cut
-at its minimum and made to fall throughout (isotonic regression); unlike a running minimum that
-does not prefer the first lucky point. The crossing is interpolated in ln step.
+A curve is smoothed by parabolas through ln loss over ln step in a window about each point: a
+power law with a floor is nearly one there, so that its crossing hardly moves. The smoothed curve
+is cut at its minimum and made to fall throughout (isotonic regression); unlike a running minimum
+that does not prefer the first lucky point. The crossing is interpolated in ln step.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from extrap.records import Runs
 __all__ = ["SMOOTHING", "seed_steps", "smooth_curve", "steps_to_target", "tuned_steps"]
 
 Array = npt.NDArray[np.float64]
-SMOOTHING = 0.25
-"""Half width of the window in ln step: about a quarter of the step on either side."""
+SMOOTHING = 0.5
+"""Half width of the window in ln step: from .6 to 1.65 times the step."""
 MIN_NEIGHBOURS = 2
 """Points on either side that a window has at least, where there are that many."""
 LOST = ("diverged", "failed")
+SMALLEST_SPREAD = 1e-9
+SMALLEST_DETERMINANT = 1e-9
+"""Of moments in units of their spread: below, too few different steps for a parabola."""
 FLOOR = 0.25
 """Share of the grid's spacing that an optimum is uncertain by at least (as in `optimum`)."""
 
@@ -123,29 +126,49 @@ def smooth_curve(step: Array, loss: Array, *, smoothing: float = SMOOTHING) -> A
     if len(step) == 0:
         return np.empty(0)
     y = np.log(loss)
-    smooth = _local_lines(np.log(step), y, smoothing) if smoothing > 0 else y
+    smooth = _local_parabolas(np.log(step), y, smoothing) if smoothing > 0 else y
     end = int(np.argmin(smooth)) + 1
     falling = optimize.isotonic_regression(smooth[:end], increasing=False).x
     return np.asarray(np.exp(np.append(falling, np.full(len(step) - end, falling[-1]))))
 
 
-def _local_lines(x: Array, y: Array, half: float) -> Array:
-    """At each point the straight line through its neighbours, all of one weight."""
+def _local_parabolas(x: Array, y: Array, half: float) -> Array:
+    """At each point the parabola through its neighbours, all of one weight.
+
+    Least squares from running sums of the moments of x about each point.
+    """
     n = len(x)
+    if n < 3:
+        return y
     place = np.arange(n)
     first = np.minimum(np.searchsorted(x, x - half), np.maximum(place - MIN_NEIGHBOURS, 0))
     last = np.maximum(
         np.searchsorted(x, x + half, side="right"), np.minimum(place + MIN_NEIGHBOURS + 1, n)
     )
-    sums = [np.concatenate([[0.0], np.cumsum(part)]) for part in (np.ones(n), x, y, x * x, x * y)]
-    m, sx, sy, sxx, sxy = (part[last] - part[first] for part in sums)
-    spread = sxx - sx * sx / m
-    safe = np.where(spread > 1e-12, spread, 1.0)
-    slope = np.where(spread > 1e-12, (sxy - sx * sy / m) / safe, 0.0)
-    lines = sy / m + slope * (x - sx / m)
-    # a line through a blow-up would undershoot every loss beside it
+    centred = x - x.mean()
+
+    def about(values: Array) -> list[Array]:
+        """Sums of values · (x − x_i)^k over the window of point i, k = 0 … 4."""
+        sums = []
+        for k in range(5):
+            running = np.concatenate([[0.0], np.cumsum(values * centred**k)])
+            sums.append(running[last] - running[first])
+        return [
+            np.sum([math.comb(k, j) * (-centred) ** (k - j) * sums[j] for j in range(k + 1)], 0)
+            for k in range(5)
+        ]
+
+    m, t = about(np.ones(n)), about(y)
+    normal = np.stack([np.stack(m[k : k + 3], axis=-1) for k in range(3)], axis=-2)
+    right = np.stack(t[:3], axis=-1)
+    scale = np.maximum(np.sqrt(m[2] / m[0]), SMALLEST_SPREAD)[:, None] ** np.arange(3)
+    normal = normal / (scale[:, :, None] * scale[:, None, :] * m[0][:, None, None])
+    solvable = np.linalg.det(normal) > SMALLEST_DETERMINANT
+    safe = np.where(solvable[:, None, None], normal, np.eye(3))
+    value = np.linalg.solve(safe, (right / (scale * m[0][:, None]))[..., None])[:, 0, 0]
+    # a parabola through a blow-up would undershoot every loss beside it
     least = [y[i:j].min() for i, j in zip(first, last, strict=True)]
-    return np.maximum(lines, least)
+    return np.maximum(np.where(solvable, value, t[0] / m[0]), least)
 
 
 def _crossing(step: Array, loss: Array, target: float) -> float | None:

@@ -14,21 +14,11 @@ from extrap.batching.critical import CriticalBatches, critical_batch
 from extrap.batching.noise_courses import noise_over_training, noise_until, pool_gradients
 from extrap.batching.power_laws import BatchLaw
 from extrap.batching.rates import RateLaw, joint_rate_law, rate_law
-from extrap.batching.results import BatchPrediction
-from extrap.batching.size_laws import SizeForecast
 from extrap.batching.targets import seed_steps, steps_to_target, tuned_steps
 from extrap.errors import DataError
 from extrap.records import BatchTask, Runs
 
-__all__ = [
-    "BatchFindings",
-    "FrontForecast",
-    "JointForecast",
-    "TaskResult",
-    "analyse_task",
-    "check_front",
-    "forecast_front",
-]
+__all__ = ["TaskResult", "analyse_task"]
 
 BATCH = "batch_size"
 
@@ -62,61 +52,6 @@ class TaskResult:
     noise: pd.DataFrame
     courses: pd.DataFrame
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JointForecast:
-    """Batch and learning rate for one target at a size, together.
-
-    Attributes:
-        target: The loss to reach.
-        batch: The batch at which steps exceed linear scaling by the overhead.
-        lr: The best rate at that batch.
-        steps: Steps to the target with both.
-        examples: The same in examples.
-    """
-
-    target: float
-    batch: BatchPrediction
-    lr: BatchPrediction
-    steps: BatchPrediction
-    examples: BatchPrediction
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FrontForecast:
-    """Time against compute at a larger size, before anything was trained there.
-
-    Attributes:
-        size: The size.
-        steps: Target → steps against batch there.
-        rates: Batch → the forecast learning rate.
-        recommended: Batch and rate together, one a target.
-        table: One row a target and batch: `target`, `batch_size`, `lr`, `predicted` steps,
-            `lower`, `upper` (for one new measurement), `examples`.
-    """
-
-    size: Mapping[str, float]
-    steps: Mapping[float, SizeForecast]
-    rates: Mapping[int, float]
-    recommended: tuple[JointForecast, ...]
-    table: pd.DataFrame
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BatchFindings:
-    """All that is known of a task: its sweep, and the larger size forecast from it and counted.
-
-    Attributes:
-        result: What the sweep says.
-        front: The forecast at the larger size; None if there is none.
-        checked: The same beside what was counted there, as `check_front` returns it; None if
-            nothing was trained there.
-    """
-
-    result: TaskResult
-    front: FrontForecast | None = None
-    checked: pd.DataFrame | None = None
 
 
 def analyse_task(
@@ -165,104 +100,6 @@ def analyse_task(
         courses=courses,
         notes=tuple(dict.fromkeys(notes)),
     )
-
-
-def forecast_front(result: TaskResult) -> FrontForecast | None:
-    """Rates and steps at the larger size of a task; None if it names none.
-
-    Raises:
-        DataError: The sweep has no law over sizes, of the steps or of the rate.
-    """
-    task = result.task
-    if not task.at:
-        return None
-    if result.joint is None:
-        raise DataError(
-            f"the rate at {dict(task.at)} needs a law over sizes and batches; tune at two sizes "
-            "or more."
-        )
-    steps = {
-        target: found.at(**task.at) for target, found in result.by_target.items() if found.laws
-    }
-    if not steps:
-        reasons = [f"target {t:g}: {c.reason}" for t, c in result.by_target.items()]
-        raise DataError("; ".join(reasons) or "no target was reached at all sizes.")
-    rates = {
-        b: float(f"{result.joint.at(**{BATCH: b}, **task.at).value:.4g}") for b in task.batches
-    }
-    rows = [
-        {
-            "target": target,
-            BATCH: batch,
-            "lr": rates[batch],
-            "predicted": (predicted := forecast.steps_at(batch)).value,
-            "lower": predicted.pi.lower,
-            "upper": predicted.pi.upper,
-            "examples": predicted.value * batch,
-        }
-        for target, forecast in steps.items()
-        for batch in task.batches
-    ]
-    return FrontForecast(
-        size=dict(task.at),
-        steps=steps,
-        rates=rates,
-        recommended=tuple(
-            _recommend(target, forecast, result.joint) for target, forecast in steps.items()
-        ),
-        table=pd.DataFrame(rows),
-    )
-
-
-def _recommend(target: float, forecast: SizeForecast, rates: BatchLaw) -> JointForecast:
-    batch = forecast.b_overhead
-    return JointForecast(
-        target=target,
-        batch=batch,
-        lr=rates.at(**{BATCH: batch.value, **forecast.by}),
-        steps=forecast.steps_at(batch.value),
-        examples=forecast.examples_at(batch.value),
-    )
-
-
-def check_front(front: FrontForecast, runs: Runs, *, factors: tuple[float, ...]) -> pd.DataFrame:
-    """Hold the runs at the larger size against the forecast.
-
-    Args:
-        front: The forecast.
-        runs: The runs there, with curves, at `factors` times the forecast rates.
-        factors: Multiples of the forecast rate that were run.
-
-    Returns:
-        The table of the forecast with `steps` (at the forecast rate), `best` (at the best of the
-        factors), `best_factor`, `status`; NaN where the target was not reached.
-    """
-    reached = steps_to_target(runs, targets=sorted(front.steps))
-    logs = np.log(reached["steps"].where(reached["status"] == "reached"))
-    table = reached.assign(log_steps=logs)
-    # a rate counts where all its seeds reached the target
-    mean = table.groupby(["target", BATCH, "lr"])["log_steps"].agg(lambda v: v.mean(skipna=False))
-    rows = []
-    for row in front.table.to_dict("records"):
-        own = mean.get((row["target"], row[BATCH]), pd.Series(dtype=float))
-        at = {f: own.get(_rate(row["lr"], f), math.nan) for f in factors}
-        finite = {f: v for f, v in at.items() if np.isfinite(v)}
-        best = min(finite, key=finite.__getitem__, default=math.nan)
-        rows.append(
-            {
-                **row,
-                "steps": math.exp(at.get(1.0, math.nan)),
-                "best": math.exp(finite[best]) if finite else math.nan,
-                "best_factor": best,
-                "status": "reached" if finite else "censored",
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def _rate(lr: float, factor: float) -> float:
-    """A rate as it was handed out."""
-    return float(f"{lr * factor:.4g}")
 
 
 def _edge_note(row: Mapping[str, object]) -> str:

@@ -18,7 +18,6 @@ from extrap.batching import (
     RateLaw,
     critical_batches_document,
     growth,
-    size_forecast_document,
 )
 from extrap.records import BatchStudy, Measure
 from extrap.reporting.batch_plates import (
@@ -329,10 +328,7 @@ def _task_document(found: BatchFindings) -> dict[str, Any]:
         if found.front is None
         else {
             "size": dict(found.front.size),
-            "targets": [
-                {"target": target, **size_forecast_document(steps)}
-                for target, steps in found.front.steps.items()
-            ],
+            "targets": list(found.front.steps),
             "recommended": [
                 {
                     "target": each.target,

@@ -143,7 +143,7 @@ def flags_seen(findings: Sequence[BatchFindings]) -> list[tuple[str, str, str, s
             for flag in group.flags:
                 where = f"{task}{name_size(size_of(group))}, loss {group.by['target']:g}"
                 seen.setdefault(flag, []).append(where)
-    found_flags = []
+    found_flags: list[tuple[str, str, str, str]] = []
     for flag, text in FLAGS.items():
         if flag in seen:
             n = len(seen[flag])
@@ -301,7 +301,7 @@ def growth_table(findings: Sequence[BatchFindings]) -> Table | None:
             known = course.dropna(subset="noise_scale")
             if known.empty:
                 continue
-            grown = growth(course, level=found.result.critical.level)
+            grown = growth(course)
             rows.append(
                 (
                     f"{found.result.task.study.name}, {name_size(size)}",

@@ -237,7 +237,8 @@ def front_sentences(found: BatchFindings) -> list[str]:
     where = name_size(task.at)
     if front is None:
         return [f"{task.study.name}: {where} could not be forecast: {_no_front(result)}."]
-    ratio = max(s.extrapolation_ratio for s in front.steps.values())
+    largest = {name: max(values) for name, values in task.study.sizes.items()}
+    ratio = max(value / largest[name] for name, value in front.size.items())
     words = [
         f"Rates and steps at {where}, {ratio:.3g} times the largest size of the sweep, were "
         "forecast from the sweep alone."
@@ -300,8 +301,7 @@ def _recommendation(found: JointForecast, result: TaskResult) -> str:
 def _no_front(result: TaskResult) -> str:
     if result.joint is None:
         return "the rate there needs a law over batches and sizes; tune at two sizes or more"
-    reasons = [f"loss {t:g}: {c.reason}" for t, c in result.by_target.items() if not c.laws]
-    return "; ".join(reasons) or "no target was reached at all sizes"
+    return "too few sizes reach a target to say how its steps move with size"
 
 
 def counted_sentence(found: BatchFindings) -> str:
@@ -432,7 +432,7 @@ def growth_sentence(findings: Sequence[BatchFindings]) -> str:
         if courses.empty:
             continue
         for _, course in courses.groupby(list(found.result.task.study.sizes)):
-            grown = growth(course, level=found.result.critical.level).value
+            grown = growth(course).value
             if grown is not None:
                 factors.append(grown)
     if not factors:

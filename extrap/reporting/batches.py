@@ -113,7 +113,7 @@ def _law_lines(found: CriticalBatches) -> list[str]:
 def _law_line(law: BatchLaw) -> str:
     exponents = "; ".join(
         f"p = {format_estimate(measure.value, measure.ci)} of {name}"
-        if None not in tuple(measure.ci)
+        if law.dof
         else f"p = {measure.value:.3g} of {name}"
         for name, measure in law.exponents.items()
     )

@@ -3,18 +3,16 @@ from __future__ import annotations
 import io
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import optimize, stats
 
 from extrap import critical_batch
 from extrap.batching import FLAGS, critical_batches_document
-from extrap.batching.size_laws import fit_size_laws
 from extrap.errors import DataError
 from extrap.laws.batch import steps_to_target
-from extrap.records import Interval, Measure
 
 BATCHES = 2.0 ** np.arange(6, 15)
 NOISE = 0.03
@@ -161,6 +159,25 @@ def test_censored_steps_pull_the_small_batches_up():
     assert found.steps_at(64).ci.upper > 15_000
 
 
+def test_censored_fit_is_the_likeliest():
+    """At the found standard deviation no other hyperbola has a higher Tobit likelihood."""
+    data = table(noise=0.05, replicates=3).assign(budget=16_600.0)
+    late = (data["steps"] > data["budget"]).to_numpy()
+    y = np.log(data["steps"].clip(upper=16_600).to_numpy())
+    batch = data["batch_size"].to_numpy()
+    found = critical_batch(data.assign(steps=data["steps"].mask(late))).groups[0]
+
+    def negative(parameters: np.ndarray) -> float:
+        centre = parameters[1] + np.log1p(np.exp(parameters[0]) / batch)
+        off = (y - centre) / found.log_sd
+        likelihood = np.where(late, stats.norm.logsf(off), stats.norm.logpdf(off))
+        return -float(likelihood.sum())
+
+    best = optimize.minimize(negative, [7.0, 7.0], method="Nelder-Mead", tol=1e-10).x
+    assert found.b_crit.value == pytest.approx(np.exp(best[0]), rel=1e-3)
+    assert found.s_min.value == pytest.approx(np.exp(best[1]), rel=1e-3)
+
+
 def test_bound_beyond_the_hyperbola_moves_it():
     data = table().assign(budget=np.nan)
     free = critical_batch(data).groups[0]
@@ -177,6 +194,12 @@ def test_status_decides_over_steps():
     assert found.points[0].bounds == (pytest.approx(data["steps"][0]),)
     assert found.points[1].n_infeasible == 1
     assert {"censored", "infeasible"} <= set(found.flags)
+
+
+def test_an_empty_status_says_nothing():
+    for empty in (None, np.nan, "", pd.NA):
+        data = table().assign(status=pd.Series([empty] * 9, dtype=object))
+        assert critical_batch(data).groups[0].flags == critical_batch(table()).groups[0].flags
 
 
 def test_missing_steps_without_a_budget_are_left_out_and_counted():
@@ -249,6 +272,35 @@ def test_forecast_at_another_size_holds_the_truth():
     assert front[0].examples.value < front[1].examples.value
 
 
+def scattered(scatter: float = 0.2, n: int = 8) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    parts = []
+    for i in range(n):
+        b_crit, s_min = np.exp(scatter * rng.normal(size=2)) * (300 * 2 ** (i / 2), 100.0)
+        parts.append(table(b_crit, s_min=s_min, noise=0.01, seed=i).assign(params=2.0**i))
+    return pd.concat(parts)
+
+
+def test_groups_that_scatter_about_the_law_widen_it():
+    calm, wild = (critical_batch(scattered(s), by="params").laws["b_crit"] for s in (0.0, 0.2))
+    assert calm.scatter < 0.03
+    assert wild.scatter == pytest.approx(0.2, abs=0.1)
+    exponents = [law.exponents["params"].ci for law in (calm, wild)]
+    assert exponents[1].upper - exponents[1].lower > 3 * (exponents[0].upper - exponents[0].lower)
+    assert _width(wild.at(params=300.0).pi) > 3 * _width(calm.at(params=300.0).pi)
+
+
+def test_forecast_of_steps_goes_over_into_that_of_its_limits():
+    """At huge batches the steps are S_min; at tiny ones the examples are E_min."""
+    there = critical_batch(scattered(), by="params").at(params=300.0)
+    assert there.steps_at(1e12).value == pytest.approx(there.s_min.value)
+    assert there.steps_at(1e12).ci.upper == pytest.approx(there.s_min.ci.upper, rel=0.01)
+    assert there.examples_at(1e-6).value == pytest.approx(there.s_min.value * there.b_crit.value)
+    new, mean = (_width(getattr(there.steps_at(1000.0), name)) for name in ("pi", "ci"))
+    noise = 2 * there.quantile * there.log_sd
+    assert new > 1.3 * math.hypot(mean, noise)
+
+
 def test_two_groups_make_a_law_without_intervals():
     found = critical_batch(sizes(n=2), by="params")
     law = found.law
@@ -284,15 +336,15 @@ def test_a_group_bounded_on_one_side_is_left_out_of_the_laws():
     assert "1 group(s) bound B_crit on one side only" in found.notes[0]
 
 
-def test_an_estimate_with_an_open_side_is_left_out_of_the_laws_too():
-    found = critical_batch(sizes(), by="params")
-    first = found.groups[0]
-    is_open = Measure(value=first.b_crit.value, ci=Interval(first.b_crit.ci.lower, None))
-    groups = (replace(first, b_crit=is_open), *found.groups[1:])
-    laws = fit_size_laws(groups, level=0.95)
-    assert laws.laws["b_crit"].n_groups == 4
-    assert "1 group(s) bound B_crit on one side only" in laws.notes[0]
-    assert "both sides" in fit_size_laws((groups[0], groups[0]), level=0.95).reason
+def test_a_group_with_an_estimate_but_an_open_side_is_left_out_too():
+    straight = table(1e9, s_min=1e-3, batches=2.0 ** np.arange(0, 7)).assign(params=64.0)
+    found = critical_batch(pd.concat([sizes(), straight]), by="params")
+    alone = found.group(params=64.0).b_crit
+    assert alone.value is not None
+    assert alone.ci.upper is None
+    assert found.law.n_groups == 5
+    alike = critical_batch(pd.concat([straight, straight.assign(params=1.0)]), by="params")
+    assert "both sides" in alike.reason
 
 
 def test_groups_too_small_are_left_out_and_named():

@@ -53,6 +53,7 @@ def test_prediction_interval_is_of_a_mean_of_replicates():
     )
     widths = [np.log(part.pi.upper / part.pi.lower) for part in (one, many)]
     assert widths[0] > 1.8 * widths[1]
+    assert widths[1] > 1.2 * np.log(many.ci.upper / many.ci.lower)
 
 
 def test_what_cannot_be_held_out_is_an_error():

@@ -79,22 +79,18 @@ def test_nothing_measured_has_no_mean() -> None:
 
 
 def test_course_grows_as_the_truth_does() -> None:
-    course = noise_over_training(gradients(), n_windows=5)
+    course = noise_over_training(gradients())
     assert list(course.columns) == ["step", "loss", "noise_scale", "lower", "upper"]
-    assert course["noise_scale"].is_monotonic_increasing
-    assert (
-        (course["lower"] < course["step"] * 2.5) & (course["step"] * 2.5 < course["upper"])
-    ).all()
+    truth = 2.5 * course["step"]
+    assert ((course["lower"] < truth) & (truth < course["upper"])).mean() >= 0.8
     grown = growth(course)
-    assert grown.value == pytest.approx(
-        course["noise_scale"].iloc[-1] / course["noise_scale"].iloc[0]
-    )
+    assert truth.iloc[-1] / truth.iloc[0] in grown.ci
     assert grown.ci.lower is not None
     assert grown.ci.lower > 1
 
 
 def test_growth_of_a_single_window_is_unknown() -> None:
-    course = noise_over_training(gradients(n=4), n_windows=5)
+    course = noise_over_training(gradients(n=4))
     assert growth(course).value is None
     open_ended = pd.DataFrame(
         {"noise_scale": [10.0, 50.0], "lower": [5.0, 25.0], "upper": [20.0, math.nan]}

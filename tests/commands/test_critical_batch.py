@@ -74,6 +74,13 @@ def test_reads_the_standard_input_and_other_columns(monkeypatch, capsys):
     assert document["groups"][0]["by"] == {}
 
 
+def test_two_groups_have_a_law_without_intervals(run):
+    code, out, _ = run("--by", "params", "--at", "1e8", text=csv(sizes=(1e6, 4e6)))
+    assert code == 0
+    assert "as many groups as parameters: no intervals; add a group." in out
+    assert "[…, …]" in out
+
+
 def test_level_and_overhead_are_used(run):
     documents = [
         json.loads(run("--json", *options, text=csv(sizes=(1e6,)))[1])

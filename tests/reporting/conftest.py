@@ -103,7 +103,7 @@ FACTORS = (0.5, 1.0, 2.0)
 
 
 def true_b_crit(width: float, loss: float) -> float:
-    return 100 * (width / 32) ** 0.3 * (loss / 2.5) ** -6
+    return 100 * (width / 32) ** 0.1 * (loss / 2.5) ** -6
 
 
 def true_noise(width: float, loss: float) -> float:

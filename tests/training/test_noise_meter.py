@@ -74,6 +74,18 @@ def test_norms_are_those_of_gradients_computed_one_by_one(model, data, divide):
     assert (step.step, step.batch_small, step.batch_big) == (0, 4, 16)
 
 
+def test_norms_on_the_device_are_those_on_the_cpu(model, data, device):
+    micros = split(3)
+    meter = NoiseMeter(model, batch_size=4)
+    accumulate(meter, model, data, micros)
+    there = make_model().to(device)
+    other = NoiseMeter(there, batch_size=4)
+    accumulate(other, there, [t.to(device) for t in data], micros.to(device))
+    (own,), (found,) = meter.history, other.history
+    assert found.grad_sq_small == pytest.approx(own.grad_sq_small)
+    assert found.grad_sq_big == pytest.approx(own.grad_sq_big)
+
+
 def test_estimate_is_that_of_every_example_s_gradient(model, data):
     each = np.array([gradient(model, data, [i]) for i in range(N_EXAMPLES)])
     squared = (each.mean(axis=0) ** 2).sum()
@@ -209,6 +221,16 @@ def test_gradient_that_is_not_finite_is_left_out_and_said(model, data):
     assert "2 steps (2 more left out)" in str(found)
     assert [step.step for step in meter.history] == [0, 2]
     assert meter.running.n_steps == 2
+
+
+def test_whole_gradient_that_is_not_finite_is_left_out(model, data):
+    meter = NoiseMeter(model, batch_size=4, every=1)
+    accumulate(meter, model, data, split(2))
+    for rows in split(2):
+        (mean_loss(model, data, rows) / 2).backward()
+    model[0].bias.grad.fill_(torch.inf)  # a sum that overflowed
+    meter.step()
+    assert (len(meter.history), meter.n_skipped) == (1, 1)
 
 
 def test_only_gradients_that_are_not_finite_are_an_error(model, data):

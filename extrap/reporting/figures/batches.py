@@ -12,7 +12,14 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 
-from extrap.batching import BatchGroup, FrontForecast, SizeForecast, TaskResult
+from extrap.batching import (
+    BatchGroup,
+    BatchPrediction,
+    FrontForecast,
+    StepsOverSize,
+    TaskResult,
+)
+from extrap.records import Interval
 from extrap.reporting.figures.canvas import colour, ramp
 from extrap.reporting.figures.marks import draw_legend_above
 from extrap.reporting.figures.scales import positions, set_log_axis
@@ -28,6 +35,7 @@ __all__ = [
 ]
 
 N_CURVE = 60
+N_FORECAST = 13
 ROOM = 0.06
 """Part of the span of the batches, in logarithms, that curves go on beyond it."""
 REGIMES = ("perfect scaling", "diminishing returns", "maximal parallelism")
@@ -264,51 +272,68 @@ def forecast_front_info(
     """The forecast fronts at a larger size, and what was counted there at the forecast rates."""
     targets = tuple(sorted(front.steps, reverse=True))
     batches = sorted(front.rates)
-    curves = [_curve(target, front.steps[target], _spread(batches)) for target in targets]
+    curves = [_forecast_curve(front.steps[target], _spread(batches), front) for target in targets]
     columns = ["target", "batch", "steps", "examples"]
     points = pd.DataFrame(columns=columns, dtype=float)
     if checked is not None:
         counted = checked.rename(columns={"batch_size": "batch"})
         counted = counted.assign(examples=counted["steps"] * counted["batch"])
         points = counted[columns].dropna()
-    corners = [
-        {
-            "target": target,
-            "s_min": front.steps[target].s_min.value,
-            "e_min": front.steps[target].s_min.value * front.steps[target].b_crit.value,
-            "b_crit": front.steps[target].b_crit.value,
-        }
-        for target in targets
-    ]
     return BatchFront(
         size=dict(front.size),
         targets=targets,
         curve=pd.concat(curves, ignore_index=True),
         points=points,
-        corners=pd.DataFrame(corners),
+        corners=pd.DataFrame([_corner(curve) for curve in curves]),
         is_forecast=True,
         level=level,
     )
 
 
-def _curve(
-    target: float, steps: BatchGroup | SizeForecast, batches: Sequence[float]
+def _curve(target: float, group: BatchGroup, batches: Sequence[float]) -> pd.DataFrame:
+    """A fitted front with the band of its curve."""
+    found = [group.steps_at(batch) for batch in batches]
+    return _rows(target, batches, found, [each.ci for each in found])
+
+
+def _forecast_curve(
+    steps: StepsOverSize, batches: Sequence[float], front: FrontForecast
 ) -> pd.DataFrame:
-    """A front: of a fit with the band of its curve, of a forecast with that of a measurement."""
-    rows = []
-    for batch in batches:
-        found = steps.steps_at(batch)
-        band = found.ci if isinstance(steps, BatchGroup) else found.pi
-        rows.append(
-            {
-                "target": target,
-                "batch": batch,
-                "steps": found.value,
-                "lower": _nan(band.lower),
-                "upper": _nan(band.upper),
-            }
-        )
-    return pd.DataFrame(rows)
+    """A forecast front with the band of a measurement, at a few batches: each costs a fit."""
+    few = [float(b) for b in np.geomspace(batches[0], batches[-1], N_FORECAST)]
+    found = [steps.at(batch, front.size) for batch in few]
+    return _rows(steps.target, few, found, [each.pi for each in found])
+
+
+def _rows(
+    target: float,
+    batches: Sequence[float],
+    found: Sequence[BatchPrediction],
+    bands: Sequence[Interval],
+) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "target": target,
+            "batch": batches,
+            "steps": [each.value for each in found],
+            "lower": [_nan(band.lower) for band in bands],
+            "upper": [_nan(band.upper) for band in bands],
+        }
+    )
+
+
+def _corner(curve: pd.DataFrame) -> dict[str, float]:
+    """The hyperbola nearest to a forecast curve, relative errors counting alike."""
+    steps, batch = curve["steps"].to_numpy(), curve["batch"].to_numpy()
+    design = np.column_stack([1 / steps, 1 / (batch * steps)])
+    s_min, e_min = np.linalg.lstsq(design, np.ones(len(steps)), rcond=None)[0]
+    known = s_min > 0 and e_min > 0
+    return {
+        "target": float(curve["target"].iloc[0]),
+        "s_min": float(s_min) if known else math.nan,
+        "e_min": float(e_min) if known else math.nan,
+        "b_crit": float(e_min / s_min) if known else math.nan,
+    }
 
 
 def draw_batch_front(ax: Axes, info: BatchFront) -> None:

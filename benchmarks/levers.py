@@ -10,10 +10,11 @@ arms (`check`), rate, seed and final held-out loss.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 from pathlib import Path
+
+import pandas as pd
 
 from benchmarks.rows import Row
 from extrap.lever_sweeps import read_lever_table, run_levers
@@ -21,12 +22,13 @@ from extrap.levers import LeverFinding, LeverReport, judge_levers
 from extrap.records import Measure
 from extrap.study_files import levers_of
 
-__all__ = ["measure", "rows", "train_all"]
+__all__ = ["measure", "rows", "train_all", "write_table"]
 
 STUDY = Path(__file__).parents[1] / "studies" / "batch_levers.py"
 TABLE = STUDY.with_suffix(".csv")
+KEPT = ["arm", "stage", "lr", "seed", "status", "loss", "updates", "n_tokens"]
 GROWN, GHOSTS = "batch grown", "ghosts"
-"""How the names of the levers end, and begin."""
+"""How the names of the levers begin."""
 FEWER = 2.0
 """Times fewer updates than the falling rate takes, wanted of the batch that grows."""
 PART = "levers for larger batches"
@@ -37,8 +39,12 @@ def train_all(path: Path = TABLE) -> None:
     study = levers_of(STUDY)
     with tempfile.TemporaryDirectory() as folder:
         storage = f"sqlite:///{folder}/levers.db"
-        run_levers(study, storage=storage, reports=folder)
-        shutil.copyfile(Path(folder) / f"{study.name}.runs.csv", path)
+        write_table(run_levers(study, storage=storage, reports=folder).table, path)
+
+
+def write_table(table: pd.DataFrame, path: Path = TABLE) -> None:
+    """The columns that the figures rest on."""
+    table[KEPT].to_csv(path, index=False, float_format="%.10g")
 
 
 def measure(path: Path = TABLE) -> LeverReport:
@@ -48,7 +54,7 @@ def measure(path: Path = TABLE) -> LeverReport:
 
 def rows(report: LeverReport) -> list[Row]:
     """The figures."""
-    grown = [f for f in report.findings if f.lever.name.endswith(GROWN)]
+    grown = [f for f in report.findings if f.lever.name.startswith(GROWN)]
     (ghosts,) = (f for f in report.findings if f.lever.name.startswith(GHOSTS))
     return [
         *(_grown_row(finding) for finding in grown),
@@ -63,11 +69,10 @@ def rows(report: LeverReport) -> list[Row]:
 
 
 def _grown_row(finding: LeverFinding) -> Row:
-    optimizer = finding.lever.name.removesuffix(f", {GROWN}")
-    noise = finding.plain.seed_sd or 0.0
+    noise, words = finding.plain.seed_sd or 0.0, finding.lever.name.removeprefix(f"{GROWN} ")
     return Row(
         part=PART,
-        figure=f"growing the batch instead of decaying the rate, {optimizer}: final loss",
+        figure=f"growing the batch instead of decaying the rate, {words}: final loss",
         target=f"within one run's seed noise of decay, with ≥ {FEWER:g}× fewer updates",
         reached=f"{_words(finding.difference, signed=True)} nats, seed noise {noise:.4f}; "
         f"{finding.updates_ratio:.2f}× fewer updates",

@@ -182,13 +182,16 @@ def judge_levers(study: LeverStudy, table: pd.DataFrame) -> LeverReport:
     findings = tuple(
         _finding(study, lever, losses, best=best, table=table) for lever in study.levers
     )
-    arms = {spec.name for spec in study.arms()}
-    mine = table[table["arm"].isin(arms)]
+    n_judged = sum(
+        int(((judged["arm"] == arm) & _is_rate(judged["lr"], rate)).sum())
+        for arm, rates in study.rates(best).items()
+        for rate in rates
+    )
     return LeverReport(
         findings=findings,
         level=study.level,
-        n_judged=int((mine["stage"] == "check").sum()),
-        n_tuning=int((mine["stage"] == "tune").sum()),
+        n_judged=n_judged,
+        n_tuning=sum(len(_tuning_rows(spec, table)) for spec in study.tuned_arms()),
     )
 
 
@@ -335,15 +338,19 @@ def _losses(
 
 def _tuning_means(spec: StudySpec, table: pd.DataFrame) -> pd.Series:
     """Rate → mean log loss over the tuning seeds, where every run has a loss."""
-    mine = table[(table["arm"] == spec.name) & (table["stage"] == "tune")]
-    mine = mine[mine["seed"].isin(spec.seeds)]
+    mine = _tuning_rows(spec, table)
     log_loss = np.log(mine["loss"].where(mine["status"] == "complete").astype(float))
     by_rate = log_loss.groupby(mine["lr"])
     return by_rate.mean()[by_rate.count() == len(spec.seeds)]
 
 
+def _tuning_rows(spec: StudySpec, table: pd.DataFrame) -> pd.DataFrame:
+    is_own = (table["arm"] == spec.name) & (table["stage"] == "tune")
+    return table[is_own & table["seed"].isin(spec.seeds)]
+
+
 def _is_edge(spec: StudySpec, table: pd.DataFrame, rate: float) -> bool:
-    mine = table[(table["arm"] == spec.name) & (table["stage"] == "tune")]
+    mine = _tuning_rows(spec, table)
     return bool(rate <= mine["lr"].min() * (1 + 1e-9) or rate >= mine["lr"].max() * (1 - 1e-9))
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import extrap
-from benchmarks import faults, noise_scales, peers, samplers, simulated, verb
+from benchmarks import faults, levers, noise_scales, peers, samplers, simulated, verb
 from benchmarks.backtest import WORDS, conclusion, parts
 from benchmarks.page import headline, write_page
 from benchmarks.pictures import plates
@@ -273,3 +273,18 @@ def test_noise_scales_of_a_few_replicates_make_their_rows():
     assert len(rows) == 2 + 4 + 1
     assert all(row.reached for row in rows)
     assert stress["truth"].tolist() == pytest.approx([868.2] * 2 + [471] * 4, rel=1e-3)
+
+
+def test_levers_are_judged_from_the_committed_runs():
+    found = levers.rows(levers.measure())
+    grown = [row for row in found if row.figure.startswith("growing the batch instead")]
+    (ghosts,) = (row for row in found if row.figure.startswith("ghost batch norm"))
+    assert len(grown) == 3
+    assert all("2.1" in row.reached and row.met is not None for row in grown)
+    assert ghosts.met is None
+    assert "nats" in ghosts.reached
+
+
+def test_lever_table_keeps_what_the_figures_rest_on(tmp_path):
+    levers.write_table(pd.read_csv(levers.TABLE).assign(more=1), tmp_path / "levers.csv")
+    assert levers.measure(tmp_path / "levers.csv") == levers.measure()

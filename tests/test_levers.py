@@ -100,6 +100,10 @@ def test_judged_seeds_choose_no_rate_and_tuning_seeds_judge_none() -> None:
     spoiled = table.assign(loss=table["loss"].where(judged | (table["lr"] == 0.02), 9.0))
     assert judge_levers(STUDY, spoiled) == judge_levers(STUDY, table)
     assert best_rates(STUDY, table[~judged]) == best_rates(STUDY, table)
+    other = table[~judged & (table["lr"] == 0.04)].assign(seed=100, loss=0.1)
+    assert best_rates(STUDY, pd.concat([table, other])) == best_rates(STUDY, table)
+    stale = table[judged].assign(lr=0.011, loss=0.1)  # judged before the best rate was this one
+    assert judge_levers(STUDY, pd.concat([table, stale, other])) == judge_levers(STUDY, table)
 
 
 def test_rate_at_which_a_run_was_lost_is_not_chosen() -> None:

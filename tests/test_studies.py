@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +12,9 @@ import pytest
 
 from extrap.cli import main
 from extrap.commands.studies import KINDS
+from extrap.lever_sweeps import read_lever_table
+from extrap.levers import judge_levers
+from extrap.records import Measure
 from extrap.study_files import (
     kind_of,
     load_baseline,
@@ -97,11 +101,51 @@ def test_dry_run_of_mup_lists_both_sweeps(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_arms_of_the_levers_see_as_many_examples_at_other_batches() -> None:
-    path = next(path for path in STUDIES if path.stem == "batch_levers")
-    levers = load_levers(path)
+    levers = load_levers(LEVERS)
     assert levers is not None
     assert len(levers.judge_seeds) >= 5
     for lever in levers.levers:
         assert len({spec.recipe.n_examples for spec in lever.arms()}) == 1, lever.name
     grown = next(spec for spec in levers.arms() if spec.name == "sgd-grown")
     assert levers.recipe_of("sgd-decayed").n_updates > 2 * grown.recipe.n_updates
+
+
+def test_figures_of_the_levers_are_those_of_the_committed_runs() -> None:
+    words = LEVERS.read_text(encoding="utf-8").split('"""')[1]
+    text = " ".join(words.split()).replace("−", "-")
+    study, table = load_levers(LEVERS), read_lever_table(LEVERS.with_suffix(".csv"))
+    assert study is not None
+    found = {finding.lever.name: finding for finding in judge_levers(study, table).findings}
+    grown = [found[f"batch grown to {size} (SGD)"] for size in (2048, 512)]
+    adam, ghosts = found["batch grown to 2048 (Adam)"], found["ghosts of 32 at batch 1024"]
+    tuned = [found[f"Adam × {k}, re-tuned"] for k in (8, 32)]
+    claims = [f"{finding.updates_ratio:.2f} times fewer" for finding in grown]
+    claims += [_told(grown[0].difference, "+.4f"), f"seed noise of {grown[0].plain.seed_sd:.3f}"]
+    claims += [_told(finding.difference, "+.4f") for finding in (grown[1], adam)]
+    claims += [_told(ghosts.gap, ".4f"), _told(ghosts.share, ".2f")]
+    claims += [
+        _told(found[f"{what}, rate × √k"].contrast, form)
+        for what, form in (
+            ("Adam × 8", ".4f"),
+            ("Adam × 32", ".3f"),
+            ("SGD × 32", ".4f"),
+        )
+    ]
+    costs = [100 * (f.difference.value or 0.0) / (f.plain.loss or 1.0) for f in tuned]
+    claims.append(f"Adam {costs[0]:.1f} % at 8 times, {costs[1]:.0f} % at 32.")
+    claims += [_told(found[f"momentum .9 at batch {b}"].difference, f) for b, f in MOMENTA]
+    claims.append(f"{len(table)} runs")
+    for claim in claims:
+        assert re.sub(r"(?<!\d)0\.", ".", claim) in text, claim
+    for name, finding in found.items():
+        if name.endswith("rate kept") or (name.startswith("Adam") and name.endswith("× k")):
+            assert (finding.contrast.ci.lower or 0.0) > 0, name
+
+
+MOMENTA = ((32, "+.4f"), (1024, ".3f"))
+LEVERS = next(path for path in STUDIES if path.stem == "batch_levers")
+
+
+def _told(measure: Measure, form: str) -> str:
+    lower, upper = measure.ci
+    return f"{measure.value:{form}} ({lower:{form}} to {upper:{form}})"

@@ -59,11 +59,10 @@ def lever_headline(report: LeverReport) -> str:
     parts = []
     if lower:
         named = _listed([f"{f.lever.name} ({_percent(f)})" for f in lower])
-        parts.append(f"{named} lower{'s' * (len(lower) == 1)} the final loss.")
+        parts.append(f"Lower final loss: {named}.")
     if savers:
         named = _listed([f"{f.lever.name} ({_times(f.updates_ratio)})" for f in savers])
-        takes = "takes" if len(savers) == 1 else "take"
-        parts.append(f"{named} {takes} fewer updates within one run's seed noise.")
+        parts.append(f"Fewer updates, within one run's seed noise: {named}.")
     counts = [
         f"{n} {one if n == 1 else more}"
         for kind, one, more in (
@@ -152,7 +151,11 @@ def _advice(finding: LeverFinding) -> str:
         paid = ", unless fewer updates are worth that much" if saves else ""
         return f"Do not use it{paid}."
     if finding.kind == "alike":
-        return "Use it: fewer updates cost nothing that is seen." if saves else "Leave it out."
+        if not saves:
+            return "Leave it out."
+        costs = (finding.difference.ci.lower or 0.0) > 0
+        price = "less than one run's seed noise" if costs else "nothing that is seen"
+        return f"Use it: fewer updates cost {price}."
     return "More seeds would tell."
 
 
@@ -162,14 +165,12 @@ def lever_table(report: LeverReport) -> Table:
     rows = tuple(
         (
             finding.lever.name,
-            f"{finding.plain.name}\n{_arm(finding.plain)}",
-            f"{finding.treated.name}\n{_arm(finding.treated)}",
-            _loss(finding.plain),
-            _loss(finding.treated),
             _stacked(finding.difference),
             _sd(finding.plain),
             f"{finding.plain.updates} → {finding.treated.updates}",
             _stacked(finding.share),
+            f"{_loss(finding.plain)}\n{_arm(finding.plain)}",
+            f"{_loss(finding.treated)}\n{_arm(finding.treated)}",
         )
         for finding in report.findings
     )
@@ -177,14 +178,12 @@ def lever_table(report: LeverReport) -> Table:
         caption=f"Levers, final held-out loss in nats ({level} intervals)",
         columns=(
             "lever",
-            "plain arm",
-            "treated arm",
-            "plain",
-            "treated",
             "difference",
             "seed noise",
             "updates",
             "share of the gap",
+            "plain",
+            "treated",
         ),
         rows=rows,
         note="Difference: treated minus plain, paired by seed, Student's t. Seed noise: standard "

@@ -72,7 +72,8 @@ class Stack:
         data: Training and held-out tensors where another stack of this workload has placed them.
 
     Raises:
-        ValueError: Muon is asked for, and there is nothing for it to do.
+        ValueError: Muon is asked for, and there is nothing for it to do; or noise is to be
+            measured in a model with running statistics.
     """
 
     def __init__(
@@ -102,6 +103,13 @@ class Stack:
         self._names = [name for name, _ in modules[0].named_parameters()]
         self._parameters = self._stacked_parameters(modules, rules)
         self._buffers = self._stacked_buffers(modules)
+        running = [name for name in self._buffer_names if "running_" in name]
+        if running and any(recipe.noise_every for recipe in self._recipes):
+            raise ValueError(
+                "noise_every takes a batch in parts, which would change what a model with "
+                f"running statistics learns, got {running[0].removeprefix('module.')}; set "
+                "noise_every=0, or take a model without them."
+            )
         self._optimizer = build_optimizer(
             self._parameters,
             self._recipes,

@@ -95,12 +95,14 @@ def words(finding: LeverFinding) -> str:
 def test_kinds_follow_from_interval_and_seed_noise() -> None:
     kinds = [finding.kind for finding in REPORT.findings]
     assert kinds == ["alike", "higher", "unclear", "unclear", "lower"]
+    for sign, kind in ((1, "higher"), (-1, "lower")):  # one end within the noise is not enough
+        assert replace(ALIKE, difference=measured(sign * 0.02, 0.015)).kind == kind
 
 
 def test_headline_counts_kinds_and_names_who_saves_most_updates() -> None:
     assert lever_headline(REPORT).replace(NBSP, " ") == (
-        "ghosts (−2.9 %) lowers the final loss. batch × 8 (8 times) takes fewer updates within "
-        "one run's seed noise. Of 5 levers at equal examples 1 raises the final loss and 2 are "
+        "Lower final loss: ghosts (−2.9 %). Fewer updates, within one run's seed noise: batch × 8 "
+        "(8 times). Of 5 levers at equal examples 1 raises the final loss and 2 are "
         "not told from noise."
     )
 
@@ -109,8 +111,10 @@ def test_words_say_difference_noise_updates_and_what_to_do() -> None:
     assert words(ALIKE) == (
         "batch × 8: the final loss is 2.0100 against 2.0000, a difference of 0.0100 (0.0040 to "
         "0.0160) nats (+0.5 %); one run's seed noise is 0.02; 80 updates instead of 640, 8 times "
-        "fewer. Use it: fewer updates cost nothing that is seen."
+        "fewer. Use it: fewer updates cost less than one run's seed noise."
     )
+    free = replace(ALIKE, difference=measured(0.001, 0.006))
+    assert words(free).endswith("Use it: fewer updates cost nothing that is seen.")
     assert words(HIGHER).endswith("Do not use it, unless fewer updates are worth that much.")
     assert words(UNCLEAR).endswith("More seeds would tell.")
     assert words(LOWER).endswith("Use it.")

@@ -30,7 +30,7 @@ def pack() -> Pack:
     return Pack(
         workload=load_workload(SOURCE),
         size=size,
-        recipe=Recipe(steps=12, batch_size=8, n_evals=4),
+        recipe=Recipe(steps=12, batch_size=8, n_evals=4, noise_every=2),
         cells=tuple(Cell.of(size, values, seed) for values in tuned for seed in (0, 1)),
         source=SOURCE,
     )
@@ -61,6 +61,8 @@ def test_two_processes_give_what_one_gives_and_say_the_same(pack: Pack, crew: Cr
     assert heard["shared"] == heard["alone"]
     assert [r.status for r in results["shared"]].count("pruned") == 2
     assert [r.status for r in results["shared"]].count("diverged") == 2
+    measured = [len(r.gradients) for r in results["shared"] if r.status == "complete"]
+    assert measured == [4] * len(measured)
 
 
 def test_a_lost_process_costs_time_and_nothing_else(

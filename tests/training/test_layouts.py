@@ -97,3 +97,19 @@ def test_a_layout_reads_as_a_clause() -> None:
     assert str(Layout(n_processes=2, n_threads=1, at_once=9, step_s=1.2e-4)) == (
         "2 processes × 1 thread, stacks of 9, 0.12 ms a step and run"
     )
+
+
+@pytest.mark.parametrize(("decay_by", "first"), [("batch", 5_000 + 625), ("rate", 0)])
+def test_steps_are_timed_with_the_largest_batch_of_the_run(
+    pack: Pack, monkeypatch: pytest.MonkeyPatch, decay_by: str, first: int
+) -> None:
+    starts: list[int] = []
+
+    def timed(stack: object, start: int, stop: int) -> float:
+        starts.append(start)
+        return 1.0
+
+    monkeypatch.setattr(layouts, "_timed_steps", timed)
+    recipe = replace(pack.recipe, schedule="steps", drop_factor=4, decay_by=decay_by)
+    assert layouts._run_step_s(replace(pack, recipe=recipe), CPU, 2) == 0.5
+    assert starts == [first, first + 1]

@@ -461,3 +461,10 @@ def test_noise_is_measured_before_clipping_and_lost_runs_have_none() -> None:
     wild.advance(0, 20)
     wild.advance(20, 30)
     assert wild.gradient_moments() == [None, None]
+
+
+def test_noise_is_not_measured_where_a_part_of_a_batch_is_no_batch() -> None:
+    workload = WORKLOADS["digits"]({"norm": "batch"})
+    with pytest.raises(ValueError, match="running statistics"):
+        Stack(pack_of(workload, noise_every=2), CPU)
+    Stack(pack_of(WORKLOADS["digits"]({}), noise_every=2), CPU).advance(0, 2)

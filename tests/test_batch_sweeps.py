@@ -147,6 +147,28 @@ def test_second_start_trains_nothing_and_keeps_the_front(
 
 
 @pytest.mark.slow
+def test_runs_are_held_against_the_front_that_was_written_down(
+    outcome: BatchOutcome, places: dict[str, Any]
+) -> None:
+    path = places["reports"] / "tiny_batches.front.json"
+    before = path.read_text("utf-8")
+    written = json.loads(before)
+    for point in written["points"]:
+        point["predicted"] *= 2
+        point["lr"] = float(f"{2 * point['lr']:.4g}")
+    path.write_text(json.dumps(written), encoding="utf-8")
+    (found,) = report_batches(STUDY, **places).findings
+    path.write_text(before, encoding="utf-8")
+    (first,) = outcome.findings
+    assert found.front is not None
+    assert found.checked is not None
+    assert found.front.rates == {b: float(f"{2 * lr:.4g}") for b, lr in first.front.rates.items()}
+    assert found.checked["predicted"].tolist() == [2 * v for v in first.checked["predicted"]]
+    # what was twice the forecast rate is now the rate itself
+    assert set(found.checked["best_factor"].dropna()) <= {0.5, 1.0}
+
+
+@pytest.mark.slow
 def test_front_of_other_data_is_written_anew(
     outcome: BatchOutcome, places: dict[str, Any]
 ) -> None:

@@ -250,7 +250,10 @@ def front_sentences(found: BatchFindings) -> list[str]:
     known = rows[np.isfinite(rows["steps"])]
     n_lost = len(rows) - len(known)
     if known.empty:
-        return [*words, "No run there reached a target at the forecast rate: the rate is off."]
+        none = "No run there reached a target at the forecast rate: the rate is off"
+        if rows["best"].isna().all():
+            none += ", or the runs were made at the rates of another forecast"
+        return [*words, f"{none}."]
     errors = (known["steps"] / known["predicted"] - 1).abs()
     closed = known.dropna(subset=["lower", "upper"])
     inside = (closed["steps"] >= closed["lower"]) & (closed["steps"] <= closed["upper"])

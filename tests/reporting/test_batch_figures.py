@@ -92,6 +92,12 @@ def test_forecast_front_has_what_was_counted(one_task: Study) -> None:
     waiting = forecast_front_info(found.front, None, level=0.95)
     assert waiting.points.empty
     drawn(draw_batch_front, waiting)
+    assert len(info.curve) == len(found.front.table)
+    assert info.corners["b_crit"].between(30, 400).all()
+    blank = found.front.table.assign(lower=None, upper=None)
+    open_ended = forecast_front_info(replace(found.front, table=blank), None, level=0.95)
+    assert open_ended.curve["lower"].isna().all()
+    drawn(draw_batch_front, open_ended)
     width = np.log(info.curve["upper"] / info.curve["lower"])
     sweep = measured_front_info(found.result, {"width": 128.0})
     assert width.mean() > np.log(sweep.curve["upper"] / sweep.curve["lower"]).mean()

@@ -14,12 +14,9 @@ from matplotlib.axes import Axes
 
 from extrap.batching import (
     BatchGroup,
-    BatchPrediction,
     FrontForecast,
-    StepsOverSize,
     TaskResult,
 )
-from extrap.records import Interval
 from extrap.reporting.figures.canvas import colour, ramp
 from extrap.reporting.figures.marks import draw_legend_above
 from extrap.reporting.figures.scales import positions, set_log_axis
@@ -35,7 +32,6 @@ __all__ = [
 ]
 
 N_CURVE = 60
-N_FORECAST = 13
 ROOM = 0.06
 """Part of the span of the batches, in logarithms, that curves go on beyond it."""
 REGIMES = ("perfect scaling", "diminishing returns", "maximal parallelism")
@@ -270,9 +266,10 @@ def forecast_front_info(
     front: FrontForecast, checked: pd.DataFrame | None, *, level: float
 ) -> BatchFront:
     """The forecast fronts at a larger size, and what was counted there at the forecast rates."""
-    targets = tuple(sorted(front.steps, reverse=True))
-    batches = sorted(front.rates)
-    curves = [_forecast_curve(front.steps[target], _spread(batches), front) for target in targets]
+    known = front.table.rename(columns={"batch_size": "batch", "predicted": "steps"})
+    known = known[["target", "batch", "steps", "lower", "upper"]].astype(float)
+    targets = tuple(sorted(set(known["target"]), reverse=True))
+    curves = [known[known["target"] == target].sort_values("batch") for target in targets]
     columns = ["target", "batch", "steps", "examples"]
     points = pd.DataFrame(columns=columns, dtype=float)
     if checked is not None:
@@ -293,31 +290,13 @@ def forecast_front_info(
 def _curve(target: float, group: BatchGroup, batches: Sequence[float]) -> pd.DataFrame:
     """A fitted front with the band of its curve."""
     found = [group.steps_at(batch) for batch in batches]
-    return _rows(target, batches, found, [each.ci for each in found])
-
-
-def _forecast_curve(
-    steps: StepsOverSize, batches: Sequence[float], front: FrontForecast
-) -> pd.DataFrame:
-    """A forecast front with the band of a measurement, at a few batches: each costs a fit."""
-    few = [float(b) for b in np.geomspace(batches[0], batches[-1], N_FORECAST)]
-    found = [steps.at(batch, front.size) for batch in few]
-    return _rows(steps.target, few, found, [each.pi for each in found])
-
-
-def _rows(
-    target: float,
-    batches: Sequence[float],
-    found: Sequence[BatchPrediction],
-    bands: Sequence[Interval],
-) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "target": target,
             "batch": batches,
             "steps": [each.value for each in found],
-            "lower": [_nan(band.lower) for band in bands],
-            "upper": [_nan(band.upper) for band in bands],
+            "lower": [_nan(each.ci.lower) for each in found],
+            "upper": [_nan(each.ci.upper) for each in found],
         }
     )
 

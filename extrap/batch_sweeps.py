@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -24,9 +25,10 @@ from extrap.batching import (
     tuned_steps,
 )
 from extrap.errors import DataError
+from extrap.pipeline import current_commit, installed
 from extrap.reading import read_runs, without_password
 from extrap.records import BatchStudy, BatchTask, Cell, Runs
-from extrap.reporting import write_index
+from extrap.reporting import batch_page, write_index
 from extrap.tuning import Notify, tune
 
 __all__ = ["BatchOutcome", "plan_batches", "report_batches", "run_batches"]
@@ -34,6 +36,7 @@ __all__ = ["BatchOutcome", "plan_batches", "report_batches", "run_batches"]
 logger = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
+BATCH = "batch_size"
 GROWN_BY = 2
 """Rates that a grid grows by at a time, on the side where its best rate is at the edge."""
 FACTORS = (0.5, 1.0, 2.0)
@@ -86,7 +89,7 @@ def run_batches(
         front = _forecast(result, say)
         large = None
         if front is not None:
-            _seal(front, sweep, folder / f"{study.name}.front.json")
+            front = _sealed(front, sweep, _front_path(study, task, folder))
             say(f"front at {_sized(front.size)} written before any run there")
             cells = _large_cells(task, front)
             large = tune(spec, where, stage="check", extend=_only(cells), notify=notify)
@@ -110,10 +113,11 @@ def report_batches(
     where = storage or _default_storage(study)
     found = []
     for task in study.tasks:
-        result = analyse_task(
-            task, _read(task, where, "tune"), overhead=study.overhead, level=study.level
-        )
+        sweep = _read(task, where, "tune")
+        result = analyse_task(task, sweep, overhead=study.overhead, level=study.level)
         front = _forecast(result, logger.info)
+        if front is not None:
+            front = _as_sealed(front, sweep, _front_path(study, task, Path(reports))) or front
         try:
             large = None if front is None else _read(task, where, "check")
         except DataError:
@@ -233,22 +237,47 @@ def _findings(
     return BatchFindings(result=result, front=front, checked=checked)
 
 
-def _seal(front: FrontForecast, sweep: Runs, path: Path) -> None:
-    """Write a front down; one of the same data that is there already stays, with its time."""
+def _front_path(study: BatchStudy, task: BatchTask, reports: Path) -> Path:
+    several = sum(bool(each.at) for each in study.tasks) > 1
+    name = f"{study.name}.{task.study.name}" if several else study.name
+    return reports / f"{name}.front.json"
+
+
+def _sealed(front: FrontForecast, sweep: Runs, path: Path) -> FrontForecast:
+    """Write a front down; one of the same data that is there already stays and is returned."""
+    if (earlier := _as_sealed(front, sweep, path)) is not None:
+        return earlier
     content = {
-        "kind": "extrap-front",
-        "data_hash": sweep.data_hash(),
-        "size": dict(front.size),
-        "points": front.table.to_dict("records"),
+        **_front_key(front, sweep),
+        "points": [
+            {k: v if v is not None and math.isfinite(v) else None for k, v in row.items()}
+            for row in front.table.to_dict("records")
+        ],
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    if path.exists():
-        earlier = json.loads(path.read_text(encoding="utf-8"))
-        if {k: earlier.get(k) for k in ("kind", "data_hash", "size")} == {
-            k: content[k] for k in ("kind", "data_hash", "size")
-        }:
-            return
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    path.write_text(json.dumps({**content, "created": created}, indent=1), encoding="utf-8")
+    path.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
+    return front
+
+
+def _as_sealed(front: FrontForecast, sweep: Runs, path: Path) -> FrontForecast | None:
+    """The front with the rates and steps written down earlier; None if there are none of it.
+
+    Runs at the larger size are made at the rates that were written down. A forecast made anew by
+    a later version may differ from them and would not find these runs.
+    """
+    if not path.exists():
+        return None
+    earlier = json.loads(path.read_text(encoding="utf-8"))
+    key = _front_key(front, sweep)
+    if {name: earlier.get(name) for name in key} != key:
+        return None
+    table = pd.DataFrame(earlier["points"])
+    rates = {int(batch): float(lr) for batch, lr in zip(table[BATCH], table["lr"], strict=True)}
+    return replace(front, rates=rates, table=table)
+
+
+def _front_key(front: FrontForecast, sweep: Runs) -> dict[str, object]:
+    return {"kind": "extrap-front", "data_hash": sweep.data_hash(), "size": dict(front.size)}
 
 
 def _read(task: BatchTask, where: str, stage: str) -> Runs:
@@ -284,9 +313,29 @@ def _write(
         if not table.empty:
             table.to_csv(reports / f"{study.name}.{name}.csv", index=False)
     page = Path(path) if path is not None else reports / f"{study.name}.html"
+    batch_page(
+        study,
+        tuple(found),
+        path=page,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        provenance=_provenance(study, source),
+    )
     return BatchOutcome(
         findings=tuple(found), report_path=page, index_path=write_index(page.parent)
     )
+
+
+def _provenance(study: BatchStudy, source: str) -> dict[str, str]:
+    """Where the runs are, and what each task was trained with."""
+    rows = {"storage": without_password(source)}
+    for task in study.tasks:
+        recipe = task.study.conditions()
+        options = ", ".join(f"{k} {v}" for k, v in task.study.workload.options.items())
+        workload = " ".join(filter(None, [task.study.workload.name, options and f"({options})"]))
+        shown = ", ".join(f"{k} {v}" for k, v in recipe.items() if k != "workload")
+        seeds = ", ".join(map(str, task.study.seeds))
+        rows[f"task {task.study.name}"] = f"{workload}; {shown}; seeds {seeds}"
+    return {**rows, "commit": current_commit(), "trained with": installed("torch", "optuna")}
 
 
 def _tables(found: Iterable[BatchFindings]) -> dict[str, pd.DataFrame]:

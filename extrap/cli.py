@@ -18,9 +18,9 @@ from extrap import __version__
 from extrap.commands.arguments import parse_assignments, parse_size
 from extrap.commands.critical_batch import critical_batch_command
 from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
-from extrap.commands.knobs import knobs_command, study_of_knobs
-from extrap.commands.levers import study_of_levers
+from extrap.commands.knobs import knobs_command
 from extrap.commands.printing import print_json
+from extrap.commands.studies import report_study_file, run_study_file
 from extrap.commands.watch import watch_command
 from extrap.errors import ExtrapError
 
@@ -235,26 +235,11 @@ def report_command(
     """
     first, *others = dict.fromkeys(losses)
     if sweep.endswith(".py"):
-        from extrap.knob_sweeps import report_knobs
-        from extrap.lever_sweeps import report_levers
-        from extrap.pipeline import report_study
-        from extrap.study_files import load_baseline, load_knobs, load_levers, load_study
-
         _refuse_columns(
             sweep, {**columns, "loss": () if first == "loss" and not others else losses}
         )
-        if (levers := load_levers(sweep)) is not None:
-            page = report_levers(levers, storage=storage, table=big, path=output).report_path
-            click.echo(f"wrote {page}")
-            return
-        if (knobs := load_knobs(sweep)) is not None:
-            told = report_knobs(knobs, storage=storage, path=output)
-            click.echo(f"wrote {told.report_path}")
-            return
-        outcome = report_study(
-            load_study(sweep), load_baseline(sweep), storage=storage, table=big, path=output
-        )
-        click.echo(f"wrote {outcome.report_path}")
+        page = report_study_file(sweep, storage=storage, table=big, output=output)
+        click.echo(f"wrote {page}")
         return
     from extrap.reporting import report
 
@@ -341,35 +326,7 @@ def study_run(
     path: str, *, storage: str | None, dry_run: bool, assignments: Sequence[str], quiet: bool
 ) -> None:
     """Run the study file PATH, or resume it, and write its report."""
-    from rich.console import Console
-
-    from extrap.pipeline import plan_study, run_study
-    from extrap.progress import StudyProgress
-    from extrap.study_files import (
-        load_baseline,
-        load_knobs,
-        load_levers,
-        load_study,
-        override_both,
-    )
-
-    if load_levers(path) is not None:
-        study_of_levers(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
-        return
-    if load_knobs(path) is not None:
-        study_of_knobs(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
-        return
-    spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
-    if dry_run:
-        click.echo(plan_study(spec, baseline, storage=storage))
-        return
-    with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        outcome = run_study(
-            spec, baseline, storage=storage, notify=progress.notify, say=click.echo
-        )
-    click.echo(f"forecast  {outcome.forecast_path} (content hash {outcome.seal})")
-    click.echo(f"report    {outcome.report_path}")
-    click.echo(f"index     {outcome.index_path}")
+    run_study_file(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
 
 
 cli.add_command(critical_batch_command)

@@ -31,6 +31,7 @@ __all__ = [
     "current_commit",
     "default_storage",
     "extend_rule",
+    "installed",
     "plan_study",
     "report_study",
     "run_study",
@@ -370,7 +371,7 @@ def _provenance(
         "first larger run began": _first_start(large, made.created),
         "commit": current_commit(),
         "machine": platform.machine(),
-        "trained with": _versions("torch", "optuna"),
+        "trained with": installed("torch", "optuna"),
     }
     return {key: value for key, value in rows.items() if value}
 
@@ -398,7 +399,8 @@ def _first_start(large: Runs | None, sealed: str) -> str:
     return first if first >= sealed else f"{first}, BEFORE this forecast was sealed"
 
 
-def _versions(*names: str) -> str:
+def installed(*names: str) -> str:
+    """Libraries with their versions; those that are not installed are left out."""
     found = []
     for name in names:
         try:

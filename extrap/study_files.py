@@ -1,4 +1,4 @@
-"""Study files: the `STUDY`, and perhaps `BASELINE`, `KNOBS` or `LEVERS`, of a Python file."""
+"""Study files: the `STUDY`, `BASELINE`, `KNOBS`, `BATCHES` or `LEVERS` of a Python file."""
 
 from __future__ import annotations
 
@@ -9,21 +9,37 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from extrap.records import KnobStudy, Lever, LeverStudy, StudySpec, override
+from extrap.records import BatchStudy, KnobStudy, Lever, LeverStudy, StudySpec, override
 
 __all__ = [
+    "KINDS",
+    "batches_of",
     "check_baseline",
+    "kind_of",
     "knobs_of",
     "levers_of",
     "load_baseline",
+    "load_batches",
     "load_knobs",
     "load_levers",
     "load_study",
     "override_both",
 ]
 
+KINDS = ("LEVERS", "BATCHES", "KNOBS", "STUDY")
+"""What a study file may define; the first that it does decides. `KNOBS` come with a `STUDY`."""
 OWN_FIELDS = ("name", "question", "targets", "target_seeds")
 """Fields of a study that are not its baseline's as well."""
+
+
+def kind_of(path: str | Path) -> str:
+    """Which kind of study a file holds: the first of `KINDS` that it defines, else `STUDY`.
+
+    Raises:
+        ValueError: There is no such file, or it cannot be imported.
+    """
+    module = _module(Path(path))
+    return next((kind for kind in KINDS if getattr(module, kind, None) is not None), KINDS[-1])
 
 
 def load_study(path: str | Path) -> StudySpec:
@@ -131,6 +147,35 @@ def levers_of(path: str | Path, *, assignments: Iterable[str] = ()) -> LeverStud
             own = tuple(_with(lever, assignment) for lever in levers.levers)
             levers = replace(levers, levers=own)
     return levers
+
+
+def load_batches(path: str | Path) -> BatchStudy | None:
+    """The `BATCHES` of a study file, which needs no `STUDY`: steps to targets against batch size.
+
+    Raises:
+        ValueError: There is no such file, or the `BATCHES` is no `BatchStudy`.
+    """
+    batches = getattr(_module(Path(path)), "BATCHES", None)
+    if batches is None:
+        return None
+    if not isinstance(batches, BatchStudy):
+        raise ValueError(
+            f"the BATCHES of {path} is a BatchStudy, got {type(batches).__name__}; write "
+            "BatchStudy(name=…, question=…, tasks=(BatchTask(…),))."
+        )
+    return batches
+
+
+def batches_of(path: str | Path, *, assignments: Iterable[str] = ()) -> BatchStudy:
+    """The `BATCHES` of a study file with fields replaced, such as `tasks.0.study.seeds=0`.
+
+    Raises:
+        ValueError: As `load_batches`, there is none, or an assignment fits no field.
+    """
+    batches = load_batches(path)
+    if batches is None:
+        raise ValueError(f"{path} defines no BATCHES; write BATCHES = BatchStudy(…).")
+    return override(batches, assignments)
 
 
 def _with(lever: Lever, assignment: str) -> Lever:

@@ -11,11 +11,25 @@ from pathlib import Path
 import pytest
 
 from extrap.cli import main
+from extrap.commands.studies import KINDS
 from extrap.lever_sweeps import read_lever_table
 from extrap.levers import judge_levers
 from extrap.records import Measure
-from extrap.study_files import load_baseline, load_levers, load_study
+from extrap.study_files import (
+    kind_of,
+    load_baseline,
+    load_batches,
+    load_knobs,
+    load_levers,
+    load_study,
+)
 
+LOADERS = {
+    "BATCHES": load_batches,
+    "KNOBS": load_knobs,
+    "LEVERS": load_levers,
+    "STUDY": load_study,
+}
 STUDIES = sorted(
     path
     for path in (Path(__file__).parents[1] / "studies").glob("*.py")
@@ -32,7 +46,8 @@ def test_study_says_what_it_asks_expects_and_costs(path: Path) -> None:
     words = path.read_text(encoding="utf-8").partition('"""')[2].partition('"""')[0]
     assert "Expected" in words
     assert "Cost:" in words
-    study = load_levers(path) or load_study(path)
+    study = LOADERS[kind_of(path)](path)
+    assert study is not None
     assert study.name == path.stem
     assert study.question.endswith("?")
 
@@ -40,13 +55,8 @@ def test_study_says_what_it_asks_expects_and_costs(path: Path) -> None:
 def test_study_is_planned_from_anywhere_without_torch(path: Path, tmp_path: Path) -> None:
     code = (
         "import sys\n"
-        "from extrap.pipeline import plan_study\n"
-        "from extrap.lever_sweeps import plan_levers\n"
-        "from extrap.study_files import load_baseline, load_levers, load_study\n"
-        "path = sys.argv[1]\n"
-        "levers = load_levers(path)\n"
-        "own = levers is None and plan_study(load_study(path), load_baseline(path))\n"
-        "print(own or plan_levers(levers))\n"
+        "from extrap.cli import main\n"
+        "assert main(['study', 'run', sys.argv[1], '--dry-run']) == 0\n"
         "assert 'torch' not in sys.modules\n"
     )
     done = subprocess.run(
@@ -54,6 +64,21 @@ def test_study_is_planned_from_anywhere_without_torch(path: Path, tmp_path: Path
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"study {path.stem}: ")
+
+
+def test_every_kind_of_study_file_is_shipped_and_known() -> None:
+    assert {kind_of(path) for path in STUDIES} == set(KINDS) == set(LOADERS)
+
+
+def test_batch_studies_leave_room_for_a_check() -> None:
+    batches = {path.stem: load_batches(path) for path in STUDIES if kind_of(path) == "BATCHES"}
+    assert set(batches) == {"batch_size", "noise_scale"}
+    (task,) = batches["batch_size"].tasks
+    assert task.at["width"] > max(task.study.sizes["width"])
+    assert task.held_out
+    assert len(batches["noise_scale"].tasks) >= 5
+    for study in batches.values():
+        assert all(task.study.recipe.noise_every for task in study.tasks)
 
 
 def test_mup_and_its_baseline_differ_in_the_width_rule_alone() -> None:

@@ -8,9 +8,12 @@ import pytest
 from extrap import StudySpec, TunedRange, Workload
 from extrap.records import KnobStudy
 from extrap.study_files import (
+    batches_of,
+    kind_of,
     knobs_of,
     levers_of,
     load_baseline,
+    load_batches,
     load_knobs,
     load_levers,
     load_study,
@@ -162,3 +165,45 @@ def test_file_may_define_levers_and_no_study(tmp_path: Path) -> None:
     path.write_text(LEVERS_FILE + "None")
     with pytest.raises(ValueError, match="defines no LEVERS"):
         levers_of(path)
+
+
+BATCHES_FILE = """
+from extrap.records import BatchStudy, BatchTask, Recipe, StudySpec, TunedRange, Workload
+BATCHES = """
+ONE_TASK = """BatchStudy(name="b", question="?", tasks=(BatchTask(
+    study=StudySpec(name="t", question="?", workload=Workload(name="teacher"),
+        recipe=Recipe(schedule="constant", warmup=0.0), sizes={"width": (4,)},
+        tune={"lr": TunedRange(low=0.1, high=1, n=3)}),
+    steps={2: 100, 8: 50, 32: 20}, targets=(0.5,)),))"""
+
+
+def test_file_may_define_batches_and_no_study(tmp_path: Path) -> None:
+    path = tmp_path / "batches.py"
+    path.write_text(BATCHES_FILE + ONE_TASK)
+    batches = load_batches(path)
+    assert batches is not None
+    assert batches.tasks[0].batches == (2, 8, 32)
+    own = batches_of(path, assignments=["tasks.0.steps.8=60", "tasks.0.study.seeds=7"])
+    assert (own.tasks[0].steps[8], own.tasks[0].study.seeds) == (60, (7,))
+    with pytest.raises(ValueError, match="defines no STUDY"):
+        load_study(path)
+    path.write_text(BATCHES_FILE + "3")
+    with pytest.raises(ValueError, match="is a BatchStudy, got int"):
+        load_batches(path)
+    path.write_text(BATCHES_FILE + "None")
+    with pytest.raises(ValueError, match="defines no BATCHES"):
+        batches_of(path)
+
+
+def test_kind_is_the_first_that_a_file_defines(tmp_path: Path) -> None:
+    path = tmp_path / "k.py"
+    for text, kind in (
+        (KNOB_FILE, "STUDY"),
+        (KNOB_FILE + "KNOBS = KnobStudy(name='k', study=STUDY)\n", "KNOBS"),
+        (KNOB_FILE + "KNOBS = None\n", "STUDY"),
+        (LEVERS_FILE + ONE_LEVER, "LEVERS"),
+        (BATCHES_FILE + ONE_TASK, "BATCHES"),
+        ("", "STUDY"),
+    ):
+        path.write_text(text)
+        assert kind_of(path) == kind

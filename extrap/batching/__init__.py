@@ -6,11 +6,13 @@ What to use when:
 * `tuned_steps`, `seed_steps` — the same at the best learning rate of every batch size.
 * `critical_batch` — from a table of steps to a target to critical batch sizes and their laws.
 * `held_out_batches` — batch sizes left out and predicted from the others.
+* `agreement` — mean noise scales against critical batch sizes, over tasks and targets.
 * `rate_law`, `joint_rate_law` — the best learning rate against batch size, and against size too.
 """
 
 from __future__ import annotations
 
+from extrap.batching.agreement import Agreement, agreement
 from extrap.batching.critical import FLAGS, CriticalBatches, critical_batch
 from extrap.batching.documents import critical_batches_document, size_forecast_document
 from extrap.batching.front import (
@@ -47,6 +49,7 @@ from extrap.batching.tasks import TaskResult, analyse_task
 __all__ = [
     "FLAGS",
     "RATE_RULES",
+    "Agreement",
     "BatchFindings",
     "BatchGroup",
     "BatchLaw",
@@ -65,6 +68,7 @@ __all__ = [
     "SizeForecast",
     "StepsOverSize",
     "TaskResult",
+    "agreement",
     "analyse_task",
     "check_front",
     "collapse",

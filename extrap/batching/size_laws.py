@@ -162,6 +162,8 @@ def fit_size_laws(groups: Sequence[BatchGroup], *, level: float) -> SizeLaws:
         n = len(groups) - len(usable)
         notes = (f"{n} group(s) bound B_crit on one side only: left out of the laws",)
     try:
+        if len(usable) < 2 <= len(groups):
+            raise DataError("fewer than two groups bound B_crit on both sides")
         columns = _columns(usable)
         if not columns:
             raise DataError("no numeric --by column differs between groups")

@@ -1,25 +1,31 @@
-"""Assignments such as `recipe.steps=100`, applied to a study."""
+"""Assignments such as `recipe.steps=100`, applied to a study of any kind."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from extrap.records.study import StudySpec, Workload
+from extrap.records.study import Workload
 
 __all__ = ["override"]
 
+Record = TypeVar("Record")
+ANY_NUMBER = {"sizes", "targets", "at"}
+"""Fields that hold numbers of either kind, whole or not, whatever stands there now."""
 
-def override(spec: StudySpec, assignments: Iterable[str]) -> StudySpec:
+
+def override(spec: Record, assignments: Iterable[str]) -> Record:
     """A study with some fields replaced.
 
     Args:
-        spec: The study.
-        assignments: `path=value` each; the path walks fields by name, sequences by position and
-            the workload's options directly (`workload.corpus=DIR`). Sequences are separated by
-            commas. Example: `recipe.steps=100`, `sizes.width=16,32,64`, `tune.lr.n=7`.
+        spec: The study: a record of any kind, of records.
+        assignments: `path=value` each; the path walks fields by name, sequences by position,
+            mappings by their keys, numbers among them, and the workload's options directly
+            (`workload.corpus=DIR`). Sequences are separated by commas; nothing after the `=`
+            empties a sequence or a mapping. Example: `recipe.steps=100`, `sizes.width=16,32,64`,
+            `tune.lr.n=7`, `tasks.0.steps.16=100`.
 
     Raises:
         ValueError: An assignment has no `=`, names no field (the nearest is named), or its value
@@ -46,8 +52,9 @@ def _assign(node: Any, keys: list[str], text: str, path: str) -> Any:
         _require_key(key, names, path)
         return replace(node, **{key: _assign(getattr(node, key), rest, text, path)})
     if isinstance(node, Mapping):
-        _require_key(key, [str(k) for k in node], path)
-        return {**node, key: _assign(node[key], rest, text, path)}
+        own = {str(k): k for k in node}
+        _require_key(key, list(own), path)
+        return {**node, own[key]: _assign(node[own[key]], rest, text, path)}
     if isinstance(node, tuple):
         _require_key(key, [str(i) for i in range(len(node))], path)
         items = list(node)
@@ -73,6 +80,8 @@ def _parse(text: str, old: Any, path: str) -> Any:
                 f"{path} holds records; override one of their fields: {path}.0.FIELD=…."
             )
         return tuple(_parse_one(part, old[0] if old else None, path) for part in parts)
+    if isinstance(old, Mapping) and not text:
+        return {}
     if is_dataclass(old) or isinstance(old, Mapping):
         raise ValueError(f"{path} has fields of its own; override one of them: {path}.FIELD=….")
     return _parse_one(text, old, path)
@@ -95,6 +104,6 @@ def _parse_one(text: str, old: Any, path: str) -> Any:
         return number
     if number.is_integer():
         return int(number)
-    if isinstance(old, int) and not path.startswith(("sizes.", "targets.")):
+    if isinstance(old, int) and not ANY_NUMBER & set(path.split(".")):
         raise ValueError(f"{path} is a whole number, got {text!r}.")
     return number

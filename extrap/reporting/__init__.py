@@ -4,12 +4,14 @@
 * `baseline_text` — what it says of a baseline, for a terminal.
 * `knob_page` — the ranking of knobs; `knobs_text` and `knobs_document` for terminal and JSON.
 * `lever_page` — levers compared; `levers_text` and `levers_document` likewise.
+* `batch_page` — batch sizes, noise and rates; `batches_text` and `batches_document` likewise.
 * `write_index` — an index over the reports of a folder.
 """
 
 from __future__ import annotations
 
 from extrap.reporting.baselines import baseline_text
+from extrap.reporting.batch_studies import batch_page, batches_document, batches_text
 from extrap.reporting.index import write_index
 from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
 from extrap.reporting.levers import lever_page, levers_document, levers_text
@@ -17,6 +19,9 @@ from extrap.reporting.page import report
 
 __all__ = [
     "baseline_text",
+    "batch_page",
+    "batches_document",
+    "batches_text",
     "knob_page",
     "knobs_document",
     "knobs_text",

@@ -343,6 +343,8 @@ def test_a_group_with_an_estimate_but_an_open_side_is_left_out_too():
     assert alone.value is not None
     assert alone.ci.upper is None
     assert found.law.n_groups == 5
+    alike = critical_batch(pd.concat([straight, straight.assign(params=1.0)]), by="params")
+    assert "both sides" in alike.reason
 
 
 def test_groups_too_small_are_left_out_and_named():

@@ -1,4 +1,4 @@
-"""A small sweep without random numbers, its forecast, and larger runs to judge."""
+"""Small studies without random numbers: a sweep with larger runs to judge, and batch studies."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from extrap.batching import BatchFindings, analyse_task, check_front, forecast_front
 from extrap.checking import check
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs
-from extrap.records import Runs, Verdict
+from extrap.records import (
+    BatchStudy,
+    BatchTask,
+    Recipe,
+    Runs,
+    StudySpec,
+    TunedRange,
+    Verdict,
+    Workload,
+)
 
 RATES = tuple(2.0**power for power in range(-10, -3))
 WIDTHS = (16, 32, 64, 128, 256)
@@ -86,3 +96,132 @@ def judge(made: Forecast) -> Callable[..., tuple[Verdict, ...]]:
 def without_ink(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the drawing out: for tests of words."""
     monkeypatch.setattr("extrap.reporting.plates.draw_svg", lambda draw, **_: "<svg></svg>")
+    monkeypatch.setattr("extrap.reporting.batch_plates.draw_svg", lambda draw, **_: "<svg></svg>")
+
+
+FACTORS = (0.5, 1.0, 2.0)
+
+
+def true_b_crit(width: float, loss: float) -> float:
+    return 100 * (width / 32) ** 0.1 * (loss / 2.5) ** -6
+
+
+def true_noise(width: float, loss: float) -> float:
+    return 3 * true_b_crit(32, loss) * (width / 32) ** 0.02
+
+
+def best_rate(width: float, batch: float) -> float:
+    wiggle = 0.05 * math.sin(9 * math.log(batch) + width)
+    return 2**-7 * (batch / 64) ** 0.5 * (width / 32) ** -0.4 * math.exp(wiggle)
+
+
+def batch_task(name: str, *, widths: tuple[int, ...], at: dict[str, float]) -> BatchTask:
+    return BatchTask(
+        study=StudySpec(
+            name=name,
+            question="?",
+            workload=Workload(name="bytes-mlp"),
+            recipe=Recipe(schedule="constant", warmup=0.0, noise_every=5),
+            sizes={"width": widths},
+            tune={"lr": TunedRange(low=2**-9, high=2**-5, n=5)},
+            seeds=(0, 1, 2),
+            target_seeds=(0, 1),
+        ),
+        steps={8: 20000, 32: 6000, 64: 4000, 128: 2400, 512: 1200, 2048: 1000},
+        targets=(2.5, 2.2),
+        reference_batch=64,
+        held_out=(64,),
+        noise_batch=128,
+        at=at,
+    )
+
+
+def batch_runs(
+    task: BatchTask, *, widths: tuple[int, ...], batch_factor: float = 1.0, large: bool = False
+) -> Runs:
+    """Steps to every loss on a hyperbola, times what a wrong rate costs, with a wiggle a seed."""
+    rows, curves = [], []
+    losses = np.geomspace(4.0, 2.0, 60)
+    factors = FACTORS if large else tuple(2.0**u for u in range(-2, 3))
+    for width in widths:
+        for batch in task.batches:
+            for factor in factors:
+                for seed in task.study.target_seeds if large else task.study.seeds:
+                    b_crit = np.array([batch_factor * true_b_crit(width, x) for x in losses])
+                    least = 200 * (width / 32) ** -0.2 * np.log(4.1 / losses) ** 2
+                    u = math.log(factor) + (0 if large else 0.1)
+                    wiggle = 0.02 * math.sin(5 * seed + math.log(batch * width) + u)
+                    steps = least * (1 + b_crit / batch) * math.exp(0.3 * u * u + wiggle)
+                    lr = best_rate(width, batch) * factor
+                    grid = np.unique(np.geomspace(1, task.steps[batch], 60).round())
+                    loss = np.exp(np.interp(np.log(grid), np.log(steps), np.log(losses)))
+                    noise = np.array([batch_factor * true_noise(width, x) for x in loss])
+                    squared = 0.1 * grid**-0.5
+                    shake = 1 + 0.2 * np.sin(np.arange(len(grid)) + seed)
+                    curves.append(
+                        pd.DataFrame(
+                            {
+                                "run": len(rows),
+                                "step": grid,
+                                "loss": loss,
+                                "grad_sq_norm": squared * shake,
+                                "grad_cov_trace": squared * noise,
+                            }
+                        )
+                    )
+                    rows.append(
+                        {
+                            "width": width,
+                            "lr": float(f"{lr:.4g}"),
+                            "batch_size": batch,
+                            "steps": task.steps[batch],
+                            "seed": seed,
+                            "loss": float(loss[-1]),
+                        }
+                    )
+    return Runs.from_frame(
+        pd.DataFrame(rows).assign(stage="check" if large else "tune"),
+        sizes=("width",),
+        tuned=("lr", "batch_size", "steps"),
+        curves=pd.concat(curves),
+        source="sqlite:///batches.db",
+    )
+
+
+@pytest.fixture(scope="session")
+def one_task() -> tuple[BatchStudy, tuple[BatchFindings, ...]]:
+    """A task at four widths with a larger one that is forecast and counted."""
+    task = batch_task("bytes", widths=(16, 32, 64, 128), at={"width": 256.0})
+    result = analyse_task(task, batch_runs(task, widths=(16, 32, 64, 128)))
+    front = forecast_front(result)
+    assert front is not None
+    checked = check_front(
+        front, _at_rates(batch_runs(task, widths=(256,), large=True), front.rates), factors=FACTORS
+    )
+    study = BatchStudy(name="batches", question="How large a batch is useful?", tasks=(task,))
+    return study, (BatchFindings(result=result, front=front, checked=checked),)
+
+
+def _at_rates(runs: Runs, rates: dict[int, float]) -> Runs:
+    """The same runs as if they had been made at multiples of the forecast rates."""
+    frame = runs.to_frame()
+    place = frame.groupby("batch_size")["lr"].rank("dense").astype(int) - 1
+    forecast_rate = frame["batch_size"].map(dict(rates))
+    lr = [float(f"{r * FACTORS[i]:.4g}") for r, i in zip(forecast_rate, place, strict=True)]
+    return Runs.from_frame(
+        frame.assign(lr=lr), sizes=runs.sizes, tuned=runs.tuned, curves=runs.curves()
+    )
+
+
+@pytest.fixture(scope="session")
+def two_tasks() -> tuple[BatchStudy, tuple[BatchFindings, ...]]:
+    """Two tasks of one width each, their critical batches a factor of 20 apart."""
+    tasks = tuple(batch_task(name, widths=(32,), at={}) for name in ("easy", "hard"))
+    findings = tuple(
+        BatchFindings(
+            result=analyse_task(task, batch_runs(task, widths=(32,), batch_factor=factor))
+        )
+        for task, factor in zip(tasks, (0.3, 6.0), strict=True)
+    )
+    study = BatchStudy(name="noise", question="Does the noise scale predict it?", tasks=tasks)
+    return study, findings

@@ -8,6 +8,21 @@ from extrap.reporting.figures.baselines import (
     draw_optimum_pair,
     optimum_pair_info,
 )
+from extrap.reporting.figures.batch_rates import (
+    BatchRates,
+    batch_rates_info,
+    draw_rate_rules,
+    draw_rates_by_size,
+)
+from extrap.reporting.figures.batches import (
+    BatchFront,
+    BatchSteps,
+    batch_steps_info,
+    draw_batch_front,
+    draw_batch_steps,
+    forecast_front_info,
+    measured_front_info,
+)
 from extrap.reporting.figures.canvas import draw_svg, style_sheet
 from extrap.reporting.figures.knobs import (
     KnobPaths,
@@ -32,6 +47,15 @@ from extrap.reporting.figures.levers import (
     lever_effects_info,
 )
 from extrap.reporting.figures.local import LocalSweep, draw_local_sweep, local_sweeps_info
+from extrap.reporting.figures.noise import (
+    NoiseCourses,
+    NoisePairs,
+    draw_noise_by_loss,
+    draw_noise_course,
+    draw_noise_pairs,
+    noise_courses_info,
+    noise_pairs_info,
+)
 from extrap.reporting.figures.progress import CurvesAtSize, curves_info, draw_curves
 from extrap.reporting.figures.sweep import (
     Sweep,
@@ -48,6 +72,9 @@ from extrap.reporting.figures.trend import (
 
 __all__ = [
     "FIXED_SPAN",
+    "BatchFront",
+    "BatchRates",
+    "BatchSteps",
     "CurvesAtSize",
     "FixedLaw",
     "HeldOut",
@@ -56,11 +83,17 @@ __all__ = [
     "LawStory",
     "LeverEffects",
     "LocalSweep",
+    "NoiseCourses",
+    "NoisePairs",
     "OptimumPair",
     "OptimumTrend",
     "Sweep",
+    "batch_rates_info",
+    "batch_steps_info",
     "curves_info",
     "draw_at_stake",
+    "draw_batch_front",
+    "draw_batch_steps",
     "draw_curves",
     "draw_drift",
     "draw_heat_map",
@@ -71,16 +104,25 @@ __all__ = [
     "draw_local_sweep",
     "draw_loss_by_size",
     "draw_loss_by_tuned",
+    "draw_noise_by_loss",
+    "draw_noise_course",
+    "draw_noise_pairs",
     "draw_optimum_pair",
     "draw_optimum_trend",
+    "draw_rate_rules",
+    "draw_rates_by_size",
     "draw_svg",
     "fixed_law_info",
+    "forecast_front_info",
     "held_out_info",
     "knob_paths_info",
     "knob_ranks_info",
     "law_story_info",
     "lever_effects_info",
     "local_sweeps_info",
+    "measured_front_info",
+    "noise_courses_info",
+    "noise_pairs_info",
     "optimum_pair_info",
     "optimum_trend_info",
     "style_sheet",

@@ -13,7 +13,14 @@ from matplotlib.axes import Axes
 from extrap.reporting.figures.canvas import colour
 from extrap.reporting.groups import RunGroup, verdict_kind
 
-__all__ = ["MARKS", "draw_bands", "draw_judged", "draw_optima", "judged_points"]
+__all__ = [
+    "MARKS",
+    "draw_bands",
+    "draw_judged",
+    "draw_legend_above",
+    "draw_optima",
+    "judged_points",
+]
 
 # kind → (marker, colour, name)
 MARKS = {
@@ -129,3 +136,26 @@ def draw_optima(
         for bound, arrow in ((row.lower, "^"), (row.upper, "v")):
             if np.isfinite(bound):
                 ax.plot([row.x], [bound], arrow, ms=7, color=colour(open_ink), zorder=5)
+
+
+def draw_legend_above(ax: Axes, *, columns: int, handle: float = 1.4) -> None:
+    """A legend above the axes that reads row by row.
+
+    Args:
+        ax: Where to draw.
+        columns: Entries of a row.
+        handle: Length of a sample of a line, in font sizes.
+    """
+    handles, labels = ax.get_legend_handles_labels()
+    order = [i for column in range(columns) for i in range(column, len(labels), columns)]
+    ax.legend(
+        [handles[i] for i in order],
+        [labels[i] for i in order],
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        ncols=columns,
+        borderaxespad=0.1,
+        handlelength=handle,
+        handletextpad=0.4,
+        columnspacing=1.1,
+    )

@@ -1,0 +1,31 @@
+"""A study file that has `BATCHES`: what `extrap study run` does with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+__all__ = ["study_of_batches"]
+
+
+def study_of_batches(
+    path: str, assignments: Sequence[str], *, storage: str | None, dry_run: bool, quiet: bool
+) -> None:
+    """Run a study file that has `BATCHES`, or say what would be run."""
+    from rich.console import Console
+
+    from extrap.batch_sweeps import plan_batches, run_batches
+    from extrap.progress import StudyProgress
+    from extrap.reporting import batches_text
+    from extrap.study_files import batches_of
+
+    study = batches_of(path, assignments=assignments)
+    if dry_run:
+        click.echo(plan_batches(study, storage=storage))
+        return
+    with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
+        outcome = run_batches(study, storage=storage, notify=progress.notify, say=click.echo)
+    click.echo(batches_text(study, outcome.findings))
+    click.echo(f"report    {outcome.report_path}")
+    click.echo(f"index     {outcome.index_path}")

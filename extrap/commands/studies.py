@@ -1,0 +1,140 @@
+"""Study files on the command line: what runs or plans each kind, and what reports on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import click
+
+from extrap.commands.batches import study_of_batches
+from extrap.commands.knobs import study_of_knobs
+from extrap.commands.levers import study_of_levers
+
+__all__ = ["KINDS", "StudyKind", "report_study_file", "run_study_file"]
+
+
+class RunStudy(Protocol):
+    """Runs the study file `path`, or only says what would be run."""
+
+    def __call__(
+        self,
+        path: str,
+        assignments: Sequence[str],
+        *,
+        storage: str | None,
+        dry_run: bool,
+        quiet: bool,
+    ) -> None: ...
+
+
+Report = Callable[[str, str | None, str | None, str | None], Path]
+"""From path, storage, run table and output to the page written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyKind:
+    """What is done with one kind of study file.
+
+    Attributes:
+        run: Runs it or resumes it; plans it on a dry run.
+        report: Reports on what is there, without training.
+        takes_table: Whether it can be reported from a run table instead of a storage.
+    """
+
+    run: RunStudy
+    report: Report
+    takes_table: bool
+
+
+def run_study_file(
+    path: str, assignments: Sequence[str], *, storage: str | None, dry_run: bool, quiet: bool
+) -> None:
+    """Run the study in a file, or say what would be run."""
+    KINDS[_kind(path)].run(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
+
+
+def report_study_file(
+    path: str, *, storage: str | None, table: str | None, output: str | None
+) -> Path:
+    """Report on the study in a file without training, and return the page written."""
+    name = _kind(path)
+    if table is not None and not KINDS[name].takes_table:
+        raise click.UsageError(
+            f"the page of a file with {name} is made from its storage, got the table {table} too; "
+            "leave it out, or name the storage with --storage."
+        )
+    return KINDS[name].report(path, storage, table, output)
+
+
+def _kind(path: str) -> str:
+    from extrap.study_files import kind_of
+
+    return kind_of(path)
+
+
+def _study_of_forecast(
+    path: str, assignments: Sequence[str], *, storage: str | None, dry_run: bool, quiet: bool
+) -> None:
+    """Run a study file that has nothing but a `STUDY`, and perhaps a `BASELINE`."""
+    from rich.console import Console
+
+    from extrap.pipeline import plan_study, run_study
+    from extrap.progress import StudyProgress
+    from extrap.study_files import load_baseline, load_study, override_both
+
+    spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
+    if dry_run:
+        click.echo(plan_study(spec, baseline, storage=storage))
+        return
+    with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
+        outcome = run_study(
+            spec, baseline, storage=storage, notify=progress.notify, say=click.echo
+        )
+    click.echo(f"forecast  {outcome.forecast_path} (content hash {outcome.seal})")
+    click.echo(f"report    {outcome.report_path}")
+    click.echo(f"index     {outcome.index_path}")
+
+
+def _report_forecast(
+    path: str, storage: str | None, table: str | None, output: str | None
+) -> Path:
+    from extrap.pipeline import report_study
+    from extrap.study_files import load_baseline, load_study
+
+    spec, baseline = load_study(path), load_baseline(path)
+    return report_study(spec, baseline, storage=storage, table=table, path=output).report_path
+
+
+def _report_knobs(path: str, storage: str | None, table: str | None, output: str | None) -> Path:
+    from extrap.knob_sweeps import report_knobs
+    from extrap.study_files import knobs_of
+
+    del table
+    return report_knobs(knobs_of(path), storage=storage, path=output).report_path
+
+
+def _report_levers(path: str, storage: str | None, table: str | None, output: str | None) -> Path:
+    from extrap.lever_sweeps import report_levers
+    from extrap.study_files import levers_of
+
+    return report_levers(levers_of(path), storage=storage, table=table, path=output).report_path
+
+
+def _report_batches(path: str, storage: str | None, table: str | None, output: str | None) -> Path:
+    from extrap.batch_sweeps import report_batches
+    from extrap.study_files import batches_of
+
+    del table
+    return report_batches(batches_of(path), storage=storage, path=output).report_path
+
+
+KINDS = {
+    "STUDY": StudyKind(run=_study_of_forecast, report=_report_forecast, takes_table=True),
+    "KNOBS": StudyKind(run=study_of_knobs, report=_report_knobs, takes_table=False),
+    "LEVERS": StudyKind(run=study_of_levers, report=_report_levers, takes_table=True),
+    "BATCHES": StudyKind(run=study_of_batches, report=_report_batches, takes_table=False),
+}
+"""What a study file defines → what is done with it."""

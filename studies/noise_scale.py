@@ -30,6 +30,7 @@ def teacher(
     reference: int,
     noise_batch: int,
     middle: float,
+    n_examples: int = 65_536,
 ) -> BatchTask:
     """A linear teacher with so much label noise; `middle` is log2 of the middle rate."""
     return BatchTask(
@@ -38,7 +39,13 @@ def teacher(
             question="Steps to a loss against batch size",
             workload=Workload(
                 name="teacher",
-                options={"noise": noise, "alpha": 0.5, "spectrum": 1.5, "n_features": width},
+                options={
+                    "noise": noise,
+                    "alpha": 0.5,
+                    "spectrum": 1.5,
+                    "n_features": width,
+                    "n_examples": n_examples,
+                },
             ),
             recipe=Recipe(
                 optimizer="sgd",
@@ -101,6 +108,7 @@ TEACHERS = (
         reference=4096,
         noise_batch=32768,
         middle=-1.5,
+        n_examples=524_288,  # with fewer, least squares on them does not reach the targets
     ),
 )
 DIGITS = BatchTask(

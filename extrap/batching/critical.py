@@ -140,8 +140,8 @@ def critical_batch(
         by: Column(s) that set groups apart, such as model size; laws are over the numeric ones.
         seed: Seed column, if there is one; a repeated seed is noted.
         overhead: Share above linear scaling that `b_overhead` allows.
-        from_batch: Batch from which linear scaling is counted; default the smallest of the group
-            that reached the target.
+        from_batch: Batch from which linear scaling is counted; by default the largest
+            of the groups' smallest that reached the target: one for all, so that laws compare.
         level: Of all intervals.
 
     Returns:
@@ -172,10 +172,12 @@ def critical_batch(
     columns = (by,) if isinstance(by, str) else tuple(by)
     measured, notes = read_measurements(source, batch=batch, steps=steps, by=columns, seed=seed)
     groups, refused = [], []
+    smallest = [min((p.batch for p in m.points if p.values), default=0.0) for m in measured]
+    start = max(smallest) if from_batch is None else from_batch
     for measurements in measured:
         try:
             groups.append(
-                fit_group(measurements, overhead=overhead, from_batch=from_batch, level=level)
+                fit_group(measurements, overhead=overhead, from_batch=start, level=level)
             )
         except DataError as error:
             refused.append(str(error))
@@ -194,7 +196,7 @@ def critical_batch(
 
 
 def fit_group(
-    measurements: Measurements, *, overhead: float, from_batch: float | None, level: float
+    measurements: Measurements, *, overhead: float, from_batch: float, level: float
 ) -> BatchGroup:
     """Fit one group.
 
@@ -216,7 +218,6 @@ def fit_group(
         )
     found = fit_points(points, level=level)
     fitted = found.fitted
-    start = reached[0].batch if from_batch is None else from_batch
     b_crit = _b_crit(fitted)
     regimes = Regimes(
         perfect_end=_moved(b_crit, perfect_end(1.0)),
@@ -229,10 +230,10 @@ def fit_group(
         s_min=_limit(fitted, side=1),
         e_min=_limit(fitted, side=0),
         b_overhead=_moved(
-            b_crit, overhead, overhead_batch(0.0, overhead=overhead, from_batch=start)
+            b_crit, overhead, overhead_batch(0.0, overhead=overhead, from_batch=from_batch)
         ),
         overhead=overhead,
-        from_batch=start,
+        from_batch=from_batch,
         regimes=regimes,
         segments=segments,
         points=points,

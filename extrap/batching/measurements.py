@@ -19,6 +19,10 @@ from extrap.reading.tables import read_table
 __all__ = ["Measurements", "read_measurements"]
 
 INFEASIBLE = frozenset({"diverged", "infeasible", "failed"})
+YES = frozenset({"true", "1", "1.0", "yes"})
+TARGETS = ("target", "target_loss")
+RATES = ("lr", "learning_rate")
+ROUNDING = 1e-9
 CENSORED = frozenset({"censored", "pruned"})
 KNOWN = frozenset({*INFEASIBLE, *CENSORED, "reached", "complete", ""})
 
@@ -66,7 +70,8 @@ def read_measurements(
     _judge(frame, table, steps)
     for name in by:
         frame[f"by.{name}"] = _keys(table[name], name)
-    notes = [*_lost(frame), *_repeated(frame, table, seed)]
+    _require_one_target(frame, table)
+    notes = [*_lost(frame), *_at_edge(table), *_repeated(frame, table, seed)]
     frame = frame[frame["fate"] != "lost"]
     if frame.empty:
         raise DataError(
@@ -99,7 +104,15 @@ def _judge(frame: pd.DataFrame, table: pd.DataFrame, steps: str) -> None:
     given = _positive(table[steps], steps)
     budget = _positive(table["budget"], "budget") if "budget" in table else given * np.nan
     status = _status(table)
-    late = status.isin(CENSORED) | ~np.isfinite(given)
+    late = status.isin(CENSORED) | ~np.isfinite(given) | _claims(table, "is_censored")
+    over = ~late & (given > budget * (1 + ROUNDING))
+    if over.any():
+        row = int(np.flatnonzero(over)[0])
+        raise DataError(
+            f"steps to a target are at most the budget, got {given.iloc[row]:g} of "
+            f"{budget.iloc[row]:g} in row {row + 1}; leave {steps} empty where the target was not "
+            "reached."
+        )
     bound = budget.where(np.isfinite(budget), given.where(np.isfinite(given)))
     frame["fate"] = np.select(
         [status.isin(INFEASIBLE), ~late, np.isfinite(bound)],
@@ -107,6 +120,13 @@ def _judge(frame: pd.DataFrame, table: pd.DataFrame, steps: str) -> None:
         "lost",
     )
     frame["steps"] = given.where(~late, bound)
+
+
+def _claims(table: pd.DataFrame, column: str) -> pd.Series:
+    """Where a column of yes and no, if there is one, says yes."""
+    if column not in table:
+        return pd.Series(data=False, index=table.index)
+    return table[column].astype(str).str.strip().str.lower().isin(YES)
 
 
 def _status(table: pd.DataFrame) -> pd.Series:
@@ -141,9 +161,16 @@ def _keys(values: pd.Series, column: str) -> pd.Series:
         row = int(np.flatnonzero(is_empty(values) | values.isna())[0])
         raise DataError(f"{column} must be filled in for every row, row {row + 1} has none.")
     try:
-        return read_numbers(values, column)
+        found = read_numbers(values, column)
     except DataError:
         return values.astype(str).str.strip()
+    if not np.isfinite(found).all():
+        row = int(np.flatnonzero(~np.isfinite(found))[0])
+        raise DataError(
+            f"{column} sets groups apart and must be finite, row {row + 1} has "
+            f"{values.iloc[row]!r}; fill it in, or leave the row out."
+        )
+    return found
 
 
 def _lost(frame: pd.DataFrame) -> Iterable[str]:
@@ -155,13 +182,54 @@ def _lost(frame: pd.DataFrame) -> Iterable[str]:
         )
 
 
-def _repeated(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[str]:
-    if seed not in table:
-        return
-    key = frame.assign(seed=table[seed].astype(str)).drop(columns=["fate", "steps"])
-    n = int(key.duplicated().sum())
+def _require_one_target(frame: pd.DataFrame, table: pd.DataFrame) -> None:
+    """Steps to several targets are several groups."""
+    keys = [name for name in frame if name.startswith("by.")]
+    for name in TARGETS:
+        if name not in table or f"by.{name}" in keys:
+            continue
+        groups = table[name].groupby([frame[k] for k in keys]) if keys else [((), table[name])]
+        for _, values in groups:
+            if values.nunique() > 1:
+                raise DataError(
+                    f"a group is steps to one target, the column {name!r} has "
+                    f"{values.nunique()} in one group; name it in by=, --by {name}."
+                )
+
+
+def _at_edge(table: pd.DataFrame) -> Iterable[str]:
+    n = int(_claims(table, "at_edge").sum())
     if n:
         yield (
-            f"{n} row(s) repeat a batch size and {seed}: kept as replicates; where a learning "
-            "rate was swept, keep the tuned one (extrap.batching.tuned_steps)"
+            f"{n} row(s) have their best learning rate at the edge of its grid: their steps are "
+            "upper bounds, counted as if they were tuned; widen the grid"
         )
+
+
+def _repeated(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[str]:
+    cell = frame.drop(columns=["fate", "steps"])
+    for name in RATES:
+        if name in table and (n := int(_varies_within(cell, table[name], table.get(seed)))):
+            yield (
+                f"{n} batch size(s) have several values of {name}: kept as replicates; steps must "
+                "be those of the best one (extrap.batching.tuned_steps)"
+            )
+    if seed in table:
+        n = int(cell.assign(seed=table[seed].astype(str)).duplicated().sum())
+        if n:
+            yield (
+                f"{n} row(s) repeat a batch size and {seed}: kept as replicates; where a learning "
+                "rate was swept, keep the tuned one (extrap.batching.tuned_steps)"
+            )
+    elif n := int(table.duplicated().sum()):
+        yield (
+            f"{n} row(s) are copies of others to the last digit: kept as replicates, which "
+            "narrows intervals; remove them unless they are"
+        )
+
+
+def _varies_within(cell: pd.DataFrame, values: pd.Series, seed: pd.Series | None) -> int:
+    """Cells, of one seed where there are seeds, with more than one value."""
+    key = cell if seed is None else cell.assign(seed=seed.astype(str))
+    counts = values.astype(str).groupby([key[name] for name in key]).nunique()
+    return int((counts > 1).sum())

@@ -95,8 +95,8 @@ class BatchLaw:
                 "name each of its columns once."
             )
         sizes = [require_size(by[name], name) for name in self.columns]
-        ratios = [x / x0 for x, x0 in zip(sizes, self.reference, strict=True)]
-        return np.array([1.0, *map(math.log, ratios)])
+        logs = [math.log(x) - math.log(x0) for x, x0 in zip(sizes, self.reference, strict=True)]
+        return np.array([1.0, *logs])
 
     def _values(self) -> Array:
         slopes = [self.exponents[name].value for name in self.columns]
@@ -170,7 +170,13 @@ def weighted_line(design: Array, y: Array, weights: Array) -> Line:
 
 
 def power_law(
-    of: str, line: Line, columns: Sequence[str], reference: Array, *, level: float
+    of: str,
+    line: Line,
+    columns: Sequence[str],
+    reference: Array,
+    *,
+    level: float,
+    dof: int | None = None,
 ) -> BatchLaw:
     """A line fitted to `(1, ln(x_1 / x0_1), …)` as a law of a value.
 
@@ -180,8 +186,9 @@ def power_law(
         columns: The columns x_i.
         reference: x0, shape (n_columns,).
         level: Of the intervals; they are open where no degree of freedom is left.
+        dof: Degrees of freedom; those of the residuals by default.
     """
-    dof = len(line.residual) - len(line.values)
+    dof = len(line.residual) - len(line.values) if dof is None else dof
     t = float(stats.t.ppf((1 + level) / 2, dof)) if dof else math.inf
     se = np.sqrt(np.diag(line.covariance))
     to_one = np.array([1.0, *(-np.log(reference))])

@@ -16,6 +16,9 @@ __all__ = ["DOUBT", "PointsFit", "fit_points"]
 
 DOUBT = 0.05
 """p-value below which replicates contradict the hyperbola."""
+CAUTION = 0.25
+"""p-value below which means are fitted: with few replicates the test misses many a misfit. At .05
+intervals of 95 % held 87 %, with 2 % within batch sizes and 3 % between them; at .25, 94 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +62,7 @@ def fit_points(points: Sequence[BatchPoint], *, level: float) -> PointsFit:
     whole = PointsFit(
         fitted=fitted, log_sd=fitted.log_sd, within_sd=fitted.log_sd, lack_of_fit_p=p_value
     )
-    if not whole.is_doubtful or any(point.bounds for point in points):
+    if p_value is None or p_value >= CAUTION or any(point.bounds for point in points):
         return whole
     return _fit_means(reached, p_value, level=level)
 

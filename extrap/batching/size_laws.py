@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from extrap.batching.power_laws import OPEN, BatchLaw, fit_line, power_law, weighted_line
+from extrap.batching.measurements import TARGETS
+from extrap.batching.power_laws import (
+    OPEN,
+    BatchLaw,
+    Line,
+    fit_line,
+    power_law,
+    weighted_line,
+)
 from extrap.batching.results import (
     BatchGroup,
     BatchPrediction,
@@ -31,6 +39,8 @@ from extrap.records import Interval
 __all__ = ["SizeForecast", "SizeLaws", "fit_size_laws"]
 
 Array = npt.NDArray[np.float64]
+FEWEST_SIZES = 3
+"""Sizes that a jackknife over them takes."""
 SMALLEST_SE = 1e-4
 """No batch size is known better than this, whatever a fit to it says."""
 
@@ -150,7 +160,9 @@ def fit_size_laws(groups: Sequence[BatchGroup], *, level: float) -> SizeLaws:
 
     S_min takes the weights of B_crit, so that the law of E_min = S_min · B_crit is their product.
     Groups whose interval of B_crit has an open side have no weight and are left out. Columns with
-    one value are no part of a law; a column of text must have one value.
+    one value are no part of a law; a column of text must have one value. Targets of one size are
+    met along the same runs, so where a column says the target, sizes are left out one at a time
+    (jackknife) and counted as degrees of freedom.
 
     Args:
         groups: Fitted groups.
@@ -180,15 +192,19 @@ def fit_size_laws(groups: Sequence[BatchGroup], *, level: float) -> SizeLaws:
     design = np.column_stack([np.ones(len(x)), np.log(x / reference)])
     lines = {of: fit_line(design, *_logs(usable, of)) for of in ("b_crit", "b_overhead")}
     lines["s_min"] = weighted_line(design, _logs(usable, "s_min")[0], lines["b_crit"].weights)
+    clusters = _sizes_of_targets(usable, columns)
+    dof = len(x) - design.shape[1] if clusters is None else len(set(clusters)) - 1
+    if clusters is not None:
+        lines = {of: _jackknifed(line, design, clusters) for of, line in lines.items()}
     residual = np.column_stack([lines["s_min"].residual, lines["b_crit"].residual])
     weights = lines["b_crit"].weights / lines["b_crit"].weights.mean()
-    dof = len(x) - design.shape[1]
     covariance = (residual * weights[:, None]).T @ residual / max(dof, 1)
     if dof and covariance[1, 1] > 0:  # no smaller than the law of B_crit says
         covariance *= max(1.0, lines["b_crit"].log_sd ** 2 / covariance[1, 1])
     return SizeLaws(
         laws={
-            of: power_law(of, line, columns, reference, level=level) for of, line in lines.items()
+            of: power_law(of, line, columns, reference, level=level, dof=dof)
+            for of, line in lines.items()
         },
         residual_covariance=_pairs(covariance),
         largest={c: float(values.max()) for c, values in zip(columns, x.T, strict=True)},
@@ -197,6 +213,30 @@ def fit_size_laws(groups: Sequence[BatchGroup], *, level: float) -> SizeLaws:
         ),
         notes=notes,
     )
+
+
+def _sizes_of_targets(groups: Sequence[BatchGroup], columns: Sequence[str]) -> list[str] | None:
+    """What each group is beside its target; None where groups have runs of their own."""
+    others = [name for name in columns if name not in TARGETS]
+    if len(others) == len(columns) or not others:
+        return None
+    labels = [str([group.by[name] for name in others]) for group in groups]
+    return labels if FEWEST_SIZES <= len(set(labels)) < len(groups) else None
+
+
+def _jackknifed(line: Line, design: Array, clusters: Sequence[str]) -> Line:
+    """The line with the covariance from leaving clusters out, where that is larger."""
+    log_values, labels = design @ line.values + line.residual, np.array(clusters)
+    left = np.array(
+        [
+            weighted_line(design[kept], log_values[kept], line.weights[kept]).values
+            for kept in (labels != label for label in sorted(set(clusters)))
+        ]
+    )
+    n, off = len(left), left - left.mean(axis=0)
+    found = (n - 1) / n * off.T @ off
+    grown = np.sqrt(np.maximum(1.0, np.diag(line.covariance) / np.diag(found)))
+    return replace(line, covariance=found * np.outer(grown, grown))
 
 
 def _columns(groups: Sequence[BatchGroup]) -> tuple[str, ...]:

@@ -14,8 +14,10 @@ from extrap.batching.critical import CriticalBatches, critical_batch
 from extrap.batching.noise_courses import noise_over_training, noise_until, pool_gradients
 from extrap.batching.power_laws import BatchLaw
 from extrap.batching.rates import RateLaw, joint_rate_law, rate_law
+from extrap.batching.results import BatchGroup
 from extrap.batching.targets import seed_steps, steps_to_target, tuned_steps
 from extrap.errors import DataError
+from extrap.noise import NoiseScale
 from extrap.records import BatchTask, Runs
 
 __all__ = ["TaskResult", "analyse_task"]
@@ -33,7 +35,7 @@ class TaskResult:
         critical: Critical batches by size and target; held-out batches took no part.
         by_target: Target → the same by size alone, whose laws forecast a larger size.
         held_out: One row a size, target and held-out batch: `batch_size`, `steps` as counted,
-            `predicted`, `lower` and `upper` (for one new measurement).
+            `predicted`, `lower` and `upper` (for a mean over as many seeds).
         rate_laws: Size → best rate against batch at the lowest target all batches reached.
         joint: The same in batch and size; None with a single size.
         noise: One row a size and target: `noise_scale`, `lower`, `upper` of the mean up to the
@@ -86,14 +88,14 @@ def analyse_task(
             notes.append(f"target {target:g}: {error}")
     rate_laws, joint = _rate_laws(task, tuned, level=level)
     noise, courses = _noise(task, runs, tuned, critical, level=level)
-    warnings = tuned.loc[tuned["at_edge"], [*sizes, "target", BATCH, "warning"]]
-    notes += [_edge_note(row) for row in warnings.to_dict("records")]
+    warnings = tuned.loc[tuned["warning"] != "", [*sizes, "target", BATCH, "warning"]]
+    notes += [_warning_note(row) for row in warnings.to_dict("records")]
     return TaskResult(
         task=task,
         tuned=tuned,
         critical=critical,
         by_target=by_target,
-        held_out=_held_out(tuned, critical, task.held_out, sizes),
+        held_out=_held_out(task, tuned, critical),
         rate_laws=rate_laws,
         joint=joint,
         noise=noise,
@@ -102,21 +104,21 @@ def analyse_task(
     )
 
 
-def _edge_note(row: Mapping[str, object]) -> str:
+def _warning_note(row: Mapping[str, object]) -> str:
     where = ", ".join(f"{k} {v:g}" for k, v in row.items() if isinstance(v, int | float))
     return f"{where}: {row['warning']}."
 
 
-def _held_out(
-    tuned: pd.DataFrame, critical: CriticalBatches, held_out: tuple[int, ...], sizes: list[str]
-) -> pd.DataFrame:
+def _held_out(task: BatchTask, tuned: pd.DataFrame, critical: CriticalBatches) -> pd.DataFrame:
+    sizes, held_out, n_seeds = list(task.study.sizes), task.held_out, len(task.study.seeds)
     columns = [*sizes, "target", BATCH, "steps", "predicted", "lower", "upper"]
     rows = []
-    for row in tuned[tuned[BATCH].isin(held_out) & ~tuned["is_censored"]].to_dict("records"):
+    reached = tuned[tuned[BATCH].isin(held_out) & (tuned["status"] == "reached")]
+    for row in reached.to_dict("records"):
         key = {name: row[name] for name in (*sizes, "target")}
         for group in critical.groups:
             if all(group.by[name] == value for name, value in key.items()):
-                predicted = group.steps_at(row[BATCH])
+                predicted = group.steps_at(row[BATCH], n=n_seeds)
                 rows.append(
                     {
                         **key,
@@ -135,9 +137,8 @@ def _rate_laws(
 ) -> tuple[dict[tuple[float, ...], RateLaw], BatchLaw | None]:
     """Rates against batch at each size, for its lowest target; and over all sizes together."""
     sizes = list(task.study.sizes)
-    known = tuned[
-        np.isfinite(tuned["lr_opt"]) & ~tuned["at_edge"] & (tuned["status"] == "reached")
-    ]
+    inside = ~tuned["at_edge"] & (tuned["status"] == "reached") & ~tuned[BATCH].isin(task.held_out)
+    known = tuned[np.isfinite(tuned["lr_opt"]) & inside]
     laws, parts = {}, []
     for key, rows in known.groupby(sizes):
         counts = rows.groupby("target")[BATCH].nunique()
@@ -169,34 +170,31 @@ def _noise(
     here = tuned[(tuned[BATCH] == batch) & (tuned["status"] == "reached")]
     for key, of_size in here.groupby(sizes):
         size = dict(zip(sizes, map(float, key), strict=True))
-        of_batch = frame[
-            (frame[BATCH] == batch)
-            & (frame["status"] == "complete")
-            & np.logical_and.reduce([frame[c] == v for c, v in size.items()])
-        ]
-        for row in of_size.sort_values("target", ascending=False).to_dict("records"):
+        is_here = np.logical_and.reduce([frame[c] == v for c, v in {**size, BATCH: batch}.items()])
+        of_batch = frame[is_here & (frame["status"] == "complete")]
+        for row in of_size.sort_values("target").to_dict("records"):
             off = np.abs(np.log(of_batch["lr"] / row["lr_opt"]))
             pooled = pool_gradients(runs, list(of_batch.index[np.isclose(off, off.min())]))
+            if row["target"] == of_size["target"].min():  # the best runs for the hardest target
+                course = noise_over_training(pooled, level=level)
+                courses.append(course.assign(**size, batch_size=batch))
             found = noise_until(pooled, step=row["steps"], batch_size=float(batch), level=level)
-            group = [g for g in critical.groups if g.by == {**size, "target": row["target"]}]
-            if found is None or not group:
-                continue
-            b_crit = group[0].b_crit
-            means.append(
-                {
-                    **size,
-                    "target": row["target"],
-                    "noise_scale": _nan(found.noise_scale),
-                    "lower": _nan(found.ci.lower),
-                    "upper": _nan(found.ci.upper),
-                    "b_crit": _nan(b_crit.value),
-                    "b_lower": _nan(b_crit.ci.lower),
-                    "b_upper": _nan(b_crit.ci.upper),
-                }
-            )
-            course = noise_over_training(pooled, level=level).assign(**size)
-        courses.append(course.assign(batch_size=batch))
+            for group in critical.groups:
+                if found is not None and group.by == {**size, "target": row["target"]}:
+                    means.append({**size, "target": row["target"], **_pair(found, group)})
     return pd.DataFrame(means), pd.concat(courses) if courses else pd.DataFrame()
+
+
+def _pair(noise: NoiseScale, group: BatchGroup) -> dict[str, float]:
+    """A noise scale beside a critical batch; what is not known is NaN."""
+    return {
+        "noise_scale": _nan(noise.noise_scale),
+        "lower": _nan(noise.ci.lower),
+        "upper": _nan(noise.ci.upper),
+        "b_crit": _nan(group.b_crit.value),
+        "b_lower": _nan(group.b_crit.ci.lower),
+        "b_upper": _nan(group.b_crit.ci.upper),
+    }
 
 
 def _nan(value: float | None) -> float:

@@ -59,6 +59,7 @@ def test_crossing_is_that_of_the_curve():
         "steps",
         "budget",
         "status",
+        "is_first",
     ]
 
 

@@ -25,6 +25,7 @@ from extrap.reporting.batch_tables import RULE_NAMES, counted, power, size_of
 from extrap.reporting.numbers import (
     NBSP,
     format_percent,
+    format_quantity,
     name_size,
 )
 
@@ -441,7 +442,8 @@ def growth_sentence(findings: Sequence[BatchFindings]) -> str:
     if not factors:
         return ""
     low, high = min(factors), max(factors)
-    span = f"{low:.2g}" if high / low < 1.05 else f"{low:.2g} to {high:.2g}"
+    ends = [format_quantity(float(f"{factor:.2g}")) for factor in (low, high)]
+    span = ends[0] if high / low < 1.05 else " to ".join(ends)
     do = (
         "A batch that suits the end is wasteful at the start: let it grow, or choose it for the "
         "part of the training that costs most."

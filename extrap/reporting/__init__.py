@@ -11,7 +11,8 @@
 from __future__ import annotations
 
 from extrap.reporting.baselines import baseline_text
-from extrap.reporting.batch_studies import batch_page, batches_document, batches_text
+from extrap.reporting.batch_documents import batches_document
+from extrap.reporting.batch_studies import batch_page, batches_text
 from extrap.reporting.index import write_index
 from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
 from extrap.reporting.levers import lever_page, levers_document, levers_text

@@ -146,13 +146,16 @@ def course_plate(findings: Sequence[BatchFindings]) -> Plate | None:
     if info is None:
         return None
     level = _level(findings[0].result.critical.level)
+    told = set(info.windows.loc[info.windows["noise_scale"] > 0, "line"])
+    blank = [name for i, name in enumerate(info.names) if i not in told]
+    missing = f" No window tells it from infinite: {', '.join(blank)}." if blank else ""
     return _plate(
         draw_noise_course,
         info,
         "course",
         label="The noise scale over training, a line a size or task.",
         text=f"Each mark pools a window of the training over all seeds; bands: {level}. Both axes "
-        "are logarithmic.",
+        f"are logarithmic.{missing}",
         table=noise_courses_table(info),
     )
 

@@ -11,6 +11,7 @@ import pytest
 
 from extrap.batching import BatchFindings
 from extrap.records import BatchStudy
+from extrap.reporting.batch_plates import course_plate
 from extrap.reporting.figures import (
     batch_rates_info,
     batch_steps_info,
@@ -126,6 +127,13 @@ def test_noise_has_a_line_a_size_or_a_task(one_task: Study, two_tasks: Study) ->
     assert by_size.names == tuple(f"width\u00a0{w}" for w in (16, 32, 64, 128))
     assert by_task.names == ("easy", "hard")
     assert "hard" in drawn(draw_noise_course, by_task)
+    (easy, hard) = two_tasks[1]
+    nothing = easy.result.courses.assign(noise_scale=math.nan)
+    silent = replace(easy, result=replace(easy.result, courses=nothing))
+    plate = course_plate([silent, hard])
+    assert plate is not None
+    assert "No window tells it from infinite: easy." in plate.text
+    assert course_plate([silent]) is None
     assert "training goes right" in drawn(draw_noise_by_loss, by_size)
     gap = by_size.windows.assign(noise_scale=by_size.windows["noise_scale"].mask(lambda v: v > 99))
     drawn(draw_noise_course, replace(by_size, windows=gap))

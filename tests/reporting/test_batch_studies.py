@@ -15,6 +15,14 @@ import pytest
 from extrap.batching import BatchFindings, Collapse, agreement
 from extrap.records import BatchStudy, Interval, Measure
 from extrap.reporting import batch_page, batches_document, batches_text
+from extrap.reporting.batch_front_words import counted_sentence, front_sentences
+from extrap.reporting.batch_noise_words import (
+    agreement_sentences,
+    collapse_of,
+    collapse_sentences,
+    growth_sentence,
+)
+from extrap.reporting.batch_rate_words import rate_sentences, rates_sentence
 from extrap.reporting.batch_tables import (
     counted,
     critical_table,
@@ -25,20 +33,7 @@ from extrap.reporting.batch_tables import (
     power,
     rates_table,
 )
-from extrap.reporting.batch_words import (
-    agreement_sentences,
-    collapse_of,
-    collapse_sentences,
-    counted_sentence,
-    front_sentences,
-    growth_sentence,
-    headline,
-    held_out_sentence,
-    law_sentences,
-    notes_of,
-    rate_sentences,
-    rates_sentence,
-)
+from extrap.reporting.batch_words import headline, held_out_sentence, law_sentences, notes_of
 from extrap.reporting.numbers import NBSP
 
 Study = tuple[BatchStudy, tuple[BatchFindings, ...]]

@@ -161,8 +161,8 @@ def draw_noise_pairs(ax: Axes, info: NoisePairs, *, columns: int = 4) -> None:
     ax.fill_between(ends, ends / FACTOR, ends * FACTOR, color=colour("shade"), lw=0, zorder=0)
     ax.plot(ends, ends, color=colour("muted"), lw=1.2, zorder=1)
     ax.text(
-        low * 1.25,
-        low * FACTOR * 1.6,
+        low * 1.15,
+        low * FACTOR * 3.2,
         "a factor of 10",
         ha="left",
         va="bottom",

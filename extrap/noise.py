@@ -261,7 +261,7 @@ def noise_course(
         DataError: No step; moments of different length or not finite.
     """
     squared, trace = _moments(grad_sq_norm, grad_cov_trace)
-    if isinstance(n_windows, int):
+    if isinstance(n_windows, int | np.integer):
         if not 1 <= n_windows <= squared.size:
             raise ValueError(
                 f"n_windows must lie between 1 and the number of steps, {squared.size}, got "

@@ -47,7 +47,7 @@ BATCHES = BatchStudy(
             targets=(2.6, 2.45, 2.3),
             reference_batch=128,
             held_out=(64, 512),
-            noise_batch=1024,
+            noise_batch=256,
             at={"width": 128},
         ),
     ),

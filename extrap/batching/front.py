@@ -29,6 +29,7 @@ __all__ = [
 
 BATCH = "batch_size"
 FEWEST_SIZES = 4
+STATUSES = ("reached", "censored", "infeasible")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,8 @@ class StepsOverSize:
     At each batch the steps of the hyperbolas fall with size as a loss does, towards a floor or
     without one that the data can tell. They are forecast as losses are: laws that survive,
     averaged with the local law, with a structural discrepancy. A power law of S_min alone knows
-    no floor and was 25 % short at twice the largest width of `studies/batch_size.py`.
+    no floor: it was 25 % short at twice the largest width of a first run of
+    `studies/batch_size.py`, after which this took its place.
 
     Attributes:
         target: The loss to reach.
@@ -50,9 +52,9 @@ class StepsOverSize:
     groups: tuple[BatchGroup, ...]
     level: float
 
-    def at(self, batch: float, size: Mapping[str, float]) -> BatchPrediction:
-        """Steps at a batch and size; `pi` is for one new tuned measurement."""
-        prediction = self._model(batch).predict(size, noise=self._noise(), band="default")
+    def at(self, batch: float, size: Mapping[str, float], *, n: int = 1) -> BatchPrediction:
+        """Steps at a batch and size; `pi` is for the mean of n new tuned measurements."""
+        prediction = self._model(batch).predict(size, noise=self._noise(n), band="default")
         return BatchPrediction(
             value=math.exp(prediction.log_loss),
             ci=prediction.interval(self.level, new_run=False),
@@ -73,10 +75,10 @@ class StepsOverSize:
             loss_se_dof=sum(g.dof for g in self.groups),
         )
 
-    def _noise(self) -> Noise:
-        """Of one measurement about its hyperbola, pooled over sizes."""
+    def _noise(self, n: int) -> Noise:
+        """Of a mean of n measurements about their hyperbola, pooled over sizes."""
         dof = sum(g.dof for g in self.groups)
-        sd = math.sqrt(sum(g.dof * g.log_sd**2 for g in self.groups) / dof)
+        sd = math.sqrt(sum(g.dof * g.log_sd_of_mean(n) ** 2 for g in self.groups) / dof)
         return Noise(own_sd=sd, own_dof=dof, size_sd=None)
 
 
@@ -109,7 +111,7 @@ class FrontForecast:
         rates: Batch → the forecast learning rate.
         recommended: Batch and rate together, one a target.
         table: One row a target and batch: `target`, `batch_size`, `lr`, `predicted` steps,
-            `lower`, `upper` (for one new measurement), `examples`.
+            `lower`, `upper` (for a mean over the target seeds), `examples`.
     """
 
     size: Mapping[str, float]
@@ -162,12 +164,13 @@ def forecast_front(result: TaskResult) -> FrontForecast | None:
     rates = {
         b: float(f"{result.joint.at(**{BATCH: b}, **task.at).value:.4g}") for b in task.batches
     }
+    n_seeds = len(task.study.target_seeds)
     rows = [
         {
             "target": target,
             BATCH: batch,
             "lr": rates[batch],
-            "predicted": (predicted := forecast.at(batch, task.at)).value,
+            "predicted": (predicted := forecast.at(batch, task.at, n=n_seeds)).value,
             "lower": predicted.pi.lower,
             "upper": predicted.pi.upper,
             "examples": predicted.value * batch,
@@ -216,13 +219,16 @@ def check_front(front: FrontForecast, runs: Runs, *, factors: tuple[float, ...])
 
     Returns:
         The table of the forecast with `steps` (at the forecast rate), `best` (at the best of the
-        factors), `best_factor`, `status`; NaN where the target was not reached.
+        factors), `best_factor`; NaN where the target was not reached. `status` is that of the
+        runs at the forecast rate: `reached`, `censored`, `infeasible`, `not run`.
     """
     reached = steps_to_target(runs, targets=sorted(front.steps))
     logs = np.log(reached["steps"].where(reached["status"] == "reached"))
     table = reached.assign(log_steps=logs)
     # a rate counts where all its seeds reached the target
-    mean = table.groupby(["target", BATCH, "lr"])["log_steps"].agg(lambda v: v.mean(skipna=False))
+    cells = table.groupby(["target", BATCH, "lr"])
+    mean = cells["log_steps"].agg(lambda v: v.mean(skipna=False))
+    worst = cells["status"].agg(lambda v: max(v, key=STATUSES.index))
     rows = []
     for row in front.table.to_dict("records"):
         own = mean.get((row["target"], row[BATCH]), pd.Series(dtype=float))
@@ -235,7 +241,7 @@ def check_front(front: FrontForecast, runs: Runs, *, factors: tuple[float, ...])
                 "steps": math.exp(at.get(1.0, math.nan)),
                 "best": math.exp(finite[best]) if finite else math.nan,
                 "best_factor": best,
-                "status": "reached" if finite else "censored",
+                "status": worst.get((row["target"], row[BATCH], _rate(row["lr"], 1.0)), "not run"),
             }
         )
     return pd.DataFrame(rows)

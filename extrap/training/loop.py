@@ -242,16 +242,19 @@ def _result(pack: Pack, run: _Run, wall_s: float) -> RunResult:
         flops=flops_6nd(n_params, n_tokens),
         wall_s=wall_s,
         diverged_step=run.diverged_step,
-        noise_scale=_mean_noise_scale(run.gradients) if run.is_alive else None,
+        noise_scale=_mean_noise_scale(run.gradients, recipe) if run.is_alive else None,
         gradients=tuple(run.gradients),
         updates=recipe.n_updates,
     )
 
 
-def _mean_noise_scale(gradients: Sequence[tuple[int, float, float]]) -> float | None:
+def _mean_noise_scale(
+    gradients: Sequence[tuple[int, float, float]], recipe: Recipe
+) -> float | None:
     """Over a whole training; None if nothing was measured, or nothing but noise."""
     if not gradients:
         return None
     _, squares, traces = zip(*gradients, strict=True)
     n_windows = min(NOISE_WINDOWS, len(gradients))
-    return mean_noise_scale(squares, traces, n_windows=n_windows).noise_scale
+    size = recipe.n_examples / recipe.n_updates
+    return mean_noise_scale(squares, traces, n_windows=n_windows, batch_size=size).noise_scale

@@ -23,13 +23,20 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.rows import Row
-from extrap.batching import Agreement, Collapse, RateLaw, agreement, collapse, growth, rate_law
+from extrap.batching import (
+    Agreement,
+    Collapse,
+    RateLaw,
+    agreement,
+    collapse,
+    growth,
+    rate_law,
+    step_exponent,
+)
 from extrap.records import Cell, Measure, Recipe, Workload
 
 TABLES = Path(__file__).parents[1] / "studies"
 STUDIES = ("batch_size", "noise_scale")
-TASK = "bytes"
-"""The task of several sizes."""
 EARLY = 0.1
 """Part of a course left out of the collapse: there it is still the initialisation's noise."""
 COSTS = ((16, 128, 18), (64, 128, 18), (64, 512, 6))
@@ -42,21 +49,25 @@ class Found:
     """What the tables say, and what measuring costs.
 
     Attributes:
-        agreement: Of mean noise scales and critical batches, all tasks and targets.
+        agreement: Of mean noise scales and critical batches in the study of several tasks.
+        same_task: The same in the study of one task at several sizes.
         held_out: Relative errors of predicted steps at batches no fit saw.
         interpolated: The same of straight lines between the neighbouring batches, log-log.
         front: Rows of the front at the larger size, with `predicted`, `steps`, `best`.
-        growth: Width → factor by which the noise scale grows over a training.
+        growth: The power of the step as which the noise scale grows.
+        spans: Width → factor between the first window of a training and the last.
         collapse: Over the loss.
         rates: Width → best rate against batch.
         costs: (width, batch, runs) → time with measuring over time without.
     """
 
     agreement: Agreement
+    same_task: Agreement
     held_out: np.ndarray
     interpolated: np.ndarray
     front: pd.DataFrame
-    growth: dict[float, Measure]
+    growth: Measure
+    spans: dict[float, Measure]
     collapse: Collapse
     rates: dict[float, RateLaw]
     costs: dict[tuple[int, int, int], float]
@@ -64,20 +75,22 @@ class Found:
 
 def measure(folder: Path = TABLES) -> Found:
     """Read the tables of both studies; time the trainer."""
-    noise = pd.concat([_table(folder, study, "noise") for study in STUDIES])
+    same, agreed = (agreement(_table(folder, study, "noise")) for study in STUDIES)
     tuned, held = _table(folder, "batch_size", "tuned"), _table(folder, "batch_size", "held_out")
     courses = _table(folder, "batch_size", "courses")
     by_width = {float(width): rows for width, rows in courses.groupby("width")}
     found = collapse(courses, size="width", skip=EARLY)
-    agreed = agreement(noise)
     assert found is not None
     assert agreed is not None
+    assert same is not None
     return Found(
         agreement=agreed,
+        same_task=same,
         held_out=(held["steps"] / held["predicted"] - 1).to_numpy(),
         interpolated=np.array(list(_interpolated(tuned, held))),
         front=_table(folder, "batch_size", "front"),
-        growth={width: growth(rows.sort_values("step")) for width, rows in by_width.items()},
+        growth=step_exponent(courses, size="width"),
+        spans={width: growth(rows.sort_values("step")) for width, rows in by_width.items()},
         collapse=found,
         rates={float(width): _rates(rows) for width, rows in tuned.groupby("width")},
         costs={case: _cost(*case) for case in COSTS},
@@ -150,7 +163,8 @@ def rows(found: Found) -> list[Row]:
 def _noise_rows(found: Found) -> list[Row]:
     part, agreed, collapsed = "noise scale, our own runs", found.agreement, found.collapse
     r_squared = agreed.r_squared or 0.0
-    grown = ", ".join(f"{w:g}: {_measured(m)}" for w, m in sorted(found.growth.items()))
+    grown, same = found.growth, found.same_task
+    spans = ", ".join(f"{w:g}: {_measured(m)}" for w, m in sorted(found.spans.items()))
     return [
         Row(
             part=part,
@@ -169,14 +183,18 @@ def _noise_rows(found: Found) -> list[Row]:
             target="≤ 10",
             reached=f"{agreed.largest_factor:.1f}",
             met=agreed.largest_factor <= 10,
+            note=f"One task at five widths, three targets: {same.n_pairs} pairs within a factor of "
+            f"{same.largest_factor:.1f}, r² {same.r_squared or 0:.2f} over {same.decades:.1f} "
+            "decades.",
         ),
         Row(
             part=part,
-            figure="noise scale grows over a training, by width, first tenth to last",
-            beat="published: an order of magnitude or more, in longer trainings",
-            reached=grown,
-            target="lower ends above 1",
-            met=all((m.ci.lower or 0) > 1 for m in found.growth.values()),
+            figure="noise scale grows during training as the step to the power",
+            beat="published: by an order of magnitude or more, in longer trainings",
+            reached=f"{_measured(grown)}: × {10 ** (grown.value or 0):.1f} in ten times the steps",
+            target="above 0",
+            met=(grown.ci.lower or 0) > 0,
+            note=f"Factors from the first window of a training to its last, by width: {spans}.",
         ),
         Row(
             part=part,
@@ -189,9 +207,10 @@ def _noise_rows(found: Found) -> list[Row]:
 
 
 def _front_rows(found: Found) -> list[Row]:
-    part, front = "steps to a loss, our own runs", found.front.dropna(subset="steps")
+    part, front = "steps to a loss, our own runs", found.front
     off, best = (front[name] / front["predicted"] - 1 for name in ("steps", "best"))
-    inside = front["steps"].between(front["lower"], front["upper"])
+    reached = (front["status"] == "reached").sum()
+    inside = front["steps"].between(front["lower"], front["upper"])  # not reached is outside
     return [
         Row(
             part=part,
@@ -205,11 +224,12 @@ def _front_rows(found: Found) -> list[Row]:
         Row(
             part=part,
             figure="front at twice the largest width, at the forecast rate, median error",
-            reached=f"{off.abs().median():.1%} of {len(front)}, mean {off.mean():+.1%}; best of "
-            f"half, same and twice the rate {best.abs().median():.1%}; inside the interval "
-            f"{inside.mean():.0%}",
-            target="≤ 10 %",
-            met=bool(off.abs().median() <= 0.1),
+            reached=f"{off.abs().median():.1%} of {reached} (of {len(front)} that reached the "
+            f"target), mean {off.mean():+.1%}; best of half, same and twice the rate "
+            f"{best.abs().median():.1%}; inside the interval {inside.mean():.0%}",
+            note="Not blind: the law of steps over width was chosen after a first run at that "
+            "width, which a power law missed by 25 %; these runs have other lengths but the same "
+            "seeds.",
         ),
     ]
 

@@ -31,6 +31,7 @@ from extrap.batching.noise_courses import (
     noise_over_training,
     noise_until,
     pool_gradients,
+    step_exponent,
 )
 from extrap.batching.power_laws import BatchLaw
 from extrap.batching.rates import RATE_RULES, RateLaw, RateRule, joint_rate_law, rate_law
@@ -85,6 +86,7 @@ __all__ = [
     "seed_steps",
     "size_forecast_document",
     "smooth_curve",
+    "step_exponent",
     "steps_to_target",
     "tuned_steps",
 ]

@@ -22,6 +22,7 @@ __all__ = [
     "noise_over_training",
     "noise_until",
     "pool_gradients",
+    "step_exponent",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -198,6 +199,33 @@ def growth(course: pd.DataFrame) -> Measure:
             math.exp(centre + up) if math.isfinite(up) else None,
         ),
     )
+
+
+def step_exponent(courses: pd.DataFrame, *, size: str, level: float = 0.95) -> Measure:
+    """The power of the step as which the noise scale grows, alike at all sizes.
+
+    ln B = a(size) + g ln step; ten times the steps multiply the noise scale by 10^g.
+
+    Args:
+        courses: `noise_over_training` of each size below each other, with a column of the size.
+        size: That column.
+        level: Of the interval, which counts sizes as in `collapse`; open with fewer than three.
+    """
+    known = courses[np.isfinite(courses["noise_scale"]) & (courses["noise_scale"] > 0)]
+    sizes = known[size].to_numpy(float)
+    distinct = sorted(set(sizes))
+    if len(known) <= len(distinct) + 1:
+        return Measure(value=None, ci=Interval(None, None))
+    y, x = (np.log(known[name].to_numpy(float)) for name in ("noise_scale", "step"))
+    for own in distinct:  # each size has its own level
+        y[sizes == own] -= y[sizes == own].mean()
+        x[sizes == own] -= x[sizes == own].mean()
+    (value,), covariance, _ = _least_squares(x[:, None], y)
+    if len(distinct) < 3:
+        return Measure(value=float(value), ci=Interval(None, None))
+    variance = max(covariance[0, 0], float(_jackknife(x[:, None], y, sizes)[0]))
+    half = float(stats.t.ppf((1 + level) / 2, len(distinct) - 1)) * math.sqrt(variance)
+    return Measure(value=float(value), ci=Interval(float(value) - half, float(value) + half))
 
 
 def collapse(

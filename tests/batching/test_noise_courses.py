@@ -12,6 +12,7 @@ from extrap.batching import (
     noise_over_training,
     noise_until,
     pool_gradients,
+    step_exponent,
 )
 from extrap.errors import DataError
 from extrap.records import Runs
@@ -136,3 +137,28 @@ def test_seeds_are_pooled_step_by_step() -> None:
 def test_runs_without_moments_say_how_to_measure_them() -> None:
     with pytest.raises(DataError, match="noise_every"):
         pool_gradients(runs_with(gradients(n=4)[["run", "step", "loss"]]), [0])
+
+
+def test_noise_grows_as_a_power_of_the_step_whatever_the_level_of_a_size() -> None:
+    courses = pd.concat(
+        [
+            noise_over_training(gradients(100.0 * (1 + i), power=0.7, seed=i)).assign(
+                width=8 * 2**i
+            )
+            for i in range(4)
+        ]
+    )
+    found = step_exponent(courses, size="width")
+    assert found.value == pytest.approx(0.7, abs=0.1)
+    assert 0.7 in found.ci
+    two = step_exponent(courses[courses["width"] < 20], size="width")
+    assert two.ci == (None, None)
+    assert step_exponent(courses.iloc[:2], size="width").value is None
+
+
+def test_first_steps_are_left_out_where_gradients_shrink_too_fast() -> None:
+    steep = gradients(n=60)
+    steep.loc[:5, "grad_sq_norm"] = [4000.0, 900.0, 100.0, 10.0, 0.1, -5.0]
+    course = noise_over_training(steep)
+    assert course["noise_scale"].notna().all()
+    assert course["step"].iloc[0] > 6

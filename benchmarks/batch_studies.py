@@ -183,7 +183,7 @@ def _noise_rows(found: Found) -> list[Row]:
             target="≤ 10",
             reached=f"{agreed.largest_factor:.1f}",
             met=agreed.largest_factor <= 10,
-            note=f"One task at five widths, three targets: {same.n_pairs} pairs within a factor of "
+            note=f"One task, five widths, three targets: {same.n_pairs} pairs within a factor of "
             f"{same.largest_factor:.1f}, r² {same.r_squared or 0:.2f} over {same.decades:.1f} "
             "decades.",
         ),

@@ -364,12 +364,17 @@ def _partly(
     tune: str,
     seed: str,
 ) -> _Tuned:
-    """Where every rate has a seed that did not reach the target: the rate with most that did."""
-    n_reached, mean = grid.notna().sum(axis=1), grid.mean(axis=1)
-    most = mean[n_reached == n_reached.max()]
-    lr = most.idxmin() if n_reached.max() else math.nan
+    """Where every rate has a seed that did not reach the target: the rate with most that did.
+
+    A rate at which a seed is lost is none to train at, whatever the others reached.
+    """
+    lost = rows.loc[rows["status"] == "infeasible", tune]
+    whole = grid[~grid.index.isin(lost)]
+    n_reached = whole.notna().sum(axis=1)
+    most = whole[(n_reached == n_reached.max()) & (n_reached > 0)].mean(axis=1)
+    lr = most.idxmin() if len(most) else math.nan
     here = rows[(rows[tune] == lr) & (rows["status"] == "censored")]
-    log_steps = grid.loc[lr].dropna() if n_reached.max() else {}
+    log_steps = whole.loc[lr].dropna() if len(most) else {}
     return _Tuned(
         known=known,
         log_steps={s: float(y) for s, y in log_steps.items()},

@@ -23,6 +23,7 @@ from extrap.records import BatchTask, Runs
 __all__ = ["TaskResult", "analyse_task"]
 
 BATCH = "batch_size"
+FEWEST_RATES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,6 +39,7 @@ class TaskResult:
             `predicted`, `lower` and `upper` (for a mean over as many seeds).
         rate_laws: Size → best rate against batch at the lowest target all batches reached.
         joint: The same in batch and size; None with a single size.
+        rates: The rows of `tuned` that those laws rest on; held-out batches are not among them.
         noise: One row a size and target: `noise_scale`, `lower`, `upper` of the mean up to the
             target, and `b_crit`, `b_lower`, `b_upper`; empty if nothing was measured.
         courses: Noise over training, a row a window, with the size columns; empty likewise.
@@ -51,6 +53,7 @@ class TaskResult:
     held_out: pd.DataFrame
     rate_laws: Mapping[tuple[float, ...], RateLaw]
     joint: BatchLaw | None
+    rates: pd.DataFrame
     noise: pd.DataFrame
     courses: pd.DataFrame
     notes: tuple[str, ...] = ()
@@ -86,7 +89,8 @@ def analyse_task(
             )
         except DataError as error:
             notes.append(f"target {target:g}: {error}")
-    rate_laws, joint = _rate_laws(task, tuned, level=level)
+    rates = _rates(task, tuned)
+    rate_laws, joint = _rate_laws(task, rates, level=level)
     noise, courses = _noise(task, runs, tuned, critical, level=level)
     warnings = tuned.loc[tuned["warning"] != "", [*sizes, "target", BATCH, "warning"]]
     notes += [_warning_note(row) for row in warnings.to_dict("records")]
@@ -98,6 +102,7 @@ def analyse_task(
         held_out=_held_out(task, tuned, critical),
         rate_laws=rate_laws,
         joint=joint,
+        rates=rates,
         noise=noise,
         courses=courses,
         notes=tuple(dict.fromkeys(notes)),
@@ -132,30 +137,33 @@ def _held_out(task: BatchTask, tuned: pd.DataFrame, critical: CriticalBatches) -
     return pd.DataFrame(rows, columns=columns)
 
 
-def _rate_laws(
-    task: BatchTask, tuned: pd.DataFrame, *, level: float
-) -> tuple[dict[tuple[float, ...], RateLaw], BatchLaw | None]:
-    """Rates against batch at each size, for its lowest target; and over all sizes together."""
-    sizes = list(task.study.sizes)
-    inside = ~tuned["at_edge"] & (tuned["status"] == "reached") & ~tuned[BATCH].isin(task.held_out)
-    known = tuned[np.isfinite(tuned["lr_opt"]) & inside]
-    laws, parts = {}, []
-    for key, rows in known.groupby(sizes):
+def _rates(task: BatchTask, tuned: pd.DataFrame) -> pd.DataFrame:
+    """The optima inside their grids for one target a size: the lowest that has nearly most."""
+    inside = ~tuned["at_edge"] & (tuned["status"] == "reached") & np.isfinite(tuned["lr_opt"])
+    known = tuned[inside & ~tuned[BATCH].isin(task.held_out)]
+    parts = [known.iloc[:0]]
+    for _, rows in known.groupby(list(task.study.sizes)):
         counts = rows.groupby("target")[BATCH].nunique()
-        enough = counts[counts >= max(3, counts.max() - 1)]
-        if enough.empty:
-            continue
-        own = rows[rows["target"] == enough.index.min()].sort_values(BATCH)
-        parts.append(own)
-        laws[tuple(map(float, key))] = rate_law(
-            own[BATCH].to_numpy(float),
-            own["lr_opt"].to_numpy(float),
-            own["lr_se"].to_numpy(float),
-            level=level,
+        enough = counts[counts >= max(FEWEST_RATES, counts.max() - 1)]
+        if len(enough):
+            parts.append(rows[rows["target"] == enough.index.min()].sort_values(BATCH))
+    return pd.concat(parts)
+
+
+def _rate_laws(
+    task: BatchTask, rates: pd.DataFrame, *, level: float
+) -> tuple[dict[tuple[float, ...], RateLaw], BatchLaw | None]:
+    """Rates against batch at each size; and over all sizes together."""
+    sizes = list(task.study.sizes)
+    laws = {
+        tuple(map(float, key)): rate_law(
+            *(rows[name].to_numpy(float) for name in (BATCH, "lr_opt", "lr_se")), level=level
         )
-    if len(parts) < 2:
+        for key, rows in rates.groupby(sizes)
+    }
+    if len(laws) < 2:
         return laws, None
-    return laws, joint_rate_law(pd.concat(parts), size_columns=sizes, batch=BATCH, level=level)
+    return laws, joint_rate_law(rates, sizes, BATCH, level=level)
 
 
 def _noise(

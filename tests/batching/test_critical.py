@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -72,6 +73,77 @@ def test_regimes_and_overhead_follow_from_the_hyperbola():
 
 def test_first_reached_batch_is_where_linear_scaling_is_counted_from():
     assert critical_batch(table(noise=0.0)).groups[0].from_batch == 64
+
+
+def test_groups_are_scaled_from_one_batch_so_that_their_law_compares():
+    parts = [
+        table(100.0, noise=0.0, batches=2.0 ** np.arange(first, 13)).assign(params=4.0**i)
+        for i, first in enumerate((4, 6, 8))
+    ]
+    found = critical_batch(pd.concat(parts), by="params")
+    assert {group.from_batch for group in found.groups} == {256}
+    assert found.law.exponents["params"].value == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"steps": 900.0, "budget": 500.0}, "at most the budget, got 900 of 500 in row 1"),
+        ({"target": np.tile([2.0, 2.5, 3.0], 3)}, "the column 'target' has 3 in one group"),
+    ],
+)
+def test_tables_that_mean_something_else_are_refused(change, message):
+    with pytest.raises(DataError, match=message):
+        critical_batch(table().assign(**change))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, "nan"])
+def test_groups_are_set_apart_by_finite_values(value):
+    data = sizes().reset_index(drop=True).astype({"params": object})
+    data.loc[3, "params"] = value
+    with pytest.raises(DataError, match="row 4"):
+        critical_batch(data, by="params")
+
+
+def test_rows_that_say_they_are_censored_are_bounds():
+    data = table().assign(is_censored=lambda rows: rows["batch_size"] == 64)
+    assert critical_batch(data).groups[0].points[0].bounds == (data["steps"][0],)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: rows.assign(at_edge=rows["batch_size"] < 200), "2 row.s. have their best"),
+        (lambda rows: pd.concat([rows, rows]).drop(columns="seed"), "copies of others"),
+        (
+            lambda rows: pd.concat([rows.assign(lr=lr, seed=0) for lr in (1, 2)]),
+            "9 batch size.s. have several values of lr",
+        ),
+    ],
+)
+def test_doubts_about_a_table_are_noted(change, words):
+    assert any(
+        re.match(words, note) or words in note for note in critical_batch(change(table())).notes
+    )
+
+
+def test_targets_of_one_size_do_not_count_as_further_sizes():
+    """Fifteen groups, five sizes: what a size does to all its targets widens the law."""
+    rng = np.random.default_rng(3)
+    parts = []
+    for i, off in enumerate(0.4 * rng.normal(size=5)):
+        for j, target in enumerate((2.0, 2.5, 3.0)):
+            b_crit = 2000 * np.exp(off) * target**-4
+            one = table(b_crit, noise=0.02, seed=10 * i + j)
+            parts.append(one.assign(params=2.0**i, target=target))
+    data = pd.concat(parts)
+    law = critical_batch(data, by=["params", "target"]).laws["b_crit"]
+    apart = critical_batch(data.rename(columns={"target": "loss"}), by=["params", "loss"])
+    alone = apart.laws["b_crit"]
+    assert (law.dof, alone.dof) == (4, 12)
+    assert 0 in law.exponents["params"].ci
+    assert _width(law.exponents["params"].ci) > 1.5 * _width(alone.exponents["params"].ci)
+    assert law.exponents["target"].value == pytest.approx(-4, abs=0.3)
 
 
 def test_intervals_hold_the_truth_and_widen_with_level_and_noise():

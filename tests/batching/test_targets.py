@@ -249,6 +249,44 @@ def test_no_rate_within_the_budget_is_a_lower_bound():
     assert critical_batch(by_seed).groups[0].points[0].bounds == (10_000,)
 
 
+def test_seeds_that_reached_the_target_are_kept_where_others_did_not():
+    data = swept()
+    batch = data["batch_size"] == 64
+    late = batch & (data["seed"] == 1) & (data["status"] == "reached")
+    data.loc[late, ["steps", "status", "budget"]] = [np.nan, "censored", 9e3]
+    by_seed = seed_steps(data)
+    here = by_seed[by_seed["batch_size"] == 64].set_index("seed")
+    true_steps = 500 * (1 + 1000 / 64)
+    assert here.loc[[0, 2], "steps"].tolist() == pytest.approx([true_steps] * 2)
+    assert (here.loc[1, "status"], here.loc[1, "budget"]) == ("censored", pytest.approx(9e3))
+    found = tuned_steps(data).set_index("batch_size").loc[64]
+    assert found["is_censored"]
+    assert np.isnan(found["log_steps_se"])
+    assert true_steps < found["steps"] < 9e3
+    group = critical_batch(by_seed).groups[0]
+    assert group.b_crit.value == pytest.approx(1000, rel=0.15)
+
+
+def test_a_rate_that_loses_a_seed_is_no_rate_to_train_at():
+    data = swept()
+    batch = (data["batch_size"] == 64) & (data["status"] == "reached")
+    data.loc[batch & (data["seed"] == 1), ["steps", "status"]] = [np.nan, "infeasible"]
+    found = tuned_steps(data).set_index("batch_size").loc[64]
+    assert found["status"] == "infeasible"
+    assert np.isnan(found["steps"])
+    assert seed_steps(data).query("batch_size == 64")["steps"].isna().all()
+
+
+def test_a_target_met_by_the_first_point_is_a_bound():
+    curve = np.column_stack([np.arange(10.0, 110, 10), np.linspace(1.5, 1.0, 10)])
+    found = steps_to_target(runs_of([curve]), targets=[1.6, 1.2])
+    assert found["is_first"].tolist() == [True, False]
+    data = swept().assign(is_first=lambda rows: rows["batch_size"] == 64)
+    warnings = tuned_steps(data).set_index("batch_size")["warning"]
+    assert "evaluate earlier" in warnings[64]
+    assert warnings[128] == ""
+
+
 def test_bound_is_the_least_budget_of_a_rate():
     data = swept(budget=10_000.0)
     data.loc[data["lr"] < 0.01, "budget"] = 8_000.0

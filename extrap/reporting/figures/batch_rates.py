@@ -66,7 +66,7 @@ def batch_rates_info(result: TaskResult) -> BatchRates | None:
     points, curves = [], []
     for place, key in enumerate(keys):
         law = result.rate_laws[key]
-        own = _fitted(result.tuned, dict(zip(names, key, strict=True)), law.n)
+        own = result.rates[(result.rates[names] == list(key)).all(axis=1)]
         for row in own.itertuples():
             points.append(
                 {
@@ -98,17 +98,6 @@ def batch_rates_info(result: TaskResult) -> BatchRates | None:
         rules=_rules(last, _along(frame.loc[frame["size"] == len(keys) - 1, "x"])),
         level=last.level,
     )
-
-
-def _fitted(tuned: pd.DataFrame, size: Mapping[str, float], n: int) -> pd.DataFrame:
-    """The optima a law of a size rests on: those of its lowest target with so many of them."""
-    is_known = np.isfinite(tuned["lr_opt"]) & ~tuned["at_edge"] & (tuned["status"] == "reached")
-    for name, value in size.items():
-        is_known &= tuned[name] == value
-    known = tuned[is_known]
-    counts = known.groupby("target")["batch_size"].nunique()
-    target = counts[counts == n].index.min()
-    return known[known["target"] == target].sort_values("batch_size")
 
 
 def _along(batches: pd.Series) -> list[float]:

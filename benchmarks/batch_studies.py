@@ -37,11 +37,9 @@ from extrap.records import Cell, Measure, Recipe, Workload
 
 TABLES = Path(__file__).parents[1] / "studies"
 STUDIES = ("batch_size", "noise_scale")
-EARLY = 0.1
-"""Part of a course left out of the collapse: there it is still the initialisation's noise."""
 COSTS = ((16, 128, 18), (64, 128, 18), (64, 512, 6))
 """Width, batch size, runs at once."""
-EVERY, N_TIMED, N_ROUNDS = 10, 40, 9
+EVERY, N_TIMED, N_ROUNDS = 20, 40, 11
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +76,9 @@ def measure(folder: Path = TABLES) -> Found:
     same, agreed = (agreement(_table(folder, study, "noise")) for study in STUDIES)
     tuned, held = _table(folder, "batch_size", "tuned"), _table(folder, "batch_size", "held_out")
     courses = _table(folder, "batch_size", "courses")
+    seen = tuned[~tuned["batch_size"].isin(set(held["batch_size"]))]
     by_width = {float(width): rows for width, rows in courses.groupby("width")}
-    found = collapse(courses, size="width", skip=EARLY)
+    found = collapse(courses, size="width")
     assert found is not None
     assert agreed is not None
     assert same is not None
@@ -92,7 +91,7 @@ def measure(folder: Path = TABLES) -> Found:
         growth=step_exponent(courses, size="width"),
         spans={width: growth(rows.sort_values("step")) for width, rows in by_width.items()},
         collapse=found,
-        rates={float(width): _rates(rows) for width, rows in tuned.groupby("width")},
+        rates={float(width): _rates(rows) for width, rows in seen.groupby("width")},
         costs={case: _cost(*case) for case in COSTS},
     )
 

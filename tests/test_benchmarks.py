@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,17 @@ import pytest
 import torch
 
 import extrap
-from benchmarks import faults, levers, noise_scales, peers, samplers, simulated, verb
+from benchmarks import (
+    batch,
+    batch_studies,
+    faults,
+    levers,
+    noise_scales,
+    peers,
+    samplers,
+    simulated,
+    verb,
+)
 from benchmarks.backtest import WORDS, conclusion, parts
 from benchmarks.page import headline, write_page
 from benchmarks.pictures import plates
@@ -288,3 +299,35 @@ def test_levers_are_judged_from_the_committed_runs():
 def test_lever_table_keeps_what_the_figures_rest_on(tmp_path):
     levers.write_table(pd.read_csv(levers.TABLE).assign(more=1), tmp_path / "levers.csv")
     assert levers.measure(tmp_path / "levers.csv") == levers.measure()
+
+
+def test_batch_studies_are_judged_from_the_committed_tables(monkeypatch):
+    monkeypatch.setattr(batch_studies, "_cost", lambda *case: 1.03)
+    found = batch_studies.measure()
+    assert found.agreement.n_pairs >= 8
+    assert set(found.rates) == {16, 24, 32, 48, 64}
+    assert not found.front["predicted"].isna().any()
+    rows = {row.figure: row for row in batch_studies.rows(found)}
+    assert rows["the worst pair differs by a factor of"].met
+    assert rows["steps at held-out batches, median error"].met
+    assert sum(row.met is None for row in rows.values()) == 3
+
+
+def test_runs_at_the_larger_size_that_missed_the_target_count_as_misses(monkeypatch):
+    monkeypatch.setattr(batch_studies, "_cost", lambda *case: 1.03)
+    found = batch_studies.measure()
+    front = found.front.copy()
+    front.loc[:5, ["steps", "best"]] = np.nan
+    front.loc[:5, "status"] = "censored"
+    (row,) = (
+        row
+        for row in batch_studies.rows(replace(found, front=front))
+        if row.figure.startswith("front at")
+    )
+    assert f"of {len(front) - 6} (of {len(front)} that" in row.reached
+    inside = front["steps"].between(front["lower"], front["upper"]).mean()
+    assert f"{inside:.0%}" in row.reached
+
+
+def test_every_part_of_the_batch_figures_is_there(tmp_path):
+    assert list(batch.parts(tmp_path)) == ["noise", "critical", "studies", "levers"]

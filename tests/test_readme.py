@@ -75,6 +75,7 @@ def test_shell_examples_on_the_shipped_tables_run(
         "check",
         "backtest",
         "report",
+        "critical-batch",
     ]
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)

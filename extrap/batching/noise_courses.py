@@ -29,6 +29,8 @@ Array = npt.NDArray[np.float64]
 MOMENTS = ["grad_sq_norm", "grad_cov_trace"]
 WIDENING = 1.5
 """Ratio of the steps at which a window ends and begins."""
+SKIPPED = 0.1
+"""Part of the steps that a collapse leaves out: there the noise is that of the initialisation."""
 LEFT_OUT = 0.1
 """Part of the steps that may be left out at the start of a training."""
 MIN_POINTS = 4
@@ -229,7 +231,7 @@ def step_exponent(courses: pd.DataFrame, *, size: str, level: float = 0.95) -> M
 
 
 def collapse(
-    courses: pd.DataFrame, *, size: str, level: float = 0.95, skip: float = 0.0
+    courses: pd.DataFrame, *, size: str, level: float = 0.95, skip: float = SKIPPED
 ) -> Collapse | None:
     """Hold the courses of several sizes against each other over the loss.
 

@@ -142,7 +142,8 @@ def test_targets_of_one_size_do_not_count_as_further_sizes():
     alone = apart.laws["b_crit"]
     assert (law.dof, alone.dof) == (4, 12)
     assert 0 in law.exponents["params"].ci
-    assert _width(law.exponents["params"].ci) > 1.5 * _width(alone.exponents["params"].ci)
+    wide, narrow = (each.exponents["params"].ci for each in (law, alone))
+    assert wide.upper - wide.lower > 1.5 * (narrow.upper - narrow.lower)
     assert law.exponents["target"].value == pytest.approx(-4, abs=0.3)
 
 

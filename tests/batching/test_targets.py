@@ -278,8 +278,7 @@ def test_a_rate_that_loses_a_seed_is_no_rate_to_train_at():
 
 
 def test_a_target_met_by_the_first_point_is_a_bound():
-    curve = np.column_stack([np.arange(10.0, 110, 10), np.linspace(1.5, 1.0, 10)])
-    found = steps_to_target(runs_of([curve]), targets=[1.6, 1.2])
+    found = steps_to_target(runs_of([np.linspace(1.5, 1.0, 10)]), targets=[1.6, 1.2])
     assert found["is_first"].tolist() == [True, False]
     data = swept().assign(is_first=lambda rows: rows["batch_size"] == 64)
     warnings = tuned_steps(data).set_index("batch_size")["warning"]

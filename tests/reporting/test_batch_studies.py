@@ -276,7 +276,7 @@ def test_noise_that_follows_the_loss_collapses(one_task: Study) -> None:
     found = collapse_of(result)
     assert found is not None
     assert found.size_exponent.value == pytest.approx(0.02, abs=0.02)
-    assert found.log_sd < 0.5 * found.log_sd_of_step
+    assert found.log_sd < 0.7 * found.log_sd_of_step
     grown = float(re.search(r"by a factor of ([\d.]+)", growth_sentence(one_task[1]))[1])
     assert grown > 10
 

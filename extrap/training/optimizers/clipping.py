@@ -37,11 +37,16 @@ def clip_by_run(gradients: Sequence[torch.Tensor], clip_M: torch.Tensor) -> None
 def squares_by_run(gradients: Sequence[torch.Tensor]) -> torch.Tensor:
     """Squared Euclidean norm of every run's gradient over all its tensors, (M,).
 
-    Each norm is taken of one run's tensor alone: a sum over a stack of runs would round
+    Each is a product or norm of one run's tensor alone: a sum over a stack of runs would round
     differently with their number.
     """
-    norms = torch._foreach_norm([own for stacked in gradients for own in stacked.unbind(0)])
-    squares_TM = torch.stack(norms).view(len(gradients), -1).square()
+    if gradients[0].is_cuda:  # where a product may be rounded to fewer bits
+        norms = torch._foreach_norm([own for stacked in gradients for own in stacked.unbind(0)])
+        squares_TM = list(torch.stack(norms).view(len(gradients), -1).square())
+    else:
+        with torch.autocast("cpu", enabled=False):
+            rows = [g.reshape(len(g), 1, -1) for g in gradients]
+            squares_TM = [torch.bmm(row, row.transpose(1, 2)).view(-1) for row in rows]
     total_M = squares_TM[0]
     for squares_M in squares_TM[1:]:
         total_M = total_M + squares_M

@@ -10,7 +10,12 @@ Expected: on log axes the two agree within a factor of ten everywhere, and a lin
 the variance (McCandlish et al.: r² of 80 % over six decades). They are not the same thing: the
 noise scale assumes plain SGD and a Hessian like the identity.
 
-Cost: PLACEHOLDER
+Found: over 14 pairs and 3.4 decades r² of the logs is .93, the worst pair 5.7 apart; the critical
+batch is .58 times the noise scale in the mean and less for the teachers with more noise, whose
+Hessian is far from the identity. The best rate saturates with the batch in all seven tasks.
+
+Cost: 616 runs, five minutes on two cores. Larger on a GPU: `--set
+tasks.6.study.sizes.width=128`.
 
 Paper: McCandlish et al. 2018, "An empirical model of large-batch training", arXiv 1812.06162.
 """

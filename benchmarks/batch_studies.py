@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from extrap.batching import (
     agreement,
     collapse,
     growth,
+    joint_rate_law,
     rate_law,
     step_exponent,
 )
@@ -56,6 +57,7 @@ class Found:
         spans: Width → factor between the first window of a training and the last.
         collapse: Over the loss.
         rates: Width → best rate against batch.
+        joint: Exponent of the batch over all widths together.
         costs: (width, batch, runs) → time with measuring over time without.
     """
 
@@ -68,15 +70,16 @@ class Found:
     spans: dict[float, Measure]
     collapse: Collapse
     rates: dict[float, RateLaw]
+    joint: Measure
     costs: dict[tuple[int, int, int], float]
 
 
 def measure(folder: Path = TABLES) -> Found:
     """Read the tables of both studies; time the trainer."""
     same, agreed = (agreement(_table(folder, study, "noise")) for study in STUDIES)
-    tuned, held = _table(folder, "batch_size", "tuned"), _table(folder, "batch_size", "held_out")
+    held = _table(folder, "batch_size", "held_out")
     courses = _table(folder, "batch_size", "courses")
-    seen = tuned[~tuned["batch_size"].isin(set(held["batch_size"]))]
+    rates = _table(folder, "batch_size", "rates")
     by_width = {float(width): rows for width, rows in courses.groupby("width")}
     found = collapse(courses, size="width")
     assert found is not None
@@ -86,12 +89,13 @@ def measure(folder: Path = TABLES) -> Found:
         agreement=agreed,
         same_task=same,
         held_out=(held["steps"] / held["predicted"] - 1).to_numpy(),
-        interpolated=np.array(list(_interpolated(tuned, held))),
+        interpolated=(held["steps"] / held["interpolated"] - 1).to_numpy(),
         front=_table(folder, "batch_size", "front"),
         growth=step_exponent(courses, size="width"),
         spans={width: growth(rows.sort_values("step")) for width, rows in by_width.items()},
         collapse=found,
-        rates={float(width): _rates(rows) for width, rows in seen.groupby("width")},
+        joint=joint_rate_law(rates, ["width"]).exponents["batch_size"],
+        rates={float(width): _rates(rows) for width, rows in rates.groupby("width")},
         costs={case: _cost(*case) for case in COSTS},
     )
 
@@ -100,25 +104,8 @@ def _table(folder: Path, study: str, name: str) -> pd.DataFrame:
     return pd.read_csv(folder / f"{study}.{name}.csv")
 
 
-def _interpolated(tuned: pd.DataFrame, held: pd.DataFrame) -> Iterator[float]:
-    """Errors of the trivial answer."""
-    others = set(held["batch_size"])
-    for row in held.to_dict("records"):
-        same = (tuned["width"] == row["width"]) & (tuned["target"] == row["target"])
-        seen = tuned[same & ~tuned["batch_size"].isin(others) & (tuned["status"] == "reached")]
-        if len(seen) > 1:
-            line = np.interp(
-                np.log(row["batch_size"]), np.log(seen["batch_size"]), np.log(seen["steps"])
-            )
-            yield row["steps"] / float(np.exp(line)) - 1
-
-
-def _rates(tuned: pd.DataFrame) -> RateLaw:
-    """At the lowest target that all batches reached, inside their grids."""
-    inside = tuned[(tuned["status"] == "reached") & ~tuned["at_edge"]]
-    counts = inside.groupby("target")["batch_size"].nunique()
-    own = inside[inside["target"] == counts[counts >= counts.max() - 1].index.min()]
-    return rate_law(own["batch_size"], own["lr_opt"], own["lr_se"])
+def _rates(rows: pd.DataFrame) -> RateLaw:
+    return rate_law(rows["batch_size"], rows["lr_opt"], rows["lr_se"])
 
 
 def _cost(width: int, batch_size: int, n_runs: int) -> float:
@@ -208,6 +195,7 @@ def _noise_rows(found: Found) -> list[Row]:
 def _front_rows(found: Found) -> list[Row]:
     part, front = "steps to a loss, our own runs", found.front
     off, best = (front[name] / front["predicted"] - 1 for name in ("steps", "best"))
+    as_largest = front["steps"] / front["as_largest"] - 1
     reached = (front["status"] == "reached").sum()
     inside = front["steps"].between(front["lower"], front["upper"])  # not reached is outside
     return [
@@ -223,6 +211,7 @@ def _front_rows(found: Found) -> list[Row]:
         Row(
             part=part,
             figure="front at twice the largest width, at the forecast rate, median error",
+            beat=f"steps of the largest width as they are {as_largest.abs().median():.1%}",
             reached=f"{off.abs().median():.1%} of {reached} (of {len(front)} that reached the "
             f"target), mean {off.mean():+.1%}; best of half, same and twice the rate "
             f"{best.abs().median():.1%}; inside the interval {inside.mean():.0%}",
@@ -245,7 +234,8 @@ def _rate_rows(found: Found) -> list[Row]:
             part="steps to a loss, our own runs",
             figure="best rate of Adam against batch: exponent, by width",
             target="interval given; square root covered or explained",
-            reached="; ".join(f"{w:g}: {_measured(m)}" for w, m in exponents.items()),
+            reached=f"all {_measured(found.joint)}; "
+            + "; ".join(f"{w:g}: {_measured(m)}" for w, m in exponents.items()),
             beat=f"square root inside {covered} of {len(exponents)} intervals",
             note="Rules that are not rejected: "
             + "; ".join(

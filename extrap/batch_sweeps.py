@@ -25,8 +25,8 @@ from extrap.batching import (
     tuned_steps,
 )
 from extrap.errors import DataError
-from extrap.pipeline import current_commit, installed
-from extrap.reading import read_runs, without_password
+from extrap.pipeline import current_commit, installed, read_study
+from extrap.reading import without_password
 from extrap.records import BatchStudy, BatchTask, Cell, Runs
 from extrap.reporting import batch_page, write_index
 from extrap.tuning import Notify, tune
@@ -113,13 +113,13 @@ def report_batches(
     where = storage or _default_storage(study)
     found = []
     for task in study.tasks:
-        sweep = _read(task, where, "tune")
+        sweep = read_study(task.spec(), where)
         result = analyse_task(task, sweep, overhead=study.overhead, level=study.level)
         front = _forecast(result, logger.info)
         if front is not None:
             front = _as_sealed(front, sweep, _front_path(study, task, Path(reports))) or front
         try:
-            large = None if front is None else _read(task, where, "check")
+            large = None if front is None else read_study(task.spec(), where, stage="check")
         except DataError:
             large = None
         found.append(_findings(result, front, large))
@@ -273,23 +273,13 @@ def _as_sealed(front: FrontForecast, sweep: Runs, path: Path) -> FrontForecast |
         return None
     table = pd.DataFrame(earlier["points"])
     rates = {int(batch): float(lr) for batch, lr in zip(table[BATCH], table["lr"], strict=True)}
+    trivial = front.table[["target", BATCH, "as_largest"]]
+    table = table.drop(columns="as_largest", errors="ignore").merge(trivial, how="left")
     return replace(front, rates=rates, table=table)
 
 
 def _front_key(front: FrontForecast, sweep: Runs) -> dict[str, object]:
     return {"kind": "extrap-front", "data_hash": sweep.data_hash(), "size": dict(front.size)}
-
-
-def _read(task: BatchTask, where: str, stage: str) -> Runs:
-    spec = task.spec()
-    return read_runs(
-        where,
-        size=tuple(spec.sizes),
-        tune=tuple(spec.tune),
-        conditions=tuple(spec.conditions()),
-        study=spec.name,
-        stage=stage,
-    )
 
 
 def _default_storage(study: BatchStudy) -> str:
@@ -340,7 +330,7 @@ def _provenance(study: BatchStudy, source: str) -> dict[str, str]:
 
 def _tables(found: Iterable[BatchFindings]) -> dict[str, pd.DataFrame]:
     """The tables of all tasks below each other, from which pictures can be made again."""
-    names = ("tuned", "held_out", "noise", "courses")
+    names = ("tuned", "rates", "held_out", "noise", "courses")
     tables: dict[str, list[pd.DataFrame]] = {name: [] for name in (*names, "front")}
     for each in found:
         task = each.result.task.study.name

@@ -14,9 +14,15 @@ import pandas as pd
 from extrap.errors import DataError, StudyError
 from extrap.forecasting import Forecast, forecast
 from extrap.knobs import KnobReport, rank_knobs, read_moves
-from extrap.pipeline import as_handed_out, current_commit, default_storage, extend_rule
+from extrap.pipeline import (
+    as_handed_out,
+    current_commit,
+    default_storage,
+    extend_rule,
+    read_study,
+)
 from extrap.reading import read_runs, without_password
-from extrap.records import Cell, KnobStudy, Runs, StudySpec
+from extrap.records import Cell, KnobStudy, Runs
 from extrap.records.knobs import TIMES_LARGEST, KnobMove
 from extrap.reporting import knob_page, write_index
 from extrap.tuning import Notify, TrainFunction, tune
@@ -103,11 +109,11 @@ def report_knobs(
         DataError: The storage holds no run of it, or too few for a ranking.
     """
     where = storage or default_storage(knobs.study)
-    made = forecast(_read(knobs.study, where), level=knobs.study.level)
+    made = forecast(read_study(knobs.study, where), level=knobs.study.level)
     tuned, other = _tuned_at(knobs, made), knobs.precision_spec()
-    parts = [_rows(_read(knobs.moved_spec(), where), knobs.cells(tuned))]
+    parts = [_rows(read_study(knobs.moved_spec(), where), knobs.cells(tuned))]
     if other is not None:
-        parts.append(_rows(_read(other, where), knobs.centre_cells(tuned)))
+        parts.append(_rows(read_study(other, where), knobs.centre_cells(tuned)))
     return _write(knobs, made, pd.concat(parts), source=where, reports=reports, path=path)
 
 
@@ -218,16 +224,6 @@ def _tuned_at(knobs: KnobStudy, made: Forecast) -> dict[float, dict[str, float]]
             )
         found[point] = {name: as_handed_out(name, value or 0.0) for name, value in tuned.items()}
     return found
-
-
-def _read(spec: StudySpec, where: str) -> Runs:
-    return read_runs(
-        where,
-        size=tuple(spec.sizes),
-        tune=tuple(spec.tune),
-        conditions=tuple(spec.conditions()),
-        study=spec.name,
-    )
 
 
 def _rows(runs: Runs, cells: Iterable[Cell]) -> pd.DataFrame:

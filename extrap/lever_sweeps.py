@@ -12,8 +12,8 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.levers import LeverReport, best_rates, judge_levers
-from extrap.pipeline import as_handed_out, current_commit, extend_rule
-from extrap.reading import read_runs, without_password
+from extrap.pipeline import as_handed_out, current_commit, extend_rule, read_study
+from extrap.reading import without_password
 from extrap.records import Cell, LeverStudy, Runs, StudySpec
 from extrap.reporting import lever_page, write_index
 from extrap.tuning import Notify, TrainFunction, tune
@@ -127,8 +127,8 @@ def report_levers(
         found = read_lever_table(table)
         return _write(study, found, source=str(table), reports=reports, path=path)
     where = storage or _default_storage(study)
-    parts = [_rows(spec, _read(spec, where, "tune")) for spec in study.tuned_arms()]
-    parts += [_rows(spec, _read(spec, where, "check")) for spec in study.arms()]
+    parts = [_rows(spec, read_study(spec, where)) for spec in study.tuned_arms()]
+    parts += [_rows(spec, read_study(spec, where, stage="check")) for spec in study.arms()]
     found = pd.concat(parts, ignore_index=True)
     return _write(study, found, source=where, reports=reports, path=path)
 
@@ -198,17 +198,6 @@ def _rows(spec: StudySpec, runs: Runs) -> pd.DataFrame:
     """The runs of an arm with its name, in the columns of the run table."""
     frame = runs.to_frame().assign(arm=spec.name)
     return frame[[name for name in COLUMNS if name in frame]]
-
-
-def _read(spec: StudySpec, where: str, stage: str) -> Runs:
-    return read_runs(
-        where,
-        size=tuple(spec.sizes),
-        tune=tuple(spec.tune),
-        conditions=tuple(spec.conditions()),
-        study=spec.name,
-        stage=stage,
-    )
 
 
 def _write(

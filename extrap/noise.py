@@ -40,6 +40,7 @@ __all__ = [
     "noise_course",
     "noise_scale",
     "noise_scale_from_moments",
+    "telling_windows",
 ]
 
 Array = NDArray[np.float64]
@@ -49,6 +50,12 @@ MOST_BLOCKS = 20
 19 degrees of freedom widen an interval by 5 %."""
 BISECTIONS = 100
 """Halvings of an angle: beyond the precision of a float."""
+WIDENING = 1.5
+"""Ratio of the steps at which a window ends and begins."""
+LEFT_OUT = 0.1
+"""Part of the steps that may be left out at the start of a training."""
+MIN_POINTS = 4
+"""Measurements that a window has at least, so that it has an interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,6 +283,47 @@ def noise_course(
     return tuple(noise_scale_from_moments(g, s, level=level) for g, s in parts)
 
 
+def telling_windows(
+    grad_sq_norm: ArrayLike, grad_cov_trace: ArrayLike, steps: ArrayLike, *, level: float = 0.95
+) -> tuple[int, list[int]]:
+    """Windows of a training in each of which the noise scale is told from infinite.
+
+    Even in ln step, for gradients shrink as powers of it. In the first steps they may shrink too
+    fast for a window to have an upper limit: windows of the first tenth of the steps are then left
+    out. A later one is joined to the next, the last one to that before.
+
+    Args:
+        grad_sq_norm: |G|², shape (n_steps,) in the order of training.
+        grad_cov_trace: tr Σ, same shape.
+        steps: The steps they were measured at, positive and ascending, same shape.
+        level: Of the intervals.
+
+    Returns:
+        How many measurements to leave out, and the places at which all windows but the first begin
+        in the rest, as `noise_course` takes them.
+    """
+    squared, trace = _moments(grad_sq_norm, grad_cov_trace)
+    at = _steps(steps, "steps")
+    edges = at[0] * WIDENING ** np.arange(1, math.log(at[-1] / at[0], WIDENING) + 1)
+    starts: list[int] = []
+    for start in map(int, np.searchsorted(at, edges)):
+        if start - [0, *starts][-1] >= MIN_POINTS and len(at) - start >= MIN_POINTS:
+            starts.append(start)
+    first = 0
+    while starts:
+        places = [start - first for start in starts]
+        course = noise_course(squared[first:], trace[first:], n_windows=places, level=level)
+        is_open = [w.noise_scale is None for w in course]
+        if not any(is_open):
+            break
+        window = is_open.index(True)
+        if window == 0 and at[starts[0] - 1] <= LEFT_OUT * at[-1]:
+            first = starts.pop(0)
+        else:
+            del starts[min(window, len(starts) - 1)]
+    return first, [start - first for start in starts]
+
+
 def mean_noise_scale(
     grad_sq_norm: ArrayLike,
     grad_cov_trace: ArrayLike,
@@ -487,7 +535,10 @@ def _check_level(level: float) -> None:
 
 
 def _student_quantile(level: float, dof: int) -> float:
-    """The t with P(|T| ≤ t) = level for Student's t of `dof` degrees of freedom, by bisection."""
+    """The t with P(|T| ≤ t) = level for Student's t of `dof` degrees of freedom, by bisection.
+
+    Not SciPy's: this module serves trainers too, and takes NumPy alone.
+    """
     content = _student_content(dof)
     low, high = 0.0, math.pi / 2
     for _ in range(BISECTIONS):

@@ -33,6 +33,7 @@ __all__ = [
     "extend_rule",
     "installed",
     "plan_study",
+    "read_study",
     "report_study",
     "run_study",
     "target_cells",
@@ -209,15 +210,15 @@ def report_study(
         check_baseline(spec, baseline)
     reports = Path(reports)
     source = str(table) if table is not None else storage or default_storage(spec)
-    made = forecast(_read(spec, source, "tune"), level=spec.level)
+    made = forecast(read_study(spec, source), level=spec.level)
     made, seal = seal_once(made, reports / f"{spec.name}.forecast.json")
     try:
-        large = _read(spec, source, "check")
+        large = read_study(spec, source, stage="check")
     except DataError:
         large = None
     compared = None
     if baseline is not None:
-        compared = _compare(baseline, partial(_read, baseline, source, "tune"))
+        compared = _compare(baseline, partial(read_study, baseline, source))
     return _write(
         spec,
         made,
@@ -299,7 +300,17 @@ def _renamed(notify: Notify, stage: str) -> Notify:
     return tell
 
 
-def _read(spec: StudySpec, storage: str, stage: str) -> Runs:
+def read_study(spec: StudySpec, storage: str, *, stage: str = "tune") -> Runs:
+    """The runs of a study in a storage or run table, its columns named as the study has them.
+
+    Args:
+        spec: The study.
+        storage: Storage URL, or the path of a run table.
+        stage: `"tune"` for the sweep, `"check"` for larger runs.
+
+    Raises:
+        DataError: There is no such run.
+    """
     return read_runs(
         storage,
         size=tuple(spec.sizes),

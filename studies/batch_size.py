@@ -10,8 +10,9 @@ Adam grows about as the square root of the batch and then levels off; the noise 
 training, and over the loss it is one curve for all widths.
 
 Found: the critical batch goes as loss^-6.9 (-8.5 to -5.3) and width^-.12 (-.30 to .05), at width
-64 and a loss of 2.3 it is 650 (520 to 830). The rate goes as batch^.38 (.34 to .43): below the
-square root, because it levels off; the surge rule holds at all widths. Steps at the batches kept
+64 and a loss of 2.3 it is 650 (520 to 830). The rate goes as batch^.38 (.34 to .43), below the
+square root, which is rejected at one width of five; surge and saturating rules at none, and no
+bend is told. Steps at the batches kept
 out were 5 % off in the median, those at width 128 15 %, 23 of 24 inside their interval: the steps
 of width 64 taken as they are would have been 7.5 % off. The noise scale grows as step^.64 (.37 to
 .91); over the loss it is one curve, width^.06 (-.12 to .25), scatter 13 % against 22 % over the

@@ -111,7 +111,8 @@ class FrontForecast:
         rates: Batch → the forecast learning rate.
         recommended: Batch and rate together, one a target.
         table: One row a target and batch: `target`, `batch_size`, `lr`, `predicted` steps,
-            `lower`, `upper` (for a mean over the target seeds), `examples`.
+            `lower`, `upper` (for a mean over the target seeds), `examples`; and `as_largest`, the
+            trivial answer: the steps of the largest size of the sweep, NaN where it has none.
     """
 
     size: Mapping[str, float]
@@ -164,7 +165,7 @@ def forecast_front(result: TaskResult) -> FrontForecast | None:
     rates = {
         b: float(f"{result.joint.at(**{BATCH: b}, **task.at).value:.4g}") for b in task.batches
     }
-    n_seeds = len(task.study.target_seeds)
+    n_seeds, largest = len(task.study.target_seeds), _steps_at_the_largest(result)
     rows = [
         {
             "target": target,
@@ -174,6 +175,7 @@ def forecast_front(result: TaskResult) -> FrontForecast | None:
             "lower": predicted.pi.lower,
             "upper": predicted.pi.upper,
             "examples": predicted.value * batch,
+            "as_largest": largest.get((target, batch), math.nan),
         }
         for target, forecast in steps.items()
         for batch in task.batches
@@ -194,6 +196,19 @@ def forecast_front(result: TaskResult) -> FrontForecast | None:
         ),
         table=pd.DataFrame(rows),
     )
+
+
+def _steps_at_the_largest(result: TaskResult) -> dict[tuple[float, int], float]:
+    """(target, batch) → tuned steps at the largest size of the sweep."""
+    sizes = list(result.task.study.sizes)
+    reached = result.tuned[result.tuned["status"] == "reached"]
+    ordered = reached.sort_values(sizes)
+    here = (
+        ordered[(ordered[sizes] == ordered[sizes].iloc[-1]).all(axis=1)]
+        if len(ordered)
+        else ordered
+    )
+    return {(row["target"], row[BATCH]): row["steps"] for row in here.to_dict("records")}
 
 
 def _recommend(

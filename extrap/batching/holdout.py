@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from extrap.batching.replicates import PointsFit, fit_points
-from extrap.batching.results import BatchGroup, BatchPrediction
+from extrap.batching.results import BatchGroup, BatchPoint, BatchPrediction
 from extrap.errors import DataError
 
-__all__ = ["HeldOutBatch", "held_out_batches"]
+__all__ = ["HeldOutBatch", "held_out_batches", "on_lines"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,18 +98,24 @@ def _held_out(
         quantile=found.fitted.quantile,
         log_sd=found.log_sd_of_mean(len(point.values)),
     )
-    known = np.array([[math.log(p.batch), math.log(p.steps or math.nan)] for p in kept])
     return HeldOutBatch(
         batch=batch,
         steps=point.steps,
         predicted=as_group.steps_at(batch),
         is_beyond=not kept[0].batch < batch < kept[-1].batch,
-        interpolated=math.exp(_on_lines(known, math.log(batch))),
+        interpolated=on_lines(kept, batch),
     )
 
 
-def _on_lines(known: np.ndarray, x: float) -> float:
-    """On the straight line through the neighbours of x, or through the last two points."""
+def on_lines(points: Sequence[BatchPoint], batch: float) -> float:
+    """The trivial answer: steps on straight lines between neighbours, log-log, the last drawn on.
+
+    Args:
+        points: Two or more that reached the target, batches ascending.
+        batch: Batch size.
+    """
+    known = np.array([[math.log(p.batch), math.log(p.steps or math.nan)] for p in points])
+    x = math.log(batch)
     i = int(np.clip(np.searchsorted(known[:, 0], x), 1, len(known) - 1))
     (x0, y0), (x1, y1) = known[i - 1], known[i]
-    return float(y0 + (y1 - y0) * (x - x0) / (x1 - x0))
+    return math.exp(y0 + (y1 - y0) * (x - x0) / (x1 - x0))

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import stats
 
 from extrap.errors import DataError
-from extrap.noise import NoiseScale, mean_noise_scale, noise_course
+from extrap.noise import NoiseScale, mean_noise_scale, noise_course, telling_windows
 from extrap.records import Interval, Measure, Runs
 
 __all__ = [
@@ -27,14 +27,8 @@ __all__ = [
 
 Array = npt.NDArray[np.float64]
 MOMENTS = ["grad_sq_norm", "grad_cov_trace"]
-WIDENING = 1.5
-"""Ratio of the steps at which a window ends and begins."""
 SKIPPED = 0.1
 """Part of the steps that a collapse leaves out: there the noise is that of the initialisation."""
-LEFT_OUT = 0.1
-"""Part of the steps that may be left out at the start of a training."""
-MIN_POINTS = 4
-"""Measurements that a window has at least, so that it has an interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +98,9 @@ def noise_until(
     Returns:
         `extrap.noise.mean_noise_scale` over windows that widen with the steps, joined where one
         alone does not tell its noise scale from infinite; of the first tenth of the steps such a
-        one is left out. None where nothing was measured. Where
-        the noise is hardly told from infinite, the values that are told are therefore low: of
-        3,000 in batches of 64, 20 points, 12 % of trainings have a value, its median 1,267.
-        The interval is for these runs: it does not know how seeds differ.
+        one is left out (`extrap.noise.telling_windows`). None where nothing was measured. The
+        interval is for these runs: it does not know how seeds differ. Where the noise is hardly
+        told from infinite, values that are told are low.
     """
     if gradients.empty:
         return None
@@ -116,37 +109,10 @@ def noise_until(
     last = steps[min(int(np.searchsorted(steps, step)), len(steps) - 1)]
     early = gradients[steps <= last]
     squared, trace = (early[name].to_numpy() for name in MOMENTS)
-    first, starts = _windows(squared, trace, steps[steps <= last], level=level)
+    first, starts = telling_windows(squared, trace, steps[steps <= last], level=level)
     return mean_noise_scale(
         squared[first:], trace[first:], n_windows=starts, batch_size=batch_size, level=level
     )
-
-
-def _windows(squared: Array, trace: Array, steps: Array, *, level: float) -> tuple[int, list[int]]:
-    """What to leave out, and where windows begin in the rest.
-
-    Evenly in ln step, for gradients shrink as powers of it. In the first steps they may shrink too
-    fast for a window to have an upper limit: windows of the first tenth of the steps are then left
-    out. A later one is joined to the next, the last one to that before.
-    """
-    edges = steps[0] * WIDENING ** np.arange(1, math.log(steps[-1] / steps[0], WIDENING) + 1)
-    starts: list[int] = []
-    for start in map(int, np.searchsorted(steps, edges)):
-        if start - [0, *starts][-1] >= MIN_POINTS and len(steps) - start >= MIN_POINTS:
-            starts.append(start)
-    first = 0
-    while starts:
-        places = [start - first for start in starts]
-        course = noise_course(squared[first:], trace[first:], n_windows=places, level=level)
-        is_open = [w.noise_scale is None for w in course]
-        if not any(is_open):
-            break
-        at = is_open.index(True)
-        if at == 0 and steps[starts[0] - 1] <= LEFT_OUT * steps[-1]:
-            first = starts.pop(0)
-        else:
-            del starts[min(at, len(starts) - 1)]
-    return first, [start - first for start in starts]
 
 
 def noise_over_training(gradients: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
@@ -163,7 +129,7 @@ def noise_over_training(gradients: pd.DataFrame, *, level: float = 0.95) -> pd.D
     if gradients.empty:
         return pd.DataFrame(columns=["step", "loss", "noise_scale", "lower", "upper"])
     squared, trace, steps = (gradients[name].to_numpy(float) for name in (*MOMENTS, "step"))
-    first, starts = _windows(squared, trace, steps, level=level)
+    first, starts = telling_windows(squared, trace, steps, level=level)
     windows = noise_course(squared[first:], trace[first:], n_windows=starts, level=level)
     rows, places = [], np.arange(first, len(gradients))
     for window, part in zip(windows, np.split(places, starts), strict=True):

@@ -92,7 +92,7 @@ class BatchLaw:
         if set(by) != set(self.columns):
             raise ValueError(
                 f"the law is in {', '.join(self.columns)}; got {', '.join(by) or 'nothing'}; "
-                "name each of its columns once."
+                "name each of its columns once, as in width=128,target=2.3."
             )
         sizes = [require_size(by[name], name) for name in self.columns]
         logs = [math.log(x) - math.log(x0) for x, x0 in zip(sizes, self.reference, strict=True)]

@@ -55,6 +55,8 @@ class RateRule:
         weight: Share of the evidence among the rules (Schwarz' criterion).
         p_value: Of the rule against one parameter more: the free exponent, or a bend in it.
         holds: Whether neither is rejected; None where nothing can be told.
+        shape_at: B_n at which a curved rule was fitted; where the data do not bound it the edge
+            of what was looked at.
     """
 
     name: str

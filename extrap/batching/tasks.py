@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.batching.critical import CriticalBatches, critical_batch
+from extrap.batching.holdout import on_lines
 from extrap.batching.noise_courses import noise_over_training, noise_until, pool_gradients
 from extrap.batching.power_laws import BatchLaw
 from extrap.batching.rates import RateLaw, joint_rate_law, rate_law
@@ -36,7 +37,8 @@ class TaskResult:
         critical: Critical batches by size and target; held-out batches took no part.
         by_target: Target → the same by size alone, whose laws forecast a larger size.
         held_out: One row a size, target and held-out batch: `batch_size`, `steps` as counted,
-            `predicted`, `lower` and `upper` (for a mean over as many seeds).
+            `predicted`, `lower` and `upper` (for a mean over as many seeds), and `interpolated`,
+            the trivial answer.
         rate_laws: Size → best rate against batch at the lowest target all batches reached.
         joint: The same in batch and size; None with a single size.
         rates: The rows of `tuned` that those laws rest on; held-out batches are not among them.
@@ -116,7 +118,7 @@ def _warning_note(row: Mapping[str, object]) -> str:
 
 def _held_out(task: BatchTask, tuned: pd.DataFrame, critical: CriticalBatches) -> pd.DataFrame:
     sizes, held_out, n_seeds = list(task.study.sizes), task.held_out, len(task.study.seeds)
-    columns = [*sizes, "target", BATCH, "steps", "predicted", "lower", "upper"]
+    columns = [*sizes, "target", BATCH, "steps", "predicted", "lower", "upper", "interpolated"]
     rows = []
     reached = tuned[tuned[BATCH].isin(held_out) & (tuned["status"] == "reached")]
     for row in reached.to_dict("records"):
@@ -132,6 +134,9 @@ def _held_out(task: BatchTask, tuned: pd.DataFrame, critical: CriticalBatches) -
                         "predicted": predicted.value,
                         "lower": predicted.pi.lower,
                         "upper": predicted.pi.upper,
+                        "interpolated": on_lines(
+                            [point for point in group.points if point.values], row[BATCH]
+                        ),
                     }
                 )
     return pd.DataFrame(rows, columns=columns)

@@ -33,13 +33,15 @@ __all__ = ["critical_batch_command"]
     "--from",
     "from_batch",
     type=float,
-    help="Batch from which linear scaling is counted; default the smallest of each group.",
+    help="Batch from which linear scaling is counted; default one for all groups: the "
+    "largest of their smallest that reached the target.",
 )
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(
     "--at",
     multiple=True,
-    help="A size to forecast from the laws over groups: 7e9 or params=7e9 (repeatable).",
+    help="A group to forecast from the laws over groups: 7e9, or params=7e9,target=2.5 "
+    "(repeatable).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def critical_batch_command(

@@ -38,31 +38,8 @@ def front_sentences(found: BatchFindings) -> list[str]:
         if rows["best"].isna().all():
             none += ", or the runs were made at the rates of another forecast"
         return [*words, f"{none}."]
-    errors = (known["steps"] / known["predicted"] - 1).abs()
-    closed = known.dropna(subset=["lower", "upper"])
-    inside = (closed["steps"] >= closed["lower"]) & (closed["steps"] <= closed["upper"])
-    level = format_percent(result.critical.level, signed=False).replace(".0", "")
-    words.append(
-        f"Counted at the forecast rate, steps differ from the forecast by "
-        f"{_percent(errors.median())} in the median (largest {_percent(errors.max())})"
-        + (
-            f", and {int(inside.sum())} of {len(closed)} lie inside their {level} interval."
-            if len(closed)
-            else "; with as many sizes as parameters the forecast has no interval."
-        )
-    )
-    trivial = _as_at_the_largest(result, known)
-    if len(trivial):
-        off = float(np.median(trivial))
-        words.append(
-            "The steps of the largest size of the sweep, taken as they are, would have been off "
-            f"by {_percent(off)} in the median"
-            + (
-                "."
-                if off > float(errors.median())
-                else ": the law over sizes did worse than no law. Take the largest size's steps."
-            )
-        )
+    counted = f"Counted at the forecast rate, {_counted_words(result, known)}"
+    words += [counted, *_trivial_words(known)]
     words.append(_factor_sentence(known))
     if n_lost:
         words.append(
@@ -95,28 +72,39 @@ def counted_sentence(found: BatchFindings) -> str:
     """How the forecast at a larger size turned out, in a sentence; empty without a count."""
     if found.checked is None or found.checked["steps"].notna().sum() == 0:
         return ""
-    before = "Counted at the forecast rate, "
-    told = front_sentences(found)
-    place = next(i for i, line in enumerate(told) if line.startswith(before))
+    known = found.checked[np.isfinite(found.checked["steps"])]
     where = name_size(found.result.task.at)
-    words = f"At {where}, counted after the forecast: {told[place].removeprefix(before)}"
-    trivial = [line for line in told[place + 1 :] if line.startswith("The steps of the largest")]
-    return " ".join([words, *trivial])
+    counted = f"At {where}, counted after the forecast: {_counted_words(found.result, known)}"
+    return " ".join([counted, *_trivial_words(known)])
 
 
-def _as_at_the_largest(result: TaskResult, counted_rows: pd.DataFrame) -> list[float]:
-    """Relative errors of the largest size's steps as a forecast of the larger one."""
-    tuned, names = result.tuned, list(result.task.study.sizes)
-    known = tuned[tuned["status"] == "reached"]
-    if known.empty:
+def _counted_words(result: TaskResult, known: pd.DataFrame) -> str:
+    """How far off the forecast was where the target was reached, and how often inside."""
+    errors = (known["steps"] / known["predicted"] - 1).abs()
+    closed = known.dropna(subset=["lower", "upper"])
+    inside = (closed["steps"] >= closed["lower"]) & (closed["steps"] <= closed["upper"])
+    level = format_percent(result.critical.level, signed=False).replace(".0", "")
+    off = (
+        f"steps differ from the forecast by {_percent(errors.median())} in the median (largest "
+        f"{_percent(errors.max())})"
+    )
+    if closed.empty:
+        return f"{off}; with as many sizes as parameters the forecast has no interval."
+    return f"{off}, and {int(inside.sum())} of {len(closed)} lie inside their {level} interval."
+
+
+def _trivial_words(known: pd.DataFrame) -> list[str]:
+    """How the steps of the largest size would have done; nothing where it has none."""
+    trivial = (known["steps"] / known["as_largest"] - 1).abs().median()
+    if not np.isfinite(trivial):
         return []
-    largest = known.sort_values(names)[names].iloc[-1]
-    here = known[(known[names] == largest).all(axis=1)].set_index(["target", "batch_size"])
-    return [
-        abs(row["steps"] / here["steps"].loc[key] - 1)
-        for row in counted_rows.to_dict("records")
-        if (key := (row["target"], row["batch_size"])) in here.index
-    ]
+    words = (
+        "The steps of the largest size of the sweep, taken as they are, would have been off by "
+        f"{_percent(trivial)} in the median"
+    )
+    if trivial > (known["steps"] / known["predicted"] - 1).abs().median():
+        return [f"{words}."]
+    return [f"{words}: the law over sizes did worse than no law. Take the largest size's steps."]
 
 
 def _factor_sentence(known: pd.DataFrame) -> str:

@@ -69,8 +69,8 @@ def rates_sentence(findings: Sequence[BatchFindings]) -> str:
     return (
         f"The best rate goes from {low.replace(') (', '; ')} to {high.replace(') (', '; ')}. Of "
         f"{len(laws)} sweeps rules hold as follows: {rules}. In {n_bent} the rate bends over the "
-        "batch, so that no single exponent serves: there scale it over a factor of four at most, "
-        "and tune it again beyond."
+        "batch, so that no single exponent serves: tune it where you "
+        "will train."
     )
 
 
@@ -84,7 +84,7 @@ def _rate_advice(laws: Mapping[tuple[float, ...], RateLaw], rate: Measure) -> st
     if n_bent > len(laws) / 2:
         return (
             "The rate bends over the batch, so no single exponent serves: tune it where you will "
-            "train, or scale it over a factor of four at most."
+            "train."
         )
     return (
         f"Within the batches measured scale the rate by the batch's ratio to the power {to_the}; "

@@ -129,8 +129,8 @@ def critical_table(findings: Sequence[BatchFindings]) -> Table:
         rows=tuple(rows),
         note="Steps = fewest steps · (1 + critical batch / batch). Perfect scaling: examples stay "
         f"within 20{NBSP}% of the fewest. Largest useful batch: from there a doubling saves less "
-        f"than 10{NBSP}% of the steps. Overhead: above linear scaling from the smallest batch "
-        "that reached the loss.",
+        f"than 10{NBSP}% of the steps. Overhead: above linear scaling from one batch for all "
+        "fits, the largest of their smallest that reached the loss.",
     )
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 from extrap.batching import BatchFindings, BatchGroup, TaskResult
@@ -156,32 +154,16 @@ def held_out_sentence(findings: Sequence[BatchFindings]) -> str:
     if not tables:
         return ""
     rows = pd.concat([table for _, table in tables], ignore_index=True)
-    trivial = pd.concat([_interpolated(f.result, table) for f, table in tables])
     n_inside = int(((rows["steps"] >= rows["lower"]) & (rows["steps"] <= rows["upper"])).sum())
     level = format_percent(findings[0].result.critical.level, signed=False).replace(".0", "")
     errors = (rows["steps"] / rows["predicted"] - 1).abs()
-    trivial_errors = np.abs(rows["steps"].to_numpy() / trivial.to_numpy() - 1)
+    trivial_errors = (rows["steps"] / rows["interpolated"] - 1).abs()
     return (
         f"Steps at {len(rows)} batches kept from the fits were predicted with a median error of "
         f"{_percent(errors.median())} (largest {_percent(errors.max())}; straight lines between "
-        f"the neighbours {_percent(float(np.nanmedian(trivial_errors)))}), {n_inside} of "
+        f"the neighbours {_percent(trivial_errors.median())}), {n_inside} of "
         f"{len(rows)} inside their {level} interval."
     )
-
-
-def _interpolated(result: TaskResult, held: pd.DataFrame) -> pd.Series:
-    """The trivial answer: a straight line on log axes between the neighbouring batches."""
-    found = []
-    for row in held.to_dict("records"):
-        group = next(
-            g for g in result.critical.groups if all(row[name] == v for name, v in g.by.items())
-        )
-        known = [(p.batch, p.steps) for p in group.points if p.steps is not None]
-        x, y = np.log(np.array(known, dtype=float)).T
-        at = math.log(row["batch_size"])
-        inside = x.min() <= at <= x.max()
-        found.append(math.exp(float(np.interp(at, x, y))) if inside else math.nan)
-    return pd.Series(found)
 
 
 def notes_of(findings: Sequence[BatchFindings]) -> list[str]:

@@ -18,9 +18,12 @@ def critical_batches_text(found: CriticalBatches, forecasts: Sequence[SizeForeca
     """Groups, regimes, laws, forecasts, and what to do about every doubt."""
     level = f"{found.level:.0%}"
     overhead = f"+{found.overhead:.0%} at"
-    lines = [f"steps to the target = S_min (1 + B_crit / {found.batch}); {level} intervals", ""]
+    lines = [
+        f"steps to the target = S_min (1 + B_crit / {found.batch}); {level} intervals; sd of ln S",
+        "",
+    ]
     lines += text_columns(
-        [*found.by, "B_crit", "", "S_min", "", overhead, "", "from", "sd of ln S"],
+        [*found.by, "B_crit", "", "S_min", "", "E_min", "", overhead, "", "from", "sd"],
         [_group_row(found, group) for group in found.groups],
     )
     lines += [
@@ -53,6 +56,7 @@ def _group_row(found: CriticalBatches, group: BatchGroup) -> list[str]:
         *_keys(found, group),
         *_measure(group.b_crit),
         *_measure(group.s_min),
+        *_measure(group.e_min),
         *_measure(group.b_overhead),
         format_quantity(group.from_batch),
         f"{group.log_sd:.3f}",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from extrap.noise import mean_noise_scale
+from extrap.noise import mean_noise_scale, telling_windows
 from extrap.records import Cell, OnEval, Recipe, RunResult
 from extrap.training.costs import flops_6nd
 from extrap.training.packs import Pack
@@ -28,8 +28,6 @@ CURVE_TOKENS, CURVE_EXAMPLES = 1024, 64
 HOPELESS = 0.2
 # On a GPU a pack shrinks only when this part of it is gone: the step is recorded anew then.
 WORTH_RECORDING = 0.25
-# Parts of a training within which the noise scale is taken for constant.
-NOISE_WINDOWS = 4
 
 Evaluations = Generator[
     tuple[int, tuple[float, ...]], Sequence[bool] | None, tuple[RunResult, ...]
@@ -254,7 +252,8 @@ def _mean_noise_scale(
     """Over a whole training; None if nothing was measured, or nothing but noise."""
     if not gradients:
         return None
-    _, squares, traces = zip(*gradients, strict=True)
-    n_windows = min(NOISE_WINDOWS, len(gradients))
+    steps, squares, traces = zip(*gradients, strict=True)
+    first, starts = telling_windows(squares, traces, steps)
     size = recipe.n_examples / recipe.n_updates
-    return mean_noise_scale(squares, traces, n_windows=n_windows, batch_size=size).noise_scale
+    found = mean_noise_scale(squares[first:], traces[first:], n_windows=starts, batch_size=size)
+    return found.noise_scale

@@ -198,7 +198,7 @@ class NoiseMeter:
 
     @property
     def n_skipped(self) -> int:
-        """Measured steps left out: their gradient was not finite, or there was only one."""
+        """Measured steps left out: gradients not finite, or one backward pass alone."""
         self._read()
         return self._n_not_finite + self._n_undivided
 

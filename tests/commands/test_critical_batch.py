@@ -40,7 +40,10 @@ def test_prints_groups_regimes_laws_and_forecasts(run):
     code, out, err = run("--by", "params", "--from", "16", "--at", "6.4e7")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "steps to the target = S_min (1 + B_crit / batch_size); 95% intervals"
+    assert (
+        lines[0]
+        == "steps to the target = S_min (1 + B_crit / batch_size); 95% intervals; sd of ln S"
+    )
     assert "+20% at" in lines[2]
     assert [line.split()[0] for line in lines[3:6]] == ["1M", "4M", "16M"]
     assert "perfect scaling up to; maximal data parallelism from" in out

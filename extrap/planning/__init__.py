@@ -16,7 +16,13 @@ from extrap.planning.documents import allocation_document
 from extrap.planning.envelope import envelope_optima
 from extrap.planning.parametric import FittedLaw, fit_chinchilla, law_of
 from extrap.planning.points import Points, read_points
-from extrap.planning.profiles import Profile, find_profiles, minimum, profile_optima
+from extrap.planning.profiles import (
+    Profile,
+    around_best,
+    find_profiles,
+    minimum,
+    profile_optima,
+)
 from extrap.planning.results import Allocation, Estimated, RepeatedData, Serving
 from extrap.planning.splits import (
     ChinchillaLaw,
@@ -38,6 +44,7 @@ __all__ = [
     "Split",
     "allocate",
     "allocation_document",
+    "around_best",
     "envelope_optima",
     "find_profiles",
     "fit_chinchilla",

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 from extrap.errors import DataError, FitError
 from extrap.fitting import fit, predict_log, relative_sizes
@@ -45,10 +45,15 @@ class Optima:
 def extend(optima: Optima, flops: float, *, level: float) -> Estimated:
     """Weighted least squares of ln N_opt on ln C, with Student's t intervals.
 
-    Errors of the optima are scaled up where they scatter more about the line than they say.
+    Where optima scatter more about the line than their errors say, one variance is added to all
+    of them: what differs from budget to budget, such as rates that were not tuned for each.
 
     Raises:
         DataError: Fewer than three optima, or all at one budget.
+
+    References:
+        Paule, Mandel (1982), Consensus values and weighting factors, Journal of Research of the
+        National Bureau of Standards 87(5), for the added variance.
     """
     n = len(optima.log_flops)
     if n < 3 or np.ptp(optima.log_flops) < math.log(2):
@@ -56,15 +61,9 @@ def extend(optima: Optima, flops: float, *, level: float) -> Estimated:
             f"a line through optima needs three budgets over a factor of two, got {n}; "
             "add budgets."
         )
-    root = 1 / np.maximum(optima.log_params_se, SMALLEST_SE)
-    middle = float(np.average(optima.log_flops, weights=root**2))
+    middle = float(optima.log_flops.mean())
     design = np.column_stack([np.ones(n), optima.log_flops - middle])
-    theta = np.linalg.lstsq(design * root[:, None], optima.log_params * root, rcond=None)[0]
-    residual = (optima.log_params - design @ theta) * root
-    scale = float(residual @ residual) / (n - 2)
-    if optima.is_known:
-        scale = max(scale, 1.0)
-    covariance = np.linalg.inv(design.T @ (design * root[:, None] ** 2)) * scale
+    theta, covariance = _line(design, optima)
     t = float(stats.t.ppf((1 + level) / 2, n - 2))
     row = np.array([1.0, math.log(flops) - middle])
     log_params, half = float(row @ theta), t * math.sqrt(float(row @ covariance @ row))
@@ -79,6 +78,27 @@ def extend(optima: Optima, flops: float, *, level: float) -> Estimated:
         n_points=n,
         how=optima.how,
     )
+
+
+def _line(design: Array, optima: Optima) -> tuple[Array, Array]:
+    """Intercept and slope with their covariance."""
+    own, dof = np.maximum(optima.log_params_se, SMALLEST_SE) ** 2, len(design) - 2
+
+    def solve(added: float) -> tuple[Array, Array, float]:
+        weight = 1 / (own + added)
+        covariance = np.asarray(np.linalg.inv(design.T @ (design * weight[:, None])), dtype=float)
+        theta = covariance @ (design.T @ (weight * optima.log_params))
+        square = float(np.sum(weight * (optima.log_params - design @ theta) ** 2))
+        return theta, covariance, square
+
+    theta, covariance, square = solve(0.0)
+    if not optima.is_known:
+        return theta, covariance * square / dof
+    if square > dof:
+        widest = float(np.var(optima.log_params)) * len(design)
+        added = optimize.brentq(lambda extra: solve(extra)[2] - dof, 0.0, widest)
+        theta, covariance, _ = solve(float(added))
+    return theta, covariance
 
 
 def _around(centre: float, half: float) -> Measure:

@@ -11,11 +11,16 @@ from extrap.laws.base import Array
 from extrap.planning.lines import Optima
 from extrap.planning.points import Points
 
-__all__ = ["DEGREES", "Profile", "find_profiles", "minimum", "profile_optima"]
+__all__ = ["Profile", "around_best", "find_profiles", "minimum", "profile_optima"]
 
-DEGREES = (3, 5)
-"""Of the polynomial in ln N; the larger one where it wins by AICc over all profiles. Odd ones: a
-profile is steeper on one side, which a parabola takes for another optimum."""
+DEGREE = 3
+"""Of the polynomial in ln N: a profile is steeper on one side, which a parabola takes for another
+optimum."""
+MIN_SIZES = DEGREE + 2
+NEAR = np.log(4.0)
+"""How far in ln N from the best run a profile is looked at: far from it no cubic holds, …"""
+N_NEAREST = 7
+"""… but so many runs at least."""
 SAME_BUDGET = 0.02
 """Largest step of ln C between neighbours of one profile, …"""
 WIDEST_BUDGET = 0.1
@@ -40,8 +45,8 @@ class Profile:
     log_loss: Array
 
 
-def find_profiles(points: Points, *, smallest: int = DEGREES[0] + 2) -> list[Profile]:
-    """Groups of runs of one compute with at least `smallest` sizes, in ascending compute."""
+def find_profiles(points: Points) -> list[Profile]:
+    """Groups of runs of one compute with at least five sizes, in ascending compute."""
     order = np.argsort(points.flops, kind="stable")
     log_flops = np.log(points.flops)[order]
     ends = [*(np.flatnonzero(np.diff(log_flops) > SAME_BUDGET) + 1), len(order)]
@@ -50,7 +55,7 @@ def find_profiles(points: Points, *, smallest: int = DEGREES[0] + 2) -> list[Pro
         rows, start = order[start:end], end
         budget = np.log(points.flops[rows])
         log_params = np.log(points.params[rows])
-        if np.ptp(budget) > WIDEST_BUDGET or len(np.unique(log_params)) < smallest:
+        if np.ptp(budget) > WIDEST_BUDGET or len(np.unique(log_params)) < MIN_SIZES:
             continue
         rows = rows[np.argsort(log_params, kind="stable")]
         found.append(
@@ -63,7 +68,19 @@ def find_profiles(points: Points, *, smallest: int = DEGREES[0] + 2) -> list[Pro
     return found
 
 
-def minimum(profile: Profile, degree: int) -> tuple[float, float, float] | None:
+def around_best(profile: Profile) -> Profile:
+    """The runs within a factor of four of the best one's size, the seven nearest at least."""
+    away = np.abs(profile.log_params - profile.log_params[np.argmin(profile.log_loss)])
+    reach = max(NEAR, float(np.sort(away)[:N_NEAREST][-1])) + 1e-9
+    near = away <= reach
+    return Profile(
+        log_flops=profile.log_flops,
+        log_params=profile.log_params[near],
+        log_loss=profile.log_loss[near],
+    )
+
+
+def minimum(profile: Profile, degree: int = DEGREE) -> tuple[float, float, float] | None:
     """Where a polynomial in ln N has its least ln L inside the profile.
 
     Returns:
@@ -86,7 +103,7 @@ def minimum(profile: Profile, degree: int) -> tuple[float, float, float] | None:
     return centre + half * at, half * float(np.sqrt(variance)) / bend, float(curve(at))
 
 
-def profile_optima(points: Points, *, degrees: tuple[int, ...] = DEGREES) -> Optima:
+def profile_optima(points: Points) -> Optima:
     """The best size of every profile that has one inside, with standard errors.
 
     The error of an optimum is that of its polynomial's vertex, from residuals pooled over all
@@ -99,16 +116,15 @@ def profile_optima(points: Points, *, degrees: tuple[int, ...] = DEGREES) -> Opt
         Hoffmann et al. (2022), arXiv 2203.15556, section 3.2, with a parabola; Czech (2026),
         arXiv 2603.22339, on its bias.
     """
-    profiles = find_profiles(points)
+    profiles = [around_best(profile) for profile in find_profiles(points)]
     if not profiles:
         raise DataError(
-            f"no compute 6 N D has runs of {DEGREES[0] + 2} sizes or more, within "
+            f"no compute 6 N D has runs of {MIN_SIZES} sizes or more, within "
             f"{SAME_BUDGET:.0%} of each other; train several sizes at one compute."
         )
-    degree = _degree(profiles, degrees)
-    square, dof = _residual(profiles, degree)
+    square, dof = _residual(profiles)
     sd = np.sqrt(square / max(dof, 1))
-    found = [(p, vertex) for p in profiles if (vertex := minimum(p, degree)) is not None]
+    found = [(p, vertex) for p in profiles if (vertex := minimum(p)) is not None]
     if len(found) < 3:
         raise DataError(
             f"{len(found)} of {len(profiles)} isoFLOP profiles have their best size inside, a "
@@ -120,7 +136,7 @@ def profile_optima(points: Points, *, degrees: tuple[int, ...] = DEGREES) -> Opt
         log_params_se=sd * np.array([vertex[1] for _, vertex in found]),
         is_known=bool(dof >= 1 and sd > 0),
         loss=np.exp([vertex[2] for _, vertex in found]),
-        how=f"{len(found)} of {len(profiles)} isoFLOP profiles, polynomials of degree {degree}",
+        how=f"cubics around the best run of {len(found)} of {len(profiles)} isoFLOP profiles",
     )
 
 
@@ -129,27 +145,12 @@ def _frame(profile: Profile) -> tuple[float, float]:
     return float((low + high) / 2), float((high - low) / 2)
 
 
-def _degree(profiles: list[Profile], degrees: tuple[int, ...]) -> int:
-    """The degree of smallest AICc, one for all profiles."""
-    smallest = min(len(np.unique(p.log_params)) for p in profiles)
-    possible = [d for d in degrees if smallest >= d + 2] or [min(degrees)]
-    return min(possible, key=lambda degree: _aicc(profiles, degree))
-
-
-def _aicc(profiles: list[Profile], degree: int) -> float:
-    n, k = sum(len(p.log_params) for p in profiles), len(profiles) * (degree + 1) + 1
-    if n <= k + 1:
-        return np.inf
-    square, _ = _residual(profiles, degree)
-    return float(n * np.log(max(square, 1e-300) / n) + 2 * k * n / (n - k - 1))
-
-
-def _residual(profiles: list[Profile], degree: int) -> tuple[float, int]:
+def _residual(profiles: list[Profile]) -> tuple[float, int]:
     square, dof = 0.0, 0
     for profile in profiles:
         centre, half = _frame(profile)
-        design = np.vander((profile.log_params - centre) / half, degree + 1, increasing=True)
+        design = np.vander((profile.log_params - centre) / half, DEGREE + 1, increasing=True)
         theta = np.linalg.lstsq(design, profile.log_loss, rcond=None)[0]
         square += float(np.sum((profile.log_loss - design @ theta) ** 2))
-        dof += len(profile.log_params) - degree - 1
+        dof += len(profile.log_params) - DEGREE - 1
     return square, dof

@@ -10,6 +10,7 @@ from extrap import DataError
 from extrap.planning import (
     ChinchillaLaw,
     Profile,
+    around_best,
     find_profiles,
     minimum,
     optimal_split,
@@ -45,12 +46,19 @@ def points(frame: pd.DataFrame):
     return read_points(frame, params="params", tokens="tokens", loss="loss")
 
 
-def test_higher_degrees_come_closer_to_the_optimum() -> None:
+def test_a_parabola_is_biased_and_a_cubic_around_the_best_run_is_not() -> None:
     best = np.log(float(optimal_split(SKEWED, 1e21).params))
-    off = [abs(minimum(profile(), degree)[0] - best) for degree in (2, 3, 5)]
+    off = [abs(minimum(profile(), degree)[0] - best) for degree in (2, 3)]
     assert off[0] > 0.2
     assert off[1] < 0.02
-    assert off[2] < 1e-3
+    assert abs(minimum(around_best(profile()))[0] - best) < 1e-3
+
+
+def test_runs_around_the_best_are_those_within_a_factor_of_four_but_seven_at_least() -> None:
+    fine = around_best(profile(n=41))
+    assert np.ptp(fine.log_params) == pytest.approx(2 * np.log(4), abs=0.3)
+    assert len(around_best(profile(n=9)).log_params) == 7
+    assert len(around_best(profile(n=5)).log_params) == 5
 
 
 def test_error_of_a_minimum_is_that_of_simulated_ones() -> None:
@@ -83,16 +91,10 @@ def test_lone_runs_make_no_profile() -> None:
         profile_optima(points(few))
 
 
-def test_degree_is_cubic_where_noise_hides_the_rest() -> None:
-    budgets = 1e19 * 4.0 ** np.arange(5)
-    assert profile_optima(points(table(budgets, noise=5e-3))).how.endswith("degree 3")
-    assert profile_optima(points(table(budgets))).how.endswith("degree 5")
-
-
 def test_profiles_without_a_minimum_inside_are_left_out() -> None:
     budgets = 1e19 * 4.0 ** np.arange(4)
     frame = table(budgets, n=13)
     best = float(optimal_split(SKEWED, budgets[0]).params)
     cheap = np.isclose(6 * frame["params"] * frame["tokens"], budgets[0])
-    found = profile_optima(points(frame[~cheap | (frame["params"] < best * 0.8)]))
+    found = profile_optima(points(frame[~cheap | (frame["params"] < best * 0.6)]))
     assert len(found.log_flops) == 3

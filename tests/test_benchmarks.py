@@ -13,6 +13,7 @@ import torch
 
 import extrap
 from benchmarks import (
+    allocations,
     batch,
     batch_studies,
     faults,
@@ -331,3 +332,15 @@ def test_runs_at_the_larger_size_that_missed_the_target_count_as_misses(monkeypa
 
 def test_every_part_of_the_batch_figures_is_there(tmp_path):
     assert list(batch.parts(tmp_path)) == ["noise", "critical", "studies", "levers"]
+
+
+def test_figures_of_splits_say_what_they_were_given():
+    if not (DATA / "porian_formll.csv").is_file():
+        pytest.skip("the published tables are not there")
+    found = allocations.measure(DATA, n_replicates=1)
+    lines = allocations.rows(found)
+    missed = [line.part for line in lines if line.met is False and "simulated" not in line.part]
+    assert len(lines) == 11
+    assert missed == ["Porian et al. 2024, rw"]
+    worse = replace(found, closed={"Hoffmann": (1.02, 1.0)})
+    assert not allocations.rows(worse)[0].met

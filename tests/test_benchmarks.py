@@ -334,6 +334,7 @@ def test_every_part_of_the_batch_figures_is_there(tmp_path):
     assert list(batch.parts(tmp_path)) == ["noise", "critical", "studies", "levers"]
 
 
+@pytest.mark.slow
 def test_figures_of_splits_say_what_they_were_given():
     if not (DATA / "porian_formll.csv").is_file():
         pytest.skip("the published tables are not there")

@@ -118,7 +118,7 @@ def allocate(
         extrapolation_ratio=ratio,
         repeated=law.repeated(flops, unique_tokens) if law and unique_tokens else None,
         serving=law.serving(flops, inference_tokens) if law and inference_tokens else None,
-        warnings=(*disagreements(estimators), *_distance(ratio)),
+        warnings=(*disagreements(estimators), *_distance(ratio), *_doubts(law)),
         notes=points.notes,
     )
 
@@ -152,6 +152,14 @@ def _overlap(a: Estimated, b: Estimated) -> bool:
     (a_low, a_high), (b_low, b_high) = a.exponent.ci, b.exponent.ci
     assert None not in (a_low, a_high, b_low, b_high)
     return max(a_low or 0.0, b_low or 0.0) <= min(a_high or 0.0, b_high or 0.0)
+
+
+def _doubts(law: FittedLaw | None) -> list[str]:
+    if law is None or not law.fitted.flags:
+        return []
+    return [
+        f"the fitted law is doubtful ({', '.join(law.fitted.flags)}): add runs or pin its floor"
+    ]
 
 
 def _distance(ratio: float) -> list[str]:

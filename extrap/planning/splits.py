@@ -27,6 +27,8 @@ PARAMS_SATURATION = 5.3097
 REACH = np.log(1e6)
 """How far from Chinchilla's optimum the best size on repeated data is looked for."""
 GRID = 129
+LARGEST_LOG = 300.0
+"""Bound on a log size: exponents near zero, as some replicates have, send it to infinity."""
 ZOOMS = 12
 
 
@@ -79,7 +81,8 @@ def optimal_split(law: ChinchillaLaw, flops: float) -> Split:
     """
     alpha, beta = np.asarray(law.alpha), np.asarray(law.beta)
     log_g = np.log(alpha * law.A / (beta * law.B)) / (alpha + beta)
-    params = np.exp(log_g + law.exponent * np.log(flops / 6))
+    log_params = log_g + law.exponent * np.log(flops / 6)
+    params = np.exp(np.clip(log_params, -LARGEST_LOG, LARGEST_LOG))
     tokens = flops / 6 / params
     return Split(params, tokens, law.loss(params, tokens))
 
@@ -144,7 +147,8 @@ def served_split(law: ChinchillaLaw, flops: float, *, inference_tokens: float) -
     """
     free = optimal_split(law, flops)
     wide = ChinchillaLaw(*(np.asarray(v)[..., None] for v in law))
-    reducible = (free.loss - law.E)[..., None]
+    without_floor = law._replace(E=np.zeros_like(free.loss))
+    reducible = without_floor.loss(free.params, free.tokens)[..., None]
     smallest = np.log(wide.A / reducible) / wide.alpha
 
     def tokens_for(log_params: Array) -> Array:
@@ -152,8 +156,9 @@ def served_split(law: ChinchillaLaw, flops: float, *, inference_tokens: float) -
         return np.asarray(np.where(left > 0, left / wide.B, np.nan) ** (-1 / wide.beta))
 
     def cost(log_params: Array) -> Array:
-        spent = 6 * tokens_for(log_params) + 2 * inference_tokens
-        return np.asarray(np.nan_to_num(np.exp(log_params) * spent, nan=np.inf))
+        with np.errstate(over="ignore"):  # near the smallest size no tokens are enough
+            total = np.exp(log_params) * (6 * tokens_for(log_params) + 2 * inference_tokens)
+        return np.asarray(np.nan_to_num(total, nan=np.inf, posinf=np.inf))
 
     log_params, _ = _zoom(cost, smallest[..., 0], np.log(free.params))
     tokens = tokens_for(log_params[..., None])[..., 0]

@@ -181,7 +181,7 @@ def test_shipped_example_holds_the_law_it_was_drawn_from() -> None:
 
 @pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """The standard error of a share of 200 is 1.5 points; bootstraps of 35 runs are a bit short."""
+    """The standard error of a share of 200 is 1.5 points; small bootstraps are a bit short."""
     held = {"parametric": 0, "isoflop": 0}
     for seed in range(200):
         found = allocate(simulated(seed=seed), flops=1e23).estimators

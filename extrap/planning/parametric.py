@@ -120,7 +120,7 @@ def fit_chinchilla(
 ) -> FittedLaw:
     """`L = E + A / N^α + B / D^β` by Huber's loss, δ = 1e-3, and replicates of its runs.
 
-    Runs are drawn with repetition; of fewer than 8 sizes, residuals.
+    Runs are drawn with repetition; of fewer than 16 sizes, residuals.
 
     Args:
         params: N, shape (n,).

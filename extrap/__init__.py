@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from extrap.forecasting import Forecast, forecast
     from extrap.monitoring import Monitor, Reading
     from extrap.noise import NoiseScale, noise_scale
+    from extrap.planning import Allocation, allocate
     from extrap.reading import read_runs
     from extrap.records import (
         Estimate,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from extrap.tuning import tune
 
 __all__ = [
+    "Allocation",
     "Backtest",
     "CoordinateCheck",
     "DataError",
@@ -64,6 +66,7 @@ __all__ = [
     "Verdict",
     "Workload",
     "__version__",
+    "allocate",
     "backtest",
     "check",
     "coordinate_check",
@@ -87,6 +90,7 @@ _HOMES = {
     "read_runs": "reading",
     "report": "reporting",
     "tune": "tuning",
+    **dict.fromkeys(("Allocation", "allocate"), "planning"),
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
     **dict.fromkeys(("CoordinateCheck", "NoiseMeter", "coordinate_check"), "training"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),

@@ -13,6 +13,7 @@ import torch
 
 import extrap
 from benchmarks import (
+    allocations,
     batch,
     batch_studies,
     faults,
@@ -375,3 +376,16 @@ def test_example_of_steps_is_the_table_of_the_study():
     root = Path(batch_studies.__file__).parents[1]
     of_study = pd.read_csv(root / "studies" / "batch_size.tuned.csv")[columns]
     pd.testing.assert_frame_equal(pd.read_csv(root / "examples" / "steps.csv"), of_study)
+
+
+@pytest.mark.slow
+def test_figures_of_splits_say_what_they_were_given():
+    if not (DATA / "porian_formll.csv").is_file():
+        pytest.skip("the published tables are not there")
+    found = allocations.measure(DATA, n_replicates=1)
+    lines = allocations.rows(found)
+    missed = [line.part for line in lines if line.met is False and "simulated" not in line.part]
+    assert len(lines) == 11
+    assert missed == ["Porian et al. 2024, rw"]
+    worse = replace(found, closed={"Hoffmann": (1.02, 1.0)})
+    assert not allocations.rows(worse)[0].met

@@ -75,11 +75,12 @@ def test_shell_examples_on_the_shipped_tables_run(
         "check",
         "backtest",
         "report",
+        "allocate",
         "critical-batch",
     ]
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
-    assert [main(command[1:]) for command in commands] == [0, 1, 0, 0, 0]
+    assert [main(command[1:]) for command in commands] == [0, 1, 0, 0, 0, 0]
     assert (tmp_path / "reports" / "mine.html").is_file()
 
 

@@ -21,6 +21,7 @@ ROOMS = {
     "extrap.forecasting": ["Forecast", "forecast"],
     "extrap.monitoring": ["Monitor", "Reading"],
     "extrap.noise": ["NoiseScale", "noise_scale"],
+    "extrap.planning": ["Allocation", "allocate"],
     "extrap.reading": ["read_runs"],
     "extrap.records": [
         "Estimate",

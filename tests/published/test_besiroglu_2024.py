@@ -98,3 +98,14 @@ def test_every_bootstrap_replicate_is_optimised_anew(table: pd.DataFrame, refit:
     assert 0.012 < alpha.std() < 0.021
     assert beta.std() == pytest.approx(0.02, abs=0.005)
     assert (beta / (alpha + beta)).std() == pytest.approx(0.018, abs=0.004)
+
+
+def test_split_of_the_runs_is_the_published_one(table: pd.DataFrame) -> None:
+    """The exponent a = .513 (.02), and 4 to 40 tokens a parameter at 1e26 FLOPs (80 %)."""
+    found = extrap.allocate(table, flops=1e26, level=0.8)
+    low, high = found.tokens_per_param.ci
+    assert found.exponent.value == pytest.approx(0.513, abs=0.02)
+    assert found.exponent.value == pytest.approx(0.514, abs=5e-4)  # as the README says
+    assert 0.513 in found.exponent.ci
+    assert 4 < low < 20 < high < 40
+    assert [said for said in found.warnings if "largest compute" not in said] == []

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import extrap
+from extrap.planning import ChinchillaLaw, optimal_split
 from extrap.records import Fit
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "chinchilla_epoch.csv"
@@ -53,3 +54,28 @@ def test_loss_of_the_compute_optimal_run_is_the_published_one(refit: Fit) -> Non
     log_loss, se = predict_log(refit, relative_sizes(refit, size))
     assert abs(log_loss[0] - 0.6803) < 0.02  # ln 1.9744
     assert se[0] < 0.02
+
+
+@pytest.mark.parametrize(
+    ("law", "params", "ratio"),
+    [
+        (ChinchillaLaw(1.69, 406.4, 410.7, 0.34, 0.28), 3.219e10, 92.65),
+        (ChinchillaLaw(1.6934, 406.4, 410.7, 0.3392, 0.2849), 4.031e10, 59.08),
+        (ChinchillaLaw(1.8172, 482.01, 2085.43, 0.3478, 0.3658), 7.225e10, 18.39),
+    ],
+    ids=["rounded", "source", "refit"],
+)
+def test_closed_form_of_the_compute_optimal_split(law, params, ratio) -> None:
+    """Eq. 4 at C = 5.76e23, worked out by hand from the three coefficient sets."""
+    split = optimal_split(law, 5.76e23)
+    assert split.params == pytest.approx(params, rel=1e-3)
+    assert split.tokens / split.params == pytest.approx(ratio, rel=1e-3)
+
+
+def test_loss_of_the_refit_at_its_split() -> None:
+    law = ChinchillaLaw(1.8172, 482.01, 2085.43, 0.3478, 0.3658)
+    assert optimal_split(law, 5.76e23).loss == pytest.approx(1.9744, abs=1e-4)
+    small = optimal_split(law, 1e19)
+    assert small.params == pytest.approx(2.622e8, rel=1e-3)
+    assert small.tokens == pytest.approx(6.357e9, rel=1e-3)
+    assert small.loss == pytest.approx(2.9271, abs=1e-4)

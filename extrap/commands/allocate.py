@@ -1,0 +1,73 @@
+"""`extrap allocate`: a compute budget split between parameters and tokens."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from extrap.commands.arguments import parse_assignments
+from extrap.commands.printing import print_json
+
+__all__ = ["allocate_command"]
+
+
+@click.command(name="allocate")
+@click.argument("source")
+@click.option("--flops", type=float, required=True, help="The budget C = 6 N D, in FLOPs.")
+@click.option("--params", default="params", show_default=True, help="The column of parameters.")
+@click.option("--tokens", default="tokens", show_default=True, help="The column of tokens.")
+@click.option("--loss", default="loss", show_default=True, help="The loss column.")
+@click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@click.option(
+    "--fix",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Pin a parameter of the law: E, c1 (of params) or c2 (of tokens) (repeatable).",
+)
+@click.option(
+    "--unique-tokens", type=float, help="Tokens there are; also split with these repeated."
+)
+@click.option(
+    "--inference-tokens",
+    type=float,
+    help="Tokens to be served; also find the cheapest model of the same loss.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def allocate_command(
+    source: str,
+    *,
+    flops: float,
+    params: str,
+    tokens: str,
+    loss: str,
+    level: float,
+    fix: Sequence[str],
+    unique_tokens: float | None,
+    inference_tokens: float | None,
+    as_json: bool,
+) -> None:
+    """Split a budget between parameters and tokens at the smallest loss.
+
+    SOURCE is a CSV, Parquet or JSONL file, or - for CSV on the standard input: one row a run, with
+    its parameters, tokens and final loss.
+    """
+    from extrap.planning import allocate, allocation_document
+    from extrap.reporting.allocations import allocation_text
+
+    found = allocate(
+        sys.stdin if source == "-" else source,
+        flops=flops,
+        params=params,
+        tokens=tokens,
+        loss=loss,
+        level=level,
+        fix=parse_assignments(fix, option="--fix", example="E=1.7"),
+        unique_tokens=unique_tokens,
+        inference_tokens=inference_tokens,
+    )
+    if as_json:
+        print_json(allocation_document(found))
+    else:
+        click.echo(allocation_text(found))

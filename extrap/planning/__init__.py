@@ -1,0 +1,58 @@
+"""Where a compute budget goes: parameters and tokens, repeated data, serving.
+
+What to use when:
+
+* `allocate` — from a table of runs to the split of a budget, with intervals and warnings.
+* `optimal_split` — the same from a law whose coefficients are known.
+* `repeated_split` — with fewer unique tokens than the split asks for.
+* `served_split` — when the model will be used so much that a smaller one is cheaper.
+* `profile_optima` — the best size of every isoFLOP profile.
+"""
+
+from __future__ import annotations
+
+from extrap.planning.allocation import allocate
+from extrap.planning.documents import allocation_document
+from extrap.planning.envelope import envelope_optima
+from extrap.planning.parametric import FittedLaw, fit_chinchilla, law_of
+from extrap.planning.points import Points, read_points
+from extrap.planning.profiles import (
+    Profile,
+    around_best,
+    find_profiles,
+    minimum,
+    profile_optima,
+)
+from extrap.planning.results import Allocation, Estimated, RepeatedData, Serving
+from extrap.planning.splits import (
+    ChinchillaLaw,
+    Split,
+    optimal_split,
+    repeated_split,
+    served_split,
+)
+
+__all__ = [
+    "Allocation",
+    "ChinchillaLaw",
+    "Estimated",
+    "FittedLaw",
+    "Points",
+    "Profile",
+    "RepeatedData",
+    "Serving",
+    "Split",
+    "allocate",
+    "allocation_document",
+    "around_best",
+    "envelope_optima",
+    "find_profiles",
+    "fit_chinchilla",
+    "law_of",
+    "minimum",
+    "optimal_split",
+    "profile_optima",
+    "read_points",
+    "repeated_split",
+    "served_split",
+]

@@ -1,0 +1,189 @@
+"""Approach 3: the Chinchilla law fitted to all runs, and the split it implies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from extrap.errors import DataError, FitError
+from extrap.fitting import fit
+from extrap.fitting.bootstrap import MIN_PAIRS, bootstrap
+from extrap.laws import effective_epochs
+from extrap.laws.base import Array
+from extrap.planning.results import Estimated, RepeatedData, Serving
+from extrap.planning.splits import (
+    TOKENS_SATURATION,
+    ChinchillaLaw,
+    Split,
+    optimal_split,
+    repeated_split,
+    served_split,
+)
+from extrap.records import Fit, Interval, Measure
+
+__all__ = ["FittedLaw", "fit_chinchilla", "law_of"]
+
+DELTA = 1e-3
+"""Of Huber's loss of log residuals."""
+N_REPLICATES = 400
+MAX_DEGENERATE = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FittedLaw:
+    """The law and its bootstrap replicates, in the units of the runs.
+
+    Attributes:
+        fitted: The fit.
+        law: Its coefficients.
+        replicates: Those of the replicates, one a row.
+        level: Of the intervals.
+        kind: Of the bootstrap.
+    """
+
+    fitted: Fit
+    law: ChinchillaLaw
+    replicates: ChinchillaLaw
+    level: float
+    kind: str
+
+    def estimate(self, flops: float) -> Estimated:
+        """The compute-optimal split of a budget."""
+        at, draws = optimal_split(self.law, flops), optimal_split(self.replicates, flops)
+        return Estimated(
+            params=self._measure(at.params, draws.params),
+            tokens=self._measure(at.tokens, draws.tokens),
+            tokens_per_param=self._measure(at.tokens / at.params, draws.tokens / draws.params),
+            loss=self._measure(at.loss, draws.loss),
+            exponent=self._measure(self.law.exponent, self.replicates.exponent),
+            n_points=self.fitted.n_points,
+            how=f"Chinchilla law, Huber's loss, {self.kind} bootstrap",
+        )
+
+    def repeated(self, flops: float, unique_tokens: float) -> RepeatedData:
+        """The split of a budget on U unique tokens."""
+        at, draws = self._both(lambda law: repeated_split(law, flops, unique_tokens=unique_tokens))
+        epochs, drawn = at.tokens / unique_tokens, draws.tokens / unique_tokens
+        return RepeatedData(
+            unique_tokens=unique_tokens,
+            params=self._measure(at.params, draws.params),
+            tokens=self._measure(at.tokens, draws.tokens),
+            epochs=self._measure(epochs, drawn),
+            effective_epochs=self._measure(
+                effective_epochs(epochs, TOKENS_SATURATION),
+                effective_epochs(drawn, TOKENS_SATURATION),
+            ),
+            loss=self._measure(at.loss, draws.loss),
+        )
+
+    def serving(self, flops: float, inference_tokens: float) -> Serving:
+        """The cheapest split for training and serving."""
+        at, draws = self._both(
+            lambda law: served_split(law, flops, inference_tokens=inference_tokens)
+        )
+        free, free_draws = self._both(lambda law: optimal_split(law, flops))
+
+        def total(split: Split) -> Array:
+            return np.asarray(split.params * (6 * split.tokens + 2 * inference_tokens))
+
+        return Serving(
+            inference_tokens=inference_tokens,
+            params=self._measure(at.params, draws.params),
+            tokens=self._measure(at.tokens, draws.tokens),
+            train_flops=self._measure(6 * at.params * at.tokens, 6 * draws.params * draws.tokens),
+            total_flops=self._measure(total(at), total(draws)),
+            saving=self._measure(
+                1 - total(at) / total(free), 1 - total(draws) / total(free_draws)
+            ),
+            loss=self._measure(at.loss, draws.loss),
+        )
+
+    def _both(self, split: Callable[[ChinchillaLaw], Split]) -> tuple[Split, Split]:
+        return split(self.law), split(self.replicates)
+
+    def _measure(self, value: Array, draws: Array) -> Measure:
+        tail = (1 - self.level) / 2
+        low, high = np.quantile(draws, [tail, 1 - tail])
+        return Measure(value=float(value), ci=Interval(float(low), float(high)))
+
+
+def fit_chinchilla(
+    params: Array,
+    tokens: Array,
+    loss: Array,
+    *,
+    level: float,
+    seed: int,
+    fix: Mapping[str, float] | None = None,
+) -> FittedLaw:
+    """`L = E + A / N^α + B / D^β` by Huber's loss, δ = 1e-3, and replicates of its runs.
+
+    Runs are drawn with repetition; of fewer than 16 sizes, residuals.
+
+    Args:
+        params: N, shape (n,).
+        tokens: D, shape (n,).
+        loss: The losses, shape (n,).
+        level: Of the intervals.
+        seed: Of the bootstrap.
+        fix: Pinned parameters of the law `power_floor`: E, c1 (α), c2 (β).
+
+    Raises:
+        DataError: The runs cannot tell parameters from tokens, or are too few.
+        FitError: No start converged, or one of the two terms vanished, so no split is best.
+
+    References:
+        Hoffmann et al. (2022), arXiv 2203.15556, section 3.3. Besiroglu et al. (2024),
+        arXiv 2404.10102, for replicates that are optimised anew.
+    """
+    sizes = {"params": params.tolist(), "tokens": tokens.tolist()}
+    losses = loss.tolist()
+    fitted = fit("power_floor", sizes, losses, fix=fix, robust=DELTA)
+    law = law_of(fitted)
+    if not _has_optimum(law):
+        raise FitError(
+            "the fitted law has no term in parameters or none in tokens, so no split is best; add "
+            "runs that vary both at one compute."
+        )
+    n_sizes = len(np.unique(np.column_stack([params, tokens]), axis=0))
+    kind = "pairs" if n_sizes >= 2 * MIN_PAIRS else "residual"
+    found = bootstrap(
+        fitted,
+        sizes,
+        losses,
+        kind="pairs" if kind == "pairs" else "residual",
+        n_replicates=N_REPLICATES,
+        seed=seed,
+    )
+    replicates = _in_units(fitted, found.values)
+    keep = _has_optimum(replicates)
+    if np.mean(keep) < 1 - MAX_DEGENERATE:
+        raise DataError(
+            f"{np.sum(keep == 0)} of {len(keep)} replicates of the runs lose a term of the "
+            "law, so the split is not determined; add runs that vary parameters at one compute."
+        )
+    return FittedLaw(
+        fitted=fitted,
+        law=law,
+        replicates=ChinchillaLaw(*(v[keep] for v in replicates)),
+        level=level,
+        kind=kind,
+    )
+
+
+def law_of(fitted: Fit) -> ChinchillaLaw:
+    """The coefficients of a fitted `power_floor` over parameters and tokens, in their units."""
+    return _in_units(fitted, np.array(fitted.values))
+
+
+def _in_units(fitted: Fit, values: Array) -> ChinchillaLaw:
+    floor, b1, b2, c1, c2 = (values[..., i] for i in range(5))
+    n0, d0 = fitted.reference
+    return ChinchillaLaw(E=floor, A=b1 * n0**c1, B=b2 * d0**c2, alpha=c1, beta=c2)
+
+
+def _has_optimum(law: ChinchillaLaw) -> Array:
+    terms = (np.asarray(law.A) > 0) & (np.asarray(law.B) > 0)
+    return np.asarray(terms & np.isfinite(law.A) & np.isfinite(law.B))

@@ -1,0 +1,182 @@
+"""Where compute goes under the Chinchilla law: parameters, tokens, and the loss reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from extrap.laws import effective_epochs
+from extrap.laws.base import Array
+
+__all__ = [
+    "PARAMS_SATURATION",
+    "TOKENS_SATURATION",
+    "ChinchillaLaw",
+    "Split",
+    "optimal_split",
+    "repeated_split",
+    "served_split",
+]
+
+TOKENS_SATURATION = 15.3878
+"""R_D* of Muennighoff et al."""
+PARAMS_SATURATION = 5.3097
+"""R_N* of Muennighoff et al."""
+REACH = np.log(1e6)
+"""How far from Chinchilla's optimum the best size on repeated data is looked for."""
+GRID = 129
+LARGEST_LOG = 300.0
+"""Bound on a log size: exponents near zero, as some replicates have, send it to infinity."""
+ZOOMS = 12
+
+
+class ChinchillaLaw(NamedTuple):
+    """`L = E + A / N^α + B / D^β`; every field a number, or an array of one value a replicate.
+
+    References:
+        Hoffmann et al. (2022), Training compute-optimal large language models, arXiv 2203.15556,
+        Eq. 2.
+    """
+
+    E: Array
+    A: Array
+    B: Array
+    alpha: Array
+    beta: Array
+
+    @property
+    def exponent(self) -> Array:
+        """`a = β / (α + β)` of the compute-optimal parameters `N_opt ∝ C^a`."""
+        return np.asarray(self.beta / (np.asarray(self.alpha) + self.beta))
+
+    def loss(self, params: Array, tokens: Array) -> Array:
+        """The loss of N parameters after D tokens, in the unit of E."""
+        of_params = self.A * np.asarray(params) ** -np.asarray(self.alpha)
+        return np.asarray(
+            self.E + of_params + self.B * np.asarray(tokens) ** -np.asarray(self.beta)
+        )
+
+
+class Split(NamedTuple):
+    """Parameters N, tokens D, and the loss they reach; shapes as those of the law."""
+
+    params: Array
+    tokens: Array
+    loss: Array
+
+
+def optimal_split(law: ChinchillaLaw, flops: float) -> Split:
+    """The split of smallest loss at `C = 6 N D`: `N = G (C/6)^a`, `D = (C/6)^b / G`.
+
+    With `G = (α A / (β B))^(1/(α+β))`, `a = β/(α+β)`, `b = 1 − a`.
+
+    Args:
+        law: The law, its exponents and coefficients positive.
+        flops: Training compute C, in FLOPs.
+
+    References:
+        Hoffmann et al. (2022), arXiv 2203.15556, Eq. 4.
+    """
+    alpha, beta = np.asarray(law.alpha), np.asarray(law.beta)
+    log_g = np.log(alpha * law.A / (beta * law.B)) / (alpha + beta)
+    log_params = log_g + law.exponent * np.log(flops / 6)
+    params = np.exp(np.clip(log_params, -LARGEST_LOG, LARGEST_LOG))
+    tokens = flops / 6 / params
+    return Split(params, tokens, law.loss(params, tokens))
+
+
+def repeated_split(
+    law: ChinchillaLaw,
+    flops: float,
+    *,
+    unique_tokens: float,
+    tokens_saturation: float = TOKENS_SATURATION,
+    params_saturation: float = PARAMS_SATURATION,
+) -> Split:
+    """The split of smallest loss at `C = 6 N D` if only U tokens are unique.
+
+    `L = E + A / N'^α + B / D'^β`, where repeated tokens, and parameters beyond those that U
+    tokens pay for, count for ever less. With U above the tokens of `optimal_split` it is that one.
+
+    Args:
+        law: The law of runs on fresh data.
+        flops: Training compute C, in FLOPs.
+        unique_tokens: U.
+        tokens_saturation: R_D*, repetitions of data after which little is left to gain.
+        params_saturation: R_N*, the same of excess parameters.
+
+    References:
+        Muennighoff et al. (2023), Scaling data-constrained language models, arXiv 2305.16264,
+        Eq. 5 and 6.
+    """
+    free = optimal_split(law, flops)
+    alpha, beta = np.asarray(law.alpha)[..., None], np.asarray(law.beta)[..., None]
+    ratio = np.asarray(law.alpha * law.A / (law.beta * law.B))[..., None]
+    paid = np.exp((np.log(ratio) + beta * np.log(unique_tokens)) / alpha)
+
+    def loss(log_params: Array) -> Array:
+        params = np.exp(log_params)
+        tokens = flops / 6 / params
+        base, unique = np.minimum(params, paid), np.minimum(tokens, unique_tokens)
+        worth = base * effective_epochs(params / base, params_saturation)
+        seen = unique * effective_epochs(tokens / unique, tokens_saturation)
+        return ChinchillaLaw(*(np.asarray(v)[..., None] for v in law)).loss(worth, seen)
+
+    centre = np.log(free.params)
+    log_params, least = _zoom(loss, centre - REACH, centre + REACH)
+    params = np.exp(log_params)
+    return Split(params, flops / 6 / params, least)
+
+
+def served_split(law: ChinchillaLaw, flops: float, *, inference_tokens: float) -> Split:
+    """The cheapest split for training and serving at the loss that C alone would reach.
+
+    Minimises `6 N D + 2 N D_inf` over all N, D with the loss of `optimal_split`: smaller models,
+    trained longer.
+
+    Args:
+        law: The law.
+        flops: Training compute C, in FLOPs, whose compute-optimal loss is to be reached.
+        inference_tokens: D_inf, tokens to be served over the lifetime of the model.
+
+    References:
+        Sardana et al. (2024), Beyond Chinchilla-optimal: accounting for inference in language
+        model scaling laws, arXiv 2401.00448, Eq. 2.
+    """
+    free = optimal_split(law, flops)
+    wide = ChinchillaLaw(*(np.asarray(v)[..., None] for v in law))
+    without_floor = law._replace(E=np.zeros_like(free.loss))
+    reducible = without_floor.loss(free.params, free.tokens)[..., None]
+    smallest = np.log(wide.A / reducible) / wide.alpha
+
+    def tokens_for(log_params: Array) -> Array:
+        left = reducible - wide.A * np.exp(-wide.alpha * log_params)
+        return np.asarray(np.where(left > 0, left / wide.B, np.nan) ** (-1 / wide.beta))
+
+    def cost(log_params: Array) -> Array:
+        with np.errstate(over="ignore"):  # near the smallest size no tokens are enough
+            total = np.exp(log_params) * (6 * tokens_for(log_params) + 2 * inference_tokens)
+        return np.asarray(np.nan_to_num(total, nan=np.inf, posinf=np.inf))
+
+    log_params, _ = _zoom(cost, smallest[..., 0], np.log(free.params))
+    tokens = tokens_for(log_params[..., None])[..., 0]
+    return Split(np.exp(log_params), tokens, free.loss)
+
+
+def _zoom(function: Callable[[Array], Array], low: Array, high: Array) -> tuple[Array, Array]:
+    """Minimum of a function with one valley, over the last axis of its argument.
+
+    Grids around the best point of the grid before; a replicate is a row.
+    """
+    low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    share = np.linspace(0.0, 1.0, GRID)
+    for _ in range(ZOOMS):
+        grid = low[..., None] + (high - low)[..., None] * share
+        value = function(grid)
+        best = np.argmin(value, axis=-1)[..., None]
+        low = np.take_along_axis(grid, np.maximum(best - 1, 0), axis=-1)[..., 0]
+        high = np.take_along_axis(grid, np.minimum(best + 1, GRID - 1), axis=-1)[..., 0]
+    at = np.take_along_axis(grid, best, axis=-1)[..., 0]
+    return at, np.take_along_axis(value, best, axis=-1)[..., 0]

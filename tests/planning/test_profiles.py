@@ -1,0 +1,100 @@
+"""Minima of isoFLOP profiles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from extrap import DataError
+from extrap.planning import (
+    ChinchillaLaw,
+    Profile,
+    around_best,
+    find_profiles,
+    minimum,
+    optimal_split,
+    profile_optima,
+    read_points,
+)
+
+SKEWED = ChinchillaLaw(E=1.69, A=406.4, B=410.7, alpha=0.46, beta=0.15)
+
+
+def profile(*, reach: float = 16.0, shift: float = 0.0, n: int = 15) -> Profile:
+    """Noise-free, `shift` octaves off the optimum."""
+    best = np.log(float(optimal_split(SKEWED, 1e21).params))
+    log_params = best + shift * np.log(2) + np.linspace(-1, 1, n) * np.log(reach)
+    params = np.exp(log_params)
+    loss = SKEWED.loss(params, 1e21 / 6 / params)
+    return Profile(log_flops=np.log(1e21), log_params=log_params, log_loss=np.log(loss))
+
+
+def table(budgets, *, n: int = 9, noise: float = 0.0, wobble: float = 0.0) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = []
+    for flops in budgets:
+        best = float(optimal_split(SKEWED, flops).params)
+        for params in best * 4 ** np.linspace(-1, 1, n):
+            tokens = flops / 6 / params * np.exp(wobble * rng.uniform(-1, 1))
+            loss = float(SKEWED.loss(params, tokens)) * np.exp(noise * rng.normal())
+            rows.append({"params": params, "tokens": tokens, "loss": loss})
+    return pd.DataFrame(rows)
+
+
+def points(frame: pd.DataFrame):
+    return read_points(frame, params="params", tokens="tokens", loss="loss")
+
+
+def test_a_parabola_is_biased_and_a_cubic_around_the_best_run_is_not() -> None:
+    best = np.log(float(optimal_split(SKEWED, 1e21).params))
+    off = [abs(minimum(profile(), degree)[0] - best) for degree in (2, 3)]
+    assert off[0] > 0.2
+    assert off[1] < 0.02
+    assert abs(minimum(around_best(profile()))[0] - best) < 1e-3
+
+
+def test_runs_around_the_best_are_those_within_a_factor_of_four_but_seven_at_least() -> None:
+    fine = around_best(profile(n=41))
+    assert np.ptp(fine.log_params) == pytest.approx(2 * np.log(4), abs=0.3)
+    assert len(around_best(profile(n=9)).log_params) == 7
+    assert len(around_best(profile(n=5)).log_params) == 5
+
+
+def test_error_of_a_minimum_is_that_of_simulated_ones() -> None:
+    rng, clean, sd = np.random.default_rng(1), profile(reach=4.0), 1e-3
+    at, unit_se, _ = minimum(clean, 3)
+    found = []
+    for _ in range(400):
+        noisy = clean.log_loss + sd * rng.normal(size=15)
+        found.append(
+            minimum(Profile(log_flops=0.0, log_params=clean.log_params, log_loss=noisy), 3)[0]
+        )
+    assert np.std(found) == pytest.approx(sd * unit_se, rel=0.12)
+    assert np.mean(found) == pytest.approx(at, abs=0.3 * sd * unit_se)
+
+
+def test_a_minimum_at_the_end_is_none() -> None:
+    assert minimum(profile(reach=2.0, shift=4.0), 3) is None
+
+
+def test_budgets_are_told_apart_and_rounded_ones_kept_together() -> None:
+    found = find_profiles(points(table([1e19, 2e19, 4e19], wobble=0.004)))
+    assert [len(p.log_params) for p in found] == [9, 9, 9]
+    assert np.exp([p.log_flops for p in found]) == pytest.approx([1e19, 2e19, 4e19], rel=0.01)
+
+
+def test_lone_runs_make_no_profile() -> None:
+    few = table([1e19, 2e19, 4e19], n=4)
+    assert find_profiles(points(few)) == []
+    with pytest.raises(DataError, match="train several sizes at one compute"):
+        profile_optima(points(few))
+
+
+def test_profiles_without_a_minimum_inside_are_left_out() -> None:
+    budgets = 1e19 * 4.0 ** np.arange(4)
+    frame = table(budgets, n=13)
+    best = float(optimal_split(SKEWED, budgets[0]).params)
+    cheap = np.isclose(6 * frame["params"] * frame["tokens"], budgets[0])
+    found = profile_optima(points(frame[~cheap | (frame["params"] < best * 0.6)]))
+    assert len(found.log_flops) == 3

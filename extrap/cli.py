@@ -16,6 +16,7 @@ import click
 
 from extrap import __version__
 from extrap.commands.arguments import parse_assignments, parse_size
+from extrap.commands.cascade import cascade_command
 from extrap.commands.critical_batch import critical_batch_command
 from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.knobs import knobs_command
@@ -329,6 +330,7 @@ def study_run(
     run_study_file(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
 
 
+cli.add_command(cascade_command)
 cli.add_command(critical_batch_command)
 cli.add_command(knobs_command)
 cli.add_command(watch_command)

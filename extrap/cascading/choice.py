@@ -77,7 +77,7 @@ def cascade(
         >>> found.chosen.threshold, found.chosen.quality.value
         (0.9, 1.0)
     """
-    _check_arguments(cost_small, cost_large, cost_filter, validation, level)
+    _check_arguments(cost_small, cost_large, cost_filter, validation, level, seed)
     inputs = read_predictions(source)
     _check_quality(quality, inputs.kind)
     first, rest = split_predictions(inputs, validation, seed)
@@ -109,8 +109,15 @@ def cascade(
 
 
 def _check_arguments(
-    cost_small: float, cost_large: float, cost_filter: float, validation: float, level: float
+    cost_small: float,
+    cost_large: float,
+    cost_filter: float,
+    validation: float,
+    level: float,
+    seed: int,
 ) -> None:
+    if seed < 0:
+        raise ValueError(f"seed must not be negative, got {seed}; write 0.")
     for name, cost in (("cost_small", cost_small), ("cost_large", cost_large)):
         if not (math.isfinite(cost) and cost > 0):
             raise ValueError(
@@ -140,8 +147,10 @@ def _check_quality(quality: float | None, kind: str) -> None:
     if quality is None:
         return
     if not math.isfinite(quality) or (kind == "correct" and not 0 < quality <= 1):
-        rule = "a share in (0, 1]" if kind == "correct" else "a finite mean loss"
-        raise ValueError(f"quality must be {rule}, got {quality:g}; write 0.9 for 90 % correct.")
+        rule, hint = "a finite mean loss", "give one in the unit of loss_large"
+        if kind == "correct":
+            rule, hint = "a share in (0, 1]", "write 0.9 for 90 % correct"
+        raise ValueError(f"quality must be {rule}, got {quality:g}; {hint}.")
 
 
 def _choose(part: Predictions, asked: float) -> tuple[float, float]:

@@ -21,6 +21,8 @@ __all__ = ["Floats", "Predictions", "read_predictions", "split_predictions"]
 FEWEST = 20
 """Inputs that the filter leaves in each part: with fewer an interval covers half of [0, 1]."""
 KINDS = ("correct", "loss")
+CLAIMS = {"true": 1, "false": 0}
+"""Outcomes spelled as words, as CSV files have them."""
 
 Floats = NDArray[np.float64]
 
@@ -100,9 +102,9 @@ def _numbers(
     table: pd.DataFrame, column: str, *, where: NDArray[np.bool_], is_claim: bool = False
 ) -> Floats:
     """A column as finite numbers, or 0 and 1; cells outside `where` are not looked at."""
-    cells = table[column]
-    if is_claim and cells.dtype == bool:
-        cells = cells.astype(int)
+    cells = table[column].astype(object)
+    if is_claim:
+        cells = cells.map(lambda cell: CLAIMS.get(str(cell).strip().lower(), cell))
     values = np.full(len(table), math.nan)
     if where.any():
         values[where] = _cells(cells, column, where)
@@ -119,7 +121,7 @@ def _numbers(
 
 def _cells(cells: pd.Series, column: str, where: NDArray[np.bool_]) -> Floats:
     """The cells looked at as numbers; the others are blank, so that errors name the right row."""
-    return read_numbers(cells.astype(object).where(where, None), column).to_numpy(float)[where]
+    return read_numbers(cells.where(where, None), column).to_numpy(float)[where]
 
 
 def split_predictions(

@@ -172,6 +172,11 @@ def test_losses_are_better_when_lower() -> None:
     assert "above it too" in best.notes[0]
 
 
+def test_quality_of_losses_is_a_loss() -> None:
+    with pytest.raises(ValueError, match="a finite mean loss, got nan; give one in the unit of"):
+        cascade(lossy(), cost_large=10, quality=math.nan)
+
+
 def test_filter_answers_first_and_costs_what_it_costs() -> None:
     table = simulate(2000, np.random.default_rng(7))
     table["filtered"] = np.arange(2000) % 4 == 0
@@ -196,6 +201,16 @@ def test_same_seed_same_result_and_files_read_as_tables(tmp_path: Path) -> None:
     assert made == cascade(tmp_path / "saved.csv", cost_large=10)
     assert made == cascade(tmp_path / "saved.parquet", cost_large=10)
     assert made.chosen != cascade(table, cost_large=10, seed=1).chosen
+
+
+def test_outcomes_may_be_claims(tmp_path: Path) -> None:
+    table = simulate(200, np.random.default_rng(9))
+    spelled = table.astype({"correct_small": bool, "correct_large": bool})
+    spelled.to_csv(tmp_path / "saved.csv", index=False, float_format="%.17g")
+    spelled.to_parquet(tmp_path / "saved.parquet")
+    made = cascade(table, cost_large=10)
+    for source in (spelled, tmp_path / "saved.csv", tmp_path / "saved.parquet"):
+        assert made == cascade(source, cost_large=10)
 
 
 def test_intervals_hold_their_points_and_the_document_is_plain() -> None:
@@ -250,6 +265,7 @@ def test_part_that_is_too_small_is_refused() -> None:
         ({"cost_filter": -1}, "cost_filter must be finite and not negative"),
         ({"quality": 90}, "write 0.9 for 90 % correct"),
         ({"validation": 1}, "validation must lie in"),
+        ({"seed": -1}, "seed must not be negative"),
         ({"level": 95}, "write 0.95 for a 95 % interval"),
     ],
 )

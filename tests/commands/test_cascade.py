@@ -66,6 +66,16 @@ def test_says_when_no_threshold_reaches_the_quality(run):
     assert "beware: no threshold reached 0.999" in out
 
 
+def test_says_what_a_rule_answers_and_speaks_of_losses(run):
+    header, *rows = csv().splitlines()
+    marked = [f"{row},{int(i % 4 == 0)},0" for i, row in enumerate(rows)]
+    text = "\n".join([f"{header},filtered,correct_filter", *marked]) + "\n"
+    code, out, _ = run(text=text.replace("correct_", "loss_"))
+    assert code == 0
+    assert "the rule answers " in out
+    assert "for a mean loss of " in out
+
+
 @pytest.mark.parametrize(
     ("options", "text", "message"),
     [

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from extrap.backtesting import Backtest, Holdout, backtest
     from extrap.batching import critical_batch
+    from extrap.cascading import cascade
     from extrap.checking import check
     from extrap.documents import load_forecast, save_forecast
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
@@ -68,6 +69,7 @@ __all__ = [
     "__version__",
     "allocate",
     "backtest",
+    "cascade",
     "check",
     "coordinate_check",
     "critical_batch",
@@ -84,6 +86,7 @@ __all__ = [
 __version__: str
 
 _HOMES = {
+    "cascade": "cascading",
     "check": "checking",
     "critical_batch": "batching",
     "fit": "fitting",

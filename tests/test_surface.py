@@ -14,6 +14,7 @@ import extrap
 ROOMS = {
     "extrap.backtesting": ["Backtest", "Holdout", "backtest"],
     "extrap.batching": ["critical_batch"],
+    "extrap.cascading": ["cascade"],
     "extrap.checking": ["check"],
     "extrap.errors": ["DataError", "ExtrapError", "FitError", "StudyError"],
     "extrap.fitting": ["fit"],

@@ -1,0 +1,15 @@
+"""A small model before a large one: at which confidence it may answer, and what that saves.
+
+What to use when:
+
+* `cascade` — from saved predictions of two models to a threshold, its cost and its quality.
+* `cascade_document` — the same as JSON.
+"""
+
+from __future__ import annotations
+
+from extrap.cascading.choice import cascade
+from extrap.cascading.documents import cascade_document
+from extrap.cascading.results import Cascade, CascadePoint
+
+__all__ = ["Cascade", "CascadePoint", "cascade", "cascade_document"]

@@ -1,0 +1,140 @@
+"""From a table of saved predictions to arrays, in two parts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from extrap.errors import DataError
+from extrap.reading.cells import read_numbers
+from extrap.reading.columns import missing_column
+from extrap.reading.tables import read_table
+
+__all__ = ["Floats", "Predictions", "read_predictions", "split_predictions"]
+
+FEWEST = 20
+"""Inputs that the filter leaves in each part: with fewer an interval covers half of [0, 1]."""
+KINDS = ("correct", "loss")
+CLAIMS = {"true": 1, "false": 0}
+"""Outcomes spelled as words, as CSV files have them."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Predictions:
+    """Arrays of one number an input; of filtered inputs `small` is the rule's outcome."""
+
+    kind: str
+    confidence: Floats
+    small: Floats
+    large: Floats
+    filtered: NDArray[np.bool_]
+
+    def part(self, rows: NDArray[np.int64]) -> Predictions:
+        """The inputs in these rows, in their order."""
+        return Predictions(
+            self.kind,
+            self.confidence[rows],
+            self.small[rows],
+            self.large[rows],
+            self.filtered[rows],
+        )
+
+    @property
+    def n(self) -> int:
+        """How many inputs there are."""
+        return len(self.large)
+
+
+def read_predictions(source: str | Path | TextIO | pd.DataFrame) -> Predictions:
+    """The inputs of a table, in its order."""
+    table = read_table(source)
+    have = list(map(str, table.columns))
+    kind = _kind(have)
+    for name in ("confidence_small", f"{kind}_small", f"{kind}_large"):
+        if name not in have:
+            raise missing_column(name, have, "the table")
+    filtered = np.zeros(len(table), dtype=bool)
+    if "filtered" in have:
+        filtered = _numbers(table, "filtered", where=~filtered, is_claim=True) > 0
+        if filtered.any() and f"{kind}_filter" not in have:
+            raise missing_column(f"{kind}_filter", have, "a table with filtered inputs")
+    is_claim, every = kind == "correct", np.ones(len(table), dtype=bool)
+    confidence = _numbers(table, "confidence_small", where=~filtered)
+    small = _numbers(table, f"{kind}_small", where=~filtered, is_claim=is_claim)
+    large = _numbers(table, f"{kind}_large", where=every, is_claim=is_claim)
+    left = small[~filtered]
+    if filtered.any():
+        rule = _numbers(table, f"{kind}_filter", where=filtered, is_claim=is_claim)
+        small = np.where(filtered, rule, small)
+    if len(left) < 2 * FEWEST:
+        raise DataError(
+            f"a cascade is chosen on {FEWEST} inputs and judged on {FEWEST} others at least, the "
+            f"table has {len(left)} that no rule answers; add inputs."
+        )
+    if (left == left[0]).all():
+        raise DataError(
+            f"{kind}_small must vary, all {len(left)} inputs have {left[0]:g}: no confidence can "
+            "tell them apart; add inputs that the small model answers otherwise."
+        )
+    return Predictions(kind, confidence, small, large, filtered)
+
+
+def _kind(have: list[str]) -> str:
+    """Whether the outcomes of a table are correct answers or losses."""
+    found = [kind for kind in KINDS if f"{kind}_small" in have or f"{kind}_large" in have]
+    if len(found) == 2:
+        raise DataError(
+            "outcomes are correct_small and correct_large, or loss_small and loss_large; the "
+            "table has columns of both: drop one pair."
+        )
+    return found[0] if found else "correct"
+
+
+def _numbers(
+    table: pd.DataFrame, column: str, *, where: NDArray[np.bool_], is_claim: bool = False
+) -> Floats:
+    """A column as finite numbers, or 0 and 1; cells outside `where` are not looked at."""
+    cells = table[column].astype(object)
+    if is_claim:
+        cells = cells.map(lambda cell: CLAIMS.get(str(cell).strip().lower(), cell))
+    values = np.full(len(table), math.nan)
+    if where.any():
+        values[where] = _cells(cells, column, where)
+    bad = where & (~np.isin(values, (0, 1)) if is_claim else ~np.isfinite(values))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        rule = "0 or 1" if is_claim else "finite"
+        raise DataError(
+            f"{column} must be {rule}, got {table[column].iloc[row]!r} in row {row + 1}; correct "
+            "the cell or leave the row out."
+        )
+    return values
+
+
+def _cells(cells: pd.Series, column: str, where: NDArray[np.bool_]) -> Floats:
+    """The cells looked at as numbers; the others are blank, so that errors name the right row."""
+    return read_numbers(cells.where(where, None), column).to_numpy(float)[where]
+
+
+def split_predictions(
+    inputs: Predictions, validation: float, seed: int
+) -> tuple[Predictions, Predictions]:
+    """A random part to choose the threshold on, and the rest."""
+    order = np.random.default_rng(seed).permutation(inputs.n)
+    n_first = round(validation * inputs.n)
+    first, rest = inputs.part(order[:n_first]), inputs.part(order[n_first:])
+    for part, name in ((first, "validation part"), (rest, "part that is judged")):
+        if (n := int((~part.filtered).sum())) < FEWEST:
+            raise DataError(
+                f"the {name} needs {FEWEST} inputs that no rule answers, got {n}; add inputs, or "
+                f"change validation, {validation:g}."
+            )
+    return first, rest

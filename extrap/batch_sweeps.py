@@ -25,7 +25,7 @@ from extrap.batching import (
     tuned_steps,
 )
 from extrap.errors import DataError
-from extrap.pipeline import current_commit, installed, read_study
+from extrap.pipeline import current_commit, default_storage, installed, read_study, wants_only
 from extrap.reading import without_password
 from extrap.records import BatchStudy, BatchTask, Cell, Runs
 from extrap.reporting import batch_page, write_index
@@ -79,7 +79,7 @@ def run_batches(
         StudyError: The storage is unusable or holds another study of this name.
         DataError: No batch of a task reached a target.
     """
-    where, folder = storage or _default_storage(study), Path(reports)
+    where, folder = storage or default_storage(study), Path(reports)
     folder.mkdir(parents=True, exist_ok=True)
     found = []
     for task in study.tasks:
@@ -92,7 +92,7 @@ def run_batches(
             front = _sealed(front, sweep, _front_path(study, task, folder))
             say(f"front at {_sized(front.size)} written before any run there")
             cells = _large_cells(task, front)
-            large = tune(spec, where, stage="check", extend=_only(cells), notify=notify)
+            large = tune(spec, where, stage="check", extend=wants_only(cells), notify=notify)
         found.append(_findings(result, front, large))
         say(f"{task.study.name}: {len(sweep)} runs at {len(task.batches)} batches")
     return _write(study, found, source=where, reports=folder, path=path)
@@ -110,7 +110,7 @@ def report_batches(
     Raises:
         DataError: The storage holds no run of it, or too few.
     """
-    where = storage or _default_storage(study)
+    where = storage or default_storage(study)
     found = []
     for task in study.tasks:
         sweep = read_study(task.spec(), where)
@@ -130,7 +130,7 @@ def plan_batches(study: BatchStudy, *, storage: str | None = None) -> str:
     """What `run_batches` would train, in words; nothing is opened or trained."""
     lines = [
         f"study {study.name}: {study.question}",
-        f"storage: {without_password(storage or _default_storage(study))}",
+        f"storage: {without_password(storage or default_storage(study))}",
     ]
     for task in study.tasks:
         sizes = task.study.size_points()
@@ -165,10 +165,6 @@ def _wanted(task: BatchTask, runs: Runs) -> tuple[Cell, ...]:
             indices[batch] = [i for i in sorted(own) if -growth <= i < task.n_rates + growth]
         cells += task.cells(size, indices)
     return tuple(cells)
-
-
-def _only(cells: tuple[Cell, ...]) -> Callable[[Runs], tuple[Cell, ...]]:
-    return lambda _: cells
 
 
 def _seen_indices(task: BatchTask, runs: Runs) -> dict[tuple[tuple[float, ...], int], set[int]]:
@@ -280,10 +276,6 @@ def _as_sealed(front: FrontForecast, sweep: Runs, path: Path) -> FrontForecast |
 
 def _front_key(front: FrontForecast, sweep: Runs) -> dict[str, object]:
     return {"kind": "extrap-front", "data_hash": sweep.data_hash(), "size": dict(front.size)}
-
-
-def _default_storage(study: BatchStudy) -> str:
-    return f"sqlite:///.extrap/{study.name}.db"
 
 
 def _sized(size: Mapping[str, float]) -> str:

@@ -20,6 +20,7 @@ from extrap.pipeline import (
     default_storage,
     extend_rule,
     read_study,
+    wants_only,
 )
 from extrap.reading import read_runs, without_password
 from extrap.records import Cell, KnobStudy, Runs
@@ -91,7 +92,7 @@ def run_knobs(
     parts = []
     for each, cells in ((spec, knobs.cells(tuned)), (other, knobs.centre_cells(tuned))):
         if each is not None:
-            runs = tune(each, where, train=train, extend=_wants(cells), notify=notify)
+            runs = tune(each, where, train=train, extend=wants_only(cells), notify=notify)
             parts.append(_rows(runs, cells))
     return _write(knobs, made, pd.concat(parts), source=where, reports=reports, path=path)
 
@@ -196,10 +197,6 @@ def _levels(move: KnobMove) -> str:
 
 def _level(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
-
-
-def _wants(cells: tuple[Cell, ...]) -> Callable[[Runs], tuple[Cell, ...]]:
-    return lambda _: cells
 
 
 def _tuned_at(knobs: KnobStudy, made: Forecast) -> dict[float, dict[str, float]]:

@@ -12,7 +12,14 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.levers import LeverReport, best_rates, judge_levers
-from extrap.pipeline import as_handed_out, current_commit, extend_rule, read_study
+from extrap.pipeline import (
+    as_handed_out,
+    current_commit,
+    default_storage,
+    extend_rule,
+    read_study,
+    wants_only,
+)
 from extrap.reading import without_password
 from extrap.records import Cell, LeverStudy, Runs, StudySpec
 from extrap.reporting import lever_page, write_index
@@ -84,7 +91,7 @@ def run_levers(
         StudyError: The storage is unusable or holds another study of an arm's name.
         DataError: An arm has no rate at which all tuning runs have a loss.
     """
-    where = storage or _default_storage(study)
+    where = storage or default_storage(study)
     parts = []
     for spec in study.tuned_arms():
         own = None if train is None else train(spec)
@@ -97,7 +104,7 @@ def run_levers(
     for spec in study.arms():
         cells = _judged_cells(study, spec, judged_at[spec.name])
         own = None if train is None else train(spec)
-        runs = tune(spec, where, train=own, stage="check", extend=_wants(cells), notify=notify)
+        runs = tune(spec, where, train=own, stage="check", extend=wants_only(cells), notify=notify)
         parts.append(_rows(spec, runs))
     table = pd.concat(parts, ignore_index=True)
     return _write(study, table, source=where, reports=reports, path=path)
@@ -126,7 +133,7 @@ def report_levers(
     if table is not None:
         found = read_lever_table(table)
         return _write(study, found, source=str(table), reports=reports, path=path)
-    where = storage or _default_storage(study)
+    where = storage or default_storage(study)
     parts = [_rows(spec, read_study(spec, where)) for spec in study.tuned_arms()]
     parts += [_rows(spec, read_study(spec, where, stage="check")) for spec in study.arms()]
     found = pd.concat(parts, ignore_index=True)
@@ -159,7 +166,7 @@ def plan_levers(study: LeverStudy, *, storage: str | None = None) -> str:
     """What `run_levers` would train, in words; nothing is opened or trained."""
     lines = [
         f"study {study.name}: {study.question}",
-        f"storage: {without_password(storage or _default_storage(study))}",
+        f"storage: {without_password(storage or default_storage(study))}",
     ]
     apart = {spec.name: 1 + i / 997 for i, spec in enumerate(study.tuned_arms())}
     rates = study.rates(apart)
@@ -179,19 +186,11 @@ def plan_levers(study: LeverStudy, *, storage: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def _default_storage(study: LeverStudy) -> str:
-    return f"sqlite:///.extrap/{study.name}.db"
-
-
 def _judged_cells(
     study: LeverStudy, spec: StudySpec, rates: tuple[float, ...]
 ) -> tuple[Cell, ...]:
     (size,) = spec.size_points()
     return tuple(Cell.of(size, {"lr": rate}, seed) for rate in rates for seed in study.judge_seeds)
-
-
-def _wants(cells: tuple[Cell, ...]) -> Callable[[Runs], tuple[Cell, ...]]:
-    return lambda _: cells
 
 
 def _rows(spec: StudySpec, runs: Runs) -> pd.DataFrame:

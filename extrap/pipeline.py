@@ -20,7 +20,7 @@ from extrap.fitting import can_place, grow_grid, place_runs
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs, without_password
 from extrap.reading.optuna import read_fingerprint
-from extrap.records import DATA_SIZE, Cell, Runs, StudySpec, Verdict
+from extrap.records import DATA_SIZE, BatchStudy, Cell, LeverStudy, Runs, StudySpec, Verdict
 from extrap.reporting import baseline_text, report, write_index
 from extrap.study_files import check_baseline
 from extrap.tuning import Notify, TrainFunction, TuneEvent, tune
@@ -37,6 +37,7 @@ __all__ = [
     "report_study",
     "run_study",
     "target_cells",
+    "wants_only",
 ]
 
 logger = logging.getLogger(__name__)
@@ -59,9 +60,14 @@ class StudyOutcome:
     index_path: Path
 
 
-def default_storage(spec: StudySpec) -> str:
+def default_storage(study: StudySpec | BatchStudy | LeverStudy) -> str:
     """`sqlite:///.extrap/NAME.db` in the working directory."""
-    return f"sqlite:///.extrap/{spec.name}.db"
+    return f"sqlite:///.extrap/{study.name}.db"
+
+
+def wants_only(cells: tuple[Cell, ...]) -> Callable[[Runs], tuple[Cell, ...]]:
+    """An `extend` for `extrap.tune` that asks for these cells, whatever the runs so far."""
+    return lambda _: cells
 
 
 def run_study(
@@ -116,7 +122,7 @@ def run_study(
         say("no larger run was trained: the sweep has no point estimate; see the report's flags")
     if cells:
         large = tune(
-            spec, storage, train=train, stage="check", extend=lambda _: cells, notify=notify
+            spec, storage, train=train, stage="check", extend=wants_only(cells), notify=notify
         )
     compared = None
     if baseline is not None:

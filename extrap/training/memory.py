@@ -17,7 +17,7 @@ __all__ = ["most_runs", "run_bytes"]
 MOST_RUNS = {"cpu": 128, "cuda": 1024}
 # Part of the free memory that the runs of one pack may take.
 SHARE = {"cpu": 0.5, "cuda": 0.9}
-# Resident over allocated: with it, predictions were .93 to 1.14 of what a process grew by (glibc).
+# Resident over allocated: with it, predictions were .85 to 1.14 of what further runs took (glibc).
 ALLOCATOR = 1.2
 
 

@@ -1,0 +1,150 @@
+"""What a comparison of recipes is: differences by size, laws, worth, crossing and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from extrap.records import Fit, Measure
+
+__all__ = ["ArmCost", "Comparison", "Contrast", "Crossover", "EffectiveCompute", "SizeDifference"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeDifference:
+    """Two recipes at one size, each at its own best tuned values.
+
+    Attributes:
+        size: Size column → value.
+        n_pairs: Seeds that both recipes have there; 0 where it is a forecast.
+        plain: Tuned loss of the plain recipe, in the unit of the runs.
+        treated: That of the treated one.
+        difference: Treated / plain − 1, paired by seed where there are pairs.
+        is_forecast: Whether it is read off the laws; else it was measured.
+    """
+
+    size: Mapping[str, float]
+    n_pairs: int
+    plain: Measure
+    treated: Measure
+    difference: Measure
+    is_forecast: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveCompute:
+    """How much more compute the plain recipe would need for the loss of the treated one.
+
+    Attributes:
+        size: Of the treated run.
+        factor: Compute of the plain run of equal loss / compute of the treated run; above 1 the
+            treatment saves. An open side where the plain law never gets there.
+        level: Of its interval, which counts lack of fit.
+        size_factor: The same of the first size column.
+    """
+
+    size: Mapping[str, float]
+    factor: Measure
+    level: float
+    size_factor: Measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossover:
+    """Where two laws cross.
+
+    Attributes:
+        size: First size column at which they do; None without a crossing.
+        better_below: Name of the better recipe below it; "" without a crossing.
+        is_inside: Whether it lies within the measured sizes.
+    """
+
+    size: Measure
+    better_below: str
+    is_inside: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmCost:
+    """What one run of a recipe costs at the target.
+
+    Attributes:
+        arm: Name of the recipe.
+        flops: Training compute.
+        gpu_hours: Of its wall-clock, or of `flops` at a stated speed; None if neither is known.
+        money: At the stated price of an hour; None without.
+    """
+
+    arm: str
+    flops: float | None
+    gpu_hours: float | None
+    money: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """One treated recipe against the plain one.
+
+    Attributes:
+        treated: Name of the treated recipe.
+        verdict: `same` (no difference is told), `shift` (the law moves, exponents agree),
+            `exponent` (its exponent differs) or `unknown` (the data cannot say).
+        p_value: Of "the two laws are one", one joint test of shift and exponent.
+        p_adjusted: After Holm's correction for the number of treated recipes.
+        by_size: Measured differences, smallest size first.
+        at_target: The difference at the target.
+        exponents: Name of the recipe → exponent of the reducible loss in the first size column.
+        exponent_difference: Treated − plain.
+        effective_compute: At the largest common size and at the target; empty if unknown.
+        crossover: Where the laws cross.
+        flags: Named reasons to doubt it, one sentence each.
+    """
+
+    treated: str
+    verdict: str
+    p_value: float | None
+    p_adjusted: float | None
+    by_size: tuple[SizeDifference, ...]
+    at_target: SizeDifference | None
+    exponents: Mapping[str, Measure]
+    exponent_difference: Measure
+    effective_compute: tuple[EffectiveCompute, ...]
+    crossover: Crossover
+    flags: tuple[str, ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        """Whether a difference is told at the level of the comparison."""
+        return self.verdict in ("shift", "exponent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Recipes compared over sizes: does a treatment shift the law, or change its exponent?
+
+    Attributes:
+        plain: Name of the recipe that the others are compared with, the first.
+        contrasts: One a treated recipe, in the order given.
+        columns: Size columns.
+        target: The size asked for.
+        level: Of all intervals but those that name their own.
+        laws: Name of the recipe → its fitted law of the tuned loss; None where there is none.
+        costs: One a recipe, at the target.
+        price: Money for an hour of one GPU; None if not given.
+        notes: What was left out or decided, one sentence each.
+    """
+
+    plain: str
+    contrasts: tuple[Contrast, ...]
+    columns: tuple[str, ...]
+    target: Mapping[str, float]
+    level: float
+    laws: Mapping[str, Fit | None]
+    costs: tuple[ArmCost, ...]
+    price: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of all recipes, the plain one first."""
+        return (self.plain, *(contrast.treated for contrast in self.contrasts))

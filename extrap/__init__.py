@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Workload,
     )
     from extrap.reporting import report
+    from extrap.selection import Selection, choose_next, prototype_distance, select
     from extrap.training import CoordinateCheck, NoiseMeter, coordinate_check
     from extrap.tuning import tune
 
@@ -60,6 +61,7 @@ __all__ = [
     "Reading",
     "Recipe",
     "Runs",
+    "Selection",
     "StudyError",
     "StudySpec",
     "Target",
@@ -71,15 +73,18 @@ __all__ = [
     "backtest",
     "cascade",
     "check",
+    "choose_next",
     "coordinate_check",
     "critical_batch",
     "fit",
     "forecast",
     "load_forecast",
     "noise_scale",
+    "prototype_distance",
     "read_runs",
     "report",
     "save_forecast",
+    "select",
     "tune",
 ]
 
@@ -99,6 +104,7 @@ _HOMES = {
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     **dict.fromkeys(("Monitor", "Reading"), "monitoring"),
     **dict.fromkeys(("NoiseScale", "noise_scale"), "noise"),
+    **dict.fromkeys(("Selection", "choose_next", "prototype_distance", "select"), "selection"),
     **dict.fromkeys(("load_forecast", "save_forecast"), "documents"),
     **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),
 }

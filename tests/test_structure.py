@@ -24,6 +24,7 @@ FLOORS = {
     "reading": 1,
     "laws": 2,
     "noise": 2,
+    "selection": 2,
     "workloads": 2,
     "fitting": 3,
     "training": 3,
@@ -81,7 +82,7 @@ DOORS = {
     "numpy": None,
     "PIL": ("workloads",),
     "optuna": ("tuning", "reading.optuna"),
-    "pandas": tuple(set(FLOORS) - {"noise"}),
+    "pandas": tuple(set(FLOORS) - {"noise", "selection"}),
     "psutil": ("training", "tuning"),
     "pyarrow": ("reading",),
     "pytorch_lightning": ("integrations.lightning",),
@@ -89,7 +90,7 @@ DOORS = {
     "scipy": ("laws", "fitting", *VERDICTS),
     "scoringrules": ("fitting",),
     "seaborn": ("reporting.figures",),
-    "sklearn": ("fitting", "workloads"),
+    "sklearn": ("fitting", "selection", "workloads"),  # k-means, which serves both wings
     "sqlalchemy": ("tuning", "reading.optuna"),  # addresses and errors of its storages
     "statsmodels": ("fitting",),
     "tensorboard": ("reading.events",),
@@ -321,6 +322,7 @@ BREACHES = [
     (wrong_doors, "forecasting.py", "import sklearn"),
     (wrong_doors, "noise.py", "from scipy import stats"),
     (wrong_doors, "noise.py", "import pandas"),
+    (wrong_doors, "selection.py", "import pandas"),
     (wrong_doors, "reporting/page.py", "import seaborn"),
     (wrong_doors, "reporting/page.py", "import matplotlib.pyplot as plt"),
     (wrong_doors, "pipeline.py", "from rich.console import Console"),

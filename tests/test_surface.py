@@ -39,6 +39,7 @@ ROOMS = {
         "Workload",
     ],
     "extrap.reporting": ["report"],
+    "extrap.selection": ["Selection", "choose_next", "prototype_distance", "select"],
     "extrap.training": ["CoordinateCheck", "NoiseMeter", "coordinate_check"],
     "extrap.tuning": ["tune"],
 }

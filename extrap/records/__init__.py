@@ -12,7 +12,7 @@ from extrap.records.batches import BatchStudy, BatchTask
 from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.levers import Lever, LeverStudy
 from extrap.records.overrides import override
-from extrap.records.recipe import BUDGET, DATA_SIZE, TUNABLE, Recipe
+from extrap.records.recipe import BUDGET, DATA_SIZE, EXAMPLES, TUNABLE, Recipe
 from extrap.records.results import Estimate, Fit, Interval, Measure, Optimum, Point, Verdict
 from extrap.records.study import (
     Cell,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BUDGET",
     "DATA_SIZE",
+    "EXAMPLES",
     "STAGES",
     "STATUSES",
     "TUNABLE",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-__all__ = ["BUDGET", "DATA_SIZE", "STEPS_ONLY", "TUNABLE", "Phase", "Recipe"]
+__all__ = ["BUDGET", "DATA_SIZE", "EXAMPLES", "STEPS_ONLY", "TUNABLE", "Phase", "Recipe"]
 
 OPTIMIZERS = ("sgd", "adam", "adamw", "muon")
 SCHEDULES = ("constant", "linear", "cosine", "wsd", "steps")
@@ -31,6 +31,8 @@ TUNABLE = (
 """Fields that a study may tune beside `lr`: every run of a pack has its own."""
 DATA_SIZE = "tokens"
 """The size column that sets how long a run trains: predicted tokens."""
+EXAMPLES = "examples"
+"""The size column that sets how many different examples a run has; its length stays."""
 BUDGET = "steps"
 """A tuned column that sets how many updates a run makes, where no size column does."""
 ONLY_FOR = {

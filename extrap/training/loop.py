@@ -16,6 +16,7 @@ from extrap.records import Cell, OnEval, Recipe, RunResult
 from extrap.training.costs import flops_6nd
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
+from extrap.workloads import take_rows
 
 __all__ = ["Evaluations", "evaluate_along", "evaluation_steps", "train_alone"]
 
@@ -236,7 +237,7 @@ def _result(pack: Pack, run: _Run, wall_s: float) -> RunResult:
         n_params=n_params,
         n_params_total=pack.workload.n_params_total(size),
         n_tokens=n_tokens,
-        epochs=n_tokens / pack.workload.n_training_tokens,
+        epochs=n_tokens / _training_tokens(pack),
         flops=flops_6nd(n_params, n_tokens),
         wall_s=wall_s,
         diverged_step=run.diverged_step,
@@ -244,6 +245,14 @@ def _result(pack: Pack, run: _Run, wall_s: float) -> RunResult:
         gradients=tuple(run.gradients),
         updates=recipe.n_updates,
     )
+
+
+def _training_tokens(pack: Pack) -> int:
+    """Different predicted tokens that a run of the pack has to train on."""
+    rows = take_rows(pack.workload, pack.n_kept(), [pack.cells[0].seed])
+    if rows is None:
+        return pack.workload.n_training_tokens
+    return len(rows[0]) * pack.workload.tokens_per_example
 
 
 def _mean_noise_scale(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from extrap.records import DATA_SIZE, Cell, Recipe, Workload
+from extrap.records import DATA_SIZE, EXAMPLES, Cell, Recipe, Workload
 from extrap.workloads import LoadedWorkload
 
 __all__ = ["Pack"]
@@ -17,7 +17,8 @@ class Pack:
 
     Attributes:
         workload: Model family and data.
-        size: Size column → value; `tokens` is the length of the runs, the others are the model's.
+        size: Size column → value; `tokens` is the length of the runs, `examples` how many
+            different ones they have, the others are the model's.
         recipe: What is held fixed.
         cells: The runs, all of this size. Each tunes `lr` and any of the recipe's `TUNABLE`.
         source: How another process finds the workload; without it, training stays in this one.
@@ -60,4 +61,15 @@ class Pack:
 
     def model_size(self) -> dict[str, float]:
         """The size columns that the model has."""
-        return {column: value for column, value in self.size.items() if column != DATA_SIZE}
+        return {c: value for c, value in self.size.items() if c not in (DATA_SIZE, EXAMPLES)}
+
+    def n_kept(self) -> int | None:
+        """Different training examples of a run, where they are a size; else None.
+
+        Raises:
+            ValueError: Their number is no whole one above 0.
+        """
+        kept = self.size.get(EXAMPLES)
+        if kept is not None and not (kept >= 1 and kept == int(kept)):
+            raise ValueError(f"{EXAMPLES} is a whole number above 0, got {kept:g}.")
+        return None if kept is None else int(kept)

@@ -26,6 +26,7 @@ from extrap.workloads import (
     LoadedWorkload,
     TensorRule,
     is_orthogonalized,
+    take_rows,
     width_rules,
 )
 
@@ -60,8 +61,8 @@ class _Loss(nn.Module):
 class Stack:
     """The state of a pack in training.
 
-    A seed fixes initialisation and data order, both drawn on the CPU; runs that share it start
-    alike and see the same batches.
+    A seed fixes initialisation, data order and, where runs have some of the examples, which ones;
+    all drawn on the CPU. Runs that share it start alike and see the same batches.
 
     Args:
         pack: The runs.
@@ -92,6 +93,8 @@ class Stack:
         self._rates_M = _doubles([dict(cell.tuned)["lr"] for cell in pack.cells])
         seeds = sorted({cell.seed for cell in pack.cells})
         self._generators = [torch.Generator().manual_seed(s + DATA_STREAM) for s in seeds]
+        kept = take_rows(pack.workload, pack.n_kept(), seeds)
+        self._kept_S = None if kept is None else [torch.from_numpy(rows) for rows in kept]
         self._streams_M = torch.tensor([seeds.index(cell.seed) for cell in pack.cells]).to(device)
         self.data = data or (
             self._place(pack.workload.training),
@@ -370,14 +373,21 @@ class Stack:
 
     def _draw(self, n_steps: int, n_examples: int) -> torch.Tensor:
         """Rows of the next batches of every seed, (K, S, B)."""
-        draw = self._workload.draw
         return torch.stack(
             [
-                torch.stack([draw(n_examples, generator) for _ in range(n_steps)])
-                for generator in self._generators
+                torch.stack([self._draw_one(s, n_examples) for _ in range(n_steps)])
+                for s in range(len(self._generators))
             ],
             1,
         )
+
+    def _draw_one(self, stream: int, n_examples: int) -> torch.Tensor:
+        """Rows of one batch of a seed, (B,): as the workload draws, or of the examples it kept."""
+        generator = self._generators[stream]
+        if self._kept_S is None:
+            return self._workload.draw(n_examples, generator)
+        kept = self._kept_S[stream]
+        return kept[torch.randint(len(kept), (n_examples,), generator=generator)]
 
     def _batches(self, rows_KSB: torch.Tensor) -> Iterator[Batch]:
         """Tensors (S, B, …) for every step, a batch a seed; read for a few steps at once."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from extrap.records import DATA_SIZE, Cell, OnEval, Recipe, RunResult, StudySpec
+from extrap.records import DATA_SIZE, EXAMPLES, Cell, OnEval, Recipe, RunResult, StudySpec
 
 if TYPE_CHECKING:
     from extrap.training import Pack
@@ -86,7 +86,7 @@ class PackedTrainer:
         """FLOPs of one run."""
         from extrap.training import flops_6nd
 
-        size = tuple((c, v) for c, v in cell.size if c != DATA_SIZE)
+        size = tuple((c, v) for c, v in cell.size if c not in (DATA_SIZE, EXAMPLES))
         if size not in self._n_params:
             self._n_params[size] = self._workload.n_params(dict(size))
         n_tokens = self._recipe(cell).n_examples * self._workload.tokens_per_example

@@ -6,10 +6,12 @@
 | `bytes-transformer` | pre-norm decoder | the same |
 | `digits` | MLP, with batch normalisation if asked | scikit-learn's 1,797 digits |
 | `images` | MLP | IDX files of the MNIST family, an `.npz`, or folders of pictures |
+| `perceptron` | a plane | made up, where pruning data has a theory |
 | `teacher` | linear in the first features | made up, with laws that are known |
 | `path/to/file.py:Name` or `package.module:Name` | yours | yours |
 
-The size of ours is `width`; all but the teacher may have `depth` as another.
+The size of ours is `width`; all but the last two may have `depth` as another. `examples` is one of
+every workload: how many different examples a run has.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from extrap.workloads.bytes_transformer import BytesTransformer
 from extrap.workloads.choices import require_known
 from extrap.workloads.digits import Digits
 from extrap.workloads.images import Images
+from extrap.workloads.kept import SelectingWorkload, take_rows
+from extrap.workloads.perceptron import Perceptron
 from extrap.workloads.plugins import is_plugin, load_plugin
 from extrap.workloads.protocol import Batch, LoadedWorkload, TensorWorkload
 from extrap.workloads.teacher import Teacher
@@ -31,10 +35,12 @@ __all__ = [
     "WORKLOADS",
     "Batch",
     "LoadedWorkload",
+    "SelectingWorkload",
     "TensorRule",
     "TensorWorkload",
     "is_orthogonalized",
     "load_workload",
+    "take_rows",
     "tensor_roles",
     "width_rules",
 ]
@@ -44,6 +50,7 @@ WORKLOADS: Mapping[str, Callable[[Mapping[str, object]], LoadedWorkload]] = {
     "bytes-transformer": BytesTransformer,
     "digits": Digits,
     "images": Images,
+    "perceptron": Perceptron,
     "teacher": Teacher,
 }
 

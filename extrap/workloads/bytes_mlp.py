@@ -28,10 +28,12 @@ class Options(ByteOptions):
 
     Attributes:
         embedding: Features of an embedded byte.
+        width: Units of a hidden layer where `width` is no size; 0 where it is.
         depth: Hidden layers, unless `depth` is a size.
     """
 
     embedding: int = 16
+    width: int = 0
     depth: int = 3
 
 
@@ -62,8 +64,10 @@ class BytesMLP(ByteWindows):
 
     def build(self, size: Mapping[str, float]) -> nn.Module:
         """A freshly initialised network of one size."""
-        whole = whole_sizes("bytes-mlp", size, {"width": None, "depth": self.options.depth})
-        return _Net(whole["width"], whole["depth"], self.options)
+        options = self.options
+        columns = {"width": options.width or None, "depth": options.depth}
+        whole = whole_sizes("bytes-mlp", size, columns)
+        return _Net(whole["width"], whole["depth"], options)
 
     def examples(self, training: Batch, rows: torch.Tensor) -> Batch:
         """Contexts (…, B, C) that start in given rows, and the bytes after them (…, B)."""

@@ -11,13 +11,15 @@ References:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
+from extrap.selection import prototype_distance
+from extrap.workloads.kept import Choice, SelectOptions, known_options
 from extrap.workloads.layers import cross_entropy
 from extrap.workloads.mlp import MLP
 from extrap.workloads.options import read_options
@@ -34,10 +36,14 @@ HALF_SHADES = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The options of `digits`.
+class Options(SelectOptions):
+    """The options of `digits`; see also `SelectOptions`.
+
+    Difficulty is the distance of the pixels to the nearest of ten prototypes, with half of the
+    balance of classes; an active learner doubts by logistic regression of the pixels.
 
     Attributes:
+        width: Units of a hidden layer where `width` is no size; 0 where it is.
         depth: Hidden layers, unless `depth` is a size.
         norm: `"none"`, or `"batch"`: batch normalisation before every ReLU.
         ghost: Examples of the ghost batches it takes its statistics over; 0 for the whole batch.
@@ -46,6 +52,7 @@ class Options:
         split_seed: Which third is held out, and which labels are wrong.
     """
 
+    width: int = 0
     depth: int = 2
     norm: str = "none"
     ghost: int = 0
@@ -89,17 +96,45 @@ class Digits(TensorWorkload):
         super().__init__(
             training=(x[:n_training], targets[:n_training]),
             validation=(x[n_training:], targets[n_training:]),
-            options=asdict(options),
+            options=known_options(options),
+        )
+        self._choice = Choice(
+            NAME,
+            options,
+            n_training=n_training,
+            difficulty=self._difficulty,
+            labels=y[:n_training],
+            doubts=self._doubts,
         )
 
     def build(self, size: Mapping[str, float]) -> nn.Module:
         """A freshly initialised network of one size."""
         options = self.options
-        whole = whole_sizes(NAME, size, {"width": None, "depth": options.depth})
+        whole = whole_sizes(NAME, size, {"width": options.width or None, "depth": options.depth})
         ghost = None if options.norm == "none" else options.ghost
         return MLP(N_PIXELS, N_CLASSES, **whole, ghost=ghost)
+
+    def kept_rows(self, n_examples: int | None, seed: int) -> np.ndarray | None:
+        """Rows of the examples a run has, see `SelectingWorkload`."""
+        return self._choice.rows(n_examples, seed)
 
     def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
         """Mean cross-entropy of the digit, in nats."""
         x_BF, y_B = batch
         return cross_entropy(module(x_BF), y_B, packed=x_BF.dim() == 3)
+
+    def _difficulty(self, pool: np.ndarray, seed: int) -> np.ndarray:
+        pixels = self.training[0].numpy()[pool]
+        n_clusters = min(N_CLASSES, len(pool))
+        return prototype_distance(pixels, n_clusters=n_clusters, seed=seed)
+
+    def _doubts(self, labelled: np.ndarray, pool: np.ndarray) -> np.ndarray:
+        """Minus the margin between the two likeliest digits, by the labelled examples."""
+        from sklearn.linear_model import LogisticRegression
+
+        x, y = (t.numpy() for t in self.training)
+        if len(np.unique(y[labelled])) < 3:
+            return np.zeros(len(pool))
+        probe = LogisticRegression(max_iter=1000).fit(x[labelled], y[labelled])
+        shares = np.sort(probe.predict_proba(x[pool]), axis=1)
+        return shares[:, -2] - shares[:, -1]

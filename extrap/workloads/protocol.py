@@ -11,13 +11,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["Batch", "LoadedWorkload", "TensorWorkload", "build_without_memory", "count_parameters"]
+__all__ = [
+    "POOL_STREAM",
+    "Batch",
+    "LoadedWorkload",
+    "TensorWorkload",
+    "build_without_memory",
+    "count_parameters",
+]
 
 Batch = tuple[torch.Tensor, ...]
+POOL_STREAM = 2**32
+"""Added to a run's seed where its examples are drawn: pools, starts and batches are apart."""
 DRAWS = frozenset({"normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "kaiming_uniform_"})
 
 
@@ -131,6 +141,18 @@ class TensorWorkload:
     def examples(self, training: Batch, rows: torch.Tensor) -> Batch:
         """The rows of every tensor."""
         return tuple(tensor[rows] for tensor in training)
+
+    def kept_rows(self, n_examples: int | None, seed: int) -> np.ndarray | None:
+        """Rows of the examples a run with the size column `examples` has: any, by its seed."""
+        n_training = len(self.training[0])
+        if n_examples is None:
+            return None
+        if n_examples > n_training:
+            raise ValueError(
+                f"{type(self).__name__} has {n_training} examples, and {n_examples} are to be "
+                "kept; ask for fewer."
+            )
+        return np.random.default_rng(seed + POOL_STREAM).permutation(n_training)[:n_examples]
 
     def n_params(self, size: Mapping[str, float]) -> int:
         """Parameters without those of `nn.Embedding` layers."""

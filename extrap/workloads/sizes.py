@@ -23,6 +23,7 @@ def whole_sizes(
     required = [column for column, default in columns.items() if default is None]
     fits = set(required) <= set(size) <= set(columns)
     if not fits or any(value < 1 or value != int(value) for value in size.values()):
+        required = required or list(columns)[:1]
         optional = [column for column in columns if column not in required]
         also = f" (and {', '.join(optional)} if you like)" if optional else ""
         raise ValueError(

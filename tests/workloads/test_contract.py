@@ -16,6 +16,8 @@ from extrap.workloads import WORKLOADS, Batch, LoadedWorkload, width_rules
 
 SIZE = {"width": 8}
 N_RUNS, N_EXAMPLES = 3, 8
+FROM_ZERO = ("perceptron", "teacher")
+"""Linear models that start at 0."""
 NAMES = pytest.mark.parametrize("name", list(WORKLOADS))
 Load = Callable[..., LoadedWorkload]
 
@@ -144,6 +146,7 @@ def test_training_tokens_are_counted(tiny: Load, name: str) -> None:
         "bytes-transformer": 39_992,
         "digits": 1198,
         "images": 54,
+        "perceptron": 500,
         "teacher": 500,
     }
     assert tiny(name).n_training_tokens == expected[name]
@@ -157,6 +160,7 @@ def test_an_untrained_model_guesses(tiny: Load, name: str) -> None:
         "bytes-transformer": (math.log(256), 0.3),
         "digits": (math.log(10), 0.2),
         "images": (math.log(5), 0.2),
+        "perceptron": (1.0, 0.0),  # it names no class
         "teacher": ((1 + 1 + 0.25) / 2, 1e-5),  # nothing of 1 + 1 + σ² is explained
     }[name]
     torch.manual_seed(0)
@@ -172,7 +176,7 @@ def test_the_start_follows_from_torchs_seed(tiny: Load, name: str) -> None:
         torch.manual_seed(seed)
         starts.append(torch.cat([p.flatten() for p in workload.build(SIZE).parameters()]))
     assert torch.equal(starts[0], starts[1])
-    assert torch.equal(starts[0], starts[2]) == (name == "teacher")  # it starts at 0
+    assert torch.equal(starts[0], starts[2]) == (name in FROM_ZERO)
 
 
 @NAMES
@@ -183,7 +187,7 @@ def test_width_rules_know_every_tensor(tiny: Load, name: str) -> None:
     )
     assert list(rules) == [name for name, _ in workload.build({"width": 16}).named_parameters()]
     roles = {rule.role for rule in rules.values()} - {"fixed"}
-    assert roles == ({"output"} if name == "teacher" else {"input", "hidden", "output"})
+    assert roles == ({"output"} if name in FROM_ZERO else {"input", "hidden", "output"})
 
 
 @NAMES
@@ -198,11 +202,14 @@ def test_the_fingerprint_is_plain_and_has_the_options(tiny: Load, name: str) -> 
 @NAMES
 @pytest.mark.parametrize("size", [{}, {"width": 8.5}, {"width": 0}, {"width": 8, "height": 2}])
 def test_a_size_it_cannot_build_is_refused(tiny: Load, name: str, size: dict[str, float]) -> None:
+    if not size and name == "perceptron":  # it sees all features
+        assert tiny(name).n_params(size) == 32
+        return
     with pytest.raises(ValueError, match=f"sizes of {name} are whole numbers width"):
         tiny(name).build(size)
 
 
-@pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "teacher"])
+@pytest.mark.parametrize("name", [name for name in WORKLOADS if name not in FROM_ZERO])
 def test_depth_may_be_a_size(tiny: Load, name: str) -> None:
     workload, shallow = tiny(name), tiny(name, depth=1)
     assert workload.n_params({"width": 8, "depth": 1}) == shallow.n_params({"width": 8})

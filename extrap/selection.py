@@ -1,0 +1,345 @@
+"""Data selection: which examples are worth keeping, and which to label next.
+
+Serves both wings: any embedding, as an array, is enough, and nothing here trains a network.
+
+What to use when:
+
+* `select` — keep a fraction of the examples, the hardest or the easiest, by an embedding:
+  hard ones where data are plentiful, easy ones where they are scarce.
+* `select_by` — the same by difficulties of your own: a margin, a loss, a count of forgettings.
+* `prototype_distance` — the difficulties that `select` uses.
+* `choose_next` — which examples to label next, by an embedding or by a model's doubts.
+
+References:
+    Sorscher, Geirhos, Shekhar, Ganguli, Morcos 2022, "Beyond neural scaling laws: beating power
+    law scaling via data pruning", arXiv 2206.14486, Sections 2 and 5.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from extrap.errors import DataError
+
+__all__ = [
+    "CHOICES",
+    "METRICS",
+    "Selection",
+    "choose_next",
+    "prototype_distance",
+    "select",
+    "select_by",
+]
+
+Array = np.ndarray
+CHOICES = ("hard", "easy", "random")
+METRICS = ("cosine", "euclidean")
+MOST_CLUSTERS = 100
+"""Where nobody says how many; any number within tenfold of the classes does (their Section 5)."""
+FEW = 20_000
+"""Points up to which k-means takes all of them in every step; beyond, batches."""
+STARTS, BATCH = 3, 4096
+CHUNK = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Selection:
+    """Which examples were kept.
+
+    Attributes:
+        rows: Rows of the kept examples, rising, int64.
+        difficulty: Difficulty of every example, kept or not.
+        threshold: Difficulty of the kept example that came last: the easiest of the hard ones, the
+            hardest of the easy ones. With class balance some lie beyond it. None where the choice
+            is random.
+        which: `"hard"`, `"easy"` or `"random"`.
+        n_balanced: Kept examples that only their class's share kept.
+    """
+
+    rows: Array
+    difficulty: Array
+    threshold: float | None
+    which: str
+    n_balanced: int = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def is_kept(self) -> Array:
+        """Whether each example is kept."""
+        kept = np.zeros(len(self.difficulty), dtype=bool)
+        kept[self.rows] = True
+        return kept
+
+
+def select(
+    embedding: ArrayLike,
+    *,
+    keep: float,
+    which: str = "hard",
+    labels: ArrayLike | None = None,
+    balance: float = 0.5,
+    n_clusters: int | None = None,
+    metric: str = "cosine",
+    seed: int = 0,
+) -> Selection:
+    """Keep a part of the examples by their distance to the nearest prototype of an embedding.
+
+    Args:
+        embedding: Shape (n, f): the features of each example by any model.
+        keep: A fraction in (0, 1], or a whole number of examples above 1.
+        which: `"hard"`, the farthest; `"easy"`, the nearest; or `"random"`.
+        labels: Class of each example; then every class keeps its share, see `balance`.
+        balance: Part of what a class would keep if all kept the same fraction that it keeps at
+            least, in [0, 1].
+        n_clusters: Prototypes; by default as many as classes, else √n, at most 100.
+        metric: `"cosine"` or `"euclidean"`.
+        seed: Of k-means and of a random choice.
+
+    Raises:
+        ValueError: `keep`, `which`, `metric`, `balance` or `n_clusters` is impossible.
+        DataError: The embedding is no table of finite numbers, or has fewer points than clusters.
+
+    References:
+        Sorscher et al. 2022, arXiv 2206.14486, Section 5 and Appendix C: the self-supervised
+        prototype metric, with half of the balance of classes.
+
+    Example:
+        >>> import extrap
+        >>> points = [[1, 0], [1, 0.01], [1, 0.02], [0, 1], [0.01, 1], [1, 1]]
+        >>> extrap.select(points, keep=1 / 6, n_clusters=2).rows.tolist()
+        [5]
+    """
+    classes = None if labels is None else np.asarray(labels)
+    if n_clusters is None and classes is not None:
+        n_clusters = len(np.unique(classes))
+    found = prototype_distance(embedding, n_clusters=n_clusters, metric=metric, seed=seed)
+    return select_by(found, keep=keep, which=which, labels=labels, balance=balance, seed=seed)
+
+
+def select_by(
+    difficulty: ArrayLike,
+    *,
+    keep: float,
+    which: str = "hard",
+    labels: ArrayLike | None = None,
+    balance: float = 0.5,
+    seed: int = 0,
+) -> Selection:
+    """Keep a part of the examples by difficulties that are known; arguments as in `select`.
+
+    Of equal difficulties the one with the lower row comes first.
+
+    Args:
+        difficulty: Shape (n,), larger is harder.
+        keep: As in `select`, like all others.
+        which: The hardest, the easiest or any.
+        labels: Class of each example.
+        balance: Part of its share that a class keeps at least.
+        seed: Of a random choice.
+
+    Raises:
+        ValueError: `keep`, `which` or `balance` is impossible.
+        DataError: A difficulty is not finite, or labels and difficulties differ in number.
+    """
+    values = np.asarray(difficulty, dtype=float)
+    if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
+        raise DataError(
+            f"difficulties are finite numbers, one an example, got an array of shape "
+            f"{values.shape} with {int((~np.isfinite(values)).sum())} that are not; leave those "
+            "examples out."
+        )
+    _require_choice("which", which, CHOICES)
+    if not 0 <= balance <= 1:
+        raise ValueError(f"balance must lie in [0, 1], got {balance:g}; the paper's is 0.5.")
+    n_kept = _n_kept(keep, len(values))
+    order = _order(values, which, seed)
+    forced = np.zeros(len(values), dtype=bool)
+    if labels is not None and which != "random":
+        forced = _forced(order, _classes(labels, len(values)), n_kept, balance)
+    free = order[~forced[order]][: n_kept - int(forced.sum())]
+    best = np.zeros(len(values), dtype=bool)
+    best[order[:n_kept]] = True
+    return Selection(
+        rows=np.sort(np.concatenate([np.flatnonzero(forced), free])),
+        difficulty=values,
+        threshold=float(values[free[-1]]) if len(free) and which != "random" else None,
+        which=which,
+        n_balanced=int((forced & ~best).sum()),
+    )
+
+
+def prototype_distance(
+    embedding: ArrayLike, *, n_clusters: int | None = None, metric: str = "cosine", seed: int = 0
+) -> Array:
+    """Distance of every example to the nearest of the prototypes that k-means finds.
+
+    Args:
+        embedding: Shape (n, f).
+        n_clusters: Prototypes k; by default √n, at most 100.
+        metric: `"cosine"`: 1 − cos of the angle, of points and prototypes scaled to length 1; or
+            `"euclidean"`.
+        seed: Of k-means.
+
+    Returns:
+        Shape (n,), not negative; larger is harder.
+
+    Raises:
+        ValueError: `metric` or `n_clusters` is impossible.
+        DataError: The embedding is no table of finite numbers, a point has no direction, or there
+            are fewer points than clusters.
+    """
+    from sklearn.cluster import KMeans, MiniBatchKMeans
+
+    _require_choice("metric", metric, METRICS)
+    points = _points(embedding, metric)
+    n = len(points)
+    k = min(n, MOST_CLUSTERS, max(1, round(math.sqrt(n)))) if n_clusters is None else n_clusters
+    if k < 1:
+        raise ValueError(f"n_clusters is at least 1, got {k}; leave it out for √n.")
+    if k > n:
+        raise DataError(f"{k} clusters need as many points, got {n}; lower n_clusters.")
+    if n <= FEW:
+        means = KMeans(k, n_init=STARTS, random_state=seed).fit(points)
+    else:
+        means = MiniBatchKMeans(k, n_init=STARTS, batch_size=BATCH, random_state=seed).fit(points)
+    centres = means.cluster_centers_
+    if metric == "cosine":
+        lengths = np.linalg.norm(centres, axis=1, keepdims=True)
+        centres = centres / np.where(lengths > 0, lengths, 1)
+        parts = [1 - (part @ centres.T).max(axis=1) for part in _chunks(points)]
+        return np.maximum(0.0, np.concatenate(parts))
+    parts = [_nearest(part, centres) for part in _chunks(points)]
+    return np.concatenate(parts)
+
+
+def choose_next(
+    embedding: ArrayLike | None,
+    *,
+    labelled: ArrayLike,
+    n: int,
+    which: str = "hard",
+    difficulty: ArrayLike | None = None,
+    n_clusters: int | None = None,
+    metric: str = "cosine",
+    seed: int = 0,
+) -> Array:
+    """Choose the examples to label next: an active learner, one round of it.
+
+    Without `difficulty` those far from (or near to) the prototypes of all examples, labelled or
+    not. With it those that a model, trained on what is labelled, finds hard: small margins, say,
+    given as `difficulty=-margin`.
+
+    Args:
+        embedding: Shape (n_all, f); None where `difficulty` is given.
+        labelled: Rows that have a label already; may be empty.
+        n: How many to choose; fewer where fewer are left.
+        which: As in `select`.
+        difficulty: Shape (n_all,), larger is harder.
+        n_clusters: As in `select`, like the others.
+        metric: Of the embedding.
+        seed: Of k-means and of a random choice.
+
+    Returns:
+        Rows without a label, int64, the first choice first.
+
+    Raises:
+        ValueError: `n` or `which` is impossible, or neither embedding nor difficulty is given.
+        DataError: As `select`, or a labelled row is not among the examples.
+    """
+    if n < 1:
+        raise ValueError(f"n, the examples to choose, is at least 1, got {n}.")
+    _require_choice("which", which, CHOICES)
+    if difficulty is None:
+        if embedding is None:
+            raise ValueError("choose_next needs an embedding or difficulty=, got neither.")
+        difficulty = prototype_distance(embedding, n_clusters=n_clusters, metric=metric, seed=seed)
+    values = np.asarray(difficulty, dtype=float)
+    known = np.asarray(labelled, dtype=np.int64).reshape(-1)
+    if len(known) and not 0 <= known.min() <= known.max() < len(values):
+        raise DataError(
+            f"labelled rows lie among the {len(values)} examples, got {known.min()} to "
+            f"{known.max()}; rows count from 0."
+        )
+    rest = np.setdiff1d(np.arange(len(values)), known)
+    return rest[_order(values[rest], which, seed)][:n]
+
+
+def _points(embedding: ArrayLike, metric: str) -> Array:
+    points = np.asarray(embedding)
+    if points.ndim != 2 or not points.size or points.dtype.kind not in "biuf":
+        raise DataError(
+            "an embedding is a table of numbers, a row an example and a column a feature, got an "
+            f"array of shape {points.shape} and type {points.dtype}."
+        )
+    points = points.astype(np.float32 if points.dtype == np.float32 else np.float64)
+    bad = ~np.isfinite(points).all(axis=1)
+    if bad.any():
+        raise DataError(
+            f"an embedding is finite, got nan or inf in {int(bad.sum())} of {len(points)} rows, "
+            f"first in row {int(np.flatnonzero(bad)[0])}; leave those examples out."
+        )
+    if metric == "euclidean":
+        return points
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    if (lengths == 0).any():
+        raise DataError(
+            f"cosine needs a direction, and row {int(np.flatnonzero(lengths == 0)[0])} of the "
+            "embedding is all 0; leave it out, or take metric='euclidean'."
+        )
+    return points / lengths
+
+
+def _chunks(points: Array) -> list[Array]:
+    return [points[i : i + CHUNK] for i in range(0, len(points), CHUNK)]
+
+
+def _nearest(points: Array, centres: Array) -> Array:
+    """Euclidean distance to the nearest centre, as |x|² − 2 x·c + |c|²."""
+    squares = (points**2).sum(axis=1, keepdims=True) - 2 * points @ centres.T
+    return np.sqrt(np.maximum(0.0, (squares + (centres**2).sum(axis=1)).min(axis=1)))
+
+
+def _order(values: Array, which: str, seed: int) -> Array:
+    """All rows, the first choice first."""
+    if which == "random":
+        return np.random.default_rng(seed).permutation(len(values))
+    return np.argsort(-values if which == "hard" else values, kind="stable")
+
+
+def _forced(order: Array, classes: Array, n_kept: int, balance: float) -> Array:
+    """Which rows are kept for the balance: the first choices of each class."""
+    forced = np.zeros(len(classes), dtype=bool)
+    ranked = classes[order]
+    for one in np.unique(classes):
+        own = order[ranked == one]
+        forced[own[: math.floor(balance * n_kept * len(own) / len(classes))]] = True
+    return forced
+
+
+def _classes(labels: ArrayLike, n: int) -> Array:
+    classes = np.asarray(labels)
+    if classes.shape != (n,):
+        raise DataError(f"labels are one an example, {n}, got shape {classes.shape}.")
+    return np.unique(classes, return_inverse=True)[1]
+
+
+def _n_kept(keep: float, n: int) -> int:
+    """Examples to keep: at least one."""
+    is_count = keep > 1 and float(keep).is_integer()
+    if not (math.isfinite(keep) and keep > 0 and (keep <= 1 or is_count)) or keep > max(n, 1):
+        raise ValueError(
+            f"keep is a fraction in (0, 1] or a whole number of the {n} examples, got {keep:g}; "
+            "write 0.2 for a fifth."
+        )
+    return int(keep) if is_count else max(1, round(keep * n))
+
+
+def _require_choice(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}.")

@@ -29,8 +29,9 @@ N_FEATURES, N_PROTOTYPES = 32, 64
 class ByteOptions(SelectOptions):
     """The options of every workload over bytes; see also `SelectOptions`.
 
-    Difficulty is the distance of a window, its last byte included, to the nearest prototype in a
-    fixed random projection, in which nearer bytes weigh more.
+    Difficulty is the distance of a context to the nearest prototype in a fixed random projection,
+    in which nearer bytes weigh more. The byte to predict has no part in it, as labels have none:
+    a choice by it would change what follows a context, and not only which contexts there are.
 
     Attributes:
         corpus: `"stdlib"`, Python's own source code, or a folder of text files.
@@ -130,17 +131,17 @@ class ByteWindows(ABC):
         return prototype_distance(self.embed(pool), n_clusters=N_PROTOTYPES, seed=seed)
 
     def embed(self, rows: np.ndarray) -> np.ndarray:
-        """Features of the windows in given rows, float32 of shape (n, `N_FEATURES`).
+        """Features of the contexts in given rows, float32 of shape (n, `N_FEATURES`).
 
-        The sum, over the bytes of a window, of a random vector of each byte at each place, halved
-        for every two places away from the last byte.
+        The sum, over the bytes of a context, of a random vector of each byte at each place,
+        halved for every two places away from the last one.
         """
         text = self.training[0].numpy()
         rng = np.random.default_rng(0)
         features = np.zeros((len(rows), N_FEATURES), dtype=np.float32)
-        for back in range(self._context + 1):
+        for back in range(self._context):
             table = rng.standard_normal((N_BYTES, N_FEATURES), dtype=np.float32)
-            features += 2.0 ** (-back / 2) * table[text[rows + self._context - back]]
+            features += 2.0 ** (-back / 2) * table[text[rows + self._context - 1 - back]]
         return features
 
     def windows(self, training: Batch, rows: torch.Tensor) -> torch.Tensor:

@@ -30,6 +30,7 @@ __all__ = ["Digits", "Options"]
 
 NAME = "digits"
 NORMS = ("none", "batch")
+MEASURES = ("prototypes", "margin")
 N_CLASSES, N_PIXELS, N_HELD_OUT = 10, 64, 599
 HALF_SHADES = 8.0
 """Shades go from 0 to twice that; 0 stays 0, so that a pixel nobody writes on has no gradient."""
@@ -39,8 +40,7 @@ HALF_SHADES = 8.0
 class Options(SelectOptions):
     """The options of `digits`; see also `SelectOptions`.
 
-    Difficulty is the distance of the pixels to the nearest of ten prototypes, with half of the
-    balance of classes; an active learner doubts by logistic regression of the pixels.
+    An active learner doubts by logistic regression of the pixels.
 
     Attributes:
         width: Units of a hidden layer where `width` is no size; 0 where it is.
@@ -49,6 +49,9 @@ class Options(SelectOptions):
         ghost: Examples of the ghost batches it takes its statistics over; 0 for the whole batch.
         label_noise: Fraction of the training labels that are replaced by one drawn from all
             classes, in [0, 1]; held-out labels are right.
+        difficulty: What `select` goes by: `"prototypes"`, the distance of the pixels to the
+            nearest of ten that k-means finds; or `"margin"`, minus that of a logistic regression
+            which has seen all training labels.
         split_seed: Which third is held out, and which labels are wrong.
     """
 
@@ -57,6 +60,7 @@ class Options(SelectOptions):
     norm: str = "none"
     ghost: int = 0
     label_noise: float = 0.0
+    difficulty: str = "prototypes"
     split_seed: int = 0
 
 
@@ -74,6 +78,11 @@ class Digits(TensorWorkload):
         if options.norm not in NORMS:
             raise ValueError(
                 f"norm of {NAME} must be one of {', '.join(NORMS)}, got {options.norm!r}."
+            )
+        if options.difficulty not in MEASURES:
+            raise ValueError(
+                f"difficulty of {NAME} must be one of {', '.join(MEASURES)}, got "
+                f"{options.difficulty!r}."
             )
         if options.ghost and options.norm == "none":
             raise ValueError(
@@ -124,6 +133,8 @@ class Digits(TensorWorkload):
         return cross_entropy(module(x_BF), y_B, packed=x_BF.dim() == 3)
 
     def _difficulty(self, pool: np.ndarray, seed: int) -> np.ndarray:
+        if self.options.difficulty == "margin":
+            return self._doubts(np.arange(len(self.training[0])), pool)
         pixels = self.training[0].numpy()[pool]
         n_clusters = min(N_CLASSES, len(pool))
         return prototype_distance(pixels, n_clusters=n_clusters, seed=seed)

@@ -26,6 +26,8 @@ __all__ = [
 
 Array = np.ndarray
 CHOICES = ("random", "hard", "easy", "active")
+NEWER = {"width": 0, "difficulty": "prototypes"}
+"""Further options of single workloads that came later, with their defaults."""
 FIRST_LABELS, GROWTH = 20, 1.25
 """Examples an active learner takes at random, and by what the labelled ones grow a round."""
 
@@ -41,11 +43,14 @@ class SelectOptions:
             `"active"`: labelled round by round, the ones that a linear model of those labelled so
             far doubts most.
         pool: Examples to choose from whatever is kept; 0 for kept / keep.
+        balance: Part of its share that every class keeps at least, in [0, 1], where a choice by
+            difficulty knows classes.
     """
 
     keep: float = 1.0
     select: str = "random"
     pool: int = 0
+    balance: float = 0.5
 
 
 class SelectingWorkload(LoadedWorkload, Protocol):
@@ -71,7 +76,7 @@ class Choice:
         options: What is kept.
         n_training: Examples there are.
         difficulty: Rows of a pool and a seed → the difficulty of each.
-        labels: Class of each training example, whose balance is half kept; None without.
+        labels: Class of each training example, for the balance; None without.
         doubts: Labelled rows and those of a pool → the doubts of a model of the former about the
             latter; None where `"active"` is not offered.
 
@@ -101,6 +106,8 @@ class Choice:
             raise ValueError(
                 f"keep of {name} is a fraction of the pool in (0, 1], got {options.keep:g}."
             )
+        if options.balance > 1:
+            raise ValueError(f"balance of {name} is at most 1, got {options.balance:g}.")
         if options.pool and options.keep < 1:
             raise ValueError(
                 f"{name} is told its pool by keep or by pool, got keep={options.keep:g} and "
@@ -150,6 +157,7 @@ class Choice:
             keep=n_examples / n_pool,
             which=options.select,
             labels=None if self._labels is None else self._labels[pool],
+            balance=options.balance,
         )
         return pool[chosen.rows]
 
@@ -166,11 +174,11 @@ class Choice:
 
 
 def known_options(options: object) -> dict[str, str | int | float]:
-    """Options for a fingerprint, without those of `SelectOptions`, and a width, that say nothing.
+    """Options for a fingerprint, without those of a choice, and later ones, that say nothing.
 
     Storages of earlier versions know nothing of them.
     """
-    idle = {**asdict(SelectOptions()), "width": 0}
+    idle = {**asdict(SelectOptions()), **NEWER}
     given = asdict(options)  # type: ignore[call-overload]
     return {k: v for k, v in given.items() if k not in idle or v != idle[k]}
 

@@ -25,6 +25,8 @@ class RecipeGroup:
             each of the others is compared.
         target: The size asked for: size column → value, not below the smallest tuned one.
         expected: What the literature lets one expect, a sentence or two.
+        check_target: Whether to train every recipe at the target, at the values forecast for it
+            and the target seeds of its sweep, once the comparison is written down.
     """
 
     name: str
@@ -32,6 +34,7 @@ class RecipeGroup:
     arms: Mapping[str, StudySpec]
     target: Mapping[str, float]
     expected: str = ""
+    check_target: bool = False
 
     def __post_init__(self) -> None:
         if len(self.arms) < 2:

@@ -20,7 +20,16 @@ from extrap.fitting import can_place, grow_grid, place_runs
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs, without_password
 from extrap.reading.optuna import read_fingerprint
-from extrap.records import DATA_SIZE, BatchStudy, Cell, LeverStudy, Runs, StudySpec, Verdict
+from extrap.records import (
+    DATA_SIZE,
+    BatchStudy,
+    Cell,
+    ComparisonStudy,
+    LeverStudy,
+    Runs,
+    StudySpec,
+    Verdict,
+)
 from extrap.reporting import baseline_text, report, write_index
 from extrap.study_files import check_baseline
 from extrap.tuning import Notify, TrainFunction, TuneEvent, tune
@@ -60,7 +69,7 @@ class StudyOutcome:
     index_path: Path
 
 
-def default_storage(study: StudySpec | BatchStudy | LeverStudy) -> str:
+def default_storage(study: StudySpec | BatchStudy | ComparisonStudy | LeverStudy) -> str:
     """`sqlite:///.extrap/NAME.db` in the working directory."""
     return f"sqlite:///.extrap/{study.name}.db"
 

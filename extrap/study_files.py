@@ -1,4 +1,4 @@
-"""Study files: the `STUDY`, `BASELINE`, `KNOBS`, `BATCHES` or `LEVERS` of a Python file."""
+"""Study files: the `STUDY` of a Python file, its `BASELINE`, `KNOBS`, or one of another kind."""
 
 from __future__ import annotations
 
@@ -9,25 +9,38 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from extrap.records import BatchStudy, KnobStudy, Lever, LeverStudy, StudySpec, override
+from extrap.records import (
+    BatchStudy,
+    ComparisonStudy,
+    KnobStudy,
+    Lever,
+    LeverStudy,
+    RecipeGroup,
+    StudySpec,
+    override,
+)
 
 __all__ = [
     "KINDS",
     "batches_of",
     "check_baseline",
+    "comparison_of",
     "kind_of",
     "knobs_of",
     "levers_of",
     "load_baseline",
     "load_batches",
+    "load_comparison",
     "load_knobs",
     "load_levers",
     "load_study",
     "override_both",
 ]
 
-KINDS = ("LEVERS", "BATCHES", "KNOBS", "STUDY")
+KINDS = ("COMPARISON", "LEVERS", "BATCHES", "KNOBS", "STUDY")
 """What a study file may define; the first that it does decides. `KNOBS` come with a `STUDY`."""
+COMPARISON_FIELDS = ("name", "question", "groups", "price", "flops_per_second")
+"""Fields of a comparison that are set as they stand; others are those of all of its recipes."""
 OWN_FIELDS = ("name", "question", "targets", "target_seeds")
 """Fields of a study that are not its baseline's as well."""
 
@@ -176,6 +189,52 @@ def batches_of(path: str | Path, *, assignments: Iterable[str] = ()) -> BatchStu
     if batches is None:
         raise ValueError(f"{path} defines no BATCHES; write BATCHES = BatchStudy(…).")
     return override(batches, assignments)
+
+
+def load_comparison(path: str | Path) -> ComparisonStudy | None:
+    """The `COMPARISON` of a study file, which needs no `STUDY`: recipes over size, side by side.
+
+    Raises:
+        ValueError: There is no such file, or the `COMPARISON` is no `ComparisonStudy`.
+    """
+    comparison = getattr(_module(Path(path)), "COMPARISON", None)
+    if comparison is None:
+        return None
+    if not isinstance(comparison, ComparisonStudy):
+        raise ValueError(
+            f"the COMPARISON of {path} is a ComparisonStudy, got {type(comparison).__name__}; "
+            "write ComparisonStudy(name=…, question=…, groups=(RecipeGroup(…),))."
+        )
+    return comparison
+
+
+def comparison_of(path: str | Path, *, assignments: Iterable[str] = ()) -> ComparisonStudy:
+    """The `COMPARISON` of a study file with fields of all of its recipes replaced.
+
+    Name, question, price and speed are the comparison's own, and `groups.0.target.width=256`
+    walks into a group.
+
+    Raises:
+        ValueError: As `load_comparison`, there is none, or an assignment fits no field.
+    """
+    comparison = load_comparison(path)
+    if comparison is None:
+        raise ValueError(f"{path} defines no COMPARISON; write COMPARISON = ComparisonStudy(…).")
+    shared = []
+    for assignment in assignments:
+        field = assignment.partition("=")[0].split(".")[0].strip()
+        if field in COMPARISON_FIELDS:
+            comparison = override(comparison, [assignment])
+        else:
+            shared.append(assignment)
+    groups = tuple(_with_all(group, shared) for group in comparison.groups)
+    return replace(comparison, groups=groups)
+
+
+def _with_all(group: RecipeGroup, assignments: list[str]) -> RecipeGroup:
+    """A group with fields of all of its recipes replaced."""
+    arms = {name: override(spec, assignments) for name, spec in group.arms.items()}
+    return replace(group, arms=arms)
 
 
 def _with(lever: Lever, assignment: str) -> Lever:

@@ -44,6 +44,7 @@ FLOORS = {
     "reporting": 5,
     "pipeline": 5,
     "batch_sweeps": 5,
+    "comparison_sweeps": 5,
     "knob_sweeps": 5,
     "lever_sweeps": 5,
     "study_files": 1,

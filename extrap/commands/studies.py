@@ -10,6 +10,7 @@ from typing import Protocol
 import click
 
 from extrap.commands.batches import study_of_batches
+from extrap.commands.comparisons import study_of_comparison
 from extrap.commands.knobs import study_of_knobs
 from extrap.commands.levers import study_of_levers
 
@@ -131,9 +132,22 @@ def _report_batches(path: str, storage: str | None, table: str | None, output: s
     return report_batches(batches_of(path), storage=storage, path=output).report_path
 
 
+def _report_comparison(
+    path: str, storage: str | None, table: str | None, output: str | None
+) -> Path:
+    from extrap.comparison_sweeps import report_comparison
+    from extrap.study_files import comparison_of
+
+    study = comparison_of(path)
+    return report_comparison(study, storage=storage, table=table, path=output).report_path
+
+
 KINDS = {
     "STUDY": StudyKind(run=_study_of_forecast, report=_report_forecast, takes_table=True),
     "KNOBS": StudyKind(run=study_of_knobs, report=_report_knobs, takes_table=False),
+    "COMPARISON": StudyKind(
+        run=study_of_comparison, report=_report_comparison, takes_table=True
+    ),
     "LEVERS": StudyKind(run=study_of_levers, report=_report_levers, takes_table=True),
     "BATCHES": StudyKind(run=study_of_batches, report=_report_batches, takes_table=False),
 }

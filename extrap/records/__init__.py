@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from extrap.records.batches import BatchStudy, BatchTask
+from extrap.records.comparisons import ComparisonStudy, RecipeGroup
 from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.levers import Lever, LeverStudy
 from extrap.records.overrides import override
@@ -37,6 +38,7 @@ __all__ = [
     "BatchStudy",
     "BatchTask",
     "Cell",
+    "ComparisonStudy",
     "Estimate",
     "Fit",
     "Interval",
@@ -49,6 +51,7 @@ __all__ = [
     "Optimum",
     "Point",
     "Recipe",
+    "RecipeGroup",
     "RunResult",
     "Runs",
     "StudySpec",

@@ -12,7 +12,7 @@ from extrap.records.study import Workload
 __all__ = ["override"]
 
 Record = TypeVar("Record")
-ANY_NUMBER = {"sizes", "targets", "at"}
+ANY_NUMBER = {"sizes", "targets", "target", "at"}
 """Fields that hold numbers of either kind, whole or not, whatever stands there now."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from extrap import __version__
@@ -48,31 +47,10 @@ from extrap.reporting.batch_words import (
 from extrap.reporting.figures import style_sheet
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.page import environment
-from extrap.reporting.plates import Plate
+from extrap.reporting.sections import Section
 from extrap.reporting.tables import Table
 
 __all__ = ["batch_page", "batches_text"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A part of the page.
-
-    Attributes:
-        key: Its anchor.
-        title: Its heading.
-        words: Paragraphs.
-        panels: Plates two abreast.
-        plates: Plates across the page.
-        tables: Tables below them.
-    """
-
-    key: str
-    title: str
-    words: tuple[str, ...] = ()
-    panels: tuple[Plate, ...] = ()
-    plates: tuple[Plate, ...] = ()
-    tables: tuple[Table, ...] = ()
 
 
 def batch_page(

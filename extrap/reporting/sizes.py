@@ -12,7 +12,7 @@ import pandas as pd
 from extrap.forecasting import Forecast
 from extrap.reporting.numbers import format_quantity
 
-__all__ = ["SizeAxis", "size_axis"]
+__all__ = ["SizeAxis", "path_axis", "size_axis"]
 
 N_CURVE = 80
 
@@ -72,13 +72,26 @@ class SizeAxis:
 
 
 def size_axis(forecast: Forecast, judged: Sequence[Mapping[str, float]] = ()) -> SizeAxis:
+    """The path through the tuned and judged sizes of a forecast."""
+    return path_axis(forecast.runs.sizes, [dict(o.size) for o in forecast.optima], judged)
+
+
+def path_axis(
+    columns: Sequence[str],
+    tuned: Sequence[Mapping[str, float]],
+    judged: Sequence[Mapping[str, float]] = (),
+) -> SizeAxis:
     """Choose the path: along a slice through a grid of sizes, or along the sizes as they grow.
 
     With several size columns the others stay at their largest tuned value where at least three
     tuned sizes share it; else the path runs through the tuned and judged sizes one after another.
+
+    Args:
+        columns: Size columns; the first is drawn.
+        tuned: Sizes of a sweep.
+        judged: Larger sizes; without any the axis reaches to eight times the largest tuned one.
     """
-    first, *others = forecast.runs.sizes
-    tuned = [dict(o.size) for o in forecast.optima]
+    first, *others = columns
     largest = {c: max(size[c] for size in tuned) for c in others}
     on_slice = [size for size in tuned if all(size[c] == largest[c] for c in others)]
     if len(on_slice) >= 3:

@@ -24,6 +24,17 @@ from extrap.reporting.figures.batches import (
     measured_front_info,
 )
 from extrap.reporting.figures.canvas import draw_svg, style_sheet
+from extrap.reporting.figures.comparisons import (
+    RecipeLosses,
+    RecipeWorth,
+    SizeDifferences,
+    draw_recipe_losses,
+    draw_recipe_worth,
+    draw_size_differences,
+    recipe_losses_info,
+    recipe_worth_info,
+    size_differences_info,
+)
 from extrap.reporting.figures.knobs import (
     KnobPaths,
     KnobRanks,
@@ -87,6 +98,9 @@ __all__ = [
     "NoisePairs",
     "OptimumPair",
     "OptimumTrend",
+    "RecipeLosses",
+    "RecipeWorth",
+    "SizeDifferences",
     "Sweep",
     "batch_rates_info",
     "batch_steps_info",
@@ -111,6 +125,9 @@ __all__ = [
     "draw_optimum_trend",
     "draw_rate_rules",
     "draw_rates_by_size",
+    "draw_recipe_losses",
+    "draw_recipe_worth",
+    "draw_size_differences",
     "draw_svg",
     "fixed_law_info",
     "forecast_front_info",
@@ -125,6 +142,9 @@ __all__ = [
     "noise_pairs_info",
     "optimum_pair_info",
     "optimum_trend_info",
+    "recipe_losses_info",
+    "recipe_worth_info",
+    "size_differences_info",
     "style_sheet",
     "sweep_info",
 ]

@@ -1,0 +1,32 @@
+"""A study file that has a `COMPARISON`: what `extrap study run` does with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+__all__ = ["study_of_comparison"]
+
+
+def study_of_comparison(
+    path: str, assignments: Sequence[str], *, storage: str | None, dry_run: bool, quiet: bool
+) -> None:
+    """Run a study file that has a `COMPARISON`, or say what would be run."""
+    from rich.console import Console
+
+    from extrap.comparison_sweeps import plan_comparison, run_comparison
+    from extrap.progress import StudyProgress
+    from extrap.reporting import comparison_text
+    from extrap.study_files import comparison_of
+
+    study = comparison_of(path, assignments=assignments)
+    if dry_run:
+        click.echo(plan_comparison(study, storage=storage))
+        return
+    with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
+        outcome = run_comparison(study, storage=storage, notify=progress.notify, say=click.echo)
+    click.echo(comparison_text(study, outcome.findings))
+    click.echo(f"comparison {outcome.document_path}")
+    click.echo(f"report    {outcome.report_path}")
+    click.echo(f"index     {outcome.index_path}")

@@ -1,0 +1,276 @@
+"""`compare`: does a treatment shift the law of the loss, change its exponent, or neither?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from extrap.comparing.contrast import Judged, crossover_of, judge, verdict
+from extrap.comparing.costs import arm_cost, compute_power
+from extrap.comparing.results import Comparison
+from extrap.comparing.tuned import ArmLosses, Key, tuned_losses
+from extrap.errors import DataError, FitError
+from extrap.fitting import fit
+from extrap.records import Fit, Runs, condition_text
+
+__all__ = ["compare"]
+
+DEFAULT_FACTOR = 2.0
+"""The target, times the largest common size."""
+ON_LINE = 1e-3
+"""Largest distance, in ln size, of sizes that move together from their line."""
+
+
+def compare(
+    arms: Mapping[str, Runs],
+    *,
+    at: Mapping[str, float] | None = None,
+    level: float = 0.95,
+    price: float | None = None,
+    flops_per_second: float | None = None,
+) -> Comparison:
+    """Compare recipes over sizes: the first is the plain one, each other is held against it.
+
+    Each recipe stands at its own best tuned values at each size. Runs are paired by seed and size
+    where both have them. One joint test says whether the laws are one, its p-values corrected by
+    Holm for several treated recipes; where they are not, the exponents say which kind of
+    difference it is.
+
+    Args:
+        arms: Name → runs, two or more; they agree in their size columns, not in what they tune.
+        at: The target, one number a size column; default twice the largest common size.
+        level: Of the intervals, in (0, 1); that of effective compute is .90.
+        price: Of an hour of one GPU, for money.
+        flops_per_second: Speed of one GPU, for hours; default from a column `wall_s`.
+
+    Returns:
+        Differences by size and at the target, exponents, effective compute, crossing and costs.
+
+    Raises:
+        TypeError: An arm is no `Runs`.
+        ValueError: An argument is out of range, or the target names other sizes.
+        DataError: Fewer than two arms, different size columns, no common size, or an arm
+            without a loss.
+
+    References:
+        Ours. Holm (1979), A simple sequentially rejective multiple test procedure, Scand. J.
+        Stat. 6.
+
+    Example:
+        >>> import pandas as pd
+        >>> rows = [(w, s, 2 + w**-.3 + .01 * s) for w in (16, 32, 64, 128) for s in range(3)]
+        >>> table = pd.DataFrame(rows, columns=["width", "seed", "loss"])
+        >>> plain = Runs.from_frame(table, sizes=["width"])
+        >>> treated = Runs.from_frame(table.assign(loss=table["loss"] * .98), sizes=["width"])
+        >>> compare({"plain": plain, "treated": treated}).contrasts[0].verdict
+        'shift'
+    """
+    _check_numbers(level, price=price, flops_per_second=flops_per_second)
+    names, columns = _check_arms(arms)
+    losses = {name: tuned_losses(name, runs, level=level) for name, runs in arms.items()}
+    plain, *others = names
+    common = {name: _common(losses[plain], losses[name]) for name in others}
+    largest = max(key for keys in common.values() for key in keys)
+    target = _target(at, columns, largest, common)
+    notes = _notes(arms, losses)
+    has_law = {name: _on_line(keys) for name, keys in common.items()}
+    powers = {name: compute_power(runs) for name, runs in arms.items()}
+    judged = [
+        judge(
+            losses[plain],
+            losses[name],
+            columns=columns,
+            has_law=has_law[name],
+            target=target,
+            level=level,
+            flops=(powers[plain], powers[name]),
+        )
+        for name in others
+    ]
+    for name in others:
+        if not has_law[name]:
+            notes.append(
+                f"{name}: the size columns {', '.join(columns)} vary independently, and no law is "
+                "fitted; differences by size and the test hold."
+            )
+    notes += [note for each in judged for note in each.notes]
+    adjusted = _holm([each.test.p_value for each in judged])
+    contrasts = []
+    for each, p_adjusted in zip(judged, adjusted, strict=True):
+        found = verdict(each, p_adjusted, level=level)
+        contrasts.append(
+            replace(
+                each.contrast,
+                verdict=found,
+                p_adjusted=p_adjusted,
+                crossover=crossover_of(each, found),
+            )
+        )
+    return Comparison(
+        plain=plain,
+        contrasts=tuple(contrasts),
+        columns=columns,
+        target=target,
+        level=level,
+        laws=_fits(losses, judged, columns),
+        costs=tuple(
+            arm_cost(
+                name,
+                runs,
+                target[columns[0]],
+                price=price,
+                flops_per_second=flops_per_second,
+            )
+            for name, runs in arms.items()
+        ),
+        price=price,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _check_numbers(level: float, **given: float | None) -> None:
+    if not 0 < level < 1:
+        raise ValueError(
+            f"level must lie in (0, 1), got {level:g}; write 0.95 for a 95 % interval."
+        )
+    for name, value in given.items():
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} must not be negative, got {value:g}; leave it out if unknown.")
+    if given.get("flops_per_second") == 0:
+        raise ValueError("flops_per_second must be positive, got 0; leave it out if unknown.")
+
+
+def _check_arms(arms: Mapping[str, Runs]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if len(arms) < 2:
+        raise DataError(
+            f"a comparison needs at least two recipes, got {len(arms)}; name the plain one first."
+        )
+    for name, runs in arms.items():
+        if not isinstance(runs, Runs):
+            raise TypeError(
+                f"a recipe needs Runs, {name!r} is {type(runs).__name__}; use extrap.read_runs."
+            )
+    names = tuple(arms)
+    columns = arms[names[0]].sizes
+    for name in names[1:]:
+        if arms[name].sizes != columns:
+            raise DataError(
+                f"recipes must have the same size columns, {names[0]!r} has {', '.join(columns)} "
+                f"and {name!r} {', '.join(arms[name].sizes)}; read them alike."
+            )
+    for name, runs in arms.items():
+        frame = runs.of_stage("tune").to_frame()
+        for condition in runs.conditions:
+            values = sorted({condition_text(value) for value in frame[condition].unique()})
+            if len(values) > 1:
+                raise DataError(
+                    f"the condition {condition} must not vary within a recipe, {name!r} has "
+                    f"{', '.join(values[:4])}; split it into recipes, or keep one."
+                )
+    return names, columns
+
+
+def _common(plain: ArmLosses, treated: ArmLosses) -> list[Key]:
+    keys = sorted(set(plain.by_size) & set(treated.by_size))
+    if not keys:
+        raise DataError(
+            f"recipes need a common size with losses of both, {plain.name!r} and {treated.name!r} "
+            "have none; run both at the same sizes."
+        )
+    return keys
+
+
+def _target(
+    at: Mapping[str, float] | None,
+    columns: tuple[str, ...],
+    largest: Key,
+    common: Mapping[str, Sequence[Key]],
+) -> dict[str, float]:
+    if at is None:
+        return {c: DEFAULT_FACTOR * v for c, v in zip(columns, largest, strict=True)}
+    if set(at) != set(columns):
+        raise ValueError(
+            f"the target needs exactly the size column(s) {', '.join(columns)}, got "
+            f"{', '.join(at) or 'none'}."
+        )
+    smallest = [min(key[i] for keys in common.values() for key in keys) for i in range(len(columns))]
+    for column, low in zip(columns, smallest, strict=True):
+        value = at[column]
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{column} must be positive and finite, got {value:g}.")
+        if value < low:
+            raise ValueError(
+                f"{column}={value:g} lies below the smallest common size, {low:g}; laws are not "
+                "extrapolated downwards: ask for a larger size."
+            )
+    return {column: float(at[column]) for column in columns}
+
+
+def _notes(arms: Mapping[str, Runs], losses: Mapping[str, ArmLosses]) -> list[str]:
+    everywhere = set.intersection(*(set(arm.by_size) for arm in losses.values()))
+    notes = []
+    for name, arm in losses.items():
+        only = sorted(set(arm.by_size) - everywhere)
+        if only and len(losses) == 2:
+            sizes = ", ".join(" × ".join(f"{v:g}" for v in key) for key in only)
+            notes.append(f"{name}: size(s) {sizes} are in this recipe only and left out.")
+        elif only:
+            sizes = ", ".join(" × ".join(f"{v:g}" for v in key) for key in only)
+            notes.append(f"{name}: size(s) {sizes} are not in every recipe.")
+    tuned = {runs.tuned for runs in arms.values()}
+    if len(tuned) > 1:
+        words = "; ".join(
+            f"{name}: {', '.join(runs.tuned) or 'nothing'}" for name, runs in arms.items()
+        )
+        notes.append(f"recipes tune different columns ({words}), each at its own best.")
+    return notes
+
+
+def _on_line(keys: Sequence[Key]) -> bool:
+    """Whether the sizes are distinct in the first column and the others are powers of it."""
+    logs = np.log(np.array(keys, dtype=float))
+    if len(np.unique(logs[:, 0].round(9))) < len(logs):
+        return False
+    if logs.shape[1] == 1 or len(logs) < 3:
+        return True
+    design = np.column_stack([np.ones(len(logs)), logs[:, 0]])
+    off = logs - design @ np.linalg.lstsq(design, logs, rcond=None)[0]
+    return bool(np.abs(off).max() < ON_LINE)
+
+
+def _holm(p_values: Sequence[float | None]) -> list[float | None]:
+    known = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
+    found: list[float | None] = [None] * len(p_values)
+    worst = 0.0
+    for rank, (p, i) in enumerate(known):
+        worst = max(worst, min(1.0, p * (len(known) - rank)))
+        found[i] = worst
+    return found
+
+
+def _fits(
+    losses: Mapping[str, ArmLosses], judged: Sequence[Judged], columns: tuple[str, ...]
+) -> dict[str, Fit | None]:
+    """Each recipe's own law at its common sizes, with the floor of its contrast."""
+    plain, *others = losses
+    found: dict[str, Fit | None] = {}
+    floors = {}
+    for name, each in zip(others, judged, strict=True):
+        if each.laws is not None:
+            floors.setdefault(plain, each.laws.floors[0])
+            floors[name] = each.laws.floors[1]
+    for name, arm in losses.items():
+        found[name] = _fit(arm, columns[0], floors[name]) if name in floors else None
+    return found
+
+
+def _fit(arm: ArmLosses, column: str, floor: float) -> Fit | None:
+    keys = sorted(arm.by_size)
+    means = [float(np.exp(np.mean(list(arm.by_size[key].by_seed.values())))) for key in keys]
+    try:
+        return fit("power_floor", {column: [k[0] for k in keys]}, means, fix={"E": floor})
+    except (DataError, FitError):
+        return None

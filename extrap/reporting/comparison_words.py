@@ -1,0 +1,316 @@
+"""Recipes over size in words: verdict cards, a headline, what to do, what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from extrap.comparing import Comparison, Contrast, Crossover, EffectiveCompute, SizeDifference
+from extrap.records import Interval, Measure
+from extrap.reporting.cards import Card
+from extrap.reporting.comparison_findings import GroupFindings, TargetCheck, winning_side
+from extrap.reporting.numbers import (
+    NBSP,
+    format_estimate,
+    format_interval,
+    format_p_value,
+    format_percent,
+    format_quantity,
+    format_value,
+    name_size,
+)
+
+__all__ = [
+    "LIMITS",
+    "check_sentences",
+    "comparison_headline",
+    "contrast_card",
+    "contrast_sentence",
+    "found_sentence",
+    "percent_words",
+    "times_words",
+    "verdict_words",
+]
+
+LIMITS = (
+    "A verdict speaks of the sizes that were run. The difference at the target holds if both laws "
+    "go on as they are; an exponent that differs by little can look like a shift, and the other "
+    "way round, until the sizes are far apart.",
+    "Each recipe is at its own best tuned values, of what was tuned. What is fixed alike in all of "
+    "them, such as the schedule, may suit one recipe better than another.",
+    "No difference told is not the same as no difference: read the interval.",
+    "What a recipe is worth counts training compute as the runs record it. Hardware may be faster "
+    "or slower for one of them; the hours in the cost table say so where they were measured.",
+    "Loss is not ability: recipes of equal loss may differ in what they can do.",
+)
+_SHAPES = {"shift": "◆", "exponent": "▲", "same": "●", "unknown": "?"}
+
+
+def verdict_words(contrast: Contrast) -> str:
+    """The verdict in three or four words."""
+    side = winning_side(contrast)
+    if contrast.verdict == "shift":
+        return f"shifts the law{ {'better': ' down', 'worse': ' up'}.get(side, '')}"
+    if contrast.verdict == "exponent":
+        return f"changes its exponent{_steeper(contrast)}"
+    return "no difference told" if contrast.verdict == "same" else "cannot say"
+
+
+def _steeper(contrast: Contrast) -> str:
+    value = contrast.exponent_difference.value
+    if value is None:
+        return ""
+    return ", falls faster" if value > 0 else ", falls slower"
+
+
+def contrast_card(contrast: Contrast, comparison: Comparison) -> Card:
+    """Everything that is known of a treated recipe against the plain one."""
+    side = winning_side(contrast)
+    kinds = {"better": "on", "worse": "off", "": "mixed"}
+    return Card(
+        kind=kinds[side] if contrast.differs else contrast.verdict,
+        verdict=f"{_SHAPES.get(contrast.verdict, '?')}{NBSP}{verdict_words(contrast)}",
+        title=f"{contrast.treated} against {comparison.plain}",
+        facts=tuple(_facts(contrast, comparison)),
+        advice=(_advice(contrast, comparison),),
+        experiment=_experiment(contrast, comparison),
+    )
+
+
+def _facts(contrast: Contrast, comparison: Comparison) -> list[tuple[str, str]]:
+    facts = []
+    for place in filter(None, [contrast.at_target, *contrast.by_size[-1:]]):
+        facts.append((_place_words(place), percent_words(place.difference)))
+    column = comparison.columns[0]
+    for name in (contrast.treated, comparison.plain):
+        own = contrast.exponents.get(name)
+        if own is not None:
+            facts.append((f"exponent in {column}, {name}", _measure_words(own)))
+    facts.append(("exponent, difference", _measure_words(contrast.exponent_difference)))
+    facts += [_worth_fact(worth, column) for worth in contrast.effective_compute[-1:]]
+    facts.append(("laws cross", _crossing_words(contrast.crossover, comparison)))
+    if contrast.p_value is not None:
+        facts.append(("p-value of one law for both", _p_words(contrast)))
+    return facts
+
+
+def _place_words(place: SizeDifference) -> str:
+    how = "forecast" if place.is_forecast else f"{place.n_pairs} pair{'s' * (place.n_pairs != 1)}"
+    return f"loss at {name_size(place.size)}, {how}"
+
+
+def _p_words(contrast: Contrast) -> str:
+    p_value = format_p_value(contrast.p_value)
+    if contrast.p_adjusted is None or contrast.p_adjusted == contrast.p_value:
+        return p_value
+    return f"{p_value}, {format_p_value(contrast.p_adjusted)} after Holm's correction"
+
+
+def _worth_fact(worth: EffectiveCompute, column: str) -> tuple[str, str]:
+    words = f"{times_words(worth.factor)} the compute"
+    if worth.size_factor != Measure(value=None, ci=Interval(None, None)):
+        words += f"; {times_words(worth.size_factor)} the {column}"
+    return f"worth at {name_size(worth.size)}", words
+
+
+def _crossing_words(crossover: Crossover, comparison: Comparison) -> str:
+    if crossover.size.value is None:
+        return "nowhere that the data show"
+    where = f"{comparison.columns[0]} {_size_words(crossover.size)}"
+    inside = "within" if crossover.is_inside else "outside"
+    better = f"; below it {crossover.better_below} is better" if crossover.better_below else ""
+    return f"{where}, {inside} the measured sizes{better}"
+
+
+def _size_words(measure: Measure) -> str:
+    """A size with its interval, to three digits: it is read off two curves."""
+    lower, upper = (None if v is None else float(f"{v:.3g}") for v in measure.ci)
+    value = format_quantity(float(f"{measure.value or 0.0:.3g}"))
+    if lower is None and upper is None:
+        return f"{value} (interval unknown)"
+    if lower is None or upper is None:
+        side, bound = ("at most", upper) if lower is None else ("at least", lower)
+        return f"{value} ({side} {format_quantity(bound)})"
+    return f"{value} ({format_quantity(lower)} to {format_quantity(upper)})"
+
+
+def percent_words(measure: Measure) -> str:
+    """A relative difference with its interval, in percent and with a sign."""
+    lower, upper = (None if side is None else 100 * side for side in measure.ci)
+    value = measure.value
+    if lower is None and upper is None:
+        return "unknown" if value is None else f"{format_percent(value)} (interval unknown)"
+    words = format_estimate(None if value is None else 100 * value, Interval(lower, upper))
+    sign = "+" if value is not None and value > 0 and words[0].isdigit() else ""
+    return f"{sign}{words}{NBSP}%"
+
+
+def times_words(measure: Measure) -> str:
+    """A factor with its interval."""
+    words = _measure_words(measure)
+    return words if words == "unknown" else f"{words} times"
+
+
+def _measure_words(measure: Measure) -> str:
+    if measure.ci == Interval(None, None):
+        value = measure.value
+        return "unknown" if value is None else f"{format_value(value)} (interval unknown)"
+    return format_estimate(measure.value, measure.ci)
+
+
+def _advice(contrast: Contrast, comparison: Comparison) -> str:
+    side = winning_side(contrast)
+    if contrast.verdict == "unknown":
+        return "The data cannot say. Do not scale it up on these runs; see what is to be mended."
+    if contrast.verdict == "same":
+        open_range = _range_words(contrast.at_target)
+        return (
+            f"No difference is told{open_range}. Choose by cost and convenience; if that range "
+            "matters to you, add seeds or a larger size."
+        )
+    if contrast.verdict == "shift":
+        return {
+            "better": f"The gain is told and keeps its proportion over size. {_pays(contrast)}",
+            "worse": "It costs loss by about the same proportion at every size. Do not use it for "
+            f"its loss. {_pays(contrast)}",
+            "": "The laws differ, but not yet which way it goes where it counts. Add seeds.",
+        }[side].strip()
+    grows = (contrast.exponent_difference.value or 0.0) > 0
+    if grows and side == "better":
+        where = _told_at(contrast)
+        return f"It is better at {where} and gains more with size. Use it, the more the larger."
+    if grows:
+        return (
+            "It gains with size: what it costs at small sizes says too little for it. Run one "
+            "larger size before you drop it."
+        )
+    if side == "better":
+        where = _told_at(contrast)
+        return f"It is better at {where}, by less the larger. Compare anew before you go beyond."
+    return (
+        "It loses with size: what it gains at small sizes says too much for it. Do not scale it "
+        "up on the strength of small runs."
+    )
+
+
+def _told_at(contrast: Contrast) -> str:
+    """Where it is seen which recipe is better: at the target if there, else the largest size."""
+    at = contrast.at_target
+    if at is not None and at.difference.ci != Interval(None, None) and 0 not in at.difference.ci:
+        return name_size(at.size)
+    return name_size(contrast.by_size[-1].size)
+
+
+def _range_words(place: SizeDifference | None) -> str:
+    if place is None or place.difference.ci == Interval(None, None):
+        return ""
+    lower, upper = (None if side is None else 100 * side for side in place.difference.ci)
+    interval = format_interval(Interval(lower, upper))
+    return f": at {name_size(place.size)} anything {_from(interval)}{NBSP}% is left open"
+
+
+def _from(interval: str) -> str:
+    return interval if interval.startswith("at ") else f"from {interval}"
+
+
+def _pays(contrast: Contrast) -> str:
+    """Whether it pays for its own compute, which the factor already counts."""
+    known = [w for w in contrast.effective_compute if w.factor.ci != Interval(None, None)]
+    if not known:
+        return ""
+    lower, upper = known[-1].factor.ci
+    if lower is not None and lower > 1:
+        return "It pays: the plain recipe needs more compute for the same loss."
+    if upper is not None and upper < 1:
+        return "It does not pay: the plain recipe needs less compute for the same loss."
+    return "Whether it pays for its own compute is not told."
+
+
+def _experiment(contrast: Contrast, comparison: Comparison) -> tuple[str, ...]:
+    """The cheapest runs that would settle it."""
+    if not contrast.by_size or contrast.verdict not in ("exponent", "unknown"):
+        return ()
+    column, largest = comparison.columns[0], contrast.by_size[-1].size
+    twice = format_quantity(2 * largest[column])
+    return (f"run both recipes at {column} {twice}, with the seeds they have.",)
+
+
+def contrast_sentence(contrast: Contrast, comparison: Comparison) -> str:
+    """One line on a treated recipe, for a terminal and the table of expectations."""
+    parts = [verdict_words(contrast)]
+    for place in filter(None, [contrast.at_target, *contrast.by_size[-1:]]):
+        parts.append(f"{_place_words(place)}: {percent_words(place.difference)}")
+    parts += [
+        f"worth {times_words(worth.factor)} the compute at {name_size(worth.size)}"
+        for worth in contrast.effective_compute[-1:]
+        if worth.factor.value is not None
+    ]
+    return f"{contrast.treated}: {'; '.join(parts)}."
+
+
+def found_sentence(found: GroupFindings) -> str:
+    """What was found of a group, a line a treated recipe."""
+    if found.comparison is None:
+        return f"No comparison: {found.problem}"
+    told = found.comparison
+    return " ".join(contrast_sentence(contrast, told) for contrast in told.contrasts)
+
+
+def comparison_headline(findings: Sequence[GroupFindings]) -> str:
+    """Which treatments move the law, in a few sentences."""
+    by_words: dict[str, list[str]] = {}
+    for found in findings:
+        for contrast in found.comparison.contrasts if found.comparison is not None else ():
+            at = contrast.at_target
+            by = "" if at is None or at.difference.value is None else _short_percent(at)
+            by_words.setdefault(verdict_words(contrast), []).append(f"{contrast.treated}{by}")
+    lost = [found.group.name for found in findings if found.comparison is None]
+    parts = [f"{_capital(words)}: {_listed(names)}." for words, names in _sorted(by_words)]
+    if lost:
+        parts.append(f"Not compared: {_listed(lost)}.")
+    return " ".join(parts)
+
+
+def _short_percent(place: SizeDifference) -> str:
+    value = 100 * (place.difference.value or 0.0)
+    sign = "−" if value < 0 else "+"
+    return f" ({sign}{abs(value):.2g}{NBSP}% at {name_size(place.size)})"
+
+
+def _sorted(by_words: dict[str, list[str]]) -> Iterable[tuple[str, list[str]]]:
+    """What differs first."""
+    last = ("no difference told", "cannot say")
+    return sorted(by_words.items(), key=lambda pair: (pair[0] in last, pair[0] == last[1]))
+
+
+def _capital(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def _listed(words: list[str]) -> str:
+    """One, one and two, or one, two and three."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def check_sentences(found: GroupFindings) -> tuple[str, ...]:
+    """How the forecast difference did, for each recipe that was trained at the target."""
+    if not found.checks or found.comparison is None:
+        return ()
+    where = name_size(found.comparison.target)
+    since = f", written down {found.sealed} before any run there" if found.sealed else ""
+    first = f"Checked at {where}{since}, each recipe at the values forecast for it."
+    return (first, *(_check_sentence(check) for check in found.checks))
+
+
+def _check_sentence(check: TargetCheck) -> str:
+    words = (
+        f"{check.treated}: forecast {percent_words(check.forecast)}, measured "
+        f"{percent_words(check.difference)} in {check.n_pairs} "
+        f"pair{'s' * (check.n_pairs != 1)}"
+    )
+    verdict = {
+        True: "the forecast held.",
+        False: "the forecast was off: one of the laws does not go on as fitted; add that size to "
+        "the sweep.",
+        None: "too few runs have a loss there to judge it.",
+    }[check.agrees]
+    return f"{words}: {verdict}"

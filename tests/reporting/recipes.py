@@ -1,0 +1,172 @@
+"""A group of recipes whose findings are made by hand, for tests of words and pictures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pandas as pd
+
+from extrap import Runs, StudySpec, TunedRange, Workload
+from extrap.comparing import (
+    ArmCost,
+    Comparison,
+    Contrast,
+    Crossover,
+    EffectiveCompute,
+    SizeDifference,
+)
+from extrap.fitting import fit
+from extrap.records import ComparisonStudy, Fit, Interval, Measure, RecipeGroup
+from extrap.reporting import GroupFindings
+
+WIDTHS, TARGET = (16, 32, 64, 128), 512
+NOTHING = Measure(value=None, ci=Interval(None, None))
+PLAIN = StudySpec(
+    name="dense",
+    question="?",
+    workload=Workload(name="digits"),
+    sizes={"width": WIDTHS},
+    tune={"lr": TunedRange(low=0.01, high=0.04, n=3)},
+)
+EXPONENTS = {"plain": 0.5, "shifted": 0.5, "steeper": 0.6, "lost": 0.5}
+FACTORS = {"plain": 1.0, "shifted": 0.96, "steeper": 1.08, "lost": 1.3}
+
+
+def true_loss(arm: str, width: float, seed: int = 0) -> float:
+    wiggle = 0.004 * math.sin(5 * seed + math.log(width) + len(arm))
+    return FACTORS[arm] * (0.4 + (width / 16) ** -EXPONENTS[arm]) * math.exp(wiggle)
+
+
+def sweep(arm: str) -> Runs:
+    rows = [
+        {
+            "width": width,
+            "lr": lr,
+            "seed": seed,
+            "loss": true_loss(arm, width, seed) * (1.0 if lr == 0.02 else 1.1),
+        }
+        for width in WIDTHS
+        for lr in (0.01, 0.02, 0.04)
+        for seed in (0, 1, 2)
+    ]
+    return Runs.from_frame(pd.DataFrame(rows), sizes=("width",), tuned=("lr",), source="made")
+
+
+def law(arm: str) -> Fit:
+    losses = [true_loss(arm, width) for width in WIDTHS]
+    return fit("power", {"width": list(WIDTHS)}, losses)
+
+
+def measured(value: float, half: float) -> Measure:
+    return Measure(value=value, ci=Interval(value - half, value + half))
+
+
+def difference(arm: str, width: int, *, is_forecast: bool = False) -> SizeDifference:
+    plain, treated = true_loss("plain", width), true_loss(arm, width)
+    half = 0.02 if is_forecast else 0.006
+    return SizeDifference(
+        size={"width": width},
+        n_pairs=0 if is_forecast else 3,
+        plain=measured(plain, 0.01 * plain),
+        treated=measured(treated, 0.01 * treated),
+        difference=measured(treated / plain - 1, half),
+        is_forecast=is_forecast,
+    )
+
+
+SHIFT = Contrast(
+    treated="shifted",
+    verdict="shift",
+    p_value=0.0002,
+    p_adjusted=0.0006,
+    by_size=tuple(difference("shifted", width) for width in WIDTHS),
+    at_target=difference("shifted", TARGET, is_forecast=True),
+    exponents={"plain": measured(0.5, 0.03), "shifted": measured(0.51, 0.04)},
+    exponent_difference=measured(0.01, 0.05),
+    effective_compute=(
+        EffectiveCompute(
+            size={"width": 128},
+            factor=measured(1.4, 0.2),
+            level=0.95,
+            size_factor=measured(1.2, 0.1),
+        ),
+        EffectiveCompute(
+            size={"width": TARGET},
+            factor=Measure(value=1.6, ci=Interval(1.1, None)),
+            level=0.95,
+            size_factor=Measure(value=1.3, ci=Interval(1.05, None)),
+        ),
+    ),
+    crossover=Crossover(size=NOTHING, better_below="", is_inside=False),
+    flags=("One size was left out of the law.",),
+)
+STEEPER = replace(
+    SHIFT,
+    treated="steeper",
+    verdict="exponent",
+    by_size=tuple(difference("steeper", width) for width in WIDTHS),
+    at_target=difference("steeper", TARGET, is_forecast=True),
+    exponents={"plain": measured(0.5, 0.03), "steeper": measured(0.6, 0.04)},
+    exponent_difference=measured(0.1, 0.05),
+    effective_compute=(),
+    crossover=Crossover(size=measured(44.4, 10.0), better_below="plain", is_inside=True),
+    flags=(),
+)
+UNKNOWN = replace(
+    SHIFT,
+    treated="lost",
+    verdict="unknown",
+    p_value=None,
+    p_adjusted=None,
+    by_size=tuple(
+        replace(difference("lost", width), n_pairs=1, difference=replace(NOTHING, value=0.3))
+        for width in WIDTHS[:2]
+    ),
+    at_target=None,
+    exponents={"plain": measured(0.5, 0.03)},
+    exponent_difference=NOTHING,
+    effective_compute=(),
+    flags=("Two sizes have an optimum inside their grid.",),
+)
+SAME = replace(
+    SHIFT,
+    verdict="same",
+    at_target=replace(difference("shifted", TARGET), difference=measured(0.001, 0.02)),
+)
+GROUP = RecipeGroup(
+    name="treatments",
+    question="Which moves the law?",
+    arms={name: replace(PLAIN, name=f"my-{name}") for name in EXPONENTS},
+    target={"width": TARGET},
+    expected="A shift.",
+)
+COMPARISON = Comparison(
+    plain="plain",
+    contrasts=(SHIFT, STEEPER, UNKNOWN),
+    columns=("width",),
+    target={"width": TARGET},
+    level=0.95,
+    laws={name: None if name == "lost" else law(name) for name in EXPONENTS},
+    costs=tuple(
+        ArmCost(arm=name, flops=3e15, gpu_hours=None if name == "lost" else 1.5, money=3.0)
+        for name in EXPONENTS
+    ),
+    price=2.0,
+    notes=("Nothing was left out.",),
+)
+FOUND = GroupFindings(
+    group=GROUP,
+    runs={name: sweep(name) for name in EXPONENTS},
+    comparison=COMPARISON,
+    sealed="2026-01-01T00:00:00+00:00",
+)
+BROKEN = GroupFindings(
+    group=replace(GROUP, name="broken", expected=""),
+    runs={name: sweep(name) for name in EXPONENTS},
+    comparison=None,
+    problem="two sizes are too few.",
+)
+STUDY = ComparisonStudy(
+    name="toy", question="Which?", groups=(GROUP, BROKEN.group), price=2.0
+)

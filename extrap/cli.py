@@ -23,6 +23,7 @@ from extrap.commands.critical_batch import critical_batch_command
 from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.knobs import knobs_command
 from extrap.commands.printing import print_json
+from extrap.commands.select import select_command
 from extrap.commands.studies import report_study_file, run_study_file
 from extrap.commands.watch import watch_command
 from extrap.errors import ExtrapError
@@ -334,6 +335,7 @@ def study_run(
 
 cli.add_command(allocate_command)
 cli.add_command(cascade_command)
+cli.add_command(select_command)
 cli.add_command(compare_command)
 cli.add_command(critical_batch_command)
 cli.add_command(knobs_command)

@@ -56,21 +56,23 @@ TEXT = StudySpec(
 )
 
 
-def chosen(plain: StudySpec, select: str, keep: float = 1.0, **options: float | str) -> StudySpec:
+def chosen(
+    plain: StudySpec, select: str, keep: float = 1.0, variant: str = "", **options: float | str
+) -> StudySpec:
     """The plain study with its examples chosen.
 
     Args:
         plain: The study with random examples.
         select: How.
         keep: Fraction of the pool that is kept.
-        options: Further options of the workload; they become part of the name.
+        variant: What the name ends in.
+        options: Further options of the workload.
     """
-    words = [plain.name, select, *([f"{keep:g}"] if keep < 1 else [])]
-    words += [f"{value}" for value in options.values()]
+    words = [plain.name, select, *([f"{keep:g}"] if keep < 1 else []), variant]
     given = {"select": select, **({"keep": keep} if keep < 1 else {}), **options}
     return replace(
         plain,
-        name="-".join(words),
+        name="-".join(filter(None, words)),
         question=f"{plain.question[:-1]}, {select} ones?",
         workload=Workload(name=plain.workload.name, options={**plain.workload.options, **given}),
     )
@@ -82,13 +84,14 @@ def group(
     plain: StudySpec,
     keeps: tuple[float, ...],
     expected: str = "",
+    variant: str = "",
     **options: float | str,
 ) -> RecipeGroup:
     """Hard and easy examples at several kept fractions against random ones."""
     arms = {"random": plain}
     for keep in keeps:
         for select in ("hard", "easy"):
-            arms[f"{select} {keep:g}"] = chosen(plain, select, keep, **options)
+            arms[f"{select} {keep:g}"] = chosen(plain, select, keep, variant, **options)
     return RecipeGroup(
         name=name,
         question=question,
@@ -128,6 +131,7 @@ COMPARISON = ComparisonStudy(
             PLANE,
             (0.5, 0.2),
             "The gain of hard examples breaks down as more are pruned (their Figure 2).",
+            variant="probe-20-off",
             probe_angle=20.0,
         ),
         group(
@@ -136,6 +140,7 @@ COMPARISON = ComparisonStudy(
             DIGITS,
             (0.7, 0.4),
             "Easy ones where digits are scarce, hard ones where there are many.",
+            variant="prototypes",
             balance=1.0,
         ),
         group(
@@ -144,6 +149,7 @@ COMPARISON = ComparisonStudy(
             DIGITS,
             (0.7, 0.4),
             "As above, and clearer: supervised metrics do as well as memorisation.",
+            variant="margins",
             difficulty="margin",
         ),
         group(

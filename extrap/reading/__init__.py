@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from extrap.reading.embeddings import read_embedding
 from extrap.reading.runs import read_runs, without_password
 
-__all__ = ["read_runs", "without_password"]
+__all__ = ["read_embedding", "read_runs", "without_password"]

@@ -1,0 +1,62 @@
+"""Embeddings from files: an array, or a table with a column a feature."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from extrap.errors import DataError
+from extrap.reading.tables import read_table
+
+__all__ = ["read_embedding"]
+
+
+def read_embedding(
+    path: str | Path, *, label: str | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The features of examples and, if asked for, their classes.
+
+    Args:
+        path: An `.npy` file with an array of shape (n, f), or a table as `read_runs` takes whose
+            columns are all numbers, but for `label`.
+        label: Column of the classes, of a table.
+
+    Returns:
+        Features of shape (n, f), and classes of shape (n,) or None.
+
+    Raises:
+        DataError: The file is missing or no such thing, a cell no number, the column absent.
+    """
+    path = Path(path)
+    if path.suffix.lower() == ".npy":
+        if label is not None:
+            raise DataError(
+                f"an array has no column {label!r}, got {path.name}; write a table, or leave the "
+                "label out."
+            )
+        return _array(path), None
+    frame = read_table(path)
+    classes = None
+    if label is not None:
+        if label not in frame:
+            raise DataError(f"there is no column {label!r} in {path}; it has {list(frame)}.")
+        classes = frame.pop(label).to_numpy(dtype=str)
+    numbers = frame.apply(pd.to_numeric, errors="coerce")
+    bad = numbers.isna()
+    if bad.to_numpy().any():
+        row, column = (int(i[0]) for i in np.nonzero(bad.to_numpy()))
+        raise DataError(
+            f"features are numbers, got {frame.iat[row, column]!r} in column "
+            f"{frame.columns[column]!r}, row {row}; drop the column, or name it with --label."
+        )
+    return numbers.to_numpy(dtype=float), classes
+
+
+def _array(path: Path) -> np.ndarray:
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} is no readable .npy array: {error}.") from error
+    return np.asarray(found)

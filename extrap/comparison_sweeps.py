@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from extrap.comparing import Contrast
-from extrap.comparing.recipes import compare
+from extrap.comparing import Contrast, compare
 from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.levers import paired_mean
@@ -45,8 +44,8 @@ from extrap.reporting import (
     Section,
     TargetCheck,
     checks_document,
-    comparison_document,
     comparison_page,
+    comparison_study_document,
     write_index,
 )
 from extrap.reporting.selection import selection_sections
@@ -386,7 +385,7 @@ def _write_down(study: ComparisonStudy, findings: Sequence[GroupFindings], repor
 
     A comparison there that says something else is kept beside it.
     """
-    content = comparison_document(study, findings)
+    content = comparison_study_document(study, findings)
     path, found = _document_path(study, reports), _content_hash(content)
     earlier = _earlier(path)
     if earlier.get("content_hash") == found:
@@ -406,7 +405,9 @@ def _earlier(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and found.get("kind") == "extrap-comparison" else {}
+    return (
+        found if isinstance(found, dict) and found.get("kind") == "extrap-comparison-study" else {}
+    )
 
 
 def _save(document: Mapping[str, Any], path: Path) -> None:

@@ -35,8 +35,8 @@ LIMITS = (
     "A verdict speaks of the sizes that were run. The difference at the target holds if both laws "
     "go on as they are; an exponent that differs by little can look like a shift, and the other "
     "way round, until the sizes are far apart.",
-    "Each recipe is at its own best tuned values, of what was tuned. What is fixed alike in all of "
-    "them, such as the schedule, may suit one recipe better than another.",
+    "Each recipe is at its own best values of what was tuned. What is fixed alike in all of them, "
+    "such as the schedule, may suit one recipe better than another.",
     "No difference told is not the same as no difference: read the interval.",
     "What a recipe is worth counts training compute as the runs record it. Hardware may be faster "
     "or slower for one of them; the hours in the cost table say so where they were measured.",
@@ -49,7 +49,7 @@ def verdict_words(contrast: Contrast) -> str:
     """The verdict in three or four words."""
     side = winning_side(contrast)
     if contrast.verdict == "shift":
-        return f"shifts the law{ {'better': ' down', 'worse': ' up'}.get(side, '')}"
+        return f"shifts the law{ {'better': ' down', 'worse': ' up'}.get(side, '') }"
     if contrast.verdict == "exponent":
         return f"changes its exponent{_steeper(contrast)}"
     return "no difference told" if contrast.verdict == "same" else "cannot say"

@@ -19,9 +19,9 @@ from extrap.reporting import (
     Section,
     TargetCheck,
     checks_document,
-    comparison_document,
     comparison_page,
-    comparison_text,
+    comparison_study_document,
+    comparison_study_text,
 )
 from extrap.reporting.cards import Card
 from extrap.reporting.comparison_findings import seed_losses, winning_side
@@ -414,20 +414,18 @@ def test_two_size_columns_are_drawn_along_the_first() -> None:
 
 
 def test_document_is_plain_json_with_every_number() -> None:
-    document = json.loads(json.dumps(comparison_document(STUDY, FINDINGS), allow_nan=False))
+    document = json.loads(json.dumps(comparison_study_document(STUDY, FINDINGS), allow_nan=False))
     group, broken = document["groups"]
-    assert document["kind"] == "extrap-comparison"
-    assert [contrast["verdict"] for contrast in group["contrasts"]] == [
-        "shift",
-        "exponent",
-        "unknown",
-    ]
-    assert group["contrasts"][0]["at_target"]["difference"]["value"] == pytest.approx(-0.0339, 0.01)
-    assert group["contrasts"][0]["effective_compute"][1]["factor"]["ci"] == [1.1, None]
-    assert group["laws"]["lost"] is None
+    assert document["kind"] == "extrap-comparison-study"
+    told = group["comparison"]
+    verdicts = [contrast["verdict"] for contrast in told["contrasts"]]
+    assert verdicts == ["shift", "exponent", "unknown"]
+    assert told["contrasts"][0]["effective_compute"][1]["factor"]["ci"] == [1.1, None]
     assert group["arms"]["plain"] == "my-plain"
-    assert broken["problem"] == "two sizes are too few."
-    assert NBSP not in group["contrasts"][0]["words"]
+    assert set(group["data_hash"]) == set(group["arms"])
+    assert (broken["problem"], broken["comparison"]) == ("two sizes are too few.", None)
+    assert "shifted: shifts the law down" in group["words"]
+    assert NBSP not in group["words"]
 
 
 def test_page_is_one_file_with_every_group_and_what_others_bring(tmp_path: Path) -> None:
@@ -454,7 +452,7 @@ def test_page_is_one_file_with_every_group_and_what_others_bring(tmp_path: Path)
 
 
 def test_text_has_a_line_a_recipe_and_every_note() -> None:
-    text = comparison_text(STUDY, FINDINGS)
+    text = comparison_study_text(STUDY, FINDINGS)
     assert f"- {plain(contrast_sentence(SHIFT, COMPARISON))}" in text
     assert "worth 1.600 (at least 1.100) times the compute at width 512." in text
     assert "note: shifted: One size was left out of the law." in text

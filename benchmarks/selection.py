@@ -1,0 +1,188 @@
+"""Data selection: where hard examples begin to win, and what an active learner saves.
+
+    python -m benchmarks.selection [TABLE]
+
+1. The run table of `studies/data_selection.py`, `studies/data_selection.csv`, read anew: where
+   easy and hard examples change places, by how much the error falls faster with hard ones, and
+   the labels an active learner saves at the loss of random ones.
+2. The perceptron again by other means: the separating plane of largest margin, or next to it, by
+   scikit-learn's linear support vectors, on examples of other seeds, at the ends of the study's sizes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sklearn.svm import LinearSVC
+
+from benchmarks.rows import Row
+from extrap.comparing.selections import SelectionFindings, selection_findings
+from extrap.records import Measure
+from extrap.selection import select_by
+
+__all__ = ["STUDIES", "Found", "measure", "perceptron_errors", "rows"]
+
+STUDIES = Path(__file__).parents[1] / "studies"
+TABLE = STUDIES / "data_selection.csv"
+DIMENSION, KEEP, N_SEEDS, FIRST_SEED = 100, 0.2, 6, 1000
+ENDS = (50, 800)
+LABELS_SAVED = 0.2
+LITTLE_PENALTY = 100.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What was measured.
+
+    Attributes:
+        problems: Name of a problem → what its sweeps say.
+        ratios: Kept examples → log error of hard ones − of easy ones, a seed each, by the plane
+            of largest margin.
+    """
+
+    problems: Mapping[str, SelectionFindings]
+    ratios: Mapping[int, np.ndarray]
+
+
+def measure(table: Path = TABLE) -> Found:
+    """Everything the rows are made of."""
+    found = selection_findings(pd.read_csv(table))
+    ratios = {}
+    for n in ENDS:
+        hard, easy = (perceptron_errors(n, which) for which in ("hard", "easy"))
+        ratios[n] = np.log(hard / easy)
+    return Found(problems={each.problem: each for each in found}, ratios=ratios)
+
+
+def perceptron_errors(n_kept: int, which: str) -> np.ndarray:
+    """Errors of planes of largest margin, one a seed, on the kept part of a pool."""
+    errors = []
+    for seed in range(FIRST_SEED, FIRST_SEED + N_SEEDS):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((round(n_kept / KEEP), DIMENSION))
+        teacher = np.zeros(DIMENSION)
+        teacher[0] = 1.0
+        y = np.where(x @ teacher > 0, 1, -1)
+        kept = select_by(-np.abs(x @ teacher), keep=KEEP, which=which).rows
+        plane = LinearSVC(C=LITTLE_PENALTY, fit_intercept=False, dual=False, max_iter=10_000)
+        w = plane.fit(x[kept], y[kept]).coef_[0]
+        errors.append(np.arccos(w @ teacher / np.linalg.norm(w)) / np.pi)
+    return np.array(errors)
+
+
+def rows(found: Found) -> list[Row]:
+    """The figures."""
+    lines: list[Row] = []
+    for problem, each in found.problems.items():
+        lines += [_crossover_row(problem, each, keep) for keep in each.keeps]
+        if each.labels:
+            lines.append(_labels_row(problem, each))
+    plane = found.problems.get("perceptron")
+    if plane is not None:
+        lines.append(_exponent_row(plane))
+    return [*lines, _margin_row(found.ratios)]
+
+
+def _crossover_row(problem: str, found: SelectionFindings, keep: float) -> Row:
+    crossing = found.crossovers[keep]
+    is_plane = problem == "perceptron"
+    reached = "no change of places"
+    if crossing.below:
+        told = "beyond seed noise" if crossing.is_told else "within seed noise"
+        reached = (
+            f"{crossing.below.split()[0]} below {_counted(crossing.size)} kept examples, "
+            f"{crossing.above.split()[0]} above; {told}"
+        )
+    met = crossing.is_told and crossing.below.startswith("easy") and None not in crossing.size.ci
+    return Row(
+        part="studies/data_selection",
+        figure=f"{problem}: easy and hard examples change places, keeping {keep:g}",
+        target="easy → hard, beyond seed noise" if is_plane else "",
+        reached=reached,
+        met=met if is_plane else None,
+        note="Intervals are over the seeds, each with data of its own.",
+    )
+
+
+def _labels_row(problem: str, found: SelectionFindings) -> Row:
+    within = [each for each in found.labels if each.needed.value is not None]
+    reached = "; ".join(
+        f"{each.saved.value:.0%} [{_side(each.saved.ci.lower)}, {_side(each.saved.ci.upper)}] of "
+        f"{each.size:g}"
+        for each in within[-2:]
+    )
+    last = within[-1].saved.ci.lower if within else None
+    return Row(
+        part="studies/data_selection",
+        figure=f"{problem}: labels saved at the loss of random ones",
+        target=f"an interval above {LABELS_SAVED:.0%}",
+        reached=reached or "never as good",
+        met=last is not None and last > LABELS_SAVED,
+    )
+
+
+def _exponent_row(found: SelectionFindings) -> Row:
+    best = {
+        way: max(found.exponents[way], key=lambda step: step.exponent.value or -np.inf)
+        for way in ("random", f"hard {KEEP:g}")
+    }
+    random, hard = best.values()
+    met = (hard.exponent.ci.lower or 0) > (random.exponent.ci.upper or np.inf)
+    return Row(
+        part="studies/data_selection",
+        figure="perceptron: steepest fall of the error, −Δ ln loss / Δ ln examples",
+        beat=f"random {_two(random.exponent)}; 1 is the power law's",
+        target="hard above random",
+        reached=f"hard {KEEP:g}: {_two(hard.exponent)} from {hard.lower:g} to {hard.upper:g}",
+        met=bool(met),
+    )
+
+
+def _margin_row(ratios: Mapping[int, np.ndarray]) -> Row:
+    told = {}
+    for n, values in ratios.items():
+        se = values.std(ddof=1) / np.sqrt(len(values))
+        half = stats.t.ppf(0.975, len(values) - 1) * se
+        told[n] = (values.mean(), values.mean() - half, values.mean() + half)
+    few, many = (told[n] for n in ENDS)
+    return Row(
+        part="plane of largest margin",
+        figure=f"error of hard over that of easy examples − 1, keeping {KEEP:g}",
+        target="above 0 where examples are scarce, below where not",
+        reached="; ".join(
+            f"{n} kept: {np.expm1(mean):+.0%} [{np.expm1(low):+.0%}, {np.expm1(high):+.0%}]"
+            for n, (mean, low, high) in told.items()
+        ),
+        met=bool(few[1] > 0 > many[2]),
+        note="Another student, by another library, on other seeds.",
+    )
+
+
+def _counted(measure: Measure) -> str:
+    value, (low, high) = measure.value, measure.ci
+    return f"{value:.0f} [{_whole(low)}, {_whole(high)}]"
+
+
+def _whole(side: float | None) -> str:
+    return "?" if side is None else f"{side:.0f}"
+
+
+def _side(side: float | None) -> str:
+    return "?" if side is None else f"{side:.0%}"
+
+
+def _two(measure: Measure) -> str:
+    low, high = ("?" if side is None else f"{side:.2f}" for side in measure.ci)
+    return f"{measure.value:.2f} [{low}, {high}]"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else TABLE
+    for line in rows(measure(path)):
+        sys.stdout.write(f"{line}\n")

@@ -6,7 +6,7 @@
    easy and hard examples change places, by how much the error falls faster with hard ones, and
    the labels an active learner saves at the loss of random ones.
 2. The perceptron again by other means: the separating plane of largest margin, or next to it, by
-   scikit-learn's linear support vectors, on examples of other seeds, at the ends of the study's sizes.
+   scikit-learn's linear support vectors, on examples of other seeds, at both ends of the sizes.
 """
 
 from __future__ import annotations

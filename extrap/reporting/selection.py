@@ -253,7 +253,7 @@ def _stacked(measure: Measure) -> str:
     if measure.value is None:
         return "–"
     lower, upper = measure.ci
-    return f"{format_value(round(measure.value, 2))}\n" + (
+    return f"{_two(measure.value)}\n" + (
         f"{_two(lower)} to {_two(upper)}" if lower is not None or upper is not None else ""
     )
 

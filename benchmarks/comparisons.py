@@ -88,7 +88,7 @@ NULLS = (
     Design(name="6 sizes × 3 seeds"),
     Design(name="5 × 2", n_sizes=5, n_seeds=2),
     Design(name="8 × 4", n_sizes=8, n_seeds=4),
-    Design(name="6 × 1", n_seeds=1, law=Law()),
+    Design(name="6 × 1", n_seeds=1),
     Design(name="6 × 3, no floor", law=Law(floor=0.0, exponent=0.1)),
     Design(name="6 × 3, noise falls as width^−.3", falling=0.3),
     Design(name="6 × 3, other seeds at each size", recurs=False),

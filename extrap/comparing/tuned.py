@@ -283,7 +283,7 @@ def _at_optimum(cells: _Cells, vertex: Vertex, key: Key) -> SizeLosses:
     whole = np.isfinite(y).all(axis=0)
     if whole.sum() >= 2 or whole.all():
         values = _level(terms, weights) @ y[:, whole]
-        labels = [s for s, is_whole in zip(cells.seeds, whole, strict=True) if is_whole]
+        labels = [s for s, is_whole in zip(cells.seeds, whole.tolist(), strict=True) if is_whole]
         return SizeLosses(by_seed=dict(zip(labels, map(float, values), strict=True)))
     if np.isfinite(y).sum(axis=0).max() > 1:
         return _common_shape(cells.seeds, y, terms, weights)
@@ -324,7 +324,7 @@ def _common_shape(
 ) -> SizeLosses:
     """One valley for all seeds, each higher or lower by a constant."""
     has_run = np.isfinite(y).any(axis=0)
-    seeds = [s for s, has in zip(labels, has_run, strict=True) if has]
+    seeds = [s for s, has in zip(labels, has_run.tolist(), strict=True) if has]
     y = y[:, has_run]
     cell, seed = np.nonzero(np.isfinite(y))
     indicator = (seed[:, None] == np.arange(len(seeds))).astype(float)

@@ -107,6 +107,7 @@ class Digits(TensorWorkload):
             validation=(x[n_training:], targets[n_training:]),
             options=known_options(options),
         )
+        self._all_doubts: np.ndarray | None = None
         self._choice = Choice(
             NAME,
             options,
@@ -134,10 +135,17 @@ class Digits(TensorWorkload):
 
     def _difficulty(self, pool: np.ndarray, seed: int) -> np.ndarray:
         if self.options.difficulty == "margin":
-            return self._doubts(np.arange(len(self.training[0])), pool)
+            return self._margins()[pool]
         pixels = self.training[0].numpy()[pool]
         n_clusters = min(N_CLASSES, len(pool))
         return prototype_distance(pixels, n_clusters=n_clusters, seed=seed)
+
+    def _margins(self) -> np.ndarray:
+        """Doubts about every training example of a model that has seen them all; fitted once."""
+        if self._all_doubts is None:
+            everyone = np.arange(len(self.training[0]))
+            self._all_doubts = self._doubts(everyone, everyone)
+        return self._all_doubts
 
     def _doubts(self, labelled: np.ndarray, pool: np.ndarray) -> np.ndarray:
         """Minus the margin between the two likeliest digits, by the labelled examples."""

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from extrap.records import Cell, Recipe, Workload
+from extrap.records import Cell, Recipe, StudySpec, TunedRange, Workload
 from extrap.training import Pack, train
 from extrap.training.stacks import Stack
+from extrap.tuning import tune
 from extrap.workloads import LoadedWorkload, load_workload, take_rows
 
 CPU = torch.device("cpu")
@@ -133,3 +134,21 @@ def test_training_sees_the_kept_examples_alone() -> None:
 def test_a_number_of_examples_is_whole() -> None:
     with pytest.raises(ValueError, match=r"examples is a whole number above 0, got 1\.5"):
         train_losses({}, {"examples": 1.5})
+
+
+def test_a_study_sweeps_the_number_of_examples(tmp_path) -> None:
+    spec = StudySpec(
+        name="plane",
+        question="Does it learn?",
+        workload=Workload(name="perceptron", options={"dimension": 8, "n_examples": 400}),
+        recipe=Recipe(steps=20, batch_size=8, n_evals=2),
+        sizes={"examples": (10, 40)},
+        tune={"lr": TunedRange(low=0.01, high=0.1, n=2)},
+        seeds=(0, 1),
+    )
+    table = tune(spec, f"sqlite:///{tmp_path}/plane.db").to_frame()
+    assert sorted(table["examples"]) == [10] * 4 + [40] * 4
+    assert (table["epochs"] == 20 * 8 / table["examples"]).all()
+    assert set(table["n_params"]) == {8}
+    means = table.groupby("examples")["loss"].mean()
+    assert means[40] < means[10] < 0.5

@@ -1,0 +1,55 @@
+"""The run table of the study of data selection says what its page and the prose say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.selection import TABLE, Found, rows
+from extrap.comparing.selections import SelectionFindings, selection_findings
+
+
+@pytest.fixture(scope="module")
+def problems() -> dict[str, SelectionFindings]:
+    if not TABLE.is_file():
+        pytest.skip("the run table of the study is not there")
+    found = selection_findings(pd.read_csv(TABLE), n_resamples=400)
+    return {each.problem: each for each in found}
+
+
+def test_easy_and_hard_change_places_on_the_perceptron(
+    problems: dict[str, SelectionFindings],
+) -> None:
+    plane = problems["perceptron"]
+    for crossing in plane.crossovers.values():
+        assert crossing.below.startswith("easy")
+        assert crossing.above.startswith("hard")
+        assert crossing.is_told
+        assert 150 < (crossing.size.value or 0) < 300  # two to three examples a feature
+    assert {b.choice for b in plane.best if b.size < 150} == {"easy"}
+    assert {b.choice for b in plane.best if b.size > 350} == {"hard"}
+
+
+def test_a_wrong_metric_gives_the_gain_away(problems: dict[str, SelectionFindings]) -> None:
+    known, off = problems["perceptron"], problems["perceptron, probe-20-off"]
+    last = {each: each.losses.log_loss["hard 0.2"][0, -1] for each in (known, off)}
+    random = known.losses.log_loss["random"][0, -1]
+    assert last[known] < random - np.log(1.5)
+    assert last[off] > random
+
+
+def test_an_active_learner_saves_labels(problems: dict[str, SelectionFindings]) -> None:
+    for name in ("perceptron, labels", "digits, labels"):
+        within = [each for each in problems[name].labels if each.needed.value is not None]
+        assert (within[-1].saved.ci.lower or 0) > 0.2
+
+
+def test_the_benchmark_meets_its_targets_and_can_miss_them(
+    problems: dict[str, SelectionFindings],
+) -> None:
+    ratios = {50: np.array([0.8, 0.9, 0.7]), 800: np.array([-0.8, -0.9, -0.7])}
+    lines = rows(Found(problems=problems, ratios=ratios))
+    assert {line.met for line in lines} == {True, None}
+    swapped = {50: ratios[800], 800: ratios[50]}
+    assert rows(Found(problems=problems, ratios=swapped))[-1].met is False

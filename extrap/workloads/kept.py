@@ -97,6 +97,7 @@ class Choice:
         self._name, self._options, self._n_training = name, options, n_training
         self._difficulty, self._labels, self._doubts = difficulty, labels, doubts
         self._found: dict[tuple[int | None, int], Array | None] = {}
+        self._rounds: dict[int, Array] = {}
         allowed = [c for c in CHOICES if c != "active" or doubts is not None]
         if options.select not in allowed:
             raise ValueError(
@@ -150,7 +151,7 @@ class Choice:
         if options.select == "random" or n_examples == n_pool:
             return pool[:n_examples]
         if options.select == "active":
-            return self._labelled(pool, n_examples)
+            return self._labelled(pool, n_examples, seed)
         assert self._difficulty is not None
         chosen = select_by(
             self._difficulty(pool, seed),
@@ -161,15 +162,16 @@ class Choice:
         )
         return pool[chosen.rows]
 
-    def _labelled(self, pool: Array, n: int) -> Array:
+    def _labelled(self, pool: Array, n: int, seed: int) -> Array:
         """What an active learner has labelled, the first first; of more it is the beginning."""
         assert self._doubts is not None
-        labelled = np.arange(min(FIRST_LABELS, len(pool)))
+        labelled = self._rounds.get(seed, np.arange(min(FIRST_LABELS, len(pool))))
         while len(labelled) < n:
             more = min(round(len(labelled) * GROWTH), len(pool)) - len(labelled)
             doubts = self._doubts(pool[labelled], pool)
             chosen = choose_next(None, labelled=labelled, n=more, difficulty=doubts)
             labelled = np.concatenate([labelled, chosen])
+        self._rounds[seed] = labelled
         return pool[labelled[:n]]
 
 

@@ -141,14 +141,14 @@ def test_a_study_sweeps_the_number_of_examples(tmp_path) -> None:
         name="plane",
         question="Does it learn?",
         workload=Workload(name="perceptron", options={"dimension": 8, "n_examples": 400}),
-        recipe=Recipe(steps=20, batch_size=8, n_evals=2),
-        sizes={"examples": (10, 40)},
+        recipe=Recipe(steps=60, batch_size=8, n_evals=2),
+        sizes={"examples": (6, 300)},
         tune={"lr": TunedRange(low=0.01, high=0.1, n=2)},
         seeds=(0, 1),
     )
     table = tune(spec, f"sqlite:///{tmp_path}/plane.db").to_frame()
-    assert sorted(table["examples"]) == [10] * 4 + [40] * 4
-    assert (table["epochs"] == 20 * 8 / table["examples"]).all()
+    assert sorted(table["examples"]) == [6] * 4 + [300] * 4
+    assert (table["epochs"] == 60 * 8 / table["examples"]).all()
     assert set(table["n_params"]) == {8}
     means = table.groupby("examples")["loss"].mean()
-    assert means[40] < means[10] < 0.5
+    assert means[300] < means[6] < 0.5

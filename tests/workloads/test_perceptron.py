@@ -71,6 +71,9 @@ def test_an_active_learner_doubts_what_lies_near_the_plane() -> None:
     fewer = workload.kept_rows(50, 0)
     assert fewer is not None
     assert np.array_equal(fewer, active[:50])
+    alone = load(select="active", pool=2000).kept_rows(50, 0)
+    assert alone is not None
+    assert np.array_equal(fewer, alone)
 
 
 def test_width_is_at_most_the_dimension() -> None:

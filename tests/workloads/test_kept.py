@@ -152,3 +152,16 @@ def test_a_study_sweeps_the_number_of_examples(tmp_path) -> None:
     assert set(table["n_params"]) == {8}
     means = table.groupby("examples")["loss"].mean()
     assert means[300] < means[6] < 0.5
+
+
+def test_the_byte_to_predict_has_no_part_in_difficulty(tiny: Load) -> None:
+    workload = tiny("bytes-mlp")
+    (text,) = workload.training
+    context = workload.examples((text,), torch.tensor([5]))[0].shape[-1]
+    before = workload.embed(np.array([5]))
+    text[5 + context] ^= 1
+    assert np.array_equal(workload.embed(np.array([5])), before)
+    text[5 + context - 1] ^= 1
+    assert not np.allclose(workload.embed(np.array([5])), before)
+    text[5 + context] ^= 1
+    text[5 + context - 1] ^= 1

@@ -260,7 +260,7 @@ def _read(spec: StudySpec, source: str, table: pd.DataFrame | None, *, stage: st
         own.drop(columns=["arm", *blank]),
         size=tuple(spec.sizes),
         tune=tuple(spec.tune),
-        conditions=tuple(spec.conditions()),
+        conditions=tuple(c for c in spec.conditions() if c in own),  # a table may be shortened
         stage=stage,
     )
 

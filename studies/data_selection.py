@@ -32,7 +32,7 @@ PLANE = StudySpec(
     sizes={"examples": (50, 100, 200, 400, 800, 1600)},
     tune={"lr": TunedRange(low=0.001, high=0.1, n=5)},
     seeds=SEEDS,
-    growth=2,
+    growth=0,
 )
 DIGITS = StudySpec(
     name="digits",
@@ -42,7 +42,7 @@ DIGITS = StudySpec(
     sizes={"examples": (32, 64, 128, 256, 448)},
     tune={"lr": TunedRange(low=0.0003, high=0.0081, n=4)},
     seeds=SEEDS,
-    growth=2,
+    growth=1,
 )
 TEXT = StudySpec(
     name="bytes",

@@ -186,7 +186,10 @@ def _measure_words(measure: Measure) -> str:
 def _advice(contrast: Contrast, comparison: Comparison) -> str:
     side = winning_side(contrast)
     if contrast.verdict == "unknown":
-        return "The data cannot say. Do not scale it up on these runs; see what is to be mended."
+        return (
+            f"The data cannot say{_range_words(contrast.at_target)}. Do not scale it up on these "
+            "runs."
+        )
     if contrast.verdict == "same":
         open_range = _range_words(contrast.at_target)
         return (
@@ -258,7 +261,7 @@ def _experiment(contrast: Contrast, comparison: Comparison) -> tuple[str, ...]:
         return ()
     column, largest = comparison.columns[0], contrast.by_size[-1].size
     twice = format_quantity(2 * largest[column])
-    return (f"run both recipes at {column} {twice}, with the seeds they have.",)
+    return (f"add {column} {twice} to both sweeps; where intervals are wide, double the seeds.",)
 
 
 def contrast_sentence(contrast: Contrast, comparison: Comparison) -> str:

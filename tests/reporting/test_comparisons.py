@@ -199,7 +199,7 @@ def test_card_has_difference_exponents_worth_crossing_and_p_value() -> None:
 
 
 def test_unknown_contrast_says_what_would_settle_it() -> None:
-    assert "run both recipes at width 64" in card_of(UNKNOWN).experiment[0]
+    assert "add width 64 to both sweeps" in card_of(UNKNOWN).experiment[0]
     assert card_of(SHIFT).experiment == ()
     assert card_of(replace(UNKNOWN, by_size=())).experiment == ()
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from extrap.records.allocations import AllocationStudy
 from extrap.records.batches import BatchStudy, BatchTask
+from extrap.records.cascades import CascadeStudy, SizedModel, TextRule
 from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.levers import Lever, LeverStudy
 from extrap.records.overrides import override
@@ -33,8 +35,10 @@ __all__ = [
     "STAGES",
     "STATUSES",
     "TUNABLE",
+    "AllocationStudy",
     "BatchStudy",
     "BatchTask",
+    "CascadeStudy",
     "Cell",
     "Estimate",
     "Fit",
@@ -50,8 +54,10 @@ __all__ = [
     "Recipe",
     "RunResult",
     "Runs",
+    "SizedModel",
     "StudySpec",
     "Target",
+    "TextRule",
     "TunedRange",
     "Verdict",
     "Workload",

@@ -5,24 +5,37 @@
 * `knob_page` — the ranking of knobs; `knobs_text` and `knobs_document` for terminal and JSON.
 * `lever_page` — levers compared; `levers_text` and `levers_document` likewise.
 * `batch_page` — batch sizes, noise and rates; `batches_text` and `batches_document` likewise.
+* `allocation_page` — a budget split and checked; `allocations_text` likewise.
+* `cascade_page` — a small model before a large one; `cascades_text` likewise.
 * `write_index` — an index over the reports of a folder.
 """
 
 from __future__ import annotations
 
+from extrap.reporting.allocation_studies import (
+    AllocationReport,
+    allocation_page,
+    allocations_text,
+)
 from extrap.reporting.baselines import baseline_text
 from extrap.reporting.batch_documents import batches_document
 from extrap.reporting.batch_studies import batch_page, batches_text
+from extrap.reporting.cascade_studies import cascade_page, cascades_text
 from extrap.reporting.index import write_index
 from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
 from extrap.reporting.levers import lever_page, levers_document, levers_text
 from extrap.reporting.page import report
 
 __all__ = [
+    "AllocationReport",
+    "allocation_page",
+    "allocations_text",
     "baseline_text",
     "batch_page",
     "batches_document",
     "batches_text",
+    "cascade_page",
+    "cascades_text",
     "knob_page",
     "knobs_document",
     "knobs_text",

@@ -64,7 +64,8 @@ def cascade_headline(report: CascadeReport) -> str:
         f"Asked for the large model's mean loss instead, the surest saving is {in_nats.small}: "
         f"a cost of {_percents(in_nats.cost)}."
     )
-    return " ".join(parts)
+    words = " ".join(parts)
+    return f"{words[0].upper()}{words[1:]}"
 
 
 def cascade_table(report: CascadeReport) -> Table:
@@ -73,34 +74,34 @@ def cascade_table(report: CascadeReport) -> Table:
         (
             finding.small,
             _way(finding),
-            format_percent(finding.cost_small, signed=False),
-            _stacked(_quality(finding.quality_small, finding)),
-            _stacked(_quality(finding.quality_large, finding)),
-            _stacked(_scaled(finding.share)),
-            _stacked(_difference(finding)),
             _stacked(_scaled(finding.cost)),
             ", ".join(f"{100 * cost:.0f}" for cost in finding.pair_costs),
+            _stacked(_scaled(finding.share)),
+            _stacked(_difference(finding)),
+            _stacked(_quality(finding.quality_small, finding)),
+            format_percent(finding.cost_small, signed=False),
         )
         for finding in report.findings
     )
     n = report.findings[0].n_pairs
+    alone = {f.outcome: f.quality_large for f in report.findings}
     return Table(
         caption=f"At the threshold chosen for the large model's quality, means of {n} pairs with "
         f"{100 * report.level:g}{NBSP}% intervals",
         columns=(
             "small model",
             "quality",
-            "its cost",
-            "its quality",
-            "the large one's",
-            "it answers, %",
-            "difference",
             "cost, %",
             "pair by pair",
+            "it answers, %",
+            "difference",
+            "quality alone",
+            "cost alone",
         ),
         rows=rows,
         note="Share correct in %, its difference in percentage points; mean loss in nats. Costs "
-        "in percent of the large model alone.",
+        f"in percent of {report.large} alone, which has {_estimate(_scaled(alone['correct']))}"
+        f"{NBSP}% correct and a mean loss of {_estimate(alone['loss'])}.",
     )
 
 
@@ -185,11 +186,12 @@ def _curves_plate(report: CascadeReport) -> Plate:
     )
     percent = f"{100 * report.level:g}{NBSP}%"
     return Plate(
-        title=f"{best.small} before {report.large}",
+        title="",
         svg=svg,
         narrow_svg=narrow,
-        text="From the small model alone (left) to both models for every input (right); one line "
-        f"a pair of trainings, with {percent} bands on {best.n_judged} inputs that chose nothing. "
+        text=f"{best.small.capitalize()} before {report.large}: from the small model alone "
+        "(left) to both models for every input (right); one line a pair of trainings, with "
+        f"{percent} bands on {best.n_judged} inputs that chose nothing. "
         "Marks: the lowest threshold that reached the large model's quality, the line at 0, on "
         "the other inputs.",
     )
@@ -210,7 +212,7 @@ def _costs_plate(report: CascadeReport, rule: str) -> Plate:
     percent = f"{100 * report.level:g}{NBSP}%"
     words = f" The rule: {rule}; it costs nothing." if rule else ""
     return Plate(
-        title="Which small model",
+        title="",
         svg=svg,
         narrow_svg=narrow,
         text=f"Means over pairs of trainings with {percent} intervals; hollow where the quality "

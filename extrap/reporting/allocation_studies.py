@@ -110,11 +110,11 @@ def estimator_table(found: Allocation) -> Table:
             _cell(estimated.tokens_per_param),
             _stacked(estimated.loss),
             _stacked(estimated.exponent),
-            estimated.how,
         )
         for name, estimated in found.estimators.items()
     )
-    refused = "; ".join(f"{name} was not possible: {why}" for name, why in found.refused.items())
+    words = [f"{name}: {estimated.how}" for name, estimated in found.estimators.items()]
+    words += [f"{name}: not possible: {why}" for name, why in found.refused.items()]
     return Table(
         caption=f"The split of {found.flops:.3g} FLOPs, {100 * found.level:g}{NBSP}% intervals",
         columns=(
@@ -124,10 +124,9 @@ def estimator_table(found: Allocation) -> Table:
             "tokens a parameter",
             "loss",
             "exponent of parameters",
-            "how",
         ),
         rows=rows,
-        note=refused,
+        note="; ".join(words),
     )
 
 
@@ -278,7 +277,7 @@ def _profiles_plate(report: AllocationReport) -> Plate:
         for width, height, key in ((880, 420, "profiles"), (480, 420, "profilesnarrow"))
     )
     return Plate(
-        title="One profile a budget",
+        title="",
         svg=svg,
         narrow_svg=narrow,
         text="Every point is a size at its best rate; all points of a line cost the same. "
@@ -301,7 +300,7 @@ def _course_plate(report: AllocationReport) -> Plate:
     )
     percent = f"{100 * report.found.level:g}{NBSP}%"
     return Plate(
-        title="Parameters against the budget",
+        title="",
         svg=svg,
         narrow_svg=narrow,
         text=f"Lines: best parameters by each estimator, with {percent} bands; shaded: budgets "

@@ -183,6 +183,8 @@ def draw_split_course(ax: Axes, info: SplitCourse) -> None:
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter(FuncFormatter(_quantity))
     ax.yaxis.set_minor_formatter(FuncFormatter(_few))
+    ax.xaxis.set_major_formatter(FuncFormatter(_flops))
+    ax.xaxis.set_minor_formatter(FuncFormatter(_few_flops))
     ax.set_xlabel("budget C, FLOPs")
     ax.set_ylabel("parameters N")
     ax.legend(loc="upper left")
@@ -190,6 +192,14 @@ def draw_split_course(ax: Axes, info: SplitCourse) -> None:
 
 def _quantity(value: float, _: object) -> str:
     return format_quantity(value)
+
+
+def _flops(value: float, _: object) -> str:
+    return f"{value:.0e}".replace("e+", "e")
+
+
+def _few_flops(value: float, _: object) -> str:
+    return _flops(value, _) if _few(value, _) else ""
 
 
 def _few(value: float, _: object) -> str:

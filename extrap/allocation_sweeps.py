@@ -32,7 +32,7 @@ from extrap.planning import (
     check_allocation,
 )
 from extrap.reading import without_password
-from extrap.records import DATA_SIZE, AllocationStudy, Cell, Runs, StudySpec
+from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
 from extrap.reporting import AllocationReport, allocation_page, write_index
 from extrap.tuning import Notify, tune
 
@@ -261,6 +261,15 @@ def _check_cells(study: AllocationStudy, made: Forecast, size: int, tokens: int)
     return [Cell.of(at, tuned, seed) for seed in study.check_seeds]
 
 
+def _prediction(
+    study: AllocationStudy, made: Forecast, large: pd.DataFrame, checked: AllocationCheck
+) -> Measure:
+    """The forecast of one new run of the recommended split."""
+    run = large[large["n_params"] == checked.recommended.params].iloc[0]
+    point = made.at(**{column: float(run[column]) for column in (study.column, DATA_SIZE)})
+    return Measure(value=point.loss, ci=point.loss_pi)
+
+
 def _size_of(params: float, n_params: Callable[[float], int]) -> int:
     """The whole size whose parameters come nearest."""
     above = bisect_left(range(1, LARGEST_SIZE), params, key=n_params) + 1
@@ -315,13 +324,14 @@ def _write(
     made, found = _allocate(study, table)
     optima = _optima(study, made, table)
     large = table[table["stage"] == "check"]
-    checked: AllocationCheck = check_allocation(
+    checked = check_allocation(
         large,
         params=found.params.value or 0.0,
         factors=study.factors,
         forecast=found.loss,
         level=study.study.level,
     )
+    checked = replace(checked, prediction=_prediction(study, made, large, checked))
     report = AllocationReport(
         found=found,
         course={flops: _split(study, optima, flops) for flops in study.budgets},

@@ -1,7 +1,7 @@
 """Wider or longer: how is a budget of compute best split for the model of the default study?
 
-IsoFLOP profiles: at each of five budgets six widths of the byte MLP train on C / (6 N) bytes, each
-at five rates and on two seeds, in batches of 64. Parameters are counted without the table of
+IsoFLOP profiles: at each of five budgets seven widths of the byte MLP train on C / (6 N) bytes,
+each at five rates and on two seeds, in batches of 64. Parameters are counted without the table of
 embeddings, bytes stay below one epoch. The loss at the best rate of each makes the law; the split
 of a budget four times the largest is sealed, then trained there, and beside it half and twice the
 parameters on twice and half the bytes.
@@ -28,7 +28,7 @@ ALLOCATION = AllocationStudy(
         question="What does each width reach with each budget, at its best rate?",
         workload=Workload(name="bytes-mlp"),
         recipe=Recipe(batch_size=64, n_evals=10),
-        sizes={"width": (12, 16, 24, 32, 48, 64)},
+        sizes={"width": (8, 12, 16, 24, 32, 48, 64)},
         tune={"lr": TunedRange(low=2**-9.5, high=2**-5.5, n=5)},
         seeds=(0, 1),
     ),

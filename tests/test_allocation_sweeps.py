@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,16 @@ from extrap.allocation_sweeps import (
 )
 from extrap.cli import main
 from extrap.errors import DataError
-from extrap.records import AllocationStudy, Recipe, StudySpec, TunedRange, Workload
+from extrap.records import (
+    AllocationStudy,
+    Interval,
+    Measure,
+    Recipe,
+    StudySpec,
+    TunedRange,
+    Workload,
+)
+from extrap.reporting.allocation_studies import allocation_headline
 
 WIDTHS = (12, 16, 24, 32, 48, 64)
 BUDGETS = (2e9, 4e9, 8e9, 1.6e10, 3.2e10)
@@ -48,8 +58,8 @@ def loss(params: float, tokens: float, seed: int) -> float:
     return 1.3 + 20 * params**-0.4 + 60 * tokens**-0.45 + noise
 
 
-def made_up(*, best: float = 1.0) -> pd.DataFrame:
-    """Runs whose law is known; of the check `best` times the recommended parameters do best."""
+def made_up() -> pd.DataFrame:
+    """Runs whose law is known; away from the recommended split the check's are worse still."""
     rows: list[dict[str, object]] = []
     for flops in BUDGETS:
         for width in WIDTHS:
@@ -64,7 +74,7 @@ def made_up(*, best: float = 1.0) -> pd.DataFrame:
         params = n_params(width)
         tokens = STUDY.target / 6 / params
         for seed in STUDY.check_seeds:
-            value = loss(params, tokens, seed) + 0.05 * abs(np.log2(factor / best))
+            value = loss(params, tokens, seed) + 0.05 * abs(np.log2(factor))
             rows.append(_row(width, params, tokens, 2**-7.5, seed, "check", value))
     return pd.DataFrame(rows)
 
@@ -114,7 +124,8 @@ def test_check_names_the_recommended_split_the_best_and_its_loss_as_forecast(
     assert [split.factor for split in check.splits] == [0.5, 1.0, 2.0]
     assert check.is_best
     assert check.recommended.params == n_params(101)
-    assert check.recommended.n_seeds == 4
+    assert len(check.recommended.losses) == check.n_predicted == 4
+    assert check.prediction.value == pytest.approx(check.forecast.value, abs=0.03)
     assert abs((check.recommended.loss.value or 0) - (check.forecast.value or 0)) < 0.01
 
 
@@ -129,12 +140,20 @@ def test_page_and_words_tell_split_check_and_other_answers(outcome: AllocationOu
     assert "toy" in outcome.index_path.read_text(encoding="utf-8")
 
 
-def test_a_better_neighbour_is_said(tmp_path: Path) -> None:
-    made_up(best=0.5).to_csv(tmp_path / "runs.csv", index=False)
-    report = report_allocation(STUDY, table=tmp_path / "runs.csv", reports=tmp_path).report
-    assert not report.check.is_best
-    html = (tmp_path / "toy.html").read_text(encoding="utf-8")
-    assert "0.5 times the parameters is better" in html
+def test_a_better_neighbour_and_a_missed_loss_are_said(outcome: AllocationOutcome) -> None:
+    check = outcome.report.check
+    half, *others = check.splits
+    better = replace(
+        half,
+        loss=Measure(value=1.6, ci=Interval(1.59, 1.61)),
+        excess=Measure(value=-0.1, ci=Interval(-0.11, -0.09)),
+    )
+    changed = replace(
+        check, splits=(better, *others), forecast=Measure(value=1.5, ci=Interval(1.4, 1.6))
+    )
+    words = allocation_headline(replace(outcome.report, check=changed))
+    assert "0.5 times the parameters is better: 0.5 times the parameters −0.10" in words
+    assert "outside the law's 1.500" in words
 
 
 def test_tables_that_lack_something_are_refused(tmp_path: Path) -> None:

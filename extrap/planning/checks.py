@@ -14,6 +14,7 @@ from extrap.records import Interval, Measure
 
 __all__ = ["AllocationCheck", "CheckedSplit", "check_allocation"]
 
+NOTHING = Measure(value=None, ci=Interval(None, None))
 SAME = 0.15
 """Octaves of parameters by which a run may miss a factor: sizes are whole numbers."""
 
@@ -27,9 +28,9 @@ class CheckedSplit:
         params: N.
         tokens: D.
         lr: The rate.
-        loss: Mean over seeds, with Student's t interval.
+        losses: Of every run.
+        loss: Their mean, with Student's t interval.
         excess: Mean of loss minus the recommended split's, pair by pair of seeds.
-        n_seeds: Runs with a loss.
         epochs: Passes over the data there are.
     """
 
@@ -37,9 +38,9 @@ class CheckedSplit:
     params: float
     tokens: float
     lr: float
+    losses: tuple[float, ...]
     loss: Measure
     excess: Measure
-    n_seeds: int
     epochs: float
 
 
@@ -49,11 +50,14 @@ class AllocationCheck:
 
     Attributes:
         splits: What was trained, fewest parameters first.
-        forecast: The loss forecast for the recommended split, with the interval of the law.
+        forecast: The loss that the estimator of the split expects there, with its interval.
+        prediction: What a forecast of the sweep expects of one new run there, with the prediction
+            interval; nothing if there was none.
     """
 
     splits: tuple[CheckedSplit, ...]
     forecast: Measure
+    prediction: Measure = NOTHING
 
     @property
     def recommended(self) -> CheckedSplit:
@@ -69,6 +73,11 @@ class AllocationCheck:
     def is_best(self) -> bool:
         """Whether no other split is told to be better than the recommended one."""
         return all((split.excess.ci.upper or 0.0) >= 0 for split in self.splits)
+
+    @property
+    def n_predicted(self) -> int:
+        """Runs of the recommended split inside the prediction interval."""
+        return sum(loss in self.prediction.ci for loss in self.recommended.losses)
 
     @property
     def holds(self) -> bool:
@@ -99,7 +108,8 @@ def check_allocation(
     octaves = np.log2(runs["n_params"].to_numpy(float) / params)
     groups = {}
     for factor in sorted(factors):
-        own = runs[np.abs(octaves - math.log2(factor)) <= SAME].dropna(subset=["loss"])
+        away = np.abs(octaves - math.log2(factor))
+        own = runs[(away <= SAME) & (away == away.min(initial=math.inf))].dropna(subset=["loss"])
         if len(own) < 2:
             raise DataError(
                 f"the check needs two runs with a loss at {factor:g} times the recommended "
@@ -113,9 +123,9 @@ def check_allocation(
             params=float(own["n_params"].iloc[0]),
             tokens=float(own["tokens"].iloc[0]),
             lr=float(own["lr"].iloc[0]),
+            losses=tuple(own["loss"].to_list()),
             loss=_mean(own["loss"], level),
             excess=_mean((own["loss"] - base).dropna(), level),
-            n_seeds=len(own),
             epochs=float(own["epochs"].iloc[0]),
         )
         for factor, own in groups.items()
@@ -127,6 +137,6 @@ def _mean(values: pd.Series, level: float) -> Measure:
     """Mean with Student's t interval."""
     mean, n = float(values.mean()), len(values)
     if n < 2:
-        return Measure(value=None, ci=Interval(None, None))
+        return NOTHING
     half = float(stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / math.sqrt(n))
     return Measure(value=mean, ci=Interval(mean - half, mean + half))

@@ -37,8 +37,8 @@ LIMITS = (
     "not. A batch tuned for each budget may favour longer training.",
     "The runs of the check have the rate that the sweep's law forecasts, none tuned there. A rate "
     "that is wrong for one of the splits makes it look worse than it is.",
-    "The interval of the forecast loss is that of the law, if the law is right. Its form is not "
-    "tested by it.",
+    "The law's interval of the loss holds if its form is right, which it does not test. The "
+    "forecast of one new run allows for a law that is not quite right, and is wider.",
     "With more than one epoch the answer is borrowed from language models (Muennighoff et al. "
     "2023); no run of this study repeats data.",
 )
@@ -84,7 +84,9 @@ def allocation_headline(report: AllocationReport) -> str:
         f"{found.flops:.3g} FLOPs, {found.extrapolation_ratio:.2g} times the largest profile, go "
         f"to {_words(found.params)} parameters on {_words(found.tokens)} tokens; parameters grow "
         f"as C to the {_estimate(found.exponent)}. Trained there, {verdict}: {told}. The loss is "
-        f"{_estimate(check.recommended.loss)}, {held} the forecast {_estimate(check.forecast)}."
+        f"{_estimate(check.recommended.loss)}, {held} the law's {_estimate(check.forecast)}; the "
+        f"forecast of one new run, {_estimate(check.prediction)}, holds {check.n_predicted} of "
+        f"{len(check.recommended.losses)}."
     )
 
 
@@ -145,7 +147,8 @@ def check_table(report: AllocationReport) -> Table:
             "against the recommended",
         ),
         rows=tuple(_check_row(split, report.check) for split in report.check.splits),
-        note=f"Forecast for the recommended split: {_estimate(report.check.forecast)}.",
+        note=f"Of the recommended split the law expects {_estimate(report.check.forecast)} on "
+        f"average, a forecast of the sweep {_estimate(report.check.prediction)} of one new run.",
     )
 
 
@@ -157,7 +160,7 @@ def _check_row(split: CheckedSplit, check: AllocationCheck) -> tuple[str, ...]:
         f"{split.tokens:.0f}",
         f"{split.epochs:.2g}",
         format_quantity(split.lr),
-        f"{split.n_seeds}",
+        f"{len(split.losses)}",
         _stacked(split.loss),
         "–" if is_base else _signed(split.excess).replace(" (", "\n", 1).removesuffix(")"),
     )
@@ -228,7 +231,7 @@ def allocation_page(
             question=question,
             created=created,
             headline=allocation_headline(report),
-            is_good=report.check.is_best and report.check.holds,
+            is_good=report.check.is_best and report.check.n_predicted > 0,
             profiles=_profiles_plate(report),
             course=_course_plate(report),
             estimators=estimator_table(found),

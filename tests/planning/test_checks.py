@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -52,6 +53,9 @@ def test_seeds_are_paired_so_that_their_noise_cancels() -> None:
     assert check.best is base
     assert check.is_best
     assert check.holds
+    assert check.n_predicted == 4  # nothing was predicted, and an open interval holds all
+    near = Measure(value=2.0, ci=Interval(1.985, 2.05))
+    assert replace(check, prediction=near).n_predicted == 3
 
 
 def test_a_better_split_and_a_missed_loss_are_said() -> None:

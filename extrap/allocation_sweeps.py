@@ -38,6 +38,7 @@ from extrap.tuning import Notify, tune
 
 __all__ = [
     "AllocationOutcome",
+    "judge_allocation",
     "plan_allocation",
     "read_allocation_table",
     "report_allocation",
@@ -185,6 +186,38 @@ def read_allocation_table(study: AllocationStudy, path: str | Path) -> pd.DataFr
     return table
 
 
+def judge_allocation(study: AllocationStudy, table: pd.DataFrame) -> AllocationReport:
+    """The split from the profiles of a run table, and what the runs at its budget say of it.
+
+    Args:
+        study: The study.
+        table: One row a run, as `read_allocation_table` gives it.
+
+    Raises:
+        DataError: The table lacks runs that the study needs.
+    """
+    made, found = _allocate(study, table)
+    optima = _optima(study, made, table)
+    large = table[table["stage"] == "check"]
+    checked = check_allocation(
+        large,
+        params=found.params.value or 0.0,
+        factors=study.factors,
+        forecast=found.loss,
+        level=study.study.level,
+    )
+    checked = replace(checked, prediction=_prediction(study, made, large, checked))
+    return AllocationReport(
+        found=found,
+        course={flops: _split(study, optima, flops) for flops in study.budgets},
+        check=checked,
+        optima=optima,
+        runs=large,
+        column=study.column,
+        n_runs=len(table),
+    )
+
+
 def plan_allocation(study: AllocationStudy, *, storage: str | None = None) -> str:
     """What `run_allocation` would train, in words; nothing is opened or trained."""
     spec = study.study
@@ -321,26 +354,7 @@ def _write(
     reports: str | Path,
     path: str | Path | None,
 ) -> AllocationOutcome:
-    made, found = _allocate(study, table)
-    optima = _optima(study, made, table)
-    large = table[table["stage"] == "check"]
-    checked = check_allocation(
-        large,
-        params=found.params.value or 0.0,
-        factors=study.factors,
-        forecast=found.loss,
-        level=study.study.level,
-    )
-    checked = replace(checked, prediction=_prediction(study, made, large, checked))
-    report = AllocationReport(
-        found=found,
-        course={flops: _split(study, optima, flops) for flops in study.budgets},
-        check=checked,
-        optima=optima,
-        runs=large,
-        column=study.column,
-        n_runs=len(table),
-    )
+    report = judge_allocation(study, table)
     folder = Path(reports)
     page = Path(path) if path is not None else folder / f"{study.name}.html"
     folder.mkdir(parents=True, exist_ok=True)

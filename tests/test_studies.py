@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from extrap import forecast, read_runs
+from extrap.allocation_sweeps import judge_allocation, read_allocation_table
 from extrap.cascade_sweeps import read_cascade_table
 from extrap.cascading import judge_pairs
 from extrap.cli import main
@@ -182,6 +183,37 @@ def test_figures_of_the_cascade_are_those_of_the_committed_curves() -> None:
     assert best.small == "width 128"
     assert best.is_as_good
     assert all((f.cost.ci.upper or 0) > 1 for f in losses.values() if f.small != "width 32")
+
+
+@pytest.mark.slow
+def test_figures_of_the_allocation_are_those_of_the_committed_runs() -> None:
+    path = next(path for path in STUDIES if path.stem == "allocation")
+    text = " ".join(path.read_text(encoding="utf-8").split('"""')[1].split()).replace("−", "-")
+    study = load_allocation(path)
+    assert study is not None
+    table = read_allocation_table(study, path.with_suffix(".csv"))
+    report = judge_allocation(study, table)
+    found, check = report.found, report.check
+    half, base, twice = check.splits
+    low, high = (float(f"{side or 0.0:.3g}") for side in found.params.ci)
+    lower, upper = twice.excess.ci
+    claims = [
+        f"C to the {_told(found.estimators['parametric'].exponent, '.3f')} by the law",
+        f"{_told(found.estimators['isoflop'].exponent, '.3f')} by the minima",
+        f"{float(f'{found.params.value:.3g}'):,.0f} ({low:,.0f} to {high:,.0f}) parameters",
+        f"end {_told(half.excess, '.4f')} nats higher",
+        f"{-(twice.excess.value or 0.0):.4f} lower ({lower:.4f} to {upper:.4f})",
+        f"law's loss, {_told(check.forecast, '.4f')}, is too high",
+        f"four runs average {base.loss.value:.4f}",
+        f"one new run, {_told(check.prediction, '.4f')},",
+        f"{len(table)} runs",
+    ]
+    for claim in claims:
+        assert re.sub(r"(?<![\d.])0\.", ".", claim) in text, claim
+    assert check.is_best
+    assert check.n_predicted == len(base.losses) == 4
+    assert not check.holds
+    assert table["epochs"].max() < 1
 
 
 def test_rates_of_the_cascade_are_those_of_the_default_study() -> None:

@@ -6,8 +6,8 @@ embeddings, bytes stay below one epoch. The loss at the best rate of each makes 
 of a budget four times the largest is sealed, then trained there, and beside it half and twice the
 parameters on twice and half the bytes.
 
-Expected: a best size inside every profile, growing about as √C, and a split that holds at four times
-the compute. Found, with 95 % intervals:
+Expected: a best size inside every profile, growing about as √C, and a split that holds at four
+times the compute. Found, with 95 % intervals:
 
 - Best parameters grow as C to the .316 (.251 to .403) by the law and .381 (.290 to .472) by the
   minima of the profiles: slower than √C.

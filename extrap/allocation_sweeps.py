@@ -34,7 +34,7 @@ from extrap.planning import (
 from extrap.reading import without_password
 from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
 from extrap.reporting import AllocationReport, allocation_page, write_index
-from extrap.tuning import Notify, tune
+from extrap.tuning import Notify, TrainFunction, tune
 
 __all__ = [
     "AllocationOutcome",
@@ -81,6 +81,7 @@ def run_allocation(
     storage: str | None = None,
     reports: str | Path = "reports",
     path: str | Path | None = None,
+    train: TrainFunction | None = None,
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> AllocationOutcome:
@@ -94,6 +95,8 @@ def run_allocation(
         storage: Storage URL; by default `sqlite:///.extrap/NAME.db`.
         reports: Folder of the reports.
         path: Where to write the page; by default `reports/NAME.html`.
+        train: Your own training function, as in `extrap.tune`, whose results tell `n_params`; ours
+            by default.
         notify: Hears of the progress of the training.
         say: Hears one line at each step.
 
@@ -118,7 +121,7 @@ def run_allocation(
             size, study.tokens(budget, n_params(size), tokens_per_example=per_example)
         )
     )
-    swept = tune(spec, where, extend=wants_only(cells), notify=notify)
+    swept = tune(spec, where, train=train, extend=wants_only(cells), notify=notify)
     made, found = _allocate(study, swept.to_frame())
     sealed = _seal(study, swept.to_frame(), found, Path(reports))
     say(f"split of {study.target:.3g} FLOPs sealed in {sealed}")
@@ -130,7 +133,8 @@ def run_allocation(
         tokens = study.tokens(study.target, own, tokens_per_example=per_example)
         wanted += _check_cells(study, made, size, tokens)
         say(f"{factor:g} × the parameters: {study.column} {size}, {own} on {tokens} tokens")
-    checked = tune(spec, where, stage="check", extend=wants_only(tuple(wanted)), notify=notify)
+    extend = wants_only(tuple(wanted))
+    checked = tune(spec, where, train=train, stage="check", extend=extend, notify=notify)
     table = _table(study, pd.concat([swept.to_frame(), checked.to_frame()], ignore_index=True))
     return _write(study, table, source=where, reports=reports, path=path)
 

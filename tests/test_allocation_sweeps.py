@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +16,16 @@ from extrap.allocation_sweeps import (
     plan_allocation,
     read_allocation_table,
     report_allocation,
+    run_allocation,
 )
-from extrap.cli import main
 from extrap.errors import DataError
 from extrap.records import (
     AllocationStudy,
+    Cell,
     Interval,
     Measure,
     Recipe,
+    RunResult,
     StudySpec,
     TunedRange,
     Workload,
@@ -174,37 +177,41 @@ def test_plan_lists_profiles_and_check() -> None:
     assert "then 12 runs at 1.28e+11 FLOPs, at 0.5, 1, 2 times" in text
 
 
-TINY_FILE = """
-from extrap.records import AllocationStudy, Recipe, StudySpec, TunedRange, Workload
-ALLOCATION = AllocationStudy(name="small", question="What?", budgets=(3e7, 6e7, 1.2e8, 2.4e8),
-    times=2, factors=(1.0, 2.0), check_seeds=(8, 9),
-    study=StudySpec(name="own", question="?", workload=Workload(name="bytes-mlp",
-        options={"corpus_bytes": 400_000, "validation_bytes": 60_000, "n_validation": 400,
-            "context": 4, "embedding": 4}),
-        recipe=Recipe(batch_size=16, n_evals=1), sizes={"width": (2, 3, 4, 6, 8)}, seeds=(0,),
-        tune={"lr": TunedRange(low=2**-8, high=2**-3, n=6)}))
-"""
+def train(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> RunResult:
+    params, tokens = n_params(size["width"]), size["tokens"]
+    excess = 0.01 * (np.log2(tuned["lr"]) + 7.5) ** 2
+    return RunResult(
+        cell=Cell.of(size, tuned, seed),
+        status="complete",
+        loss=loss(params, tokens, seed) + excess,
+        n_params=round(params),
+        n_tokens=round(tokens),
+        epochs=tokens / 6e6,
+    )
 
 
 @pytest.mark.slow
-def test_tiny_study_trains_seals_and_checks_from_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("small.py").write_text(TINY_FILE)
-    assert main(["study", "run", "small.py", "--quiet"]) == 0
-    out = capsys.readouterr().out
-    assert "split of 4.8e+08 FLOPs sealed in reports/small.allocation.json" in out
-    sealed = json.loads(Path("reports/small.allocation.json").read_text())
-    table = pd.read_csv("reports/small.runs.csv")
-    assert table["stage"].value_counts().to_dict() == {"tune": 120, "check": 4}
-    flops = 6 * table["n_params"] * table["tokens"]
-    assert flops[table["stage"] == "check"].between(4.6e8, 5.0e8).all()
-    assert main(["study", "run", "small.py", "--quiet"]) == 0
-    assert json.loads(Path("reports/small.allocation.json").read_text()) == sealed
-    assert sealed["sealed"] in Path("reports/small.html").read_text()
-    assert main(["report", "small.py", "-o", "again.html"]) == 0
-    assert main(["report", "small.py", "reports/small.runs.csv", "-o", "read.html"]) == 0
-    pages = [Path(name).read_text() for name in ("reports/small.html", "again.html", "read.html")]
-    answers = {page.partition('"extrap:answer" content="')[2].partition('"')[0] for page in pages}
-    assert len(answers) == 1
+def test_study_seals_before_it_trains_the_budget_and_resumes(tmp_path: Path) -> None:
+    study = replace(STUDY, study=replace(STUDY.study, seeds=(0,)), check_seeds=(100, 101))
+    where = {"storage": f"sqlite:///{tmp_path / 'toy.db'}", "reports": tmp_path / "reports"}
+    said: list[str] = []
+    trained: list[float] = []
+
+    def own(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> RunResult:
+        flops = 6 * n_params(size["width"]) * size["tokens"]
+        trained.append(flops)
+        assert (flops > 1e11) == (tmp_path / "reports" / "toy.allocation.json").is_file()
+        return train(size, tuned, seed)
+
+    outcome = run_allocation(study, train=own, say=said.append, **where)
+    assert len(trained) == 5 * 6 * 5 + 3 * 2
+    assert trained[-6:] == pytest.approx([study.target] * 6, rel=0.01)
+    assert "split of 1.28e+11 FLOPs sealed" in said[0]
+    assert "1 × the parameters: width" in said[2]
+    sealed = json.loads(outcome.seal_path.read_text())
+    run_allocation(study, train=own, **where)
+    assert len(trained) == 156
+    assert json.loads(outcome.seal_path.read_text()) == sealed
+    assert sealed["sealed"] in outcome.report_path.read_text()
+    again = report_allocation(study, **where)
+    assert allocation_headline(again.report) == allocation_headline(outcome.report)

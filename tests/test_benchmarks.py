@@ -16,6 +16,7 @@ from benchmarks import (
     allocations,
     batch,
     batch_studies,
+    cascades,
     faults,
     levers,
     noise_scales,
@@ -295,6 +296,15 @@ def test_levers_are_judged_from_the_committed_runs():
     assert all("2.1" in row.reached and row.met is not None for row in grown)
     assert ghosts.met is None
     assert "nats" in ghosts.reached
+
+
+def test_cascades_are_judged_from_the_committed_curves():
+    first, *others = cascades.rows(cascades.measure())
+    assert first.met is True
+    assert first.figure.startswith("width 128 before width 1024")
+    assert "60.0 % (52.8 to 67.2 %)" in first.reached
+    assert len(others) == 14
+    assert all(row.met is None for row in others)
 
 
 def test_lever_table_keeps_what_the_figures_rest_on(tmp_path):

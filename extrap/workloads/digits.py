@@ -99,6 +99,11 @@ class Digits(TensorWorkload):
         ghost = None if options.norm == "none" else options.ghost
         return MLP(N_PIXELS, N_CLASSES, **whole, ghost=ghost)
 
+    def answers(self, module: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits (B, V) and the right classes (B,)."""
+        x_BF, y_B = batch
+        return module(x_BF), y_B
+
     def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
         """Mean cross-entropy of the digit, in nats."""
         x_BF, y_B = batch

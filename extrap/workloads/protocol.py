@@ -15,7 +15,14 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["Batch", "LoadedWorkload", "TensorWorkload", "build_without_memory", "count_parameters"]
+__all__ = [
+    "Answers",
+    "Batch",
+    "LoadedWorkload",
+    "TensorWorkload",
+    "build_without_memory",
+    "count_parameters",
+]
 
 Batch = tuple[torch.Tensor, ...]
 DRAWS = frozenset({"normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "kaiming_uniform_"})
@@ -83,6 +90,13 @@ class LoadedWorkload(Protocol):
 
     def n_params_total(self, size: Mapping[str, float]) -> int:
         """Parameters with embeddings."""
+
+
+class Answers(Protocol):
+    """What a workload of classes may offer beside: its answer to every single input."""
+
+    def answers(self, module: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits of shape (…, V) and the right classes (…), of one model without a run axis."""
 
 
 class TensorWorkload:

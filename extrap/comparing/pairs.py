@@ -93,6 +93,7 @@ class Spread:
             else of the plain and of the treated recipe. None where unknown.
         first, second: Their scatter.
         shape_variance, shape_dof: As in `TwoArms`.
+        has_misfit: Whether laws miss the losses by more than replicates scatter.
     """
 
     is_paired: bool
@@ -100,6 +101,7 @@ class Spread:
     second: Scatter | None
     shape_variance: Array
     shape_dof: Array
+    has_misfit: bool = False
 
     def of(self, plain: Array, treated: Array) -> tuple[float, float] | None:
         """Standard error and degrees of freedom of `plain · ȳ_plain + treated · ȳ_treated`.
@@ -221,33 +223,28 @@ def law_spread(
     ]
     return Spread(
         is_paired=arms.is_paired,
-        first=chosen[0],
-        second=chosen[1],
+        first=chosen[0][0],
+        second=chosen[1][0],
         shape_variance=arms.shape_variance,
         shape_dof=arms.shape_dof,
+        has_misfit=chosen[0][1] or chosen[1][1],
     )
 
 
 def _with_lack_of_fit(
     table: Array, design: Array, pooled: Scatter | None, pure: Scatter | None, *, strict: bool
-) -> Scatter | None:
-    """The pooled scatter, or that of lack of fit where this is larger."""
+) -> tuple[Scatter | None, bool]:
+    """The pooled scatter, or that of lack of fit where larger; whether this is significant."""
     if pooled is None or pure is None:
-        return pooled
+        return pooled, False
     counts = np.isfinite(table).sum(axis=1)
-    root = np.sqrt(counts)
-    mean = np.nanmean(table, axis=1) * root
-    left, scale, _ = np.linalg.svd(design * root[:, None], full_matrices=True)
-    rest = left[:, int((scale > 1e-8 * scale[0]).sum()) :]
-    dof = rest.shape[1]
-    if not dof:
-        return pooled
-    square = float(((rest.T @ mean) ** 2).sum()) / dof
-    if strict:
-        larger = square > pure.own
-    else:
-        larger = float(stats.f.sf(square / pure.own, dof, pure.own_dof)) < LACK_OF_FIT_P
-    return with_own(pure, square, dof) if larger else pooled
+    dof = len(table) - int(np.linalg.matrix_rank(design))
+    if dof < 1:
+        return pooled, False
+    square = float(counts @ np.nanmean(table, axis=1) ** 2) / dof
+    is_misfit = float(stats.f.sf(square / pure.own, dof, pure.own_dof)) < LACK_OF_FIT_P
+    is_larger = square > pure.own if strict else is_misfit
+    return (with_own(pure, square, dof) if is_larger else pooled), is_misfit
 
 
 def _tables(arms: TwoArms) -> tuple[Array, Array]:

@@ -11,15 +11,8 @@ from scipy import stats
 
 from extrap.comparing.arm_laws import ArmLaws, fit_arm_laws
 from extrap.comparing.costs import SizePower
-from extrap.comparing.pairs import (
-    OneLawTest,
-    Spread,
-    TwoArms,
-    compare_laws,
-    law_spread,
-    size_spread,
-    two_arms,
-)
+from extrap.comparing.one_law import OneLawTest, compare_laws
+from extrap.comparing.pairs import Spread, TwoArms, law_spread, size_spread, two_arms
 from extrap.comparing.results import Contrast, Crossover, EffectiveCompute, SizeDifference
 from extrap.comparing.scatter import t_p_value
 from extrap.comparing.tuned import ArmLosses

@@ -119,6 +119,7 @@ def compare(
                 name,
                 runs,
                 target[columns[0]],
+                compute=powers[name],
                 price=price,
                 flops_per_second=flops_per_second,
             )

@@ -45,7 +45,8 @@ def compare_laws(arms: TwoArms) -> OneLawTest:
     hypothesis, are combined by a product in which the mean counts `WEIGHT` times, having few
     degrees of freedom. Where both rest on the same residuals an F-test takes its place. Two pairs
     leave a single degree of freedom for the mean: its standard error is then that of unpaired
-    seeds, with two, which is too large where seeds act alike on both recipes.
+    seeds, with two, which is too large where seeds act alike on both recipes. The noise of log
+    losses is taken to be alike at all sizes.
 
     References:
         Ours; Good (1955), On the weighted combination of significance tests, J. R. Stat. Soc. B

@@ -17,6 +17,7 @@ from benchmarks import (
     batch,
     batch_studies,
     cascades,
+    comparisons,
     faults,
     levers,
     noise_scales,
@@ -399,3 +400,16 @@ def test_figures_of_splits_say_what_they_were_given():
     assert missed == ["Porian et al. 2024, rw"]
     worse = replace(found, closed={"Hoffmann": (1.02, 1.0)})
     assert not allocations.rows(worse)[0].met
+
+
+@pytest.mark.slow
+def test_figures_of_comparisons_say_what_they_were_given():
+    found = comparisons.measure(n_repetitions=2, n_covered=1)
+    lines = comparisons.rows(found)
+    assert len(lines) == len(comparisons.NULLS) + len(comparisons.EFFECTS) + len(
+        comparisons.COVERED
+    )
+    first = comparisons.NULLS[0].name
+    worse = replace(found, false={first: (0.07, 0.05)})
+    assert not comparisons.rows(worse)[0].met
+    assert comparisons.rows(worse)[0].reached == "7.0%"

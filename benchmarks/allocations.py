@@ -10,6 +10,7 @@
    Chinchilla's.
 5. Simulated isoFLOP profiles: how often the 95 % intervals hold the truth.
 6. Golden numbers: what 1 to 40 passes over the data are worth (Muennighoff et al. 2023).
+7. Our own study, `studies/allocation.py`, from its committed runs: a split sealed, then trained.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.rows import DATA, Row, require
+from extrap.allocation_sweeps import judge_allocation, read_allocation_table
 from extrap.laws import effective_epochs
 from extrap.planning import (
     Allocation,
@@ -32,7 +34,10 @@ from extrap.planning import (
     minimum,
     optimal_split,
 )
+from extrap.records import Measure
+from extrap.study_files import allocation_of
 
+STUDY = Path(__file__).parents[1] / "studies" / "allocation.py"
 FLOPS = 5.76e23
 PUBLISHED = {
     "Hoffmann, rounded": (ChinchillaLaw(1.69, 406.4, 410.7, 0.34, 0.28), 3.219e10, 92.65),
@@ -279,6 +284,46 @@ def _coverage_rows(found: Found) -> list[Row]:
     ]
 
 
+def study_rows() -> list[Row]:
+    """The split of our own study, held against runs at its budget."""
+    study = allocation_of(STUDY)
+    report = judge_allocation(study, read_allocation_table(study, STUDY.with_suffix(".csv")))
+    check, part = report.check, f"our study, {report.found.flops:.3g} FLOPs"
+    exponents = ", ".join(
+        f"{name} {e.exponent.value:.3f} [{e.exponent.ci.lower:.3f}, {e.exponent.ci.upper:.3f}]"
+        for name, e in report.found.estimators.items()
+    )
+    excess = "; ".join(
+        f"× {s.factor:g}: {_words(s.excess)}" for s in check.splits if s is not check.recommended
+    )
+    return [
+        Row(part=part, figure="exponent a of N_opt", reached=exponents),
+        Row(
+            part=part,
+            figure="loss of other splits against the recommended one, nats",
+            target="none told to be better",
+            reached=excess,
+            met=check.is_best,
+            note=f"Means over {len(check.recommended.losses)} seeds, paired; four times the "
+            "largest compute of a profile.",
+        ),
+        Row(
+            part=part,
+            figure="loss of the recommended split",
+            target="all runs in the forecast's interval for one new run",
+            reached=f"{_words(check.recommended.loss)}; forecast {_words(check.prediction)} holds "
+            f"{check.n_predicted} of {len(check.recommended.losses)}; the law's own interval "
+            f"{_words(check.forecast)} {'holds' if check.holds else 'misses'} the mean",
+            met=check.n_predicted == len(check.recommended.losses),
+        ),
+    ]
+
+
+def _words(measure: Measure) -> str:
+    lower, upper = measure.ci
+    return f"{measure.value:.4f} ({lower:.4f} to {upper:.4f})".replace("-", "−")
+
+
 def _epochs_row() -> Row:
     reached = {n: float(effective_epochs(n, 15.3878)) for n in EPOCHS}
     return Row(
@@ -293,5 +338,5 @@ def _epochs_row() -> Row:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
-    for line in rows(measure(folder)):
+    for line in (*rows(measure(folder)), *study_rows()):
         sys.stdout.write(f"{line}\n")

@@ -23,7 +23,8 @@ from scipy import optimize, stats
 
 from benchmarks.rows import Row
 from extrap.comparing import Comparison, compare
-from extrap.comparing.pairs import compare_laws, two_arms
+from extrap.comparing.one_law import compare_laws
+from extrap.comparing.pairs import two_arms
 from extrap.comparing.tuned import tuned_losses
 from extrap.records import Runs
 
@@ -105,12 +106,7 @@ EFFECTS = {
     "reducible loss 5 % lower": replace(PLAIN, scale=2 * 0.95),
     "exponent .05 smaller": replace(PLAIN, exponent=0.35),
 }
-COVERED = {
-    "6 × 3": (NULLS[0], 1.0),
-    "6 × 3, three times the noise": (NULLS[0], 3.0),
-    "5 × 2": (NULLS[1], 1.0),
-    "6 × 3, seven rates": (NULLS[9], 1.0),
-}
+COVERED = {"6 × 3": NULLS[0], "5 × 2": NULLS[1], "6 × 3, seven rates": NULLS[9]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +130,8 @@ class Found:
 def measure(n_repetitions: int = N_REPETITIONS, n_covered: int = N_COVERED) -> Found:
     """Everything the rows are made of."""
     held: dict[tuple[str, str], float] = {}
-    for name, (design, noise) in COVERED.items():
-        held |= {(name, what): share for what, share in _held(design, noise, n_covered)}
+    for name, design in COVERED.items():
+        held |= {(name, what): share for what, share in _held(design, n_covered)}
     return Found(
         false={design.name: _false(design, n_repetitions) for design in NULLS},
         power={name: _power(law, n_covered) for name, law in EFFECTS.items()},
@@ -145,9 +141,7 @@ def measure(n_repetitions: int = N_REPETITIONS, n_covered: int = N_COVERED) -> F
     )
 
 
-def draw(
-    design: Design, treated: Law, rng: np.random.Generator, *, noise: float = 1.0
-) -> dict[str, Runs]:
+def draw(design: Design, treated: Law, rng: np.random.Generator) -> dict[str, Runs]:
     """Runs of a plain and of a treated recipe."""
     n_common = 1 if design.recurs else design.n_sizes
     shared = rng.normal(size=(2, n_common, design.n_seeds)) * SEED_SD
@@ -156,14 +150,14 @@ def draw(
     for arm, (name, law) in enumerate((("plain", design.law), ("treated", treated))):
         of_pair = 0 if design.shares_seeds else arm
         own = rng.normal(size=(n_common, design.n_seeds)) * ARM_SD
-        effect = (shared[of_pair] + own + paired[of_pair]) * noise
+        effect = shared[of_pair] + own + paired[of_pair]
         first = 0 if design.shares_seeds else arm * design.n_seeds
         rows = []
         for i, width in enumerate(design.widths):
             seeds = first + np.arange(design.n_seeds) + (0 if design.recurs else 100 * i)
             for seed, shift in zip(seeds, effect[i], strict=True):
                 log_loss = math.log(law.loss(width)) + float(shift)
-                sd = RUN_SD * noise * 2.0 ** (-design.falling * i)
+                sd = RUN_SD * 2.0 ** (-design.falling * i)
                 rows += [
                     {"width": width, "seed": int(seed), "flops": width**2, **row}
                     for row in _runs_of_seed(design, log_loss, i, sd, rng)
@@ -225,14 +219,14 @@ def _power(law: Law, n: int) -> tuple[float, float, float]:
     return told / n, exponents / n, naive / n
 
 
-def _held(design: Design, noise: float, n: int) -> list[tuple[str, float]]:
+def _held(design: Design, n: int) -> list[tuple[str, float]]:
     """Shares of 90 % intervals that hold the truth; effects in turns."""
     rng = np.random.default_rng(11)
     effects = [PLAIN, *EFFECTS.values()]
     held = {"difference at target": 0, "exponent difference": 0, "effective compute": 0}
     for i in range(n):
         law = effects[i % len(effects)]
-        found = compare(draw(design, law, rng, noise=noise), level=0.9)
+        found = compare(draw(design, law, rng), level=0.9)
         for what, is_held in _holds(found, design.law, law).items():
             held[what] += is_held
     return [(what, count / n) for what, count in held.items()]

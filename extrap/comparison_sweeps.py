@@ -316,15 +316,31 @@ def _checked(found: GroupFindings, large: Mapping[str, Runs], *, sealed: str) ->
         own = at.get(contrast.treated)
         if own is not None and plain is not None and len(own) and len(plain):
             checks.append(_check(contrast, plain, own, level=found.comparison.level))
-    return replace(found, checks=tuple(checks), sealed=sealed)
+    began = _first_start(found.group, large)
+    return replace(found, checks=tuple(checks), sealed=sealed, began=began)
+
+
+def _first_start(group: RecipeGroup, large: Mapping[str, Runs]) -> str:
+    """When the first run of a group at its target began; empty if that is not known."""
+    starts: list[str] = []
+    for spec in group.arms.values():
+        frame = large[spec.name].to_frame() if spec.name in large else pd.DataFrame()
+        if "started_at" in frame:
+            here = _at(frame, group.target)
+            starts += [str(start) for start in here["started_at"].dropna()]
+    return min(starts, default="")
 
 
 def _losses_at(runs: Runs, size: Mapping[str, float]) -> pd.Series:
     """Seed → mean loss at a size."""
-    frame = runs.complete().to_frame()
+    return _at(runs.complete().to_frame(), size).groupby("seed")["loss"].mean()
+
+
+def _at(frame: pd.DataFrame, size: Mapping[str, float]) -> pd.DataFrame:
+    """The rows of one size."""
     for column, value in size.items():
         frame = frame[np.isclose(frame[column], value, rtol=1e-9)]
-    return frame.groupby("seed")["loss"].mean()
+    return frame
 
 
 def _check(contrast: Contrast, plain: pd.Series, own: pd.Series, *, level: float) -> TargetCheck:

@@ -1,4 +1,4 @@
-"""Study files: the `STUDY` of a Python file, its `BASELINE`, `KNOBS`, or one of another kind."""
+"""Study files: the `STUDY`, or another kind of study, that a Python file defines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 from extrap.records import (
+    AllocationStudy,
     BatchStudy,
+    CascadeStudy,
     ComparisonStudy,
     KnobStudy,
     Lever,
@@ -22,14 +24,18 @@ from extrap.records import (
 
 __all__ = [
     "KINDS",
+    "allocation_of",
     "batches_of",
+    "cascade_of",
     "check_baseline",
     "comparison_of",
     "kind_of",
     "knobs_of",
     "levers_of",
+    "load_allocation",
     "load_baseline",
     "load_batches",
+    "load_cascade",
     "load_comparison",
     "load_knobs",
     "load_levers",
@@ -37,7 +43,15 @@ __all__ = [
     "override_both",
 ]
 
-KINDS = ("COMPARISON", "LEVERS", "BATCHES", "KNOBS", "STUDY")
+KINDS = (
+    "COMPARISON",
+    "LEVERS",
+    "BATCHES",
+    "ALLOCATION",
+    "CASCADE",
+    "KNOBS",
+    "STUDY",
+)
 """What a study file may define; the first that it does decides. `KNOBS` come with a `STUDY`."""
 COMPARISON_FIELDS = ("name", "question", "groups", "price", "flops_per_second")
 """Fields of a comparison that are set as they stand; others are those of all of its recipes."""
@@ -235,6 +249,64 @@ def _with_all(group: RecipeGroup, assignments: list[str]) -> RecipeGroup:
     """A group with fields of all of its recipes replaced."""
     arms = {name: override(spec, assignments) for name, spec in group.arms.items()}
     return replace(group, arms=arms)
+
+
+def load_allocation(path: str | Path) -> AllocationStudy | None:
+    """The `ALLOCATION` of a study file, which needs no `STUDY`: a budget split and checked.
+
+    Raises:
+        ValueError: There is no such file, or the `ALLOCATION` is no `AllocationStudy`.
+    """
+    allocation = getattr(_module(Path(path)), "ALLOCATION", None)
+    if allocation is None:
+        return None
+    if not isinstance(allocation, AllocationStudy):
+        raise ValueError(
+            f"the ALLOCATION of {path} is an AllocationStudy, got {type(allocation).__name__}; "
+            "write AllocationStudy(name=…, question=…, study=StudySpec(…), budgets=(…))."
+        )
+    return allocation
+
+
+def allocation_of(path: str | Path, *, assignments: Iterable[str] = ()) -> AllocationStudy:
+    """The `ALLOCATION` of a study file with fields replaced, such as `study.seeds=0`.
+
+    Raises:
+        ValueError: As `load_allocation`, there is none, or an assignment fits no field.
+    """
+    allocation = load_allocation(path)
+    if allocation is None:
+        raise ValueError(f"{path} defines no ALLOCATION; write ALLOCATION = AllocationStudy(…).")
+    return override(allocation, assignments)
+
+
+def load_cascade(path: str | Path) -> CascadeStudy | None:
+    """The `CASCADE` of a study file, which needs no `STUDY`: small models before a large one.
+
+    Raises:
+        ValueError: There is no such file, or the `CASCADE` is no `CascadeStudy`.
+    """
+    cascade = getattr(_module(Path(path)), "CASCADE", None)
+    if cascade is None:
+        return None
+    if not isinstance(cascade, CascadeStudy):
+        raise ValueError(
+            f"the CASCADE of {path} is a CascadeStudy, got {type(cascade).__name__}; write "
+            "CascadeStudy(name=…, question=…, smalls=(SizedModel(…),), large=SizedModel(…))."
+        )
+    return cascade
+
+
+def cascade_of(path: str | Path, *, assignments: Iterable[str] = ()) -> CascadeStudy:
+    """The `CASCADE` of a study file with fields replaced, such as `recipe.steps=100`.
+
+    Raises:
+        ValueError: As `load_cascade`, there is none, or an assignment fits no field.
+    """
+    cascade = load_cascade(path)
+    if cascade is None:
+        raise ValueError(f"{path} defines no CASCADE; write CASCADE = CascadeStudy(…).")
+    return override(cascade, assignments)
 
 
 def _with(lever: Lever, assignment: str) -> Lever:

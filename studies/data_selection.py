@@ -20,8 +20,8 @@ Found, with 95 % intervals over seeds:
 - A probe 20° off: places change at 223 (203 to 237) and only at 488 (444 to 533). The hardest
   fifth then never beats random examples.
 - Digits: by margins of a model that has seen all labels at 97 (68 to 119) kept ones of seven
-  tenths and 92 (79 to 106) of four tenths, beyond noise. By prototypes of pixels easy ones never win
-  beyond noise; the harder seven tenths have a loss 22 % lower at 64 kept ones, 14 % at 128.
+  tenths and 92 (79 to 106) of four tenths, beyond noise. By prototypes of pixels easy ones never
+  win beyond noise; the harder seven tenths have a loss 22 % lower at 64 kept ones, 14 % at 128.
 - Bytes: random contexts are best. The easier eight tenths cost 2 %, the easier half 5 to 10 %, the
   harder eight tenths 8 to 12 %, within the noise of three seeds, the harder half 20 to 27 %.
 - An active learner needs 477 (443 to 505) labels for the loss of 1600 random ones on the

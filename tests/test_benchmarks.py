@@ -16,6 +16,8 @@ from benchmarks import (
     allocations,
     batch,
     batch_studies,
+    cascades,
+    comparisons,
     faults,
     levers,
     noise_scales,
@@ -297,6 +299,15 @@ def test_levers_are_judged_from_the_committed_runs():
     assert "nats" in ghosts.reached
 
 
+def test_cascades_are_judged_from_the_committed_curves():
+    first, *others = cascades.rows(cascades.measure())
+    assert first.met is True
+    assert first.figure.startswith("width 128 before width 1024")
+    assert "60.0 % (52.8 to 67.2 %)" in first.reached
+    assert len(others) == 14
+    assert all(row.met is None for row in others)
+
+
 def test_lever_table_keeps_what_the_figures_rest_on(tmp_path):
     levers.write_table(pd.read_csv(levers.TABLE).assign(more=1), tmp_path / "levers.csv")
     assert levers.measure(tmp_path / "levers.csv") == levers.measure()
@@ -389,3 +400,16 @@ def test_figures_of_splits_say_what_they_were_given():
     assert missed == ["Porian et al. 2024, rw"]
     worse = replace(found, closed={"Hoffmann": (1.02, 1.0)})
     assert not allocations.rows(worse)[0].met
+
+
+@pytest.mark.slow
+def test_figures_of_comparisons_say_what_they_were_given():
+    found = comparisons.measure(n_repetitions=2, n_covered=1)
+    lines = comparisons.rows(found)
+    assert len(lines) == len(comparisons.NULLS) + len(comparisons.EFFECTS) + len(
+        comparisons.COVERED
+    )
+    first = comparisons.NULLS[0].name
+    worse = replace(found, false={first: (0.07, 0.05)})
+    assert not comparisons.rows(worse)[0].met
+    assert comparisons.rows(worse)[0].reached == "7.0%"

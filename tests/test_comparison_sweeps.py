@@ -14,6 +14,7 @@ import pytest
 from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.cli import main
 from extrap.comparison_sweeps import (
+    ComparisonOutcome,
     plan_comparison,
     read_comparison_table,
     report_comparison,
@@ -78,16 +79,28 @@ def toy(spec: StudySpec) -> TrainFunction:
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
-    """A storage and a folder in which the study has been run once."""
+    """A storage and a folder for the study."""
     home = tmp_path_factory.mktemp("recipes")
-    where: Places = {"storage": f"sqlite:///{home / 'toy.db'}", "reports": home / "reports"}
-    run_comparison(STUDY, train=toy, **where)
-    return where
+    return {"storage": f"sqlite:///{home / 'toy.db'}", "reports": home / "reports"}
 
 
-def test_recipes_are_tuned_beyond_their_grid_and_compared(places: Places) -> None:
+@pytest.fixture(scope="module")
+def first_run(places: Places) -> tuple[ComparisonOutcome, list[str]]:
+    """The study run once, and what was said."""
     lines: list[str] = []
-    outcome = run_comparison(STUDY, train=toy, say=lines.append, **places)
+    return run_comparison(STUDY, train=toy, say=lines.append, **places), lines
+
+
+@pytest.fixture(scope="module")
+def table(places: Places, first_run: object) -> Path:
+    """Its run table."""
+    return Path(places["reports"]) / "toy-recipes.runs.csv"
+
+
+def test_recipes_are_tuned_beyond_their_grid_and_compared(
+    first_run: tuple[ComparisonOutcome, list[str]],
+) -> None:
+    outcome, lines = first_run
     assert [line.partition(":")[0] for line in lines[:3]] == ["plain", "lower", "alike"]
     assert lines[3].startswith("comparison written ")
     first, second = outcome.findings
@@ -104,9 +117,9 @@ def test_recipes_are_tuned_beyond_their_grid_and_compared(places: Places) -> Non
 
 
 def test_target_is_trained_at_forecast_values_after_the_comparison_is_written(
-    places: Places,
+    first_run: tuple[ComparisonOutcome, list[str]],
 ) -> None:
-    outcome = run_comparison(STUDY, train=toy, **places)
+    outcome, _ = first_run
     first, second = outcome.findings
     assert second.checks == ()
     (check,) = first.checks
@@ -120,14 +133,15 @@ def test_target_is_trained_at_forecast_values_after_the_comparison_is_written(
     document = json.loads(outcome.document_path.read_text())
     assert document["created"] == first.sealed
     assert document["checks"][0]["agrees"] is True
-    assert first.sealed <= min(large["started_at"])
+    assert first.sealed <= first.began == min(large["started_at"])
+    assert "before any run there" in outcome.report_path.read_text(encoding="utf-8")
 
 
-def test_forecast_that_fails_at_the_target_is_said(places: Places, tmp_path: Path) -> None:
-    table = read_comparison_table(Path(places["reports"]) / "toy-recipes.runs.csv")
-    bent = (table["arm"] == "lower") & (table["stage"] == "check")
-    table["loss"] = table["loss"].where(~bent, 1.3 * table["loss"])
-    table.to_csv(tmp_path / "bent.csv", index=False)
+def test_forecast_that_fails_at_the_target_is_said(table: Path, tmp_path: Path) -> None:
+    runs = read_comparison_table(table)
+    bent = (runs["arm"] == "lower") & (runs["stage"] == "check")
+    runs["loss"] = runs["loss"].where(~bent, 1.3 * runs["loss"])
+    runs.to_csv(tmp_path / "bent.csv", index=False)
     study = replace(STUDY, groups=STUDY.groups[:1])
     outcome = report_comparison(study, table=tmp_path / "bent.csv", reports=tmp_path)
     (check,) = outcome.findings[0].checks
@@ -136,12 +150,11 @@ def test_forecast_that_fails_at_the_target_is_said(places: Places, tmp_path: Pat
 
 
 def test_second_start_trains_nothing_and_storage_and_table_report_the_same(
-    places: Places, tmp_path: Path
+    places: Places, table: Path, tmp_path: Path
 ) -> None:
     trained: list[TuneEvent] = []
     again = run_comparison(STUDY, train=toy, notify=trained.append, **places)
     told = report_comparison(STUDY, **places)
-    table = Path(places["reports"]) / "toy-recipes.runs.csv"
     read = report_comparison(STUDY, table=table, reports=tmp_path)
     assert trained == []
     hashes = set()
@@ -162,10 +175,7 @@ def test_second_start_trains_nothing_and_storage_and_table_report_the_same(
     assert "toy-recipes" in told.index_path.read_text(encoding="utf-8")
 
 
-def test_comparison_that_says_something_else_is_kept_beside(
-    places: Places, tmp_path: Path
-) -> None:
-    table = Path(places["reports"]) / "toy-recipes.runs.csv"
+def test_comparison_that_says_something_else_is_kept_beside(table: Path, tmp_path: Path) -> None:
     first = report_comparison(STUDY, table=table, reports=tmp_path)
     before = json.loads(first.document_path.read_text())
     farther = replace(STUDY.groups[0], target={"width": 512})
@@ -175,14 +185,14 @@ def test_comparison_that_says_something_else_is_kept_beside(
     assert json.loads(aside.read_text())["created"] == before["created"]
 
 
-def test_others_bring_sections_made_from_the_run_table(places: Places, tmp_path: Path) -> None:
-    def noises(table: pd.DataFrame) -> list[Section]:
-        found = table.groupby("arm")["noise"].first()
+def test_others_bring_sections_made_from_the_run_table(table: Path, tmp_path: Path) -> None:
+    def noises(runs: pd.DataFrame) -> list[Section]:
+        found = runs.groupby("arm")["noise"].first()
         return [Section(key="noises", title="Noise of a label", words=(f"{found['lower']:g}",))]
 
     outcome = report_comparison(
         STUDY,
-        table=Path(places["reports"]) / "toy-recipes.runs.csv",
+        table=table,
         reports=tmp_path,
         sections=noises,
     )
@@ -192,13 +202,13 @@ def test_others_bring_sections_made_from_the_run_table(places: Places, tmp_path:
 
 
 def test_group_that_cannot_be_compared_leaves_the_others_standing(
-    places: Places, tmp_path: Path
+    table: Path, tmp_path: Path
 ) -> None:
-    table = read_comparison_table(Path(places["reports"]) / "toy-recipes.runs.csv")
-    lost = table["arm"] == "lower"
-    table.loc[lost, "status"] = "diverged"
-    table.loc[lost, "loss"] = math.nan
-    table.to_csv(tmp_path / "lost.csv", index=False)
+    runs = read_comparison_table(table)
+    lost = runs["arm"] == "lower"
+    runs.loc[lost, "status"] = "diverged"
+    runs.loc[lost, "loss"] = math.nan
+    runs.to_csv(tmp_path / "lost.csv", index=False)
     outcome = report_comparison(STUDY, table=tmp_path / "lost.csv", reports=tmp_path)
     first, second = outcome.findings
     assert first.comparison is None
@@ -207,14 +217,14 @@ def test_group_that_cannot_be_compared_leaves_the_others_standing(
     assert "No comparison: " in outcome.report_path.read_text(encoding="utf-8")
 
 
-def test_what_is_no_run_table_is_refused(places: Places, tmp_path: Path) -> None:
+def test_what_is_no_run_table_is_refused(table: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"is a CSV file, got .*none\.csv"):
         read_comparison_table(tmp_path / "none.csv")
     pd.DataFrame({"arm": ["a"], "loss": [1.0]}).to_csv(tmp_path / "odd.csv", index=False)
     with pytest.raises(DataError, match="lacks stage, seed, status"):
         read_comparison_table(tmp_path / "odd.csv")
-    table = read_comparison_table(Path(places["reports"]) / "toy-recipes.runs.csv")
-    table[table["arm"] != "alike"].to_csv(tmp_path / "short.csv", index=False)
+    runs = read_comparison_table(table)
+    runs[runs["arm"] != "alike"].to_csv(tmp_path / "short.csv", index=False)
     with pytest.raises(DataError, match="no runs of stage 'tune' of 'alike'; it has lower, plain"):
         report_comparison(STUDY, table=tmp_path / "short.csv", reports=tmp_path)
 

@@ -75,13 +75,27 @@ def test_shell_examples_on_the_shipped_tables_run(
         "check",
         "backtest",
         "report",
+        "compare",
         "allocate",
         "critical-batch",
     ]
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
-    assert [main(command[1:]) for command in commands] == [0, 1, 0, 0, 0, 0]
+    assert [main(command[1:]) for command in commands] == [0, 1, 0, 0, 0, 0, 0]
     assert (tmp_path / "reports" / "mine.html").is_file()
+
+
+def test_comparison_prints_what_it_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    (line,) = [
+        line for block in blocks("sh") for line in block.splitlines() if " compare " in line
+    ]
+    shown = README.split(line)[1].split("```")[2].strip().splitlines()
+    assert main(shlex.split(line)[1:]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [text.strip() for text in shown if text.strip() not in map(str.strip, printed)] == []
 
 
 def test_file_tree_names_what_is_there() -> None:

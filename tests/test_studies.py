@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -10,15 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from extrap import forecast, read_runs
+from extrap.allocation_sweeps import judge_allocation, read_allocation_table
+from extrap.cascade_sweeps import read_cascade_table
+from extrap.cascading import judge_pairs
 from extrap.cli import main
 from extrap.commands.studies import KINDS
 from extrap.lever_sweeps import read_lever_table
 from extrap.levers import judge_levers
-from extrap.records import Measure
+from extrap.records import Interval, Measure
 from extrap.study_files import (
     kind_of,
+    load_allocation,
     load_baseline,
     load_batches,
+    load_cascade,
     load_comparison,
     load_knobs,
     load_levers,
@@ -26,6 +33,8 @@ from extrap.study_files import (
 )
 
 LOADERS = {
+    "ALLOCATION": load_allocation,
+    "CASCADE": load_cascade,
     "BATCHES": load_batches,
     "COMPARISON": load_comparison,
     "KNOBS": load_knobs,
@@ -142,6 +151,93 @@ def test_figures_of_the_levers_are_those_of_the_committed_runs() -> None:
     for name, finding in found.items():
         if name.endswith("rate kept") or (name.startswith("Adam") and name.endswith("× k")):
             assert (finding.contrast.ci.lower or 0.0) > 0, name
+
+
+def test_figures_of_the_cascade_are_those_of_the_committed_curves() -> None:
+    path = next(path for path in STUDIES if path.stem == "cascade")
+    text = " ".join(path.read_text(encoding="utf-8").split('"""')[1].split()).replace("−", "-")
+    study, table = load_cascade(path), read_cascade_table(path.with_suffix(".csv"))
+    assert study is not None
+    report = judge_pairs(study, table)
+    plain, best = {f.small: f for f in report.of("correct")}, report.best
+    ruled = next(f for f in report.of("correct", rule=True) if f.small == best.small)
+    losses = {f.small: f for f in report.of("loss")}
+    widest = plain["width 512"].cost.ci
+    claims = [
+        f"Width 128 before width 1024 costs {_in_percent(best.cost)}",
+        f"{_told(_times(best.difference, 100), '+.3f')} percentage points",
+        f"width 1024 gets {100 * (best.quality_large.value or 0):.1f} % right",
+        f"width 128 alone {100 * (best.quality_small.value or 0):.1f} %",
+        f"answers {100 * (best.share.value or 0):.1f} % of the bytes",
+        f"{100 * (plain['width 32'].cost.value or 0):.1f} % at width 32",
+        *(
+            f"{100 * (plain[f'width {width}'].cost.value or 0):.1f} at {width}"
+            for width in (64, 256, 512)
+        ),
+        f"at 512 from {100 * (widest.lower or 0):.0f} to {100 * (widest.upper or 0):.0f} %",
+        f"answers {100 * ruled.share_filtered:.0f} % of the bytes",
+        f"saves next to nothing more, {100 * (ruled.cost.value or 0):.1f} %",
+        f"at {100 * best.cost_small:.0f} % of the cost",
+        f"{_in_percent(losses['width 32'].cost)} at width 32",
+    ]
+    for claim in claims:
+        assert re.sub(r"(?<!\d)0\.", ".", claim) in text, claim
+    assert best.small == "width 128"
+    assert best.is_as_good
+    assert all((f.cost.ci.upper or 0) > 1 for f in losses.values() if f.small != "width 32")
+
+
+@pytest.mark.slow
+def test_figures_of_the_allocation_are_those_of_the_committed_runs() -> None:
+    path = next(path for path in STUDIES if path.stem == "allocation")
+    text = " ".join(path.read_text(encoding="utf-8").split('"""')[1].split()).replace("−", "-")
+    study = load_allocation(path)
+    assert study is not None
+    table = read_allocation_table(study, path.with_suffix(".csv"))
+    report = judge_allocation(study, table)
+    found, check = report.found, report.check
+    half, base, twice = check.splits
+    low, high = (float(f"{side or 0.0:.3g}") for side in found.params.ci)
+    lower, upper = twice.excess.ci
+    claims = [
+        f"C to the {_told(found.estimators['parametric'].exponent, '.3f')} by the law",
+        f"{_told(found.estimators['isoflop'].exponent, '.3f')} by the minima",
+        f"{float(f'{found.params.value:.3g}'):,.0f} ({low:,.0f} to {high:,.0f}) parameters",
+        f"end {_told(half.excess, '.4f')} nats higher",
+        f"{-(twice.excess.value or 0.0):.4f} lower ({lower:.4f} to {upper:.4f})",
+        f"law's loss, {_told(check.forecast, '.4f')}, is too high",
+        f"four runs average {base.loss.value:.4f}",
+        f"one new run, {_told(check.prediction, '.4f')},",
+        f"{len(table)} runs",
+    ]
+    for claim in claims:
+        assert re.sub(r"(?<![\d.])0\.", ".", claim) in text, claim
+    assert check.is_best
+    assert check.n_predicted == len(base.losses) == 4
+    assert not check.holds
+    assert table["epochs"].max() < 1
+
+
+def test_rates_of_the_cascade_are_those_of_the_default_study() -> None:
+    path = next(path for path in STUDIES if path.stem == "cascade")
+    study = load_cascade(path)
+    assert study is not None
+    runs = read_runs(path.parents[1] / "examples" / "sweep.csv", size="width", tune="lr")
+    made = forecast(runs)
+    for model, _ in study.trainings():
+        rate = made.at(**model.size).tuned["lr"].value
+        assert abs(math.log2(model.lr / (rate or 0.0))) < 0.1, model.label
+
+
+def _times(measure: Measure, factor: float) -> Measure:
+    lower, upper = measure.ci
+    scaled = Interval(factor * (lower or 0.0), factor * (upper or 0.0))
+    return Measure(value=factor * (measure.value or 0.0), ci=scaled)
+
+
+def _in_percent(measure: Measure) -> str:
+    lower, upper = (100 * (side or 0.0) for side in measure.ci)
+    return f"{100 * (measure.value or 0.0):.1f} % ({lower:.1f} to {upper:.1f} %)"
 
 
 MOMENTA = ((32, "+.4f"), (1024, ".3f"))

@@ -3,6 +3,7 @@
 What to use when:
 
 * `cascade` — from saved predictions of two models to a threshold, its cost and its quality.
+* `judge_pairs` — what several small models save, over pairs of trainings.
 * `cascade_document` — the same as JSON.
 """
 
@@ -10,6 +11,16 @@ from __future__ import annotations
 
 from extrap.cascading.choice import cascade
 from extrap.cascading.documents import cascade_document
+from extrap.cascading.pairs import CascadeFinding, CascadeReport, curve_rows, judge_pairs
 from extrap.cascading.results import Cascade, CascadePoint
 
-__all__ = ["Cascade", "CascadePoint", "cascade", "cascade_document"]
+__all__ = [
+    "Cascade",
+    "CascadeFinding",
+    "CascadePoint",
+    "CascadeReport",
+    "cascade",
+    "cascade_document",
+    "curve_rows",
+    "judge_pairs",
+]

@@ -9,7 +9,9 @@ from typing import Protocol
 
 import click
 
+from extrap.commands.allocations import study_of_allocation
 from extrap.commands.batches import study_of_batches
+from extrap.commands.cascades import study_of_cascade
 from extrap.commands.comparisons import study_of_comparison
 from extrap.commands.knobs import study_of_knobs
 from extrap.commands.levers import study_of_levers
@@ -142,11 +144,31 @@ def _report_comparison(
     return report_comparison(study, storage=storage, table=table, path=output).report_path
 
 
+def _report_allocation(
+    path: str, storage: str | None, table: str | None, output: str | None
+) -> Path:
+    from extrap.allocation_sweeps import report_allocation
+    from extrap.study_files import allocation_of
+
+    study = allocation_of(path)
+    return report_allocation(study, storage=storage, table=table, path=output).report_path
+
+
+def _report_cascade(path: str, storage: str | None, table: str | None, output: str | None) -> Path:
+    from extrap.cascade_sweeps import report_cascade
+    from extrap.study_files import cascade_of
+
+    del storage
+    return report_cascade(cascade_of(path), table=table, path=output).report_path
+
+
 KINDS = {
     "STUDY": StudyKind(run=_study_of_forecast, report=_report_forecast, takes_table=True),
     "KNOBS": StudyKind(run=study_of_knobs, report=_report_knobs, takes_table=False),
     "COMPARISON": StudyKind(run=study_of_comparison, report=_report_comparison, takes_table=True),
     "LEVERS": StudyKind(run=study_of_levers, report=_report_levers, takes_table=True),
     "BATCHES": StudyKind(run=study_of_batches, report=_report_batches, takes_table=False),
+    "ALLOCATION": StudyKind(run=study_of_allocation, report=_report_allocation, takes_table=True),
+    "CASCADE": StudyKind(run=study_of_cascade, report=_report_cascade, takes_table=True),
 }
 """What a study file defines → what is done with it."""

@@ -11,16 +11,10 @@ from scipy import stats
 
 from extrap.comparing.arm_laws import ArmLaws, fit_arm_laws
 from extrap.comparing.costs import SizePower
-from extrap.comparing.pairs import (
-    OneLawTest,
-    Spread,
-    TwoArms,
-    compare_laws,
-    law_spread,
-    size_spread,
-    two_arms,
-)
+from extrap.comparing.one_law import OneLawTest, compare_laws
+from extrap.comparing.pairs import Spread, TwoArms, law_spread, size_spread, two_arms
 from extrap.comparing.results import Contrast, Crossover, EffectiveCompute, SizeDifference
+from extrap.comparing.scatter import t_p_value
 from extrap.comparing.tuned import ArmLosses
 from extrap.comparing.worth import NO_CROSSING, effective_compute, find_crossover
 from extrap.fitting import DISCREPANCY
@@ -34,6 +28,8 @@ MIN_SIZES = 3
 """Fewer common sizes carry no law."""
 VAGUE = 0.10
 """An interval of the mean difference that reaches further than this says nothing."""
+FLOORS_DIFFER = 0.01
+"""Two floors are fitted where "they are one" is less probable than this."""
 FLOOR_KNOWN = 0.5
 """Twice the standard error of a known floor, at most, over the loss above it at the last size."""
 MIN_OWN_FLOORS = 5
@@ -96,6 +92,12 @@ def judge(
     spread = None
     if laws is not None:
         spread, strict = (_about(arms, laws, strict=strict) for strict in (False, True))
+        if spread.has_misfit:
+            flags.append(
+                f"lack-of-fit: the laws miss the losses of {plain.name} or {treated.name} by more "
+                "than their noise; what is read off beyond the measured sizes holds only if they "
+                "are roughly right."
+            )
         at_target = _at_target(laws, spread, target, columns, level=level)
         exponents = {
             name: _exponent(laws, spread, laws.exponent_gradient(i), level=level)
@@ -184,7 +186,7 @@ def _laws(arms: TwoArms) -> tuple[ArmLaws | None, str]:
     log_size = arms.log_size[:, 0]
     if len(arms.keys) >= MIN_OWN_FLOORS:
         own = fit_arm_laws(log_size, arms.means, arms.counts, is_shared=False)
-        if own is not None and all(_is_floor_known(arms, own, arm) for arm in (0, 1)):
+        if own is not None and _are_floors_known(arms, own):
             return own, ""
     shared = fit_arm_laws(log_size, arms.means, arms.counts, is_shared=True)
     return shared, (
@@ -193,16 +195,20 @@ def _laws(arms: TwoArms) -> tuple[ArmLaws | None, str]:
     )
 
 
-def _is_floor_known(arms: TwoArms, laws: ArmLaws, arm: int) -> bool:
-    """Whether a floor is known to within a share of the loss above it at the largest size."""
-    floor = laws.floors[arm]
-    if not floor > 0:
-        return False
-    gradient = np.zeros(6)
-    gradient[arm] = 1.0
-    error = _about(arms, laws, strict=False).of(*laws.weights(gradient))
-    rest = math.exp(float(laws.log_loss(arm, laws.log_size.max()))) - floor
-    return error is not None and 2 * error[0] <= FLOOR_KNOWN * rest
+def _are_floors_known(arms: TwoArms, laws: ArmLaws) -> bool:
+    """Whether both floors are known well beside the loss above them, or told apart."""
+    spread, units = _about(arms, laws, strict=False), np.eye(6)[:2]
+    last = float(laws.log_size.max())
+    known = []
+    for arm in (0, 1):
+        error = spread.of(*laws.weights(units[arm]))
+        rest = math.exp(float(laws.log_loss(arm, last))) - laws.floors[arm]
+        known.append(
+            error is not None and laws.floors[arm] > 0 and 2 * error[0] <= FLOOR_KNOWN * rest
+        )
+    error = spread.of(*laws.weights(units[1] - units[0]))
+    gap = laws.floors[1] - laws.floors[0]
+    return all(known) or (error is not None and t_p_value(gap, *error) < FLOORS_DIFFER)
 
 
 def _about(arms: TwoArms, laws: ArmLaws, *, strict: bool) -> Spread:

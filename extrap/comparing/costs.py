@@ -53,6 +53,7 @@ def arm_cost(
     runs: Runs,
     size: float,
     *,
+    compute: SizePower | None,
     price: float | None,
     flops_per_second: float | None,
 ) -> ArmCost:
@@ -62,10 +63,11 @@ def arm_cost(
         name: The recipe.
         runs: Its runs.
         size: Value of the first size column.
+        compute: Its FLOPs, from `compute_power`.
         price: Of an hour of one GPU.
         flops_per_second: Speed of one GPU, for hours where the runs have no `wall_s`.
     """
-    compute, wall = compute_power(runs), wall_power(runs)
+    wall = wall_power(runs)
     flops = None if compute is None else compute.at(size)
     hours = None if wall is None else wall.at(size) / SECONDS
     if flops_per_second is not None and flops is not None:

@@ -7,7 +7,6 @@ are nearly independent; where they have not, those of either recipe.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,27 +18,22 @@ from extrap.comparing.scatter import (
     Scatter,
     combine,
     estimate_scatter,
-    t_p_value,
     with_own,
 )
 from extrap.comparing.tuned import ArmLosses, Key
 from extrap.laws.base import Array
 
 __all__ = [
-    "OneLawTest",
     "Spread",
     "TwoArms",
-    "compare_laws",
     "law_spread",
+    "line_spread",
     "size_spread",
     "two_arms",
 ]
 
 LACK_OF_FIT_P = 0.05
 """Lack of fit less probable than this counts alone."""
-WEIGHT = 2.0
-"""Of the mean difference against that of the slope; chosen by simulated power."""
-SMALLEST = 1e-300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,6 +87,7 @@ class Spread:
             else of the plain and of the treated recipe. None where unknown.
         first, second: Their scatter.
         shape_variance, shape_dof: As in `TwoArms`.
+        has_misfit: Whether laws miss the losses by more than replicates scatter.
     """
 
     is_paired: bool
@@ -100,6 +95,7 @@ class Spread:
     second: Scatter | None
     shape_variance: Array
     shape_dof: Array
+    has_misfit: bool = False
 
     def of(self, plain: Array, treated: Array) -> tuple[float, float] | None:
         """Standard error and degrees of freedom of `plain · ȳ_plain + treated · ȳ_treated`.
@@ -221,33 +217,28 @@ def law_spread(
     ]
     return Spread(
         is_paired=arms.is_paired,
-        first=chosen[0],
-        second=chosen[1],
+        first=chosen[0][0],
+        second=chosen[1][0],
         shape_variance=arms.shape_variance,
         shape_dof=arms.shape_dof,
+        has_misfit=chosen[0][1] or chosen[1][1],
     )
 
 
 def _with_lack_of_fit(
     table: Array, design: Array, pooled: Scatter | None, pure: Scatter | None, *, strict: bool
-) -> Scatter | None:
-    """The pooled scatter, or that of lack of fit where this is larger."""
+) -> tuple[Scatter | None, bool]:
+    """The pooled scatter, or that of lack of fit where larger; whether this is significant."""
     if pooled is None or pure is None:
-        return pooled
+        return pooled, False
     counts = np.isfinite(table).sum(axis=1)
-    root = np.sqrt(counts)
-    mean = np.nanmean(table, axis=1) * root
-    left, scale, _ = np.linalg.svd(design * root[:, None], full_matrices=True)
-    rest = left[:, int((scale > 1e-8 * scale[0]).sum()) :]
-    dof = rest.shape[1]
-    if not dof:
-        return pooled
-    square = float(((rest.T @ mean) ** 2).sum()) / dof
-    if strict:
-        larger = square > pure.own
-    else:
-        larger = float(stats.f.sf(square / pure.own, dof, pure.own_dof)) < LACK_OF_FIT_P
-    return with_own(pure, square, dof) if larger else pooled
+    dof = len(table) - int(np.linalg.matrix_rank(design))
+    if dof < 1:
+        return pooled, False
+    square = float(counts @ np.nanmean(table, axis=1) ** 2) / dof
+    is_misfit = float(stats.f.sf(square / pure.own, dof, pure.own_dof)) < LACK_OF_FIT_P
+    is_larger = square > pure.own if strict else is_misfit
+    return (with_own(pure, square, dof) if is_larger else pooled), is_misfit
 
 
 def _tables(arms: TwoArms) -> tuple[Array, Array]:
@@ -267,114 +258,3 @@ def _spread(arms: TwoArms, first: Array, second: Array) -> Spread:
         shape_variance=arms.shape_variance,
         shape_dof=arms.shape_dof,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OneLawTest:
-    """The test of "the two laws are one".
-
-    Attributes:
-        p_value: Of shift and slopes together; None without a residual degree of freedom.
-        shift: Mean difference of log losses over the sizes.
-        shift_se, shift_dof: Its standard error and degrees of freedom.
-        is_assumed: Whether the seed's common effect is assumed, because there is one seed only.
-    """
-
-    p_value: float | None
-    shift: float
-    shift_se: float
-    shift_dof: float
-    is_assumed: bool
-
-
-def compare_laws(arms: TwoArms) -> OneLawTest:
-    """Whether differences of log losses are 0 at all sizes, against a shift and a slope.
-
-    The mean difference over sizes has the standard error of seeds, whose effects recur at every
-    size; the slope over ln size that of what is left. Their p-values, independent under the
-    hypothesis, are combined by a product in which the mean counts `WEIGHT` times, having few
-    degrees of freedom. Where both rest on the same residuals an F-test takes its place. Two pairs
-    leave a single degree of freedom for the mean: its standard error is then that of unpaired
-    seeds, with two, which is too large where seeds act alike on both recipes.
-
-    References:
-        Ours; Good (1955), On the weighted combination of significance tests, J. R. Stat. Soc. B
-        17, for the product.
-    """
-    difference = arms.means[1] - arms.means[0]
-    columns = _orthogonal(arms)
-    spread = line_spread(arms, np.column_stack(columns))
-    if not arms.is_paired:
-        spread = size_spread(arms)
-        if spread.first is None or spread.second is None:
-            spread = _of_differences(arms, difference, np.column_stack(columns))
-    told = []
-    for i, column in enumerate(columns):
-        weights = arms.counts * column / float(arms.counts @ column**2)
-        chosen = spread
-        if i == 0 and arms.is_paired and arms.plain.shape[1] == 2 and len(arms.keys) > 1:
-            chosen = size_spread(replace(arms, is_paired=False))
-        error = chosen.of(-weights, weights)
-        if error is None:
-            return OneLawTest(
-                p_value=None,
-                shift=float(difference.mean()),
-                shift_se=float("nan"),
-                shift_dof=0.0,
-                is_assumed=False,
-            )
-        told.append((float(weights @ difference), *error))
-    first = spread.first
-    is_single = all(part is None or part.is_single for part in (first, spread.second))
-    return OneLawTest(
-        p_value=_joint_p_value(told, is_single=is_single),
-        shift=told[0][0],
-        shift_se=told[0][1],
-        shift_dof=told[0][2],
-        is_assumed=first is not None and first.is_assumed,
-    )
-
-
-def _joint_p_value(told: list[tuple[float, float, float]], *, is_single: bool) -> float:
-    m = len(told)
-    if is_single:
-        square = sum((value / se) ** 2 for value, se, _ in told) / m
-        return float(stats.f.sf(square, m, told[0][2]))
-    of_mean, *of_slopes = (max(t_p_value(*each), SMALLEST) for each in told)
-    if not of_slopes:
-        return of_mean
-    of_slope = float(stats.chi2.sf(-2 * float(np.log(of_slopes).sum()), 2 * (m - 1)))
-    log_product = WEIGHT * math.log(of_mean) + math.log(max(of_slope, SMALLEST))
-    both = WEIGHT * math.exp(log_product / WEIGHT) - math.exp(log_product)
-    return min(both / (WEIGHT - 1), 1.0)
-
-
-def _of_differences(arms: TwoArms, difference: Array, design: Array) -> Spread:
-    """Without replicates: the differences of single runs scatter about their line."""
-    recurs = any(np.isfinite(table).sum(axis=0).max() > 1 for table in (arms.plain, arms.treated))
-    table = np.full((len(difference), 1 if recurs else len(difference)), np.nan)
-    if recurs:
-        table[:, 0] = difference
-    else:
-        np.fill_diagonal(table, difference)
-    return Spread(
-        is_paired=True,
-        first=estimate_scatter(table, design),
-        second=None,
-        shape_variance=np.zeros_like(arms.shape_variance),
-        shape_dof=arms.shape_dof,
-    )
-
-
-def _orthogonal(arms: TwoArms) -> list[Array]:
-    """1 and ln size, each made orthogonal to those before, weighted by the counts."""
-    found = [np.ones(len(arms.keys))]
-    for column in arms.log_size.T:
-        rest = column.copy()
-        for _ in range(2):
-            for each in found:
-                weights = arms.counts * each
-                rest = rest - each * float(weights @ rest) / float(weights @ each)
-        if len(found) < len(arms.keys) and np.abs(rest).max() > 1e-6:
-            found.append(rest / np.abs(rest).max())
-    return found

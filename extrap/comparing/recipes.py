@@ -61,12 +61,13 @@ def compare(
 
     Example:
         >>> import pandas as pd
-        >>> rows = [(w, s, 2 + w**-.3 + .01 * s) for w in (16, 32, 64, 128) for s in range(3)]
-        >>> table = pd.DataFrame(rows, columns=["width", "seed", "loss"])
-        >>> plain = Runs.from_frame(table, sizes=["width"])
-        >>> treated = Runs.from_frame(table.assign(loss=table["loss"] * .98), sizes=["width"])
-        >>> compare({"plain": plain, "treated": treated}).contrasts[0].verdict
-        'shift'
+        >>> arms = {}
+        >>> for name, scale in (("plain", 1.0), ("treated", 0.9)):
+        ...     rows = [(w, s, 2 + scale * w**-.3 + .01 * s) for w in (4, 8, 16) for s in (0, 1)]
+        ...     frame = pd.DataFrame(rows, columns=["width", "seed", "loss"])
+        ...     arms[name] = Runs.from_frame(frame, sizes=["width"])
+        >>> round(compare(arms).contrasts[0].effective_compute[0].size_factor.value, 1)
+        1.4
     """
     _check_numbers(level, price=price, flops_per_second=flops_per_second)
     names, columns = _check_arms(arms)
@@ -118,6 +119,7 @@ def compare(
                 name,
                 runs,
                 target[columns[0]],
+                compute=powers[name],
                 price=price,
                 flops_per_second=flops_per_second,
             )

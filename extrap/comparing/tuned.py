@@ -165,7 +165,8 @@ class _Cells:
             edges = tuple(
                 i
                 for i, column_values in enumerate(tried.T)
-                if best[i] <= column_values.min() or best[i] >= column_values.max()
+                if np.ptp(column_values) > 0  # a value that is kept has no end
+                and not column_values.min() < best[i] < column_values.max()
             )
         return cls(u=u, y=y, seeds=names, diverged=diverged, edges=edges, n_runs=len(tried))
 
@@ -280,7 +281,7 @@ def _at_optimum(cells: _Cells, vertex: Vertex, key: Key) -> SizeLosses:
     terms = _terms(cells.u[kept] - vertex.position)
     weights = 1 / (1 + (excess / MISFIT_SCALE) ** 2)
     y = cells.y[kept]
-    whole = np.isfinite(y).all(axis=0)
+    whole = np.asarray(np.isfinite(y).all(axis=0))
     if whole.sum() >= 2 or whole.all():
         values = _level(terms, weights) @ y[:, whole]
         labels = [s for s, is_whole in zip(cells.seeds, whole.tolist(), strict=True) if is_whole]
@@ -323,7 +324,7 @@ def _common_shape(
     labels: tuple[object, ...], y: Array, terms: Array, weights: Array
 ) -> SizeLosses:
     """One valley for all seeds, each higher or lower by a constant."""
-    has_run = np.isfinite(y).any(axis=0)
+    has_run = np.asarray(np.isfinite(y).any(axis=0))
     seeds = [s for s, has in zip(labels, has_run.tolist(), strict=True) if has]
     y = y[:, has_run]
     cell, seed = np.nonzero(np.isfinite(y))

@@ -25,7 +25,8 @@ REACH = math.log(1e6)
 NEAR = math.log(10)
 """A crossing is looked for so far beyond the measured sizes and the target."""
 N_TRIALS = 121
-BISECTIONS = 24
+BISECTIONS = 20
+"""A trial's width is .23 or less: to 3e-7 in ln size."""
 UNKNOWN = Interval(None, None)
 
 

@@ -6,12 +6,14 @@ What to use when:
 * `optimal_split` — the same from a law whose coefficients are known.
 * `repeated_split` — with fewer unique tokens than the split asks for.
 * `served_split` — when the model will be used so much that a smaller one is cheaper.
+* `check_allocation` — runs at the budget against the split that was recommended.
 * `profile_optima` — the best size of every isoFLOP profile.
 """
 
 from __future__ import annotations
 
 from extrap.planning.allocation import allocate
+from extrap.planning.checks import AllocationCheck, CheckedSplit, check_allocation
 from extrap.planning.documents import allocation_document
 from extrap.planning.envelope import envelope_optima
 from extrap.planning.parametric import FittedLaw, fit_chinchilla, law_of
@@ -34,6 +36,8 @@ from extrap.planning.splits import (
 
 __all__ = [
     "Allocation",
+    "AllocationCheck",
+    "CheckedSplit",
     "ChinchillaLaw",
     "Estimated",
     "FittedLaw",
@@ -45,6 +49,7 @@ __all__ = [
     "allocate",
     "allocation_document",
     "around_best",
+    "check_allocation",
     "envelope_optima",
     "find_profiles",
     "fit_chinchilla",

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from extrap.records.allocations import AllocationStudy
 from extrap.records.batches import BatchStudy, BatchTask
+from extrap.records.cascades import CascadeStudy, SizedModel, TextRule
 from extrap.records.comparisons import ComparisonStudy, RecipeGroup
 from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.levers import Lever, LeverStudy
@@ -35,8 +37,10 @@ __all__ = [
     "STAGES",
     "STATUSES",
     "TUNABLE",
+    "AllocationStudy",
     "BatchStudy",
     "BatchTask",
+    "CascadeStudy",
     "Cell",
     "ComparisonStudy",
     "Estimate",
@@ -54,8 +58,10 @@ __all__ = [
     "RecipeGroup",
     "RunResult",
     "Runs",
+    "SizedModel",
     "StudySpec",
     "Target",
+    "TextRule",
     "TunedRange",
     "Verdict",
     "Workload",

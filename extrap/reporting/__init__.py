@@ -7,14 +7,22 @@
 * `batch_page` — batch sizes, noise and rates; `batches_text` and `batches_document` likewise.
 * `comparison_page` — recipes over size; `comparison_study_text` and
   `comparison_study_document` likewise; `Section` is a part of it that others bring.
+* `allocation_page` — a budget split and checked; `allocations_text` likewise.
+* `cascade_page` — a small model before a large one; `cascades_text` likewise.
 * `write_index` — an index over the reports of a folder.
 """
 
 from __future__ import annotations
 
+from extrap.reporting.allocation_studies import (
+    AllocationReport,
+    allocation_page,
+    allocations_text,
+)
 from extrap.reporting.baselines import baseline_text
 from extrap.reporting.batch_documents import batches_document
 from extrap.reporting.batch_studies import batch_page, batches_text
+from extrap.reporting.cascade_studies import cascade_page, cascades_text
 from extrap.reporting.comparison_documents import checks_document, comparison_study_document
 from extrap.reporting.comparison_findings import GroupFindings, TargetCheck
 from extrap.reporting.comparisons import comparison_page, comparison_study_text
@@ -25,13 +33,18 @@ from extrap.reporting.page import report
 from extrap.reporting.sections import Section
 
 __all__ = [
+    "AllocationReport",
     "GroupFindings",
     "Section",
     "TargetCheck",
+    "allocation_page",
+    "allocations_text",
     "baseline_text",
     "batch_page",
     "batches_document",
     "batches_text",
+    "cascade_page",
+    "cascades_text",
     "checks_document",
     "comparison_page",
     "comparison_study_document",

@@ -7,7 +7,7 @@ from extrap.records import Interval, Measure
 from extrap.reporting.numbers import NBSP, format_quantity
 from extrap.reporting.tables import text_columns
 
-__all__ = ["allocation_text"]
+__all__ = ["allocation_text", "repeated_line", "serving_line"]
 
 
 def allocation_text(found: Allocation) -> str:
@@ -24,9 +24,9 @@ def allocation_text(found: Allocation) -> str:
     lines += ["", *(f"{name}: {e.how}" for name, e in found.estimators.items())]
     lines += [f"{name}: not possible: {reason}" for name, reason in found.refused.items()]
     if found.repeated is not None:
-        lines += ["", _repeated_line(found.repeated)]
+        lines += ["", repeated_line(found.repeated)]
     if found.serving is not None:
-        lines += ["", _serving_line(found.serving)]
+        lines += ["", serving_line(found.serving)]
     lines += [""] * bool(found.warnings or found.notes)
     lines += [f"beware: {warning}." for warning in found.warnings]
     lines += [f"note: {note}" for note in found.notes]
@@ -41,7 +41,8 @@ def _row(name: str, found: Estimated) -> list[str]:
     return [*cells, f"{found.exponent.value:.3f}", f"[{low:.3f}, {high:.3f}]"]
 
 
-def _repeated_line(found: RepeatedData) -> str:
+def repeated_line(found: RepeatedData) -> str:
+    """The split on repeated data."""
     return (
         f"with {format_quantity(found.unique_tokens)} unique tokens: "
         f"{_words(found.params)} parameters, {_words(found.tokens)} tokens, "
@@ -50,7 +51,8 @@ def _repeated_line(found: RepeatedData) -> str:
     )
 
 
-def _serving_line(found: Serving) -> str:
+def serving_line(found: Serving) -> str:
+    """The split that counts serving."""
     saving = found.saving.value or 0.0
     return (
         f"with {format_quantity(found.inference_tokens)} tokens to serve, at the same loss: "

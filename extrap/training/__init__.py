@@ -19,33 +19,40 @@ if TYPE_CHECKING:
     from extrap.training.memory import most_runs
     from extrap.training.noise_meter import NoiseMeter
     from extrap.training.packs import Pack
+    from extrap.training.predictions import Answered, answers_of_rule, train_and_predict
 
 __all__ = [
+    "Answered",
     "CoordinateCheck",
     "Crew",
     "Layout",
     "NoiseMeter",
     "Pack",
+    "answers_of_rule",
     "coordinate_check",
     "find_device",
     "flops_6nd",
     "most_runs",
     "n_cores",
     "train",
+    "train_and_predict",
 ]
 
 _HOMES = {
+    "Answered": "predictions",
     "CoordinateCheck": "coordinates",
     "Crew": "crew",
     "Layout": "layouts",
     "NoiseMeter": "noise_meter",
     "Pack": "packs",
+    "answers_of_rule": "predictions",
     "coordinate_check": "coordinates",
     "find_device": "engine",
     "flops_6nd": "costs",
     "most_runs": "memory",
     "n_cores": "crew",
     "train": "engine",
+    "train_and_predict": "predictions",
 }
 
 

@@ -228,6 +228,12 @@ class Stack:
         names = (name.removeprefix("module.") for name in self._names)
         return {name: p.detach() for name, p in zip(names, self._parameters, strict=True)}
 
+    def state(self, run: int) -> dict[str, torch.Tensor]:
+        """Name → parameter or buffer of one run, as they are now."""
+        tensors = (*zip(self._names, self._parameters, strict=True),)
+        tensors += (*zip(self._buffer_names, self._buffers, strict=True),)
+        return {name.removeprefix("module."): t.detach()[run].clone() for name, t in tensors}
+
     def state_bytes(self) -> int:
         """Memory of parameters, gradients and optimiser state of all runs."""
         sizes = [p.numel() * p.element_size() for p in self._parameters]

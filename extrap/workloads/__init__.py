@@ -27,12 +27,13 @@ from extrap.workloads.images import Images
 from extrap.workloads.kept import SelectingWorkload, take_rows
 from extrap.workloads.perceptron import Perceptron
 from extrap.workloads.plugins import is_plugin, load_plugin
-from extrap.workloads.protocol import Batch, LoadedWorkload, TensorWorkload
+from extrap.workloads.protocol import Answers, Batch, LoadedWorkload, TensorWorkload
 from extrap.workloads.teacher import Teacher
 from extrap.workloads.width_rules import TensorRule, is_orthogonalized, tensor_roles, width_rules
 
 __all__ = [
     "WORKLOADS",
+    "Answers",
     "Batch",
     "LoadedWorkload",
     "SelectingWorkload",

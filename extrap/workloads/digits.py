@@ -128,6 +128,11 @@ class Digits(TensorWorkload):
         """Rows of the examples a run has, see `SelectingWorkload`."""
         return self._choice.rows(n_examples, seed)
 
+    def answers(self, module: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits (B, V) and the right classes (B,)."""
+        x_BF, y_B = batch
+        return module(x_BF), y_B
+
     def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
         """Mean cross-entropy of the digit, in nats."""
         x_BF, y_B = batch

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 __all__ = [
     "POOL_STREAM",
+    "Answers",
     "Batch",
     "LoadedWorkload",
     "TensorWorkload",
@@ -93,6 +94,13 @@ class LoadedWorkload(Protocol):
 
     def n_params_total(self, size: Mapping[str, float]) -> int:
         """Parameters with embeddings."""
+
+
+class Answers(Protocol):
+    """What a workload of classes may offer beside: its answer to every single input."""
+
+    def answers(self, module: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits of shape (…, V) and the right classes (…), of one model without a run axis."""
 
 
 class TensorWorkload:

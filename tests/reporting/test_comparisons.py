@@ -199,7 +199,7 @@ def test_card_has_difference_exponents_worth_crossing_and_p_value() -> None:
 
 
 def test_unknown_contrast_says_what_would_settle_it() -> None:
-    assert "run both recipes at width 64" in card_of(UNKNOWN).experiment[0]
+    assert "add width 64 to both sweeps" in card_of(UNKNOWN).experiment[0]
     assert card_of(SHIFT).experiment == ()
     assert card_of(replace(UNKNOWN, by_size=())).experiment == ()
 
@@ -224,21 +224,29 @@ def test_percents_have_a_sign_and_open_sides_are_said() -> None:
 
 def test_headline_groups_recipes_by_verdict_and_names_what_failed() -> None:
     assert plain(comparison_headline(FINDINGS)) == (
-        "Shifts the law down: shifted (−3.4 % at width 512). Changes its exponent, falls faster: "
-        "steeper (−1.1 % at width 512). Cannot say: lost. Not compared: broken."
+        "Shifts the law down: shifted (−3.4 % forecast at width 512). Changes its exponent, falls "
+        "faster: steeper (−1.1 % forecast at width 512). Cannot say: lost. Not compared: broken."
     )
     two = replace(COMPARISON, contrasts=(SAME, replace(SHIFT, treated="other"), SHIFT))
     told = comparison_headline([replace(FOUND, comparison=two)])
     assert plain(told) == (
-        "Shifts the law down: other (−3.4 % at width 512) and shifted (−3.4 % at width 512). No "
-        "difference told: shifted (+0.1 % at width 512)."
+        "Shifts the law down: other (−3.4 % forecast at width 512) and shifted (−3.4 % forecast "
+        "at width 512). No difference told: shifted (+0.1 % forecast at width 512)."
     )
 
 
 def test_check_says_whether_the_forecast_held() -> None:
     checked = replace(FOUND, checks=(CHECK,))
     first, second = map(plain, check_sentences(checked))
-    assert "Checked at width 512, written down 2026-01-01T00:00:00+00:00 before any run" in first
+    assert first == (
+        "Checked at width 512, each recipe at the values forecast for it; forecast written down "
+        "2026-01-01T00:00:00+00:00."
+    )
+    for began, words in (
+        ("2026-01-02T00:00:00+00:00", "+00:00, before any run there."),
+        ("2025-12-31T00:00:00+00:00", "+00:00, AFTER runs there began: this is no blind check."),
+    ):
+        assert plain(check_sentences(replace(checked, began=began))[0]).endswith(words)
     assert second == (
         "shifted: forecast −3.40 (−5.40 to −1.40) %, measured −5.00 (−6.00 to −4.00) % in 3 "
         "pairs: the forecast held."
@@ -247,6 +255,7 @@ def test_check_says_whether_the_forecast_held() -> None:
     told = check_sentences(replace(FOUND, checks=(off, blank)))
     assert "the forecast was off" in told[1]
     assert "too few runs" in told[2]
+    assert "shifted (−5 % measured at width 512)" in plain(comparison_headline([checked]))
     card = card_of(SHIFT, off)
     assert plain(card.facts[0][0]) == "loss at width 512, measured"
     assert "did not hold at the target" in card.advice[1]

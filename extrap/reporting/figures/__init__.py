@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from extrap.reporting.figures.allocations import (
+    IsoflopProfiles,
+    SplitCourse,
+    draw_isoflop_profiles,
+    draw_split_course,
+    isoflop_profiles_info,
+    split_course_info,
+)
 from extrap.reporting.figures.backtests import HeldOut, draw_held_out, held_out_info
 from extrap.reporting.figures.baselines import (
     OptimumPair,
@@ -24,6 +32,14 @@ from extrap.reporting.figures.batches import (
     measured_front_info,
 )
 from extrap.reporting.figures.canvas import draw_svg, style_sheet
+from extrap.reporting.figures.cascades import (
+    CascadeCosts,
+    CascadeCurves,
+    cascade_costs_info,
+    cascade_curves_info,
+    draw_cascade_costs,
+    draw_cascade_curves,
+)
 from extrap.reporting.figures.comparisons import (
     RecipeLosses,
     RecipeWorth,
@@ -86,9 +102,12 @@ __all__ = [
     "BatchFront",
     "BatchRates",
     "BatchSteps",
+    "CascadeCosts",
+    "CascadeCurves",
     "CurvesAtSize",
     "FixedLaw",
     "HeldOut",
+    "IsoflopProfiles",
     "KnobPaths",
     "KnobRanks",
     "LawStory",
@@ -101,17 +120,23 @@ __all__ = [
     "RecipeLosses",
     "RecipeWorth",
     "SizeDifferences",
+    "SplitCourse",
     "Sweep",
     "batch_rates_info",
     "batch_steps_info",
+    "cascade_costs_info",
+    "cascade_curves_info",
     "curves_info",
     "draw_at_stake",
     "draw_batch_front",
     "draw_batch_steps",
+    "draw_cascade_costs",
+    "draw_cascade_curves",
     "draw_curves",
     "draw_drift",
     "draw_heat_map",
     "draw_held_out",
+    "draw_isoflop_profiles",
     "draw_knob_paths",
     "draw_law_story",
     "draw_lever_effects",
@@ -128,10 +153,12 @@ __all__ = [
     "draw_recipe_losses",
     "draw_recipe_worth",
     "draw_size_differences",
+    "draw_split_course",
     "draw_svg",
     "fixed_law_info",
     "forecast_front_info",
     "held_out_info",
+    "isoflop_profiles_info",
     "knob_paths_info",
     "knob_ranks_info",
     "law_story_info",
@@ -145,6 +172,7 @@ __all__ = [
     "recipe_losses_info",
     "recipe_worth_info",
     "size_differences_info",
+    "split_course_info",
     "style_sheet",
     "sweep_info",
 ]

@@ -386,7 +386,8 @@ def draw_size_differences(ax: Axes, info: SizeDifferences, *, columns: int = 3) 
     for place, arm in enumerate(info.arms):
         ink, marker = _style(place + 1, info.n_arms)
         own = info.points[info.points["arm"] == arm]
-        x = own["x"] * _apart(axis, place, len(info.arms))
+        aside = np.where(own["kind"] == "checked", len(info.arms), 0)  # beside its forecast
+        x = own["x"] * [_apart(axis, place + extra, len(info.arms)) for extra in aside]
         barred = own[own[["lower", "upper"]].notna().any(axis=1)]
         ax.vlines(
             x[barred.index],

@@ -1,0 +1,392 @@
+"""An allocation study from end to end: profiles, the split sealed, runs at its budget, report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from extrap.errors import DataError
+from extrap.forecasting import Forecast, forecast
+from extrap.pipeline import (
+    as_handed_out,
+    current_commit,
+    default_storage,
+    installed,
+    read_study,
+    wants_only,
+)
+from extrap.planning import (
+    Allocation,
+    AllocationCheck,
+    allocate,
+    allocation_document,
+    check_allocation,
+)
+from extrap.reading import without_password
+from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
+from extrap.reporting import AllocationReport, allocation_page, write_index
+from extrap.tuning import Notify, TrainFunction, tune
+
+__all__ = [
+    "AllocationOutcome",
+    "judge_allocation",
+    "plan_allocation",
+    "read_allocation_table",
+    "report_allocation",
+    "run_allocation",
+]
+
+logger = logging.getLogger(__name__)
+
+Say = Callable[[str], None]
+COLUMNS = (
+    DATA_SIZE,
+    "n_params",
+    "lr",
+    "seed",
+    "status",
+    "stage",
+    "loss",
+    "epochs",
+    "flops",
+    "wall_s",
+)
+"""Of the run table, after the model's size."""
+LARGEST_SIZE = 2**16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationOutcome:
+    """What a finished allocation study left behind."""
+
+    report: AllocationReport
+    seal_path: Path
+    table_path: Path
+    report_path: Path
+    index_path: Path
+
+
+def run_allocation(
+    study: AllocationStudy,
+    *,
+    storage: str | None = None,
+    reports: str | Path = "reports",
+    path: str | Path | None = None,
+    train: TrainFunction | None = None,
+    notify: Notify | None = None,
+    say: Say = logger.info,
+) -> AllocationOutcome:
+    """Run an allocation study, or resume it; what is done already is not trained again.
+
+    The split of the budget to come is sealed in `reports/NAME.allocation.json` before anything is
+    trained there.
+
+    Args:
+        study: The study.
+        storage: Storage URL; by default `sqlite:///.extrap/NAME.db`.
+        reports: Folder of the reports.
+        path: Where to write the page; by default `reports/NAME.html`.
+        train: Your own training function, as in `extrap.tune`, whose results tell `n_params`; ours
+            by default.
+        notify: Hears of the progress of the training.
+        say: Hears one line at each step.
+
+    Raises:
+        StudyError: The storage is unusable or holds another study of this name.
+        DataError: The runs support no split.
+    """
+    from extrap.workloads import load_workload
+
+    where, spec = storage or default_storage(study.study_named), _spec(study)
+    workload = load_workload(study.study.workload)
+
+    def n_params(size: float) -> int:
+        return workload.n_params({study.column: size})
+
+    per_example = workload.tokens_per_example
+    cells = tuple(
+        cell
+        for budget in study.budgets
+        for size in study.study.sizes[study.column]
+        for cell in study.cells(
+            size, study.tokens(budget, n_params(size), tokens_per_example=per_example)
+        )
+    )
+    swept = tune(spec, where, train=train, extend=wants_only(cells), notify=notify)
+    made, found = _allocate(study, swept.to_frame())
+    sealed = _seal(study, swept.to_frame(), found, Path(reports))
+    say(f"split of {study.target:.3g} FLOPs sealed in {sealed}")
+    wanted: list[Cell] = []
+    for factor in study.factors:
+        params = factor * (found.params.value or 0.0)
+        size = _size_of(params, n_params)
+        own = n_params(size)
+        tokens = study.tokens(study.target, own, tokens_per_example=per_example)
+        wanted += _check_cells(study, made, size, tokens)
+        say(f"{factor:g} × the parameters: {study.column} {size}, {own} on {tokens} tokens")
+    extend = wants_only(tuple(wanted))
+    checked = tune(spec, where, train=train, stage="check", extend=extend, notify=notify)
+    table = _table(study, pd.concat([swept.to_frame(), checked.to_frame()], ignore_index=True))
+    return _write(study, table, source=where, reports=reports, path=path)
+
+
+def report_allocation(
+    study: AllocationStudy,
+    *,
+    storage: str | None = None,
+    table: str | Path | None = None,
+    reports: str | Path = "reports",
+    path: str | Path | None = None,
+) -> AllocationOutcome:
+    """Report on what a study's storage, or a table of its runs, holds; nothing is trained.
+
+    Args:
+        study: The study.
+        storage: Storage URL; by default `sqlite:///.extrap/NAME.db`.
+        table: A run table to read instead, as `run_allocation` writes one beside its report.
+        reports: Folder of the reports.
+        path: Where to write the page; by default `reports/NAME.html`.
+
+    Raises:
+        DataError: The source lacks runs that the study needs.
+    """
+    if table is not None:
+        found = read_allocation_table(study, table)
+        return _write(study, found, source=str(table), reports=reports, path=path)
+    where, spec = storage or default_storage(study.study_named), _spec(study)
+    parts = [read_study(spec, where, stage=stage).to_frame() for stage in ("tune", "check")]
+    found = _table(study, pd.concat(parts, ignore_index=True))
+    return _write(study, found, source=where, reports=reports, path=path)
+
+
+def read_allocation_table(study: AllocationStudy, path: str | Path) -> pd.DataFrame:
+    """The run table of an allocation study.
+
+    Raises:
+        DataError: There is no such file, or it lacks a column.
+    """
+    try:
+        table = pd.read_csv(path)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"a run table is a CSV file, got {path} ({error}); run the study, which writes one "
+            "beside its report."
+        ) from error
+    missing = [name for name in (study.column, *COLUMNS[:8]) if name not in table]
+    if missing:
+        raise DataError(
+            f"the run table of an allocation has the columns {study.column}, "
+            f"{', '.join(COLUMNS[:8])}; {path} lacks {', '.join(missing)}."
+        )
+    return table
+
+
+def judge_allocation(study: AllocationStudy, table: pd.DataFrame) -> AllocationReport:
+    """The split from the profiles of a run table, and what the runs at its budget say of it.
+
+    Args:
+        study: The study.
+        table: One row a run, as `read_allocation_table` gives it.
+
+    Raises:
+        DataError: The table lacks runs that the study needs.
+    """
+    made, found = _allocate(study, table)
+    optima = _optima(study, made, table)
+    large = table[table["stage"] == "check"]
+    checked = check_allocation(
+        large,
+        params=found.params.value or 0.0,
+        factors=study.factors,
+        forecast=found.loss,
+        level=study.study.level,
+    )
+    checked = replace(checked, prediction=_prediction(study, made, large, checked))
+    return AllocationReport(
+        found=found,
+        course={flops: _split(study, optima, flops) for flops in study.budgets},
+        check=checked,
+        optima=optima,
+        runs=large,
+        column=study.column,
+        n_runs=len(table),
+    )
+
+
+def plan_allocation(study: AllocationStudy, *, storage: str | None = None) -> str:
+    """What `run_allocation` would train, in words; nothing is opened or trained."""
+    spec = study.study
+    sizes, rates = spec.sizes[study.column], spec.tune["lr"].values()
+    n_runs = len(study.budgets) * len(sizes) * len(rates) * len(spec.seeds)
+    where = without_password(storage or default_storage(study.study_named))
+    return "\n".join(
+        [
+            f"study {study.name}: {study.question}",
+            f"storage: {where}",
+            f"workload: {spec.workload.name} {dict(spec.workload.options) or ''}".rstrip(),
+            f"profiles: {n_runs} runs, {study.column} {', '.join(f'{s:g}' for s in sizes)} at "
+            f"{len(study.budgets)} budgets from {study.budgets[0]:.3g} to "
+            f"{study.budgets[-1]:.3g} FLOPs, {len(rates)} rates, {len(spec.seeds)} seeds",
+            f"then {len(study.factors) * len(study.check_seeds)} runs at {study.target:.3g} FLOPs,"
+            f" at {', '.join(f'{f:g}' for f in study.factors)} times the recommended parameters",
+        ]
+    )
+
+
+def _spec(study: AllocationStudy) -> StudySpec:
+    """As the storage knows it; lengths follow from budgets, only the column's name counts."""
+    return replace(study.study_named, sizes={**study.study.sizes, DATA_SIZE: (1,)})
+
+
+def _allocate(study: AllocationStudy, swept: pd.DataFrame) -> tuple[Forecast, Allocation]:
+    """The forecast of rates and losses, and the split of the target, from the sweep alone."""
+    made = forecast(_runs(study, swept), level=study.study.level)
+    return made, _split(study, _optima(study, made, swept), study.target)
+
+
+def _runs(study: AllocationStudy, frame: pd.DataFrame) -> Runs:
+    own = frame[frame["stage"] == "tune"]
+    return Runs.from_frame(own, sizes=(study.column, DATA_SIZE), tuned=("lr",))
+
+
+def _optima(study: AllocationStudy, made: Forecast, frame: pd.DataFrame) -> pd.DataFrame:
+    """Parameters, tokens and loss at the best rate; the loss is empty where none is bracketed."""
+    n_params = frame.drop_duplicates(study.column).set_index(study.column)["n_params"]
+    rows = [
+        {
+            study.column: optimum.size[study.column],
+            "params": float(n_params[optimum.size[study.column]]),
+            "tokens": optimum.size[DATA_SIZE],
+            "loss": optimum.loss,
+            "loss_se": optimum.loss_se,
+            "lr": optimum.tuned["lr"].value if optimum.tuned else None,
+        }
+        for optimum in made.optima
+    ]
+    return pd.DataFrame(rows).astype(float)
+
+
+def _split(study: AllocationStudy, optima: pd.DataFrame, flops: float) -> Allocation:
+    return allocate(
+        optima,
+        flops=flops,
+        level=study.study.level,
+        unique_tokens=study.unique_tokens,
+        inference_tokens=study.inference_tokens,
+    )
+
+
+def _check_cells(study: AllocationStudy, made: Forecast, size: int, tokens: int) -> list[Cell]:
+    """The runs of one split, at the rate that the sweep's law forecasts for it."""
+    at = {study.column: float(size), DATA_SIZE: float(tokens)}
+    rate = made.at(**at).tuned["lr"].value
+    if rate is None:
+        raise DataError(
+            "the sweep forecasts no learning rate for the split; widen the tuned range so that "
+            "more optima are bracketed."
+        )
+    tuned = {"lr": as_handed_out("lr", rate)}
+    return [Cell.of(at, tuned, seed) for seed in study.check_seeds]
+
+
+def _prediction(
+    study: AllocationStudy, made: Forecast, large: pd.DataFrame, checked: AllocationCheck
+) -> Measure:
+    """The forecast of one new run of the recommended split."""
+    run = large[large["n_params"] == checked.recommended.params].iloc[0]
+    point = made.at(**{column: float(run[column]) for column in (study.column, DATA_SIZE)})
+    return Measure(value=point.loss, ci=point.loss_pi)
+
+
+def _size_of(params: float, n_params: Callable[[float], int]) -> int:
+    """The whole size whose parameters come nearest."""
+    above = bisect_left(range(1, LARGEST_SIZE), params, key=n_params) + 1
+    return min((max(1, above - 1), above), key=lambda size: abs(n_params(size) - params))
+
+
+def _seal(study: AllocationStudy, swept: pd.DataFrame, found: Allocation, reports: Path) -> Path:
+    """Write the split down with its time, once for one and the same sweep."""
+    path = reports / f"{study.name}.allocation.json"
+    data = _data_hash(study, swept)
+    if path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("data") == data:
+        return path
+    document: dict[str, Any] = {
+        "data": data,
+        "sealed": datetime.now(UTC).isoformat(timespec="seconds"),
+        "factors": list(study.factors),
+        **allocation_document(found),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    return path
+
+
+def _data_hash(study: AllocationStudy, frame: pd.DataFrame) -> str:
+    own = frame.loc[frame["stage"] == "tune", [study.column, DATA_SIZE, "lr", "seed", "loss"]]
+    rows = own.sort_values(list(own.columns)).to_csv(index=False, float_format="%.8g")
+    return hashlib.sha256(rows.encode()).hexdigest()
+
+
+def _sealed_when(study: AllocationStudy, frame: pd.DataFrame, reports: Path) -> str:
+    path = reports / f"{study.name}.allocation.json"
+    if not path.is_file():
+        return ""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if document.get("data") != _data_hash(study, frame):
+        return "not: the sealed split is of other runs"
+    return f"{document['sealed']}, data hash {document['data']}"
+
+
+def _table(study: AllocationStudy, frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[[name for name in (study.column, *COLUMNS) if name in frame]]
+
+
+def _write(
+    study: AllocationStudy,
+    table: pd.DataFrame,
+    *,
+    source: str,
+    reports: str | Path,
+    path: str | Path | None,
+) -> AllocationOutcome:
+    report = judge_allocation(study, table)
+    folder = Path(reports)
+    page = Path(path) if path is not None else folder / f"{study.name}.html"
+    folder.mkdir(parents=True, exist_ok=True)
+    table_path = folder / f"{study.name}.runs.csv"
+    table.to_csv(table_path, index=False)
+    recipe = study.study.recipe
+    allocation_page(
+        report,
+        path=page,
+        title=study.name,
+        question=study.question,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        provenance={
+            "runs": without_password(source),
+            "split sealed": _sealed_when(study, table, folder),
+            "workload": study.study.workload.name,
+            "recipe": f"batches of {recipe.batch_size}, {recipe.optimizer}, {recipe.schedule}, "
+            f"warm-up {recipe.warmup:g}, decay {recipe.decay:g}",
+            "seeds of the profiles": ", ".join(map(str, study.study.seeds)),
+            "seeds of the check": ", ".join(map(str, study.check_seeds)),
+            "trained with": installed("torch", "optuna"),
+            "commit": current_commit(),
+        },
+    )
+    return AllocationOutcome(
+        report=report,
+        seal_path=folder / f"{study.name}.allocation.json",
+        table_path=table_path,
+        report_path=page,
+        index_path=write_index(page.parent),
+    )

@@ -1,0 +1,266 @@
+"""Small models of several sizes before one large model, each pair trained anew several times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from extrap.cascading.choice import cascade
+from extrap.cascading.results import Cascade, CascadePoint
+from extrap.errors import DataError
+from extrap.records import CascadeStudy, Interval, Measure
+
+__all__ = [
+    "CascadeFinding",
+    "CascadeReport",
+    "curve_rows",
+    "judge_pairs",
+]
+
+EVERY = 4
+"""Of the points of a curve, one in so many is kept."""
+MEASURES = ("share", "quality", "difference", "cost")
+TABLE = (
+    "small",
+    "pair",
+    "outcome",
+    "rule",
+    "is_chosen",
+    "threshold",
+    *(f"{name}{side}" for name in MEASURES for side in ("", "_lower", "_upper")),
+    "quality_small",
+    "quality_large",
+    "cost_small",
+    "share_filtered",
+    "n_validation",
+    "n_judged",
+)
+"""Columns of the table of curves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CascadeFinding:
+    """What one small model before the large one does, over all pairs of trainings.
+
+    Attributes:
+        small: The small model's sizes in words.
+        outcome: `"correct"`, a share, or `"loss"`, nats.
+        rule: Whether the rule answers before the models.
+        share: Of all inputs, those that the small model answers at the chosen threshold.
+        difference: Quality there minus the large model's.
+        cost: Mean cost of an input there, in units of one by the large model alone.
+        quality_small: Quality of the small model alone.
+        quality_large: Of the large one.
+        cost_small: Cost of one input by the small model, in the same unit.
+        share_filtered: Of all inputs, those that the rule answers.
+        n_pairs: Pairs of trainings.
+        n_judged: Held-out inputs of each.
+        pair_costs: Cost at the chosen threshold, a pair each.
+    """
+
+    small: str
+    outcome: str
+    rule: bool
+    share: Measure
+    difference: Measure
+    cost: Measure
+    quality_small: Measure
+    quality_large: Measure
+    cost_small: float
+    share_filtered: float
+    n_pairs: int
+    n_judged: int
+    pair_costs: tuple[float, ...]
+
+    @property
+    def is_as_good(self) -> bool:
+        """Whether the difference from the large model is not told from 0, or is a gain."""
+        lower, upper = self.difference.ci
+        if lower is None or upper is None:
+            return False
+        return upper >= 0 if self.outcome == "correct" else lower <= 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CascadeReport:
+    """All findings of a cascade study.
+
+    Attributes:
+        findings: One for each small model, outcome and with or without the rule.
+        table: The curves behind them, as `curve_rows` gives them.
+        large: The large model's sizes in words.
+        level: Of all intervals.
+    """
+
+    findings: tuple[CascadeFinding, ...]
+    table: pd.DataFrame
+    large: str
+    level: float
+
+    def of(self, outcome: str, *, rule: bool = False) -> tuple[CascadeFinding, ...]:
+        """The findings of one outcome, smallest model first."""
+        return tuple(f for f in self.findings if f.outcome == outcome and f.rule == rule)
+
+    @property
+    def best(self) -> CascadeFinding:
+        """By the share correct and without a rule the one that surely costs least.
+
+        Its interval ends lowest, among those as good as the large model.
+        """
+        return self.surest("correct")
+
+    def surest(self, outcome: str) -> CascadeFinding:
+        """Of one outcome, without a rule: whose interval of the cost ends lowest.
+
+        Among those as good as the large model, if there are any.
+        """
+        plain = self.of(outcome)
+        good = [f for f in plain if f.is_as_good] or list(plain)
+        return min(good, key=lambda f: math.inf if f.cost.ci.upper is None else f.cost.ci.upper)
+
+
+def curve_rows(
+    inputs: Mapping[str, Sequence[float]],
+    *,
+    small: str,
+    pair: int,
+    outcome: str,
+    rule: bool,
+    costs: tuple[float, float],
+    validation: float,
+    level: float,
+) -> list[dict[str, object]]:
+    """The curve of one pair of models as rows of a table, the chosen point first.
+
+    Args:
+        inputs: Columns as `cascade` takes them.
+        small: The small model's sizes in words.
+        pair: Number of the pair; seeds the split of the inputs.
+        outcome: `"correct"` or `"loss"`.
+        rule: Whether a rule answers before.
+        costs: Of one input by the small and by the large model.
+        validation: Share of the inputs on which the threshold is chosen.
+        level: Of the intervals.
+    """
+    found = cascade(
+        pd.DataFrame(inputs),
+        cost_small=costs[0],
+        cost_large=costs[1],
+        validation=validation,
+        level=level,
+        seed=pair,
+    )
+    common = {
+        "small": small,
+        "pair": pair,
+        "outcome": outcome,
+        "rule": int(rule),
+        "quality_small": found.small.value,
+        "quality_large": found.large.value,
+        "cost_small": costs[0] / costs[1],
+        "share_filtered": found.share_filtered,
+        "n_validation": found.n_validation,
+        "n_judged": found.n_judged,
+    }
+    points = [(found.chosen, True), *((point, False) for point in _thinned(found))]
+    return [{**common, **_row(point), "is_chosen": int(first)} for point, first in points]
+
+
+def _thinned(found: Cascade) -> tuple[CascadePoint, ...]:
+    """Every so manyth point of the curve, and its last."""
+    return (*found.curve[:-1:EVERY], found.curve[-1])
+
+
+def _row(point: CascadePoint) -> dict[str, float]:
+    row = {"threshold": math.nan if point.threshold is None else point.threshold}
+    for name in MEASURES:
+        measure: Measure = getattr(point, name)
+        row |= {
+            name: measure.value or 0.0,
+            f"{name}_lower": measure.ci.lower or 0.0,
+            f"{name}_upper": measure.ci.upper or 0.0,
+        }
+    return row
+
+
+def judge_pairs(study: CascadeStudy, table: pd.DataFrame) -> CascadeReport:
+    """What each small model saves, over pairs of trainings, with Student's t intervals.
+
+    Thresholds are chosen pair by pair, each on a split of the inputs of its own, so that trainings
+    and choices differ between pairs; the held-out text is one and the same.
+
+    Args:
+        study: The study.
+        table: The curves of all pairs, as from `curve_rows`.
+
+    Raises:
+        DataError: The table lacks a column, a small model or a pair.
+    """
+    missing = [name for name in TABLE if name not in table]
+    if missing:
+        raise DataError(
+            f"a table of cascades lacks {', '.join(missing)}; run the study, which writes one "
+            "beside its report."
+        )
+    chosen = table[table["is_chosen"] == 1]
+    findings = []
+    for outcome, rule in _ways(study):
+        for model in study.smalls:
+            rows = chosen[
+                (chosen["small"] == model.label)
+                & (chosen["outcome"] == outcome)
+                & (chosen["rule"] == int(rule))
+            ]
+            if len(rows) != len(study.pairs):
+                raise DataError(
+                    f"{model.label} needs a cascade by {outcome} for each of {len(study.pairs)} "
+                    f"pairs, the table has {len(rows)}; run the study anew."
+                )
+            findings.append(_finding(rows, model.label, outcome, rule=rule, level=study.level))
+    return CascadeReport(
+        findings=tuple(findings), table=table, large=study.large.label, level=study.level
+    )
+
+
+def _ways(study: CascadeStudy) -> list[tuple[str, bool]]:
+    """Outcome, and whether a rule answers first: a rule gives answers and no probabilities."""
+    return [("correct", False), *([("correct", True)] if study.rule else []), ("loss", False)]
+
+
+def _finding(
+    rows: pd.DataFrame, small: str, outcome: str, *, rule: bool, level: float
+) -> CascadeFinding:
+    def mean(name: str, *, is_share: bool = False) -> Measure:
+        return _mean(rows[name].to_list(), level=level, is_share=is_share)
+
+    return CascadeFinding(
+        small=small,
+        outcome=outcome,
+        rule=rule,
+        share=mean("share", is_share=True),
+        difference=mean("difference"),
+        cost=mean("cost"),
+        quality_small=mean("quality_small"),
+        quality_large=mean("quality_large"),
+        cost_small=float(rows["cost_small"].iloc[0]),
+        share_filtered=float(rows["share_filtered"].mean()),
+        n_pairs=len(rows),
+        n_judged=int(rows["n_judged"].iloc[0]),
+        pair_costs=tuple(rows["cost"].to_list()),
+    )
+
+
+def _mean(values: Iterable[float], *, level: float, is_share: bool) -> Measure:
+    """Mean over pairs with Student's t interval; that of a share ends at 0 and 1."""
+    numbers = np.asarray(list(values), dtype=float)
+    mean, n = float(numbers.mean()), len(numbers)
+    half = float(stats.t.ppf((1 + level) / 2, n - 1) * numbers.std(ddof=1) / math.sqrt(n))
+    lower, upper = mean - half, mean + half
+    if is_share:
+        lower, upper = max(lower, 0.0), min(upper, 1.0)
+    return Measure(value=mean, ci=Interval(lower, upper))

@@ -1,0 +1,32 @@
+"""A study file that has an `ALLOCATION`: what `extrap study run` does with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+__all__ = ["study_of_allocation"]
+
+
+def study_of_allocation(
+    path: str, assignments: Sequence[str], *, storage: str | None, dry_run: bool, quiet: bool
+) -> None:
+    """Run a study file that has an `ALLOCATION`, or say what would be run."""
+    from rich.console import Console
+
+    from extrap.allocation_sweeps import plan_allocation, run_allocation
+    from extrap.progress import StudyProgress
+    from extrap.reporting import allocations_text
+    from extrap.study_files import allocation_of
+
+    study = allocation_of(path, assignments=assignments)
+    if dry_run:
+        click.echo(plan_allocation(study, storage=storage))
+        return
+    with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
+        outcome = run_allocation(study, storage=storage, notify=progress.notify, say=click.echo)
+    click.echo(allocations_text(outcome.report))
+    click.echo(f"sealed    {outcome.seal_path}")
+    click.echo(f"report    {outcome.report_path}")
+    click.echo(f"index     {outcome.index_path}")

@@ -1,0 +1,142 @@
+"""An allocation held against runs at its budget: the recommended split, and others beside it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from extrap.errors import DataError
+from extrap.records import Interval, Measure
+
+__all__ = ["AllocationCheck", "CheckedSplit", "check_allocation"]
+
+NOTHING = Measure(value=None, ci=Interval(None, None))
+SAME = 0.15
+"""Octaves of parameters by which a run may miss a factor: sizes are whole numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedSplit:
+    """One split of the budget that was trained.
+
+    Attributes:
+        factor: Parameters in units of the recommended ones.
+        params: N.
+        tokens: D.
+        lr: The rate.
+        losses: Of every run.
+        loss: Their mean, with Student's t interval.
+        excess: Mean of loss minus the recommended split's, pair by pair of seeds.
+        epochs: Passes over the data there are.
+    """
+
+    factor: float
+    params: float
+    tokens: float
+    lr: float
+    losses: tuple[float, ...]
+    loss: Measure
+    excess: Measure
+    epochs: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationCheck:
+    """What training at the budget showed.
+
+    Attributes:
+        splits: What was trained, fewest parameters first.
+        forecast: The loss that the estimator of the split expects there, with its interval.
+        prediction: What a forecast of the sweep expects of one new run there, with the prediction
+            interval; nothing if there was none.
+    """
+
+    splits: tuple[CheckedSplit, ...]
+    forecast: Measure
+    prediction: Measure = NOTHING
+
+    @property
+    def recommended(self) -> CheckedSplit:
+        """The split that was recommended."""
+        return min(self.splits, key=lambda split: abs(math.log(split.factor)))
+
+    @property
+    def best(self) -> CheckedSplit:
+        """The split of the lowest mean loss."""
+        return min(self.splits, key=lambda split: split.loss.value or math.inf)
+
+    @property
+    def is_best(self) -> bool:
+        """Whether no other split is told to be better than the recommended one."""
+        return all((split.excess.ci.upper or 0.0) >= 0 for split in self.splits)
+
+    @property
+    def n_predicted(self) -> int:
+        """Runs of the recommended split inside the prediction interval."""
+        return sum(loss in self.prediction.ci for loss in self.recommended.losses)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the mean loss of the recommended split is in the forecast's interval."""
+        return (self.recommended.loss.value or math.nan) in self.forecast.ci
+
+
+def check_allocation(
+    runs: pd.DataFrame,
+    *,
+    params: float,
+    factors: tuple[float, ...],
+    forecast: Measure,
+    level: float,
+) -> AllocationCheck:
+    """Compare the splits that were trained at one budget.
+
+    Args:
+        runs: One row a run: `n_params`, `tokens`, `lr`, `seed`, `loss`, `epochs`.
+        params: The recommended parameters.
+        factors: Multiples of them that were trained.
+        forecast: The loss forecast for the recommended split.
+        level: Of the intervals.
+
+    Raises:
+        DataError: A split has fewer than two runs with a loss.
+    """
+    octaves = np.log2(runs["n_params"].to_numpy(float) / params)
+    groups = {}
+    for factor in sorted(factors):
+        away = np.abs(octaves - math.log2(factor))
+        own = runs[(away <= SAME) & (away == away.min(initial=math.inf))].dropna(subset=["loss"])
+        if len(own) < 2:
+            raise DataError(
+                f"the check needs two runs with a loss at {factor:g} times the recommended "
+                f"{params:.4g} parameters, got {len(own)}; run the study anew."
+            )
+        groups[factor] = own.set_index("seed")
+    base = groups[min(groups, key=lambda factor: abs(math.log(factor)))]["loss"]
+    splits = tuple(
+        CheckedSplit(
+            factor=factor,
+            params=float(own["n_params"].iloc[0]),
+            tokens=float(own["tokens"].iloc[0]),
+            lr=float(own["lr"].iloc[0]),
+            losses=tuple(own["loss"].to_list()),
+            loss=_mean(own["loss"], level),
+            excess=_mean((own["loss"] - base).dropna(), level),
+            epochs=float(own["epochs"].iloc[0]),
+        )
+        for factor, own in groups.items()
+    )
+    return AllocationCheck(splits=splits, forecast=forecast)
+
+
+def _mean(values: pd.Series, level: float) -> Measure:
+    """Mean with Student's t interval."""
+    mean, n = float(values.mean()), len(values)
+    if n < 2:
+        return NOTHING
+    half = float(stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / math.sqrt(n))
+    return Measure(value=mean, ci=Interval(mean - half, mean + half))

@@ -1,0 +1,267 @@
+"""A cascade study in words, a table, a document, a page of its own."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+from extrap import __version__
+from extrap.cascading import CascadeFinding, CascadeReport
+from extrap.records import Interval, Measure
+from extrap.reporting.figures import (
+    cascade_costs_info,
+    cascade_curves_info,
+    draw_cascade_costs,
+    draw_cascade_curves,
+    draw_svg,
+    style_sheet,
+)
+from extrap.reporting.numbers import NBSP, format_estimate, format_percent
+from extrap.reporting.page import environment
+from extrap.reporting.plates import Plate
+from extrap.reporting.tables import Table
+
+__all__ = ["cascade_headline", "cascade_page", "cascade_table", "cascades_text"]
+
+LIMITS = (
+    "A cost is a count of operations, twice the parameters without embeddings for an input. Two "
+    "models in turn may take longer than that where many inputs are answered at once.",
+    "Thresholds are chosen on one half of the held-out inputs and judged on the other; both are "
+    "drawn from the same text, so on other text the threshold has to be chosen anew.",
+    "Intervals are over pairs of trainings and splits, pointwise, one small model at a time; the "
+    "best of several small models looks a little better than it is.",
+    "The held-out text is one and the same for all pairs: its own chance is in the intervals of "
+    "a single pair, not in those over pairs.",
+    "A difference that is not told from 0 may still be one: its interval says how large.",
+)
+
+
+def cascade_headline(report: CascadeReport) -> str:
+    """What the best small model saves, in three sentences."""
+    best = report.best
+    alike = (
+        "not told from the large model's"
+        if best.is_as_good and (best.difference.ci.lower or 0.0) <= 0
+        else "above the large model's"
+        if best.is_as_good
+        else "below the large model's"
+    )
+    parts = [
+        f"{best.small} before {report.large} costs {_percents(best.cost)} of {report.large} "
+        f"alone, with a share of correct answers {alike}: {_points(best.difference)}.",
+        f"The small model answers {_percents(best.share)} of the inputs.",
+    ]
+    ruled = [f for f in report.of("correct", rule=True) if f.small == best.small]
+    if ruled:
+        parts.append(
+            "Behind the rule, which answers "
+            f"{format_percent(ruled[0].share_filtered, signed=False)}, it costs "
+            f"{_percents(ruled[0].cost)} at {_points(ruled[0].difference)}."
+        )
+    in_nats = report.surest("loss")
+    parts.append(
+        f"Asked for the large model's mean loss instead, the surest saving is {in_nats.small}: "
+        f"a cost of {_percents(in_nats.cost)}."
+    )
+    words = " ".join(parts)
+    return f"{words[0].upper()}{words[1:]}"
+
+
+def cascade_table(report: CascadeReport) -> Table:
+    """Every small model, by what a quality is."""
+    rows = tuple(
+        (
+            finding.small,
+            _way(finding),
+            _stacked(_scaled(finding.cost)),
+            ", ".join(f"{100 * cost:.0f}" for cost in finding.pair_costs),
+            _stacked(_scaled(finding.share)),
+            _stacked(_difference(finding)),
+            _stacked(_quality(finding.quality_small, finding)),
+            format_percent(finding.cost_small, signed=False),
+        )
+        for finding in report.findings
+    )
+    n = report.findings[0].n_pairs
+    alone = {f.outcome: f.quality_large for f in report.findings}
+    return Table(
+        caption=f"At the threshold chosen for the large model's quality, means of {n} pairs with "
+        f"{100 * report.level:g}{NBSP}% intervals",
+        columns=(
+            "small model",
+            "quality",
+            "cost, %",
+            "pair by pair",
+            "it answers, %",
+            "difference",
+            "quality alone",
+            "cost alone",
+        ),
+        rows=rows,
+        note="Share correct in %, its difference in percentage points; mean loss in nats. Costs "
+        f"in percent of {report.large} alone, which has {_estimate(_scaled(alone['correct']))}"
+        f"{NBSP}% correct and a mean loss of {_estimate(alone['loss'])}.",
+    )
+
+
+def cascades_text(report: CascadeReport) -> str:
+    """The headline, then a line a small model and quality."""
+    lines = [cascade_headline(report), ""]
+    lines += [
+        f"- {finding.small}, {_way(finding)}: cost {_percents(finding.cost)}, answers "
+        f"{_percents(finding.share)}, difference {_told_difference(finding)}"
+        for finding in report.findings
+    ]
+    return "\n".join(lines).replace(NBSP, " ")
+
+
+def cascade_page(
+    report: CascadeReport,
+    *,
+    path: str | Path,
+    title: str,
+    question: str,
+    rule: str,
+    created: str,
+    provenance: Mapping[str, str],
+) -> Path:
+    """Write the study as one HTML file that loads nothing else.
+
+    Args:
+        report: The findings.
+        path: Where to write; missing folders are made.
+        title: Heading.
+        question: The question asked, one sentence.
+        rule: What the rule says; empty without one.
+        created: When, ISO 8601.
+        provenance: Rows of the provenance table.
+
+    Returns:
+        The path written.
+    """
+    own = {
+        "pairs of trainings": str(report.best.n_pairs),
+        "inputs that judge": str(report.best.n_judged),
+        "extrap": __version__,
+        "Python": platform.python_version(),
+    }
+    html = (
+        environment()
+        .get_template("cascades.html.j2")
+        .render(
+            title=title,
+            question=question,
+            created=created,
+            headline=cascade_headline(report),
+            is_good=report.best.is_as_good,
+            curves=_curves_plate(report),
+            costs=_costs_plate(report, rule),
+            findings=cascade_table(report),
+            limits=LIMITS,
+            provenance=[(k, v) for k, v in {**own, **provenance}.items() if v],
+            light=style_sheet("light"),
+            dark=style_sheet("dark"),
+        )
+    )
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(html, encoding="utf-8")
+    return path
+
+
+def _curves_plate(report: CascadeReport) -> Plate:
+    info = cascade_curves_info(report)
+    best = report.best
+    svg, narrow = (
+        draw_svg(
+            lambda ax: draw_cascade_curves(ax, info),
+            width=width,
+            height=400,
+            key=key,
+            label=f"Cost against share correct of {best.small} before {report.large}, a line for "
+            "each pair of trainings.",
+        )
+        for width, key in ((880, "curves"), (390, "curvesnarrow"))
+    )
+    percent = f"{100 * report.level:g}{NBSP}%"
+    return Plate(
+        title="",
+        svg=svg,
+        narrow_svg=narrow,
+        text=f"{best.small.capitalize()} before {report.large}: from the small model alone "
+        "(left) to both models for every input (right); one line a pair of trainings, with "
+        f"{percent} bands on {best.n_judged} inputs that chose nothing. "
+        "Marks: the lowest threshold that reached the large model's quality, the line at 0, on "
+        "the other inputs.",
+    )
+
+
+def _costs_plate(report: CascadeReport, rule: str) -> Plate:
+    info = cascade_costs_info(report)
+    svg, narrow = (
+        draw_svg(
+            lambda ax: draw_cascade_costs(ax, info),
+            width=width,
+            height=380,
+            key=key,
+            label="Cost at the large model's quality, by small model and by what quality is.",
+        )
+        for width, key in ((880, "costs"), (390, "costsnarrow"))
+    )
+    percent = f"{100 * report.level:g}{NBSP}%"
+    words = f" The rule: {rule}; it costs nothing." if rule else ""
+    return Plate(
+        title="",
+        svg=svg,
+        narrow_svg=narrow,
+        text=f"Means over pairs of trainings with {percent} intervals; hollow where the quality "
+        f"is told from the large model's, and worse.{words}",
+    )
+
+
+def _way(finding: CascadeFinding) -> str:
+    if finding.outcome == "loss":
+        return "mean loss"
+    return "share correct, behind the rule" if finding.rule else "share correct"
+
+
+def _scaled(measure: Measure) -> Measure:
+    """In percent."""
+    lower, upper = (None if side is None else 100 * side for side in measure.ci)
+    value = None if measure.value is None else 100 * measure.value
+    return Measure(value=value, ci=Interval(lower, upper))
+
+
+def _quality(measure: Measure, finding: CascadeFinding) -> Measure:
+    return measure if finding.outcome == "loss" else _scaled(measure)
+
+
+def _difference(finding: CascadeFinding) -> Measure:
+    return _quality(finding.difference, finding)
+
+
+def _told_difference(finding: CascadeFinding) -> str:
+    if finding.outcome == "correct":
+        return _points(finding.difference)
+    return f"{_estimate(finding.difference)} nats"
+
+
+def _points(measure: Measure) -> str:
+    return f"{_estimate(_scaled(measure))} percentage points"
+
+
+def _percents(measure: Measure) -> str:
+    lower, upper = measure.ci
+    value = 100 * (measure.value or 0.0)
+    return (
+        f"{value:.1f}{NBSP}% ({100 * (lower or 0.0):.1f} to {100 * (upper or 0.0):.1f}{NBSP}%)"
+    ).replace("-", "−")
+
+
+def _estimate(measure: Measure) -> str:
+    return format_estimate(measure.value, measure.ci)
+
+
+def _stacked(measure: Measure) -> str:
+    return _estimate(measure).replace(" (", "\n", 1).removesuffix(")")

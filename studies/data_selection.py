@@ -32,7 +32,7 @@ The last sizes of the perceptron are short of steps: its exponents bend there fo
 best rate lies at the end of its grid at some sizes, of hard examples most of all: an upper bound
 of their loss. Laws of compute say nothing here, for all runs of a problem take the same.
 
-Cost: 4552 runs, 1297 seconds of training on cores shared with much other work; perhaps six minutes
+Cost: 4592 runs, 1382 seconds of training on cores shared with much other work; perhaps six minutes
 on two that do nothing else, which was not timed.
 
 `data_selection.csv` has every run; `python -m benchmarks.selection` prints its figures.

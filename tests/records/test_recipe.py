@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from extrap.records import TUNABLE, Recipe, StudySpec, TunedRange, Workload
-from extrap.records.recipe import STEPS_ONLY
+from extrap.records.recipe import SPARSE_ONLY, STEPS_ONLY
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_every_tunable_name_is_a_field() -> None:
 @pytest.mark.parametrize(
     ("changes", "idle"),
     [
-        ({}, {"momentum", "nesterov", "base_width", *STEPS_ONLY}),
-        ({"optimizer": "sgd"}, {"beta1", "beta2", "eps", "base_width", *STEPS_ONLY}),
-        ({"optimizer": "muon", "parametrization": "mup"}, {*STEPS_ONLY}),
-        ({"schedule": "cosine"}, {"momentum", "nesterov", "base_width", "decay", *STEPS_ONLY}),
-        ({"schedule": "steps"}, {"momentum", "nesterov", "base_width", "decay"}),
+        ({}, {"momentum", "nesterov", "base_width", *STEPS_ONLY, *SPARSE_ONLY}),
+        ({"optimizer": "sgd"}, {"beta1", "beta2", "eps", "base_width", *STEPS_ONLY, *SPARSE_ONLY}),
+        ({"optimizer": "muon", "parametrization": "mup"}, {*STEPS_ONLY, *SPARSE_ONLY}),
+        ({"schedule": "cosine"}, {"momentum", "nesterov", "base_width", "decay", *STEPS_ONLY, *SPARSE_ONLY}),
+        ({"schedule": "steps"}, {"momentum", "nesterov", "base_width", "decay", *SPARSE_ONLY}),
     ],
 )
 def test_only_fields_that_matter_are_conditions(changes: dict, idle: set[str]) -> None:

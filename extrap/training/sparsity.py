@@ -12,7 +12,7 @@ import torch
 
 from extrap.records import Recipe
 
-__all__ = ["SparseWeights", "keep_largest"]
+__all__ = ["SparseWeights", "keep_largest", "smallest_kept"]
 
 Tensors = list[torch.Tensor]
 
@@ -99,7 +99,9 @@ def keep_largest(weight: torch.Tensor, density: float) -> torch.Tensor:
 
 
 def smallest_kept(weight: torch.Tensor, density: float) -> torch.Tensor:
-    """The least magnitude among the largest values of every run, (M, 1, …)."""
-    flat = weight.flatten(1).abs()
+    """The least magnitude among the largest values of every run, (M, 1, …); 0 to keep all."""
+    flat, shape = weight.flatten(1).abs(), (len(weight), *[1] * (weight.dim() - 1))
     n_left = flat.shape[1] - math.ceil(density * flat.shape[1])
-    return flat.kthvalue(n_left + 1, dim=1).values.view(-1, *[1] * (weight.dim() - 1))
+    if n_left == 0:
+        return weight.new_zeros(shape)
+    return flat.kthvalue(n_left + 1, dim=1).values.view(shape)

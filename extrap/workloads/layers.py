@@ -36,8 +36,6 @@ __all__ = [
 TINY = torch.finfo(torch.float32).tiny
 
 
-
-
 class Product(NamedTuple):
     """One call of `linear` with the parameters of one run.
 

@@ -68,7 +68,10 @@ def test_every_tunable_name_is_a_field() -> None:
         ({}, {"momentum", "nesterov", "base_width", *STEPS_ONLY, *SPARSE_ONLY}),
         ({"optimizer": "sgd"}, {"beta1", "beta2", "eps", "base_width", *STEPS_ONLY, *SPARSE_ONLY}),
         ({"optimizer": "muon", "parametrization": "mup"}, {*STEPS_ONLY, *SPARSE_ONLY}),
-        ({"schedule": "cosine"}, {"momentum", "nesterov", "base_width", "decay", *STEPS_ONLY, *SPARSE_ONLY}),
+        (
+            {"schedule": "cosine"},
+            {"momentum", "nesterov", "base_width", "decay", *STEPS_ONLY, *SPARSE_ONLY},
+        ),
         ({"schedule": "steps"}, {"momentum", "nesterov", "base_width", "decay", *SPARSE_ONLY}),
     ],
 )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from extrap.training.memory import most_runs
     from extrap.training.noise_meter import NoiseMeter
     from extrap.training.packs import Pack
+    from extrap.training.sparse_costs import SparseCosts, sparse_costs
 
 __all__ = [
     "CoordinateCheck",
@@ -26,11 +27,13 @@ __all__ = [
     "Layout",
     "NoiseMeter",
     "Pack",
+    "SparseCosts",
     "coordinate_check",
     "find_device",
     "flops_6nd",
     "most_runs",
     "n_cores",
+    "sparse_costs",
     "train",
 ]
 
@@ -40,11 +43,13 @@ _HOMES = {
     "Layout": "layouts",
     "NoiseMeter": "noise_meter",
     "Pack": "packs",
+    "SparseCosts": "sparse_costs",
     "coordinate_check": "coordinates",
     "find_device": "engine",
     "flops_6nd": "costs",
     "most_runs": "memory",
     "n_cores": "crew",
+    "sparse_costs": "sparse_costs",
     "train": "engine",
 }
 

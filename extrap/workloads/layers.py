@@ -44,12 +44,14 @@ class Product(NamedTuple):
         n_in: I.
         n_out: O.
         is_input: Whether it reads the network's own input.
+        passes_gradient: Whether the backward pass needs the gradient by its input.
     """
 
     n_rows: int
     n_in: int
     n_out: int
     is_input: bool
+    passes_gradient: bool
 
 
 _kept_share: ContextVar[float] = ContextVar("kept_share", default=1.0)
@@ -102,7 +104,8 @@ def linear(
         products = _noted.get()
         if products is not None:
             n_out, n_in = weight.shape
-            products.append(Product(x.numel() // n_in, n_in, n_out, is_input))
+            rows = x.numel() // n_in
+            products.append(Product(rows, n_in, n_out, is_input, x.requires_grad))
         return functional.linear(x, weight, bias)
     density = 1.0 if is_input else _kept_share.get()
     if x.dim() == 3:  # no view: an operation in place on one costs copies in the backward pass

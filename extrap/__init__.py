@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from extrap.batching import critical_batch
     from extrap.cascading import cascade
     from extrap.checking import check
+    from extrap.comparing import Comparison, compare
     from extrap.documents import load_forecast, save_forecast
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
     from extrap.fitting import fit
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Allocation",
     "Backtest",
+    "Comparison",
     "CoordinateCheck",
     "DataError",
     "Estimate",
@@ -71,6 +73,7 @@ __all__ = [
     "backtest",
     "cascade",
     "check",
+    "compare",
     "coordinate_check",
     "critical_batch",
     "fit",
@@ -95,6 +98,7 @@ _HOMES = {
     "tune": "tuning",
     **dict.fromkeys(("Allocation", "allocate"), "planning"),
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
+    **dict.fromkeys(("Comparison", "compare"), "comparing"),
     **dict.fromkeys(("CoordinateCheck", "NoiseMeter", "coordinate_check"), "training"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     **dict.fromkeys(("Monitor", "Reading"), "monitoring"),

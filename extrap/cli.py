@@ -18,6 +18,7 @@ from extrap import __version__
 from extrap.commands.allocate import allocate_command
 from extrap.commands.arguments import parse_assignments, parse_size
 from extrap.commands.cascade import cascade_command
+from extrap.commands.compare import compare_command
 from extrap.commands.critical_batch import critical_batch_command
 from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.knobs import knobs_command
@@ -333,6 +334,7 @@ def study_run(
 
 cli.add_command(allocate_command)
 cli.add_command(cascade_command)
+cli.add_command(compare_command)
 cli.add_command(critical_batch_command)
 cli.add_command(knobs_command)
 cli.add_command(watch_command)

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from extrap.comparing import Contrast, compare
+from extrap.comparing import Contrast
+from extrap.comparing.recipes import compare
 from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.levers import paired_mean

@@ -16,6 +16,7 @@ ROOMS = {
     "extrap.batching": ["critical_batch"],
     "extrap.cascading": ["cascade"],
     "extrap.checking": ["check"],
+    "extrap.comparing": ["Comparison", "compare"],
     "extrap.errors": ["DataError", "ExtrapError", "FitError", "StudyError"],
     "extrap.fitting": ["fit"],
     "extrap.documents": ["load_forecast", "save_forecast"],

@@ -1,7 +1,15 @@
-"""Recipes and sweeps side by side: does a treatment move the law?"""
+"""Recipes and sweeps side by side: does a treatment move the law?
+
+What to use when:
+
+* `compare` — two or more recipes over the same sizes: shift, exponent, worth, crossing, costs.
+* `compare_slopes`, `compare_losses` — two forecasts: how the optima move, what loss they reach.
+"""
 
 from __future__ import annotations
 
+from extrap.comparing.documents import comparison_document
+from extrap.comparing.recipes import compare
 from extrap.comparing.results import (
     ArmCost,
     Comparison,
@@ -32,6 +40,8 @@ __all__ = [
     "SlopeContrast",
     "TunedLoss",
     "check_comparable",
+    "compare",
     "compare_losses",
     "compare_slopes",
+    "comparison_document",
 ]

@@ -160,9 +160,7 @@ def _refine(
         norm = np.maximum(np.linalg.norm(jacobian, axis=0), 1e-12)
         scaled = jacobian / norm
         right = scaled.T @ off
-        step = np.linalg.solve(
-            scaled.T @ scaled + (damping + 1e-12) * np.eye(len(theta)), -right
-        )
+        step = np.linalg.solve(scaled.T @ scaled + (damping + 1e-12) * np.eye(len(theta)), -right)
         trial = np.clip(theta + step / norm, low, high)
         laws_trial = _laws(trial, log_size, reference, is_shared=is_shared)
         off_trial, jacobian_trial = _residuals(laws_trial, log_size, log_loss, root)

@@ -21,22 +21,21 @@ from extrap.comparing.pairs import (
     two_arms,
 )
 from extrap.comparing.results import Contrast, Crossover, EffectiveCompute, SizeDifference
-from extrap.comparing.scatter import t_p_value
 from extrap.comparing.tuned import ArmLosses
 from extrap.comparing.worth import NO_CROSSING, effective_compute, find_crossover
 from extrap.fitting import DISCREPANCY
 from extrap.laws.base import Array
 from extrap.records import Interval, Measure
 
-__all__ = ["Judged", "judge"]
+__all__ = ["Judged", "crossover_of", "judge", "verdict"]
 
 UNKNOWN = Measure(value=None, ci=Interval(None, None))
 MIN_SIZES = 3
 """Fewer common sizes carry no law."""
 VAGUE = 0.10
 """An interval of the mean difference that reaches further than this says nothing."""
-FLOORS_DIFFER = 0.01
-"""Two floors are fitted where "they are one" has at most this probability."""
+FLOOR_KNOWN = 0.5
+"""Twice the standard error of a known floor, at most, over the loss above it at the last size."""
 MIN_OWN_FLOORS = 5
 """Sizes it takes for two floors."""
 
@@ -48,12 +47,16 @@ class Judged:
     Attributes:
         contrast: The contrast; its verdict awaits Holm's correction.
         laws: The laws behind it; None where there are none.
+        spread: Errors about them.
+        names: Plain and treated.
         test: The test of "the two laws are one".
         notes: What was decided.
     """
 
     contrast: Contrast
     laws: ArmLaws | None
+    spread: Spread | None
+    names: tuple[str, str]
     test: OneLawTest
     notes: tuple[str, ...]
 
@@ -71,7 +74,8 @@ def judge(
     """Compare one treated recipe with the plain one.
 
     Args:
-        plain, treated: Their tuned losses.
+        plain: Tuned losses of the plain recipe.
+        treated: Those of the treated one.
         columns: Size columns.
         has_law: Whether the sizes lie on a line, so that the first column stands for all.
         target: The size asked for.
@@ -84,12 +88,12 @@ def judge(
     laws = None
     if has_law and len(arms.keys) >= MIN_SIZES:
         laws, floor_note = _laws(arms)
-        notes += [f"{treated.name}: {floor_note}"] if floor_note else []
+        notes += [f"{treated.name}: {floor_note}"] if laws and floor_note else []
     by_size = _by_size(arms, columns, level=level)
     names = (plain.name, treated.name)
     at_target, exponents, gap = None, dict.fromkeys(names, UNKNOWN), UNKNOWN
     worth: tuple[EffectiveCompute, ...] = ()
-    crossover = NO_CROSSING
+    spread = None
     if laws is not None:
         spread, strict = (_about(arms, laws, strict=strict) for strict in (False, True))
         at_target = _at_target(laws, spread, target, columns, level=level)
@@ -105,9 +109,6 @@ def judge(
             effective_compute(laws, strict, size, plain_flops=flops[0], treated_flops=flops[1])
             for size in (largest, dict(target))
         )
-        crossover = find_crossover(
-            laws, spread, column=columns[0], names=names, target=target[columns[0]], level=level
-        )
     return Judged(
         contrast=Contrast(
             treated=treated.name,
@@ -119,10 +120,12 @@ def judge(
             exponents=exponents,
             exponent_difference=gap,
             effective_compute=worth,
-            crossover=crossover,
+            crossover=NO_CROSSING,
             flags=tuple(flags),
         ),
         laws=laws,
+        spread=spread,
+        names=names,
         test=test,
         notes=tuple(notes),
     )
@@ -174,32 +177,38 @@ def _remarks(
 
 
 def _laws(arms: TwoArms) -> tuple[ArmLaws | None, str]:
-    """Laws with one floor, or with two where these are told apart."""
+    """Laws with two floors where both are known, else with one.
+
+    A treatment may move the floor, and with one floor that would read as another exponent.
+    """
     log_size = arms.log_size[:, 0]
-    shared = fit_arm_laws(log_size, arms.means, arms.counts, is_shared=True)
-    if shared is None:
-        return None, ""
     if len(arms.keys) >= MIN_OWN_FLOORS:
         own = fit_arm_laws(log_size, arms.means, arms.counts, is_shared=False)
-        if own is not None and min(own.floors) > 0:
-            spread = _about(arms, own, strict=False)
-            scale = np.array([-1 / own.floors[0], 1 / own.floors[1], 0, 0, 0, 0])
-            error = spread.of(*own.weights(scale))
-            gap = math.log(own.floors[1] / own.floors[0])
-            if error is not None and t_p_value(gap, *error) < FLOORS_DIFFER:
-                return own, "the floors differ, each law has its own."
+        if own is not None and all(_is_floor_known(arms, own, arm) for arm in (0, 1)):
+            return own, ""
+    shared = fit_arm_laws(log_size, arms.means, arms.counts, is_shared=True)
     return shared, (
-        "the floors are not told apart and are taken as one; exponents are those of the loss "
-        "above it."
+        "the floors of the two laws are not known well enough to be told apart and are taken as "
+        "one; a treatment that moves the floor would read as another exponent."
     )
+
+
+def _is_floor_known(arms: TwoArms, laws: ArmLaws, arm: int) -> bool:
+    """Whether a floor is known to within a share of the loss above it at the largest size."""
+    floor = laws.floors[arm]
+    if not floor > 0:
+        return False
+    gradient = np.zeros(6)
+    gradient[arm] = 1.0
+    error = _about(arms, laws, strict=False).of(*laws.weights(gradient))
+    rest = math.exp(float(laws.log_loss(arm, laws.log_size.max()))) - floor
+    return error is not None and 2 * error[0] <= FLOOR_KNOWN * rest
 
 
 def _about(arms: TwoArms, laws: ArmLaws, *, strict: bool) -> Spread:
     fitted = np.stack([laws.log_loss(arm, arms.log_size[:, 0]) for arm in (0, 1)])
     of_difference, of_mean = laws.designs()
-    return law_spread(
-        arms, fitted, of_difference=of_difference, of_mean=of_mean, strict=strict
-    )
+    return law_spread(arms, fitted, of_difference=of_difference, of_mean=of_mean, strict=strict)
 
 
 def _by_size(
@@ -291,6 +300,10 @@ def _relative(log_ratio: float, error: tuple[float, float] | None, *, level: flo
     return Measure(value=(ratio.value or 1.0) - 1, ci=Interval(lower, upper))
 
 
-def crossover_of(judged: Judged, found: str) -> Crossover:
-    """Laws that are one cross nowhere in particular."""
-    return judged.contrast.crossover if found in ("shift", "exponent") else NO_CROSSING
+def crossover_of(judged: Judged, *, target: float, level: float) -> Crossover:
+    """Where the two laws cross; the target is that of the first size column."""
+    if judged.laws is None or judged.spread is None:
+        return NO_CROSSING
+    return find_crossover(
+        judged.laws, judged.spread, names=judged.names, target=target, level=level
+    )

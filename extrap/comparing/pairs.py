@@ -7,7 +7,7 @@ are nearly independent; where they have not, those of either recipe.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -156,11 +156,13 @@ def two_arms(plain: ArmLosses, treated: ArmLosses) -> TwoArms:
     )
 
 
-def _in_order(rows: Sequence[Sequence[object]] | Sequence[dict[object, float]]) -> list[object]:
+def _in_order(rows: Sequence[Iterable[object]]) -> list[object]:
     return list(dict.fromkeys(seed for row in rows for seed in row))
 
 
-def _table(rows: Sequence[dict], kept: Sequence, seeds: list[object]) -> Array:
+def _table(
+    rows: Sequence[Mapping[object, float]], kept: Sequence[Iterable[object]], seeds: list[object]
+) -> Array:
     found = np.full((len(rows), len(seeds)), np.nan)
     for i, (row, own) in enumerate(zip(rows, kept, strict=True)):
         for seed in own:
@@ -188,8 +190,9 @@ def law_spread(
     Args:
         arms: Both recipes.
         fitted: Their laws at the sizes, log losses, plain then treated, shape (2, n_sizes).
-        of_difference, of_mean: Derivatives of the difference and of the mean of two laws by
-            their parameters, shape (n_sizes, n_parameters).
+        of_difference: Derivatives of the difference of two laws by their parameters, shape
+            (n_sizes, n_parameters).
+        of_mean: The same of their mean.
         strict: As above.
     """
     off = TwoArms(
@@ -242,18 +245,11 @@ def _with_lack_of_fit(
     if not dof:
         return pooled
     square = float(((rest.T @ mean) ** 2).sum()) / dof
-    pure_dof = pure.dof if pure.information is None else _own_dof(pure)
     if strict:
         larger = square > pure.own
     else:
-        larger = float(stats.f.sf(square / pure.own, dof, pure_dof)) < LACK_OF_FIT_P
+        larger = float(stats.f.sf(square / pure.own, dof, pure.own_dof)) < LACK_OF_FIT_P
     return with_own(pure, square, dof) if larger else pooled
-
-
-def _own_dof(scatter: Scatter) -> float:
-    assert scatter.information is not None
-    error = float(np.linalg.pinv(scatter.information)[0, 0])
-    return max(2 * scatter.own**2 / error, 1.0) if error > 0 else 1.0
 
 
 def _tables(arms: TwoArms) -> tuple[Array, Array]:

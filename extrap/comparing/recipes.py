@@ -101,14 +101,11 @@ def compare(
     contrasts = []
     for each, p_adjusted in zip(judged, adjusted, strict=True):
         found = verdict(each, p_adjusted, level=level)
-        contrasts.append(
-            replace(
-                each.contrast,
-                verdict=found,
-                p_adjusted=p_adjusted,
-                crossover=crossover_of(each, found),
-            )
-        )
+        contrast = replace(each.contrast, verdict=found, p_adjusted=p_adjusted)
+        if contrast.differs:  # laws that are one cross nowhere in particular
+            crossover = crossover_of(each, target=target[columns[0]], level=level)
+            contrast = replace(contrast, crossover=crossover)
+        contrasts.append(contrast)
     return Comparison(
         plain=plain,
         contrasts=tuple(contrasts),
@@ -138,7 +135,9 @@ def _check_numbers(level: float, **given: float | None) -> None:
         )
     for name, value in given.items():
         if value is not None and not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"{name} must not be negative, got {value:g}; leave it out if unknown.")
+            raise ValueError(
+                f"{name} must not be negative, got {value:g}; leave it out if unknown."
+            )
     if given.get("flops_per_second") == 0:
         raise ValueError("flops_per_second must be positive, got 0; leave it out if unknown.")
 
@@ -196,7 +195,9 @@ def _target(
             f"the target needs exactly the size column(s) {', '.join(columns)}, got "
             f"{', '.join(at) or 'none'}."
         )
-    smallest = [min(key[i] for keys in common.values() for key in keys) for i in range(len(columns))]
+    smallest = [
+        min(key[i] for keys in common.values() for key in keys) for i in range(len(columns))
+    ]
     for column, low in zip(columns, smallest, strict=True):
         value = at[column]
         if not (math.isfinite(value) and value > 0):
@@ -257,7 +258,7 @@ def _fits(
     """Each recipe's own law at its common sizes, with the floor of its contrast."""
     plain, *others = losses
     found: dict[str, Fit | None] = {}
-    floors = {}
+    floors: dict[str, float] = {}
     for name, each in zip(others, judged, strict=True):
         if each.laws is not None:
             floors.setdefault(plain, each.laws.floors[0])

@@ -40,7 +40,7 @@ class Scatter:
     Attributes:
         own: Variance of what a seed does at one size only.
         seed: Variance of what it does at all sizes alike; may come out negative.
-        information: Inverse covariance of the two, shape (2, 2); None with a single stratum.
+        covariance: Of the two, shape (2, 2); None with a single stratum.
         dof: Degrees of freedom behind `own` with a single stratum.
         counts: Seeds that two sizes have in common, shape (n_sizes, n_sizes).
         is_assumed: Whether `seed` is assumed, because there is one seed only.
@@ -48,7 +48,7 @@ class Scatter:
 
     own: float
     seed: float
-    information: Array | None
+    covariance: Array | None
     dof: float
     counts: Array
     is_assumed: bool
@@ -56,16 +56,24 @@ class Scatter:
     @property
     def is_single(self) -> bool:
         """Whether all contrasts have one variance."""
-        return self.information is None
+        return self.covariance is None
+
+    @property
+    def own_dof(self) -> float:
+        """Degrees of freedom behind `own`."""
+        if self.covariance is None:
+            return self.dof
+        error = float(self.covariance[0, 0])
+        return max(2 * self.own**2 / error, 1.0) if error > 0 else 1.0
 
     def piece(self, weights: Array) -> Piece:
         """Variance of a weighted sum of the means over seeds, by Satterthwaite."""
         share = weights / np.diag(self.counts)
         both = np.array([weights @ share, share @ self.counts @ share])
         variance = max(float(both @ [self.own, self.seed]), 0.0)
-        if self.information is None:
+        if self.covariance is None:
             return Piece(variance=variance, dof=self.dof)
-        error = float(both @ np.linalg.pinv(self.information) @ both)
+        error = float(both @ self.covariance @ both)
         if not error > 0:
             return Piece(variance=variance, dof=math.inf)
         return Piece(variance=variance, dof=max(2 * variance**2 / error, 1.0))
@@ -109,7 +117,7 @@ def estimate_scatter(table: Array, design: Array) -> Scatter | None:
         return Scatter(
             own=own,
             seed=ASSUMED * own if recurs else 0.0,
-            information=None,
+            covariance=None,
             dof=float(len(square)),
             counts=counts,
             is_assumed=recurs,
@@ -120,7 +128,7 @@ def estimate_scatter(table: Array, design: Array) -> Scatter | None:
     return Scatter(
         own=own,
         seed=own * ratio,
-        information=0.5 * (basis / variance**2) @ basis.T,
+        covariance=np.linalg.pinv(0.5 * (basis / variance**2) @ basis.T),
         dof=len(square),
         counts=counts,
         is_assumed=False,
@@ -129,17 +137,11 @@ def estimate_scatter(table: Array, design: Array) -> Scatter | None:
 
 def with_own(scatter: Scatter, own: float, dof: float) -> Scatter:
     """The same with another variance of the own part, of known degrees of freedom."""
-    if scatter.information is None:
+    if scatter.covariance is None:
         seed = ASSUMED * own if scatter.is_assumed else scatter.seed
         return replace(scatter, own=own, seed=seed, dof=dof)
-    covariance = np.linalg.pinv(scatter.information)
-    covariance[0, 1] = covariance[1, 0] = 0.0
-    covariance[0, 0] = 2 * own**2 / dof
-    return replace(scatter, own=own, seed=max(scatter.seed, 0.0), information=_inverse(covariance))
-
-
-def _inverse(matrix: Array) -> Array:
-    return np.asarray(np.linalg.pinv(matrix))
+    covariance = np.diag([2 * own**2 / dof, scatter.covariance[1, 1]])
+    return replace(scatter, own=own, seed=max(scatter.seed, 0.0), covariance=covariance)
 
 
 def _complement(design: Array) -> Array:

@@ -134,9 +134,7 @@ def _untuned(name: str, sweep: Runs) -> ArmLosses:
     return ArmLosses(name=name, by_size=found, flags=tuple(flags))
 
 
-def _diverged_flags(
-    name: str, optima: tuple[Optimum, ...], columns: tuple[str, ...]
-) -> list[str]:
+def _diverged_flags(name: str, optima: tuple[Optimum, ...], columns: tuple[str, ...]) -> list[str]:
     """Only where nothing is left: diverged values of a tuned sweep are ordinary."""
     del columns
     return [

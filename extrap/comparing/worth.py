@@ -24,7 +24,8 @@ REACH = math.log(1e6)
 """Largest ln factor of size that is looked at; beyond it a side is open."""
 NEAR = math.log(10)
 """A crossing is looked for so far beyond the measured sizes and the target."""
-N_TRIALS = 2001
+N_TRIALS = 121
+BISECTIONS = 24
 UNKNOWN = Interval(None, None)
 
 
@@ -55,7 +56,8 @@ def effective_compute(
         laws: Both laws.
         spread: Errors about them, lack of fit counted.
         size: Of the treated run; the first column counts.
-        plain_flops, treated_flops: Compute as a power of the first column; None if unknown.
+        plain_flops: Compute of the plain recipe as a power of the first column; None if unknown.
+        treated_flops: That of the treated one.
         level: Of the interval.
     """
     at = math.log(next(iter(size.values())))
@@ -83,7 +85,6 @@ def find_crossover(
     laws: ArmLaws,
     spread: Spread,
     *,
-    column: str,
     names: tuple[str, str],
     target: float,
     level: float,
@@ -93,12 +94,10 @@ def find_crossover(
     Args:
         laws: Both laws.
         spread: Errors about them.
-        column: The first size column, for its name.
         names: Plain and treated.
-        target: Its value at the target.
+        target: First size column at the target.
         level: Of the interval.
     """
-    del column
     low, high = float(laws.log_size.min()), float(laws.log_size.max())
     end = max(high, math.log(target))
     trials = np.linspace(low - NEAR, end + NEAR, N_TRIALS)
@@ -109,9 +108,10 @@ def find_crossover(
             laws.gradient(1, at) - laws.gradient(0, at),
         )
 
-    found = _accepted(statistic, trials, laws, spread, level=level)
-    if found.value is None:
+    if _zero(statistic, trials) is None:
         return NO_CROSSING
+    found = _accepted(statistic, trials, laws, spread, level=level)
+    assert found.value is not None
     before, _ = statistic(np.array([found.value - 0.1]))
     return Crossover(
         size=_measure(found, math.exp),
@@ -120,9 +120,7 @@ def find_crossover(
     )
 
 
-NO_CROSSING = Crossover(
-    size=Measure(value=None, ci=UNKNOWN), better_below="", is_inside=False
-)
+NO_CROSSING = Crossover(size=Measure(value=None, ci=UNKNOWN), better_below="", is_inside=False)
 
 
 def _measure(found: _Accepted, convert: Callable[[float], float]) -> Measure:
@@ -140,46 +138,66 @@ def _accepted(
     *,
     level: float,
 ) -> _Accepted:
-    """The zero of a statistic of one number, and the stretch around it where 0 is accepted."""
-    value, gradient = statistic(trials)
-    zeros = np.flatnonzero(np.sign(value[:-1]) != np.sign(value[1:]))
-    zero = None
-    if len(zeros):
-        i = int(zeros[np.argmin(np.abs(trials[zeros]))]) if trials[0] < 0 < trials[-1] else int(
-            zeros[0]
-        )
-        share = value[i] / (value[i] - value[i + 1]) if value[i] != value[i + 1] else 0.0
-        zero = float(trials[i] + share * (trials[i + 1] - trials[i]))
-    plain, treated = laws.weights(gradient)
-    excess = np.full(len(trials), np.nan)
-    for i, (p, t) in enumerate(zip(plain, treated, strict=True)):
-        error = spread.of(p, t)
+    """The zero of a statistic of one number, and the stretch around it where 0 is accepted.
+
+    Without a zero the stretch, if any, is that around the trial nearest to being accepted.
+    """
+
+    def excess(at: float) -> float | None:
+        value, gradient = statistic(np.array([at]))
+        plain, treated = laws.weights(gradient[0])
+        error = spread.of(plain, treated)
         if error is None:
-            return _Accepted(value=zero, lower=None, upper=None)
-        se, dof = error
-        excess[i] = abs(value[i]) - float(stats.t.ppf(0.5 + level / 2, dof)) * se
-    accepted = excess <= 0
-    if zero is None and not accepted.any():
-        return _Accepted(value=None, lower=None, upper=None)
-    start = int(np.argmin(np.abs(trials - zero))) if zero is not None else int(np.argmin(excess))
-    first = last = start
-    while first > 0 and accepted[first - 1]:
-        first -= 1
-    while last < len(trials) - 1 and accepted[last + 1]:
-        last += 1
+            return None
+        return abs(float(value[0])) - float(stats.t.ppf(0.5 + level / 2, error[1])) * error[0]
+
+    zero = _zero(statistic, trials)
+    start = zero
+    if start is None:
+        distances = [excess(float(at)) for at in trials]
+        if any(each is None or each > 0 for each in distances) and not any(
+            each is not None and each <= 0 for each in distances
+        ):
+            return _Accepted(value=None, lower=None, upper=None)
+        start = float(trials[int(np.argmin([each or 0.0 for each in distances]))])
+    elif excess(start) is None:
+        return _Accepted(value=zero, lower=None, upper=None)
     return _Accepted(
         value=zero,
-        lower=None if first == 0 else _edge(trials, excess, first - 1, first, zero),
-        upper=None if last == len(trials) - 1 else _edge(trials, excess, last, last + 1, zero),
+        lower=_edge(excess, start, trials[trials < start][::-1]),
+        upper=_edge(excess, start, trials[trials > start]),
     )
 
 
-def _edge(trials: Array, excess: Array, i: int, j: int, zero: float | None) -> float:
-    """Where the excess changes sign between two trials; never on the wrong side of the zero."""
-    if excess[i] == excess[j]:
-        return float(trials[i])
-    at = float(trials[i] + excess[i] / (excess[i] - excess[j]) * (trials[j] - trials[i]))
-    at = min(max(at, float(trials[i])), float(trials[j]))
-    if zero is None:
-        return at
-    return min(at, zero) if trials[j] <= zero else max(at, zero)
+def _zero(statistic: Callable[[Array], tuple[Array, Array]], trials: Array) -> float | None:
+    """The change of sign nearest to the middle of the trials; None without one."""
+    value, _ = statistic(trials)
+    changes = np.flatnonzero(np.sign(value[:-1]) != np.sign(value[1:]))
+    if not len(changes):
+        return None
+    middle = (trials[0] + trials[-1]) / 2
+    i = int(changes[np.argmin(np.abs(trials[changes] - middle))])
+
+    def value_at(at: float) -> float:
+        return float(statistic(np.array([at]))[0][0])
+
+    return _bisect(value_at, float(trials[i]), float(trials[i + 1]))
+
+
+def _edge(excess: Callable[[float], float | None], start: float, outward: Array) -> float | None:
+    """Where acceptance ends on one side of the start; None if it does not."""
+    inside = start
+    for at in map(float, outward):
+        if (excess(at) or 0.0) > 0:
+            return _bisect(lambda x: excess(x) or 0.0, inside, at)
+        inside = at
+    return None
+
+
+def _bisect(function: Callable[[float], float], low: float, high: float) -> float:
+    """A zero between two places where a function differs in sign."""
+    is_positive = function(high) > 0
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if (function(middle) > 0) == is_positive else (middle, high)
+    return (low + high) / 2

@@ -91,7 +91,6 @@ def _check_alike(spec: StudySpec, name: str, *, plain: StudySpec) -> None:
     """Raise a ValueError unless a recipe speaks of the same things as the plain one."""
     for what, ours, theirs in (
         ("size columns", list(spec.sizes), list(plain.sizes)),
-        ("tuned columns", list(spec.tune), list(plain.tune)),
         ("level", spec.level, plain.level),
     ):
         if ours != theirs:

@@ -62,17 +62,43 @@ def _steeper(contrast: Contrast) -> str:
     return ", falls faster" if value > 0 else ", falls slower"
 
 
-def contrast_card(contrast: Contrast, comparison: Comparison) -> Card:
-    """Everything that is known of a treated recipe against the plain one."""
+def contrast_card(
+    contrast: Contrast, comparison: Comparison, check: TargetCheck | None = None
+) -> Card:
+    """Everything that is known of a treated recipe against the plain one.
+
+    Args:
+        contrast: What its sweep says.
+        comparison: Where it belongs.
+        check: What was measured of it at the target afterwards.
+    """
     side = winning_side(contrast)
     kinds = {"better": "on", "worse": "off", "": "mixed"}
     return Card(
         kind=kinds[side] if contrast.differs else contrast.verdict,
         verdict=f"{_SHAPES.get(contrast.verdict, '?')}{NBSP}{verdict_words(contrast)}",
         title=f"{contrast.treated} against {comparison.plain}",
-        facts=tuple(_facts(contrast, comparison)),
-        advice=(_advice(contrast, comparison),),
+        facts=(*_checked_facts(check, comparison), *_facts(contrast, comparison)),
+        advice=(_advice(contrast, comparison), *_checked_advice(check)),
         experiment=_experiment(contrast, comparison),
+    )
+
+
+def _checked_facts(
+    check: TargetCheck | None, comparison: Comparison
+) -> tuple[tuple[str, str], ...]:
+    if check is None:
+        return ()
+    where = f"loss at {name_size(comparison.target)}, measured"
+    return ((where, percent_words(check.difference)),)
+
+
+def _checked_advice(check: TargetCheck | None) -> tuple[str, ...]:
+    if check is None or check.agrees is not False:
+        return ()
+    return (
+        "The forecast did not hold at the target: go by what was measured there, and by no "
+        "forecast beyond it.",
     )
 
 
@@ -169,9 +195,10 @@ def _advice(contrast: Contrast, comparison: Comparison) -> str:
         )
     if contrast.verdict == "shift":
         return {
-            "better": f"The gain is told and keeps its proportion over size. {_pays(contrast)}",
-            "worse": "It costs loss by about the same proportion at every size. Do not use it for "
-            f"its loss. {_pays(contrast)}",
+            "better": "Its loss above the floor is lower in one proportion at every size. "
+            f"{_pays(contrast)}",
+            "worse": "Its loss above the floor is higher in one proportion at every size. Do not "
+            f"use it for its loss. {_pays(contrast)}",
             "": "The laws differ, but not yet which way it goes where it counts. Add seeds.",
         }[side].strip()
     grows = (contrast.exponent_difference.value or 0.0) > 0

@@ -13,7 +13,6 @@ from extrap.reporting.comparison_plates import group_panels, group_plates
 from extrap.reporting.comparison_tables import (
     checks_table,
     costs_table,
-    differences_table,
     expectations_table,
     laws_table,
     verdicts_table,
@@ -95,17 +94,20 @@ def _section(found: GroupFindings, place: int) -> Section:
         words.append(f"No comparison: {found.problem}")
         return Section(key=key, title=group.name, words=tuple(words))
     words += check_sentences(found)
+    checks = {check.treated: check for check in found.checks}
     return Section(
         key=key,
         title=group.name,
         words=tuple(words),
-        cards=tuple(contrast_card(contrast, comparison) for contrast in comparison.contrasts),
+        cards=tuple(
+            contrast_card(contrast, comparison, checks.get(contrast.treated))
+            for contrast in comparison.contrasts
+        ),
         plates=group_plates(found, key),
         panels=group_panels(found, key),
         tables=_known(
             checks_table(found),
             verdicts_table(comparison),
-            differences_table(comparison),
             costs_table(comparison),
             laws_table(comparison),
         ),

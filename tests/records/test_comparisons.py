@@ -39,10 +39,6 @@ def test_first_recipe_is_the_plain_one_and_sizes_are_those_in_common() -> None:
             {"none": PLAIN, "norm": replace(NORM, sizes={"depth": (1, 2, 3)})},
             r"same size columns, got \['depth'\] for 'norm'",
         ),
-        (
-            {"none": PLAIN, "norm": replace(NORM, tune={"momentum": PLAIN.tune["lr"]})},
-            "same tuned columns",
-        ),
         ({"none": PLAIN, "norm": replace(NORM, level=0.9)}, "same level, got 0.9"),
         (
             {"none": PLAIN, "norm": replace(NORM, sizes={"width": (8, 16, 128)})},

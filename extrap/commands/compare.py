@@ -1,0 +1,146 @@
+"""`extrap compare`: does a treatment shift the law of the loss, or change its exponent?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from extrap.commands.arguments import parse_size
+from extrap.commands.printing import print_json
+
+if TYPE_CHECKING:
+    from extrap.records import Runs
+
+__all__ = ["compare_command"]
+
+
+@click.command(name="compare")
+@click.argument("sources", nargs=-1, required=True)
+@click.option("--size", multiple=True, required=True, help="A size column (repeatable).")
+@click.option("--tune", multiple=True, help="A tuned column, e.g. lr (repeatable).")
+@click.option("--loss", default="loss", show_default=True, help="The loss column.")
+@click.option("--seed", default="seed", show_default=True, help="The seed column.")
+@click.option("--at", help="The target size: 4096, or params=1e9,tokens=2e10.")
+@click.option("--names", help="Names of the recipes, separated by commas; default of the files.")
+@click.option("--by", help="Column that says which recipe a run is of, for a single file.")
+@click.option("--plain", help="The plain recipe's name; default the first.")
+@click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@click.option("--price", type=float, help="Price of an hour of one GPU.")
+@click.option(
+    "--flops-per-second", type=float, help="Speed of one GPU; default from the column wall_s."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def compare_command(
+    sources: Sequence[str],
+    *,
+    at: str | None,
+    names: str | None,
+    by: str | None,
+    plain: str | None,
+    level: float,
+    price: float | None,
+    flops_per_second: float | None,
+    as_json: bool,
+    **columns: Any,
+) -> None:
+    """Compare recipes over sizes, each at its own best tuned values.
+
+    SOURCES are tables of runs (CSV, Parquet or JSONL), the plain recipe first; or one table whose
+    column --by names the recipe of each run. Give all recipes the same seeds: runs are paired by
+    seed and size.
+    """
+    from extrap.comparing import compare, comparison_document
+    from extrap.reporting.comparison_text import comparison_text
+
+    if by is None:
+        arms = _arms_of_files(sources, names, columns)
+    else:
+        if names is not None:
+            raise click.UsageError("--by takes the names from its column; leave --names out.")
+        arms = _arms_of_column(sources, by, columns)
+    found = compare(
+        _plain_first(arms, plain),
+        at=None if at is None else parse_size(at, columns["size"]),
+        level=level,
+        price=price,
+        flops_per_second=flops_per_second,
+    )
+    if as_json:
+        print_json(comparison_document(found))
+    else:
+        click.echo(comparison_text(found))
+
+
+def _arms_of_files(
+    sources: Sequence[str], names: str | None, columns: dict[str, Any]
+) -> dict[str, Runs]:
+    if len(sources) < 2:
+        raise click.UsageError(
+            f"compare needs two tables or more, got {len(sources)}; or name the column that says "
+            "the recipe: --by recipe."
+        )
+    given = [Path(source).stem for source in sources]
+    if names is not None:
+        given = [name.strip() for name in names.split(",")]
+    if len(given) != len(sources) or not all(given):
+        raise click.UsageError(
+            f"--names needs one name a table, {len(sources)}, got {names!r}; separate by commas."
+        )
+    for name in given:
+        if given.count(name) > 1:
+            raise click.UsageError(
+                f"recipes need different names, {name!r} is there twice; give --names plain,…"
+            )
+    return {
+        name: _read(sys.stdin if source == "-" else source, columns)
+        for name, source in zip(given, sources, strict=True)
+    }
+
+
+def _arms_of_column(sources: Sequence[str], by: str, columns: dict[str, Any]) -> dict[str, Runs]:
+    from dataclasses import replace
+
+    from extrap.records import Runs, condition_text
+
+    if len(sources) != 1:
+        raise click.UsageError(f"--by splits a single table, got {len(sources)}; leave one.")
+    runs = _read(sys.stdin if sources[0] == "-" else sources[0], {**columns, "conditions": [by]})
+    frame = runs.to_frame()
+    labels = frame[by].map(condition_text)
+    free = replace(runs, conditions=())
+    return {
+        str(name): Runs.from_frame(
+            frame[labels == name],
+            sizes=free.sizes,
+            tuned=free.tuned,
+            source=free.source,
+        )
+        for name in dict.fromkeys(labels)
+    }
+
+
+def _plain_first(arms: dict[str, Runs], plain: str | None) -> dict[str, Runs]:
+    if plain is None:
+        return arms
+    if plain not in arms:
+        raise click.UsageError(
+            f"--plain names one of the recipes {', '.join(arms)}, got {plain!r}."
+        )
+    return {plain: arms[plain], **arms}
+
+
+def _read(source: Any, columns: dict[str, Any]) -> Runs:
+    from extrap.reading import read_runs
+
+    return read_runs(
+        source,
+        size=columns["size"],
+        tune=columns["tune"],
+        loss=columns["loss"],
+        seed=columns["seed"],
+        conditions=columns.get("conditions", ()),
+    )

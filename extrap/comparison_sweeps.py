@@ -49,6 +49,7 @@ from extrap.reporting import (
     comparison_page,
     write_index,
 )
+from extrap.sparsity_sections import sparsity_sections
 from extrap.tuning import Notify, TrainFunction, tune
 
 __all__ = [
@@ -67,7 +68,7 @@ logger = logging.getLogger(__name__)
 Say = Callable[[str], None]
 MakeSections = Callable[[pd.DataFrame], Sequence[Section]]
 """From the run table of a comparison to further parts of its page; none where it has no say."""
-SECTIONS: tuple[MakeSections, ...] = ()
+SECTIONS: tuple[MakeSections, ...] = (sparsity_sections,)
 """Those that every comparison is offered."""
 NEEDED = ("arm", "stage", "seed", "status", "loss")
 """Columns of a run table, beside the sizes and tuned columns of its recipes."""
@@ -245,9 +246,7 @@ def _sized(size: Mapping[str, float]) -> str:
     return ", ".join(f"{column} {value:g}" for column, value in size.items())
 
 
-def _read(
-    spec: StudySpec, source: str, table: pd.DataFrame | None, *, stage: str
-) -> Runs:
+def _read(spec: StudySpec, source: str, table: pd.DataFrame | None, *, stage: str) -> Runs:
     """The runs of a sweep in a storage, or in a run table that is read already."""
     if table is None:
         return read_study(spec, source, stage=stage)
@@ -382,9 +381,7 @@ def _document_path(study: ComparisonStudy, reports: Path) -> Path:
     return reports / f"{study.name}.comparison.json"
 
 
-def _write_down(
-    study: ComparisonStudy, findings: Sequence[GroupFindings], reports: Path
-) -> str:
+def _write_down(study: ComparisonStudy, findings: Sequence[GroupFindings], reports: Path) -> str:
     """Write what the comparison says unless the file says it already; returns its time.
 
     A comparison there that says something else is kept beside it.

@@ -7,6 +7,7 @@
 * `batch_page` — batch sizes, noise and rates; `batches_text` and `batches_document` likewise.
 * `comparison_page` — recipes over size; `comparison_text` and `comparison_document` likewise;
   `Section` is a part of it that others bring.
+* `sparsity_section` — the law of sparse models and what it saves, as such a part.
 * `write_index` — an index over the reports of a folder.
 """
 
@@ -23,10 +24,12 @@ from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
 from extrap.reporting.levers import lever_page, levers_document, levers_text
 from extrap.reporting.page import report
 from extrap.reporting.sections import Section
+from extrap.reporting.sparsity import SparseCount, sparsity_section
 
 __all__ = [
     "GroupFindings",
     "Section",
+    "SparseCount",
     "TargetCheck",
     "baseline_text",
     "batch_page",
@@ -43,5 +46,6 @@ __all__ = [
     "levers_document",
     "levers_text",
     "report",
+    "sparsity_section",
     "write_index",
 ]

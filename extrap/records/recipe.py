@@ -216,7 +216,7 @@ class Recipe:
         """Kept share of the weights, mean over the updates, as thresholds are determined."""
         n = self.n_updates
         at = (self.density_at(update - update % self.mask_every) for update in range(n))
-        return sum(at) / n if self.density < 1 else 1.0
+        return math.fsum(at) / n if self.density < 1 else 1.0
 
     @property
     def n_updates(self) -> int:

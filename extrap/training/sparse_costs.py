@@ -181,7 +181,8 @@ def _one_pass(
     """The products of a dense forward pass, and the bytes that its backward pass keeps."""
     with torch.random.fork_rng(devices=[]):
         module = workload.build(size)
-    batch = workload.examples(workload.training, torch.arange(n_examples))
+    rows = workload.draw(n_examples, torch.Generator().manual_seed(0))
+    batch = workload.examples(workload.training, rows)
     own = {p.untyped_storage().data_ptr() for p in module.parameters()}
     kept: dict[int, torch.UntypedStorage] = {}
 

@@ -65,6 +65,12 @@ class SparseWeights:
             weight = self._parameters[i]
             torch.mul(weight, weight.abs() >= threshold, out=self._tensors[i].detach())
 
+    def kept_share(self) -> float:
+        """Part of the weights of sparse matrices that is not zero now; 1 if none is sparse."""
+        own = [self._tensors[i] for i in self._sparse]
+        kept = sum(int(tensor.count_nonzero()) for tensor in own)
+        return kept / sum(tensor.numel() for tensor in own) if own else 1.0
+
     def largest(self, parameters: Sequence[torch.Tensor], update: int) -> Tensors:
         """Parameters of which exactly the density of an update is kept, for evaluation."""
         density, found = self._recipe.density_at(update), list(parameters)

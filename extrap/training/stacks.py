@@ -235,6 +235,10 @@ class Stack:
         names = (name.removeprefix("module.") for name in self._names)
         return {name: p.detach() for name, p in zip(names, self._parameters, strict=True)}
 
+    def kept_share(self) -> float:
+        """Part of the weights of sparse matrices that the last step computed with."""
+        return self._sparse.kept_share()
+
     def state_bytes(self) -> int:
         """Memory of parameters, gradients and optimiser state of all runs."""
         sizes = [p.numel() * p.element_size() for p in self._parameters]

@@ -189,3 +189,16 @@ def test_mup_scales_a_sparse_model_too(tiny: Tiny) -> None:
     same = pack_of(tiny("bytes-mlp"), **SPARSE)
     for key, value in trained(same, 12).parameters().items():
         assert torch.equal(trained(pack, 12).parameters()[key], value)
+
+
+def test_thresholds_keep_what_they_should_and_nearly_so_in_between(tiny: Tiny) -> None:
+    pack = pack_of(tiny("bytes-mlp"), density=0.2, mask_every=4, rates=(0.003,))
+    stack, shares = Stack(pack, CPU), []
+    for update in range(12):
+        stack.advance(update, update + 1)
+        shares.append(stack.kept_share())
+    exact = shares[::4]
+    assert exact == pytest.approx([exact[0]] * 3)
+    assert exact[0] == pytest.approx(0.2, abs=0.01)
+    assert shares == pytest.approx([0.2] * 12, rel=0.2)
+    assert trained(pack_of(tiny("bytes-mlp")), 1).kept_share() == 1.0

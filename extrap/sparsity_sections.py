@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -118,7 +118,7 @@ def _recipe(row: pd.Series) -> Recipe:
     return Recipe(**dict(_values(row)))
 
 
-def _values(row: pd.Series) -> Iterator[tuple[str, int | float | str]]:
+def _values(row: pd.Series) -> Iterator[tuple[str, Any]]:
     kinds = {field.name: field.type for field in fields(Recipe)}
     for name in (DENSITY, *COUNTED):
         value = row.get(name)

@@ -77,7 +77,8 @@ def sparse_activations(density: float) -> Iterator[None]:
 @contextmanager
 def noted_products() -> Iterator[list[Product]]:
     """A list to which every call of `linear` with the parameters of one run is added."""
-    token = _noted.set(found := [])
+    found: list[Product] = []
+    token = _noted.set(found)
     try:
         yield found
     finally:
@@ -104,8 +105,8 @@ def linear(
         products = _noted.get()
         if products is not None:
             n_out, n_in = weight.shape
-            rows = x.numel() // n_in
-            products.append(Product(rows, n_in, n_out, is_input, x.requires_grad))
+            n_rows = x.numel() // n_in
+            products.append(Product(n_rows, n_in, n_out, is_input, x.requires_grad))
         return functional.linear(x, weight, bias)
     density = 1.0 if is_input else _kept_share.get()
     if x.dim() == 3:  # no view: an operation in place on one costs copies in the backward pass

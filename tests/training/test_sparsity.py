@@ -202,3 +202,17 @@ def test_thresholds_keep_what_they_should_and_nearly_so_in_between(tiny: Tiny) -
     assert exact[0] == pytest.approx(0.2, abs=0.01)
     assert shares == pytest.approx([0.2] * 12, rel=0.2)
     assert trained(pack_of(tiny("bytes-mlp")), 1).kept_share() == 1.0
+
+
+def test_on_the_way_a_run_is_judged_with_the_density_it_has_there(tiny: Tiny) -> None:
+    pack = pack_of(tiny("bytes-mlp"), **SPARSE)
+    dense = Stack(pack_of(tiny("bytes-mlp")), CPU)
+    stack = Stack(pack, CPU)
+    assert stack.evaluate_initial() == stack.evaluate() == dense.evaluate()
+    stack.advance(0, 3)
+    now = stack._sparse.largest(list(stack.parameters().values()), 3)
+    shares = [float((t != 0).float().mean()) for t in now if t.dim() > 2]
+    assert min(shares) < pack.recipe.density_at(3) + 0.02
+    assert stack.evaluate() != Stack(pack, CPU).evaluate()
+    evaluated = stack._evaluate(now, stack._buffers, None)
+    assert stack.evaluate() == evaluated

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from extrap.comparing import Contrast
-from extrap.comparing.recipes import compare
+from extrap.comparing import Contrast, compare
 from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.levers import paired_mean
@@ -45,8 +44,8 @@ from extrap.reporting import (
     Section,
     TargetCheck,
     checks_document,
-    comparison_document,
     comparison_page,
+    comparison_study_document,
     write_index,
 )
 from extrap.sparsity_sections import sparsity_sections
@@ -317,15 +316,31 @@ def _checked(found: GroupFindings, large: Mapping[str, Runs], *, sealed: str) ->
         own = at.get(contrast.treated)
         if own is not None and plain is not None and len(own) and len(plain):
             checks.append(_check(contrast, plain, own, level=found.comparison.level))
-    return replace(found, checks=tuple(checks), sealed=sealed)
+    began = _first_start(found.group, large)
+    return replace(found, checks=tuple(checks), sealed=sealed, began=began)
+
+
+def _first_start(group: RecipeGroup, large: Mapping[str, Runs]) -> str:
+    """When the first run of a group at its target began; empty if that is not known."""
+    starts: list[str] = []
+    for spec in group.arms.values():
+        frame = large[spec.name].to_frame() if spec.name in large else pd.DataFrame()
+        if "started_at" in frame:
+            here = _at(frame, group.target)
+            starts += [str(start) for start in here["started_at"].dropna()]
+    return min(starts, default="")
 
 
 def _losses_at(runs: Runs, size: Mapping[str, float]) -> pd.Series:
     """Seed → mean loss at a size."""
-    frame = runs.complete().to_frame()
+    return _at(runs.complete().to_frame(), size).groupby("seed")["loss"].mean()
+
+
+def _at(frame: pd.DataFrame, size: Mapping[str, float]) -> pd.DataFrame:
+    """The rows of one size."""
     for column, value in size.items():
         frame = frame[np.isclose(frame[column], value, rtol=1e-9)]
-    return frame.groupby("seed")["loss"].mean()
+    return frame
 
 
 def _check(contrast: Contrast, plain: pd.Series, own: pd.Series, *, level: float) -> TargetCheck:
@@ -386,7 +401,7 @@ def _write_down(study: ComparisonStudy, findings: Sequence[GroupFindings], repor
 
     A comparison there that says something else is kept beside it.
     """
-    content = comparison_document(study, findings)
+    content = comparison_study_document(study, findings)
     path, found = _document_path(study, reports), _content_hash(content)
     earlier = _earlier(path)
     if earlier.get("content_hash") == found:
@@ -406,7 +421,9 @@ def _earlier(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and found.get("kind") == "extrap-comparison" else {}
+    return (
+        found if isinstance(found, dict) and found.get("kind") == "extrap-comparison-study" else {}
+    )
 
 
 def _save(document: Mapping[str, Any], path: Path) -> None:

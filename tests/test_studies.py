@@ -19,6 +19,7 @@ from extrap.study_files import (
     kind_of,
     load_baseline,
     load_batches,
+    load_comparison,
     load_knobs,
     load_levers,
     load_study,
@@ -26,6 +27,7 @@ from extrap.study_files import (
 
 LOADERS = {
     "BATCHES": load_batches,
+    "COMPARISON": load_comparison,
     "KNOBS": load_knobs,
     "LEVERS": load_levers,
     "STUDY": load_study,

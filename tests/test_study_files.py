@@ -9,11 +9,13 @@ from extrap import StudySpec, TunedRange, Workload
 from extrap.records import KnobStudy
 from extrap.study_files import (
     batches_of,
+    comparison_of,
     kind_of,
     knobs_of,
     levers_of,
     load_baseline,
     load_batches,
+    load_comparison,
     load_knobs,
     load_levers,
     load_study,
@@ -195,6 +197,37 @@ def test_file_may_define_batches_and_no_study(tmp_path: Path) -> None:
         batches_of(path)
 
 
+COMPARISON_FILE = """
+from dataclasses import replace
+from extrap import StudySpec, TunedRange, Workload
+from extrap.records import ComparisonStudy, RecipeGroup
+NONE = StudySpec(name="none", question="?", workload=Workload(name="digits"),
+    sizes={"width": (8, 16, 32)}, tune={"lr": TunedRange(low=0.1, high=0.2, n=2)})
+NORM = replace(NONE, name="norm", workload=Workload(name="digits", options={"norm": "batch"}))
+COMPARISON = """
+ONE_GROUP = """ComparisonStudy(name="c", question="?", groups=(RecipeGroup(name="g",
+    question="?", arms={"none": NONE, "norm": NORM}, target={"width": 64}),))
+"""
+
+
+def test_file_may_define_a_comparison_and_no_study(tmp_path: Path) -> None:
+    path = tmp_path / "comparison.py"
+    path.write_text(COMPARISON_FILE + ONE_GROUP)
+    comparison = load_comparison(path)
+    assert comparison is not None
+    assert [spec.name for spec in comparison.arms()] == ["none", "norm"]
+    assignments = ["sizes.width=4,8,16", "price=2", "groups.0.target.width=48", "name=d"]
+    own = comparison_of(path, assignments=assignments)
+    assert [spec.sizes["width"] for spec in own.arms()] == [(4, 8, 16)] * 2
+    assert (own.name, own.price, own.groups[0].target) == ("d", 2, {"width": 48})
+    path.write_text(COMPARISON_FILE + "3")
+    with pytest.raises(ValueError, match="is a ComparisonStudy, got int"):
+        load_comparison(path)
+    path.write_text(COMPARISON_FILE + "None")
+    with pytest.raises(ValueError, match="defines no COMPARISON"):
+        comparison_of(path)
+
+
 def test_kind_is_the_first_that_a_file_defines(tmp_path: Path) -> None:
     path = tmp_path / "k.py"
     for text, kind in (
@@ -203,6 +236,7 @@ def test_kind_is_the_first_that_a_file_defines(tmp_path: Path) -> None:
         (KNOB_FILE + "KNOBS = None\n", "STUDY"),
         (LEVERS_FILE + ONE_LEVER, "LEVERS"),
         (BATCHES_FILE + ONE_TASK, "BATCHES"),
+        (COMPARISON_FILE + ONE_GROUP, "COMPARISON"),
         ("", "STUDY"),
     ):
         path.write_text(text)

@@ -17,7 +17,7 @@ def study_of_comparison(
 
     from extrap.comparison_sweeps import plan_comparison, run_comparison
     from extrap.progress import StudyProgress
-    from extrap.reporting import comparison_text
+    from extrap.reporting import comparison_study_text
     from extrap.study_files import comparison_of
 
     study = comparison_of(path, assignments=assignments)
@@ -26,7 +26,7 @@ def study_of_comparison(
         return
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
         outcome = run_comparison(study, storage=storage, notify=progress.notify, say=click.echo)
-    click.echo(comparison_text(study, outcome.findings))
+    click.echo(comparison_study_text(study, outcome.findings))
     click.echo(f"comparison {outcome.document_path}")
     click.echo(f"report    {outcome.report_path}")
     click.echo(f"index     {outcome.index_path}")

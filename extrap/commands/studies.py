@@ -145,9 +145,7 @@ def _report_comparison(
 KINDS = {
     "STUDY": StudyKind(run=_study_of_forecast, report=_report_forecast, takes_table=True),
     "KNOBS": StudyKind(run=study_of_knobs, report=_report_knobs, takes_table=False),
-    "COMPARISON": StudyKind(
-        run=study_of_comparison, report=_report_comparison, takes_table=True
-    ),
+    "COMPARISON": StudyKind(run=study_of_comparison, report=_report_comparison, takes_table=True),
     "LEVERS": StudyKind(run=study_of_levers, report=_report_levers, takes_table=True),
     "BATCHES": StudyKind(run=study_of_batches, report=_report_batches, takes_table=False),
 }

@@ -70,7 +70,7 @@ def compare(
     """
     _check_numbers(level, price=price, flops_per_second=flops_per_second)
     names, columns = _check_arms(arms)
-    losses = {name: tuned_losses(name, runs, level=level) for name, runs in arms.items()}
+    losses = {name: tuned_losses(name, runs) for name, runs in arms.items()}
     plain, *others = names
     common = {name: _common(losses[plain], losses[name]) for name in others}
     largest = max(key for keys in common.values() for key in keys)

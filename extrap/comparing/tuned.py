@@ -8,19 +8,22 @@ several lucky runs.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
+import numpy.typing as npt
 
 from extrap.errors import DataError
-from extrap.fitting import Noise, estimate_noise, estimate_optima, sharpen_noise
+from extrap.fitting.surface import Asymmetry, Neighbourhood, Vertex, fit_surface, pool_asymmetry
 from extrap.laws.base import Array
-from extrap.records import Optimum, Runs
+from extrap.records import Runs
 
-__all__ = ["ArmLosses", "Key", "tuned_losses"]
+__all__ = ["ArmLosses", "Key", "SizeLosses", "tuned_losses"]
 
+Mask = npt.NDArray[np.bool_]
+Index = npt.NDArray[np.intp]
 Key = tuple[float, ...]
 """A size, one number a size column, to the digits by which sizes are told apart."""
 
@@ -28,6 +31,8 @@ WINDOW = 0.10
 """The polynomial sees cells whose log loss is within this of the best cell."""
 MIN_CELLS = 5
 """… but always at least so many of the best cells."""
+MANY_SEEDS = 64
+"""Beyond so many seeds their effects average out."""
 MISFIT_SCALE = 0.01
 """The polynomial errs more at a larger excess: variance proportional to 1 + (excess / this)²."""
 
@@ -63,182 +68,249 @@ class ArmLosses:
     flags: tuple[str, ...]
 
 
-def tuned_losses(name: str, runs: Runs, *, level: float) -> ArmLosses:
+def tuned_losses(name: str, runs: Runs) -> ArmLosses:
     """The tuned log losses of a recipe, by size and seed.
 
     Args:
         name: The recipe.
         runs: Its sweep; only rows of stage `tune` count.
-        level: Of the intervals of its optima.
 
     Raises:
         DataError: No run has a loss.
     """
     sweep = runs.of_stage("tune").in_order()
-    if not len(sweep.complete()):
+    frame = sweep.to_frame()
+    if not frame["status"].eq("complete").any():
         raise DataError(
-            f"a recipe needs runs with a loss, {name!r} has none of {len(sweep)}; lower the "
+            f"a recipe needs runs with a loss, {name!r} has none of {len(frame)}; lower the "
             "learning rates or check the loss column."
         )
-    if not sweep.tuned:
-        return _untuned(name, sweep)
-    noise = estimate_noise(sweep)
-    if noise.source != "replicates":
-        sweep = sweep.without_copies()
-        noise = estimate_noise(sweep)
-    noise = sharpen_noise(sweep, noise)
-    optima = estimate_optima(sweep, noise=noise, level=level)
-    frame = sweep.to_frame()
-    groups = {size_key(row, sweep.sizes): rows for row, rows in _by_size(frame, sweep.sizes)}
-    found, flags = {}, _diverged_flags(name, optima, sweep.sizes)
-    for optimum in optima:
-        key = size_key(optimum.size, sweep.sizes)
-        stable = _stable_runs(groups[key], list(sweep.tuned))
-        if stable.empty:
-            continue
-        if optimum.edge:
-            sides = ", ".join(f"{column} ({side})" for column, side in optimum.edge.items())
-            flags.append(
-                f"edge: the best of {name} at {_words(optimum.size)} lies at the end of its grid "
-                f"in {sides}, its loss is an upper bound; extend the grid."
-            )
-            found[key] = _at_best_cell(stable, list(sweep.tuned))
-        else:
-            found[key] = _at_optimum(stable, list(sweep.tuned), optimum, noise, name, key)
+    frame = frame[frame["status"].isin(["complete", "diverged", "pruned"])]
+    sizes = np.column_stack([frame[c].to_numpy(dtype=float) for c in sweep.sizes])
+    log_tuned = np.log2(frame[list(sweep.tuned)].to_numpy(dtype=float))
+    with np.errstate(invalid="ignore"):
+        log_loss = np.log(frame["loss"].to_numpy(dtype=float))
+    seeds = np.array([_seed_label(s, name) for s in frame["seed"]], dtype=object)
+    status = frame["status"].to_numpy(dtype=str)
+    keys = [tuple(float(f"{v:.12g}") for v in row) for row in sizes]
+    order = {key: np.array([k == key for k in keys]) for key in sorted(set(keys))}
+    cells = {
+        key: _Cells.of(log_tuned[rows], log_loss[rows], seeds[rows], status[rows])
+        for key, rows in order.items()
+    }
+    flags = [
+        f"diverged: {each.n_diverged} of {each.n_runs} runs of {name} at "
+        f"{_words(key, sweep.sizes)} diverged; differences are those of the runs that did not."
+        for key, each in cells.items()
+        if each.n_diverged and (not sweep.tuned or not each.u.size)
+    ]
+    flags += [
+        f"edge: the best of {name} at {_words(key, sweep.sizes)} lies at the end of its grid in "
+        f"{', '.join(sweep.tuned[i] for i in each.edges)}, its loss is an upper bound; extend "
+        "the grid."
+        for key, each in cells.items()
+        if each.edges
+    ]
+    found = _all_sizes({key: each for key, each in cells.items() if len(each.u)})
     return ArmLosses(name=name, by_size=found, flags=tuple(flags))
 
 
-def size_key(size: Mapping[str, float] | pd.Series, columns: tuple[str, ...]) -> Key:
-    """A size as a key."""
-    return tuple(float(f"{float(size[column]):.12g}") for column in columns)
-
-
-def _by_size(
-    frame: pd.DataFrame, columns: tuple[str, ...]
-) -> list[tuple[dict[str, float], pd.DataFrame]]:
-    return [
-        (dict(zip(columns, map(float, key), strict=True)), rows)
-        for key, rows in frame.groupby(list(columns), sort=True)
-    ]
-
-
-def _untuned(name: str, sweep: Runs) -> ArmLosses:
-    found, flags = {}, []
-    for size, rows in _by_size(sweep.to_frame(), sweep.sizes):
-        complete = rows[rows["status"] == "complete"]
-        lost = int((rows["status"] == "diverged").sum())
-        if lost:
-            flags.append(_diverged_flag(name, size, lost, len(rows)))
-        if len(complete):
-            found[size_key(size, sweep.sizes)] = SizeLosses(by_seed=_seed_means(complete, name))
-    return ArmLosses(name=name, by_size=found, flags=tuple(flags))
-
-
-def _diverged_flags(name: str, optima: tuple[Optimum, ...], columns: tuple[str, ...]) -> list[str]:
-    """Only where nothing is left: diverged values of a tuned sweep are ordinary."""
-    del columns
-    return [
-        _diverged_flag(name, o.size, o.n_diverged, o.n_runs)
-        for o in optima
-        if o.best_loss is None and o.n_diverged
-    ]
-
-
-def _diverged_flag(name: str, size: Mapping[str, float], lost: int, n_runs: int) -> str:
-    return (
-        f"diverged: {lost} of {n_runs} runs of {name} at {_words(size)} diverged; differences are "
-        "those of the runs that did not."
-    )
-
-
-def _words(size: Mapping[str, float]) -> str:
-    return ", ".join(f"{column} {value:g}" for column, value in size.items())
+def _words(key: Key, columns: tuple[str, ...]) -> str:
+    return ", ".join(f"{c} {value:g}" for c, value in zip(columns, key, strict=True))
 
 
 def _seed_label(seed: object, name: str) -> object:
     """Rows without a seed were numbered by the reader: no row of another recipe is its pair."""
-    return (name, seed) if isinstance(seed, str) and seed.startswith("row-") else seed
+    return f"{name}: {seed}" if isinstance(seed, str) and seed.startswith("row-") else seed
 
 
-def _seed_means(rows: pd.DataFrame, name: str) -> dict[object, float]:
-    log_loss = np.log(rows["loss"].astype(float))
-    means = log_loss.groupby(rows["seed"]).mean()
-    return {_seed_label(seed, name): float(value) for seed, value in means.items()}
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Cells:
+    """The stable tuned values of one size: those where no seed diverged.
+
+    Attributes:
+        u: log2 of the tuned values, shape (n_cells, n_tuned).
+        y: Log losses, NaN where there is none, shape (n_cells, n_seeds).
+        seeds: Labels of the seeds.
+        diverged: log2 of the values that diverged, shape (n_diverged_runs, n_tuned).
+        edges: Tuned columns at whose end the best cell lies.
+        n_runs: Runs that did not fail.
+    """
+
+    u: Array
+    y: Array
+    seeds: tuple[object, ...]
+    diverged: Array
+    edges: tuple[int, ...]
+    n_runs: int
+
+    @classmethod
+    def of(cls, log_tuned: Array, log_loss: Array, seeds: Array, status: Array) -> _Cells:
+        """Sort out the runs of one size."""
+        tried = np.round(log_tuned, 9)
+        diverged = tried[status == "diverged"]
+        complete = status == "complete"
+        if tried.shape[1]:
+            complete &= _is_below_divergence(tried, complete, diverged)
+        u, cell = np.unique(tried[complete], axis=0, return_inverse=True)
+        names = tuple(dict.fromkeys(seeds[complete]))
+        column = np.array([names.index(s) for s in seeds[complete]], dtype=int)
+        total, count = np.zeros((2, len(u), len(names)))
+        np.add.at(total, (cell.ravel(), column), log_loss[complete])
+        np.add.at(count, (cell.ravel(), column), 1.0)
+        y = np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
+        edges: tuple[int, ...] = ()
+        if len(u) and tried.shape[1]:
+            best = u[int(np.argmin(np.nanmean(y, axis=1)))]
+            edges = tuple(
+                i
+                for i, column_values in enumerate(tried.T)
+                if best[i] <= column_values.min() or best[i] >= column_values.max()
+            )
+        return cls(u=u, y=y, seeds=names, diverged=diverged, edges=edges, n_runs=len(tried))
+
+    @property
+    def n_diverged(self) -> int:
+        """Runs that diverged."""
+        return len(self.diverged)
+
+    @property
+    def means(self) -> Array:
+        """Mean log loss of each cell."""
+        return np.asarray(np.nanmean(self.y, axis=1))
 
 
-def _stable_runs(rows: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Complete runs at tuned values where no seed diverged."""
-    diverged = pd.MultiIndex.from_frame(rows.loc[rows["status"] == "diverged", names])
-    complete = rows[rows["status"] == "complete"]
-    return complete[~pd.MultiIndex.from_frame(complete[names]).isin(diverged)]
+def _is_below_divergence(tried: Array, complete: Mask, diverged: Array) -> Mask:
+    """Values at which no run diverged; of a single tuned column, on the stable side of these."""
+    if not len(diverged):
+        return np.ones(len(tried), dtype=bool)
+    if tried.shape[1] == 1 and complete.any():
+        if diverged.mean() >= tried[complete].mean():
+            side = tried[:, 0] < diverged.min()
+        else:
+            side = tried[:, 0] > diverged.max()
+        if (side & complete).any():
+            return np.asarray(side)
+    return np.asarray(~(tried[:, None] == diverged[None]).all(axis=2).any(axis=1))
 
 
-def _at_best_cell(stable: pd.DataFrame, names: list[str], name: str = "") -> SizeLosses:
-    cells = np.log(stable["loss"].astype(float)).groupby([stable[n] for n in names]).mean()
-    best = np.atleast_1d(np.asarray(cells.idxmin(), dtype=float))
-    here = np.all(np.isclose(stable[names].to_numpy(dtype=float), best, rtol=1e-9), axis=1)
-    return SizeLosses(by_seed=_seed_means(stable[here], name))
+def _all_sizes(cells: Mapping[Key, _Cells]) -> dict[Key, SizeLosses]:
+    """Every size, those with a valley helped by the asymmetry of the others."""
+    around = {key: _neighbourhood(each) for key, each in cells.items()}
+    hoods = {key: each for key, each in around.items() if each is not None}
+    shapes = dict(zip(hoods, pool_asymmetry(list(hoods.values())), strict=True))
+    found = {}
+    for key, each in cells.items():
+        vertex = None
+        if key in hoods:
+            vertex = _vertex(each, hoods[key], shapes[key])
+        if vertex is None or not each.u.shape[1]:
+            found[key] = _at_best_cell(each)
+        else:
+            found[key] = _at_optimum(each, vertex, key)
+    return found
 
 
-def _at_optimum(
-    stable: pd.DataFrame,
-    names: list[str],
-    optimum: Optimum,
-    noise: Noise,
-    name: str,
-    key: Key,
-) -> SizeLosses:
-    """Tuned losses by seed, from whichever of three ways the design allows."""
-    log_loss = np.log(stable["loss"].astype(float)).rename("y")
-    cells = log_loss.groupby([stable[n] for n in names]).mean()
-    order = (cells - cells.min()).sort_values(kind="stable")
-    kept = order[(order <= WINDOW) | (np.arange(len(order)) < MIN_CELLS)]
-    centre = _centre(optimum, names, cells)
-    u = np.log2(np.array(kept.index.to_list(), dtype=float).reshape(len(kept), -1)) - centre
-    weights = 1 / (1 + (kept.to_numpy(dtype=float) / MISFIT_SCALE) ** 2)
-    terms = _terms(u)
-    if terms is None:  # too few values for a valley: the best cell as it is
-        return _at_best_cell(stable, names, name)
-    table = (
-        stable.assign(y=log_loss)
-        .pivot_table(index=names, columns="seed", values="y", aggfunc="mean")
-        .reindex(kept.index)
+def _kept(cells: _Cells) -> tuple[Index, Array]:
+    """The cells a polynomial sees, and their excess over the best one."""
+    excess = cells.means - cells.means.min()
+    order = np.argsort(excess, kind="stable")
+    kept = order[(excess[order] <= WINDOW) | (np.arange(len(order)) < MIN_CELLS)]
+    return kept, excess[kept]
+
+
+def _neighbourhood(cells: _Cells) -> Neighbourhood | None:
+    """The runs around the best cell; None at an edge, or with too few values for a valley."""
+    if cells.edges or not cells.u.shape[1]:
+        return None
+    kept, excess = _kept(cells)
+    if _degree(cells.u[kept]) is None:
+        return None
+    cell, seed = np.nonzero(np.isfinite(cells.y[kept]))
+    start = cells.u[int(np.argmin(cells.means))]
+    return Neighbourhood(
+        u=cells.u[kept][cell] - start,
+        y=cells.y[kept][cell, seed],
+        weights=1 / (1 + (excess[cell] / MISFIT_SCALE) ** 2),
+        seeds=_contrasts(seed, cells.y.shape[1]),
+        start=start,
     )
-    whole = table.columns[table.notna().all(axis=0)]
-    if len(whole) >= 2 or len(whole) == table.shape[1]:
-        smoother = _level(terms, weights)
-        values = smoother @ table[whole].to_numpy(dtype=float)
-        pairs = zip(whole, values, strict=True)
-        return SizeLosses(by_seed={_seed_label(s, name): float(v) for s, v in pairs})
-    if table.notna().sum(axis=0).max() > 1:
-        return _common_shape(table, terms, weights, name)
-    if optimum.loss is None:
-        return _at_best_cell(stable, names, name)
-    variance = 0.0 if optimum.loss_se is None else (optimum.loss_se / optimum.loss) ** 2
+
+
+def _contrasts(seed: Index, n_seeds: int) -> Array:
+    """Sum-to-zero columns that take out what a seed does to all its runs; none beyond reason."""
+    if n_seeds < 2 or n_seeds > MANY_SEEDS or (np.bincount(seed, minlength=n_seeds) < 2).any():
+        return np.empty((len(seed), 0))
+    indicator = (seed[:, None] == np.arange(n_seeds)).astype(float)
+    return np.asarray(indicator[:, :-1] - indicator[:, -1:])
+
+
+def _vertex(cells: _Cells, hood: Neighbourhood, shape: Asymmetry | None) -> Vertex | None:
+    """The minimum of a cubic surface, else of a quadratic one."""
+    attempts: list[tuple[int, Asymmetry | None]] = [(2, None)]
+    if shape is not None or _degree(np.unique(hood.u, axis=0)) == 3:
+        attempts.insert(0, (3, shape))
+    for degree, asymmetry in attempts:
+        vertex = fit_surface(hood, degree=degree, asymmetry=asymmetry, known_sd=0.0, known_dof=0)
+        if vertex is not None and not _is_beyond(cells, vertex.position):
+            return vertex
+    return None
+
+
+def _is_beyond(cells: _Cells, position: Array) -> bool:
+    """Whether a minimum lies nearer to values that diverged than to any that did not."""
+    if not len(cells.diverged):
+        return False
+    to_diverged, to_stable = (
+        float(((values - position) ** 2).sum(axis=1).min()) for values in (cells.diverged, cells.u)
+    )
+    return to_diverged < to_stable
+
+
+def _at_best_cell(cells: _Cells) -> SizeLosses:
+    best = cells.y[int(np.argmin(cells.means))]
     return SizeLosses(
-        by_seed={("all seeds", key): float(np.log(optimum.loss))},
-        shape_variance=variance,
-        shape_dof=float(noise.own_dof),
+        by_seed={s: float(v) for s, v in zip(cells.seeds, best, strict=True) if np.isfinite(v)}
     )
 
 
-def _centre(optimum: Optimum, names: list[str], cells: pd.Series) -> Array:
-    values = [optimum.tuned[n].value for n in names]
-    if any(value is None for value in values):
-        return np.log2(np.atleast_1d(np.asarray(cells.idxmin(), dtype=float)))
-    return np.log2(np.array(values, dtype=float))
+def _at_optimum(cells: _Cells, vertex: Vertex, key: Key) -> SizeLosses:
+    """Tuned losses by seed, from whichever of three ways the design allows."""
+    kept, excess = _kept(cells)
+    terms = _terms(cells.u[kept] - vertex.position)
+    weights = 1 / (1 + (excess / MISFIT_SCALE) ** 2)
+    y = cells.y[kept]
+    whole = np.isfinite(y).all(axis=0)
+    if whole.sum() >= 2 or whole.all():
+        values = _level(terms, weights) @ y[:, whole]
+        labels = [s for s, is_whole in zip(cells.seeds, whole.tolist(), strict=True) if is_whole]
+        return SizeLosses(by_seed=dict(zip(labels, map(float, values), strict=True)))
+    if np.isfinite(y).sum(axis=0).max() > 1:
+        return _common_shape(cells.seeds, y, terms, weights)
+    return SizeLosses(
+        by_seed={("all seeds", key): vertex.log_loss},
+        shape_variance=vertex.log_loss_variance,
+        shape_dof=vertex.dof,
+    )
 
 
-def _terms(u: Array) -> Array | None:
-    """Monomials at cells (n, d): cubic with two cells to spare, else quadratic, else None."""
+def _degree(u: Array) -> int | None:
+    """Of the polynomial that cells (n, d) carry: cubic with two to spare, quadratic, or None."""
     n, d = u.shape
     n_values = min(len(np.unique(np.round(column, 9))) for column in u.T)
-    for degree in (3, 2):
-        powers = [p for p in itertools.product(range(degree + 1), repeat=d) if sum(p) <= degree]
-        spare = 2 if degree == 3 else 0
-        if n >= len(powers) + spare and n_values > degree:
-            return np.stack([np.prod(u ** np.array(p), axis=1) for p in powers], axis=1)
+    for degree, n_spare in ((3, 2), (2, 0)):
+        if n >= math.comb(d + degree, degree) + n_spare and n_values > degree:
+            return degree
     return None
+
+
+def _terms(u: Array) -> Array:
+    """Monomials at cells, shape (n_cells, n_terms)."""
+    degree = _degree(u) or 2
+    powers = [
+        p for p in itertools.product(range(degree + 1), repeat=u.shape[1]) if sum(p) <= degree
+    ]
+    return np.stack([np.prod(u ** np.array(p), axis=1) for p in powers], axis=1)
 
 
 def _level(terms: Array, weights: Array) -> Array:
@@ -247,10 +319,13 @@ def _level(terms: Array, weights: Array) -> Array:
     return np.asarray(np.linalg.pinv(terms * root[:, None])[0] * root)
 
 
-def _common_shape(table: pd.DataFrame, terms: Array, weights: Array, name: str) -> SizeLosses:
+def _common_shape(
+    labels: tuple[object, ...], y: Array, terms: Array, weights: Array
+) -> SizeLosses:
     """One valley for all seeds, each higher or lower by a constant."""
-    seeds = [s for s in table.columns if table[s].notna().any()]
-    y = table[seeds].to_numpy(dtype=float)
+    has_run = np.isfinite(y).any(axis=0)
+    seeds = [s for s, has in zip(labels, has_run.tolist(), strict=True) if has]
+    y = y[:, has_run]
     cell, seed = np.nonzero(np.isfinite(y))
     indicator = (seed[:, None] == np.arange(len(seeds))).astype(float)
     contrasts = indicator[:, :-1] - indicator[:, -1:]
@@ -261,13 +336,10 @@ def _common_shape(table: pd.DataFrame, terms: Array, weights: Array, name: str) 
     residual = (observed - design @ coefficients) * root
     dof = max(len(observed) - int(np.linalg.matrix_rank(design)), 0)
     offsets = coefficients[terms.shape[1] :]
-    offsets = np.append(offsets, -offsets.sum())
+    values = coefficients[0] + np.append(offsets, -offsets.sum())
     variance = float(residual @ residual) / dof * float(inverse[0] @ inverse[0]) if dof else 0.0
     return SizeLosses(
-        by_seed={
-            _seed_label(s, name): float(coefficients[0] + o)
-            for s, o in zip(seeds, offsets, strict=True)
-        },
+        by_seed=dict(zip(seeds, map(float, values), strict=True)),
         shape_variance=variance,
         shape_dof=float(dof),
     )

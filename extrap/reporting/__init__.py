@@ -5,8 +5,8 @@
 * `knob_page` — the ranking of knobs; `knobs_text` and `knobs_document` for terminal and JSON.
 * `lever_page` — levers compared; `levers_text` and `levers_document` likewise.
 * `batch_page` — batch sizes, noise and rates; `batches_text` and `batches_document` likewise.
-* `comparison_page` — recipes over size; `comparison_text` and `comparison_document` likewise;
-  `Section` is a part of it that others bring.
+* `comparison_page` — recipes over size; `comparison_study_text` and
+  `comparison_study_document` likewise; `Section` is a part of it that others bring.
 * `sparsity_section` — the law of sparse models and what it saves, as such a part.
 * `write_index` — an index over the reports of a folder.
 """
@@ -16,9 +16,9 @@ from __future__ import annotations
 from extrap.reporting.baselines import baseline_text
 from extrap.reporting.batch_documents import batches_document
 from extrap.reporting.batch_studies import batch_page, batches_text
-from extrap.reporting.comparison_documents import checks_document, comparison_document
+from extrap.reporting.comparison_documents import checks_document, comparison_study_document
 from extrap.reporting.comparison_findings import GroupFindings, TargetCheck
-from extrap.reporting.comparisons import comparison_page, comparison_text
+from extrap.reporting.comparisons import comparison_page, comparison_study_text
 from extrap.reporting.index import write_index
 from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
 from extrap.reporting.levers import lever_page, levers_document, levers_text
@@ -36,9 +36,9 @@ __all__ = [
     "batches_document",
     "batches_text",
     "checks_document",
-    "comparison_document",
     "comparison_page",
-    "comparison_text",
+    "comparison_study_document",
+    "comparison_study_text",
     "knob_page",
     "knobs_document",
     "knobs_text",

@@ -48,6 +48,7 @@ class GroupFindings:
         problem: Why they do not; empty otherwise.
         checks: One a treated recipe that was trained at the target.
         sealed: When the forecast was first written down, UTC, ISO 8601.
+        began: When the first run at the target began, likewise; empty if not known.
     """
 
     group: RecipeGroup
@@ -56,6 +57,7 @@ class GroupFindings:
     problem: str = ""
     checks: tuple[TargetCheck, ...] = ()
     sealed: str = ""
+    began: str = ""
 
 
 def winning_side(contrast: Contrast) -> str:

@@ -144,6 +144,7 @@ def laws_table(comparison: Comparison) -> Table:
             continue
         parameters = ", ".join(
             f"{name}{NBSP}={NBSP}{format_value(value, _se(law.covariance[i][i]))}"
+            + (" held" if name in law.fixed else "")
             for i, (name, value) in enumerate(law.parameters.items())
         )
         rows.append((arm, LAWS[law.law].formula, parameters, ", ".join(law.flags) or "–"))
@@ -151,7 +152,7 @@ def laws_table(comparison: Comparison) -> Table:
         caption="Fitted laws of the tuned loss",
         columns=("recipe", "law", "parameters ± se", "flags"),
         rows=tuple(rows),
-        note="x is the size over its geometric mean in the fit.",
+        note="x0: the geometric mean of the fitted sizes. Held: given to the fit of one recipe.",
     )
 
 

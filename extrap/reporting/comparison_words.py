@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from extrap.comparing import Comparison, Contrast, Crossover, EffectiveCompute, SizeDifference
 from extrap.records import Interval, Measure
@@ -35,8 +35,8 @@ LIMITS = (
     "A verdict speaks of the sizes that were run. The difference at the target holds if both laws "
     "go on as they are; an exponent that differs by little can look like a shift, and the other "
     "way round, until the sizes are far apart.",
-    "Each recipe is at its own best tuned values, of what was tuned. What is fixed alike in all of "
-    "them, such as the schedule, may suit one recipe better than another.",
+    "Each recipe is at its own best values of what was tuned. What is fixed alike in all of them, "
+    "such as the schedule, may suit one recipe better than another.",
     "No difference told is not the same as no difference: read the interval.",
     "What a recipe is worth counts training compute as the runs record it. Hardware may be faster "
     "or slower for one of them; the hours in the cost table say so where they were measured.",
@@ -49,7 +49,7 @@ def verdict_words(contrast: Contrast) -> str:
     """The verdict in three or four words."""
     side = winning_side(contrast)
     if contrast.verdict == "shift":
-        return f"shifts the law{ {'better': ' down', 'worse': ' up'}.get(side, '')}"
+        return f"shifts the law{ {'better': ' down', 'worse': ' up'}.get(side, '') }"
     if contrast.verdict == "exponent":
         return f"changes its exponent{_steeper(contrast)}"
     return "no difference told" if contrast.verdict == "same" else "cannot say"
@@ -186,7 +186,10 @@ def _measure_words(measure: Measure) -> str:
 def _advice(contrast: Contrast, comparison: Comparison) -> str:
     side = winning_side(contrast)
     if contrast.verdict == "unknown":
-        return "The data cannot say. Do not scale it up on these runs; see what is to be mended."
+        return (
+            f"The data cannot say{_range_words(contrast.at_target)}. Do not scale it up on these "
+            "runs."
+        )
     if contrast.verdict == "same":
         open_range = _range_words(contrast.at_target)
         return (
@@ -258,7 +261,7 @@ def _experiment(contrast: Contrast, comparison: Comparison) -> tuple[str, ...]:
         return ()
     column, largest = comparison.columns[0], contrast.by_size[-1].size
     twice = format_quantity(2 * largest[column])
-    return (f"run both recipes at {column} {twice}, with the seeds they have.",)
+    return (f"add {column} {twice} to both sweeps; where intervals are wide, double the seeds.",)
 
 
 def contrast_sentence(contrast: Contrast, comparison: Comparison) -> str:
@@ -286,9 +289,9 @@ def comparison_headline(findings: Sequence[GroupFindings]) -> str:
     """Which treatments move the law, in a few sentences."""
     by_words: dict[str, list[str]] = {}
     for found in findings:
+        checks = {check.treated: check.difference for check in found.checks}
         for contrast in found.comparison.contrasts if found.comparison is not None else ():
-            at = contrast.at_target
-            by = "" if at is None or at.difference.value is None else _short_percent(at)
+            by = _short_percent(contrast, found.group.target, checks.get(contrast.treated))
             by_words.setdefault(verdict_words(contrast), []).append(f"{contrast.treated}{by}")
     lost = [found.group.name for found in findings if found.comparison is None]
     parts = [f"{_capital(words)}: {_listed(names)}." for words, names in _sorted(by_words)]
@@ -297,10 +300,18 @@ def comparison_headline(findings: Sequence[GroupFindings]) -> str:
     return " ".join(parts)
 
 
-def _short_percent(place: SizeDifference) -> str:
-    value = 100 * (place.difference.value or 0.0)
-    sign = "−" if value < 0 else "+"
-    return f" ({sign}{abs(value):.2g}{NBSP}% at {name_size(place.size)})"
+def _short_percent(
+    contrast: Contrast, target: Mapping[str, float], measured: Measure | None
+) -> str:
+    """The difference at the target: measured there if it was, else forecast."""
+    at, how = contrast.at_target, "forecast"
+    told = None if at is None else at.difference.value
+    if measured is not None and measured.value is not None:
+        told, how = measured.value, "measured"
+    if told is None:
+        return ""
+    sign = "−" if told < 0 else "+"
+    return f" ({sign}{100 * abs(told):.2g}{NBSP}% {how} at {name_size(target)})"
 
 
 def _sorted(by_words: dict[str, list[str]]) -> Iterable[tuple[str, list[str]]]:
@@ -323,9 +334,19 @@ def check_sentences(found: GroupFindings) -> tuple[str, ...]:
     if not found.checks or found.comparison is None:
         return ()
     where = name_size(found.comparison.target)
-    since = f", written down {found.sealed} before any run there" if found.sealed else ""
-    first = f"Checked at {where}{since}, each recipe at the values forecast for it."
+    first = f"Checked at {where}, each recipe at the values forecast for it{_since(found)}."
     return (first, *(_check_sentence(check) for check in found.checks))
+
+
+def _since(found: GroupFindings) -> str:
+    """When the forecast was written down, and whether that was before the runs it speaks of."""
+    if not found.sealed:
+        return ""
+    order = ""
+    if found.began:
+        late = ", AFTER runs there began: this is no blind check"
+        order = ", before any run there" if found.sealed <= found.began else late
+    return f"; forecast written down {found.sealed}{order}"
 
 
 def _check_sentence(check: TargetCheck) -> str:

@@ -30,7 +30,7 @@ from extrap.reporting.page import environment
 from extrap.reporting.sections import Section
 from extrap.reporting.tables import Table
 
-__all__ = ["comparison_page", "comparison_text"]
+__all__ = ["comparison_page", "comparison_study_text"]
 
 
 def comparison_page(
@@ -139,7 +139,7 @@ def _n_runs(findings: Sequence[GroupFindings]) -> int:
     return sum(by_study.values())
 
 
-def comparison_text(study: ComparisonStudy, findings: Sequence[GroupFindings]) -> str:
+def comparison_study_text(study: ComparisonStudy, findings: Sequence[GroupFindings]) -> str:
     """The headline, then a line a treated recipe under its group: for a terminal."""
     lines = [study.question, comparison_headline(findings)]
     for found in findings:

@@ -167,6 +167,4 @@ BROKEN = GroupFindings(
     comparison=None,
     problem="two sizes are too few.",
 )
-STUDY = ComparisonStudy(
-    name="toy", question="Which?", groups=(GROUP, BROKEN.group), price=2.0
-)
+STUDY = ComparisonStudy(name="toy", question="Which?", groups=(GROUP, BROKEN.group), price=2.0)

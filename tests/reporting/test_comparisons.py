@@ -19,9 +19,9 @@ from extrap.reporting import (
     Section,
     TargetCheck,
     checks_document,
-    comparison_document,
     comparison_page,
-    comparison_text,
+    comparison_study_document,
+    comparison_study_text,
 )
 from extrap.reporting.cards import Card
 from extrap.reporting.comparison_findings import seed_losses, winning_side
@@ -199,7 +199,7 @@ def test_card_has_difference_exponents_worth_crossing_and_p_value() -> None:
 
 
 def test_unknown_contrast_says_what_would_settle_it() -> None:
-    assert "run both recipes at width 64" in card_of(UNKNOWN).experiment[0]
+    assert "add width 64 to both sweeps" in card_of(UNKNOWN).experiment[0]
     assert card_of(SHIFT).experiment == ()
     assert card_of(replace(UNKNOWN, by_size=())).experiment == ()
 
@@ -224,21 +224,29 @@ def test_percents_have_a_sign_and_open_sides_are_said() -> None:
 
 def test_headline_groups_recipes_by_verdict_and_names_what_failed() -> None:
     assert plain(comparison_headline(FINDINGS)) == (
-        "Shifts the law down: shifted (−3.4 % at width 512). Changes its exponent, falls faster: "
-        "steeper (−1.1 % at width 512). Cannot say: lost. Not compared: broken."
+        "Shifts the law down: shifted (−3.4 % forecast at width 512). Changes its exponent, falls "
+        "faster: steeper (−1.1 % forecast at width 512). Cannot say: lost. Not compared: broken."
     )
     two = replace(COMPARISON, contrasts=(SAME, replace(SHIFT, treated="other"), SHIFT))
     told = comparison_headline([replace(FOUND, comparison=two)])
     assert plain(told) == (
-        "Shifts the law down: other (−3.4 % at width 512) and shifted (−3.4 % at width 512). No "
-        "difference told: shifted (+0.1 % at width 512)."
+        "Shifts the law down: other (−3.4 % forecast at width 512) and shifted (−3.4 % forecast "
+        "at width 512). No difference told: shifted (+0.1 % forecast at width 512)."
     )
 
 
 def test_check_says_whether_the_forecast_held() -> None:
     checked = replace(FOUND, checks=(CHECK,))
     first, second = map(plain, check_sentences(checked))
-    assert "Checked at width 512, written down 2026-01-01T00:00:00+00:00 before any run" in first
+    assert first == (
+        "Checked at width 512, each recipe at the values forecast for it; forecast written down "
+        "2026-01-01T00:00:00+00:00."
+    )
+    for began, words in (
+        ("2026-01-02T00:00:00+00:00", "+00:00, before any run there."),
+        ("2025-12-31T00:00:00+00:00", "+00:00, AFTER runs there began: this is no blind check."),
+    ):
+        assert plain(check_sentences(replace(checked, began=began))[0]).endswith(words)
     assert second == (
         "shifted: forecast −3.40 (−5.40 to −1.40) %, measured −5.00 (−6.00 to −4.00) % in 3 "
         "pairs: the forecast held."
@@ -247,6 +255,7 @@ def test_check_says_whether_the_forecast_held() -> None:
     told = check_sentences(replace(FOUND, checks=(off, blank)))
     assert "the forecast was off" in told[1]
     assert "too few runs" in told[2]
+    assert "shifted (−5 % measured at width 512)" in plain(comparison_headline([checked]))
     card = card_of(SHIFT, off)
     assert plain(card.facts[0][0]) == "loss at width 512, measured"
     assert "did not hold at the target" in card.advice[1]
@@ -414,20 +423,18 @@ def test_two_size_columns_are_drawn_along_the_first() -> None:
 
 
 def test_document_is_plain_json_with_every_number() -> None:
-    document = json.loads(json.dumps(comparison_document(STUDY, FINDINGS), allow_nan=False))
+    document = json.loads(json.dumps(comparison_study_document(STUDY, FINDINGS), allow_nan=False))
     group, broken = document["groups"]
-    assert document["kind"] == "extrap-comparison"
-    assert [contrast["verdict"] for contrast in group["contrasts"]] == [
-        "shift",
-        "exponent",
-        "unknown",
-    ]
-    assert group["contrasts"][0]["at_target"]["difference"]["value"] == pytest.approx(-0.0339, 0.01)
-    assert group["contrasts"][0]["effective_compute"][1]["factor"]["ci"] == [1.1, None]
-    assert group["laws"]["lost"] is None
+    assert document["kind"] == "extrap-comparison-study"
+    told = group["comparison"]
+    verdicts = [contrast["verdict"] for contrast in told["contrasts"]]
+    assert verdicts == ["shift", "exponent", "unknown"]
+    assert told["contrasts"][0]["effective_compute"][1]["factor"]["ci"] == [1.1, None]
     assert group["arms"]["plain"] == "my-plain"
-    assert broken["problem"] == "two sizes are too few."
-    assert NBSP not in group["contrasts"][0]["words"]
+    assert set(group["data_hash"]) == set(group["arms"])
+    assert (broken["problem"], broken["comparison"]) == ("two sizes are too few.", None)
+    assert "shifted: shifts the law down" in group["words"]
+    assert NBSP not in group["words"]
 
 
 def test_page_is_one_file_with_every_group_and_what_others_bring(tmp_path: Path) -> None:
@@ -454,7 +461,7 @@ def test_page_is_one_file_with_every_group_and_what_others_bring(tmp_path: Path)
 
 
 def test_text_has_a_line_a_recipe_and_every_note() -> None:
-    text = comparison_text(STUDY, FINDINGS)
+    text = comparison_study_text(STUDY, FINDINGS)
     assert f"- {plain(contrast_sentence(SHIFT, COMPARISON))}" in text
     assert "worth 1.600 (at least 1.100) times the compute at width 512." in text
     assert "note: shifted: One size was left out of the law." in text

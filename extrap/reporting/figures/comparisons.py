@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,7 +117,8 @@ def recipe_losses_info(found: GroupFindings) -> RecipeLosses | None:
     comparison, axis = _known(found), _axis(found)
     if axis is None:
         return None
-    points, target = [], []
+    points: list[dict[str, object]] = []
+    target: list[dict[str, object]] = []
     for arm in comparison.arms:
         for row, here in _measures(comparison, arm):
             if here.is_forecast or axis.holds(here.size):
@@ -149,9 +149,7 @@ def _known(found: GroupFindings) -> Comparison:
 
 def _axis(found: GroupFindings) -> SizeAxis | None:
     comparison = _known(found)
-    tuned = {
-        tuple(p.size.values()): dict(p.size) for c in comparison.contrasts for p in c.by_size
-    }
+    tuned = {tuple(p.size.values()): dict(p.size) for c in comparison.contrasts for p in c.by_size}
     if not tuned:
         return None
     return path_axis(comparison.columns, list(tuned.values()), [comparison.target])
@@ -363,7 +361,7 @@ def _heights(info: RecipeLosses) -> list[float]:
     return [*known, *(min(max(v, low / room), high * room) for v in ends if v > 0)]
 
 
-def _open_marks(ax: Axes, x: Sequence[float], y: Sequence[float], *, ink: str, marker: str) -> None:
+def _open_marks(ax: Axes, x: pd.Series, y: pd.Series, *, ink: str, marker: str) -> None:
     ax.scatter(
         x,
         y,
@@ -376,7 +374,7 @@ def _open_marks(ax: Axes, x: Sequence[float], y: Sequence[float], *, ink: str, m
     )
 
 
-def _crosses(ax: Axes, x: Sequence[float], y: Sequence[float], ink: str) -> None:
+def _crosses(ax: Axes, x: pd.Series, y: pd.Series, ink: str) -> None:
     ax.plot(x, y, "x", color=ink, ms=9, mew=2.2, zorder=7)
 
 
@@ -388,7 +386,8 @@ def draw_size_differences(ax: Axes, info: SizeDifferences, *, columns: int = 3) 
     for place, arm in enumerate(info.arms):
         ink, marker = _style(place + 1, info.n_arms)
         own = info.points[info.points["arm"] == arm]
-        x = own["x"] * _apart(axis, place, len(info.arms))
+        aside = np.where(own["kind"] == "checked", len(info.arms), 0)  # beside its forecast
+        x = own["x"] * [_apart(axis, place + extra, len(info.arms)) for extra in aside]
         barred = own[own[["lower", "upper"]].notna().any(axis=1)]
         ax.vlines(
             x[barred.index],
@@ -430,7 +429,7 @@ def draw_size_differences(ax: Axes, info: SizeDifferences, *, columns: int = 3) 
 def draw_recipe_worth(ax: Axes, info: RecipeWorth) -> None:
     """A factor of compute a row with its interval, a line at 1."""
     low, high = info.limits
-    set_log_axis(ax, "x", [low, high], label="compute of the plain recipe for the same loss, times")
+    set_log_axis(ax, "x", [low, high], label="compute of the plain recipe for the same loss, ×")
     left, right = ax.get_xlim()
     ticks = _factor_ticks(left, right)
     ax.xaxis.set_major_locator(FixedLocator(ticks))

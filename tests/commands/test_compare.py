@@ -1,0 +1,115 @@
+"""`extrap compare` as scripts see it."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from extrap.cli import main
+
+
+def table(scale: float, luck: int) -> pd.DataFrame:
+    rng = np.random.default_rng(luck)
+    rows = [
+        (width, seed, (1.5 + scale * width**-0.4) * np.exp(0.002 * rng.normal()), width**2)
+        for width in (16, 32, 64, 128, 256, 512)
+        for seed in range(3)
+    ]
+    return pd.DataFrame(rows, columns=["width", "seed", "loss", "flops"])
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = []
+    for name, scale, luck in (("dense", 6.0, 0), ("sparse", 5.0, 1), ("again", 6.0, 2)):
+        paths.append(str(tmp_path / f"{name}.csv"))
+        table(scale, luck).to_csv(paths[-1], index=False)
+    return paths
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*options):
+        code = main(["compare", *options])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_json_has_the_promised_keys(run, files) -> None:
+    code, out, err = run(*files[:2], "--size", "width", "--at", "1024", "--price", "2.5", "--json")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert document["kind"] == "extrap-comparison"
+    assert document["plain"] == "dense"
+    assert document["target"] == {"width": 1024.0}
+    assert document["level"] == 0.95
+    (contrast,) = document["contrasts"]
+    assert contrast["treated"] == "sparse"
+    assert contrast["verdict"] == "shift"
+    assert set(contrast) == {
+        "treated",
+        "verdict",
+        "p_value",
+        "p_adjusted",
+        "by_size",
+        "at_target",
+        "exponents",
+        "exponent_difference",
+        "effective_compute",
+        "crossover",
+        "flags",
+    }
+    assert set(contrast["exponents"]) == {"dense", "sparse"}
+    assert len(contrast["exponent_difference"]["ci"]) == 2
+    assert [cost["arm"] for cost in document["costs"]] == ["dense", "sparse"]
+
+
+def test_text_says_verdict_worth_and_costs(run, files) -> None:
+    options = ("--size", "width", "--names", "plain,b,c", "--flops-per-second", "1e3")
+    code, out, err = run(*files, *options, "--price", "2")
+    assert (code, err) == (0, "")
+    assert "b against plain: SHIFT" in out
+    assert "c against plain: SAME" in out
+    assert "effective compute at width 512: ×" in out
+    assert "GPU-hours" in out
+    assert "at the given price" in out
+
+
+def test_a_column_may_name_the_recipe(run, monkeypatch) -> None:
+    both = pd.concat([table(5.0, 1).assign(recipe="moe"), table(6.0, 0).assign(recipe="dense")])
+    monkeypatch.setattr("sys.stdin", io.StringIO(both.to_csv(index=False)))
+    code, out, err = run("-", "--size", "width", "--by", "recipe", "--plain", "dense", "--json")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert document["plain"] == "dense"
+    assert document["contrasts"][0]["verdict"] == "shift"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--size", "width", "--names", "a"), "one name a table"),
+        (("--size", "width", "--names", "a,a"), "'a' is there twice"),
+        (("--size", "width", "--plain", "moe"), "names one of the recipes"),
+        (("--size", "width", "--by", "recipe"), "splits a single table"),
+        (("--size", "depth"), "depth"),
+        (("--size", "width", "--at", "many"), "needs numbers"),
+    ],
+)
+def test_wrong_options_are_one_line(run, files, options, words) -> None:
+    code, out, err = run(*files[:2], *options)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert words in err
+
+
+def test_one_table_needs_a_column_of_recipes(run, files) -> None:
+    code, _, err = run(files[0], "--size", "width")
+    assert code == 2
+    assert "--by recipe" in err

@@ -85,7 +85,7 @@ def sparse_sweep(arms: Sequence[SparseArm], *, level: float = 0.95) -> SparseSwe
     """
     points = []
     for arm in sorted(arms, key=lambda arm: -arm.density):
-        tuned = tuned_losses(arm.name, arm.runs, level=level)
+        tuned = tuned_losses(arm.name, arm.runs)
         for size, found in sorted(tuned.by_size.items()):
             points.append(
                 SparsePoint(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from extrap.training.memory import most_runs
     from extrap.training.noise_meter import NoiseMeter
     from extrap.training.packs import Pack
-    from extrap.training.sparse_costs import SparseCosts, sparse_costs
+    from extrap.training.sparse_counts import SparseCosts, sparse_costs
 
 __all__ = [
     "CoordinateCheck",
@@ -43,13 +43,13 @@ _HOMES = {
     "Layout": "layouts",
     "NoiseMeter": "noise_meter",
     "Pack": "packs",
-    "SparseCosts": "sparse_costs",
+    "SparseCosts": "sparse_counts",
     "coordinate_check": "coordinates",
     "find_device": "engine",
     "flops_6nd": "costs",
     "most_runs": "memory",
     "n_cores": "crew",
-    "sparse_costs": "sparse_costs",
+    "sparse_costs": "sparse_counts",
     "train": "engine",
 }
 

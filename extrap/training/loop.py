@@ -14,7 +14,7 @@ import torch
 from extrap.noise import mean_noise_scale, telling_windows
 from extrap.records import Cell, OnEval, Recipe, RunResult
 from extrap.training.packs import Pack
-from extrap.training.sparse_costs import run_flops
+from extrap.training.sparse_counts import run_flops
 from extrap.training.stacks import Stack
 
 __all__ = ["Evaluations", "evaluate_along", "evaluation_steps", "train_alone"]

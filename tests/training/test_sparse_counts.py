@@ -8,7 +8,7 @@ from torch import nn
 
 from extrap.records import Cell, Recipe
 from extrap.training import Pack, flops_6nd, sparse_costs, train
-from extrap.training.sparse_costs import run_flops
+from extrap.training.sparse_counts import run_flops
 from extrap.workloads import LoadedWorkload, TensorWorkload
 
 Tiny = Callable[..., LoadedWorkload]

@@ -189,7 +189,7 @@ def _loss_rows(found: Found) -> list[Row]:
             target=f"≤ 2 % at width {width:g}",
             reached=", ".join(f"{w:g}: {e:+.2%}" for w, e in sorted(found.excess.items())),
             met=excess <= 0.02,
-            note="Each at its own best rate, two seeds; the two pairs at width 1024 are +1.8 and +.1 %.",
+            note="Each at its own best rate, two seeds; width 1024: pairs of +1.8 and +.1 %.",
         )
     ]
 

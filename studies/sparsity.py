@@ -11,10 +11,10 @@ parameters and leaves its exponent alone. 90 % sparse, four fifths of the traini
 
 Found: 50 % sparse costs nothing (+1.0 % at width 48, −.1 % at 384), 80 % sparse +8 % at 48 and
 +2.0 % (.9 to 3.2) at 384, 90 % sparse +16.6 % and +4.8 % (2.7 to 6.9). The difference shrinks with
-width: at 1024, trained after the forecast, −1.3, −.5 and +.9 %, two pairs each, as forecast. One law
-over non-zero parameters says that 10 % of the weights are worth a dense model 1.6 (1.2 to 2.1)
-times as large as they are, T5's in the paper 2.8; its exponent of the density is hardly known.
-90 % sparse at width 1024 takes 81 % fewer FLOPs by count.
+width: at 1024, trained after the forecast, −1.3, −.5 and +.9 %, as forecast, though two pairs of
+seeds leave ten percent either way. One law over non-zero parameters says that 10 % of the weights
+are worth a dense model 1.6 (1.2 to 2.1) times as large as they are, T5's in the paper 2.8; its
+exponent of the density is hardly known. 90 % sparse at width 1024 takes 81 % fewer FLOPs by count.
 
 Density .1 at width 512 was also tried sparse from the start (loss 1.94),
 with shares by layer shape (no gain), thresholds every update (no gain), 10 % of the activations

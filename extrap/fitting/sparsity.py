@@ -106,9 +106,7 @@ def fit_sparsity(
     if tokens is not None:
         sizes["tokens"] = list(tokens)
     fitted = fit("sparsity", sizes, loss, fix=fix)
-    drawn = bootstrap(
-        fitted, sizes, loss, kind="parametric", n_replicates=n_replicates, seed=seed
-    )
+    drawn = bootstrap(fitted, sizes, loss, kind="parametric", n_replicates=n_replicates, seed=seed)
     here, draws = _terms(fitted, np.array([fitted.values])), _terms(fitted, drawn.values)
 
     def measured(value: Array, replicates: Array) -> Measure:
@@ -153,7 +151,8 @@ def _measure(value: Array, draws: Array, *, level: float, dof: int) -> Measure:
     tail = (1 - level) / 2
     widen = float(stats.t.isf(tail, dof) / stats.norm.isf(tail))
     low, high = (
-        float(value[0] + widen * (side - value[0])) for side in np.quantile(draws, [tail, 1 - tail])
+        float(value[0] + widen * (side - value[0]))
+        for side in np.quantile(draws, [tail, 1 - tail])
     )
     return Measure(value=_number(float(value[0])), ci=Interval(_number(low), _number(high)))
 

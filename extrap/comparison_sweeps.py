@@ -49,6 +49,7 @@ from extrap.reporting import (
     write_index,
 )
 from extrap.reporting.selection import selection_sections
+from extrap.sparsity_sections import sparsity_sections
 from extrap.tuning import Notify, TrainFunction, tune
 
 __all__ = [
@@ -67,7 +68,7 @@ logger = logging.getLogger(__name__)
 Say = Callable[[str], None]
 MakeSections = Callable[[pd.DataFrame], Sequence[Section]]
 """From the run table of a comparison to further parts of its page; none where it has no say."""
-SECTIONS: tuple[MakeSections, ...] = (selection_sections,)
+SECTIONS: tuple[MakeSections, ...] = (selection_sections, sparsity_sections)
 """Those that every comparison is offered."""
 NEEDED = ("arm", "stage", "seed", "status", "loss")
 """Columns of a run table, beside the sizes and tuned columns of its recipes."""

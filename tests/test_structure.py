@@ -47,6 +47,7 @@ FLOORS = {
     "batch_sweeps": 5,
     "comparison_sweeps": 5,
     "cascade_sweeps": 5,
+    "sparsity_sections": 5,
     "knob_sweeps": 5,
     "lever_sweeps": 5,
     "study_files": 1,

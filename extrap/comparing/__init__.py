@@ -3,6 +3,7 @@
 What to use when:
 
 * `compare` — two or more recipes over the same sizes: shift, exponent, worth, crossing, costs.
+* `sparse_sweep` — densities of sparse training over size, under one law.
 * `compare_slopes`, `compare_losses` — two forecasts: how the optima move, what loss they reach.
 """
 
@@ -18,6 +19,7 @@ from extrap.comparing.results import (
     EffectiveCompute,
     SizeDifference,
 )
+from extrap.comparing.sparsity import SparseArm, SparsePoint, SparseSweep, sparse_sweep
 from extrap.comparing.sweeps import (
     LossContrast,
     Slope,
@@ -38,10 +40,14 @@ __all__ = [
     "SizeDifference",
     "Slope",
     "SlopeContrast",
+    "SparseArm",
+    "SparsePoint",
+    "SparseSweep",
     "TunedLoss",
     "check_comparable",
     "compare",
     "compare_losses",
     "compare_slopes",
     "comparison_document",
+    "sparse_sweep",
 ]

@@ -3,6 +3,7 @@
 What to use when:
 
 * `fit` — one law through losses at several sizes.
+* `fit_sparsity` — the law of sparse models, and what a density is worth.
 * `fit_loss_model` — the loss over size for a forecast: laws, local law, structural discrepancy.
 * `fit_surviving_laws` — every loss law the data cannot reject, with weights.
 * `estimate_optima` — the best tuned values at each size of a sweep.
@@ -44,6 +45,7 @@ from extrap.fitting.reference_curves import (
     fit_reference_curves,
 )
 from extrap.fitting.rules import RULES, Rule, RuleRegret, compare_rules
+from extrap.fitting.sparsity import SparsityFit, fit_sparsity
 from extrap.fitting.summary import summarise
 from extrap.fitting.transfer import TransferQuality, transfer_quality
 from extrap.fitting.valley import Valley, fit_valley
@@ -63,6 +65,7 @@ __all__ = [
     "ReferenceCurves",
     "Rule",
     "RuleRegret",
+    "SparsityFit",
     "TransferQuality",
     "Valley",
     "Way",
@@ -79,6 +82,7 @@ __all__ = [
     "fit_loss_model",
     "fit_optimum_law",
     "fit_reference_curves",
+    "fit_sparsity",
     "fit_surviving_laws",
     "fit_valley",
     "grow_grid",

@@ -8,6 +8,7 @@ What to use when:
 * `skaling`, `skaling_tied` — parameters and tokens whose terms add less than fully.
 * `kaplan_joint` — parameters and tokens far from any floor.
 * `data_constrained` — parameters, tokens, unique tokens: runs of several epochs.
+* `sparsity` — non-zero parameters and density, maybe tokens: models with few of their weights.
 * `m3`, `m4` — one size; a bend into a floor, and out of a random guess as well.
 * `bnsl` — one size; a break inside the data.
 * `log_linear`, `log_quadratic` — one size; local descriptions to compare with.
@@ -28,6 +29,7 @@ from extrap.laws.optimum import OptimumPower
 from extrap.laws.power import ChinchillaTied, Power, PowerFloor
 from extrap.laws.repeated import DataConstrained, effective_epochs
 from extrap.laws.saturating import M3, M4
+from extrap.laws.sparsity import Sparsity, dense_worth
 
 __all__ = [
     "FAMILY",
@@ -51,6 +53,8 @@ __all__ = [
     "Range",
     "Skaling",
     "SkalingTied",
+    "Sparsity",
+    "dense_worth",
     "effective_epochs",
 ]
 
@@ -69,6 +73,7 @@ LOSS_LAWS: dict[str, LossLaw] = {
         Skaling(),
         SkalingTied(),
         DataConstrained(),
+        Sparsity(),
     )
 }
 LAWS: dict[str, Law] = {**LOSS_LAWS, OptimumPower.key: OptimumPower()}

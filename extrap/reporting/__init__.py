@@ -9,6 +9,7 @@
   `comparison_study_document` likewise; `Section` is a part of it that others bring.
 * `allocation_page` — a budget split and checked; `allocations_text` likewise.
 * `cascade_page` — a small model before a large one; `cascades_text` likewise.
+* `sparsity_section` — the law of sparse models and what it saves, as such a part.
 * `write_index` — an index over the reports of a folder.
 """
 
@@ -31,11 +32,13 @@ from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
 from extrap.reporting.levers import lever_page, levers_document, levers_text
 from extrap.reporting.page import report
 from extrap.reporting.sections import Section
+from extrap.reporting.sparsity import SparseCount, sparsity_section
 
 __all__ = [
     "AllocationReport",
     "GroupFindings",
     "Section",
+    "SparseCount",
     "TargetCheck",
     "allocation_page",
     "allocations_text",
@@ -56,5 +59,6 @@ __all__ = [
     "levers_document",
     "levers_text",
     "report",
+    "sparsity_section",
     "write_index",
 ]

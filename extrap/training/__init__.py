@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from extrap.training.noise_meter import NoiseMeter
     from extrap.training.packs import Pack
     from extrap.training.predictions import Answered, answers_of_rule, train_and_predict
+    from extrap.training.sparse_counts import SparseCosts, sparse_costs
 
 __all__ = [
     "Answered",
@@ -28,12 +29,14 @@ __all__ = [
     "Layout",
     "NoiseMeter",
     "Pack",
+    "SparseCosts",
     "answers_of_rule",
     "coordinate_check",
     "find_device",
     "flops_6nd",
     "most_runs",
     "n_cores",
+    "sparse_costs",
     "train",
     "train_and_predict",
 ]
@@ -46,11 +49,13 @@ _HOMES = {
     "NoiseMeter": "noise_meter",
     "Pack": "packs",
     "answers_of_rule": "predictions",
+    "SparseCosts": "sparse_counts",
     "coordinate_check": "coordinates",
     "find_device": "engine",
     "flops_6nd": "costs",
     "most_runs": "memory",
     "n_cores": "crew",
+    "sparse_costs": "sparse_counts",
     "train": "engine",
     "train_and_predict": "predictions",
 }

@@ -13,8 +13,8 @@ import torch
 
 from extrap.noise import mean_noise_scale, telling_windows
 from extrap.records import Cell, OnEval, Recipe, RunResult
-from extrap.training.costs import flops_6nd
 from extrap.training.packs import Pack
+from extrap.training.sparse_counts import run_flops
 from extrap.training.stacks import Stack
 from extrap.workloads import take_rows
 
@@ -238,7 +238,7 @@ def _result(pack: Pack, run: _Run, wall_s: float) -> RunResult:
         n_params_total=pack.workload.n_params_total(size),
         n_tokens=n_tokens,
         epochs=n_tokens / _training_tokens(pack),
-        flops=flops_6nd(n_params, n_tokens),
+        flops=run_flops(pack.workload, size, recipe),
         wall_s=wall_s,
         diverged_step=run.diverged_step,
         noise_scale=_mean_noise_scale(run.gradients, recipe) if run.is_alive else None,

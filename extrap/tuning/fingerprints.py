@@ -8,12 +8,12 @@ from typing import Any
 
 from extrap.errors import StudyError
 from extrap.records import Recipe, StudySpec
-from extrap.records.recipe import STEPS_ONLY
+from extrap.records.recipe import SPARSE_ONLY, STEPS_ONLY
 
 __all__ = ["fingerprint", "require_same"]
 
 SCHEMA_VERSION = 2
-NEWER = ("noise_every", *STEPS_ONLY)
+NEWER = ("noise_every", *STEPS_ONLY, *SPARSE_ONLY)
 """Fields of a recipe that came after the schema; where they are idle nobody need know them."""
 
 

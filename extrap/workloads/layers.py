@@ -11,19 +11,86 @@ axes of an example.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-__all__ = ["BatchNorm", "batch_norm", "cross_entropy", "embedding", "layer_norm", "linear"]
+__all__ = [
+    "BatchNorm",
+    "Product",
+    "batch_norm",
+    "cross_entropy",
+    "embedding",
+    "layer_norm",
+    "linear",
+    "noted_products",
+    "sparse_activations",
+]
 
 TINY = torch.finfo(torch.float32).tiny
 
 
+class Product(NamedTuple):
+    """One call of `linear` with the parameters of one run.
+
+    Attributes:
+        n_rows: Rows of its input: examples times positions.
+        n_in: I.
+        n_out: O.
+        is_input: Whether it reads the network's own input.
+        passes_gradient: Whether the backward pass needs the gradient by its input.
+    """
+
+    n_rows: int
+    n_in: int
+    n_out: int
+    is_input: bool
+    passes_gradient: bool
+
+
+_kept_share: ContextVar[float] = ContextVar("kept_share", default=1.0)
+_noted: ContextVar[list[Product] | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def sparse_activations(density: float) -> Iterator[None]:
+    """Let `linear` keep the largest share of each row of its stacked input for the backward pass.
+
+    The forward product is that of all inputs.
+
+    Args:
+        density: The share, in (0, 1].
+    """
+    token = _kept_share.set(density)
+    try:
+        yield
+    finally:
+        _kept_share.reset(token)
+
+
+@contextmanager
+def noted_products() -> Iterator[list[Product]]:
+    """A list to which every call of `linear` with the parameters of one run is added."""
+    found: list[Product] = []
+    token = _noted.set(found)
+    try:
+        yield found
+    finally:
+        _noted.reset(token)
+
+
 def linear(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    *,
+    is_input: bool = False,
 ) -> torch.Tensor:
     """X Wᵀ + b.
 
@@ -31,12 +98,21 @@ def linear(
         x: (B, …, I), or (M, B, …, I) if the weight is stacked.
         weight: (O, I) or (M, O, I).
         bias: (O,) or (M, O).
+        is_input: Whether x is the network's own input, which stays whole where activations are
+            sparse.
     """
     if weight.dim() == 2:
+        products = _noted.get()
+        if products is not None:
+            n_out, n_in = weight.shape
+            n_rows = x.numel() // n_in
+            products.append(Product(n_rows, n_in, n_out, is_input, x.requires_grad))
         return functional.linear(x, weight, bias)
+    density = 1.0 if is_input else _kept_share.get()
     if x.dim() == 3:  # no view: an operation in place on one costs copies in the backward pass
-        return _Linear.apply(x, weight, bias)
-    flat: torch.Tensor = _Linear.apply(x.reshape(len(weight), -1, x.shape[-1]), weight, bias)
+        return _Linear.apply(x, weight, bias, density)
+    rows = x.reshape(len(weight), -1, x.shape[-1])
+    flat: torch.Tensor = _Linear.apply(rows, weight, bias, density)
     return flat.view(*x.shape[:-1], weight.shape[1])
 
 
@@ -168,19 +244,31 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x_MBI: torch.Tensor, weight_MOI: torch.Tensor, bias_MO: torch.Tensor | None
+        ctx: Any,
+        x_MBI: torch.Tensor,
+        weight_MOI: torch.Tensor,
+        bias_MO: torch.Tensor | None,
+        density: float,
     ) -> torch.Tensor:
-        ctx.save_for_backward(x_MBI, weight_MOI)
+        kept_MBI = x_MBI if density == 1 else _largest_of_rows(x_MBI, density)
+        ctx.save_for_backward(kept_MBI, weight_MOI)
         y_MBO = torch.bmm(x_MBI, weight_MOI.transpose(1, 2))
         return y_MBO if bias_MO is None else y_MBO.add_(bias_MO.unsqueeze(1))
 
     @staticmethod
     def backward(ctx: Any, g_MBO: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x_MBI, weight_MOI = ctx.saved_tensors
-        needs_x, _, needs_bias = ctx.needs_input_grad
+        needs_x, _, needs_bias, _ = ctx.needs_input_grad
         g_MBI = torch.bmm(g_MBO, weight_MOI) if needs_x else None
         g_MOI = torch.bmm(g_MBO.transpose(1, 2), x_MBI)
-        return g_MBI, g_MOI, g_MBO.sum(1) if needs_bias else None
+        return g_MBI, g_MOI, g_MBO.sum(1) if needs_bias else None, None
+
+
+def _largest_of_rows(x: torch.Tensor, density: float) -> torch.Tensor:
+    """The values of largest magnitude of every row, zeros elsewhere."""
+    size = x.abs()
+    n_left = x.shape[-1] - math.ceil(density * x.shape[-1])
+    return x * (size >= size.kthvalue(n_left + 1, dim=-1, keepdim=True).values)
 
 
 class _Embedding(torch.autograd.Function):

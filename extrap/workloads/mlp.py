@@ -46,6 +46,6 @@ class MLP(nn.Module):
         """(B, I) to (B, O), or (M, B, I) to (M, B, O) with stacked parameters."""
         h_BH = x_BI
         for i, layer in enumerate(cast(Iterable[nn.Linear], self.hidden)):
-            h_BH = linear(h_BH, layer.weight, layer.bias)
+            h_BH = linear(h_BH, layer.weight, layer.bias, is_input=i == 0)
             h_BH = (self.norms[i](h_BH) if self.norms else h_BH).relu_()
         return linear(h_BH, self.output.weight, self.output.bias)

@@ -34,6 +34,8 @@ EXAMPLES = {
     ("skaling", 2): [1.5, 0.9, 0.7, 0.6, 0.45, 0.8],
     ("skaling_tied", 2): [1.5, 0.9, 0.65, 0.45, 0.8],
     ("data_constrained", 3): [1.7, 0.5, 0.34, 0.28, 0.9, 15.0, 5.0],
+    ("sparsity", 2): [1.7, 0.5, 0.3, 0.7, 0.4],
+    ("sparsity", 3): [1.7, 0.5, 0.3, 0.4, 0.7, 0.4, 0.3],
     ("optimum_power", 1): [-4.5, -0.4],
     ("optimum_power", 2): [-4.5, -0.4, 0.2],
     ("optimum_power", 3): [-4.5, -0.4, 0.2, 0.1],
@@ -95,7 +97,10 @@ def test_loss_falls_with_every_size_where_the_law_says_so(law: LossLaw, k: int) 
         larger = z.copy()
         larger[:, column] *= 2
         change = law.log_predict(values, larger) - law.log_predict(values, z)
-        if law.key == "data_constrained" and column == 2:
+        if law.key == "sparsity" and column == 1:
+            assert not law.always_falls
+            assert (change > 0).all()  # with as many weights in place a sparser model is better
+        elif law.key == "data_constrained" and column == 2:
             assert (change <= 1e-12).all()  # more unique tokens than are seen change nothing
             assert (change[z[:, 2] < z[:, 1]] < 0).all()
         else:

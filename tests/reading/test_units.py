@@ -231,3 +231,10 @@ def test_gadre_compute_that_overflowed_is_found() -> None:
     assert check_units(table.assign(flops=exact)) == ()
     if (table["flops"] < 0).any():
         assert "likely an integer overflow" in check_units(table)[0]
+
+
+def test_compute_of_sparse_training_is_less_on_purpose() -> None:
+    frame = pd.DataFrame({"flops": [1.5e6] * 2, "n_params": [1e3] * 2, "n_tokens": [1e3] * 2})
+    assert check_units(frame)
+    assert check_units(frame.assign(density=0.1)) == ()
+    assert check_units(frame.assign(density=1.0)) == check_units(frame)

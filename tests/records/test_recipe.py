@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from extrap.records import TUNABLE, Recipe, StudySpec, TunedRange, Workload
-from extrap.records.recipe import STEPS_ONLY
+from extrap.records.recipe import SPARSE_ONLY, STEPS_ONLY
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,10 @@ from extrap.records.recipe import STEPS_ONLY
         ({"schedule": "steps", "drops": (0.5, 1.0)}, "rising fractions of the examples"),
         ({"schedule": "steps", "warmup": 0.6}, "rising fractions of the examples"),
         ({"schedule": "steps", "drop_factor": 1.0}, "drop_factor must be above 1, got 1"),
+        ({"density": 0.0}, r"density is the share that is kept, in \(0, 1\], got 0.0"),
+        ({"activation_density": 90}, "activation_density is the share that is kept"),
+        ({"sparsify": 1.5}, r"sparsify is a fraction of the updates in \[0, 1\], got 1.5"),
+        ({"mask_every": 0}, "mask_every must be at least 1"),
     ],
 )
 def test_an_impossible_recipe_is_refused(changes: dict, message: str) -> None:
@@ -65,11 +69,14 @@ def test_every_tunable_name_is_a_field() -> None:
 @pytest.mark.parametrize(
     ("changes", "idle"),
     [
-        ({}, {"momentum", "nesterov", "base_width", *STEPS_ONLY}),
-        ({"optimizer": "sgd"}, {"beta1", "beta2", "eps", "base_width", *STEPS_ONLY}),
-        ({"optimizer": "muon", "parametrization": "mup"}, {*STEPS_ONLY}),
-        ({"schedule": "cosine"}, {"momentum", "nesterov", "base_width", "decay", *STEPS_ONLY}),
-        ({"schedule": "steps"}, {"momentum", "nesterov", "base_width", "decay"}),
+        ({}, {"momentum", "nesterov", "base_width", *STEPS_ONLY, *SPARSE_ONLY}),
+        ({"optimizer": "sgd"}, {"beta1", "beta2", "eps", "base_width", *STEPS_ONLY, *SPARSE_ONLY}),
+        ({"optimizer": "muon", "parametrization": "mup"}, {*STEPS_ONLY, *SPARSE_ONLY}),
+        (
+            {"schedule": "cosine"},
+            {"momentum", "nesterov", "base_width", "decay", *STEPS_ONLY, *SPARSE_ONLY},
+        ),
+        ({"schedule": "steps"}, {"momentum", "nesterov", "base_width", "decay", *SPARSE_ONLY}),
     ],
 )
 def test_only_fields_that_matter_are_conditions(changes: dict, idle: set[str]) -> None:
@@ -128,3 +135,24 @@ def test_drops_are_one_condition_and_survive_json() -> None:
     )
     assert spec.conditions()["drops"] == "0.5 0.75"
     assert Recipe(**json.loads(json.dumps(asdict(GROWN)))) == GROWN
+
+
+def test_densities_are_conditions_of_sparse_training_alone() -> None:
+    assert not {*SPARSE_ONLY} & {*Recipe(sparsify=0.5, mask_every=3).in_use()}
+    assert {*SPARSE_ONLY} <= {*Recipe(density=0.5).in_use()}
+    activations = {*Recipe(activation_density=0.5).in_use()}
+    assert {"density", "activation_density"} <= activations
+    assert not {"sparsify", "mask_every"} & activations
+
+
+def test_density_falls_steeply_at_first_and_is_a_mean_over_the_updates() -> None:
+    recipe = Recipe(steps=100, density=0.1, sparsify=0.5, mask_every=1)
+    found = [recipe.density_at(u) for u in (0, 10, 25, 50, 99, 100)]
+    expected = [1.0, 0.1 + 0.9 * 0.8**3, 0.1 + 0.9 / 8, 0.1, 0.1, 0.1]
+    assert found == pytest.approx(expected)
+    mean = sum(recipe.density_at(u) for u in range(100)) / 100
+    assert recipe.mean_density == pytest.approx(mean)
+    rarely = replace(recipe, mask_every=50)
+    assert rarely.mean_density == pytest.approx((50 * 1.0 + 50 * 0.1) / 100)
+    assert Recipe(density=0.3).mean_density == pytest.approx(0.3)
+    assert Recipe().mean_density == 1.0

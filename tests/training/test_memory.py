@@ -29,12 +29,13 @@ from extrap.workloads import load_workload
 
 torch.set_num_threads(1)
 name, width, n_runs = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+sparse = {"density": 0.1, "activation_density": 0.2} if sys.argv[4] == "sparse" else {}
 options = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 64}
 size, place = {"width": width}, torch.device("cpu")
 cells = tuple(Cell.of(size, {"lr": 2**-9}, seed) for seed in range(n_runs))
 pack = Pack(
     workload=load_workload(Workload(name=name, options=options)),
-    size=size, recipe=Recipe(batch_size=64), cells=cells,
+    size=size, recipe=Recipe(batch_size=64, **sparse), cells=cells,
 )
 predicted = run_bytes(pack, place)
 Stack(pack, place).advance(0, 3)
@@ -46,21 +47,28 @@ print(predicted, int(peak) * 1024)
 
 @pytest.mark.skipif(not STATUS.exists(), reason="reads the peak of a process from /proc")
 @pytest.mark.parametrize(
-    ("name", "width", "n_runs"),
-    [("bytes-mlp", 64, 257), ("bytes-mlp", 512, 17), ("bytes-transformer", 32, 13)],
+    ("name", "width", "n_runs", "recipe"),
+    [
+        ("bytes-mlp", 64, 257, "dense"),
+        ("bytes-mlp", 512, 17, "dense"),
+        ("bytes-transformer", 32, 13, "dense"),
+        ("bytes-mlp", 512, 17, "sparse"),
+    ],
 )
-def test_memory_is_predicted_within_a_quarter(name: str, width: int, n_runs: int) -> None:
+def test_memory_is_predicted_within_a_quarter(
+    name: str, width: int, n_runs: int, recipe: str
+) -> None:
     """Against what a process of many runs takes beyond one of a single run.
 
     A single run takes libraries, data and buffers that differ by machine; further runs do not.
     """
-    predicted, many = _predicted_and_peak(name, width, n_runs)
-    _, one = _predicted_and_peak(name, width, 1)
+    predicted, many = _predicted_and_peak(name, width, n_runs, recipe)
+    _, one = _predicted_and_peak(name, width, 1, recipe)
     assert 0.75 < (n_runs - 1) * predicted / (many - one) < 1.25
 
 
-def _predicted_and_peak(name: str, width: int, n_runs: int) -> tuple[float, float]:
-    command = [sys.executable, "-c", GROWTH, name, str(width), str(n_runs)]
+def _predicted_and_peak(name: str, width: int, n_runs: int, recipe: str) -> tuple[float, float]:
+    command = [sys.executable, "-c", GROWTH, name, str(width), str(n_runs), recipe]
     # the allocator's own settings, not those that make training faster
     env = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)

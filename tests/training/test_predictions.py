@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,6 +44,15 @@ def test_mean_of_single_losses_is_the_loss_of_the_evaluation(pack: Pack) -> None
         assert found.loss.mean() == pytest.approx(loss, rel=1e-5)
         n_tokens = len(pack.workload.validation[0]) * pack.workload.tokens_per_example
         assert found.confidence.shape == found.correct.shape == found.loss.shape == (n_tokens,)
+
+
+def test_a_sparse_model_answers_with_the_weights_it_keeps() -> None:
+    dense = pack_of(load_workload(Workload(name="bytes-mlp", options=SMALL)), {"width": 8})
+    sparse = replace(dense, recipe=replace(dense.recipe, density=0.2))
+    stack = Stack(sparse, torch.device("cpu"))
+    stack.advance(0, 6)
+    found = predict(sparse, stack.state(1))
+    assert found.loss.mean() == pytest.approx(stack.evaluate()[1], rel=1e-5)
 
 
 def test_where_the_answer_is_right_the_loss_is_that_of_the_confidence(pack: Pack) -> None:

@@ -84,6 +84,11 @@ from extrap.reporting.figures.noise import (
     noise_pairs_info,
 )
 from extrap.reporting.figures.progress import CurvesAtSize, curves_info, draw_curves
+from extrap.reporting.figures.sparsity import (
+    SparseLosses,
+    draw_sparse_losses,
+    sparse_losses_info,
+)
 from extrap.reporting.figures.sweep import (
     Sweep,
     draw_heat_map,
@@ -120,6 +125,7 @@ __all__ = [
     "RecipeLosses",
     "RecipeWorth",
     "SizeDifferences",
+    "SparseLosses",
     "SplitCourse",
     "Sweep",
     "batch_rates_info",
@@ -153,6 +159,7 @@ __all__ = [
     "draw_recipe_losses",
     "draw_recipe_worth",
     "draw_size_differences",
+    "draw_sparse_losses",
     "draw_split_course",
     "draw_svg",
     "fixed_law_info",
@@ -172,6 +179,7 @@ __all__ = [
     "recipe_losses_info",
     "recipe_worth_info",
     "size_differences_info",
+    "sparse_losses_info",
     "split_course_info",
     "style_sheet",
     "sweep_info",

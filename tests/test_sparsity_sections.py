@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from extrap.comparing import SparseArm, sparse_sweep
+from extrap.reading import read_runs
+from extrap.records import Recipe, Workload
+from extrap.sparsity_sections import sparse_accounts, sparsity_sections
+from extrap.training import sparse_costs
+from extrap.workloads import load_workload
+
+WIDTHS, DENSITIES = (16, 32, 64, 128), {"dense": 1.0, "half": 0.5, "fifth": 0.2, "tenth": 0.1}
+A_S, B_S, B_N = 0.4, 0.6, 0.3
+SPARSE = {"activation_density": 0.2, "sparsify": 0.25, "mask_every": 10}
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    """Sweeps of the byte MLP at four densities, their losses by a known law."""
+    rng, rows = np.random.default_rng(0), []
+    workload = load_workload(Workload(name="bytes-mlp"))
+    for (arm, density), width in itertools.product(DENSITIES.items(), WIDTHS):
+        recipe = Recipe(density=density, **(SPARSE if density < 1 else {}))
+        costs = sparse_costs(workload, {"width": width}, recipe)
+        best = 1.4 + 0.5 * (1 + A_S * density**B_S) * (costs.n_kept / 1e4) ** -B_N
+        for seed, step in itertools.product((0, 1), range(-3, 4)):
+            loss = best * math.exp(0.01 * step**2 + 0.001 * rng.normal())
+            own = {"density": density, **SPARSE} if density < 1 else {}
+            rows.append(
+                {
+                    "arm": arm,
+                    "stage": "tune",
+                    "width": width,
+                    "lr": 2.0 ** (-8 + step / 2),
+                    "seed": seed,
+                    "status": "complete",
+                    "loss": loss,
+                    "n_params": costs.n_params,
+                    "workload": "bytes-mlp",
+                    "batch_size": 128,
+                    "steps": 1000,
+                    **own,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def test_a_run_table_tells_the_law_and_the_accounts(table: pd.DataFrame) -> None:
+    found = sparse_accounts(table)
+    assert found is not None
+    assert len(found.sweep.points) == len(WIDTHS) * len(DENSITIES)
+    law = found.sweep.law
+    assert law is not None
+    truth = ((A_S * 0.1**B_S + 1) / (A_S + 1)) ** (-1 / B_N)
+    low, high = law.worth[0.1].ci
+    assert low < truth < high
+    assert law.worth[0.1].value == pytest.approx(truth, rel=0.1)
+    assert found.costs["tenth", 128.0].flops_saved > 0.7
+    assert found.costs["dense", 128.0].flops_saved == 0
+
+
+def test_the_section_says_what_a_sparse_model_is_worth(table: pd.DataFrame) -> None:
+    (section,) = sparsity_sections(table)
+    assert "With 10\N{NO-BREAK SPACE}% of its weights" in section.words[0]
+    captions = [t.caption for t in section.tables]
+    assert captions == [
+        "The density term",
+        "Tuned losses by density",
+        "What sparse training saves, by count",
+    ]
+    assert len(section.tables[2].rows) == 2 * 3  # smallest and largest width, sparse recipes
+    assert section.plates[0].svg.startswith("<svg")
+
+
+def test_other_tables_have_no_such_section(table: pd.DataFrame) -> None:
+    assert sparsity_sections(table.drop(columns="density")) == []
+    assert sparsity_sections(table[table["arm"].isin(["dense", "half"])]) == []
+
+
+def test_without_a_law_the_points_and_the_reason_are_left(table: pd.DataFrame) -> None:
+    arms = []
+    for name in ("dense", "half"):
+        own = table[table["arm"] == name].dropna(axis="columns", how="all").drop(columns="arm")
+        sizes = {(float(w),): 1000.0 * w for w in WIDTHS}
+        arms.append(
+            SparseArm(
+                name=name,
+                density=DENSITIES[name],
+                runs=read_runs(own, size="width", tune="lr"),
+                params=sizes,
+                kept=sizes,
+            )
+        )
+    found = sparse_sweep(arms)
+    assert found.law is None
+    assert "3 densities or more" in found.problem
+    assert [p.density for p in found.points] == [1.0] * 4 + [0.5] * 4

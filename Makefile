@@ -8,10 +8,10 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=2684
 	glibc.malloc.mmap_threshold=33554432:glibc.malloc.top_pad=33554432
 
 .DEFAULT_GOAL := help
-.PHONY: help report test test-slow lint backtest bench bench-check bench-batch clean
+.PHONY: help report test test-slow lint backtest bench bench-check bench-batch bench-compute clean
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 report: study-metz  ## Set everything up, run the default study, write reports/index.html
 
@@ -40,6 +40,9 @@ bench-check: $(INSTALLED)  ## Check runs known to be right and wrong, write repo
 
 bench-batch: $(INSTALLED)  ## Noise scales, critical batches and levers, write reports/bench-batch.html
 	$(BIN)/python -m benchmarks.batch
+
+bench-compute: $(INSTALLED)  ## Budgets, recipes, selected data, sparsity, write reports/bench-compute.html
+	$(BIN)/python -m benchmarks.compute
 
 clean:  ## Remove caches and reports; .venv/ and the studies in .extrap/ stay
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis reports/*.html reports/*.csv

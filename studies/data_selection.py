@@ -56,7 +56,7 @@ PLANE = StudySpec(
     sizes={"examples": (50, 100, 200, 400, 800, 1600)},
     tune={"lr": TunedRange(low=0.001, high=0.1, n=5)},
     seeds=SEEDS,
-    growth=0,
+    growth=2,
 )
 DIGITS = StudySpec(
     name="digits",
@@ -66,7 +66,7 @@ DIGITS = StudySpec(
     sizes={"examples": (32, 64, 128, 256, 448)},
     tune={"lr": TunedRange(low=0.0003, high=0.0081, n=4)},
     seeds=SEEDS,
-    growth=1,
+    growth=2,
 )
 TEXT = StudySpec(
     name="bytes",
@@ -76,7 +76,7 @@ TEXT = StudySpec(
     sizes={"examples": (4000, 16_000, 64_000)},
     tune={"lr": TunedRange(low=0.0006, high=0.0096, n=3)},
     seeds=SEEDS[:3],
-    growth=1,
+    growth=2,
 )
 
 

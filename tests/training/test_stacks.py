@@ -19,8 +19,8 @@ from extrap.workloads import WORKLOADS, LoadedWorkload, TensorWorkload, tensor_r
 CPU = torch.device("cpu")
 SIZES = {name: {"width": 8.0} for name in WORKLOADS}
 OPTIMIZERS = ("sgd", "adam", "adamw", "muon")
-# the teacher has no matrix for Muon
-EACH = [(n, o) for n in sorted(WORKLOADS) for o in OPTIMIZERS if (n, o) != ("teacher", "muon")]
+NO_MATRIX = ("perceptron", "teacher")  # for Muon
+EACH = [(n, o) for n in sorted(WORKLOADS) for o in OPTIMIZERS if o != "muon" or n not in NO_MATRIX]
 RATES = (0.001, 0.01, 0.03)
 Tiny = Callable[..., LoadedWorkload]
 

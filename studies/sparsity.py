@@ -50,7 +50,7 @@ DENSE = StudySpec(
     sizes={"width": (48, 96, 192, 384)},
     tune={"lr": TunedRange(low=2**-9, high=2**-6, n=5)},
     seeds=(0, 1),
-    target_seeds=(0, 1),
+    target_seeds=(0, 1, 2, 3, 4),
     growth=2,
 )
 

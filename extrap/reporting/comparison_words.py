@@ -42,6 +42,7 @@ LIMITS = (
     "or slower for one of them; the hours in the cost table say so where they were measured.",
     "Loss is not ability: recipes of equal loss may differ in what they can do.",
 )
+NO_ENDS = (Measure(value=None, ci=Interval(None, None)),) * 2
 _SHAPES = {"shift": "◆", "exponent": "▲", "same": "●", "unknown": "?"}
 
 
@@ -198,10 +199,9 @@ def _advice(contrast: Contrast, comparison: Comparison) -> str:
         )
     if contrast.verdict == "shift":
         return {
-            "better": "Its loss above the floor is lower in one proportion at every size. "
+            "better": f"{_course(contrast, 'lower')} {_pays(contrast)}",
+            "worse": f"{_course(contrast, 'higher')} Do not use it for its loss. "
             f"{_pays(contrast)}",
-            "worse": "Its loss above the floor is higher in one proportion at every size. Do not "
-            f"use it for its loss. {_pays(contrast)}",
             "": "The laws differ, but not yet which way it goes where it counts. Add seeds.",
         }[side].strip()
     grows = (contrast.exponent_difference.value or 0.0) > 0
@@ -220,6 +220,33 @@ def _advice(contrast: Contrast, comparison: Comparison) -> str:
         "It loses with size: what it gains at small sizes says too much for it. Do not scale it "
         "up on the strength of small runs."
     )
+
+
+def _course(contrast: Contrast, side: str) -> str:
+    """How a difference goes over the sizes where no difference of exponents is told."""
+    ends = contrast.by_size[:1] + contrast.by_size[-1:]
+    first, last = (place.difference for place in ends) if len(contrast.by_size) > 1 else NO_ENDS
+    if _are_apart(first.ci, last.ci) and first.value is not None and last.value is not None:
+        said = " and ".join(
+            f"{format_percent(place.difference.value)} at {name_size(place.size)}"
+            for place in ends
+        )
+        how = "shrinks" if abs(last.value) < abs(first.value) else "grows"
+        return (
+            f"Its loss differs by {said}: the difference {how} with size, by the exponent or by "
+            "the floor, which these sizes cannot tell apart."
+        )
+    return (
+        f"Its loss above the floor is {side} in about one proportion at every size: no "
+        "difference of exponents is told."
+    )
+
+
+def _are_apart(a: Interval, b: Interval) -> bool:
+    """Whether two closed intervals have nothing in common."""
+    if a.lower is None or a.upper is None or b.lower is None or b.upper is None:
+        return False
+    return a.upper < b.lower or b.upper < a.lower
 
 
 def _told_at(contrast: Contrast) -> str:

@@ -142,12 +142,25 @@ def test_side_counts_at_the_target_and_for_a_shift_at_any_size_that_tells() -> N
     assert winning_side(replace(mixed, verdict="exponent")) == ""
 
 
+def test_a_shift_whose_difference_shrinks_with_size_is_not_told_as_one_proportion() -> None:
+    ends = (measured(0.166, 0.02), measured(0.048, 0.02))
+    places = tuple(
+        replace(place, difference=end)
+        for place, end in zip((SHIFT.by_size[0], SHIFT.by_size[-1]), ends, strict=True)
+    )
+    shrinking = replace(falling(SHIFT, 0.05), by_size=places)
+    said = plain(" ".join(card_of(shrinking).advice))
+    assert "differs by +16.6 % at width" in said
+    assert "the difference shrinks with size" in said
+    assert "one proportion" not in said
+
+
 @pytest.mark.parametrize(
     ("contrast", "said"),
     [
         (SHIFT, "It pays: the plain recipe needs more compute"),
         (falling(SHIFT, 0.05), "Do not use it for its loss."),
-        (replace(SHIFT, effective_compute=()), "in one proportion at every size."),
+        (replace(SHIFT, effective_compute=()), "in about one proportion at every size"),
         (STEEPER, "It is better at width 128 and gains more with size."),
         (falling(STEEPER, -0.05), "It is better at width 512 and gains more with size."),
         (falling(STEEPER, 0.05), "Run one larger size before you drop it."),

@@ -150,7 +150,7 @@ def test_a_shift_whose_difference_shrinks_with_size_is_not_told_as_one_proportio
     )
     shrinking = replace(falling(SHIFT, 0.05), by_size=places)
     said = plain(" ".join(card_of(shrinking).advice))
-    assert "differs by +16.6 % at width" in said
+    assert "differs by +17 % at width" in said
     assert "the difference shrinks with size" in said
     assert "one proportion" not in said
 

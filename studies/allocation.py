@@ -16,8 +16,8 @@ times the compute. Found, with 95 % intervals:
   nothing: the split is right within a factor of two, and rather a little small.
 - The law's loss, 1.8355, is too high: four runs average 1.7673. The interval that was sealed,
   1.8106 to 1.8745, counted the bootstrap alone, which holds only if the form of the law does, and
-  missed. The forecast of one new run, 1.8056 (1.7380 to 1.8759), sealed beside it, allows for a law
-  that is not quite right and holds all four.
+  missed. The forecast of one new run, 1.8056 (1.7380 to 1.8759), allows for a law that is not
+  quite right and holds all four.
 
 The interval of the loss was widened after that, with these four runs in sight: it now counts, like
 a forecast's, a share of the predicted change (.26 here, from the runs' own smaller budgets), the

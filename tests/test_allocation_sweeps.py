@@ -161,7 +161,7 @@ def test_a_better_neighbour_and_a_missed_loss_are_said(outcome: AllocationOutcom
     words = allocation_headline(replace(outcome.report, check=changed))
     assert "0.5 times the parameters is better: 0.5 times the parameters −0.10" in words
     assert "outside the law's 1.500" in words
-    assert "outside 1.490 to 1.510, its interval if its form were right" in words
+    assert "outside 1.4900 to 1.5100, its interval if its form were right" in words
 
 
 def test_tables_that_lack_something_are_refused(tmp_path: Path) -> None:

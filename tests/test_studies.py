@@ -205,7 +205,10 @@ def test_figures_of_the_allocation_are_those_of_the_committed_runs() -> None:
         f"{float(f'{found.params.value:.3g}'):,.0f} ({low:,.0f} to {high:,.0f}) parameters",
         f"end {_told(half.excess, '.4f')} nats higher",
         f"{-(twice.excess.value or 0.0):.4f} lower ({lower:.4f} to {upper:.4f})",
-        f"law's loss, {_told(check.forecast, '.4f')}, is too high",
+        f"law's loss, {check.forecast.value:.4f}, is too high",
+        f"sealed, {check.if_right.ci.lower:.4f} to {check.if_right.ci.upper:.4f}, counted",
+        f"change ({found.discrepancy:.2f} here",
+        f"reads {check.forecast.ci.lower:.4f} to {check.forecast.ci.upper:.4f} and holds",
         f"four runs average {base.loss.value:.4f}",
         f"one new run, {_told(check.prediction, '.4f')},",
         f"{len(table)} runs",
@@ -214,7 +217,8 @@ def test_figures_of_the_allocation_are_those_of_the_committed_runs() -> None:
         assert re.sub(r"(?<![\d.])0\.", ".", claim) in text, claim
     assert check.is_best
     assert check.n_predicted == len(base.losses) == 4
-    assert not check.holds
+    assert check.holds
+    assert not check.holds_if_right
     assert table["epochs"].max() < 1
 
 

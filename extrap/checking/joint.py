@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from extrap.checking.cases import Case
-from extrap.fitting import LossPrediction
+from extrap.fitting import LossPrediction, holm
 from extrap.laws.base import Array
 
 __all__ = ["Judgement", "judge_jointly"]
@@ -180,21 +180,3 @@ def _shared(
     mean_share = float(inverse[0, 0]) / of_run
     p = prediction.p_values(np.array([prediction.log_loss + common]), run_share=mean_share)
     return common, float(p[0])
-
-
-def holm(p_values: Sequence[float], families: int = 1) -> list[float]:
-    """Adjusted p-values of Holm's step-down procedure; rejected are those at most alpha.
-
-    Args:
-        p_values: One a hypothesis of this family.
-        families: Families that share alpha equally.
-
-    References:
-        Holm (1979), A simple sequentially rejective multiple test procedure.
-    """
-    p = np.asarray(p_values, dtype=float)
-    order = np.argsort(p, kind="stable")
-    steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)) if len(p) else p
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(families * steps, 1.0)
-    return [float(value) for value in adjusted]

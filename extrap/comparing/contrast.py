@@ -106,6 +106,11 @@ def judge(
         gap = _exponent(
             laws, spread, laws.exponent_gradient(1) - laws.exponent_gradient(0), level=level
         )
+        if flops[0] is not None and not flops[0].moves:
+            notes.append(
+                f"the compute of {plain.name} is the same at every {columns[0]}, so what a "
+                f"treatment is worth in compute is unknown; it is told in {columns[0]} only."
+            )
         largest = dict(zip(columns, arms.keys[-1], strict=True))
         worth = tuple(
             effective_compute(laws, strict, size, plain_flops=flops[0], treated_flops=flops[1])

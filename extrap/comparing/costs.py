@@ -14,6 +14,8 @@ from extrap.records import Runs
 __all__ = ["SizePower", "arm_cost", "compute_power", "wall_power"]
 
 SECONDS = 3600.0
+FLAT = 0.02
+"""A power smaller than this is none: compute moves by less than 5 % over a decade of size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,11 @@ class SizePower:
 
     log_scale: float
     power: float
+
+    @property
+    def moves(self) -> bool:
+        """Whether it changes with size at all, beyond rounding."""
+        return abs(self.power) >= FLAT
 
     def log_at(self, log_size: float) -> float:
         """Its logarithm at ln size."""

@@ -13,7 +13,7 @@ from extrap.comparing.costs import arm_cost, compute_power
 from extrap.comparing.results import Comparison
 from extrap.comparing.tuned import ArmLosses, Key, tuned_losses
 from extrap.errors import DataError, FitError
-from extrap.fitting import fit
+from extrap.fitting import fit, holm
 from extrap.records import Fit, Runs, condition_text
 
 __all__ = ["compare"]
@@ -98,7 +98,7 @@ def compare(
                 "fitted; differences by size and the test hold."
             )
     notes += [note for each in judged for note in each.notes]
-    adjusted = _holm([each.test.p_value for each in judged])
+    adjusted = _adjusted([each.test.p_value for each in judged])
     contrasts = []
     for each, p_adjusted in zip(judged, adjusted, strict=True):
         found = verdict(each, p_adjusted, level=level)
@@ -244,14 +244,10 @@ def _on_line(keys: Sequence[Key]) -> bool:
     return bool(np.abs(off).max() < ON_LINE)
 
 
-def _holm(p_values: Sequence[float | None]) -> list[float | None]:
-    known = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
-    found: list[float | None] = [None] * len(p_values)
-    worst = 0.0
-    for rank, (p, i) in enumerate(known):
-        worst = max(worst, min(1.0, p * (len(known) - rank)))
-        found[i] = worst
-    return found
+def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    """After Holm's correction; a test that could not be made counts as none."""
+    adjusted = iter(holm([p for p in p_values if p is not None]))
+    return [None if p is None else next(adjusted) for p in p_values]
 
 
 def _fits(

@@ -38,7 +38,8 @@ class EffectiveCompute:
     Attributes:
         size: Of the treated run.
         factor: Compute of the plain run of equal loss / compute of the treated run; above 1 the
-            treatment saves. An open side where the plain law never gets there.
+            treatment saves. An open side where the plain law never gets there; None where the
+            compute of the plain recipe is not known or does not move with size.
         level: Of its interval, which counts lack of fit.
         size_factor: The same of the first size column.
     """

@@ -58,6 +58,8 @@ def effective_compute(
         spread: Errors about them, lack of fit counted.
         size: Of the treated run; the first column counts.
         plain_flops: Compute of the plain recipe as a power of the first column; None if unknown.
+            Where it does not move with size, no size stands for more compute, and the factor of
+            compute is unknown.
         treated_flops: That of the treated one.
         level: Of the interval.
     """
@@ -72,7 +74,7 @@ def effective_compute(
     found = _accepted(statistic, trials, laws, spread, level=level)
     size_factor = _measure(found, math.exp)
     factor = Measure(value=None, ci=UNKNOWN)
-    if plain_flops is not None and treated_flops is not None:
+    if plain_flops is not None and treated_flops is not None and plain_flops.moves:
         base, power = plain_flops.log_at(at) - treated_flops.log_at(at), plain_flops.power
 
         def convert(shift: float) -> float:

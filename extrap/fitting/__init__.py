@@ -5,6 +5,7 @@ What to use when:
 * `fit` — one law through losses at several sizes.
 * `fit_sparsity` — the law of sparse models, and what a density is worth.
 * `fit_loss_model` — the loss over size for a forecast: laws, local law, structural discrepancy.
+* `hold_out_last_doublings`, `worst_share` — what smaller sizes would have said of the largest.
 * `fit_surviving_laws` — every loss law the data cannot reject, with weights.
 * `estimate_optima` — the best tuned values at each size of a sweep.
 * `fit_optimum_law` — how such an optimum moves with size.
@@ -16,6 +17,7 @@ What to use when:
 * `recommend` — the values of smallest expected loss, given all of these.
 * `place_runs` — where the next runs of a sweep teach most; `grow_grid` for a plain grid.
 * `predict_at_values` — the loss at values that are kept instead.
+* `holm` — p-values of several tests, adjusted for their number.
 * `compare_rules` — what known rules would cost instead.
 * `transfer_quality` — what keeping the value of a fitted size would cost.
 """
@@ -27,11 +29,12 @@ from extrap.fitting.designs import check_sweep
 from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
 from extrap.fitting.evidence import Way, log_ratios, ways_to_be_off
 from extrap.fitting.fixed import FixedPrediction, predict_at_values
-from extrap.fitting.holdout import DISCREPANCY
+from extrap.fitting.holdout import DISCREPANCY, hold_out_last_doublings, worst_share
 from extrap.fitting.local import LocalLaw
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
 from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
 from extrap.fitting.mixture import fit_surviving_laws
+from extrap.fitting.multiplicity import holm
 from extrap.fitting.noise import Noise, estimate_noise
 from extrap.fitting.optimum import estimate_optima, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
@@ -86,6 +89,8 @@ __all__ = [
     "fit_surviving_laws",
     "fit_valley",
     "grow_grid",
+    "hold_out_last_doublings",
+    "holm",
     "largest_chance",
     "log_ratios",
     "place_runs",
@@ -97,4 +102,5 @@ __all__ = [
     "summarise",
     "transfer_quality",
     "ways_to_be_off",
+    "worst_share",
 ]

@@ -3,6 +3,7 @@
 What to use when:
 
 * `allocate` — from a table of runs to the split of a budget, with intervals and warnings.
+* `allocate_each` — several budgets by one fit.
 * `optimal_split` — the same from a law whose coefficients are known.
 * `repeated_split` — with fewer unique tokens than the split asks for.
 * `served_split` — when the model will be used so much that a smaller one is cheaper.
@@ -12,7 +13,7 @@ What to use when:
 
 from __future__ import annotations
 
-from extrap.planning.allocation import allocate
+from extrap.planning.allocation import allocate, allocate_each
 from extrap.planning.checks import AllocationCheck, CheckedSplit, check_allocation
 from extrap.planning.documents import allocation_document
 from extrap.planning.envelope import envelope_optima
@@ -47,6 +48,7 @@ __all__ = [
     "Serving",
     "Split",
     "allocate",
+    "allocate_each",
     "allocation_document",
     "around_best",
     "check_allocation",

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 import pandas as pd
 
 from extrap.errors import DataError, FitError
+from extrap.fitting import DISCREPANCY
 from extrap.planning.envelope import envelope_optima
-from extrap.planning.lines import extend
+from extrap.planning.lines import Optima, extend
 from extrap.planning.parametric import FittedLaw, fit_chinchilla
-from extrap.planning.points import read_points
+from extrap.planning.points import Points, read_points
 from extrap.planning.profiles import profile_optima
 from extrap.planning.results import Allocation, Estimated
 from extrap.records import Runs
 
-__all__ = ["allocate", "disagreements"]
+__all__ = ["allocate", "allocate_each", "disagreements"]
 
 ORDER = ("parametric", "isoflop", "envelope")
 """The first that the runs support is the answer."""
@@ -47,6 +49,12 @@ def allocate(
     Three estimators side by side: the Chinchilla law fitted to all runs (the answer, where
     possible), the minima of isoFLOP profiles, and the envelope of losses; a warning says when
     they disagree. Runs should differ in both N and D, each trained to the end of its schedule.
+
+    The interval of the loss follows the convention of a forecast: beside what the runs leave open
+    of the law, a share of the change predicted since the largest compute of a run (.15, or more
+    where the smaller budgets foretold the largest ones worse), the misfit of the best runs there,
+    and how far other forms of the law that fit as well lie from it. The other intervals hold if
+    the form of the law is right.
 
     Args:
         source: A CSV, Parquet or JSONL file, open CSV text, a DataFrame, or `Runs`; one row a run.
@@ -79,25 +87,123 @@ def allocate(
         >>> round(allocate(table, flops=6e20).exponent.value, 3)
         0.5
     """
-    _check(flops=flops, unique_tokens=unique_tokens, inference_tokens=inference_tokens)
+    (found,) = allocate_each(
+        source,
+        budgets=(flops,),
+        params=params,
+        tokens=tokens,
+        loss=loss,
+        level=level,
+        fix=fix,
+        unique_tokens=unique_tokens,
+        inference_tokens=inference_tokens,
+        seed=seed,
+    )
+    return found
+
+
+def allocate_each(
+    source: str | Path | TextIO | pd.DataFrame | Runs,
+    *,
+    budgets: Sequence[float],
+    params: str = "params",
+    tokens: str = "tokens",
+    loss: str = "loss",
+    level: float = 0.95,
+    fix: Mapping[str, float] | None = None,
+    unique_tokens: float | None = None,
+    inference_tokens: float | None = None,
+    seed: int = 0,
+) -> tuple[Allocation, ...]:
+    """Split several budgets by one fit of the same runs; one `Allocation` each, in order.
+
+    Args:
+        source: As for `allocate`, like all that follows but the budgets.
+        budgets: C of each, in FLOPs.
+        params: As above.
+        tokens: As above.
+        loss: As above.
+        level: As above.
+        fix: As above.
+        unique_tokens: As above.
+        inference_tokens: As above.
+        seed: As above.
+
+    Raises:
+        DataError: As from `allocate`.
+        ValueError: As from `allocate`.
+    """
+    for flops in budgets:
+        _check(flops=flops)
+    _check(unique_tokens=unique_tokens, inference_tokens=inference_tokens)
     if not 0 < level < 1:
         raise ValueError(
             f"level must lie in (0, 1), got {level:g}; write 0.95 for a 95 % interval."
         )
     points = read_points(source, params=params, tokens=tokens, loss=loss)
-    estimators: dict[str, Estimated] = {}
-    refused: dict[str, str] = {}
+    estimators = _estimators(points, level=level, seed=seed, fix=fix)
+    return tuple(
+        _split(
+            estimators,
+            flops,
+            points,
+            level=level,
+            unique_tokens=unique_tokens,
+            inference_tokens=inference_tokens,
+        )
+        for flops in budgets
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Estimators:
+    """What was fitted to the runs, whatever the budget.
+
+    Attributes:
+        law: The Chinchilla law; None where the runs do not support it.
+        optima: Estimator → compute-optimal runs.
+        refused: Estimator → why not.
+    """
+
+    law: FittedLaw | None
+    optima: Mapping[str, Optima]
+    refused: Mapping[str, str]
+
+
+def _estimators(
+    points: Points, *, level: float, seed: int, fix: Mapping[str, float] | None
+) -> _Estimators:
     law: FittedLaw | None = None
+    optima: dict[str, Optima] = {}
+    refused: dict[str, str] = {}
     try:
         law = fit_chinchilla(
             points.params, points.tokens, points.loss, level=level, seed=seed, fix=fix
         )
-        estimators["parametric"] = law.estimate(flops)
     except (DataError, FitError) as error:
         refused["parametric"] = str(error)
     for name, find in (("isoflop", profile_optima), ("envelope", envelope_optima)):
         try:
-            estimators[name] = extend(find(points), flops, level=level)
+            optima[name] = find(points)
+        except DataError as error:
+            refused[name] = str(error)
+    return _Estimators(law=law, optima=optima, refused=refused)
+
+
+def _split(
+    fitted: _Estimators,
+    flops: float,
+    points: Points,
+    *,
+    level: float,
+    unique_tokens: float | None,
+    inference_tokens: float | None,
+) -> Allocation:
+    law, refused = fitted.law, dict(fitted.refused)
+    estimators = {} if law is None else {"parametric": law.estimate(flops)}
+    for name, optima in fitted.optima.items():
+        try:
+            estimators[name] = extend(optima, flops, level=level)
         except DataError as error:
             refused[name] = str(error)
     if not estimators:
@@ -116,6 +222,8 @@ def allocate(
         refused=refused,
         law=None if law is None else law.fitted,
         extrapolation_ratio=ratio,
+        discrepancy=DISCREPANCY if law is None else law.doubt.share,
+        frontier_offset=None if law is None else law.doubt.offset,
         repeated=law.repeated(flops, unique_tokens) if law and unique_tokens else None,
         serving=law.serving(flops, inference_tokens) if law and inference_tokens else None,
         warnings=(*disagreements(estimators), *_distance(ratio), *_doubts(law)),
@@ -155,11 +263,12 @@ def _overlap(a: Estimated, b: Estimated) -> bool:
 
 
 def _doubts(law: FittedLaw | None) -> list[str]:
-    if law is None or not law.fitted.flags:
+    if law is None:
         return []
-    return [
+    flags = [
         f"the fitted law is doubtful ({', '.join(law.fitted.flags)}): add runs or pin its floor"
     ]
+    return [*flags[: bool(law.fitted.flags)], *law.doubt.warnings]
 
 
 def _distance(ratio: float) -> list[str]:

@@ -53,11 +53,13 @@ class AllocationCheck:
         forecast: The loss that the estimator of the split expects there, with its interval.
         prediction: What a forecast of the sweep expects of one new run there, with the prediction
             interval; nothing if there was none.
+        if_right: As `forecast`, if the form of its law were right.
     """
 
     splits: tuple[CheckedSplit, ...]
     forecast: Measure
     prediction: Measure = NOTHING
+    if_right: Measure = NOTHING
 
     @property
     def recommended(self) -> CheckedSplit:
@@ -83,6 +85,11 @@ class AllocationCheck:
     def holds(self) -> bool:
         """Whether the mean loss of the recommended split is in the forecast's interval."""
         return (self.recommended.loss.value or math.nan) in self.forecast.ci
+
+    @property
+    def holds_if_right(self) -> bool:
+        """The same of the interval that takes the form of the law for right."""
+        return (self.recommended.loss.value or math.nan) in self.if_right.ci
 
 
 def check_allocation(

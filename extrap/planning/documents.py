@@ -14,6 +14,7 @@ from extrap.records import Fit, Measure
 __all__ = ["allocation_document"]
 
 SCHEMA_VERSION = 1
+SPLIT = ("params", "tokens", "loss", "loss_if_right", "exponent", "tokens_per_param")
 
 
 def allocation_document(found: Allocation) -> dict[str, Any]:
@@ -31,6 +32,8 @@ def allocation_document(found: Allocation) -> dict[str, Any]:
         },
         "law": None if found.law is None else _law(found.law),
         "extrapolation_ratio": found.extrapolation_ratio,
+        "discrepancy": found.discrepancy,
+        "frontier_offset": found.frontier_offset,
         "repeated": None if found.repeated is None else _repeated(found.repeated),
         "serving": None if found.serving is None else _serving(found.serving),
         "warnings": list(found.warnings),
@@ -39,7 +42,7 @@ def allocation_document(found: Allocation) -> dict[str, Any]:
 
 
 def _split(found: Estimated) -> dict[str, Any]:
-    return _measures(found, ("params", "tokens", "loss", "exponent", "tokens_per_param"))
+    return _measures(found, SPLIT)
 
 
 def _law(law: Fit) -> dict[str, Any]:

@@ -9,7 +9,13 @@ import numpy as np
 from scipy import optimize, stats
 
 from extrap.errors import DataError, FitError
-from extrap.fitting import fit, predict_log, relative_sizes
+from extrap.fitting import (
+    DISCREPANCY,
+    LossPrediction,
+    fit,
+    predict_log,
+    relative_sizes,
+)
 from extrap.laws.base import Array
 from extrap.planning.results import Estimated
 from extrap.records import Interval, Measure
@@ -69,11 +75,13 @@ def extend(optima: Optima, flops: float, *, level: float) -> Estimated:
     log_params, half = float(row @ theta), t * math.sqrt(float(row @ covariance @ row))
     slope, slope_half = float(theta[1]), t * math.sqrt(float(covariance[1, 1]))
     budget = math.log(flops / 6)
+    loss, by_law = _losses(optima, flops, level=level)
     return Estimated(
         params=_around(log_params, half),
         tokens=_around(budget - log_params, half),
         tokens_per_param=_around(budget - 2 * log_params, 2 * half),
-        loss=_loss(optima, flops, level=level),
+        loss=loss,
+        loss_if_right=by_law,
         exponent=Measure(value=slope, ci=Interval(slope - slope_half, slope + slope_half)),
         n_points=n,
         how=optima.how,
@@ -105,14 +113,26 @@ def _around(centre: float, half: float) -> Measure:
     return Measure(value=math.exp(centre), ci=Interval.around_log(centre, half))
 
 
-def _loss(optima: Optima, flops: float, *, level: float) -> Measure:
-    """A power law with a floor through the losses of the optima, if they carry one."""
+def _losses(optima: Optima, flops: float, *, level: float) -> tuple[Measure, Measure]:
+    """A power law with a floor through the losses of the optima, if they carry one.
+
+    What it changes from the largest optimum on is not known better than `DISCREPANCY` of it;
+    second comes the loss without that.
+    """
     try:
         fitted = fit(
             "power_floor", {"flops": np.exp(optima.log_flops).tolist()}, optima.loss.tolist()
         )
     except (DataError, FitError):
-        return UNKNOWN
-    log_loss, se = predict_log(fitted, relative_sizes(fitted, {"flops": flops}))
-    half = float(stats.t.ppf((1 + level) / 2, fitted.dof)) * float(se[0])
-    return _around(float(log_loss[0]), half)
+        return UNKNOWN, UNKNOWN
+    last = float(np.exp(optima.log_flops.max()))
+    log_loss, errors = predict_log(fitted, relative_sizes(fitted, {"flops": flops}))
+    inside, _ = predict_log(fitted, relative_sizes(fitted, {"flops": min(flops, last)}))
+    at, se, near = (float(each[0]) for each in (log_loss, errors, inside))
+    own, structural = (se**2, float(fitted.dof)), ((DISCREPANCY * (at - near)) ** 2, math.inf)
+    intervals = [
+        LossPrediction(log_loss=at, curve=curve, run=()).interval(level, new_run=False)
+        for curve in ((own, structural), (own,))
+    ]
+    both, alone = (Measure(value=math.exp(at), ci=each) for each in intervals)
+    return both, alone

@@ -12,6 +12,7 @@ from extrap.fitting import fit
 from extrap.fitting.bootstrap import MIN_PAIRS, bootstrap
 from extrap.laws import effective_epochs
 from extrap.laws.base import Array
+from extrap.planning.doubts import FormDoubt, find_doubt, widen
 from extrap.planning.results import Estimated, RepeatedData, Serving
 from extrap.planning.splits import (
     TOKENS_SATURATION,
@@ -41,6 +42,7 @@ class FittedLaw:
         replicates: Those of the replicates, one a row.
         level: Of the intervals.
         kind: Of the bootstrap.
+        doubt: What the runs say against its form; the interval of every loss counts it.
     """
 
     fitted: Fit
@@ -48,6 +50,7 @@ class FittedLaw:
     replicates: ChinchillaLaw
     level: float
     kind: str
+    doubt: FormDoubt
 
     def estimate(self, flops: float) -> Estimated:
         """The compute-optimal split of a budget."""
@@ -56,7 +59,8 @@ class FittedLaw:
             params=self._measure(at.params, draws.params),
             tokens=self._measure(at.tokens, draws.tokens),
             tokens_per_param=self._measure(at.tokens / at.params, draws.tokens / draws.params),
-            loss=self._measure(at.loss, draws.loss),
+            loss=self._loss(at, draws, flops),
+            loss_if_right=self._measure(at.loss, draws.loss),
             exponent=self._measure(self.law.exponent, self.replicates.exponent),
             n_points=self.fitted.n_points,
             how=f"Chinchilla law, Huber's loss, {self.kind} bootstrap",
@@ -75,7 +79,7 @@ class FittedLaw:
                 effective_epochs(epochs, TOKENS_SATURATION),
                 effective_epochs(drawn, TOKENS_SATURATION),
             ),
-            loss=self._measure(at.loss, draws.loss),
+            loss=self._repeated_loss(at, draws, flops),
         )
 
     def serving(self, flops: float, inference_tokens: float) -> Serving:
@@ -97,11 +101,20 @@ class FittedLaw:
             saving=self._measure(
                 1 - total(at) / total(free), 1 - total(draws) / total(free_draws)
             ),
-            loss=self._measure(at.loss, draws.loss),
+            loss=self._loss(free, free_draws, flops),
         )
 
     def _both(self, split: Callable[[ChinchillaLaw], Split]) -> tuple[Split, Split]:
         return split(self.law), split(self.replicates)
+
+    def _loss(self, at: Split, draws: Split, flops: float) -> Measure:
+        own = self._measure(at.loss, draws.loss)
+        return widen(own, self.doubt.prediction(at, flops=flops), level=self.level)
+
+    def _repeated_loss(self, at: Split, draws: Split, flops: float) -> Measure:
+        """Structural error is that of the free split: no form of the law knows repeated data."""
+        own, free = self._measure(at.loss, draws.loss), optimal_split(self.law, flops)
+        return widen(own, self.doubt.prediction(free, flops=flops), level=self.level)
 
     def _measure(self, value: Array, draws: Array) -> Measure:
         tail = (1 - self.level) / 2
@@ -170,6 +183,7 @@ def fit_chinchilla(
         replicates=ChinchillaLaw(*(v[keep] for v in replicates)),
         level=level,
         kind=kind,
+        doubt=find_doubt(fitted, law, params, tokens, loss, fix=fix),
     )
 
 

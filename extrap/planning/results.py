@@ -18,7 +18,10 @@ class Estimated:
         params: N_opt, parameters.
         tokens: D_opt, tokens.
         tokens_per_param: D_opt / N_opt.
-        loss: The loss reached; its value is None where the estimator cannot say.
+        loss: The loss reached, its interval with structural error; its value is None where the
+            estimator cannot say.
+        loss_if_right: The same if the form of the law is right, with the interval of its
+            parameters alone.
         exponent: a of `N_opt ∝ C^a`.
         n_points: Runs, budgets or runs of the envelope behind it.
         how: How it was estimated, in a few words.
@@ -28,6 +31,7 @@ class Estimated:
     tokens: Measure
     tokens_per_param: Measure
     loss: Measure
+    loss_if_right: Measure
     exponent: Measure
     n_points: int
     how: str
@@ -89,6 +93,9 @@ class Allocation:
         refused: Estimator → why these runs do not support it.
         law: The fitted Chinchilla law; None where only others than `parametric` were possible.
         extrapolation_ratio: Budget / largest compute of a run.
+        discrepancy: Structural error of the loss, as a share of the change predicted since then.
+        frontier_offset: Mean log residual of the law at the best runs of the largest budgets,
+            positive where they end above it; None without a law.
         repeated: The split on repeated data, if asked for.
         serving: The split that counts serving, if asked for.
         warnings: Reasons to doubt the answer, one sentence each.
@@ -102,6 +109,8 @@ class Allocation:
     refused: Mapping[str, str]
     law: Fit | None
     extrapolation_ratio: float
+    discrepancy: float
+    frontier_offset: float | None
     repeated: RepeatedData | None = None
     serving: Serving | None = None
     warnings: tuple[str, ...] = ()

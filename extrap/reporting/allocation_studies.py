@@ -21,7 +21,7 @@ from extrap.reporting.figures import (
     split_course_info,
     style_sheet,
 )
-from extrap.reporting.numbers import NBSP, format_estimate, format_quantity
+from extrap.reporting.numbers import NBSP, format_estimate, format_interval, format_quantity
 from extrap.reporting.page import environment
 from extrap.reporting.plates import Plate
 from extrap.reporting.tables import Table
@@ -37,8 +37,9 @@ LIMITS = (
     "not. A batch tuned for each budget may favour longer training.",
     "The runs of the check have the rate that the sweep's law forecasts, none tuned there. A rate "
     "that is wrong for one of the splits makes it look worse than it is.",
-    "The law's interval of the loss holds if its form is right, which it does not test. The "
-    "forecast of one new run allows for a law that is not quite right, and is wider.",
+    "The interval of the loss counts a share of the predicted change, the misfit of the largest "
+    "budgets and other forms of the law that fit as well; those of parameters, tokens and "
+    "exponents hold if the form of the law is right.",
     "With more than one epoch the answer is borrowed from language models (Muennighoff et al. "
     "2023); no run of this study repeats data.",
 )
@@ -84,10 +85,17 @@ def allocation_headline(report: AllocationReport) -> str:
         f"{found.flops:.3g} FLOPs, {found.extrapolation_ratio:.2g} times the largest profile, go "
         f"to {_words(found.params)} parameters on {_words(found.tokens)} tokens; parameters grow "
         f"as C to the {_estimate(found.exponent)}. Trained there, {verdict}: {told}. The loss is "
-        f"{_estimate(check.recommended.loss)}, {held} the law's {_estimate(check.forecast)}; the "
-        f"forecast of one new run, {_estimate(check.prediction)}, holds {check.n_predicted} of "
-        f"{len(check.recommended.losses)}."
+        f"{_estimate(check.recommended.loss)}, {held} the law's {_estimate(check.forecast)}"
+        f"{_if_right(check)}; the forecast of one new run, {_estimate(check.prediction)}, holds "
+        f"{check.n_predicted} of {len(check.recommended.losses)}."
     )
+
+
+def _if_right(check: AllocationCheck) -> str:
+    if check.if_right == Measure(value=None, ci=Interval(None, None)):
+        return ""
+    held = "inside" if check.holds_if_right else "outside"
+    return f" and {held} {format_interval(check.if_right.ci)}, its interval if its form were right"
 
 
 def allocations_text(report: AllocationReport) -> str:

@@ -133,10 +133,11 @@ def _p_words(contrast: Contrast) -> str:
 
 
 def _worth_fact(worth: EffectiveCompute, column: str) -> tuple[str, str]:
-    words = f"{times_words(worth.factor)} the compute"
-    if worth.size_factor != Measure(value=None, ci=Interval(None, None)):
-        words += f"; {times_words(worth.size_factor)} the {column}"
-    return f"worth at {name_size(worth.size)}", words
+    unknown = Measure(value=None, ci=Interval(None, None))
+    words = f"{times_words(worth.factor)} the compute" if worth.factor != unknown else ""
+    if worth.size_factor != unknown:
+        words += f"{'; ' * bool(words)}{times_words(worth.size_factor)} the {column}"
+    return f"worth at {name_size(worth.size)}", words or "unknown"
 
 
 def _crossing_words(crossover: Crossover, comparison: Comparison) -> str:

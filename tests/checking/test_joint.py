@@ -5,11 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from extrap.checking.cases import Case
-from extrap.checking.joint import Judgement, holm, judge_jointly
+from extrap.checking.joint import Judgement, judge_jointly
 from extrap.fitting import LossPrediction
 from extrap.records import Interval
 
@@ -140,11 +138,3 @@ def test_any_false_alarm_is_as_rare_as_the_level_says():
         found = judged(*[case(law + RUN * rng.normal()) for _ in range(20)], tolerance=0)
         alarms += any(f.deviates for f in found)
     assert 0.02 < alarms / 400 < 0.075
-
-
-@given(p_values=st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_holm_adjusts_as_statsmodels_does(p_values: list[float]) -> None:
-    from statsmodels.stats.multitest import multipletests
-
-    theirs = multipletests(p_values, method="holm")[1]
-    assert holm(p_values) == pytest.approx(theirs.tolist())

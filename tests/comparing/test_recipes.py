@@ -13,7 +13,7 @@ import pytest
 import extrap
 from extrap.comparing import Comparison, comparison_document
 from extrap.errors import DataError
-from extrap.records import Interval, Runs
+from extrap.records import Interval, Measure, Runs
 
 WIDTHS = (16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 NOISE = 0.003
@@ -255,6 +255,21 @@ def test_without_compute_only_the_size_factor_is_known() -> None:
     assert found.costs[0].flops is None
     counted = [f.assign(n_params=f["width"], n_tokens=10.0) for f in frames]
     assert compared(counted[1], plain=counted[0]).costs[0].flops == pytest.approx(60 * 1024.0)
+
+
+def test_compute_that_does_not_move_with_size_is_worth_nothing_known() -> None:
+    frames = [table(luck=i, scale=2 - 0.2 * i).assign(flops=1e9) for i in (0, 1)]
+    frames[1].loc[::5, "flops"] *= 1.0001  # of rounding
+    found = compared(frames[1], plain=frames[0])
+    for worth in found.contrasts[0].effective_compute:
+        assert worth.factor == Measure(value=None, ci=Interval(None, None))
+        assert worth.size_factor.value > 1.1
+    assert found.contrasts[0].crossover.size == compared(frames[1]).contrasts[0].crossover.size
+    (note,) = [note for note in found.notes if "compute" in note]
+    assert "of plain is the same at every width" in note
+    moving = frames[0].assign(flops=1e9 * frames[0]["width"] ** 0.1)
+    worth = compared(frames[1], plain=moving).contrasts[0].effective_compute[0]
+    assert worth.factor.value is not None
 
 
 def test_sizes_that_move_together_count_as_one() -> None:

@@ -75,7 +75,7 @@ def test_a_pinned_floor_is_kept_and_narrows_the_interval(found) -> None:
     pinned = allocate(simulated(), flops=1e23, fix={"E": 1.8})
     assert pinned.law.parameters["E"] == 1.8
     assert pinned.law.fixed == {"E": 1.8}
-    widths = [np.ptp(each.loss.ci) for each in (pinned, found)]
+    widths = [np.ptp(each.chosen.loss_if_right.ci) for each in (pinned, found)]
     assert widths[0] < widths[1]
 
 

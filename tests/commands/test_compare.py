@@ -58,6 +58,7 @@ def test_json_has_the_promised_keys(run, files) -> None:
         "p_value",
         "p_adjusted",
         "by_size",
+        "mean_difference",
         "at_target",
         "exponents",
         "exponent_difference",
@@ -75,7 +76,8 @@ def test_text_says_verdict_worth_and_costs(run, files) -> None:
     code, out, err = run(*files, *options, "--price", "2")
     assert (code, err) == (0, "")
     assert "b against plain: SHIFT" in out
-    assert "c against plain: SAME" in out
+    assert "c against plain: NO DIFFERENCE TOLD, that is no proof of none" in out
+    assert "left open: a mean difference over the sizes from −" in out
     assert "effective compute at width 512: ×" in out
     assert "GPU-hours" in out
     assert "at the given price" in out

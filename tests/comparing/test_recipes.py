@@ -325,8 +325,8 @@ def test_other_size_columns_are_refused() -> None:
     ("options", "words"),
     [
         ({"level": 95}, "level must lie in"),
-        ({"price": -1.0}, "price must not be negative"),
-        ({"flops_per_second": 0.0}, "flops_per_second must be positive"),
+        ({"price": -1.0}, "price must be finite and not negative"),
+        ({"flops_per_second": 0.0}, "flops_per_second must be finite and positive"),
         ({"at": {"depth": 4}}, "exactly the size column"),
         ({"at": {"width": 4}}, "below the smallest common size"),
     ],

@@ -91,14 +91,15 @@ def winning_side(contrast: Contrast) -> str:
     """`"better"`, `"worse"` or `""` if the data do not tell: the treated recipe, where it counts.
 
     Read off the difference at the target, measured there or else forecast by laws that fit, or
-    off the largest measured size; where one law is a multiple of the other, off any size that
-    tells. Where measured differences of both signs are told it depends on size, and is neither.
+    off the largest measured size; where one law is a multiple of the other and fits, off any size
+    that tells. Where measured differences of both signs are told it depends on size: neither.
     """
     if contrast.sign_changes:
         return ""
     measured = list(reversed(contrast.by_size))
-    places = measured if contrast.verdict == "shift" else measured[:1]
-    forecast = None if has_misfit(contrast) else contrast.at_target
+    is_law = not has_misfit(contrast)
+    places = measured if contrast.verdict == "shift" and is_law else measured[:1]
+    forecast = contrast.at_target if is_law else None
     for place in filter(None, [measured_target(contrast), forecast, *places]):
         lower, upper = place.difference.ci
         if upper is not None and upper < 0:

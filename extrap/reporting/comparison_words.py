@@ -299,13 +299,15 @@ def _beyond_words(contrast: Contrast) -> str:
 def _measured_words(contrast: Contrast, side: str) -> str:
     """What was measured, where no law is to be read."""
     told = contrast.told_sizes
-    if not told or not side:
+    if not told:
         return f"{NO_LAW} Which way they go where it counts is not told; add seeds."
-    how = "lower" if side == "better" else "higher"
+    how = "lower" if (told[0].difference.value or 0.0) < 0 else "higher"
+    last = name_size(contrast.by_size[-1].size)
+    not_last = "" if side else f" At {last} no difference is told."
     where = _listed(
         [f"{name_size(p.size)} ({_short_percent(p.difference.value or 0.0)})" for p in told]
     )
-    return f"Its measured loss is {how} at {where}. {NO_LAW} Forecast nothing from them."
+    return f"Its measured loss is {how} at {where}.{not_last} {NO_LAW} Forecast nothing from them."
 
 
 def _open_words(contrast: Contrast) -> str:

@@ -308,6 +308,15 @@ def test_laws_that_do_not_fit_leave_the_word_to_what_was_measured() -> None:
     assert plain(told) == "Differs, higher: shifted (+30 % measured at width 128)."
 
 
+def test_laws_that_do_not_fit_tell_no_side_from_a_small_size() -> None:
+    contrast = replace(turning(0.1, 0.2, 0.2, 0.005), flags=(MISFIT,))
+    card = card_of(contrast)
+    assert (plain(card.verdict), card.kind) == ("◆ differs", "mixed")
+    said = plain(card.advice[0])
+    assert said.startswith("Its measured loss is higher at width 16 (+10 %)")
+    assert "At width 128 no difference is told." in said
+
+
 def test_a_target_that_was_measured_needs_no_forecast() -> None:
     contrast = turning(-0.1, -0.2, -0.3, -0.388, target=128)
     facts = {plain(name): plain(value) for name, value in card_of(contrast).facts}

@@ -339,16 +339,14 @@ def test_arguments_out_of_range_are_refused(options, words) -> None:
 
 
 def test_a_pure_shift_crosses_nowhere_whatever_the_target() -> None:
-    crossings = 0
-    for luck in range(12):
+    for luck in (0, 14, 22, 28, 33, 35):  # the fitted laws of all but the first cross somewhere
         arms = table(luck=100 + luck), table(luck=200 + luck, floor=1.5 * 0.97, scale=2 * 0.97)
         near, far = (
             compared(arms[1], plain=arms[0], at={"width": at}).contrasts[0].crossover
             for at in (512, 50_000)
         )
         assert near == far
-        crossings += near.size.value is not None
-    assert crossings <= 1
+        assert near.size.value is None
 
 
 def test_a_crossing_lies_between_the_measured_signs() -> None:
@@ -357,8 +355,8 @@ def test_a_crossing_lies_between_the_measured_signs() -> None:
     assert before.size["width"] <= found.crossover.size.value <= after.size["width"]
 
 
-def test_a_crossing_far_from_the_sizes_is_not_told() -> None:
-    (found,) = compared(table(luck=1, scale=2.2, exponent=0.41)).contrasts
+def test_a_crossing_without_an_end_is_not_told() -> None:
+    (found,) = compared(table(luck=1, scale=2.1, exponent=0.42)).contrasts
     assert found.differs
     assert not found.sign_changes
     assert found.crossover.size.value is None

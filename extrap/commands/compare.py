@@ -13,6 +13,8 @@ from extrap.commands.arguments import parse_size
 from extrap.commands.printing import print_json
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from extrap.records import Runs
 
 __all__ = ["compare_command"]
@@ -110,6 +112,7 @@ def _arms_of_column(sources: Sequence[str], by: str, columns: dict[str, Any]) ->
         raise click.UsageError(f"--by splits a single table, got {len(sources)}; leave one.")
     runs = _read(sys.stdin if sources[0] == "-" else sources[0], {**columns, "conditions": [by]})
     frame = runs.to_frame()
+    _refuse_empty(frame[by], by, sources[0])
     labels = frame[by].map(condition_text)
     free = replace(runs, conditions=())
     return {
@@ -118,9 +121,22 @@ def _arms_of_column(sources: Sequence[str], by: str, columns: dict[str, Any]) ->
             sizes=free.sizes,
             tuned=free.tuned,
             source=free.source,
+            notes=[note for note in free.notes if "copies" in note],
         )
         for name in dict.fromkeys(labels)
     }
+
+
+def _refuse_empty(cells: pd.Series, by: str, source: str) -> None:
+    """A cell without a name is no recipe."""
+    empty = (cells.isna() | cells.astype(str).str.strip().eq("")).to_numpy()
+    if empty.any():
+        rows = [str(i + 1) for i in empty.nonzero()[0]]
+        more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+        raise click.UsageError(
+            f"--by {by} needs a recipe in every row, row(s) {', '.join(rows[:5])}{more} of "
+            f"{source} have none; name it or leave the row out."
+        )
 
 
 def _plain_first(arms: dict[str, Runs], plain: str | None) -> dict[str, Runs]:

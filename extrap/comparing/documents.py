@@ -44,6 +44,7 @@ def _contrast(found: Contrast) -> dict[str, Any]:
         "p_adjusted": found.p_adjusted,
         "by_size": [_difference(each) for each in found.by_size],
         "at_target": None if found.at_target is None else _difference(found.at_target),
+        "mean_difference": _measure(found.mean_difference),
         "exponents": {name: _measure(each) for name, each in found.exponents.items()},
         "exponent_difference": _measure(found.exponent_difference),
         "effective_compute": [_worth(each) for each in found.effective_compute],

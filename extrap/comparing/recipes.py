@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy import stats
 
+from extrap.comparing.arm_checks import check_arms, check_numbers, without_copies
 from extrap.comparing.contrast import Judged, crossover_of, judge, verdict
 from extrap.comparing.costs import arm_cost, compute_power
-from extrap.comparing.results import Comparison
+from extrap.comparing.one_law import OneLawTest
+from extrap.comparing.results import Comparison, Contrast, Crossover
 from extrap.comparing.tuned import ArmLosses, Key, tuned_losses
 from extrap.errors import DataError, FitError
 from extrap.fitting import fit, holm
-from extrap.records import Fit, Runs, condition_text
+from extrap.records import Fit, Interval, Measure, Runs
 
 __all__ = ["compare"]
 
@@ -22,6 +25,8 @@ DEFAULT_FACTOR = 2.0
 """The target, times the largest common size."""
 ON_LINE = 1e-3
 """Largest distance, in ln size, of sizes that move together from their line."""
+NEAR = 4.0
+"""A crossing that only the exponents tell lies within the measured sizes times this."""
 
 
 def compare(
@@ -52,8 +57,9 @@ def compare(
     Raises:
         TypeError: An arm is no `Runs`.
         ValueError: An argument is out of range, or the target names other sizes.
-        DataError: Fewer than two arms, different size columns, no common size, or an arm
-            without a loss.
+        DataError: Fewer than two arms, different size columns, no common size, an arm without a
+            loss, losses beyond reason, or runs of one size and seed that differ in a column of
+            no stated part.
 
     References:
         Ours. Holm (1979), A simple sequentially rejective multiple test procedure, Scand. J.
@@ -69,14 +75,15 @@ def compare(
         >>> round(compare(arms).contrasts[0].effective_compute[0].size_factor.value, 1)
         1.4
     """
-    _check_numbers(level, price=price, flops_per_second=flops_per_second)
-    names, columns = _check_arms(arms)
+    check_numbers(level, price=price, flops_per_second=flops_per_second)
+    names, columns = check_arms(arms)
+    arms, copies = without_copies(arms)
     losses = {name: tuned_losses(name, runs) for name, runs in arms.items()}
     plain, *others = names
     common = {name: _common(losses[plain], losses[name]) for name in others}
     largest = max(key for keys in common.values() for key in keys)
     target = _target(at, columns, largest, common)
-    notes = _notes(arms, losses)
+    notes = [*copies, *_notes(arms, losses)]
     has_law = {name: _on_line(keys) for name, keys in common.items()}
     powers = {name: compute_power(runs) for name, runs in arms.items()}
     judged = [
@@ -102,10 +109,17 @@ def compare(
     contrasts = []
     for each, p_adjusted in zip(judged, adjusted, strict=True):
         found = verdict(each, p_adjusted, level=level)
-        contrast = replace(each.contrast, verdict=found, p_adjusted=p_adjusted)
+        contrast = replace(
+            each.contrast,
+            verdict=found,
+            p_adjusted=p_adjusted,
+            mean_difference=_mean_difference(each.test, level=level),
+        )
         if contrast.differs:  # laws that are one cross nowhere in particular
-            crossover = crossover_of(each, target=target[columns[0]], level=level)
-            contrast = replace(contrast, crossover=crossover)
+            largest_common = max(common[contrast.treated])[0]
+            crossover = crossover_of(each, target=largest_common, level=level)
+            if _is_told(crossover, contrast, columns[0]):
+                contrast = replace(contrast, crossover=crossover)
         contrasts.append(contrast)
     return Comparison(
         plain=plain,
@@ -126,52 +140,9 @@ def compare(
             for name, runs in arms.items()
         ),
         price=price,
+        flops_per_second=flops_per_second,
         notes=tuple(dict.fromkeys(notes)),
     )
-
-
-def _check_numbers(level: float, **given: float | None) -> None:
-    if not 0 < level < 1:
-        raise ValueError(
-            f"level must lie in (0, 1), got {level:g}; write 0.95 for a 95 % interval."
-        )
-    for name, value in given.items():
-        if value is not None and not (math.isfinite(value) and value >= 0):
-            raise ValueError(
-                f"{name} must not be negative, got {value:g}; leave it out if unknown."
-            )
-    if given.get("flops_per_second") == 0:
-        raise ValueError("flops_per_second must be positive, got 0; leave it out if unknown.")
-
-
-def _check_arms(arms: Mapping[str, Runs]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    if len(arms) < 2:
-        raise DataError(
-            f"a comparison needs at least two recipes, got {len(arms)}; name the plain one first."
-        )
-    for name, runs in arms.items():
-        if not isinstance(runs, Runs):
-            raise TypeError(
-                f"a recipe needs Runs, {name!r} is {type(runs).__name__}; use extrap.read_runs."
-            )
-    names = tuple(arms)
-    columns = arms[names[0]].sizes
-    for name in names[1:]:
-        if arms[name].sizes != columns:
-            raise DataError(
-                f"recipes must have the same size columns, {names[0]!r} has {', '.join(columns)} "
-                f"and {name!r} {', '.join(arms[name].sizes)}; read them alike."
-            )
-    for name, runs in arms.items():
-        frame = runs.of_stage("tune").to_frame()
-        for condition in runs.conditions:
-            values = sorted({condition_text(value) for value in frame[condition].unique()})
-            if len(values) > 1:
-                raise DataError(
-                    f"the condition {condition} must not vary within a recipe, {name!r} has "
-                    f"{', '.join(values[:4])}; split it into recipes, or keep one."
-                )
-    return names, columns
 
 
 def _common(plain: ArmLosses, treated: ArmLosses) -> list[Key]:
@@ -248,6 +219,34 @@ def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
     """After Holm's correction; a test that could not be made counts as none."""
     adjusted = iter(holm([p for p in p_values if p is not None]))
     return [None if p is None else next(adjusted) for p in p_values]
+
+
+def _mean_difference(test: OneLawTest, *, level: float) -> Measure:
+    """The mean difference over the sizes, relative, with what it leaves open."""
+    value = math.expm1(test.shift)
+    if not (test.shift_dof > 0 and math.isfinite(test.shift_se)):
+        return Measure(value=value, ci=Interval(None, None))
+    half = float(stats.t.ppf(0.5 + level / 2, test.shift_dof)) * test.shift_se
+    ci = Interval(math.expm1(test.shift - half), math.expm1(min(test.shift + half, 700.0)))
+    return Measure(value=value, ci=ci)
+
+
+def _is_told(crossover: Crossover, contrast: Contrast, column: str) -> bool:
+    """Whether measured signs or exponents tell that there is a crossing, and where about."""
+    at, (lower, upper) = crossover.size.value, crossover.size.ci
+    if at is None:
+        return False
+    changes = contrast.sign_changes
+    if changes:
+        before, after = changes[0]
+        between = before.size[column] <= at <= after.size[column]
+        treated_below = (before.difference.value or 0.0) < 0
+        same_side = (crossover.better_below == contrast.treated) == treated_below
+        return len(changes) == 1 and between and same_side
+    if contrast.verdict != "exponent" or lower is None or upper is None:
+        return False
+    first, last = (place.size[column] for place in (contrast.by_size[0], contrast.by_size[-1]))
+    return first / NEAR <= lower and upper <= last * NEAR
 
 
 def _fits(

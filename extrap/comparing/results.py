@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from extrap.records import Fit, Measure
+from extrap.records import Fit, Interval, Measure
 
 __all__ = ["ArmCost", "Comparison", "Contrast", "Crossover", "EffectiveCompute", "SizeDifference"]
+
+UNKNOWN = Measure(value=None, ci=Interval(None, None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +102,8 @@ class Contrast:
         effective_compute: At the largest common size and at the target; empty if unknown.
         crossover: Where the laws cross.
         flags: Named reasons to doubt it, one sentence each.
+        mean_difference: Treated / plain − 1, the mean over the common sizes; what its interval
+            leaves open is what a verdict `same` does not exclude.
     """
 
     treated: str
@@ -112,6 +117,21 @@ class Contrast:
     effective_compute: tuple[EffectiveCompute, ...]
     crossover: Crossover
     flags: tuple[str, ...] = ()
+    mean_difference: Measure = UNKNOWN
+
+    @property
+    def told_sizes(self) -> tuple[SizeDifference, ...]:
+        """Sizes at which the measured difference is told: its interval excludes 0."""
+        return tuple(place for place in self.by_size if _is_told(place.difference))
+
+    @property
+    def sign_changes(self) -> tuple[tuple[SizeDifference, SizeDifference], ...]:
+        """Neighbours among the told sizes that differ in sign, smaller first."""
+        return tuple(
+            (before, after)
+            for before, after in itertools.pairwise(self.told_sizes)
+            if _is_better(before.difference) != _is_better(after.difference)
+        )
 
     @property
     def differs(self) -> bool:
@@ -132,6 +152,7 @@ class Comparison:
         laws: Name of the recipe → its fitted law of the tuned loss; None where there is none.
         costs: One a recipe, at the target.
         price: Money for an hour of one GPU; None if not given.
+        flops_per_second: Stated speed of one GPU; None if hours go by the clock of the runs.
         notes: What was left out or decided, one sentence each.
     """
 
@@ -143,9 +164,20 @@ class Comparison:
     laws: Mapping[str, Fit | None]
     costs: tuple[ArmCost, ...]
     price: float | None = None
+    flops_per_second: float | None = None
     notes: tuple[str, ...] = ()
 
     @property
     def arms(self) -> tuple[str, ...]:
         """Names of all recipes, the plain one first."""
         return (self.plain, *(contrast.treated for contrast in self.contrasts))
+
+
+def _is_told(difference: Measure) -> bool:
+    lower, upper = difference.ci
+    return (lower is not None and lower > 0) or (upper is not None and upper < 0)
+
+
+def _is_better(difference: Measure) -> bool:
+    upper = difference.ci.upper
+    return upper is not None and upper < 0

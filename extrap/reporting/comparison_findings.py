@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from extrap.comparing import Comparison, Contrast
+from extrap.comparing import Comparison, Contrast, SizeDifference
 from extrap.records import Measure, RecipeGroup, Runs
 
-__all__ = ["GroupFindings", "TargetCheck", "seed_losses", "winning_side"]
+__all__ = [
+    "GroupFindings",
+    "TargetCheck",
+    "has_misfit",
+    "measured_target",
+    "seed_losses",
+    "winning_side",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +68,39 @@ class GroupFindings:
     began: str = ""
 
 
+def has_misfit(contrast: Contrast) -> bool:
+    """Whether the laws miss the losses by more than their noise."""
+    return any(flag.startswith("lack-of-fit") for flag in contrast.flags)
+
+
+def measured_target(contrast: Contrast) -> SizeDifference | None:
+    """The measured difference at the target, where that is a size both recipes have."""
+    at = contrast.at_target
+    if at is None:
+        return None
+    for place in contrast.by_size:
+        if place.difference.value is not None and all(
+            math.isclose(place.size[column], value, rel_tol=1e-9)
+            for column, value in at.size.items()
+        ):
+            return place
+    return None
+
+
 def winning_side(contrast: Contrast) -> str:
     """`"better"`, `"worse"` or `""` if the data do not tell: the treated recipe, where it counts.
 
-    Read off the difference at the target, or else at the largest measured size; where one law is
-    a multiple of the other, off any size that tells.
+    Read off the difference at the target, measured there or else forecast by laws that fit, or
+    off the largest measured size; where one law is a multiple of the other and fits, off any size
+    that tells. Where measured differences of both signs are told it depends on size: neither.
     """
+    if contrast.sign_changes:
+        return ""
     measured = list(reversed(contrast.by_size))
-    places = measured if contrast.verdict == "shift" else measured[:1]
-    for place in filter(None, [contrast.at_target, *places]):
+    is_law = not has_misfit(contrast)
+    places = measured if contrast.verdict == "shift" and is_law else measured[:1]
+    forecast = contrast.at_target if is_law else None
+    for place in filter(None, [measured_target(contrast), forecast, *places]):
         lower, upper = place.difference.ci
         if upper is not None and upper < 0:
             return "better"

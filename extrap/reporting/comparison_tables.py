@@ -40,7 +40,7 @@ __all__ = [
 def verdicts_table(comparison: Comparison) -> Table:
     """Verdict, p-values, exponents and crossing of every treated recipe."""
     plain = next((c.exponents.get(comparison.plain) for c in comparison.contrasts), None)
-    rows = [(comparison.plain, "the plain recipe", "–", _stacked(plain), "–", "–")]
+    rows = [(comparison.plain, "the plain recipe", "–", "–", _stacked(plain), "–", "–")]
     for contrast in comparison.contrasts:
         p_values = format_p_value(contrast.p_value)
         if contrast.p_adjusted is not None and len(comparison.contrasts) > 1:
@@ -50,9 +50,12 @@ def verdicts_table(comparison: Comparison) -> Table:
                 contrast.treated,
                 verdict_words(contrast),
                 p_values,
+                percent_words(contrast.mean_difference).replace(" (", "\n(", 1),
                 _stacked(contrast.exponents.get(contrast.treated)),
                 _stacked(contrast.exponent_difference),
-                _stacked(contrast.crossover.size),
+                "none told"
+                if contrast.crossover.size.value is None
+                else _stacked(contrast.crossover.size),
             )
         )
     column = comparison.columns[0]
@@ -62,13 +65,16 @@ def verdicts_table(comparison: Comparison) -> Table:
             "recipe",
             "verdict",
             "p-value",
+            "mean difference",
             "exponent",
             "its difference",
             f"crossing, {column}",
         ),
         rows=tuple(rows),
         note="p-value: of one law for both recipes, shift and exponent together; by Holm: "
-        "corrected for the number of treated recipes. Exponent: of the loss above its floor in "
+        "corrected for the number of treated recipes. Mean difference: over the sizes; no "
+        "difference told leaves open what its interval holds. Exponent: of the loss above its "
+        "floor in "
         f"{column}; larger falls faster.",
     )
 
@@ -85,7 +91,9 @@ def differences_table(comparison: Comparison) -> Table:
                     "forecast" if place.is_forecast else f"{place.n_pairs}",
                     _stacked(place.plain),
                     _stacked(place.treated),
-                    percent_words(place.difference).replace(" (", "\n(", 1),
+                    percent_words(
+                        place.difference, n_pairs=None if place.is_forecast else place.n_pairs
+                    ).replace(" (", "\n(", 1),
                 )
             )
     return capped_table(
@@ -158,19 +166,20 @@ def laws_table(comparison: Comparison) -> Table:
 
 def costs_table(comparison: Comparison) -> Table:
     """What one run of each recipe costs at the target."""
-    price = comparison.price
+    price, speed = comparison.price, comparison.flops_per_second
     rows = []
     for cost in comparison.costs:
         line = [cost.arm, _amount(cost.flops), _amount(cost.gpu_hours)]
         rows.append((*line, *([_amount(cost.money)] if price is not None else [])))
     at = "" if price is None else f", at {price:g} an hour"
     money = ("money",) if price is not None else ()
+    is_stated = speed is not None and all(cost.flops is not None for cost in comparison.costs)
+    hours = f"hours (at {speed:.3g} FLOP/s)" if is_stated else "hours (wall-clock of the runs)"
     return Table(
         caption=f"One run at {name_size(comparison.target)}{at}",
-        columns=("recipe", "training FLOPs", "GPU-hours", *money),
+        columns=("recipe", "training FLOPs", hours, *money),
         rows=tuple(rows),
-        note="Hours go by the wall-clock of the runs, or by a stated speed; runs trained together "
-        "share theirs.",
+        note="Of one device. Runs trained together share their wall-clock.",
     )
 
 

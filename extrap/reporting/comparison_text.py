@@ -15,8 +15,9 @@ from extrap.reporting.tables import text_columns
 
 __all__ = ["comparison_text"]
 
+HEADS = {"same": "NO DIFFERENCE TOLD", "unknown": "UNKNOWN"}
 VERDICTS = {
-    "same": "no difference is told",
+    "same": "that is no proof of none",
     "shift": "the law is shifted, no difference of exponents is told",
     "exponent": "the law has another exponent",
     "unknown": "the data cannot say",
@@ -28,7 +29,7 @@ def comparison_text(found: Comparison) -> str:
     lines = []
     for contrast in found.contrasts:
         lines += [*_contrast_lines(found, contrast), ""]
-    costs = [line for line in map(_cost_line, found.costs) if line]
+    costs = [line for line in (_cost_line(found, cost) for cost in found.costs) if line]
     if costs:
         lines += [f"one run at {name_size(found.target)}:", *costs, ""]
     lines += [f"note: {note}" for note in found.notes]
@@ -40,7 +41,8 @@ def _contrast_lines(found: Comparison, contrast: Contrast) -> list[str]:
     if len(found.contrasts) > 1 and contrast.p_adjusted is not None:
         p_values += f", of {len(found.contrasts)} {format_p_value(contrast.p_adjusted)}"
     lines = [
-        f"{contrast.treated} against {found.plain}: {contrast.verdict.upper()}, "
+        f"{contrast.treated} against {found.plain}: "
+        f"{HEADS.get(contrast.verdict, contrast.verdict.upper())}, "
         f"{VERDICTS[contrast.verdict]} ({p_values}; {found.level:.0%} intervals)",
         "",
     ]
@@ -50,6 +52,7 @@ def _contrast_lines(found: Comparison, contrast: Contrast) -> list[str]:
         [_row(row) for row in rows],
     )
     lines.append("")
+    lines += _reading_lines(contrast)
     if contrast.exponent_difference.value is not None:
         both = ", ".join(
             f"{name} {format_estimate(each.value, each.ci)}"
@@ -63,15 +66,35 @@ def _contrast_lines(found: Comparison, contrast: Contrast) -> list[str]:
     return lines
 
 
+def _reading_lines(contrast: Contrast) -> list[str]:
+    """What is left open where nothing is told, and what depends on size."""
+    lines, mean = [], contrast.mean_difference
+    if not contrast.differs and mean.value is not None and mean.ci != Interval(None, None):
+        lines.append(
+            f"left open: a mean difference over the sizes from {_percents(mean.ci)}, "
+            f"seen {_percent(mean.value)}"
+        )
+    lines += [
+        f"the measured difference changes sign between {name_size(before.size)} and "
+        f"{name_size(after.size)}: which one wins depends on size"
+        for before, after in contrast.sign_changes
+    ]
+    return lines
+
+
 def _row(row: SizeDifference) -> list[str]:
     return [
         name_size(row.size),
         _loss(row.plain),
         _loss(row.treated),
         "unknown" if row.difference.value is None else _percent(row.difference.value),
-        _percents(row.difference.ci),
+        "one seed: no interval" if _is_single(row) else _percents(row.difference.ci),
         "forecast" if row.is_forecast else str(row.n_pairs),
     ]
+
+
+def _is_single(row: SizeDifference) -> bool:
+    return not row.is_forecast and row.n_pairs <= 1 and row.difference.ci == Interval(None, None)
 
 
 def _loss(measure: Measure) -> str:
@@ -113,7 +136,7 @@ def _factor(interval: Interval) -> str:
 def _crossover_lines(found: Comparison, contrast: Contrast) -> list[str]:
     crossover = contrast.crossover
     if crossover.size.value is None:
-        return []
+        return ["no crossing is told"] if contrast.differs else []
     where = "inside" if crossover.is_inside else "outside"
     return [
         f"the laws cross at {found.columns[0]} {format_quantity(crossover.size.value)} "
@@ -122,12 +145,14 @@ def _crossover_lines(found: Comparison, contrast: Contrast) -> list[str]:
     ]
 
 
-def _cost_line(cost: ArmCost) -> str:
+def _cost_line(found: Comparison, cost: ArmCost) -> str:
     parts = []
     if cost.flops is not None:
         parts.append(f"{cost.flops:.3g} FLOPs")
     if cost.gpu_hours is not None:
-        parts.append(f"{format_quantity(cost.gpu_hours)} GPU-hours")
+        is_stated = found.flops_per_second is not None and cost.flops is not None
+        kind = "GPU-hours" if is_stated else "hours (wall-clock of the runs)"
+        parts.append(f"{format_quantity(cost.gpu_hours)} {kind}")
     if cost.money is not None:
         parts.append(f"{cost.money:.4g} at the given price")
     return f"  {cost.arm}: {', '.join(parts)}" if parts else ""

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from extrap.comparing import Comparison, Contrast, Crossover, EffectiveCompute, SizeDifference
+from extrap.comparing import Comparison, Contrast, EffectiveCompute, SizeDifference
 from extrap.records import Interval, Measure
 from extrap.reporting.cards import Card
-from extrap.reporting.comparison_findings import GroupFindings, TargetCheck, winning_side
+from extrap.reporting.comparison_findings import (
+    GroupFindings,
+    TargetCheck,
+    has_misfit,
+    measured_target,
+    winning_side,
+)
 from extrap.reporting.numbers import (
     NBSP,
     format_estimate,
@@ -43,12 +49,22 @@ LIMITS = (
     "Loss is not ability: recipes of equal loss may differ in what they can do.",
 )
 NO_ENDS = (Measure(value=None, ci=Interval(None, None)),) * 2
+ONE = 1e-9
+"""A factor this near to 1 is 1."""
+MIXED = "■"
+"""Better at some sizes and worse at others."""
+NO_LAW = "The laws do not fit: read the differences by size."
 _SHAPES = {"shift": "◆", "exponent": "▲", "same": "●", "unknown": "?"}
 
 
 def verdict_words(contrast: Contrast) -> str:
     """The verdict in three or four words."""
     side = winning_side(contrast)
+    if contrast.sign_changes:
+        is_steeper = contrast.verdict == "exponent" and not has_misfit(contrast)
+        return f"better or worse by size{_steeper(contrast) if is_steeper else ''}"
+    if contrast.differs and has_misfit(contrast):
+        return f"differs{ {'better': ', lower', 'worse': ', higher'}.get(side, '') }"
     if contrast.verdict == "shift":
         return f"shifts the law{ {'better': ' down', 'worse': ' up'}.get(side, '') }"
     if contrast.verdict == "exponent":
@@ -75,9 +91,11 @@ def contrast_card(
     """
     side = winning_side(contrast)
     kinds = {"better": "on", "worse": "off", "": "mixed"}
+    is_mixed = bool(contrast.sign_changes)
+    shape = MIXED if is_mixed else _SHAPES.get(contrast.verdict, "?")
     return Card(
-        kind=kinds[side] if contrast.differs else contrast.verdict,
-        verdict=f"{_SHAPES.get(contrast.verdict, '?')}{NBSP}{verdict_words(contrast)}",
+        kind=kinds[side] if contrast.differs or is_mixed else contrast.verdict,
+        verdict=f"{shape}{NBSP}{verdict_words(contrast)}",
         title=f"{contrast.treated} against {comparison.plain}",
         facts=(*_checked_facts(check, comparison), *_facts(contrast, comparison)),
         advice=(_advice(contrast, comparison), *_checked_advice(check)),
@@ -104,9 +122,12 @@ def _checked_advice(check: TargetCheck | None) -> tuple[str, ...]:
 
 
 def _facts(contrast: Contrast, comparison: Comparison) -> list[tuple[str, str]]:
-    facts = []
-    for place in filter(None, [contrast.at_target, *contrast.by_size[-1:]]):
-        facts.append((_place_words(place), percent_words(place.difference)))
+    facts = [
+        (_place_words(place), percent_words(place.difference, n_pairs=_pairs(place)))
+        for place in _places(contrast)
+    ]
+    if not contrast.differs and contrast.mean_difference.value is not None:
+        facts.append(("mean difference, all sizes", percent_words(contrast.mean_difference)))
     column = comparison.columns[0]
     for name in (contrast.treated, comparison.plain):
         own = contrast.exponents.get(name)
@@ -114,10 +135,26 @@ def _facts(contrast: Contrast, comparison: Comparison) -> list[tuple[str, str]]:
             facts.append((f"exponent in {column}, {name}", _measure_words(own)))
     facts.append(("exponent, difference", _measure_words(contrast.exponent_difference)))
     facts += [_worth_fact(worth, column) for worth in contrast.effective_compute[-1:]]
-    facts.append(("laws cross", _crossing_words(contrast.crossover, comparison)))
+    facts.append(("laws cross", _crossing_words(contrast, comparison)))
     if contrast.p_value is not None:
         facts.append(("p-value of one law for both", _p_words(contrast)))
     return facts
+
+
+def _places(contrast: Contrast) -> list[SizeDifference]:
+    """What counts, first: measured at the target, else the forecast and the largest size.
+
+    Laws that do not fit come second.
+    """
+    measured, largest = measured_target(contrast), contrast.by_size[-1:]
+    if measured is not None:
+        return [measured]
+    places = [*filter(None, [contrast.at_target]), *largest]
+    return places[::-1] if has_misfit(contrast) else places
+
+
+def _pairs(place: SizeDifference) -> int | None:
+    return None if place.is_forecast else place.n_pairs
 
 
 def _place_words(place: SizeDifference) -> str:
@@ -140,9 +177,14 @@ def _worth_fact(worth: EffectiveCompute, column: str) -> tuple[str, str]:
     return f"worth at {name_size(worth.size)}", words or "unknown"
 
 
-def _crossing_words(crossover: Crossover, comparison: Comparison) -> str:
+def _crossing_words(contrast: Contrast, comparison: Comparison) -> str:
+    crossover = contrast.crossover
     if crossover.size.value is None:
-        return "nowhere that the data show"
+        between = " and ".join(
+            f"between {name_size(before.size)} and {name_size(after.size)}"
+            for before, after in contrast.sign_changes
+        )
+        return f"the measured sign changes {between}" if between else "no crossing is told"
     where = f"{comparison.columns[0]} {_size_words(crossover.size)}"
     inside = "within" if crossover.is_inside else "outside"
     better = f"; below it {crossover.better_below} is better" if crossover.better_below else ""
@@ -161,12 +203,19 @@ def _size_words(measure: Measure) -> str:
     return f"{value} ({format_quantity(lower)} to {format_quantity(upper)})"
 
 
-def percent_words(measure: Measure) -> str:
-    """A relative difference with its interval, in percent and with a sign."""
+def percent_words(measure: Measure, *, n_pairs: int | None = None) -> str:
+    """A relative difference with its interval, in percent and with a sign.
+
+    Args:
+        measure: The difference.
+        n_pairs: Seeds behind a measured one, to say why it has no interval.
+    """
     lower, upper = (None if side is None else 100 * side for side in measure.ci)
     value = measure.value
     if lower is None and upper is None:
-        return "unknown" if value is None else f"{format_percent(value)} (interval unknown)"
+        is_single = n_pairs is not None and n_pairs <= 1
+        why = "one seed: no interval" if is_single else "interval unknown"
+        return "unknown" if value is None else f"{format_percent(value)} ({why})"
     words = format_estimate(None if value is None else 100 * value, Interval(lower, upper))
     sign = "+" if value is not None and value > 0 and words[0].isdigit() else ""
     return f"{sign}{words}{NBSP}%"
@@ -187,17 +236,18 @@ def _measure_words(measure: Measure) -> str:
 
 def _advice(contrast: Contrast, comparison: Comparison) -> str:
     side = winning_side(contrast)
+    if contrast.sign_changes:
+        return f"{_by_size_words(contrast)} {_beyond_words(contrast)}".strip()
     if contrast.verdict == "unknown":
-        return (
-            f"The data cannot say{_range_words(contrast.at_target)}. Do not scale it up on these "
-            "runs."
-        )
+        return f"The data cannot say{_open_words(contrast)}. Do not scale it up on these runs."
     if contrast.verdict == "same":
-        open_range = _range_words(contrast.at_target)
         return (
-            f"No difference is told{open_range}. Choose by cost and convenience; if that range "
-            "matters to you, add seeds or a larger size."
+            f"No difference is told{_open_words(contrast)}. That is no proof of none. "
+            "Choose by cost and convenience; if that range matters to you, add seeds or a larger "
+            "size."
         )
+    if has_misfit(contrast):
+        return _measured_words(contrast, side)
     if contrast.verdict == "shift":
         return {
             "better": f"{_course(contrast, 'lower')} {_pays(contrast)}",
@@ -221,6 +271,56 @@ def _advice(contrast: Contrast, comparison: Comparison) -> str:
         "It loses with size: what it gains at small sizes says too much for it. Do not scale it "
         "up on the strength of small runs."
     )
+
+
+def _by_size_words(contrast: Contrast) -> str:
+    """Where it is told to be better and where worse, the sizes in their order."""
+    parts: list[tuple[str, list[str]]] = []
+    for place in contrast.told_sizes:
+        how = "better" if (place.difference.value or 0.0) < 0 else "worse"
+        if not parts or parts[-1][0] != how:
+            parts.append((how, []))
+        parts[-1][1].append(
+            f"{name_size(place.size)} ({_short_percent(place.difference.value or 0.0)})"
+        )
+    said = ", ".join(f"{how} at {_listed(sizes)}" for how, sizes in parts)
+    return f"{_capital(said)}: which one wins depends on size."
+
+
+def _beyond_words(contrast: Contrast) -> str:
+    """What the laws say beyond sizes at which both recipes win somewhere."""
+    if has_misfit(contrast):
+        return NO_LAW
+    gap = contrast.exponent_difference.value
+    if contrast.verdict != "exponent" or gap is None:
+        return ""
+    return f"By its exponent it {'gains' if gap > 0 else 'loses'} with size."
+
+
+def _measured_words(contrast: Contrast, side: str) -> str:
+    """What was measured, where no law is to be read."""
+    told = contrast.told_sizes
+    if not told:
+        return f"{NO_LAW} Which way they go where it counts is not told; add seeds."
+    how = "lower" if (told[0].difference.value or 0.0) < 0 else "higher"
+    last = name_size(contrast.by_size[-1].size)
+    not_last = "" if side else f" At {last} no difference is told."
+    where = _listed(
+        [f"{name_size(p.size)} ({_short_percent(p.difference.value or 0.0)})" for p in told]
+    )
+    return f"Its measured loss is {how} at {where}.{not_last} {NO_LAW} Forecast nothing from them."
+
+
+def _open_words(contrast: Contrast) -> str:
+    """What is left open: of the mean difference, and at the target."""
+    mean = contrast.mean_difference.ci
+    if mean == Interval(None, None):
+        return _range_words(measured_target(contrast) or contrast.at_target)
+    lower, upper = (None if side is None else 100 * side for side in mean)
+    interval = _from(format_interval(Interval(lower, upper)))
+    words = f": a mean difference {interval}{NBSP}% over the sizes is left open"
+    at = _range_words(measured_target(contrast) or contrast.at_target)
+    return words + at.replace(": at", ", and at").replace(" is left open", "")
 
 
 def _course(contrast: Contrast, side: str) -> str:
@@ -252,7 +352,7 @@ def _are_apart(a: Interval, b: Interval) -> bool:
 
 def _told_at(contrast: Contrast) -> str:
     """Where it is seen which recipe is better: at the target if there, else the largest size."""
-    at = contrast.at_target
+    at = measured_target(contrast) or contrast.at_target
     if at is not None and at.difference.ci != Interval(None, None) and 0 not in at.difference.ci:
         return name_size(at.size)
     return name_size(contrast.by_size[-1].size)
@@ -272,15 +372,17 @@ def _from(interval: str) -> str:
 
 def _pays(contrast: Contrast) -> str:
     """Whether it pays for its own compute, which the factor already counts."""
-    known = [w for w in contrast.effective_compute if w.factor.ci != Interval(None, None)]
-    if not known:
+    if not contrast.effective_compute:
         return ""
-    lower, upper = known[-1].factor.ci
-    if lower is not None and lower > 1:
+    factor = contrast.effective_compute[-1].factor
+    lower, upper = factor.ci
+    if factor.value is None or (lower is not None and upper is not None and lower > upper):
+        return ""
+    if lower is not None and lower > 1 + ONE:
         return "It pays: the plain recipe needs more compute for the same loss."
-    if upper is not None and upper < 1:
+    if upper is not None and upper < 1 - ONE:
         return "It does not pay: the plain recipe needs less compute for the same loss."
-    return "Whether it pays for its own compute is not told."
+    return ""
 
 
 def _experiment(contrast: Contrast, comparison: Comparison) -> tuple[str, ...]:
@@ -295,8 +397,14 @@ def _experiment(contrast: Contrast, comparison: Comparison) -> tuple[str, ...]:
 def contrast_sentence(contrast: Contrast, comparison: Comparison) -> str:
     """One line on a treated recipe, for a terminal and the table of expectations."""
     parts = [verdict_words(contrast)]
-    for place in filter(None, [contrast.at_target, *contrast.by_size[-1:]]):
-        parts.append(f"{_place_words(place)}: {percent_words(place.difference)}")
+    parts += [
+        f"{_place_words(place)}: {percent_words(place.difference, n_pairs=_pairs(place))}"
+        for place in _places(contrast)
+    ]
+    if not contrast.differs and contrast.mean_difference.ci != Interval(None, None):
+        parts.append(f"mean difference: {percent_words(contrast.mean_difference)}")
+    if has_misfit(contrast):
+        return f"{contrast.treated}: {'; '.join([*parts, 'the laws do not fit'])}."
     parts += [
         f"worth {times_words(worth.factor)} the compute at {name_size(worth.size)}"
         for worth in contrast.effective_compute[-1:]
@@ -314,35 +422,61 @@ def found_sentence(found: GroupFindings) -> str:
 
 
 def comparison_headline(findings: Sequence[GroupFindings]) -> str:
-    """Which treatments move the law, in a few sentences."""
-    by_words: dict[str, list[str]] = {}
+    """Which treatments move the law, in a few sentences; of several groups each is named."""
+    by_words: dict[str, dict[str, list[_Told]]] = {}
     for found in findings:
         checks = {check.treated: check.difference for check in found.checks}
         for contrast in found.comparison.contrasts if found.comparison is not None else ():
-            by = _short_percent(contrast, found.group.target, checks.get(contrast.treated))
-            by_words.setdefault(verdict_words(contrast), []).append(f"{contrast.treated}{by}")
+            told = _told(contrast, found.group.target, checks.get(contrast.treated))
+            groups = by_words.setdefault(verdict_words(contrast), {})
+            groups.setdefault(found.group.name, []).append(told)
     lost = [found.group.name for found in findings if found.comparison is None]
-    parts = [f"{_capital(words)}: {_listed(names)}." for words, names in _sorted(by_words)]
+    named = len(findings) > 1
+    parts = []
+    for words, groups in _sorted(by_words):
+        said = [f"{f'in {g}: ' if named else ''}{_arms_words(told)}" for g, told in groups.items()]
+        parts.append(f"{_capital(words)}{' ' if named else ': '}{'; '.join(said)}.")
     if lost:
         parts.append(f"Not compared: {_listed(lost)}.")
     return " ".join(parts)
 
 
-def _short_percent(
-    contrast: Contrast, target: Mapping[str, float], measured: Measure | None
-) -> str:
-    """The difference at the target: measured there if it was, else forecast."""
-    at, how = contrast.at_target, "forecast"
-    told = None if at is None else at.difference.value
+_Told = tuple[str, str, str]
+"""A treated recipe, its difference in percent, and how and where that is known."""
+
+
+def _arms_words(told: Sequence[_Told]) -> str:
+    """Recipes with their differences; where all are known alike that is said once."""
+    if len(told) > 1 and len({where for _, _, where in told}) == 1 and told[0][2]:
+        return f"{_listed([f'{arm} ({by})' for arm, by, _ in told])}, {told[0][2]}"
+    return _listed([f"{arm} ({by} {where})" if by else arm for arm, by, where in told])
+
+
+def _told(contrast: Contrast, target: Mapping[str, float], measured: Measure | None) -> _Told:
+    """The difference at the target: measured there if it was, else forecast by laws that fit."""
     if measured is not None and measured.value is not None:
-        told, how = measured.value, "measured"
-    if told is None:
-        return ""
-    sign = "−" if told < 0 else "+"
-    return f" ({sign}{100 * abs(told):.2g}{NBSP}% {how} at {name_size(target)})"
+        where = f"measured at {name_size(target)}"
+        return contrast.treated, _short_percent(measured.value), where
+    at = measured_target(contrast)
+    if at is None:
+        at = contrast.by_size[-1] if has_misfit(contrast) else contrast.at_target
+    if at is None or at.difference.value is None:
+        return contrast.treated, "", ""
+    how = "forecast" if at.is_forecast else "measured"
+    where = f"{how} at {name_size(at.size)}"
+    return contrast.treated, _short_percent(at.difference.value), where
 
 
-def _sorted(by_words: dict[str, list[str]]) -> Iterable[tuple[str, list[str]]]:
+def _short_percent(share: float) -> str:
+    """Two digits, and whole percents from ten on."""
+    percent = 100 * abs(share)
+    text = f"{percent:.0f}" if percent >= 9.95 else f"{percent:.2g}"
+    return f"{'−' if share < 0 else '+'}{text}{NBSP}%"
+
+
+def _sorted(
+    by_words: dict[str, dict[str, list[_Told]]],
+) -> Iterable[tuple[str, dict[str, list[_Told]]]]:
     """What differs first."""
     last = ("no difference told", "cannot say")
     return sorted(by_words.items(), key=lambda pair: (pair[0] in last, pair[0] == last[1]))

@@ -58,6 +58,7 @@ def test_json_has_the_promised_keys(run, files) -> None:
         "p_value",
         "p_adjusted",
         "by_size",
+        "mean_difference",
         "at_target",
         "exponents",
         "exponent_difference",
@@ -75,7 +76,8 @@ def test_text_says_verdict_worth_and_costs(run, files) -> None:
     code, out, err = run(*files, *options, "--price", "2")
     assert (code, err) == (0, "")
     assert "b against plain: SHIFT" in out
-    assert "c against plain: SAME" in out
+    assert "c against plain: NO DIFFERENCE TOLD, that is no proof of none" in out
+    assert "left open: a mean difference over the sizes from −" in out
     assert "effective compute at width 512: ×" in out
     assert "GPU-hours" in out
     assert "at the given price" in out
@@ -113,3 +115,42 @@ def test_one_table_needs_a_column_of_recipes(run, files) -> None:
     code, _, err = run(files[0], "--size", "width")
     assert code == 2
     assert "--by recipe" in err
+
+
+def test_an_empty_cell_names_no_recipe(run, tmp_path) -> None:
+    both = pd.concat([table(5.0, 1).assign(arm="moe"), table(6.0, 0).assign(arm="dense")])
+    both.iloc[3, both.columns.get_loc("arm")] = None
+    path = str(tmp_path / "both.csv")
+    both.to_csv(path, index=False)
+    code, out, err = run(path, "--size", "width", "--by", "arm")
+    assert (code, out) == (2, "")
+    assert "row(s) 4 of" in err
+
+
+def test_runs_that_differ_in_what_is_not_named_are_refused(run, tmp_path) -> None:
+    paths = []
+    for name, luck in (("dense", 0), ("moe", 1)):
+        frame = table(6.0, luck)
+        tried = [
+            frame.assign(lr=rate, loss=frame["loss"] * by) for rate, by in ((0.1, 1), (0.2, 1.1))
+        ]
+        paths.append(str(tmp_path / f"{name}.csv"))
+        pd.concat(tried).to_csv(paths[-1], index=False)
+    code, out, err = run(*paths, "--size", "width")
+    assert (code, out) == (2, "")
+    assert "differ in lr; name it with --tune" in err
+    assert run(*paths, "--size", "width", "--tune", "lr")[0] == 0
+
+
+def test_single_seeds_hours_by_the_clock_and_crossings_are_said(run, tmp_path) -> None:
+    paths = []
+    for name, luck in (("dense", 0), ("moe", 1)):
+        frame = table(6.0 - luck, luck).assign(wall_s=60.0)
+        paths.append(str(tmp_path / f"{name}.csv"))
+        frame[frame["seed"] == 0].to_csv(paths[-1], index=False)
+    code, out, _ = run(*paths, "--size", "width")
+    assert code == 0
+    assert out.count("one seed: no interval") == 6
+    assert "hours (wall-clock of the runs)" in out
+    assert "GPU-hours" not in out
+    assert "no crossing is told" in out

@@ -340,8 +340,10 @@ def test_other_size_columns_are_refused() -> None:
     ("options", "words"),
     [
         ({"level": 95}, "level must lie in"),
-        ({"price": -1.0}, "price must not be negative"),
-        ({"flops_per_second": 0.0}, "flops_per_second must be positive"),
+        ({"price": -1.0}, "price must be finite and not negative"),
+        ({"price": math.inf}, "price must be finite and not negative, got inf"),
+        ({"flops_per_second": math.inf}, "flops_per_second must be finite and positive, got inf"),
+        ({"flops_per_second": 0.0}, "flops_per_second must be finite and positive"),
         ({"at": {"depth": 4}}, "exactly the size column"),
         ({"at": {"width": 4}}, "below the smallest common size"),
     ],
@@ -349,6 +351,77 @@ def test_other_size_columns_are_refused() -> None:
 def test_arguments_out_of_range_are_refused(options, words) -> None:
     with pytest.raises(ValueError, match=words):
         compared(table(luck=1), **options)
+
+
+def test_a_pure_shift_crosses_nowhere_whatever_the_target() -> None:
+    for luck in (0, 14, 22, 28, 33, 35):  # the fitted laws of all but the first cross somewhere
+        arms = table(luck=100 + luck), table(luck=200 + luck, floor=1.5 * 0.97, scale=2 * 0.97)
+        near, far = (
+            compared(arms[1], plain=arms[0], at={"width": at}).contrasts[0].crossover
+            for at in (512, 50_000)
+        )
+        assert near == far
+        assert near.size.value is None
+
+
+def test_a_crossing_lies_between_the_measured_signs() -> None:
+    (found,) = compared(table(luck=1, scale=2.4, exponent=0.6)).contrasts
+    ((before, after),) = found.sign_changes
+    assert before.size["width"] <= found.crossover.size.value <= after.size["width"]
+
+
+def test_a_crossing_without_an_end_is_not_told() -> None:
+    (found,) = compared(table(luck=1, scale=2.1, exponent=0.42)).contrasts
+    assert found.differs
+    assert not found.sign_changes
+    assert found.crossover.size.value is None
+
+
+def test_the_mean_difference_is_handed_out_with_its_interval() -> None:
+    (found,) = compared(table(luck=2)).contrasts
+    lower, upper = found.mean_difference.ci
+    assert found.verdict == "same"
+    assert -0.01 < lower < 0 < upper < 0.01
+    document = comparison_document(compared(table(luck=2)))
+    assert document["contrasts"][0]["mean_difference"]["ci"] == [lower, upper]
+
+
+def test_a_mixture_of_rates_that_nobody_named_is_refused() -> None:
+    with pytest.raises(DataError, match=r"several of 'plain' differ in lr; name it with --tune"):
+        compared(table(luck=1, rates=True), plain=table(rates=True))
+    measured = table().assign(wall_s=range(18), note="x")
+    again = pd.concat([measured, measured.assign(loss=measured["loss"] * 1.001, wall_s=7.5)])
+    assert compared(table(luck=1), plain=again).contrasts  # replicates
+
+
+def test_copies_count_once() -> None:
+    frame = table(luck=1).drop(columns="seed")
+    plain = extrap.read_runs(table(), size="width")
+    once, twice = (
+        extrap.compare({"plain": plain, "treated": extrap.read_runs(each, size="width")})
+        for each in (frame, pd.concat([frame, frame]))
+    )
+    assert twice.contrasts[0].p_value == pytest.approx(once.contrasts[0].p_value)
+    assert any("copies count once" in note for note in twice.notes)
+    labelled = extrap.read_runs(pd.concat([table(luck=1)] * 2), size="width")
+    found = extrap.compare({"plain": plain, "treated": labelled})
+    assert any("18 row(s) are copies of an earlier one" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_losses_beyond_reason_are_refused(scale: float) -> None:
+    wild = table(luck=1)
+    wild["loss"] *= scale
+    with pytest.raises(DataError, match="losses must lie between 1e-50 and 1e"):
+        compared(wild)
+
+
+def test_losses_far_apart_within_reason_are_compared() -> None:
+    low, high = table(), table(luck=1)
+    low["loss"] *= 1e-49
+    high["loss"] *= 1e48
+    (found,) = compared(high, plain=low).contrasts
+    assert found.verdict == "shift"
 
 
 def test_conditions_must_not_vary_within_a_recipe() -> None:

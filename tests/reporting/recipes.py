@@ -132,7 +132,7 @@ UNKNOWN = replace(
 SAME = replace(
     SHIFT,
     verdict="same",
-    at_target=replace(difference("shifted", TARGET), difference=measured(0.001, 0.02)),
+    at_target=replace(SHIFT.at_target, difference=measured(0.001, 0.02)),
 )
 GROUP = RecipeGroup(
     name="treatments",

@@ -72,6 +72,7 @@ from .recipes import (
 )
 
 FINDINGS = (FOUND, BROKEN)
+LARGEST = replace(STEEPER, by_size=STEEPER.by_size[-1:])
 CHECK = TargetCheck(
     treated="shifted",
     n_pairs=3,
@@ -115,13 +116,14 @@ def falling(contrast: Contrast, at: float, half: float = 0.01) -> Contrast:
         (SHIFT, "◆ shifts the law down", "on"),
         (falling(SHIFT, 0.05), "◆ shifts the law up", "off"),
         (replace(falling(SHIFT, 0.0), by_size=()), "◆ shifts the law", "mixed"),
-        (STEEPER, "▲ changes its exponent, falls faster", "on"),
+        (STEEPER, "■ better or worse by size, falls faster", "mixed"),
+        (LARGEST, "▲ changes its exponent, falls faster", "on"),
         (
-            falling(replace(STEEPER, exponent_difference=measured(-0.1, 0.05)), 0.05),
+            falling(replace(LARGEST, exponent_difference=measured(-0.1, 0.05)), 0.05),
             "▲ changes its exponent, falls slower",
             "off",
         ),
-        (replace(STEEPER, exponent_difference=NOTHING), "▲ changes its exponent", "on"),
+        (replace(LARGEST, exponent_difference=NOTHING), "▲ changes its exponent", "on"),
         (SAME, "● no difference told", "same"),
         (UNKNOWN, "? cannot say", "unknown"),
     ],
@@ -161,15 +163,15 @@ def test_a_shift_whose_difference_shrinks_with_size_is_not_told_as_one_proportio
         (SHIFT, "It pays: the plain recipe needs more compute"),
         (falling(SHIFT, 0.05), "Do not use it for its loss."),
         (replace(SHIFT, effective_compute=()), "in about one proportion at every size"),
-        (STEEPER, "It is better at width 128 and gains more with size."),
-        (falling(STEEPER, -0.05), "It is better at width 512 and gains more with size."),
-        (falling(STEEPER, 0.05), "Run one larger size before you drop it."),
+        (LARGEST, "It is better at width 128 and gains more with size."),
+        (falling(LARGEST, -0.05), "It is better at width 512 and gains more with size."),
+        (falling(LARGEST, 0.05), "Run one larger size before you drop it."),
         (
-            falling(replace(STEEPER, exponent_difference=measured(-0.1, 0.05)), -0.05),
+            falling(replace(LARGEST, exponent_difference=measured(-0.1, 0.05)), -0.05),
             "It is better at width 512, by less the larger.",
         ),
         (
-            falling(replace(STEEPER, exponent_difference=measured(-0.1, 0.05)), 0.05),
+            falling(replace(LARGEST, exponent_difference=measured(-0.1, 0.05)), 0.05),
             "Do not scale it up on the strength of small runs.",
         ),
         (SAME, "No difference is told: at width 512 anything from −1.90 to 2.10 % is left open."),
@@ -180,12 +182,21 @@ def test_advice_goes_with_the_verdict(contrast: Contrast, said: str) -> None:
     assert said in plain(" ".join(card_of(contrast).advice))
 
 
-def test_compute_that_does_not_pay_is_said() -> None:
+def test_whether_compute_pays_is_said_where_it_is_told() -> None:
     (first, _) = SHIFT.effective_compute
-    dear = replace(first, factor=measured(0.7, 0.1))
-    unclear = replace(first, factor=measured(1.0, 0.1))
-    for worth, said in ((dear, "It does not pay"), (unclear, "is not told")):
-        assert said in card_of(replace(SHIFT, effective_compute=(worth,))).advice[0]
+    for factor, said in (
+        (measured(0.7, 0.1), "It does not pay"),
+        (measured(1.4, 0.1), "It pays"),
+        (measured(1.0, 0.1), ""),
+        (measured(1.0, 1e-12), ""),
+        (Measure(value=1.0, ci=Interval(1 + 1e-13, 1 + 2e-13)), ""),
+        (Measure(value=None, ci=Interval(2.0, None)), ""),
+        (Measure(value=1.5, ci=Interval(1.7, 1.3)), ""),
+    ):
+        worth = replace(first, factor=factor)
+        (advice,) = card_of(replace(SHIFT, effective_compute=(worth,))).advice
+        assert said in advice
+        assert ("pay" in advice) == bool(said)
 
 
 def test_card_has_difference_exponents_worth_crossing_and_p_value() -> None:
@@ -198,7 +209,7 @@ def test_card_has_difference_exponents_worth_crossing_and_p_value() -> None:
     assert told["worth at width 512"] == (
         "1.600 (at least 1.100) times the compute; 1.300 (at least 1.050) times the width"
     )
-    assert told["laws cross"] == "nowhere that the data show"
+    assert told["laws cross"] == "no crossing is told"
     assert told["p-value of one law for both"] == "< 0.001, < 0.001 after Holm's correction"
     crossing = plain(dict(card_of(STEEPER).facts)["laws cross"])
     assert crossing == (
@@ -237,15 +248,110 @@ def test_percents_have_a_sign_and_open_sides_are_said() -> None:
 
 def test_headline_groups_recipes_by_verdict_and_names_what_failed() -> None:
     assert plain(comparison_headline(FINDINGS)) == (
-        "Shifts the law down: shifted (−3.4 % forecast at width 512). Changes its exponent, falls "
-        "faster: steeper (−1.1 % forecast at width 512). Cannot say: lost. Not compared: broken."
+        "Shifts the law down in treatments: shifted (−3.4 % forecast at width 512). Better or "
+        "worse by size, falls faster in treatments: steeper (−1.1 % forecast at width 512). "
+        "Cannot say in treatments: lost. Not compared: broken."
     )
     two = replace(COMPARISON, contrasts=(SAME, replace(SHIFT, treated="other"), SHIFT))
     told = comparison_headline([replace(FOUND, comparison=two)])
     assert plain(told) == (
-        "Shifts the law down: other (−3.4 % forecast at width 512) and shifted (−3.4 % forecast "
-        "at width 512). No difference told: shifted (+0.1 % forecast at width 512)."
+        "Shifts the law down: other (−3.4 %) and shifted (−3.4 %), forecast at width 512. "
+        "No difference told: shifted (+0.1 % forecast at width 512)."
     )
+
+
+MISFIT = "lack-of-fit: the laws miss the losses of plain or shifted by more than their noise."
+
+
+def turning(*differences: float, target: int | None = None) -> Contrast:
+    """A shift with these measured differences at the widths, told at each."""
+    places = tuple(
+        replace(place, difference=measured(value, 0.01))
+        for place, value in zip(SHIFT.by_size, differences, strict=True)
+    )
+    at = SHIFT.at_target
+    assert at is not None
+    at = replace(at, size={"width": target or 512}, difference=measured(-0.48, 0.02))
+    return replace(SHIFT, by_size=places, at_target=at)
+
+
+@pytest.mark.parametrize("verdict", ["shift", "exponent", "same", "unknown"])
+def test_differences_of_both_signs_depend_on_size_whatever_the_law_says(verdict: str) -> None:
+    card = card_of(replace(turning(0.21, 0.24, -0.17, -0.388), verdict=verdict))
+    assert card.kind == "mixed"
+    assert plain(card.verdict).startswith("■ better or worse by size")
+    said = plain(" ".join(card.advice))
+    assert "Worse at width 16 (+21 %) and width 32 (+24 %), better at width 64 (−17 %)" in said
+    assert "which one wins depends on size" in said
+    assert "proportion" not in said
+    facts = {name: plain(value) for name, value in card.facts}
+    assert facts["laws cross"] == "the measured sign changes between width 32 and width 64"
+
+
+def test_a_sign_that_is_not_told_does_not_depend_on_size() -> None:
+    contrast = turning(-0.2, -0.2, -0.2, 0.005)
+    assert contrast.sign_changes == ()
+    assert "better or worse" not in card_of(contrast).verdict
+
+
+def test_laws_that_do_not_fit_leave_the_word_to_what_was_measured() -> None:
+    contrast = replace(turning(0.1, 0.2, 0.2, 0.3), flags=(MISFIT,))
+    card = card_of(contrast)
+    assert plain(card.verdict) == "◆ differs, higher"  # the forecast of −48 % has no say
+    said = plain(" ".join(card.advice))
+    assert said.startswith("Its measured loss is higher at width 16 (+10 %)")
+    assert "The laws do not fit: read the differences by size." in said
+    assert plain(card.facts[0][0]) == "loss at width 128, 3 pairs"
+    told = comparison_headline(
+        [replace(FOUND, comparison=replace(COMPARISON, contrasts=(contrast,)))]
+    )
+    assert plain(told) == "Differs, higher: shifted (+30 % measured at width 128)."
+
+
+def test_laws_that_do_not_fit_tell_no_side_from_a_small_size() -> None:
+    contrast = replace(turning(0.1, 0.2, 0.2, 0.005), flags=(MISFIT,))
+    card = card_of(contrast)
+    assert (plain(card.verdict), card.kind) == ("◆ differs", "mixed")
+    said = plain(card.advice[0])
+    assert said.startswith("Its measured loss is higher at width 16 (+10 %)")
+    assert "At width 128 no difference is told." in said
+
+
+def test_a_target_that_was_measured_needs_no_forecast() -> None:
+    contrast = turning(-0.1, -0.2, -0.3, -0.388, target=128)
+    facts = {plain(name): plain(value) for name, value in card_of(contrast).facts}
+    assert facts["loss at width 128, 3 pairs"].startswith("−38.80 (")
+    assert "loss at width 128, forecast" not in facts
+    comparison = replace(COMPARISON, contrasts=(contrast,), target={"width": 128})
+    told = plain(comparison_headline([replace(FOUND, comparison=comparison)]))
+    assert told == "Shifts the law down: shifted (−39 % measured at width 128)."
+    assert "forecast" not in contrast_sentence(contrast, comparison)
+
+
+def test_large_differences_are_whole_percents() -> None:
+    contrast = turning(0.5, 0.8, 1.0, 1.22, target=128)
+    told = comparison_headline(
+        [replace(FOUND, comparison=replace(COMPARISON, contrasts=(contrast,)))]
+    )
+    assert "+122 % measured" in plain(told)
+
+
+def test_no_difference_told_says_what_is_left_open() -> None:
+    contrast = replace(SAME, mean_difference=measured(0.002, 0.005))
+    card = card_of(contrast)
+    assert (
+        "a mean difference from −0.30 to 0.70 % over the sizes is left open, and at width 512 "
+        "anything from −1.90 to 2.10 %. That is no proof of none."
+    ) in plain(card.advice[0])
+    assert plain(dict(card.facts)["mean difference, all sizes"]) == "+0.20 (−0.30 to 0.70) %"
+    assert "mean difference: +0.20" in contrast_sentence(contrast, COMPARISON)
+    table = verdicts_table(replace(COMPARISON, contrasts=(contrast,)))
+    assert plain(table.rows[1][3]).startswith("+0.20\n(−0.30 to")
+    assert table.rows[1][-1] == "none told"
+
+
+def test_one_seed_says_why_it_has_no_interval() -> None:
+    assert plain(card_of(UNKNOWN).facts[0][1]) == "+30 % (one seed: no interval)"
 
 
 def test_check_says_whether_the_forecast_held() -> None:
@@ -287,7 +393,12 @@ def test_tables_hold_every_number() -> None:
     assert len(differences.rows) == 4 + 1 + 4 + 1 + 2
     assert differences.rows[4][2] == "forecast"
     assert [row[-1] for row in costs_table(COMPARISON).rows] == ["3"] * 4
-    assert costs_table(replace(COMPARISON, price=None)).columns[-1] == "GPU-hours"
+    assert (
+        costs_table(replace(COMPARISON, price=None)).columns[-1]
+        == "hours (wall-clock of the runs)"
+    )
+    stated = replace(COMPARISON, flops_per_second=1e12)
+    assert costs_table(stated).columns[2] == "hours (at 1e+12 FLOP/s)"
     laws = laws_table(COMPARISON)
     assert laws.rows[-1] == ("lost", "none", "–", "–")
     assert "c\u00a0=\u00a00.3" in laws.rows[0][2]

@@ -51,7 +51,7 @@ PLANE = StudySpec(
     question="How fast does the error of a perceptron fall with random examples?",
     workload=Workload(name="perceptron", options={"dimension": 100}),
     recipe=Recipe(
-        steps=500, batch_size=128, optimizer="adam", schedule="constant", warmup=0.0, n_evals=5
+        steps=1500, batch_size=128, optimizer="adam", schedule="constant", warmup=0.0, n_evals=5
     ),
     sizes={"examples": (50, 100, 200, 400, 800, 1600)},
     tune={"lr": TunedRange(low=0.001, high=0.1, n=5)},

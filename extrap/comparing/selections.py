@@ -39,13 +39,16 @@ class BestChoice:
         size: Kept examples.
         keep: Fraction of the pool that the hard and easy ones are.
         choice: `"random"`, `"hard"` or `"easy"`, the one of the lowest mean log loss.
-        is_told: Whether it is better than either other one beyond the noise of seeds.
+        is_told: Whether it is better than either other one beyond the noise of seeds, told as in
+            `paired_sizes`.
+        is_edge: Whether a best tuned value of the three lies at the edge of those tried.
     """
 
     size: float
     keep: float
     choice: str
     is_told: bool
+    is_edge: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -170,7 +173,7 @@ def _keeps(ways: Sequence[str]) -> tuple[float, ...]:
 def _best(losses: ResampledLosses, keep: float, level: float) -> list[BestChoice]:
     ways = {RANDOM: RANDOM, **{choice: f"{choice} {keep:g}" for choice in CHOICES}}
     told = {
-        (a, b, step.size): step.is_told
+        (a, b, step.size): step.is_told and (step.difference.value or 0) < 0
         for a in ways
         for b in ways
         if a != b
@@ -192,6 +195,9 @@ def _best(losses: ResampledLosses, keep: float, level: float) -> list[BestChoice
                 keep=keep,
                 choice=best,
                 is_told=all(told[best, other, size] for other in ways if other != best),
+                is_edge=any(
+                    losses.at_edge[way][losses.sizes[way].index(size)] for way in ways.values()
+                ),
             )
         )
     return found

@@ -47,9 +47,9 @@ NOTES = (
     "seed judged at the tuned values that the other seeds choose, the interval widened for the "
     "number of sizes. A change of places is beyond it if the ways are told apart on both sides of "
     "it and nowhere otherwise.",
-    "Seeds draw their examples and pools from one set, so that they overlap, wholly where the pool "
-    "is all there is; held-out data, and a teacher, are the same for all. Intervals and what is "
-    "told hold for this data set and its held-out part.",
+    "Seeds draw their examples and pools from one set, so that they overlap, wholly where the "
+    "pool is all there is; held-out data, and a teacher, are the same for all. Intervals and what "
+    "is told hold for this data set and its held-out part.",
     f"{EDGE}: rests on a tuned value at the edge of its grid, which growth did not bracket; that "
     "loss is an upper bound.",
     "A choice of fraction keep draws on a pool larger by 1 / keep: it is cheap to train on, not "
@@ -174,8 +174,8 @@ def _losses_plate(found: SelectionFindings, key: str) -> Plate:
     level = f"{100 * info.level:g}{NBSP}%"
     label = f"Tuned loss against {info.column}, a line a choice: {', '.join(found.ways)}."
     words = (
-        f"Bars: {level} intervals over {found.losses.n_seeds} seeds, which draw start, batches and "
-        "pool from one data set."
+        f"Bars: {level} intervals over {found.losses.n_seeds} seeds, which draw start, batches "
+        "and pool from one data set."
     )
     if len(info.crossings):
         words += " Dotted: where easy and hard examples change places; shaded: its interval."
@@ -226,9 +226,9 @@ def _map_plate(found: SelectionFindings, key: str) -> Plate | None:
     return Plate(
         title="The best choice",
         svg=_drawn(draw_choice_map, info, PANEL, f"{key}map", "The best choice of examples."),
-        text="The lowest loss of random, hard and easy examples; in brackets and pale where it is "
-        f"not told from both others beyond seed noise; {EDGE}: a best rate of the three lies at the "
-        "edge of its grid.",
+        text="The lowest loss of random, hard and easy examples; in brackets and pale where it "
+        f"is not told from both others beyond seed noise; {EDGE}: a best rate of the three lies "
+        "at the edge of its grid.",
         tables=(Table(caption="The best choice", columns=columns, rows=rows),),
     )
 

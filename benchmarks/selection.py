@@ -138,6 +138,7 @@ def _labels_row(problem: str, found: SelectionFindings) -> Row:
         target=f"an interval above {LABELS_SAVED:.0%}",
         reached=reached or "never as good",
         met=last is not None and last > LABELS_SAVED,
+        note=SCOPE,
     )
 
 
@@ -156,7 +157,8 @@ def _exponent_row(found: SelectionFindings) -> Row:
         target="hard above random",
         reached=f"hard {KEEP:g}: {_two(hard.exponent)}{edge}",
         met=bool(met),
-        note="One range, set beforehand; other pairs of sizes are on the page.",
+        note="One range, set before the runs of this table; other pairs of sizes are on the page. "
+        + SCOPE,
     )
 
 
@@ -176,7 +178,7 @@ def _margin_row(ratios: Mapping[int, np.ndarray]) -> Row:
             for n, (mean, low, high) in told.items()
         ),
         met=bool(few[1] > 0 > many[2]),
-        note="Another student, by another library, on other seeds.",
+        note="Another student, by another library, on other seeds and other data.",
     )
 
 

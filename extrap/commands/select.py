@@ -61,8 +61,8 @@ def select_command(
 
     EMBEDDING is an .npy array, a row an example and a column a feature, or a CSV or Parquet table
     of features. Without -o the kept rows are printed, one a line, counted from 0. Theory has hard
-    ones win where data are plentiful and easy ones where they are scarce; on text random ones beat
-    both in our study.
+    ones win where data are plentiful and easy ones where they are scarce; on text neither
+    beat random ones in our study.
     """
     import pandas as pd
 

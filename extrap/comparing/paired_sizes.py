@@ -17,9 +17,9 @@ Intervals of losses, crossovers, savings and exponents come from resampling seed
 for every way, with the best tuned values chosen anew each time; deviations are stretched as the
 few seeds ask for. What is *told*, beyond the noise of seeds, has one rule: 0 lies outside the
 interval of the difference, Student's t of the seeds in pairs, each at the tuned values that the
-other seeds choose, widened for the number of sizes (Bonferroni). Where tuned values differ by noise
-alone, up to twice as many differences are told as the level says; their mean stays 0. Seeds of one
-data set and one held-out part tell nothing of others. All is ours.
+other seeds choose, widened for the number of sizes (Bonferroni). Where tuned values differ by
+noise alone, up to twice as many differences are told as the level says, but none is favoured.
+Seeds of one data set and one held-out part tell nothing of others. All is ours.
 """
 
 from __future__ import annotations

@@ -141,9 +141,10 @@ def _against_random(way: str, crossing: ChoiceCrossover, found: SelectionFinding
             f"{_count(crossing.size)}, {name[crossing.above]} above{told}."
         )
     steps = difference_by_size(found.losses, way, RANDOM, level=found.level)
-    told = [step for step in steps if step.is_told]
-    better, worse = (sum(sign * (s.difference.value or 0.0) > 0 for s in told) for sign in (-1, 1))
-    n_edges = sum(step.is_edge for step in told)
+    apart = [step for step in steps if step.is_told]
+    changes = [step.difference.value or 0.0 for step in apart]
+    better, worse = sum(d < 0 for d in changes), sum(d > 0 for d in changes)
+    n_edges = sum(step.is_edge for step in apart)
     edges = f"; {n_edges} of these with a best rate at the edge of its grid" if n_edges else ""
     return (
         f"{way} against random: better at {better}, worse at {worse} of {len(steps)} sizes beyond "

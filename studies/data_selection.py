@@ -4,8 +4,8 @@ A teacher perceptron, handwritten digits and Python's own source are learned fro
 examples, chosen at random or as the hardest or easiest part of a pool that is larger by 1 / keep.
 Every seed draws a pool, a start and batches, from one data set with one held-out part (and one
 teacher): pools of digits overlap by half and more, the active learner's is all 1198 for every
-seed, so intervals over seeds hold for these data alone. The steps of a run are the same whatever it
-keeps, and the learning rate is tuned by size for each choice, on grids that grow.
+seed, so intervals over seeds hold for these data alone. The steps of a run are the same whatever
+it keeps, and the learning rate is tuned by size for each choice, on grids that grow.
 
 Expected (Sorscher, Geirhos, Shekhar, Ganguli, Morcos 2022, "Beyond neural scaling laws: beating
 power law scaling via data pruning", arXiv 2206.14486, Figures 1 and 2): where examples are
@@ -38,10 +38,10 @@ out 0 (`extrap.comparing.paired_sizes`).
 
 Random examples of the perceptron have steps enough: with twice as many their error at 1600 is 1 %
 lower, in three seeds. The hardest fifth has not (.0111 and .0090), and the error of the active
-learner stops falling at 800; both are upper bounds. No best rate of the perceptron or of bytes lies
-at the edge of its grid. From 16 000 to 64 000 random contexts the loss of bytes falls by 1 % only:
-something else than contexts is short there. Laws of compute say nothing here,
-for all runs of a problem take the same.
+learner stops falling at 800; both are upper bounds. No best rate of the perceptron or of bytes
+lies at the edge of its grid. From 16 000 to 64 000 random contexts the loss of bytes falls by 1 %
+only: something else than contexts is short there. Laws of compute say nothing here, for all runs
+of a problem take the same.
 
 Cost: 5225 runs, 1559 seconds of training on cores shared with much other work.
 

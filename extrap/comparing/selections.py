@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from extrap.comparing.paired_sizes import (
@@ -188,7 +189,9 @@ def _best(losses: ResampledLosses, keep: float, level: float) -> list[BestChoice
         }
         if len(heights) < len(ways):
             continue
-        best = min(heights, key=lambda choice: heights[choice])
+        if not any(np.isfinite(height) for height in heights.values()):
+            continue
+        best = min(heights, key=lambda choice: np.nan_to_num(heights[choice], nan=np.inf))
         found.append(
             BestChoice(
                 size=losses.sizes[RANDOM][i],

@@ -108,3 +108,11 @@ def test_several_changes_of_places_are_all_named() -> None:
         "easy and hard examples change places 2 times, at 64 and last at 621 (621 to 621)" in words
     )
     assert len(plane.crossovers[0.2].earlier) == 1
+
+
+def test_a_choice_that_lost_runs_at_every_rate_is_not_the_best() -> None:
+    frame = table()
+    lost = (frame["arm"] == "plane") & (frame["examples"] == 50) & (frame["seed"] == 1)
+    frame.loc[lost, "loss"] = np.nan
+    best = {b.size: b.choice for b in selection_findings(frame, n_resamples=50)[0].best}
+    assert best[50] == "easy"

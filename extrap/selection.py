@@ -4,8 +4,9 @@ Serves both wings: any embedding, as an array, is enough, and nothing here train
 
 What to use when:
 
-* `select` — keep a fraction of the examples, the hardest or the easiest, by an embedding:
-  hard ones where data are plentiful, easy ones where they are scarce.
+* `select` — keep a fraction of the examples, the hardest or the easiest, by an embedding. Theory
+  has hard ones win where data are plentiful and easy ones where they are scarce; random ones may
+  beat both, so compare with them.
 * `select_by` — the same by difficulties of your own: a margin, a loss, a count of forgettings.
 * `prototype_distance` — the difficulties that `select` uses.
 * `choose_next` — which examples to label next, by an embedding or by a model's doubts.
@@ -18,6 +19,7 @@ References:
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +46,9 @@ FEW = 20_000
 """Points up to which k-means takes all of them in every step; beyond, batches."""
 STARTS, BATCH = 3, 4096
 CHUNK = 65_536
+MOST_SEED = 2**32 - 1
+ROUNDING = 8
+"""Units in the last place within which numbers are the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,7 +57,8 @@ class Selection:
 
     Attributes:
         rows: Rows of the kept examples, rising, int64.
-        difficulty: Difficulty of every example, kept or not.
+        difficulty: Difficulty of every example, kept or not; nan where `select` chose at random,
+            for which none is computed.
         threshold: Difficulty of the kept example that came last: the easiest of the hard ones, the
             hardest of the easy ones. With class balance some lie beyond it. None where the choice
             is random.
@@ -102,8 +108,8 @@ def select(
         seed: Of k-means and of a random choice.
 
     Raises:
-        ValueError: `keep`, `which`, `metric`, `balance` or `n_clusters` is impossible.
-        DataError: The embedding is no table of finite numbers, or has fewer points than clusters.
+        ValueError: `keep`, `which`, `metric`, `balance`, `n_clusters` or `seed` is impossible.
+        DataError: As `prototype_distance`, or all examples are equally hard; a label is missing.
 
     References:
         Sorscher et al. 2022, arXiv 2206.14486, Section 5 and Appendix C: the self-supervised
@@ -115,11 +121,16 @@ def select(
         >>> extrap.select(points, keep=1 / 6, n_clusters=2).rows.tolist()
         [5]
     """
-    classes = None if labels is None else np.asarray(labels)
-    if n_clusters is None and classes is not None:
-        n_clusters = len(np.unique(classes))
-    found = prototype_distance(embedding, n_clusters=n_clusters, metric=metric, seed=seed)
-    return select_by(found, keep=keep, which=which, labels=labels, balance=balance, seed=seed)
+    _require_choice("which", which, CHOICES)
+    _require_choice("metric", metric, METRICS)
+    points = _points(embedding)
+    if labels is not None:
+        n_classes = len(np.unique(_classes(labels, len(points))))
+        n_clusters = n_classes if n_clusters is None else n_clusters
+    found = np.full(len(points), math.nan)
+    if which != "random":
+        found = prototype_distance(points, n_clusters=n_clusters, metric=metric, seed=seed)
+    return _selected(found, keep=keep, which=which, labels=labels, balance=balance, seed=seed)
 
 
 def select_by(
@@ -144,8 +155,9 @@ def select_by(
         seed: Of a random choice.
 
     Raises:
-        ValueError: `keep`, `which` or `balance` is impossible.
-        DataError: A difficulty is not finite, or labels and difficulties differ in number.
+        ValueError: `keep`, `which`, `balance` or `seed` is impossible.
+        DataError: A difficulty is not finite, all are equal, labels and difficulties differ in
+            number, or a label is missing.
     """
     values = np.asarray(difficulty, dtype=float)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
@@ -155,12 +167,25 @@ def select_by(
             "examples out."
         )
     _require_choice("which", which, CHOICES)
+    return _selected(values, keep=keep, which=which, labels=labels, balance=balance, seed=seed)
+
+
+def _selected(
+    values: Array, *, keep: float, which: str, labels: ArrayLike | None, balance: float, seed: int
+) -> Selection:
+    """As `select_by`; difficulties may be nan where the choice is random."""
+    _require_seed(seed)
     if not 0 <= balance <= 1:
         raise ValueError(f"balance must lie in [0, 1], got {balance:g}; the paper's is 0.5.")
     n_kept = _n_kept(keep, len(values))
+    if which != "random" and n_kept < len(values) and values.min() == values.max():
+        raise DataError(
+            f"hard and easy examples differ in difficulty, got {values[0]:g} for all "
+            f"{len(values)}; take another embedding or metric, or which='random'."
+        )
     order = _order(values, which, seed)
     forced = np.zeros(len(values), dtype=bool)
-    if labels is not None and which != "random":
+    if labels is not None:
         forced = _forced(order, _classes(labels, len(values)), n_kept, balance)
     free = order[~forced[order]][: n_kept - int(forced.sum())]
     best = np.zeros(len(values), dtype=bool)
@@ -190,14 +215,18 @@ def prototype_distance(
         Shape (n,), not negative; larger is harder.
 
     Raises:
-        ValueError: `metric` or `n_clusters` is impossible.
-        DataError: The embedding is no table of finite numbers, a point has no direction, or there
-            are fewer points than clusters.
+        ValueError: `metric`, `n_clusters` or `seed` is impossible.
+        DataError: The embedding is no table of finite numbers, its squares overflow, all points
+            are the same, one has no direction, or there are fewer different points than clusters.
     """
     from sklearn.cluster import KMeans, MiniBatchKMeans
+    from sklearn.exceptions import ConvergenceWarning
 
     _require_choice("metric", metric, METRICS)
-    points = _points(embedding, metric)
+    _require_seed(seed)
+    points = _points(embedding)
+    points = _directions(points) if metric == "cosine" else points
+    _require_variety(points, metric)
     n = len(points)
     k = min(n, MOST_CLUSTERS, max(1, round(math.sqrt(n)))) if n_clusters is None else n_clusters
     if k < 1:
@@ -205,9 +234,19 @@ def prototype_distance(
     if k > n:
         raise DataError(f"{k} clusters need as many points, got {n}; lower n_clusters.")
     if n <= FEW:
-        means = KMeans(k, n_init=STARTS, random_state=seed).fit(points)
+        means = KMeans(k, n_init=STARTS, random_state=seed)
     else:
-        means = MiniBatchKMeans(k, n_init=STARTS, batch_size=BATCH, random_state=seed).fit(points)
+        means = MiniBatchKMeans(k, n_init=STARTS, batch_size=BATCH, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        try:
+            means.fit(points)
+        except ConvergenceWarning as error:
+            n_different = len(np.unique(points, axis=0))
+            raise DataError(
+                f"{k} clusters need as many different points, got {n_different} among {n}; "
+                "lower n_clusters, or leave copies out."
+            ) from error
     centres = means.cluster_centers_
     if metric == "cosine":
         lengths = np.linalg.norm(centres, axis=1, keepdims=True)
@@ -249,12 +288,14 @@ def choose_next(
         Rows without a label, int64, the first choice first.
 
     Raises:
-        ValueError: `n` or `which` is impossible, or neither embedding nor difficulty is given.
+        ValueError: `n`, `which` or `seed` is impossible, or neither embedding nor difficulty is
+            given.
         DataError: As `select`, or a labelled row is not among the examples.
     """
     if n < 1:
         raise ValueError(f"n, the examples to choose, is at least 1, got {n}.")
     _require_choice("which", which, CHOICES)
+    _require_seed(seed)
     if difficulty is None:
         if embedding is None:
             raise ValueError("choose_next needs an embedding or difficulty=, got neither.")
@@ -270,7 +311,7 @@ def choose_next(
     return rest[_order(values[rest], which, seed)][:n]
 
 
-def _points(embedding: ArrayLike, metric: str) -> Array:
+def _points(embedding: ArrayLike) -> Array:
     points = np.asarray(embedding)
     if points.ndim != 2 or not points.size or points.dtype.kind not in "biuf":
         raise DataError(
@@ -284,8 +325,18 @@ def _points(embedding: ArrayLike, metric: str) -> Array:
             f"an embedding is finite, got nan or inf in {int(bad.sum())} of {len(points)} rows, "
             f"first in row {int(np.flatnonzero(bad)[0])}; leave those examples out."
         )
-    if metric == "euclidean":
-        return points
+    most = math.sqrt(float(np.finfo(points.dtype).max) / (4 * points.size))
+    largest = float(np.abs(points).max())
+    if largest > most:
+        raise DataError(
+            f"features of this embedding are at most {most:.0e} in magnitude, or their squares "
+            f"overflow, got {largest:.2g}; divide them by a common scale."
+        )
+    return points
+
+
+def _directions(points: Array) -> Array:
+    """Points scaled to length 1."""
     lengths = np.linalg.norm(points, axis=1, keepdims=True)
     if (lengths == 0).any():
         raise DataError(
@@ -293,6 +344,17 @@ def _points(embedding: ArrayLike, metric: str) -> Array:
             "embedding is all 0; leave it out, or take metric='euclidean'."
         )
     return points / lengths
+
+
+def _require_variety(points: Array, metric: str) -> None:
+    """That some points differ, beyond rounding; a single one may be alone."""
+    same = ROUNDING * float(np.finfo(points.dtype).eps) * float(np.abs(points).max())
+    if len(points) > 1 and float(np.ptp(points, axis=0).max()) <= same:
+        what = "the same direction" if metric == "cosine" else "the same features"
+        raise DataError(
+            f"difficulties of examples that are all alike do not vary, got {what} in all "
+            f"{len(points)} rows of the embedding; take another embedding or metric."
+        )
 
 
 def _chunks(points: Array) -> list[Array]:
@@ -326,6 +388,12 @@ def _classes(labels: ArrayLike, n: int) -> Array:
     classes = np.asarray(labels)
     if classes.shape != (n,):
         raise DataError(f"labels are one an example, {n}, got shape {classes.shape}.")
+    missing = np.array([each is None or each != each or each == "" for each in classes.tolist()])
+    if missing.any():
+        raise DataError(
+            f"every example has a label, got none in {int(missing.sum())} of {n} rows, first in "
+            f"row {int(np.flatnonzero(missing)[0])}; name the class, or leave the example out."
+        )
     return np.unique(classes, return_inverse=True)[1]
 
 
@@ -343,3 +411,8 @@ def _n_kept(keep: float, n: int) -> int:
 def _require_choice(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}.")
+
+
+def _require_seed(seed: int) -> None:
+    if not 0 <= seed <= MOST_SEED:
+        raise ValueError(f"seed is a whole number from 0 to {MOST_SEED}, got {seed}; take 0.")

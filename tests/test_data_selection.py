@@ -31,12 +31,27 @@ def test_easy_and_hard_change_places_on_the_perceptron(
     assert {b.choice for b in plane.best if b.size > 350} == {"hard"}
 
 
-def test_a_wrong_metric_gives_the_gain_away(problems: dict[str, SelectionFindings]) -> None:
+def test_a_wrong_metric_puts_the_gain_off(problems: dict[str, SelectionFindings]) -> None:
     known, off = problems["perceptron"], problems["perceptron, probe-20-off"]
-    last = {each: each.losses.log_loss["hard 0.2"][0, -1] for each in (known, off)}
-    random = known.losses.log_loss["random"][0, -1]
-    assert last[known] < random - np.log(1.5)
-    assert last[off] > random
+    crossings = [each.against_random["hard 0.2"] for each in (known, off)]
+    for crossing in crossings:
+        assert (crossing.below, crossing.above) == ("random", "hard 0.2")
+        assert (crossing.is_told, crossing.is_edge, crossing.earlier) == (True, False, ())
+    assert (crossings[0].size.ci.upper or np.inf) < (crossings[1].size.ci.lower or 0)
+    last = [each.losses.log_loss["hard 0.2"][0, -1] for each in (known, off)]
+    assert last[0] < last[1] - np.log(1.5)
+
+
+def test_no_best_rate_of_the_perceptron_lies_at_the_edge_of_its_grid(
+    problems: dict[str, SelectionFindings],
+) -> None:
+    planes = [each for name, each in problems.items() if name.startswith("perceptron")]
+    assert len(planes) == 3
+    assert not any(edges.any() for each in planes for edges in each.losses.at_edge.values())
+
+
+def test_random_contexts_are_best_on_bytes(problems: dict[str, SelectionFindings]) -> None:
+    assert {b.choice for b in problems["bytes"].best} == {"random"}
 
 
 def test_an_active_learner_saves_labels(problems: dict[str, SelectionFindings]) -> None:

@@ -142,5 +142,57 @@ def test_an_embedding_is_a_finite_table() -> None:
         choose_next(None, labelled=[], n=1)
 
 
+def test_equal_examples_have_no_hardest() -> None:
+    with pytest.raises(DataError, match="do not vary, got the same direction in all 300 rows"):
+        select(np.ones((300, 5)), keep=0.2)
+    with pytest.raises(DataError, match="do not vary, got the same features in all 30 rows"):
+        select(np.full((30, 5), 7.0), keep=0.2, metric="euclidean")
+    with pytest.raises(DataError, match="17 clusters need as many different points, got 2"):
+        select(np.tile(np.eye(2), (150, 1)), keep=0.2)
+    with pytest.raises(DataError, match=r"differ in difficulty, got 0.5 for all 8"):
+        select_by(np.full(8, 0.5), keep=2)
+    assert select_by(np.full(8, 0.5), keep=1.0).rows.tolist() == list(range(8))
+    assert len(select(np.ones((300, 5)), keep=0.2, which="random")) == 60
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_numbers_whose_squares_overflow_are_refused(metric: str) -> None:
+    points, _ = clusters()
+    with pytest.raises(DataError, match=r"or their squares overflow, got .*e.300; divide them"):
+        select(1e300 * points, keep=0.2, metric=metric)
+    with pytest.raises(DataError, match="squares overflow"):
+        select((1e30 * points).astype(np.float32), keep=0.2, metric=metric)
+    assert len(select(1e150 * points, keep=0.2, metric=metric)) == round(0.2 * len(points))
+
+
+def test_a_random_choice_keeps_the_balance_and_needs_no_prototypes() -> None:
+    labels = np.array([0] * 90 + [1] * 10)
+    points = np.zeros((100, 3))  # without a direction
+    for seed in range(20):
+        kept = select(points, keep=0.2, which="random", labels=labels, balance=1.0, seed=seed)
+        assert (labels[kept.rows] == 1).sum() == 2
+    assert np.isnan(kept.difficulty).all()
+    assert kept.threshold is None
+    unbalanced = [
+        (
+            labels[select(points, keep=0.2, which="random", labels=labels, balance=0, seed=s).rows]
+        ).sum()
+        for s in range(20)
+    ]
+    assert len(set(unbalanced)) > 1
+
+
+def test_seeds_and_labels_are_told_what_they_are() -> None:
+    points, _ = clusters()
+    for which in ("random", "hard"):
+        with pytest.raises(ValueError, match=r"seed is a whole number from 0 to .*, got -1"):
+            select(points, keep=0.2, which=which, seed=-1)
+    for blank in (None, np.nan, ""):
+        labels = np.array(["a"] * len(points), dtype=object)
+        labels[4] = blank
+        with pytest.raises(DataError, match=r"got none in 1 of .* first in row 4"):
+            select_by(np.arange(len(points)), keep=0.2, labels=labels)
+
+
 def test_it_is_public() -> None:
     assert extrap.select is select

@@ -11,9 +11,15 @@ What to use when:
 * `crossover_of_differences` — where the better of two ways changes.
 * `data_saved` — how many examples fewer one way needs for the loss of another.
 * `local_exponents` — how fast the loss falls between neighbouring sizes.
+* `exponent_between` — the same between two sizes named beforehand.
 
-Intervals come from resampling seeds, the same ones for every way, with the best tuned values
-chosen anew each time; deviations are stretched as the few seeds ask for. All is ours.
+Intervals of losses, crossovers, savings and exponents come from resampling seeds, the same ones
+for every way, with the best tuned values chosen anew each time; deviations are stretched as the
+few seeds ask for. What is *told*, beyond the noise of seeds, has one rule: 0 lies outside the
+interval of the difference, Student's t of the seeds in pairs, each at the tuned values that the
+other seeds choose, widened for the number of sizes (Bonferroni). Where tuned values differ by
+noise alone, up to twice as many differences are told as the level says, but none is favoured.
+Seeds of one data set and one held-out part tell nothing of others. All is ours.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -38,6 +45,7 @@ __all__ = [
     "crossover_of_differences",
     "data_saved",
     "difference_by_size",
+    "exponent_between",
     "local_exponents",
     "resample_losses",
 ]
@@ -45,6 +53,8 @@ __all__ = [
 Array = np.ndarray
 N_RESAMPLES = 2000
 FEWEST_SEEDS = 3
+SAME = 1e-9
+"""Part of a size within which two are one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,13 +64,16 @@ class ResampledLosses:
     Attributes:
         log_loss: Way → mean log loss, shape (1 + n_resamples, n_sizes); row 0 is what was seen.
             NaN where every tuned value lost a run.
-        by_seed: Way → log loss of each seed at the best tuned values seen, (n_sizes, n_seeds).
+        by_seed: Way → log loss of each seed at the tuned values best for the other seeds,
+            (n_sizes, n_seeds).
+        at_edge: Way → whether the best tuned values lie at the edge of those tried, (n_sizes,).
         sizes: Way → its sizes, rising.
         n_seeds: Seeds that all ways have.
     """
 
     log_loss: Mapping[str, Array]
     by_seed: Mapping[str, Array]
+    at_edge: Mapping[str, Array]
     sizes: Mapping[str, tuple[float, ...]]
     n_seeds: int
 
@@ -80,32 +93,39 @@ class SizeStep:
 
     Attributes:
         size: The size.
-        difference: Loss / loss of the other − 1, paired by seed.
-        is_told: Whether 0 lies outside an interval that allows for the number of sizes
-            (Bonferroni).
+        difference: Loss / loss of the other − 1, paired by seed; the interval allows for the
+            number of sizes (Bonferroni).
+        is_told: Whether 0 lies outside it.
+        is_edge: Whether the best tuned value of either lies at the edge of those tried.
     """
 
     size: float
     difference: Measure
     is_told: bool
+    is_edge: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceCrossover:
-    """Where the better of two ways changes.
+    """Where the better of two ways changes, the last time if it does several times.
 
     Attributes:
-        below: The way that is better at smaller sizes; "" without a change of sign.
-        above: The one that is better at larger sizes; "" without.
+        below: The way that is better next below; "" without a change of sign.
+        above: The one that is better at all larger sizes; "" without.
         size: Where the difference is 0; a side is open where resampled seeds have no crossing.
-        is_told: Whether `below` is better at some smaller size, and `above` at some larger one,
-            each beyond the noise of seeds.
+        is_told: Whether the ways are told apart at a size on either side, and all that is told is
+            that `below` is better at smaller sizes and `above` at larger ones.
+        earlier: Where the difference changes its sign before, rising; mostly empty.
+        is_edge: Whether it rests on a best tuned value at the edge of those tried: next to the
+            change, or wherever a side is told.
     """
 
     below: str
     above: str
     size: Measure
     is_told: bool
+    earlier: tuple[float, ...] = ()
+    is_edge: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,20 +136,30 @@ class DataSaved:
         size: Examples of the other way.
         needed: Those of this one.
         saved: 1 − needed / size; a side is open where the loss is not within its sizes.
+        is_edge: Whether a best tuned value it rests on lies at the edge of those tried.
     """
 
     size: float
     needed: Measure
     saved: Measure
+    is_edge: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalExponent:
-    """How fast the loss falls between two sizes: −Δ ln loss / Δ ln size."""
+    """How fast the loss falls between two sizes: −Δ ln loss / Δ ln size.
+
+    Attributes:
+        lower: The smaller size.
+        upper: The larger one.
+        exponent: With its interval over seeds.
+        is_edge: Whether the best tuned value of either lies at the edge of those tried.
+    """
 
     lower: float
     upper: float
     exponent: Measure
+    is_edge: bool = False
 
 
 def resample_losses(
@@ -165,44 +195,53 @@ def resample_losses(
     rng = np.random.default_rng(seed)
     draws = rng.integers(len(seeds), size=(n_resamples, len(seeds)))
     draws = np.vstack([np.arange(len(seeds)), draws])
-    log_loss, by_seed, sizes = {}, {}, {}
+    log_loss, by_seed, at_edge, sizes = {}, {}, {}, {}
     for way, frame in runs.items():
         sizes[way] = tuple(float(s) for s in sorted(frame[size].unique()))
-        tables = [_settings(frame[frame[size] == s], tuned, seeds) for s in sizes[way]]
+        frames = [_settings(frame[frame[size] == s], tuned, seeds) for s in sizes[way]]
+        tables = [each.to_numpy(dtype=float) for each in frames]
         log_loss[way] = np.stack([_tuned_means(table, draws) for table in tables], axis=1)
-        by_seed[way] = np.stack([table[_best(table)] for table in tables])
-    return ResampledLosses(log_loss=log_loss, by_seed=by_seed, sizes=sizes, n_seeds=len(seeds))
+        by_seed[way] = np.stack([_judged(table) for table in tables])
+        at_edge[way] = np.array([_is_at_edge(each) for each in frames])
+    return ResampledLosses(
+        log_loss=log_loss, by_seed=by_seed, at_edge=at_edge, sizes=sizes, n_seeds=len(seeds)
+    )
 
 
 def difference_by_size(
     losses: ResampledLosses, way: str, other: str, *, level: float = 0.95
 ) -> tuple[SizeStep, ...]:
-    """One way against another at the sizes of both: paired Student's t of log losses."""
+    """One way against another at the sizes of both: paired Student's t of log losses.
+
+    Each seed is judged at the tuned values that the other seeds choose. With a single size its
+    interval is the plain one; with more each is widened, so that all hold at once.
+    """
     shared, ours, theirs = losses.common(way, other)
     gaps = losses.by_seed[way][ours] - losses.by_seed[other][theirs]
+    edges = losses.at_edge[way][ours] | losses.at_edge[other][theirs]
     found = []
-    for s, gap in zip(shared, gaps, strict=True):
+    for s, gap, edge in zip(shared, gaps, edges.tolist(), strict=True):
         own = gap[np.isfinite(gap)]
         if len(own) < FEWEST_SEEDS:
-            nothing = Measure(value=None, ci=Interval(None, None))
-            found.append(SizeStep(size=s, difference=nothing, is_told=False))
+            found.append(SizeStep(size=s, difference=_open(None), is_told=False, is_edge=edge))
             continue
         mean, se = float(own.mean()), float(own.std(ddof=1)) / math.sqrt(len(own))
-        half = se * float(stats.t.ppf(0.5 + level / 2, len(own) - 1))
-        strict = se * float(stats.t.ppf(1 - (1 - level) / 2 / len(shared), len(own) - 1))
+        half = se * float(stats.t.ppf(1 - (1 - level) / 2 / len(shared), len(own) - 1))
         ci = Interval(math.expm1(mean - half), math.expm1(mean + half))
         difference = Measure(value=math.expm1(mean), ci=ci)
-        found.append(SizeStep(size=s, difference=difference, is_told=abs(mean) > strict))
+        told = abs(mean) > half
+        found.append(SizeStep(size=s, difference=difference, is_told=told, is_edge=edge))
     return tuple(found)
 
 
 def crossover_of_differences(
     losses: ResampledLosses, first: str, second: str, *, level: float = 0.95
 ) -> ChoiceCrossover:
-    """Where the better of two ways changes, the last such place if there are several.
+    """Where the better of two ways changes; the last place and all earlier ones if several.
 
-    The difference of mean log losses is interpolated in the logarithm of the size. Draws of the
-    seeds without a crossing count as one below all sizes, or above them, by who wins.
+    The difference of mean log losses is interpolated in the logarithm of the size. The interval is
+    that of the last change. Draws of the seeds without one count as one below all sizes, or above
+    them, by who wins.
 
     Args:
         losses: Of `resample_losses`.
@@ -218,24 +257,23 @@ def crossover_of_differences(
     )
     log_sizes = np.log(shared)
     known = np.isfinite(gaps[0])
-    if known.sum() < 2:
-        return ChoiceCrossover(below="", above="", size=_open(None), is_told=False)
     gaps, log_sizes = gaps[:, known], log_sizes[known]
-    falls = gaps[0, 0] > gaps[0, -1]
-    signed = gaps if falls else -gaps
-    crossings = np.array([_last_fall(row, log_sizes) for row in signed])
-    below, above = (second, first) if falls else (first, second)
-    if not math.isfinite(crossings[0]):
+    changes = _changes(gaps[0], log_sizes)
+    if not changes:
         return ChoiceCrossover(below="", above="", size=_open(None), is_told=False)
+    falls = gaps[0, np.flatnonzero(gaps[0])[-1]] < 0
+    crossings = np.array([_last_fall(row, log_sizes) for row in (gaps if falls else -gaps)])
+    below, above = (second, first) if falls else (first, second)
+    value = math.exp(changes[-1])
     steps = difference_by_size(losses, above, below, level=level)
-    value = math.exp(crossings[0])
-    won_below = any(s.is_told and (s.difference.value or 0) > 0 for s in steps if s.size < value)
-    won_above = any(s.is_told and (s.difference.value or 0) < 0 for s in steps if s.size > value)
+    is_told, is_edge = _told_at(steps, value)
     return ChoiceCrossover(
         below=below,
         above=above,
         size=Measure(value=value, ci=_percentiles(np.exp(crossings[1:]), level)),
-        is_told=won_below and won_above,
+        is_told=is_told,
+        earlier=tuple(math.exp(change) for change in changes[:-1]),
+        is_edge=is_edge,
     )
 
 
@@ -261,7 +299,11 @@ def data_saved(
             value=None if value is None else 1 - value / s,
             ci=Interval(*(None if side is None else 1 - side / s for side in reversed(ci))),
         )
-        found.append(DataSaved(size=s, needed=Measure(value=value, ci=ci), saved=saved))
+        edge = bool(losses.at_edge[other][i])
+        if value is not None:
+            edge = edge or _is_edge_beside(losses, way, value)
+        needs = Measure(value=value, ci=ci)
+        found.append(DataSaved(size=s, needed=needs, saved=saved, is_edge=edge))
     return tuple(found)
 
 
@@ -269,29 +311,47 @@ def local_exponents(
     losses: ResampledLosses, way: str, *, level: float = 0.95
 ) -> tuple[LocalExponent, ...]:
     """The exponent of the loss between neighbouring sizes, with intervals over seeds."""
-    curve = _stretched(losses.log_loss[way], losses.n_seeds, level)
     sizes = losses.sizes[way]
-    slopes = -np.diff(curve, axis=1) / np.diff(np.log(sizes))
     return tuple(
-        LocalExponent(
-            lower=sizes[i],
-            upper=sizes[i + 1],
-            exponent=Measure(
-                value=float(slopes[0, i]) if math.isfinite(slopes[0, i]) else None,
-                ci=_percentiles(slopes[1:, i], level),
-            ),
-        )
-        for i in range(len(sizes) - 1)
+        exponent_between(losses, way, lower, upper, level=level)
+        for lower, upper in pairwise(sizes)
     )
 
 
-def _settings(frame: pd.DataFrame, tuned: Sequence[str], seeds: Sequence[object]) -> Array:
-    """Log losses of one size, (n_settings, n_seeds); NaN where there is none."""
+def exponent_between(
+    losses: ResampledLosses, way: str, lower: float, upper: float, *, level: float = 0.95
+) -> LocalExponent:
+    """The exponent of the loss between two of its sizes.
+
+    Args:
+        losses: Of `resample_losses`.
+        way: Whose.
+        lower: The smaller size.
+        upper: The larger one.
+        level: Of the interval, which does not allow for a choice among several pairs of sizes.
+    """
+    sizes = losses.sizes[way]
+    ends = [sizes.index(lower), sizes.index(upper)]
+    curve = _stretched(losses.log_loss[way][:, ends], losses.n_seeds, level)
+    slopes = (curve[:, 0] - curve[:, 1]) / math.log(upper / lower)
+    return LocalExponent(
+        lower=lower,
+        upper=upper,
+        exponent=Measure(
+            value=float(slopes[0]) if math.isfinite(slopes[0]) else None,
+            ci=_percentiles(slopes[1:], level),
+        ),
+        is_edge=bool(losses.at_edge[way][ends].any()),
+    )
+
+
+def _settings(frame: pd.DataFrame, tuned: Sequence[str], seeds: Sequence[object]) -> pd.DataFrame:
+    """Log losses of one size, a row a setting, a column a seed; NaN where there is none."""
     own = frame[frame["seed"].isin(seeds)]
     own = own.assign(log_loss=np.log(own["loss"].astype(float)), untuned=0)
     keys = list(tuned) or ["untuned"]
     table = own.pivot_table(index=keys, columns="seed", values="log_loss", dropna=False)
-    return table.reindex(columns=list(seeds)).to_numpy(dtype=float)
+    return table.reindex(columns=list(seeds))
 
 
 def _best(table: Array) -> int:
@@ -301,6 +361,54 @@ def _best(table: Array) -> int:
         return int(np.nanargmin(means))
     counts = np.isfinite(table).sum(axis=1)
     return int(np.argmax(counts))
+
+
+def _judged(table: Array) -> Array:
+    """Each seed's log loss at the setting that is best for the others; as `_best` of lost runs."""
+    whole = np.isfinite(table).all(axis=1)
+    if not whole.any():
+        return table[_best(table)]
+    own = table[whole]
+    others = own.sum(axis=1, keepdims=True) - own
+    return np.take_along_axis(own, others.argmin(axis=0)[None], axis=0)[0]
+
+
+def _is_at_edge(settings: pd.DataFrame) -> bool:
+    """Whether a value of the best setting is the least or the greatest of those tried."""
+    best = _best(settings.to_numpy(dtype=float))
+    for i in range(settings.index.nlevels):
+        tried = settings.index.get_level_values(i)
+        if tried.nunique() > 1 and tried[best] in (tried.min(), tried.max()):
+            return True
+    return False
+
+
+def _told_at(steps: Sequence[SizeStep], value: float) -> tuple[bool, bool]:
+    """Whether one change of places at `value` is told, and whether that rests on edges.
+
+    Args:
+        steps: The way that is better above against the one that is better below.
+        value: The size of the change.
+    """
+    told = [s for s in steps if s.is_told]
+    agree = [s for s in told if ((s.difference.value or 0) > 0) == (s.size < value)]
+    is_told = len(agree) == len(told) and _on_both_sides(agree, value)
+    clean = [s for s in agree if not s.is_edge]
+    beside = [max(s.size for s in steps if s.size <= value)]
+    beside.append(min(s.size for s in steps if s.size >= value))
+    is_edge = any(s.is_edge for s in steps if s.size in beside)
+    return is_told, is_edge or (is_told and not _on_both_sides(clean, value))
+
+
+def _on_both_sides(steps: Sequence[SizeStep], value: float) -> bool:
+    return any(s.size < value for s in steps) and any(s.size > value for s in steps)
+
+
+def _is_edge_beside(losses: ResampledLosses, way: str, value: float) -> bool:
+    """Whether a best tuned value lies at its edge at a size next to `value`."""
+    sizes = np.array(losses.sizes[way])
+    after = int(np.searchsorted(sizes, value * (1 - SAME)))
+    return bool(losses.at_edge[way][max(0, after - 1) : after + 1].any())
 
 
 def _tuned_means(table: Array, draws: Array) -> Array:
@@ -316,6 +424,17 @@ def _stretched(values: Array, n_seeds: int, level: float) -> Array:
         stats.t.ppf(0.5 + level / 2, n_seeds - 1) / stats.norm.ppf(0.5 + level / 2)
     )
     return np.vstack([values[:1], values[:1] + wider * (values[1:] - values[:1])])
+
+
+def _changes(gaps: Array, log_sizes: Array) -> list[float]:
+    """Log sizes at which a difference changes its sign, rising."""
+    known = np.flatnonzero(gaps)
+    found = []
+    for i, after in pairwise(known):
+        if (gaps[i] > 0) != (gaps[after] > 0):
+            part = gaps[i] / (gaps[i] - gaps[i + 1])
+            found.append(float(log_sizes[i] + part * (log_sizes[i + 1] - log_sizes[i])))
+    return found
 
 
 def _last_fall(gaps: Array, log_sizes: Array) -> float:

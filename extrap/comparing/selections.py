@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from extrap.comparing.paired_sizes import (
@@ -39,13 +40,16 @@ class BestChoice:
         size: Kept examples.
         keep: Fraction of the pool that the hard and easy ones are.
         choice: `"random"`, `"hard"` or `"easy"`, the one of the lowest mean log loss.
-        is_told: Whether it is better than either other one beyond the noise of seeds.
+        is_told: Whether it is better than either other one beyond the noise of seeds, told as in
+            `paired_sizes`.
+        is_edge: Whether a best tuned value of the three lies at the edge of those tried.
     """
 
     size: float
     keep: float
     choice: str
     is_told: bool
+    is_edge: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -170,7 +174,7 @@ def _keeps(ways: Sequence[str]) -> tuple[float, ...]:
 def _best(losses: ResampledLosses, keep: float, level: float) -> list[BestChoice]:
     ways = {RANDOM: RANDOM, **{choice: f"{choice} {keep:g}" for choice in CHOICES}}
     told = {
-        (a, b, step.size): step.is_told
+        (a, b, step.size): step.is_told and (step.difference.value or 0) < 0
         for a in ways
         for b in ways
         if a != b
@@ -185,13 +189,18 @@ def _best(losses: ResampledLosses, keep: float, level: float) -> list[BestChoice
         }
         if len(heights) < len(ways):
             continue
-        best = min(heights, key=lambda choice: heights[choice])
+        if not any(np.isfinite(height) for height in heights.values()):
+            continue
+        best = min(heights, key=lambda choice: np.nan_to_num(heights[choice], nan=np.inf))
         found.append(
             BestChoice(
                 size=losses.sizes[RANDOM][i],
                 keep=keep,
                 choice=best,
                 is_told=all(told[best, other, size] for other in ways if other != best),
+                is_edge=any(
+                    losses.at_edge[way][losses.sizes[way].index(size)] for way in ways.values()
+                ),
             )
         )
     return found

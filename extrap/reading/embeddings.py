@@ -27,7 +27,8 @@ def read_embedding(
         Features of shape (n, f), and classes of shape (n,) or None.
 
     Raises:
-        DataError: The file is missing or no such thing, a cell no number, the column absent.
+        DataError: The file is missing or no such thing, a cell no number, the column absent or a
+            class blank.
     """
     path = Path(path)
     if path.suffix.lower() == ".npy":
@@ -42,7 +43,7 @@ def read_embedding(
     if label is not None:
         if label not in frame:
             raise DataError(f"there is no column {label!r} in {path}; it has {list(frame)}.")
-        classes = frame.pop(label).to_numpy(dtype=str)
+        classes = _classes(frame.pop(label), label)
     numbers = frame.apply(pd.to_numeric, errors="coerce")
     bad = numbers.isna()
     if bad.to_numpy().any():
@@ -52,6 +53,17 @@ def read_embedding(
             f"{frame.columns[column]!r}, row {row}; drop the column, or name it with --label."
         )
     return numbers.to_numpy(dtype=float), classes
+
+
+def _classes(column: pd.Series, name: str) -> np.ndarray:
+    is_blank = (column.isna() | (column.astype(str).str.strip() == "")).to_numpy()
+    if is_blank.any():
+        raise DataError(
+            f"every example has a class, got none in {int(is_blank.sum())} of {len(column)} rows "
+            f"of column {name!r}, first in row {int(np.flatnonzero(is_blank)[0])}; name it, or "
+            "leave the example out."
+        )
+    return column.to_numpy(dtype=str)
 
 
 def _array(path: Path) -> np.ndarray:

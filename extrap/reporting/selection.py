@@ -38,9 +38,20 @@ __all__ = [
 ]
 
 WIDE, NARROW, PANEL = (880, 460), (390, 430), (480, 240)
+EDGE = "†"
+EDGE_WORDS = "a best rate it rests on lies at the edge of its grid"
 NOTES = (
-    "Tuned values are those of the lowest mean on the grid, chosen by the seeds that judge; the "
-    "intervals choose them anew for seeds drawn again.",
+    "Losses are those of the tuned values with the lowest mean on the grid; intervals of losses, "
+    "places, exponents and savings choose them anew for seeds drawn again.",
+    "Beyond seed noise, everywhere: 0 lies outside the interval of the difference at a size, each "
+    "seed judged at the tuned values that the other seeds choose, the interval widened for the "
+    "number of sizes. A change of places is beyond it if the ways are told apart on both sides of "
+    "it and nowhere otherwise.",
+    "Seeds draw their examples and pools from one set, so that they overlap, wholly where the "
+    "pool is all there is; held-out data, and a teacher, are the same for all. Intervals and what "
+    "is told hold for this data set and its held-out part.",
+    f"{EDGE}: rests on a tuned value at the edge of its grid, which growth did not bracket; that "
+    "loss is an upper bound.",
     "A choice of fraction keep draws on a pool larger by 1 / keep: it is cheap to train on, not "
     "cheap to collect. What it costs to find the difficulties is not counted.",
     "Runs have the same number of steps whatever they keep; where a curve bends up at its end, "
@@ -70,9 +81,18 @@ def crossover_sentence(keep: float, crossing: ChoiceCrossover) -> str:
     if not crossing.below:
         return f"Keeping {keep:g}: easy and hard examples do not change places."
     told = "beyond seed noise on both sides" if crossing.is_told else "not told from seed noise"
+    edge = f"; {EDGE_WORDS}" if crossing.is_edge else ""
+    if crossing.earlier:
+        told = "one change is " + ("told from seed noise" if crossing.is_told else "not told")
+        return (
+            f"Keeping {keep:g}: easy and hard examples change places "
+            f"{1 + len(crossing.earlier)} times, at {_earlier(crossing)} and last at "
+            f"{_count(crossing.size)} kept ones, above which {_way(crossing.above)} ones win; "
+            f"{told}{edge}."
+        )
     return (
         f"Keeping {keep:g}: {_way(crossing.below)} examples win below "
-        f"{_count(crossing.size)} kept ones, {_way(crossing.above)} ones above; {told}."
+        f"{_count(crossing.size)} kept ones, {_way(crossing.above)} ones above; {told}{edge}."
     )
 
 
@@ -90,7 +110,7 @@ def labels_sentence(saved: DataSaved) -> str:
     return (
         f"For the loss of {format_quantity(saved.size)} random labels the active learner needs "
         f"{_count(saved.needed)}: it {verb} {format_percent(abs(share), signed=False)}"
-        f"{ends if share >= 0 else ''}."
+        f"{ends if share >= 0 else ''}{f'; {EDGE_WORDS}' if saved.is_edge else ''}."
     )
 
 
@@ -107,18 +127,28 @@ def _words(found: SelectionFindings) -> list[str]:
 def _against_random(way: str, crossing: ChoiceCrossover, found: SelectionFindings) -> str:
     """Where a way and random examples change places, or who wins throughout."""
     if crossing.below:
-        told = "" if crossing.is_told else ", within seed noise"
+        told = "" if crossing.is_told else ", not told from seed noise"
+        told += f"; {EDGE_WORDS}" if crossing.is_edge else ""
         name = {RANDOM: "random", way: way}
+        if crossing.earlier:
+            return (
+                f"{way} against random: they change places {1 + len(crossing.earlier)} times, at "
+                f"{_earlier(crossing)} and last at {_count(crossing.size)}, above which "
+                f"{name[crossing.above]} wins{told}."
+            )
         return (
             f"{way} against random: {name[crossing.below]} wins below "
             f"{_count(crossing.size)}, {name[crossing.above]} above{told}."
         )
     steps = difference_by_size(found.losses, way, RANDOM, level=found.level)
-    changes = [step.difference.value or 0.0 for step in steps if step.is_told]
+    apart = [step for step in steps if step.is_told]
+    changes = [step.difference.value or 0.0 for step in apart]
     better, worse = sum(d < 0 for d in changes), sum(d > 0 for d in changes)
+    n_edges = sum(step.is_edge for step in apart)
+    edges = f"; {n_edges} of these with a best rate at the edge of its grid" if n_edges else ""
     return (
         f"{way} against random: better at {better}, worse at {worse} of {len(steps)} sizes beyond "
-        "seed noise; they do not change places."
+        f"seed noise{edges}; they do not change places."
     )
 
 
@@ -144,11 +174,14 @@ def _losses_plate(found: SelectionFindings, key: str) -> Plate:
     info = choice_losses_info(found)
     level = f"{100 * info.level:g}{NBSP}%"
     label = f"Tuned loss against {info.column}, a line a choice: {', '.join(found.ways)}."
-    words = f"Bars: {level} intervals over {found.losses.n_seeds} seeds, data included."
+    words = (
+        f"Bars: {level} intervals over {found.losses.n_seeds} seeds, which draw start, batches "
+        "and pool from one data set."
+    )
     if len(info.crossings):
         words += " Dotted: where easy and hard examples change places; shaded: its interval."
     rows = tuple(
-        (way, *(_loss_at(info.points, way, size) for size in found.losses.sizes[RANDOM]))
+        (way, *(_loss_at(found, info.points, way, size) for size in found.losses.sizes[RANDOM]))
         for way in found.ways
     )
     sizes = tuple(format_quantity(s) for s in found.losses.sizes[RANDOM])
@@ -163,12 +196,13 @@ def _losses_plate(found: SelectionFindings, key: str) -> Plate:
     )
 
 
-def _loss_at(points: pd.DataFrame, way: str, size: float) -> str:
+def _loss_at(found: SelectionFindings, points: pd.DataFrame, way: str, size: float) -> str:
     here = points[(points["way"] == way) & (points["x"] == size)]
     if here.empty:
         return "–"
     loss, lower, upper = (format_value(here.iloc[0][c]) for c in ("loss", "lower", "upper"))
-    return f"{loss}\n{lower} to {upper}"
+    edge = found.losses.at_edge[way][found.losses.sizes[way].index(size)]
+    return f"{loss}{EDGE if edge else ''}\n{lower} to {upper}"
 
 
 def _map_plate(found: SelectionFindings, key: str) -> Plate | None:
@@ -180,7 +214,7 @@ def _map_plate(found: SelectionFindings, key: str) -> Plate | None:
             f"{keep:g}",
             *(
                 next(
-                    b.choice if b.is_told else f"({b.choice})"
+                    (b.choice if b.is_told else f"({b.choice})") + (EDGE if b.is_edge else "")
                     for b in found.best
                     if b.keep == keep and b.size == size
                 )
@@ -193,8 +227,9 @@ def _map_plate(found: SelectionFindings, key: str) -> Plate | None:
     return Plate(
         title="The best choice",
         svg=_drawn(draw_choice_map, info, PANEL, f"{key}map", "The best choice of examples."),
-        text="The lowest loss of random, hard and easy examples; in brackets and pale where it is "
-        "not told from both others beyond seed noise.",
+        text="The lowest loss of random, hard and easy examples; in brackets and pale where it "
+        f"is not told from both others beyond seed noise; {EDGE}: a best rate of the three lies "
+        "at the edge of its grid.",
         tables=(Table(caption="The best choice", columns=columns, rows=rows),),
     )
 
@@ -209,8 +244,8 @@ def _crossover_table(found: SelectionFindings) -> Table:
             name,
             c.below or "–",
             c.above or "–",
-            _count(c.size) if c.below else "no change of places",
-            "yes" if c.is_told else "no",
+            _places(c),
+            ("yes" if c.is_told else "no") + (EDGE if c.is_edge else ""),
         )
         for name, c in pairs
     )
@@ -218,11 +253,23 @@ def _crossover_table(found: SelectionFindings) -> Table:
     return Table(caption="Where the better choice changes", columns=columns, rows=rows)
 
 
+def _places(crossing: ChoiceCrossover) -> str:
+    """Where the better choice changes, the last place first."""
+    if not crossing.below:
+        return "no change of places"
+    before = f"\nbefore at {_earlier(crossing)}" if crossing.earlier else ""
+    return f"{_count(crossing.size)}{before}"
+
+
+def _earlier(crossing: ChoiceCrossover) -> str:
+    return ", ".join(f"{size:.0f}" for size in crossing.earlier)
+
+
 def _exponent_table(found: SelectionFindings) -> Table:
     steps = next(iter(found.exponents.values()))
     columns = tuple(f"{format_quantity(s.lower)} to {format_quantity(s.upper)}" for s in steps)
     rows = tuple(
-        (way, *(_stacked(step.exponent) for step in own))
+        (way, *(_stacked(step.exponent, step.is_edge) for step in own))
         for way, own in found.exponents.items()
         if len(own) == len(steps)
     )
@@ -237,7 +284,9 @@ def _labels_table(found: SelectionFindings) -> Table:
     rows = tuple(
         (
             format_quantity(each.size),
-            _count(each.needed) if each.needed.value is not None else "beyond its sizes",
+            _count(each.needed) + (EDGE if each.is_edge else "")
+            if each.needed.value is not None
+            else "beyond its sizes",
             "–"
             if each.saved.value is None
             else f"{format_percent(each.saved.value)}\n{_bound(each.saved.ci.lower)} to "
@@ -249,11 +298,11 @@ def _labels_table(found: SelectionFindings) -> Table:
     return Table(caption="Labels saved at equal loss", columns=columns, rows=rows)
 
 
-def _stacked(measure: Measure) -> str:
+def _stacked(measure: Measure, is_edge: bool) -> str:
     if measure.value is None:
         return "–"
     lower, upper = measure.ci
-    return f"{_two(measure.value)}\n" + (
+    return f"{_two(measure.value)}{EDGE if is_edge else ''}\n" + (
         f"{_two(lower)} to {_two(upper)}" if lower is not None or upper is not None else ""
     )
 

@@ -1,8 +1,10 @@
 """Which of its examples a run keeps: so many different ones, chosen by difficulty or at random.
 
 A run with the size column `examples` trains on that many different examples, however long it
-trains. Which ones is the seed's: it draws the pool they are chosen from, so that runs differ in
-their data as well. The pool of a larger number holds that of a smaller one.
+trains. Which ones is the seed's: it draws the pool they are chosen from. All seeds draw from the
+same examples, so their pools overlap, wholly where a pool is all there is: runs differ in their
+data in part, and never in data set, teacher or held-out part. The pool of a larger number holds
+that of a smaller one.
 """
 
 from __future__ import annotations

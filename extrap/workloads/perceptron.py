@@ -49,7 +49,7 @@ class Options(SelectOptions):
         dimension: Features d of an example.
         n_examples: Training examples there are.
         probe_angle: Degrees between the teacher and the probe that tells difficulty, in [0, 90].
-        data_seed: Seed of teacher and training examples.
+        data_seed: Seed of teacher and training examples, which are the same for all runs' seeds.
     """
 
     dimension: int = 100

@@ -67,6 +67,10 @@ def test_json_has_the_rows(run):
         ("points.npy", ["--keep", "2.5"], "keep is a fraction in (0, 1]"),
         ("points.npy", ["--keep", "1", "--label", "digit"], "an array has no column 'digit'"),
         ("points.csv", ["--keep", "1", "--label", "class"], "there is no column 'class'"),
+        ("same.npy", ["--keep", "0.2"], "do not vary, got the same direction in all 300 rows"),
+        ("huge.npy", ["--keep", "0.2"], "squares overflow, got 1e+300"),
+        ("points.npy", ["--keep", "0.2", "--seed", "-1"], "seed is a whole number from 0"),
+        ("blank.csv", ["--keep", "2", "--label", "b"], "every example has a class, got none in 1"),
         ("absent.npy", ["--keep", "1"], "is no readable .npy array"),
         ("absent.csv", ["--keep", "1"], "there is no file"),
         ("words.csv", ["--keep", "1"], "features are numbers, got 'x' in column 'b', row 1"),
@@ -75,6 +79,9 @@ def test_json_has_the_rows(run):
 )
 def test_bad_input_is_one_line(run, tmp_path, name, options, message):
     (tmp_path / "words.csv").write_text("a,b\n1,2\n3,x\n")
+    (tmp_path / "blank.csv").write_text("a,b,c\n1,x,2\n3,,2\n2,y,1\n")
+    np.save(tmp_path / "same.npy", np.ones((300, 5)))
+    np.save(tmp_path / "huge.npy", np.array([[1e300, 2.0], [3.0, 1e300], [1.0, 1.0]]))
     np.save(tmp_path / "pickle.npy", np.array([{}]), allow_pickle=True)
     code, out, err = run(name, *options)
     assert (code, out) == (2, "")

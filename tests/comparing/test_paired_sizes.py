@@ -8,6 +8,7 @@ from extrap.comparing.paired_sizes import (
     crossover_of_differences,
     data_saved,
     difference_by_size,
+    exponent_between,
     local_exponents,
     resample_losses,
 )
@@ -117,3 +118,97 @@ def test_rates_are_chosen_at_each_size_and_lost_runs_are_no_choice() -> None:
 def test_ways_need_seeds_in_common() -> None:
     with pytest.raises(DataError, match="at least 3 seeds that all have, got 2"):
         resampled("random", "hard", n_seeds=2)
+
+
+def gapped(gaps: tuple[float, ...], *, noise: float = 0.01, n_seeds: int = 8):
+    """Losses of two ways with these differences of log loss, of `first` against `second`."""
+    rng = np.random.default_rng(0)
+    frames = {}
+    for way, sign in (("first", 1), ("second", 0)):
+        rows = [
+            (size, s, np.exp(sign * gap + noise * rng.standard_normal()))
+            for size, gap in zip(SIZES, gaps, strict=True)
+            for s in range(n_seeds)
+        ]
+        frames[way] = pd.DataFrame(rows, columns=["examples", "seed", "loss"])
+    return resample_losses(frames, size="examples", tuned=(), n_resamples=100)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "below", "above", "size", "earlier"),
+    [
+        ((-0.2, -0.1, 0.2, 0.05, -0.1), "second", "first", 503.97, (125.99,)),
+        ((-0.1, 0.3, 0.3, 0.2, -0.2), "second", "first", 565.69, (59.46,)),
+        ((0.2, -0.1, 0.1, 0.1, 0.2), "first", "second", 141.42, (79.37,)),
+        ((-0.1, 0.1, -0.1, 0.1, -0.1), "second", "first", 565.69, (70.71, 141.42, 282.84)),
+    ],
+)
+def test_every_change_of_places_is_named(gaps, below, above, size, earlier) -> None:
+    exact = gapped(gaps, noise=0.0)
+    for pair in (("first", "second"), ("second", "first")):
+        found = crossover_of_differences(exact, *pair)
+        assert (found.below, found.above) == (below, above)
+        assert found.size.value == pytest.approx(size, rel=1e-3)
+        assert found.earlier == pytest.approx(earlier, rel=1e-3)
+        noisy = crossover_of_differences(gapped(gaps), *pair)
+        assert not noisy.is_told  # what is told below is no single change
+    once = crossover_of_differences(gapped((0.2, 0.1, 0.1, -0.1, -0.2)), "first", "second")
+    assert (once.earlier, once.is_told) == ((), True)
+
+
+def test_what_is_told_is_what_its_interval_says() -> None:
+    gaps = (0.004, 0.006, 0.008, 0.01, 0.02)
+    steps = difference_by_size(gapped(gaps, n_seeds=4), "first", "second")
+    for step in steps:
+        lower, upper = step.difference.ci
+        assert lower is not None
+        assert upper is not None
+        assert step.is_told == (lower > 0 or upper < 0)
+    assert {step.is_told for step in steps} == {True, False}
+
+
+def test_a_choice_among_rates_is_no_gain() -> None:
+    rng = np.random.default_rng(0)
+    differences, told = [], 0
+    for _ in range(60):
+        frames = {}
+        for way, n_rates in (("many", 12), ("one", 1)):
+            rows = [
+                (100, 0.1 * 2**i, s, np.exp(0.1 * rng.standard_normal()))
+                for i in range(n_rates)
+                for s in range(6)
+            ]
+            frames[way] = pd.DataFrame(rows, columns=["examples", "lr", "seed", "loss"])
+        losses = resample_losses(frames, size="examples", tuned=("lr",), n_resamples=2)
+        (step,) = difference_by_size(losses, "many", "one")
+        differences.append(np.log1p(step.difference.value))
+        told += step.is_told and step.difference.value < 0
+    error = np.std(differences, ddof=1) / np.sqrt(len(differences))
+    assert abs(np.mean(differences)) < 3 * error
+    assert told <= 9  # three standard errors above a twentieth of 60
+
+
+def test_best_rates_at_the_edge_of_what_was_tried_are_marked() -> None:
+    losses = resampled("random", "hard", lrs=3)  # the least rate is best
+    assert losses.at_edge["hard"].all()
+    assert all(step.is_edge for step in difference_by_size(losses, "hard", "random"))
+    assert crossover_of_differences(losses, "hard", "random").is_edge
+    assert data_saved(losses, "hard", "random")[-1].is_edge
+    assert exponent_between(losses, "hard", 100, 400).is_edge
+    inner = {}
+    for way in ("random", "hard"):
+        frame = runs(way)
+        lower = frame.assign(lr=0.05, loss=2 * frame["loss"])
+        inner[way] = pd.concat([frame, lower])
+    bracketed = resample_losses(inner, size="examples", tuned=("lr",), n_resamples=50)
+    assert not bracketed.at_edge["hard"].any()
+    assert not crossover_of_differences(bracketed, "hard", "random").is_edge
+    lost = inner["hard"].assign(loss=inner["hard"]["loss"].where(inner["hard"]["lr"] > 0.06))
+    below = resample_losses({"hard": lost}, size="examples", tuned=("lr",), n_resamples=2)
+    assert not below.at_edge["hard"].any()  # a rate that lost its runs is beyond the best
+
+
+def test_an_exponent_between_two_sizes_is_that_of_the_law() -> None:
+    found = exponent_between(resampled("random", "hard", noise=0.0), "hard", 100, 800)
+    assert (found.lower, found.upper) == (100, 800)
+    assert found.exponent.value == pytest.approx(1.0)

@@ -74,7 +74,14 @@ def test_the_page_has_a_section_a_problem() -> None:
     assert sections[2].title == "Labels saved: plane, labels"
     assert all(s.plates[0].svg.startswith("<svg") for s in sections)
     assert "easy examples win below" in sections[0].words[0]
-    assert sections[0].words[0].endswith("beyond seed noise on both sides.")
+    assert "beyond seed noise on both sides" in sections[0].words[0]
+    assert sections[0].words[0].endswith("; a best rate it rests on lies at the edge of its grid.")
+    assert sections[0].panels[0].tables[0].rows[0][1].endswith("†")
+    assert all(b.is_edge for b in selection_findings(table(), n_resamples=50)[0].best)
+    bracketed = pd.concat([table(), table().assign(lr=0.05, loss=9.0)])
+    plane = selection_sections(bracketed)[0]
+    assert plane.words[0].endswith("beyond seed noise on both sides.")
+    assert "†" not in str(plane.panels[0].tables[0].rows)
     assert sections[2].words[-1].startswith("For the loss of 800 random labels the active learner")
     assert selection_sections(table()[lambda t: t["arm"] == "plane"]) == ()
     assert selection_sections(table()[lambda t: t["seed"] < 2]) == ()
@@ -85,3 +92,27 @@ def test_text_says_who_wins() -> None:
     assert "hard 0.5 against random: better at 0, worse at 5 of 5 sizes" in text
     assert "easy 0.5 against random: better at 5, worse at 0 of 5 sizes" in text
     assert "it saves 50 % (" in text
+
+
+def test_several_changes_of_places_are_all_named() -> None:
+    frame = table(noise=0.0)
+    factors = {50: 0.9, 100: 1.2, 200: 1.2, 400: 1.2, 800: 0.9}
+    easy = frame[frame["arm"] == "plane-easy-0.2"].set_index(["examples", "lr", "seed"])["loss"]
+    is_hard = frame["arm"] == "plane-hard-0.2"
+    keys = pd.MultiIndex.from_frame(frame.loc[is_hard, ["examples", "lr", "seed"]])
+    own = easy.loc[keys].to_numpy() * frame.loc[is_hard, "examples"].map(factors).to_numpy()
+    frame.loc[is_hard, "loss"] = own
+    plane = selection_findings(frame, n_resamples=50)[0]
+    words = selection_text([plane])
+    assert (
+        "easy and hard examples change places 2 times, at 64 and last at 621 (621 to 621)" in words
+    )
+    assert len(plane.crossovers[0.2].earlier) == 1
+
+
+def test_a_choice_that_lost_runs_at_every_rate_is_not_the_best() -> None:
+    frame = table()
+    lost = (frame["arm"] == "plane") & (frame["examples"] == 50) & (frame["seed"] == 1)
+    frame.loc[lost, "loss"] = np.nan
+    best = {b.size: b.choice for b in selection_findings(frame, n_resamples=50)[0].best}
+    assert best[50] == "easy"

@@ -54,7 +54,7 @@ class ChoiceMap:
     """Which choice is best, by kept fraction and kept examples.
 
     Attributes:
-        cells: `column`, `row`, `choice`, `is_told`.
+        cells: `column`, `row`, `choice`, `is_told`, `is_edge`.
         sizes: Of the columns.
         keeps: Of the rows.
     """
@@ -98,10 +98,11 @@ def choice_map_info(found: SelectionFindings) -> ChoiceMap | None:
         return None
     sizes = tuple(sorted({b.size for b in found.best}))
     cells = [
-        (sizes.index(b.size), found.keeps.index(b.keep), b.choice, b.is_told) for b in found.best
+        (sizes.index(b.size), found.keeps.index(b.keep), b.choice, b.is_told, b.is_edge)
+        for b in found.best
     ]
     return ChoiceMap(
-        cells=pd.DataFrame(cells, columns=["column", "row", "choice", "is_told"]),
+        cells=pd.DataFrame(cells, columns=["column", "row", "choice", "is_told", "is_edge"]),
         sizes=sizes,
         keeps=found.keeps,
     )
@@ -137,7 +138,10 @@ def draw_choice_losses(ax: Axes, info: ChoiceLosses, *, columns: int = 5) -> Non
 
 
 def draw_choice_map(ax: Axes, info: ChoiceMap) -> None:
-    """A tile a cell with the name of the best choice; pale and in brackets where not told."""
+    """A tile a cell with the name of the best choice; pale and in brackets where not told.
+
+    A dagger marks a best tuned value at the edge of those tried.
+    """
     for cell in info.cells.itertuples():
         ink = colour(INKS[cell.choice])
         ax.add_patch(
@@ -154,7 +158,7 @@ def draw_choice_map(ax: Axes, info: ChoiceMap) -> None:
         ax.text(
             cell.column,
             cell.row,
-            cell.choice if cell.is_told else f"({cell.choice})",
+            (cell.choice if cell.is_told else f"({cell.choice})") + ("†" if cell.is_edge else ""),
             ha="center",
             va="center",
             color=colour("ink" if cell.is_told else "muted"),

@@ -45,6 +45,7 @@ CASCADE = CascadeStudy(
     workload=Workload(name="bytes-mlp"),
     smalls=tuple(tuned(width) for width in (32, 64, 128, 256, 512)),
     large=tuned(1024),
+    pairs=tuple((100 + 2 * i, 101 + 2 * i) for i in range(8)),
     rule=TextRule(
         name="within the first eight columns of an indented line, off a multiple of four, a "
         "space follows",

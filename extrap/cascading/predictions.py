@@ -124,11 +124,15 @@ def _groups(
         named = table[GROUP if group is None else group]
         if named.isna().any():
             row = int(np.flatnonzero(named.isna())[0])
-            raise DataError(f"{named.name} must be filled in for every input, row {row + 1} is not.")
+            raise DataError(
+                f"{named.name} must be filled in for every input, row {row + 1} is not."
+            )
         return pd.factorize(named.astype(str))[0].astype(np.int64), 0
     is_fine = np.array([value != float(f"{value:.{DIGITS}g}") for value in confidence.tolist()])
     whole = pd.util.hash_pandas_object(table.astype(str), index=False).to_numpy()
-    keys = np.where(is_fine & np.isfinite(confidence), whole, np.arange(len(table), dtype=whole.dtype))
+    keys = np.where(
+        is_fine & np.isfinite(confidence), whole, np.arange(len(table), dtype=whole.dtype)
+    )
     numbers = pd.factorize(keys)[0].astype(np.int64)
     return numbers, len(numbers) - int(numbers.max()) - 1
 

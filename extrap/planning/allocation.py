@@ -194,12 +194,10 @@ def _doubts(law: FittedLaw | None) -> list[str]:
 
 def _distance(points: Points, flops: float) -> list[str]:
     above, below = flops / float(points.flops.max()), flops / float(points.flops.min())
-    if 1 / FAR <= below and above <= FAR:
+    if below >= 1 / FAR and above <= FAR:
         return []
     words = f"{above:.3g} times the largest" if above > FAR else f"{below:.3g} times the smallest"
-    return [
-        f"the budget is {words} compute of a run: the intervals hold only if the law does"
-    ]
+    return [f"the budget is {words} compute of a run: the intervals hold only if the law does"]
 
 
 def _lost(law: FittedLaw | None) -> list[str]:

@@ -164,8 +164,8 @@ def test_figures_of_the_cascade_are_those_of_the_committed_curves() -> None:
     losses = {f.small: f for f in report.of("loss")}
     widest = plain["width 512"].cost.ci
     claims = [
-        f"Width 128 before width 1024 costs {_in_percent(best.cost)}",
-        f"{_told(_times(best.difference, 100), '+.3f')} percentage points",
+        f"Width 128 before width 1024 costs {_in_percent(best.surely_cost)}",
+        f"{_told(_times(best.surely_difference, 100), '+.3f')} percentage points",
         f"width 1024 gets {100 * (best.quality_large.value or 0):.1f} % right",
         f"width 128 alone {100 * (best.quality_small.value or 0):.1f} %",
         f"answers {100 * (best.share.value or 0):.1f} % of the bytes",

@@ -11,10 +11,17 @@ from __future__ import annotations
 
 from extrap.cascading.choice import cascade
 from extrap.cascading.documents import cascade_document
-from extrap.cascading.pairs import CascadeFinding, CascadeReport, curve_rows, judge_pairs
+from extrap.cascading.pairs import (
+    MARGIN,
+    CascadeFinding,
+    CascadeReport,
+    curve_rows,
+    judge_pairs,
+)
 from extrap.cascading.results import Cascade, CascadePoint
 
 __all__ = [
+    "MARGIN",
     "Cascade",
     "CascadeFinding",
     "CascadePoint",

@@ -26,6 +26,7 @@ def cascade(
     cost_large: float,
     cost_filter: float = 0.0,
     quality: float | None = None,
+    group: str | None = None,
     validation: float = 0.5,
     level: float = 0.95,
     seed: int = 0,
@@ -42,6 +43,10 @@ def cascade(
     better). With a column `filtered` (0 or 1) a rule answers the inputs marked 1; these need
     `correct_filter` or `loss_filter`, and no outcome or confidence of the small model.
 
+    Inputs are taken as independent. Those that are not, such as questions about one text, need a
+    column of groups: a group lies in one part, and intervals draw whole groups. Without one, rows
+    alike in every column, the confidence to more than four digits, are a group.
+
     Args:
         source: A CSV, Parquet or JSONL file, open CSV text, or a DataFrame.
         cost_small: Cost of one input by the small model, positive, in any unit.
@@ -50,6 +55,7 @@ def cascade(
             cost is part of `cost_small`.
         quality: The share of correct answers, or the mean loss, to reach; by default that of the
             large model on the validation part.
+        group: Column of groups; by default `group`, if there is one.
         validation: Share of the inputs on which the threshold is chosen, in (0, 1).
         level: Of all intervals.
         seed: Of the split and the bootstrap.
@@ -57,7 +63,8 @@ def cascade(
     Returns:
         The cascade at the threshold chosen, and its curve of cost against quality. Intervals:
         shares, also of correct answers, exact binomial; their paired difference Agresti–Min;
-        losses, and costs behind a filter, by a bootstrap over inputs.
+        losses, and costs behind a filter, by a bootstrap over inputs; with groups the wider of
+        these and a bootstrap over groups.
 
     Raises:
         DataError: The source cannot be read, lacks a column, holds impossible values, is too
@@ -78,8 +85,8 @@ def cascade(
         (0.9, 1.0)
     """
     _check_arguments(cost_small, cost_large, cost_filter, validation, level, seed)
-    inputs = read_predictions(source)
-    _check_quality(quality, inputs.kind)
+    inputs = read_predictions(source, group)
+    _check_quality(quality, inputs)
     first, rest = split_predictions(inputs, validation, seed)
     asked = float(first.large.mean()) if quality is None else float(quality)
     threshold, reached = _choose(first, asked)
@@ -104,7 +111,10 @@ def cascade(
         cost_filter=float(cost_filter),
         level=level,
         seed=seed,
-        notes=_notes(first, asked, is_reached=is_reached),
+        notes=(
+            *_notes(first, asked, is_reached=is_reached),
+            *_doubts(inputs, cost_filter / cost_large),
+        ),
     )
 
 
@@ -128,6 +138,11 @@ def _check_arguments(
             f"cost_filter must be finite and not negative, got {cost_filter:g}; give the cost of "
             "one input."
         )
+    if not math.isfinite(cost_filter / cost_large):
+        raise ValueError(
+            f"cost_filter must be in the unit of cost_large, got {cost_filter:g} and "
+            f"{cost_large:g}; give the cost of one input."
+        )
     if cost_large <= cost_small:
         raise ValueError(
             f"a cascade saves only where cost_large is above cost_small, got {cost_large:g} and "
@@ -143,12 +158,17 @@ def _check_arguments(
         )
 
 
-def _check_quality(quality: float | None, kind: str) -> None:
+def _check_quality(quality: float | None, inputs: Predictions) -> None:
     if quality is None:
         return
-    if not math.isfinite(quality) or (kind == "correct" and not 0 < quality <= 1):
+    least = min(float(inputs.small.min()), float(inputs.large.min()), 0.0)
+    is_share = inputs.kind == "correct"
+    fits = 0 < quality <= 1 if is_share else math.isfinite(quality) and (quality >= 0 or least < 0)
+    if not fits:
         rule, hint = "a finite mean loss", "give one in the unit of loss_large"
-        if kind == "correct":
+        if math.isfinite(quality):
+            rule = "a mean loss, not negative as no loss is"
+        if is_share:
             rule, hint = "a share in (0, 1]", "write 0.9 for 90 % correct"
         raise ValueError(f"quality must be {rule}, got {quality:g}; {hint}.")
 
@@ -190,3 +210,23 @@ def _notes(part: Predictions, asked: float, *, is_reached: bool) -> tuple[str, .
     )
     alone = f"; the large model alone is {worst} it too, at {large:.4g}" if falls_short else ""
     return (f"{note}{alone}",)
+
+
+def _doubts(inputs: Predictions, rule_cost: float) -> tuple[str, ...]:
+    found = []
+    if inputs.n_copies:
+        found.append(
+            f"{inputs.n_copies} of {inputs.n} rows are copies of others in every column and lie "
+            "in the same part as these; name a column of groups if others belong together too"
+        )
+    elif inputs.n_groups < inputs.n:
+        found.append(
+            f"{inputs.n} inputs are in {inputs.n_groups} groups: each lies in one part, and "
+            "intervals are over groups"
+        )
+    if inputs.filtered.any() and rule_cost > 1:
+        found.append(
+            f"an input that the rule answers costs {rule_cost:.3g} times one by the large model: "
+            "drop the rule"
+        )
+    return tuple(found)

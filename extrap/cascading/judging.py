@@ -55,7 +55,7 @@ def judge(
     """
     cells = len(thresholds) - np.searchsorted(thresholds[::-1], part.confidence, side="right")
     cells[part.filtered] = 0
-    needs_draws = part.kind == "loss" or bool(part.filtered.any())
+    needs_draws = part.kind == "loss" or bool(part.filtered.any()) or _is_grouped(part)
     draws = _draw(part, cells, len(thresholds), seed) if needs_draws else None
     points = tuple(
         _point(part, cells <= i, threshold, costs, i, draws, level)
@@ -66,18 +66,19 @@ def judge(
 
 
 def _draw(part: Predictions, cells: NDArray[np.int64], n_thresholds: int, seed: int) -> _Draws:
-    """Draw inputs with replacement; sums up to a cell are those of one threshold."""
+    """Draw inputs, or groups, with replacement; sums up to a cell are those of one threshold."""
     rng = np.random.default_rng([seed, 1])  # not the stream of the split
     gained = part.small - part.large
     large = np.empty(DRAWS)
     differences, counts = np.empty((2, DRAWS, n_thresholds))
     for b in range(DRAWS):
-        rows = rng.integers(part.n, size=part.n)
-        drawn = cells[rows]
-        large[b] = part.large[rows].mean()
-        sums = np.bincount(drawn, weights=gained[rows], minlength=n_thresholds)
-        differences[b] = np.cumsum(sums)[:n_thresholds] / part.n
-        counts[b] = np.bincount(drawn, minlength=n_thresholds)[:n_thresholds] / part.n
+        drawn = rng.integers(part.n_groups, size=part.n_groups)
+        times = np.bincount(drawn, minlength=part.n_groups)[part.group]
+        n = times.sum()
+        large[b] = times @ part.large / n
+        sums = np.bincount(cells, weights=times * gained, minlength=n_thresholds)
+        differences[b] = np.cumsum(sums)[:n_thresholds] / n
+        counts[b] = np.bincount(cells, weights=times, minlength=n_thresholds)[:n_thresholds] / n
     filtered = counts[:, 0]
     answered = np.cumsum(counts, axis=1) - filtered[:, None]
     return _Draws(large, differences, filtered, answered)
@@ -97,6 +98,8 @@ def _point(
     answered = spared & ~part.filtered
     # without a threshold the share is no estimate: nothing is answered, whatever the inputs
     ci = Interval(0.0, 0.0) if threshold == math.inf else _binomial(answered, level)
+    if _is_grouped(part) and draws is not None:
+        ci = _wider(ci, _percentiles(draws.answered[:, i], float(answered.mean()), level))
     share = Measure(value=float(answered.mean()), ci=ci)
     cost = costs.mean(float(part.filtered.mean()), share.value)
     if part.filtered.any() and draws is not None:
@@ -108,7 +111,12 @@ def _point(
         share=share,
         quality=_level_of(part, outcome, None if draws is None else draws.qualities[:, i], level),
         difference=_difference(
-            part, outcome, spared, None if draws is None else draws.differences[:, i], level
+            part,
+            outcome,
+            spared,
+            None if draws is None else draws.differences[:, i],
+            level,
+            is_open=threshold < math.inf,
         ),
         cost=Measure(value=float(cost), ci=cost_ci),
     )
@@ -118,7 +126,10 @@ def _level_of(part: Predictions, outcome: Floats, draws: Floats | None, level: f
     """Mean outcome: exact binomial where it is a share, else by the bootstrap."""
     value = float(outcome.mean())
     if part.kind == "correct" or draws is None:
-        return Measure(value=value, ci=_binomial(outcome > 0, level))
+        ci = _binomial(outcome > 0, level)
+        if _is_grouped(part) and draws is not None:
+            ci = _wider(ci, _percentiles(draws, value, level))
+        return Measure(value=value, ci=ci)
     return Measure(value=value, ci=_percentiles(draws, value, level))
 
 
@@ -128,12 +139,16 @@ def _difference(
     spared: NDArray[np.bool_],
     draws: Floats | None,
     level: float,
+    *,
+    is_open: bool,
 ) -> Measure:
     """Mean outcome minus the large model's; nothing is uncertain where it answers everything."""
     apart = outcome - part.large
     value = float(apart.mean())
-    if not spared.any():
-        return Measure(value=0.0, ci=Interval(0.0, 0.0))
+    if not spared.any():  # other inputs may lie above a threshold that none of these reached
+        most = float(np.abs(part.small - part.large).max()) if is_open else 0.0
+        half = most * (_binomial(spared, level).upper or 0.0)
+        return Measure(value=0.0, ci=Interval(-half, half))
     if part.kind == "loss" and draws is not None:
         return Measure(value=value, ci=_percentiles(draws, value, level))
     n = part.n + 2  # half an input in each of the four cells
@@ -142,7 +157,20 @@ def _difference(
     half = stats.norm.ppf(0.5 + level / 2) * math.sqrt((better + worse) / n - centre**2)
     half /= math.sqrt(n)
     lower, upper = max(centre - half, -1.0), min(centre + half, 1.0)
-    return Measure(value=value, ci=Interval(min(float(lower), value), max(float(upper), value)))
+    ci = Interval(min(float(lower), value), max(float(upper), value))
+    if _is_grouped(part) and draws is not None:
+        ci = _wider(ci, _percentiles(draws, value, level))
+    return Measure(value=value, ci=ci)
+
+
+def _is_grouped(part: Predictions) -> bool:
+    """Whether some inputs belong together: then intervals are the wider of two kinds."""
+    return part.n_groups < part.n
+
+
+def _wider(first: Interval, second: Interval) -> Interval:
+    lower = min(side or 0.0 for side in (first.lower, second.lower))
+    return Interval(lower, max(side or 0.0 for side in (first.upper, second.upper)))
 
 
 def _binomial(hits: NDArray[np.bool_], level: float) -> Interval:

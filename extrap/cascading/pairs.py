@@ -16,12 +16,15 @@ from extrap.errors import DataError
 from extrap.records import CascadeStudy, Interval, Measure
 
 __all__ = [
+    "MARGIN",
     "CascadeFinding",
     "CascadeReport",
     "curve_rows",
     "judge_pairs",
 ]
 
+MARGIN = 0.005
+"""What a quality as good as the large model's may fall short: of the inputs, or of the loss."""
 EVERY = 4
 """Of the points of a curve, one in so many is kept."""
 MEASURES = ("share", "quality", "difference", "cost")
@@ -54,6 +57,9 @@ class CascadeFinding:
         share: Of all inputs, those that the small model answers at the chosen threshold.
         difference: Quality there minus the large model's.
         cost: Mean cost of an input there, in units of one by the large model alone.
+        surely_difference: The difference with an interval that holds for all small models of the
+            study at once, after Bonferroni: for the one that was picked among them.
+        surely_cost: The cost likewise.
         quality_small: Quality of the small model alone.
         quality_large: Of the large one.
         cost_small: Cost of one input by the small model, in the same unit.
@@ -69,6 +75,8 @@ class CascadeFinding:
     share: Measure
     difference: Measure
     cost: Measure
+    surely_difference: Measure
+    surely_cost: Measure
     quality_small: Measure
     quality_large: Measure
     cost_small: float
@@ -79,11 +87,16 @@ class CascadeFinding:
 
     @property
     def is_as_good(self) -> bool:
-        """Whether the difference from the large model is not told from 0, or is a gain."""
-        lower, upper = self.difference.ci
+        """Whether it is told, of all small models at once, to be no worse than by a margin.
+
+        Half a percentage point of the share correct, or .5 % of the large model's mean loss.
+        """
+        lower, upper = self.surely_difference.ci
         if lower is None or upper is None:
             return False
-        return upper >= 0 if self.outcome == "correct" else lower <= 0
+        if self.outcome == "correct":
+            return lower > -MARGIN
+        return upper < MARGIN * abs(self.quality_large.value or 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,7 +123,8 @@ class CascadeReport:
     def best(self) -> CascadeFinding:
         """By the share correct and without a rule the one that surely costs least.
 
-        Its interval ends lowest, among those as good as the large model.
+        Its interval ends lowest, among those as good as the large model; as it was picked, its
+        own figures are `surely_cost` and `surely_difference`.
         """
         return self.surest("correct")
 
@@ -121,7 +135,12 @@ class CascadeReport:
         """
         plain = self.of(outcome)
         good = [f for f in plain if f.is_as_good] or list(plain)
-        return min(good, key=lambda f: math.inf if f.cost.ci.upper is None else f.cost.ci.upper)
+        return min(good, key=_upper_cost)
+
+
+def _upper_cost(finding: CascadeFinding) -> float:
+    upper = finding.surely_cost.ci.upper
+    return math.inf if upper is None else upper
 
 
 def curve_rows(
@@ -192,7 +211,9 @@ def judge_pairs(study: CascadeStudy, table: pd.DataFrame) -> CascadeReport:
     """What each small model saves, over pairs of trainings, with Student's t intervals.
 
     Thresholds are chosen pair by pair, each on a split of the inputs of its own, so that trainings
-    and choices differ between pairs; the held-out text is one and the same.
+    and choices differ between pairs. The held-out text is one and the same: its chance, the median
+    of the pairs' own intervals on all inputs, is added in quadrature to shares, costs and
+    differences, so that they hold for new text of the kind too.
 
     Args:
         study: The study.
@@ -221,7 +242,16 @@ def judge_pairs(study: CascadeStudy, table: pd.DataFrame) -> CascadeReport:
                     f"{model.label} needs a cascade by {outcome} for each of {len(study.pairs)} "
                     f"pairs, the table has {len(rows)}; run the study anew."
                 )
-            findings.append(_finding(rows, model.label, outcome, rule=rule, level=study.level))
+            findings.append(
+                _finding(
+                    rows,
+                    model.label,
+                    outcome,
+                    rule=rule,
+                    level=study.level,
+                    n_smalls=len(study.smalls),
+                )
+            )
     return CascadeReport(
         findings=tuple(findings), table=table, large=study.large.label, level=study.level
     )
@@ -233,34 +263,62 @@ def _ways(study: CascadeStudy) -> list[tuple[str, bool]]:
 
 
 def _finding(
-    rows: pd.DataFrame, small: str, outcome: str, *, rule: bool, level: float
+    rows: pd.DataFrame, small: str, outcome: str, *, rule: bool, level: float, n_smalls: int
 ) -> CascadeFinding:
-    def mean(name: str, *, is_share: bool = False) -> Measure:
-        return _mean(rows[name].to_list(), level=level, is_share=is_share)
+    small_cost = float(rows["cost_small"].iloc[0])
+    filtered = float(rows["share_filtered"].mean())
+    least = (1 - filtered) * small_cost  # a rule costs nothing
+    most = least + 1 - filtered
+    surely = 1 - (1 - level) / n_smalls
+
+    def mean(
+        name: str, bounds: tuple[float, float] = (-math.inf, math.inf), at: float = level
+    ) -> Measure:
+        half = _text_half(rows, name) * _normal(at) / _normal(level)
+        return _mean(rows[name].to_list(), level=at, bounds=bounds, text_half=half)
 
     return CascadeFinding(
         small=small,
         outcome=outcome,
         rule=rule,
-        share=mean("share", is_share=True),
+        share=mean("share", (0.0, 1.0)),
         difference=mean("difference"),
-        cost=mean("cost"),
+        cost=mean("cost", (least, most)),
+        surely_difference=mean("difference", at=surely),
+        surely_cost=mean("cost", (least, most), surely),
         quality_small=mean("quality_small"),
         quality_large=mean("quality_large"),
-        cost_small=float(rows["cost_small"].iloc[0]),
-        share_filtered=float(rows["share_filtered"].mean()),
+        cost_small=small_cost,
+        share_filtered=filtered,
         n_pairs=len(rows),
         n_judged=int(rows["n_judged"].iloc[0]),
         pair_costs=tuple(rows["cost"].to_list()),
     )
 
 
-def _mean(values: Iterable[float], *, level: float, is_share: bool) -> Measure:
-    """Mean over pairs with Student's t interval; that of a share ends at 0 and 1."""
+def _text_half(rows: pd.DataFrame, name: str) -> float:
+    """Half an interval for the chance of the held-out text, which all pairs share.
+
+    That of a pair is of the inputs that judge; all pairs together see the others too.
+    """
+    if f"{name}_lower" not in rows:
+        return 0.0
+    half = float(np.median(rows[f"{name}_upper"] - rows[f"{name}_lower"])) / 2
+    judged = rows["n_judged"] / (rows["n_judged"] + rows["n_validation"])
+    return half * math.sqrt(float(judged.mean()))
+
+
+def _normal(level: float) -> float:
+    return float(stats.norm.ppf((1 + level) / 2))
+
+
+def _mean(
+    values: Iterable[float], *, level: float, bounds: tuple[float, float], text_half: float
+) -> Measure:
+    """Mean over pairs with Student's t interval, inside the range that is possible."""
     numbers = np.asarray(list(values), dtype=float)
     mean, n = float(numbers.mean()), len(numbers)
     half = float(stats.t.ppf((1 + level) / 2, n - 1) * numbers.std(ddof=1) / math.sqrt(n))
-    lower, upper = mean - half, mean + half
-    if is_share:
-        lower, upper = max(lower, 0.0), min(upper, 1.0)
-    return Measure(value=mean, ci=Interval(lower, upper))
+    half = math.hypot(half, text_half)
+    lower, upper = max(mean - half, bounds[0]), min(mean + half, bounds[1])
+    return Measure(value=mean, ci=Interval(min(lower, mean), max(upper, mean)))

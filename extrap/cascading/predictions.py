@@ -20,6 +20,13 @@ __all__ = ["Floats", "Predictions", "read_predictions", "split_predictions"]
 
 FEWEST = 20
 """Inputs that the filter leaves in each part: with fewer an interval covers half of [0, 1]."""
+FEWEST_GROUPS = 8
+"""Groups of inputs in each part: with fewer, draws of groups say little."""
+LARGEST = 1e100
+"""Size of a loss; sums of larger ones overflow."""
+DIGITS = 4
+"""Significant digits of a confidence above which rows that are alike are copies, not chance."""
+GROUP = "group"
 KINDS = ("correct", "loss")
 CLAIMS = {"true": 1, "false": 0}
 """Outcomes spelled as words, as CSV files have them."""
@@ -29,13 +36,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predictions:
-    """Arrays of one number an input; of filtered inputs `small` is the rule's outcome."""
+    """Arrays of one number an input; of filtered inputs `small` is the rule's outcome.
+
+    Inputs of one `group` belong together; `n_copies` rows repeat others.
+    """
 
     kind: str
     confidence: Floats
     small: Floats
     large: Floats
     filtered: NDArray[np.bool_]
+    group: NDArray[np.int64]
+    n_copies: int = 0
 
     def part(self, rows: NDArray[np.int64]) -> Predictions:
         """The inputs in these rows, in their order."""
@@ -45,6 +57,7 @@ class Predictions:
             self.small[rows],
             self.large[rows],
             self.filtered[rows],
+            np.unique(self.group[rows], return_inverse=True)[1],
         )
 
     @property
@@ -52,8 +65,15 @@ class Predictions:
         """How many inputs there are."""
         return len(self.large)
 
+    @property
+    def n_groups(self) -> int:
+        """How many groups of inputs there are; as many as inputs where none belong together."""
+        return int(self.group.max()) + 1
 
-def read_predictions(source: str | Path | TextIO | pd.DataFrame) -> Predictions:
+
+def read_predictions(
+    source: str | Path | TextIO | pd.DataFrame, group: str | None = None
+) -> Predictions:
     """The inputs of a table, in its order."""
     table = read_table(source)
     have = list(map(str, table.columns))
@@ -84,7 +104,37 @@ def read_predictions(source: str | Path | TextIO | pd.DataFrame) -> Predictions:
             f"{kind}_small must vary, all {len(left)} inputs have {left[0]:g}: no confidence can "
             "tell them apart; add inputs that the small model answers otherwise."
         )
-    return Predictions(kind, confidence, small, large, filtered)
+    if kind == "loss" and (top := float(np.abs([small, large]).max())) > LARGEST:
+        raise DataError(
+            f"losses must be {LARGEST:g} at most in size, got {top:g}: their sums would overflow; "
+            "leave those inputs out."
+        )
+    groups, n_copies = _groups(table, group, confidence)
+    return Predictions(kind, confidence, small, large, filtered, groups, n_copies)
+
+
+def _groups(
+    table: pd.DataFrame, group: str | None, confidence: Floats
+) -> tuple[NDArray[np.int64], int]:
+    """Number of every input's group, and how many rows are copies where no column says groups."""
+    have = list(map(str, table.columns))
+    if group is not None and group not in have:
+        raise missing_column(group, have, "the table")
+    if group is not None or GROUP in have:
+        named = table[GROUP if group is None else group]
+        if named.isna().any():
+            row = int(np.flatnonzero(named.isna())[0])
+            raise DataError(
+                f"{named.name} must be filled in for every input, row {row + 1} is not."
+            )
+        return pd.factorize(named.astype(str))[0].astype(np.int64), 0
+    is_fine = np.array([value != float(f"{value:.{DIGITS}g}") for value in confidence.tolist()])
+    whole = pd.util.hash_pandas_object(table.astype(str), index=False).to_numpy()
+    keys = np.where(
+        is_fine & np.isfinite(confidence), whole, np.arange(len(table), dtype=whole.dtype)
+    )
+    numbers = pd.factorize(keys)[0].astype(np.int64)
+    return numbers, len(numbers) - int(numbers.max()) - 1
 
 
 def _kind(have: list[str]) -> str:
@@ -104,7 +154,7 @@ def _numbers(
     """A column as finite numbers, or 0 and 1; cells outside `where` are not looked at."""
     cells = table[column].astype(object)
     if is_claim:
-        cells = cells.map(lambda cell: CLAIMS.get(str(cell).strip().lower(), cell))
+        cells = cells.map(_claim)
     values = np.full(len(table), math.nan)
     if where.any():
         values[where] = _cells(cells, column, where)
@@ -119,6 +169,15 @@ def _numbers(
     return values
 
 
+def _claim(cell: object) -> float:
+    """0 or 1 where a cell says so; NaN of other words."""
+    text = str(cell).strip().lower()
+    try:
+        return float(CLAIMS.get(text, text))
+    except ValueError:
+        return math.nan
+
+
 def _cells(cells: pd.Series, column: str, where: NDArray[np.bool_]) -> Floats:
     """The cells looked at as numbers; the others are blank, so that errors name the right row."""
     return read_numbers(cells.where(where, None), column).to_numpy(float)[where]
@@ -127,14 +186,21 @@ def _cells(cells: pd.Series, column: str, where: NDArray[np.bool_]) -> Floats:
 def split_predictions(
     inputs: Predictions, validation: float, seed: int
 ) -> tuple[Predictions, Predictions]:
-    """A random part to choose the threshold on, and the rest."""
-    order = np.random.default_rng(seed).permutation(inputs.n)
-    n_first = round(validation * inputs.n)
+    """A random part to choose the threshold on, and the rest; a group lies in one of them."""
+    order = np.random.default_rng(seed).permutation(inputs.n_groups)
+    ends = np.cumsum(np.bincount(inputs.group)[order])
+    n_first = int(ends[np.argmin(np.abs(ends - round(validation * inputs.n)))])
+    order = np.argsort(np.argsort(order)[inputs.group], kind="stable")
     first, rest = inputs.part(order[:n_first]), inputs.part(order[n_first:])
     for part, name in ((first, "validation part"), (rest, "part that is judged")):
         if (n := int((~part.filtered).sum())) < FEWEST:
             raise DataError(
                 f"the {name} needs {FEWEST} inputs that no rule answers, got {n}; add inputs, or "
                 f"change validation, {validation:g}."
+            )
+        if part.n_groups < FEWEST_GROUPS:
+            raise DataError(
+                f"the {name} needs {FEWEST_GROUPS} groups of inputs, got {part.n_groups}; add "
+                "inputs that are not alike."
             )
     return first, rest

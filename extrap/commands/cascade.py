@@ -25,6 +25,7 @@ __all__ = ["cascade_command"]
     type=float,
     help="Share of correct answers, or mean loss, to reach; default that of the large model.",
 )
+@click.option("--group", help="Column of inputs that belong together; default group, if any.")
 @click.option(
     "--validation",
     default=0.5,
@@ -41,6 +42,7 @@ def cascade_command(
     cost_large: float,
     cost_filter: float,
     quality: float | None,
+    group: str | None,
     validation: float,
     level: float,
     seed: int,
@@ -51,7 +53,7 @@ def cascade_command(
     SOURCE is a CSV, Parquet or JSONL file, or - for CSV on the standard input: one row an input,
     with the columns confidence_small, correct_small and correct_large (0 or 1), or loss_small and
     loss_large. A column filtered marks inputs that a rule answers, with correct_filter or
-    loss_filter.
+    loss_filter. Inputs are taken as independent, but for those of one group.
     """
     from extrap.cascading import cascade, cascade_document
     from extrap.reporting.cascades import cascade_text
@@ -62,6 +64,7 @@ def cascade_command(
         cost_large=cost_large,
         cost_filter=cost_filter,
         quality=quality,
+        group=group,
         validation=validation,
         level=level,
         seed=seed,

@@ -28,7 +28,11 @@ ORDER = ("parametric", "isoflop", "envelope")
 FACTOR = 2.0
 """By which two estimates of N_opt may differ."""
 FAR = 100.0
-"""Times the largest compute of a run."""
+"""Times the largest compute of a run, or below the smallest."""
+LEAST, MOST = 1.0, 1e100
+"""Parameters, tokens or FLOPs that a budget may have."""
+FEW_LOST = 0.01
+"""Share of replicates that may be lost without a word."""
 
 
 def allocate(
@@ -73,8 +77,10 @@ def allocate(
         Parameters, tokens, loss and exponent with intervals, and every estimator's own.
 
     Raises:
-        DataError: The source cannot be read, or supports no estimator.
-        ValueError: An argument is out of range, or a pin is no parameter of the law.
+        DataError: The source cannot be read, supports no estimator, or the split of the budget
+            has less than one parameter or token.
+        ValueError: An argument is out of range, or a pin is no parameter of the law or a floor
+            above the losses.
 
     References:
         Hoffmann et al. (2022), arXiv 2203.15556, section 3. Muennighoff et al. (2023),
@@ -141,6 +147,7 @@ def allocate_each(
             f"level must lie in (0, 1), got {level:g}; write 0.95 for a 95 % interval."
         )
     points = read_points(source, params=params, tokens=tokens, loss=loss)
+    _check_floor(fix, float(points.loss.min()))
     estimators = _estimators(points, level=level, seed=seed, fix=fix)
     return tuple(
         _split(
@@ -214,10 +221,12 @@ def _split(
             f"{refused['parametric']}"
         )
     ratio = flops / float(points.flops.max())
+    estimator = next(name for name in ORDER if name in estimators)
+    _check_split(estimators[estimator], flops)
     return Allocation(
         flops=flops,
         level=level,
-        estimator=next(name for name in ORDER if name in estimators),
+        estimator=estimator,
         estimators=estimators,
         refused=refused,
         law=None if law is None else law.fitted,
@@ -226,8 +235,8 @@ def _split(
         frontier_offset=None if law is None else law.doubt.offset,
         repeated=law.repeated(flops, unique_tokens) if law and unique_tokens else None,
         serving=law.serving(flops, inference_tokens) if law and inference_tokens else None,
-        warnings=(*disagreements(estimators), *_distance(ratio), *_doubts(law)),
-        notes=points.notes,
+        warnings=(*disagreements(estimators), *_distance(points, flops), *_doubts(law)),
+        notes=(*points.notes, *_lost(law)),
     )
 
 
@@ -235,6 +244,27 @@ def _check(**given: float | None) -> None:
     for name, value in given.items():
         if value is not None and not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be positive and finite, got {value:g}.")
+        if value is not None and value > MOST:
+            raise ValueError(f"{name} must be {MOST:g} at most, got {value:g}; look at its unit.")
+
+
+def _check_floor(fix: Mapping[str, float] | None, lowest: float) -> None:
+    floor = (fix or {}).get("E", 0.0)
+    if not 0 <= floor < lowest:
+        raise ValueError(
+            f"a pinned floor E is not negative and below every loss, got {floor:g} where the "
+            f"lowest loss is {lowest:.4g}; pin a floor that the runs have not passed."
+        )
+
+
+def _check_split(found: Estimated, flops: float) -> None:
+    for name, measure in (("parameters", found.params), ("tokens", found.tokens)):
+        value = measure.value or 0.0
+        if not LEAST <= value <= MOST:
+            raise DataError(
+                f"a split has one parameter and one token at least and {MOST:g} at most, that of "
+                f"{flops:g} FLOPs has {value:.2g} {name}; give a budget nearer to the runs."
+            )
 
 
 def disagreements(estimators: Mapping[str, Estimated]) -> list[str]:
@@ -271,10 +301,18 @@ def _doubts(law: FittedLaw | None) -> list[str]:
     return [*flags[: bool(law.fitted.flags)], *law.doubt.warnings]
 
 
-def _distance(ratio: float) -> list[str]:
-    if ratio <= FAR:
+def _distance(points: Points, flops: float) -> list[str]:
+    above, below = flops / float(points.flops.max()), flops / float(points.flops.min())
+    if below >= 1 / FAR and above <= FAR:
+        return []
+    words = f"{above:.3g} times the largest" if above > FAR else f"{below:.3g} times the smallest"
+    return [f"the budget is {words} compute of a run: the intervals hold only if the law does"]
+
+
+def _lost(law: FittedLaw | None) -> list[str]:
+    if law is None or law.share_lost <= FEW_LOST:
         return []
     return [
-        f"the budget is {ratio:.3g} times the largest compute of a run: the intervals hold "
-        "only if the law does"
+        f"{law.share_lost:.1%} of the replicates of the runs have no best split and are left out "
+        "of the law's intervals, which are too narrow by as much"
     ]

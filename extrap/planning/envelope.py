@@ -13,23 +13,34 @@ __all__ = ["envelope_optima"]
 MIN_RUNS = 5
 WIDTH = np.log(10.0) / 4
 """Of one class of compute, in which the best run counts: four a decade."""
+CHOICE = np.log(4.0)
+"""Least range of ln(D/N) in a class that is a choice; compute alone moves it by `WIDTH`."""
 
 
 def envelope_optima(points: Points) -> Optima:
     """The best run of every class of compute, where no cheaper run is better.
 
     With final losses only, the envelope is coarse: its runs lie near the optimum, not on it. It
-    is there to be compared with.
+    is there to be compared with. Where most classes hold runs of about one split, it would give
+    the design back as the answer.
 
     Raises:
-        DataError: Fewer than five such runs.
+        DataError: Fewer than five such runs, or most classes of compute have one split.
 
     References:
         Hoffmann et al. (2022), arXiv 2203.15556, section 3.1, on whole loss curves.
     """
     log_flops = np.log(points.flops)
     kind = np.floor((log_flops - log_flops.min()) / WIDTH)
-    rows = [int(members[np.argmin(points.loss[members])]) for members in _classes(kind)]
+    ratio = np.log(points.tokens / points.params)
+    classes = _classes(kind)
+    if 2 * sum(np.ptp(ratio[members]) >= CHOICE for members in classes) < len(classes):
+        raise DataError(
+            "the runs do not vary the split at one compute: in most quarters of a decade of "
+            "compute no two differ fourfold in tokens a parameter, so the best size is that of "
+            "the design; train several sizes at one compute."
+        )
+    rows = [int(members[np.argmin(points.loss[members])]) for members in classes]
     best = np.inf
     kept = []
     for row in rows:

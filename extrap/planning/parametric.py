@@ -43,6 +43,7 @@ class FittedLaw:
         level: Of the intervals.
         kind: Of the bootstrap.
         doubt: What the runs say against its form; the interval of every loss counts it.
+        share_lost: Of the replicates, those that failed or have no optimum; they are left out.
     """
 
     fitted: Fit
@@ -51,6 +52,7 @@ class FittedLaw:
     level: float
     kind: str
     doubt: FormDoubt
+    share_lost: float = 0.0
 
     def estimate(self, flops: float) -> Estimated:
         """The compute-optimal split of a budget."""
@@ -119,7 +121,8 @@ class FittedLaw:
     def _measure(self, value: Array, draws: Array) -> Measure:
         tail = (1 - self.level) / 2
         low, high = np.quantile(draws, [tail, 1 - tail])
-        return Measure(value=float(value), ci=Interval(float(low), float(high)))
+        at = float(value)
+        return Measure(value=at, ci=Interval(min(float(low), at), max(float(high), at)))
 
 
 def fit_chinchilla(
@@ -133,7 +136,7 @@ def fit_chinchilla(
 ) -> FittedLaw:
     """`L = E + A / N^α + B / D^β` by Huber's loss, δ = 1e-3, and replicates of its runs.
 
-    Runs are drawn with repetition; of fewer than 16 sizes, residuals.
+    Sizes, each with all its runs, are drawn with repetition; of fewer than 16 sizes, residuals.
 
     Args:
         params: N, shape (n,).
@@ -160,7 +163,8 @@ def fit_chinchilla(
             "the fitted law has no term in parameters or none in tokens, so no split is best; add "
             "runs that vary both at one compute."
         )
-    n_sizes = len(np.unique(np.column_stack([params, tokens]), axis=0))
+    groups = _sizes_of(params, tokens)
+    n_sizes = max(groups) + 1
     kind = "pairs" if n_sizes >= 2 * MIN_PAIRS else "residual"
     found = bootstrap(
         fitted,
@@ -169,6 +173,7 @@ def fit_chinchilla(
         kind="pairs" if kind == "pairs" else "residual",
         n_replicates=N_REPLICATES,
         seed=seed,
+        groups=groups if kind == "pairs" else None,
     )
     replicates = _in_units(fitted, found.values)
     keep = _has_optimum(replicates)
@@ -184,12 +189,20 @@ def fit_chinchilla(
         level=level,
         kind=kind,
         doubt=find_doubt(fitted, law, params, tokens, loss, fix=fix),
+        share_lost=1 - float(np.sum(keep)) / N_REPLICATES,
     )
 
 
 def law_of(fitted: Fit) -> ChinchillaLaw:
     """The coefficients of a fitted `power_floor` over parameters and tokens, in their units."""
     return _in_units(fitted, np.array(fitted.values))
+
+
+def _sizes_of(params: Array, tokens: Array) -> list[int]:
+    """Number of every run's pair of sizes, in the order of the runs."""
+    numbers: dict[tuple[float, float], int] = {}
+    pairs = zip(params.tolist(), tokens.tolist(), strict=True)
+    return [numbers.setdefault(pair, len(numbers)) for pair in pairs]
 
 
 def _in_units(fitted: Fit, values: Array) -> ChinchillaLaw:

@@ -29,7 +29,7 @@ class Points:
         params: N, shape (n,).
         tokens: D, shape (n,).
         loss: Shape (n,).
-        notes: What was left out.
+        notes: What was left out or taken together.
     """
 
     params: Array
@@ -46,7 +46,7 @@ class Points:
 def read_points(
     source: str | Path | TextIO | pd.DataFrame | Runs, *, params: str, tokens: str, loss: str
 ) -> Points:
-    """Runs of a table that have a loss.
+    """Runs of a table that have a loss; rows alike in every column are one run.
 
     Raises:
         DataError: The source is no table, lacks a column, or holds values that are not positive.
@@ -69,12 +69,21 @@ def read_points(
     if not keep.any():
         raise DataError(f"no run has a loss; fill in the column {loss}.")
     kept = table[keep]
+    is_copy = kept.astype(str).duplicated().to_numpy()
+    kept = kept[~is_copy]
     columns = [_positive(kept[name], name) for name in (params, tokens)]
-    left_out = int((~keep).sum())
-    notes = (f"{left_out} runs without a final loss are left out",) if left_out else ()
     return Points(
-        params=columns[0], tokens=columns[1], loss=_positive(kept[loss], loss), notes=notes
+        params=columns[0],
+        tokens=columns[1],
+        loss=_positive(kept[loss], loss),
+        notes=_notes(n_without=int((~keep).sum()), n_copies=int(is_copy.sum())),
     )
+
+
+def _notes(*, n_without: int, n_copies: int) -> tuple[str, ...]:
+    without = f"{n_without} runs without a final loss are left out"
+    copies = f"{n_copies} rows are copies of others in every column and count once"
+    return (*[without] * bool(n_without), *[copies] * bool(n_copies))
 
 
 def _positive(values: pd.Series, name: str) -> Array:

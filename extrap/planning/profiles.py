@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from extrap.errors import DataError
 from extrap.laws.base import Array
@@ -20,7 +21,9 @@ MIN_SIZES = DEGREE + 2
 NEAR = np.log(4.0)
 """How far in ln N from the best run a profile is looked at: far from it no cubic holds, …"""
 N_NEAREST = 7
-"""… but so many runs at least."""
+"""… but so many sizes at least."""
+SAME_SIZE = 1e-3
+"""Largest difference of ln N between runs of one size."""
 SAME_BUDGET = 0.02
 """Largest step of ln C between neighbours of one profile, …"""
 WIDEST_BUDGET = 0.1
@@ -55,7 +58,7 @@ def find_profiles(points: Points) -> list[Profile]:
         rows, start = order[start:end], end
         budget = np.log(points.flops[rows])
         log_params = np.log(points.params[rows])
-        if np.ptp(budget) > WIDEST_BUDGET or len(np.unique(log_params)) < MIN_SIZES:
+        if np.ptp(budget) > WIDEST_BUDGET or _n_sizes(log_params) < MIN_SIZES:
             continue
         rows = rows[np.argsort(log_params, kind="stable")]
         found.append(
@@ -69,10 +72,17 @@ def find_profiles(points: Points) -> list[Profile]:
 
 
 def around_best(profile: Profile) -> Profile:
-    """The runs within a factor of four of the best one's size, the seven nearest at least."""
-    away = np.abs(profile.log_params - profile.log_params[np.argmin(profile.log_loss)])
+    """The runs within a factor of four of the best size, of the seven nearest sizes at least.
+
+    Runs of one size count as one: the best size has the least mean of ln L.
+    """
+    which = _sizes_of(profile.log_params)
+    n = np.bincount(which)
+    sizes = np.bincount(which, weights=profile.log_params) / n
+    best = np.argmin(np.bincount(which, weights=profile.log_loss) / n)
+    away = np.abs(sizes - sizes[best])
     reach = max(NEAR, float(np.sort(away)[:N_NEAREST][-1])) + 1e-9
-    near = away <= reach
+    near = (away <= reach)[which]
     return Profile(
         log_flops=profile.log_flops,
         log_params=profile.log_params[near],
@@ -82,6 +92,12 @@ def around_best(profile: Profile) -> Profile:
 
 def minimum(profile: Profile, degree: int = DEGREE) -> tuple[float, float, float] | None:
     """Where a polynomial in ln N has its least ln L inside the profile.
+
+    Every run counts: a size of more runs weighs more, and their spread is part of the residuals.
+
+    Args:
+        profile: Runs of at least `degree + 2` sizes.
+        degree: Of the polynomial.
 
     Returns:
         ln N_opt, its standard error for residuals of unit variance, ln L there; None where the
@@ -138,6 +154,15 @@ def profile_optima(points: Points) -> Optima:
         loss=np.exp([vertex[2] for _, vertex in found]),
         how=f"cubics around the best run of {len(found)} of {len(profiles)} isoFLOP profiles",
     )
+
+
+def _sizes_of(log_params: Array) -> NDArray[np.intp]:
+    """Number of the size of every run; `log_params` ascends."""
+    return np.append(0, np.cumsum(np.diff(log_params) > SAME_SIZE))
+
+
+def _n_sizes(log_params: Array) -> int:
+    return int(_sizes_of(np.sort(log_params))[-1]) + 1
 
 
 def _frame(profile: Profile) -> tuple[float, float]:

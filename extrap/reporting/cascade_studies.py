@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from extrap import __version__
-from extrap.cascading import CascadeFinding, CascadeReport
+from extrap.cascading import MARGIN, CascadeFinding, CascadeReport
 from extrap.records import Interval, Measure
 from extrap.reporting.figures import (
     cascade_costs_info,
@@ -29,27 +29,24 @@ LIMITS = (
     "models in turn may take longer than that where many inputs are answered at once.",
     "Thresholds are chosen on one half of the held-out inputs and judged on the other; both are "
     "drawn from the same text, so on other text the threshold has to be chosen anew.",
-    "Intervals are over pairs of trainings and splits, pointwise, one small model at a time; the "
-    "best of several small models looks a little better than it is.",
-    "The held-out text is one and the same for all pairs: its own chance is in the intervals of "
-    "a single pair, not in those over pairs.",
-    "A difference that is not told from 0 may still be one: its interval says how large.",
+    "Intervals in the table are for one small model at a time. The headline picks the best of "
+    "several: its intervals are widened until all of theirs hold at once (Bonferroni).",
+    "The held-out text is one and the same for all pairs. Its chance, judged from intervals of "
+    "single pairs, is added to those over pairs; those of a model alone are over pairs only.",
+    "As good as the large model means told to be less than half a percentage point of the share "
+    "correct below it, or .5 % of its mean loss above; smaller losses of quality may be there.",
 )
 
 
 def cascade_headline(report: CascadeReport) -> str:
     """What the best small model saves, in three sentences."""
     best = report.best
-    alike = (
-        "not told from the large model's"
-        if best.is_as_good and (best.difference.ci.lower or 0.0) <= 0
-        else "above the large model's"
-        if best.is_as_good
-        else "below the large model's"
-    )
+    n_smalls = len(report.of("correct"))
+    picked = f", intervals for the best of {n_smalls} small models" if n_smalls > 1 else ""
     parts = [
-        f"{best.small} before {report.large} costs {_percents(best.cost)} of {report.large} "
-        f"alone, with a share of correct answers {alike}: {_points(best.difference)}.",
+        f"{best.small} before {report.large} costs {_percents(best.surely_cost)} of "
+        f"{report.large} alone, with a share of correct answers {_alike(best)}: "
+        f"{_points(best.surely_difference)}{picked}.",
         f"The small model answers {_percents(best.share)} of the inputs.",
     ]
     ruled = [f for f in report.of("correct", rule=True) if f.small == best.small]
@@ -62,10 +59,21 @@ def cascade_headline(report: CascadeReport) -> str:
     in_nats = report.surest("loss")
     parts.append(
         f"Asked for the large model's mean loss instead, the surest saving is {in_nats.small}: "
-        f"a cost of {_percents(in_nats.cost)}."
+        f"a cost of {_percents(in_nats.surely_cost)}."
     )
     words = " ".join(parts)
     return f"{words[0].upper()}{words[1:]}"
+
+
+def _alike(finding: CascadeFinding) -> str:
+    """How the share correct stands to the large model's."""
+    lower, upper = (side or 0.0 for side in finding.surely_difference.ci)
+    if lower > 0:
+        return "above the large model's"
+    margin = f"{100 * MARGIN:g} points of the large model's"
+    if finding.is_as_good:
+        return f"no more than {margin.replace(' of ', ' below ')}"
+    return "below the large model's" if upper < 0 else f"not told to be within {margin}"
 
 
 def cascade_table(report: CascadeReport) -> Table:
@@ -216,7 +224,7 @@ def _costs_plate(report: CascadeReport, rule: str) -> Plate:
         svg=svg,
         narrow_svg=narrow,
         text=f"Means over pairs of trainings with {percent} intervals; hollow where the quality "
-        f"is told from the large model's, and worse.{words}",
+        f"is not told to be as good as the large model's.{words}",
     )
 
 

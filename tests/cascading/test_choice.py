@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 
 from extrap.cascading import cascade, cascade_document
+from extrap.cascading.judging import Costs, judge
+from extrap.cascading.predictions import read_predictions, split_predictions
 from extrap.errors import DataError
 
 
@@ -225,6 +227,73 @@ def test_intervals_hold_their_points_and_the_document_is_plain() -> None:
     assert document["share"]["value"] == found.chosen.share.value
 
 
+def fine_copies(n: int = 200, times: int = 6) -> pd.DataFrame:
+    """Few different inputs, each many times over, with confidences of many digits."""
+    return pd.concat([simulate(n, np.random.default_rng(10))] * times, ignore_index=True)
+
+
+def test_copies_stay_in_one_part_and_widen_intervals() -> None:
+    table = fine_copies()
+    found = cascade(table, cost_large=10)
+    assert found.notes[0].startswith("1000 of 1200 rows are copies of others in every column")
+    first, rest = split_predictions(read_predictions(table), 0.5, 0)
+    assert not set(first.confidence) & set(rest.confidence)
+    apart = cascade(table.assign(group=range(1200)), cost_large=10)
+    assert apart.notes == ()
+    widths = [np.ptp(each.curve[30].quality.ci) for each in (found, apart)]
+    assert widths[0] > 1.5 * widths[1]
+
+
+def test_coarse_confidences_that_agree_are_no_copies() -> None:
+    table = simulate(400, np.random.default_rng(11)).round({"confidence_small": 2})
+    assert cascade(table, cost_large=10).notes == ()
+
+
+def test_groups_stay_together_by_the_column_that_is_named() -> None:
+    table = simulate(400, np.random.default_rng(12)).assign(text=np.arange(400) // 8)
+    found = cascade(table, cost_large=10, group="text")
+    assert found == cascade(table.rename(columns={"text": "group"}), cost_large=10)
+    assert found.notes == (
+        "400 inputs are in 50 groups: each lies in one part, and intervals are over groups",
+    )
+    assert found.n_judged % 8 == 0
+    with pytest.raises(DataError, match="no column 'topic'"):
+        cascade(table, cost_large=10, group="topic")
+    with pytest.raises(DataError, match="needs 8 groups of inputs, got"):
+        cascade(table.assign(text=np.arange(400) // 50), cost_large=10, group="text")
+
+
+@pytest.mark.parametrize("lossy_table", [False, True])
+def test_difference_is_not_certain_where_no_judged_input_was_answered(lossy_table: bool) -> None:
+    part = read_predictions(lossy() if lossy_table else simulate(400, np.random.default_rng(1)))
+    points, _ = judge(
+        part, [math.inf, 2.0, -math.inf], Costs(small=0.1, rule=0), level=0.95, seed=0
+    )
+    assert list(points[0].difference.ci) == [0.0, 0.0]
+    most = float(np.abs(part.small - part.large).max())
+    bound = most * (1 - 0.025 ** (1 / 400))
+    assert list(points[1].difference.ci) == pytest.approx([-bound, bound])
+
+
+def test_losses_that_would_overflow_are_refused() -> None:
+    with pytest.raises(DataError, match="losses must be 1e\\+100 at most in size, got 1e\\+307"):
+        cascade(lossy().assign(loss_large=1e307), cost_large=10)
+
+
+def test_negative_losses_are_not_asked_for() -> None:
+    with pytest.raises(ValueError, match="quality must be a mean loss, not negative as no loss"):
+        cascade(lossy(), cost_large=10, quality=-1.0)
+    below = lossy() - 3.0
+    assert not cascade(below, cost_large=10, quality=-2.5).is_reached
+
+
+def test_a_rule_dearer_than_the_large_model_is_said() -> None:
+    table = simulate(400, np.random.default_rng(7)).assign(correct_filter=1)
+    table["filtered"] = (np.arange(400) % 4 == 0).astype(int)
+    (note,) = cascade(table, cost_large=10, cost_filter=20).notes
+    assert note.startswith("an input that the rule answers costs 2 times one by the large model")
+
+
 def broken(**columns: object) -> pd.DataFrame:
     return simulate(100, np.random.default_rng(8)).assign(**columns)
 
@@ -235,6 +304,7 @@ def broken(**columns: object) -> pd.DataFrame:
         (broken().iloc[:39], "the table has 39 that no rule answers; add inputs"),
         (broken(correct_small=1), "correct_small must vary, all 100 inputs have 1"),
         (broken(correct_large=0.5), r"correct_large must be 0 or 1, got .*0\.5.* in row 1"),
+        (broken(correct_large="yes"), "correct_large must be 0 or 1, got 'yes' in row 1"),
         (broken(confidence_small=math.inf), "confidence_small must be finite"),
         (broken(confidence_small=None), "confidence_small must be finite"),
         (broken(confidence_small="high"), "confidence_small must hold numbers, got 'high' in row"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
-from extrap.cascading import curve_rows, judge_pairs
+from extrap.cascading import CascadeFinding, curve_rows, judge_pairs
 from extrap.errors import DataError
 from extrap.records import CascadeStudy, SizedModel, TextRule, Workload
 
@@ -104,6 +105,50 @@ def test_best_is_the_one_whose_cost_surely_is_low(curves: pd.DataFrame) -> None:
     found = judge_pairs(STUDY, worse)
     assert not found.of("correct")[1].is_as_good
     assert found.best.small == "width 8"
+
+
+def doctored(curves: pd.DataFrame, **columns: list[float]) -> pd.DataFrame:
+    """The chosen points of width 16, by the share correct and without the rule, replaced."""
+    own = curves.is_chosen.eq(1) & curves.small.eq("width 16") & curves.outcome.eq("correct")
+    made = curves.copy()
+    for name, values in columns.items():
+        made.loc[own & curves.rule.eq(0), name] = values
+    return made
+
+
+def width_16(table: pd.DataFrame) -> CascadeFinding:
+    return judge_pairs(STUDY, table).of("correct")[1]
+
+
+def test_noise_is_no_quality(curves: pd.DataFrame) -> None:
+    """A difference of −10 to +8 points is not told from 0, and not as good either."""
+    noisy = width_16(doctored(curves, difference=[-0.1, 0.08, -0.01]))
+    assert (noisy.difference.ci.lower or 0) < 0 < (noisy.difference.ci.upper or 0)
+    assert not noisy.is_as_good
+    sides = {"difference_lower": [-0.001] * 3, "difference_upper": [0.001] * 3}
+    assert width_16(doctored(curves, difference=[-0.001, 0.0, -0.0005], **sides)).is_as_good
+    assert not width_16(doctored(curves, difference=[-0.006, -0.005, -0.0055], **sides)).is_as_good
+
+
+def test_figures_of_the_one_picked_hold_for_all_small_models_at_once(curves: pd.DataFrame) -> None:
+    sides = {"cost_lower": [0.6] * 3, "cost_upper": [0.6] * 3}
+    found = width_16(doctored(curves, cost=[0.59, 0.6, 0.61], **sides))
+    for measure, level in ((found.cost, 0.95), (found.surely_cost, 0.975)):
+        half = stats.t.ppf((1 + level) / 2, 2) * 0.01 / 3**0.5
+        assert list(measure.ci) == pytest.approx([0.6 - half, 0.6 + half])
+
+
+def test_the_chance_of_the_text_is_in_intervals_over_pairs(curves: pd.DataFrame) -> None:
+    """Pairs that agree exactly still share one text: two halves of it make one whole."""
+    sides = {"cost_lower": [0.58] * 3, "cost_upper": [0.62] * 3}
+    found = width_16(doctored(curves, cost=[0.6] * 3, **sides))
+    half = 0.02 * 0.5**0.5
+    assert list(found.cost.ci) == pytest.approx([0.6 - half, 0.6 + half], abs=1e-5)
+
+
+def test_costs_end_where_they_must(curves: pd.DataFrame) -> None:
+    found = width_16(doctored(curves, cost=[0.2, 0.6, 1.0]))
+    assert list(found.cost.ci) == pytest.approx([0.1, 1.1])
 
 
 def test_curve_goes_from_all_to_none_and_survives_a_file(

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from extrap import DataError, allocate, read_runs
-from extrap.planning import ChinchillaLaw, allocation_document, optimal_split
-from extrap.planning.allocation import disagreements
+from extrap.planning import ChinchillaLaw, allocation_document, optimal_split, parametric
+from extrap.planning.allocation import _lost, disagreements
 from extrap.records import Interval, Measure
 from extrap.reporting.allocations import allocation_text
 
@@ -128,6 +128,71 @@ def test_runs_of_one_budget_only_are_refused_with_every_reason() -> None:
     one = table[np.isclose(6 * table["params"] * table["tokens"], BUDGETS[0])]
     with pytest.raises(DataError, match=r"parametric: .* isoflop: .* envelope: "):
         allocate(one, flops=1e23)
+
+
+def run_at(params: np.ndarray, tokens: np.ndarray) -> pd.DataFrame:
+    loss = LAW.loss(params, tokens) * np.exp(
+        0.002 * np.random.default_rng(0).normal(size=len(params))
+    )
+    return pd.DataFrame({"params": params, "tokens": tokens, "loss": loss})
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0])
+def test_a_design_that_fixes_the_split_is_not_given_back_as_the_answer(power: float) -> None:
+    """Tokens are 20 times the parameters everywhere, or parameters are the same everywhere."""
+    ladder = np.geomspace(1e7, 1e10, 20)
+    with pytest.raises(DataError, match="envelope: the runs do not vary the split at one compute"):
+        allocate(run_at(1e8 * (ladder / 1e8) ** power, 20 * ladder), flops=1e22)
+
+
+def test_rows_alike_in_every_column_count_once(found) -> None:
+    copied = allocate(pd.concat([simulated()] * 3), flops=1e23)
+    assert copied.params == found.params
+    assert copied.notes == ("70 rows are copies of others in every column and count once",)
+
+
+def test_replicates_of_a_size_are_drawn_together(monkeypatch) -> None:
+    heard: list[object] = []
+
+    def listen(*given: object, **options: object) -> object:
+        heard.append(options["groups"])
+        raise DataError("heard enough")
+
+    monkeypatch.setattr(parametric, "bootstrap", listen)
+    table = pd.concat([simulated(seed=0), simulated(seed=1)])
+    numbers = [table[name].to_numpy() for name in ("params", "tokens", "loss")]
+    with pytest.raises(DataError, match="heard enough"):
+        parametric.fit_chinchilla(*numbers, level=0.95, seed=0)
+    assert heard == [[*range(35), *range(35)]]
+
+
+def test_a_floor_above_the_losses_is_refused() -> None:
+    with pytest.raises(ValueError, match="below every loss, got 9 where the lowest loss is 2"):
+        allocate(simulated(), flops=1e23, fix={"E": 9.0})
+
+
+def test_budgets_beyond_any_model_are_refused_and_small_ones_said() -> None:
+    with pytest.raises(DataError, match=r"one token at least .* 1e-10 FLOPs has .* parameters"):
+        allocate(simulated(), flops=1e-10)
+    with pytest.raises(ValueError, match="flops must be 1e\\+100 at most"):
+        allocate(simulated(), flops=1e300)
+    (said,) = allocate(simulated(), flops=6e14).warnings
+    assert "0.0001 times the smallest compute of a run" in said
+
+
+def test_replicates_without_a_best_split_are_counted_and_values_lie_inside(found) -> None:
+    law = fit_law()
+    assert _lost(law) == []
+    (said,) = _lost(replace(law, share_lost=0.04))
+    assert said.startswith("4.0% of the replicates")
+    aside = replace(law, law=law.law._replace(A=100 * law.law.A)).estimate(1e23)
+    for measure in (aside.params, aside.tokens, aside.loss):
+        assert measure.value in measure.ci
+
+
+def fit_law() -> parametric.FittedLaw:
+    numbers = [simulated()[name].to_numpy() for name in ("params", "tokens", "loss")]
+    return parametric.fit_chinchilla(*numbers, level=0.95, seed=0)
 
 
 def test_runs_without_a_loss_are_left_out_and_counted() -> None:

@@ -17,6 +17,7 @@ from extrap.planning import (
     profile_optima,
     read_points,
 )
+from extrap.planning.lines import extend
 
 SKEWED = ChinchillaLaw(E=1.69, A=406.4, B=410.7, alpha=0.46, beta=0.15)
 
@@ -59,6 +60,39 @@ def test_runs_around_the_best_are_those_within_a_factor_of_four_but_seven_at_lea
     assert np.ptp(fine.log_params) == pytest.approx(2 * np.log(4), abs=0.3)
     assert len(around_best(profile(n=9)).log_params) == 7
     assert len(around_best(profile(n=5)).log_params) == 5
+
+
+def test_runs_around_the_best_count_sizes_and_not_seeds() -> None:
+    one = profile(reach=27.0, n=7)
+    four = Profile(
+        log_flops=one.log_flops,
+        log_params=np.repeat(one.log_params, 4),
+        log_loss=np.repeat(one.log_loss, 4),
+    )
+    assert len(around_best(four).log_params) == 4 * len(around_best(one).log_params) == 28
+    assert minimum(around_best(four))[0] == pytest.approx(minimum(around_best(one))[0])
+
+
+@pytest.mark.parametrize("n_seeds", [1, 3, 4])
+def test_coarse_profiles_hold_the_truth_with_any_number_of_seeds(n_seeds: int) -> None:
+    """Seven sizes a factor of three apart, anywhere about the optimum; .3 % noise."""
+    law = ChinchillaLaw(E=1.6934, A=406.4, B=410.7, alpha=0.3392, beta=0.2849)
+    truth = float(optimal_split(law, 1e23).params)
+    ratios, held = [], 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        ladder = 3.0 ** (np.arange(-3, 4) + rng.uniform(-0.5, 0.5))
+        budgets = np.repeat(6e18 * 4.0 ** np.arange(5), 7 * n_seeds)
+        best = optimal_split(law, budgets).params
+        params = best * np.tile(np.repeat(ladder, n_seeds), 5)
+        tokens = budgets / 6 / params
+        loss = law.loss(params, tokens) * np.exp(0.003 * rng.normal(size=len(params)))
+        frame = pd.DataFrame({"params": params, "tokens": tokens, "loss": loss})
+        found = extend(profile_optima(points(frame)), 1e23, level=0.95)
+        ratios.append(found.params.value / truth)
+        held += truth in found.params.ci
+    assert abs(np.median(ratios) - 1) < 0.03
+    assert held >= 28
 
 
 def test_error_of_a_minimum_is_that_of_simulated_ones() -> None:

@@ -32,6 +32,8 @@ PLAIN = CascadeFinding(
     share=measured(0.45, 0.05),
     difference=measured(0.0005, 0.001),
     cost=measured(0.6, 0.05),
+    surely_difference=measured(0.0005, 0.002),
+    surely_cost=measured(0.6, 0.1),
     quality_small=measured(0.5, 0.01),
     quality_large=measured(0.55, 0.01),
     cost_small=0.05,
@@ -40,13 +42,22 @@ PLAIN = CascadeFinding(
     n_judged=1000,
     pair_costs=(0.58, 0.6, 0.62),
 )
-WORSE = replace(PLAIN, small="width 4", difference=measured(-0.02, 0.001), cost=measured(0.4, 0.1))
+WORSE = replace(
+    PLAIN,
+    small="width 4",
+    difference=measured(-0.02, 0.001),
+    surely_difference=measured(-0.02, 0.002),
+    cost=measured(0.4, 0.1),
+    surely_cost=measured(0.4, 0.1),
+)
 RULED = replace(PLAIN, rule=True, share_filtered=0.11, cost=measured(0.55, 0.04))
 LOSS = replace(
     PLAIN,
     outcome="loss",
     difference=measured(0.001, 0.002),
+    surely_difference=measured(0.001, 0.003),
     cost=measured(0.8, 0.2),
+    surely_cost=measured(0.8, 0.25),
     quality_small=measured(2.0, 0.01),
     quality_large=measured(1.8, 0.01),
 )
@@ -70,20 +81,26 @@ REPORT = CascadeReport(
 
 def test_headline_tells_cost_quality_rule_and_the_loss() -> None:
     assert cascade_headline(REPORT).replace(NBSP, " ") == (
-        "Width 8 before width 64 costs 60.0 % (55.0 to 65.0 %) of width 64 alone, with a share of "
-        "correct answers not told from the large model's: 0.050 (−0.050 to 0.150) percentage "
-        "points. The small model answers 45.0 % (40.0 to 50.0 %) of the inputs. Behind the rule, "
+        "Width 8 before width 64 costs 60.0 % (50.0 to 70.0 %) of width 64 alone, with a share of "
+        "correct answers no more than 0.5 points below the large model's: 0.050 (−0.150 to 0.250) "
+        "percentage points, intervals for the best of 2 small models. The small model answers "
+        "45.0 % (40.0 to 50.0 %) of the inputs. Behind the rule, "
         "which answers 11 %, it costs 55.0 % (51.0 to 59.0 %) at 0.050 (−0.050 to 0.150) "
         "percentage points. Asked for the large model's mean loss instead, the surest saving is "
-        "width 8: a cost of 80.0 % (60.0 to 100.0 %)."
+        "width 8: a cost of 80.0 % (55.0 to 105.0 %)."
     )
 
 
 @pytest.mark.parametrize(
-    ("value", "words"), [(0.02, "above the large model's"), (-0.02, "below the large model's")]
+    ("value", "words"),
+    [
+        (0.02, "above the large model's"),
+        (-0.02, "below the large model's"),
+        (-0.0045, "not told to be within 0.5 points of the large model's"),
+    ],
 )
 def test_headline_says_on_which_side_the_quality_is(value: float, words: str) -> None:
-    found = replace(PLAIN, difference=measured(value, 0.001))
+    found = replace(PLAIN, surely_difference=measured(value, 0.001 if abs(value) > 0.01 else 0.01))
     assert words in cascade_headline(replace(REPORT, findings=(found, LOSS)))
 
 

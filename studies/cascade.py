@@ -20,8 +20,8 @@ Expected, after the papers below: the large model's quality at 70 % of its cost 
 - Asked for the large model's mean loss in nats, cascades save little and unsurely: 85.5 % (75.7 to
   95.4 %) at width 32, and at 64 and 512 the interval reaches beyond 100 %.
 
-Four pairs were trained first: 60.0 % (46.8 to 73.2 %), which did not tell 70 %. The other four were
-added for that; of seven pairs the pick would have been width 64, 63.8 % (56.2 to 71.4 %).
+Four pairs were trained first: 60.0 % (46.8 to 73.2 %), which did not tell 70 %. The other four
+were added for that; of seven pairs the pick would have been width 64, 63.8 % (56.2 to 71.4 %).
 
 Rates are those of the default study's law (`studies/metz.py`): .00316 at width 512 and .00241 at
 1024 are its forecasts, the others lie on the line through these two, and within a tenth of an

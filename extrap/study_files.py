@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
 from extrap.records import (
     AllocationStudy,
@@ -43,6 +44,7 @@ __all__ = [
     "override_both",
 ]
 
+Kind = TypeVar("Kind")
 KINDS = (
     "COMPARISON",
     "LEVERS",
@@ -141,15 +143,8 @@ def load_levers(path: str | Path) -> LeverStudy | None:
     Raises:
         ValueError: There is no such file, or the `LEVERS` is no `LeverStudy`.
     """
-    levers = getattr(_module(Path(path)), "LEVERS", None)
-    if levers is None:
-        return None
-    if not isinstance(levers, LeverStudy):
-        raise ValueError(
-            f"the LEVERS of {path} is a LeverStudy, got {type(levers).__name__}; write "
-            "LeverStudy(name=…, question=…, levers=(Lever(…),))."
-        )
-    return levers
+    example = "LeverStudy(name=…, question=…, levers=(Lever(…),))"
+    return _defined(path, "LEVERS", LeverStudy, example)
 
 
 def levers_of(path: str | Path, *, assignments: Iterable[str] = ()) -> LeverStudy:
@@ -160,9 +155,7 @@ def levers_of(path: str | Path, *, assignments: Iterable[str] = ()) -> LeverStud
     Raises:
         ValueError: As `load_levers`, there is none, or an assignment fits no field.
     """
-    levers = load_levers(path)
-    if levers is None:
-        raise ValueError(f"{path} defines no LEVERS; write LEVERS = LeverStudy(…).")
+    levers = _required(path, "LEVERS", LeverStudy, load_levers(path))
     for assignment in assignments:
         key, _, text = assignment.partition("=")
         if key.strip() == "judge_seeds":
@@ -182,15 +175,8 @@ def load_batches(path: str | Path) -> BatchStudy | None:
     Raises:
         ValueError: There is no such file, or the `BATCHES` is no `BatchStudy`.
     """
-    batches = getattr(_module(Path(path)), "BATCHES", None)
-    if batches is None:
-        return None
-    if not isinstance(batches, BatchStudy):
-        raise ValueError(
-            f"the BATCHES of {path} is a BatchStudy, got {type(batches).__name__}; write "
-            "BatchStudy(name=…, question=…, tasks=(BatchTask(…),))."
-        )
-    return batches
+    example = "BatchStudy(name=…, question=…, tasks=(BatchTask(…),))"
+    return _defined(path, "BATCHES", BatchStudy, example)
 
 
 def batches_of(path: str | Path, *, assignments: Iterable[str] = ()) -> BatchStudy:
@@ -199,9 +185,7 @@ def batches_of(path: str | Path, *, assignments: Iterable[str] = ()) -> BatchStu
     Raises:
         ValueError: As `load_batches`, there is none, or an assignment fits no field.
     """
-    batches = load_batches(path)
-    if batches is None:
-        raise ValueError(f"{path} defines no BATCHES; write BATCHES = BatchStudy(…).")
+    batches = _required(path, "BATCHES", BatchStudy, load_batches(path))
     return override(batches, assignments)
 
 
@@ -211,15 +195,8 @@ def load_comparison(path: str | Path) -> ComparisonStudy | None:
     Raises:
         ValueError: There is no such file, or the `COMPARISON` is no `ComparisonStudy`.
     """
-    comparison = getattr(_module(Path(path)), "COMPARISON", None)
-    if comparison is None:
-        return None
-    if not isinstance(comparison, ComparisonStudy):
-        raise ValueError(
-            f"the COMPARISON of {path} is a ComparisonStudy, got {type(comparison).__name__}; "
-            "write ComparisonStudy(name=…, question=…, groups=(RecipeGroup(…),))."
-        )
-    return comparison
+    example = "ComparisonStudy(name=…, question=…, groups=(RecipeGroup(…),))"
+    return _defined(path, "COMPARISON", ComparisonStudy, example)
 
 
 def comparison_of(path: str | Path, *, assignments: Iterable[str] = ()) -> ComparisonStudy:
@@ -231,9 +208,7 @@ def comparison_of(path: str | Path, *, assignments: Iterable[str] = ()) -> Compa
     Raises:
         ValueError: As `load_comparison`, there is none, or an assignment fits no field.
     """
-    comparison = load_comparison(path)
-    if comparison is None:
-        raise ValueError(f"{path} defines no COMPARISON; write COMPARISON = ComparisonStudy(…).")
+    comparison = _required(path, "COMPARISON", ComparisonStudy, load_comparison(path))
     shared = []
     for assignment in assignments:
         field = assignment.partition("=")[0].split(".")[0].strip()
@@ -257,15 +232,8 @@ def load_allocation(path: str | Path) -> AllocationStudy | None:
     Raises:
         ValueError: There is no such file, or the `ALLOCATION` is no `AllocationStudy`.
     """
-    allocation = getattr(_module(Path(path)), "ALLOCATION", None)
-    if allocation is None:
-        return None
-    if not isinstance(allocation, AllocationStudy):
-        raise ValueError(
-            f"the ALLOCATION of {path} is an AllocationStudy, got {type(allocation).__name__}; "
-            "write AllocationStudy(name=…, question=…, study=StudySpec(…), budgets=(…))."
-        )
-    return allocation
+    example = "AllocationStudy(name=…, question=…, study=StudySpec(…), budgets=(…))"
+    return _defined(path, "ALLOCATION", AllocationStudy, example)
 
 
 def allocation_of(path: str | Path, *, assignments: Iterable[str] = ()) -> AllocationStudy:
@@ -274,9 +242,7 @@ def allocation_of(path: str | Path, *, assignments: Iterable[str] = ()) -> Alloc
     Raises:
         ValueError: As `load_allocation`, there is none, or an assignment fits no field.
     """
-    allocation = load_allocation(path)
-    if allocation is None:
-        raise ValueError(f"{path} defines no ALLOCATION; write ALLOCATION = AllocationStudy(…).")
+    allocation = _required(path, "ALLOCATION", AllocationStudy, load_allocation(path))
     return override(allocation, assignments)
 
 
@@ -286,15 +252,8 @@ def load_cascade(path: str | Path) -> CascadeStudy | None:
     Raises:
         ValueError: There is no such file, or the `CASCADE` is no `CascadeStudy`.
     """
-    cascade = getattr(_module(Path(path)), "CASCADE", None)
-    if cascade is None:
-        return None
-    if not isinstance(cascade, CascadeStudy):
-        raise ValueError(
-            f"the CASCADE of {path} is a CascadeStudy, got {type(cascade).__name__}; write "
-            "CascadeStudy(name=…, question=…, smalls=(SizedModel(…),), large=SizedModel(…))."
-        )
-    return cascade
+    example = "CascadeStudy(name=…, question=…, smalls=(SizedModel(…),), large=SizedModel(…))"
+    return _defined(path, "CASCADE", CascadeStudy, example)
 
 
 def cascade_of(path: str | Path, *, assignments: Iterable[str] = ()) -> CascadeStudy:
@@ -303,10 +262,27 @@ def cascade_of(path: str | Path, *, assignments: Iterable[str] = ()) -> CascadeS
     Raises:
         ValueError: As `load_cascade`, there is none, or an assignment fits no field.
     """
-    cascade = load_cascade(path)
-    if cascade is None:
-        raise ValueError(f"{path} defines no CASCADE; write CASCADE = CascadeStudy(…).")
+    cascade = _required(path, "CASCADE", CascadeStudy, load_cascade(path))
     return override(cascade, assignments)
+
+
+def _defined(path: str | Path, name: str, kind: type[Kind], example: str) -> Kind | None:
+    """What a study file defines by a name, None without; of another type it is an error."""
+    found = getattr(_module(Path(path)), name, None)
+    if found is None or isinstance(found, kind):
+        return found
+    article = "an" if kind.__name__[0] in "AEIOU" else "a"
+    raise ValueError(
+        f"the {name} of {path} is {article} {kind.__name__}, got {type(found).__name__}; write "
+        f"{example}."
+    )
+
+
+def _required(path: str | Path, name: str, kind: type[Kind], found: Kind | None) -> Kind:
+    """The same where there has to be one."""
+    if found is None:
+        raise ValueError(f"{path} defines no {name}; write {name} = {kind.__name__}(…).")
+    return found
 
 
 def _with(lever: Lever, assignment: str) -> Lever:

@@ -48,6 +48,8 @@ LIMITS = (
     "or slower for one of them; the hours in the cost table say so where they were measured.",
     "Loss is not ability: recipes of equal loss may differ in what they can do.",
 )
+MOST_NAMED = 12
+"""Treated recipes that a headline of several groups names one by one."""
 NO_ENDS = (Measure(value=None, ci=Interval(None, None)),) * 2
 ONE = 1e-9
 """A factor this near to 1 is 1."""
@@ -432,6 +434,9 @@ def comparison_headline(findings: Sequence[GroupFindings]) -> str:
             groups.setdefault(found.group.name, []).append(told)
     lost = [found.group.name for found in findings if found.comparison is None]
     named = len(findings) > 1
+    n_told = sum(len(told) for groups in by_words.values() for told in groups.values())
+    if n_told > MOST_NAMED and named:
+        return _counted(by_words, n_told, len(findings))
     parts = []
     for words, groups in _sorted(by_words):
         said = [f"{f'in {g}: ' if named else ''}{_arms_words(told)}" for g, told in groups.items()]
@@ -439,6 +444,15 @@ def comparison_headline(findings: Sequence[GroupFindings]) -> str:
     if lost:
         parts.append(f"Not compared: {_listed(lost)}.")
     return " ".join(parts)
+
+
+def _counted(by_words: dict[str, dict[str, list[_Told]]], n_told: int, n_groups: int) -> str:
+    """Too many recipes to name: how many go which way, and in which groups."""
+    parts = [
+        f"{sum(map(len, groups.values()))} {words} ({_listed(list(groups))})"
+        for words, groups in _sorted(by_words)
+    ]
+    return f"{n_told} treatments in {n_groups} groups: {'; '.join(parts)}."
 
 
 _Told = tuple[str, str, str]

@@ -246,6 +246,17 @@ def test_percents_have_a_sign_and_open_sides_are_said() -> None:
     }
 
 
+def test_many_recipes_are_counted_in_the_headline() -> None:
+    assert FOUND.comparison is not None
+    many = replace(FOUND.comparison, contrasts=FOUND.comparison.contrasts * 13)
+    one, n = replace(FOUND, comparison=many, checks=()), len(many.contrasts)
+    other = replace(one, group=replace(FOUND.group, name="Another"))
+    said = plain(comparison_headline([one, other]))
+    assert said.startswith(f"{2 * n} treatments in 2 groups: ")
+    assert f"({FOUND.group.name} and Another)" in said
+    assert "%" not in said
+
+
 def test_headline_groups_recipes_by_verdict_and_names_what_failed() -> None:
     assert plain(comparison_headline(FINDINGS)) == (
         "Shifts the law down in treatments: shifted (−3.4 % forecast at width 512). Better or "

@@ -29,8 +29,8 @@ A first sweep without width 8 had no best size inside the two smallest budgets; 
 gave an exponent of .46 with no useful interval (−.60 to 1.53). Width 8 was added for that, after
 its check had been seen: half the parameters were worse there too (+.095), twice as many not told.
 
-Cost: 362 runs, 8.5 minutes of processor time on cores shared with much other work, so about four
-minutes on two that do nothing else.
+Cost: 362 runs, 8.5 minutes of processor time on cores shared with much other work, so perhaps
+four minutes on two that do nothing else, which was not timed.
 
 `allocation.csv` has every run; `python -m benchmarks.allocations` prints its figures.
 

@@ -27,7 +27,8 @@ Rates are those of the default study's law (`studies/metz.py`): .00316 at width 
 1024 are its forecasts, the others lie on the line through these two, and within a tenth of an
 octave of what `extrap forecast examples/sweep.csv` says of them.
 
-Cost: 48 runs, some five minutes of processor time; not timed on two cores that do nothing else.
+Cost: 48 runs, some five minutes of processor time; not timed on two cores that do nothing
+else.
 
 `cascade.csv` has every curve; `python -m benchmarks.cascades` prints the figures.
 

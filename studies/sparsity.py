@@ -22,8 +22,9 @@ with shares by layer shape (no gain), thresholds every update (no gain), 10 % of
 (1.5 % worse than 30 %); the fall from dense over 30 % of the updates reached 1.88, dense 1.83.
 
 Cost: 184 runs of 1,000 steps and twenty larger ones, perhaps ten minutes on two processor cores
-that do nothing else, which was not timed. `sparsity.csv` has every run; `python -m benchmarks.sparsity` prints its
-figures.
+that do nothing else, which was not timed.
+
+`sparsity.csv` has every run; `python -m benchmarks.sparsity` prints its figures.
 
 Papers: Raihan and Aamodt 2020, "Sparse weight activation training", arXiv 2001.01969; Frantar,
 Riquelme, Houlsby, Alistarh, Evci 2023, "Scaling laws for sparsely-connected foundation models",

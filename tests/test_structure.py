@@ -68,7 +68,9 @@ VERDICTS = (
 )
 STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "watching", "reporting"}
 TRAINING = {"workloads", "training", "tuning"}
-MEETINGS = {("tuning", "reading.optuna")}  # the names of studies and attributes in a storage
+STORAGES = ("reading.optuna", "reading.storages", "reading.patience")
+"""Names of studies and attributes, addresses, lost connections."""
+MEETINGS = {("tuning", module) for module in STORAGES}
 
 # Library → the rooms, or single modules, that may import it. None: any room.
 DOORS = {
@@ -80,7 +82,7 @@ DOORS = {
     "matplotlib": ("reporting.figures",),
     "numpy": None,
     "PIL": ("workloads",),
-    "optuna": ("tuning", "reading.optuna"),
+    "optuna": ("tuning", *STORAGES),
     "pandas": tuple(set(FLOORS) - {"noise"}),
     "psutil": ("training", "tuning"),
     "pyarrow": ("reading",),
@@ -90,7 +92,7 @@ DOORS = {
     "scoringrules": ("fitting",),
     "seaborn": ("reporting.figures",),
     "sklearn": ("fitting", "workloads"),
-    "sqlalchemy": ("tuning", "reading.optuna"),  # addresses and errors of its storages
+    "sqlalchemy": ("tuning", *STORAGES),  # addresses and errors of its storages
     "statsmodels": ("fitting",),
     "tensorboard": ("reading.events",),
     "torch": ("workloads", "training", "integrations"),

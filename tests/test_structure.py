@@ -45,6 +45,7 @@ FLOORS = {
     "batch_sweeps": 5,
     "knob_sweeps": 5,
     "lever_sweeps": 5,
+    "working": 5,
     "study_files": 1,
     "integrations": 5,
     "progress": 6,

@@ -6,10 +6,12 @@
 | study `NAME/check/width=512` | larger runs at one size |
 | study attribute `fingerprint` | what determines the results; its workload's options as columns |
 | trial parameters | tuned values |
+| study attributes `sealed:…` | when the forecast of this content hash was sealed |
 | study attributes `worker:…` | the beats of the workers, by which others see that they live |
 | trial attributes `seed`, `conditions`, `owner` | seed, recipe, the process training it |
 | trial attributes `result`, `curve` | status, costs and losses of a finished run |
 | trial attribute `failure` | why a run was given up |
+| trial attribute `trained_by` | who trained a run that was copied here by its owner |
 | trial attribute `gradients` | moments of its gradients along the way, where they were measured |
 
 Any other study reads as a plain one: parameters and scalar attributes are columns.
@@ -41,6 +43,7 @@ __all__ = [
     "OWNER",
     "RESULT",
     "SEED",
+    "TRAINED_BY",
     "WORKER",
     "StudyKey",
     "Tables",
@@ -48,6 +51,7 @@ __all__ = [
     "read_fingerprint",
     "read_storage",
     "read_tables",
+    "seal_time",
     "study_name",
     "study_names",
 ]
@@ -58,6 +62,8 @@ CONDITIONS = "conditions"
 OWNER = "owner"
 FAILURE = "failure"
 LOST_RACE = "another trial has this cell"
+SEALED = "sealed:"
+TRAINED_BY = "trained_by"
 WORKER = "worker:"
 RESULT = "result"
 CURVE = "curve"
@@ -157,6 +163,35 @@ def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
                 study_id = storage.get_study_id_from_name(name)
                 return dict(storage.get_study_user_attrs(study_id).get(FINGERPRINT, {}))
     return {}
+
+
+def seal_time(url: str, *, study: str, content_hash: str, now: str) -> str:
+    """When a forecast of a study was first sealed in its storage; now, if it never was.
+
+    Args:
+        url: The storage.
+        study: Name of the study.
+        content_hash: Content of the forecast.
+        now: The time to write down if it is not there yet.
+
+    Raises:
+        StudyError: The storage cannot be used.
+        DataError: It holds no such study.
+    """
+    key = SEALED + content_hash
+    with storage_faults(url):
+        storage = open_storage(url)
+        ids = []
+        for each in storage.get_all_studies():
+            parsed = parse_study_name(each.study_name)
+            if parsed is not None and parsed.name == study:
+                if key in each.user_attrs:
+                    return str(each.user_attrs[key])
+                ids.append(each._study_id)
+        if not ids:
+            raise DataError(f"{safe_url(url)} has no study {study!r}; tune first.")
+        storage.set_study_user_attr(min(ids), key, now)
+    return now
 
 
 def read_tables(

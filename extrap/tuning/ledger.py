@@ -38,6 +38,7 @@ from extrap.reading.optuna import (
     OWNER,
     RESULT,
     SEED,
+    TRAINED_BY,
     parse_study_name,
     study_name,
     study_names,
@@ -48,7 +49,7 @@ from extrap.tuning.fingerprints import require_same
 from extrap.tuning.leases import GRACE_S, Lease
 from extrap.tuning.processes import is_gone, this_process
 
-__all__ = ["Claim", "Ledger", "LostError"]
+__all__ = ["Claim", "Ledger", "LostError", "cell_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class _Shelf:
                 continue
             self.known.add(trial.number)
             if trial.state != TrialState.FAIL:
-                self.done.setdefault(_cell(self.size, trial), trial.number)
+                self.done.setdefault(cell_of(self.size, trial), trial.number)
 
 
 class Ledger:
@@ -144,7 +145,7 @@ class Ledger:
                 if self._is_dead(trial):
                     self._fail(trial._trial_id, "its process died")
                 else:
-                    cells.setdefault(_cell(shelf.size, trial), False)
+                    cells.setdefault(cell_of(shelf.size, trial), False)
         return cells
 
     def owners(self) -> tuple[str, ...]:
@@ -183,12 +184,39 @@ class Ledger:
         Yields:
             The cells it got; others may have been quicker.
         """
+        with self._claimed({cell: self._new(cell) for cell in cells}) as claims:
+            yield claims
+
+    def results(self, size: Mapping[str, float]) -> dict[Cell, FrozenTrial]:
+        """The finished cells of one size and their trials."""
+        study_id = self._studies[self.study_of(size)]
+        shelf = self._read(study_id)
+        trials = self._storage.get_all_trials(study_id, deepcopy=False)
+        by_number = {trial.number: trial for trial in trials}
+        return {cell: by_number[number] for cell, number in shelf.done.items()}
+
+    def copy(self, trials: Mapping[Cell, FrozenTrial]) -> int:
+        """Record finished trials of another storage, all of one size; how many were recorded.
+
+        The others are cells that a process is training here.
+        """
+        running = {cell: self._copied(trial) for cell, trial in trials.items()}
+        with self._claimed(running) as claims:
+            told = [
+                self._finish(claim.trial_id, {}, trial.state, list(trial.values))
+                for claim in claims
+                for trial in [trials[claim.cell]]
+            ]
+        return sum(told)
+
+    @contextmanager
+    def _claimed(self, trials: Mapping[Cell, FrozenTrial]) -> Iterator[list[Claim]]:
         with self.held() as claims:
-            size = dict(cells[0].size)
+            size = dict(next(iter(trials)).size)
             self._begin(size)
             study_id = self._studies[self.study_of(size)]
-            for cell in cells:
-                trial_id = self._storage.create_new_trial(study_id, self._new(cell))
+            for cell, trial in trials.items():
+                trial_id = self._storage.create_new_trial(study_id, trial)
                 claims.append(Claim(cell, trial_id))
             self._keep_mine(study_id, claims)
             yield claims
@@ -284,6 +312,19 @@ class Ledger:
             user_attrs=self._signature(cell.seed),
         )
 
+    def _copied(self, trial: FrozenTrial) -> FrozenTrial:
+        """A finished trial of another storage as a running one, signed by this process."""
+        trainer = trial.user_attrs.get(OWNER)
+        copy = optuna.trial.create_trial(
+            state=TrialState.RUNNING,
+            params=trial.params,
+            distributions=trial.distributions,
+            user_attrs={**trial.user_attrs, OWNER: self._owner(), TRAINED_BY: trainer},
+            intermediate_values=trial.intermediate_values,
+        )
+        copy.datetime_start = trial.datetime_start
+        return copy
+
     def _signature(self, seed: int) -> dict[str, Any]:
         return {SEED: seed, CONDITIONS: self._conditions, OWNER: self._owner()}
 
@@ -302,7 +343,7 @@ class Ledger:
         shelf = self._read(study_id)
         first: dict[Cell, FrozenTrial] = {}
         for number in sorted(shelf.live):
-            first.setdefault(_cell(shelf.size, shelf.live[number]), shelf.live[number])
+            first.setdefault(cell_of(shelf.size, shelf.live[number]), shelf.live[number])
         mine = {t._trial_id for t in shelf.live.values() if self._is_mine(t)}
         kept = [
             Claim(claim.cell, first[claim.cell]._trial_id)
@@ -346,7 +387,8 @@ class Ledger:
             logger.debug("trial %d was finished by another process", trial_id)
 
 
-def _cell(size: tuple[tuple[str, float], ...], trial: FrozenTrial) -> Cell:
+def cell_of(size: tuple[tuple[str, float], ...], trial: FrozenTrial) -> Cell:
+    """The cell that a trial belongs to."""
     return Cell.of(dict(size), trial.params, trial.user_attrs.get(SEED, -1))
 
 

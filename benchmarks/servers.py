@@ -82,9 +82,7 @@ def postgres_server(options: Sequence[str] = ()) -> Iterator[Server]:
     """
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="extrap-postgres-"))
-    server = Server(
-        programs=programs, folder=folder, port=free_port(), options=tuple(options)
-    )
+    server = Server(programs=programs, folder=folder, port=free_port(), options=tuple(options))
     try:
         secret = folder / "password"
         secret.write_text(PASSWORD)

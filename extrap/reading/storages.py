@@ -16,7 +16,8 @@ import os
 import re
 import sqlite3
 import warnings
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -115,9 +116,19 @@ def open_storage(url: str, *, patience_s: float = PATIENCE_S) -> PatientStorage:
         raise _no_driver(error, url) from error
     except (RuntimeError, ValueError) as error:  # tables of another version of Optuna, a torn file
         raise error if isinstance(error, StudyError) else _unusable(error, url) from error
-    return PatientStorage(  # type: ignore[abstract]  # its methods are added by a decorator
+    storage = PatientStorage(  # type: ignore[abstract]  # its methods are added by a decorator
         inner, safe_url(url), patience_s=patience_s
     )
+    weakref.finalize(storage, _closer(inner))  # servers have few connections
+    return storage
+
+
+def _closer(storage: BaseStorage) -> Callable[[], None]:
+    """What closes the connections of a storage."""
+    if isinstance(storage, GrpcStorageProxy):
+        return storage.close
+    engine = getattr(getattr(storage, "_backend", None), "engine", None)
+    return (lambda: None) if engine is None else engine.dispose
 
 
 def _open_database(parsed: sqlalchemy.URL, url: str) -> BaseStorage:

@@ -75,6 +75,7 @@ WAITING = replace(WAITING, tune={"lr": TunedRange(low=2**-6, high=1.0, n=20)})
 SMALL = replace(SPEC, sizes={"width": (2, 4)}, tune={"lr": TunedRange(low=2**-6, high=1.0, n=8)})
 GRACE_S = 6.0
 N_EVALS = 10
+N_PACKS = 24
 LIFETIME_S = 600.0
 """After this long a run is given up."""
 DEFAULT_STUDY_S = 180.0
@@ -160,7 +161,7 @@ class Workers:
             "OMP_NUM_THREADS": "1",
             "EXTRAP_SOAK": "small" if spec is SMALL else "whole",
         }
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the workers
         self.processes = [self._start() for _ in range(n)]
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -247,19 +248,23 @@ def work(url: str, *, pause_s: float) -> None:
 
 
 def blows(
-    url: str, number: signal.Signals, spec: StudySpec, whole: Runs, *, every_s: float, n: int = 4
+    url: str, number: signal.Signals, spec: StudySpec, whole: Runs, *, n: int = 4
 ) -> Outcome:
-    """Workers of whom a random one gets a signal every now and then, until all is done."""
+    """Workers of whom a random one gets a signal about once a pack, until all is done."""
     rng = random.Random(int(number))
     started = time.monotonic()
     workers, n_blows = Workers(spec, url, n, pause_s=0.2), 0
     try:
         _wait_for_claims(spec, url)
-        watched = _Progress(spec, url)
-        while not watched.is_done() and time.monotonic() - started < LIFETIME_S:
-            time.sleep(every_s)
-            workers.strike(rng.randrange(n), number)
-            n_blows += 1
+        watched, n_before = _Progress(url), 0
+        n_cells = len(spec.grid_cells())
+        while (n_done := watched.n_complete()) < n_cells:
+            if time.monotonic() - started > LIFETIME_S:
+                break
+            time.sleep(rng.uniform(0.1, 0.5))
+            if n_done - n_before >= n_cells // N_PACKS:
+                workers.strike(rng.randrange(n), number)
+                n_blows, n_before = n_blows + 1, n_done
         workers.wait()
     finally:
         workers.end()
@@ -307,16 +312,18 @@ def restart(server: Server, url: str, spec: StudySpec, whole: Runs) -> Outcome:
 
 
 class _Progress:
-    def __init__(self, spec: StudySpec, url: str) -> None:
-        self._storage, self._n = open_storage(url), len(spec.grid_cells())
+    """How many cells are complete."""
 
-    def is_done(self) -> bool:
+    def __init__(self, url: str) -> None:
+        self._storage = open_storage(url)
+
+    def n_complete(self) -> int:
         n = 0
         for name in study_names(self._storage):
             study_id = self._storage.get_study_id_from_name(name)
             trials = self._storage.get_all_trials(study_id, deepcopy=False)
             n += sum(trial.state == TrialState.COMPLETE for trial in trials)
-        return n >= self._n
+        return n
 
 
 def _running(url: str, pid: int | None) -> list[int]:
@@ -365,12 +372,11 @@ def claim_all(url: str, folder: Path, *, n_workers: int = 16) -> Claims:
     gate = folder / "gate"
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
     environment["OMP_NUM_THREADS"] = "1"
-    Ledger(open_storage(url), WAITING, stage="tune", fingerprint={"trainer": "_nothing"})
+    command = [sys.executable, "-m", "benchmarks.soak", "--claims", url, "--gate", str(gate)]
     outputs = [folder / f"{i}.json" for i in range(n_workers)]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.soak", "--claims", url]
-            + ["--gate", str(gate), "--to", str(output)],
+            [*command, "--to", str(output)],
             env=environment,
             cwd=ROOT,
         )
@@ -585,13 +591,12 @@ def measure(wanted: Sequence[str], *, is_small: bool) -> tuple[list[Row], dict[s
         folder = Path(made)
         with storages(folder) as (fresh, server):
             whole = undisturbed(spec, folder)
-            every_s = 2.0
             plan: dict[str, Callable[[], Row]] = {}
             kinds = ("SQLite", *(("PostgreSQL",) if server else ()))
             for kind in kinds:
                 for number in (signal.SIGKILL, signal.SIGTERM):
                     name = f"{number.name}-{kind}"
-                    plan[name] = partial(_blown, kind, number, fresh, spec, whole, every_s)
+                    plan[name] = partial(_blown, kind, number, fresh, spec, whole)
                 plan[f"frozen-{kind}"] = partial(_frozen, kind, fresh, whole, spec)
             if server is not None:
                 plan["restart"] = partial(_restarted, server, fresh, spec, whole)
@@ -611,15 +616,13 @@ WANTED = "every cell complete once, 0 running, 0 double, table equal to an undis
 Fresh = Callable[[str, str], str]
 
 
-def _blown(
-    kind: str, number: signal.Signals, fresh: Fresh, spec: StudySpec, whole: Runs, every_s: float
-) -> Row:
+def _blown(kind: str, number: signal.Signals, fresh: Fresh, spec: StudySpec, whole: Runs) -> Row:
     url = fresh(kind, f"blows{int(number)}{kind.lower()}")
-    found = blows(url, number, spec, whole, every_s=every_s)
+    found = blows(url, number, spec, whole)
     return Row(
         part=kind,
         figure=f"{found.n_cells} cells, 4 workers, {number.name} of a random one "
-        f"every {every_s:g} s until done",
+        "about once a pack until done",
         target=WANTED,
         reached=str(found),
         met=found.is_right,

@@ -508,7 +508,7 @@ def test_nothing_is_lost_or_double_whatever_happens_to_workers(
     if what == "SIGSTOP":
         found = soak.freeze(url, soak.SMALL, whole)
     else:
-        found = soak.blows(url, signal.Signals[what], soak.SMALL, whole, every_s=2.0)
+        found = soak.blows(url, signal.Signals[what], soak.SMALL, whole)
     assert found.is_right, str(found)
     assert found.n_blows > 0
 

@@ -187,6 +187,19 @@ class Workers:
         if any(codes):
             raise RuntimeError(f"workers ended with {codes}: {self.said()[-2000:]}")
 
+    def wait_for_claims(self, url: str, *, owner: int | None = None) -> None:
+        """Until one of them, or the one named, has taken cells.
+
+        Raises:
+            RuntimeError: One failed, or none takes any.
+        """
+        started = time.monotonic()
+        while not _running(url, owner):
+            late = time.monotonic() - started > LIFETIME_S
+            if late or any(process.poll() for process in self.processes):
+                raise RuntimeError(f"no worker takes a cell: {self.said()[-2000:]}")
+            time.sleep(0.2)
+
     def said(self) -> str:
         """Everything they wrote."""
         self._log.seek(0)
@@ -255,7 +268,7 @@ def blows(
     started = time.monotonic()
     workers, n_blows = Workers(spec, url, n, pause_s=0.2), 0
     try:
-        _wait_for_claims(spec, url)
+        workers.wait_for_claims(url)
         watched, n_before = _Progress(url), 0
         n_cells = len(spec.grid_cells())
         while (n_done := watched.n_complete()) < n_cells:
@@ -278,7 +291,9 @@ def freeze(url: str, spec: StudySpec, whole: Runs) -> Outcome:
     workers = Workers(spec, url, 2, pause_s=0.2)
     try:
         frozen = workers.processes[0]
-        _wait_for_claims(spec, url, owner=frozen.pid)
+        workers.wait_for_claims(url, owner=frozen.pid)
+        if url.startswith("sqlite"):  # frozen in the middle of a write it would block the file
+            time.sleep(1.0)
         workers.strike(0, signal.SIGSTOP)
         held = _running(url, frozen.pid)
         while _running(url, frozen.pid):
@@ -298,7 +313,7 @@ def restart(server: Server, url: str, spec: StudySpec, whole: Runs) -> Outcome:
     started = time.monotonic()
     workers = Workers(spec, url, 4, pause_s=0.2)
     try:
-        _wait_for_claims(spec, url)
+        workers.wait_for_claims(url)
         for away_s in (0.0, 2 * GRACE_S):
             time.sleep(3.0)
             server.stop()
@@ -336,14 +351,6 @@ def _running(url: str, pid: int | None) -> list[int]:
         if trial.state == TrialState.RUNNING
         and (pid is None or trial.user_attrs.get("owner", {}).get("pid") == pid)
     ]
-
-
-def _wait_for_claims(spec: StudySpec, url: str, owner: int | None = None) -> None:
-    started = time.monotonic()
-    while not _running(url, owner):
-        if time.monotonic() - started > LIFETIME_S:
-            raise RuntimeError("no worker takes a cell")
-        time.sleep(0.2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -385,6 +392,8 @@ def claim_all(url: str, folder: Path, *, n_workers: int = 16) -> Claims:
     try:
         while not all(output.with_suffix(".ready").exists() for output in outputs):
             time.sleep(0.2)
+            if any(process.poll() for process in processes):
+                raise RuntimeError("a worker failed")
         started = time.monotonic()
         gate.touch()
         if any(process.wait(timeout=LIFETIME_S) for process in processes):

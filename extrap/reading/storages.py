@@ -13,8 +13,10 @@ Anything else that Optuna opens, such as `mysql://`, works too. No message holds
 from __future__ import annotations
 
 import os
+import random
 import re
 import sqlite3
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -47,10 +49,15 @@ ENGINES: Mapping[str, Mapping[str, Any]] = {
             "keepalives_idle": 30,
             "keepalives_interval": 10,
             "keepalives_count": 3,
+            # a worker that is frozen with a lock in its hands would block all others
+            "options": "-c idle_in_transaction_session_timeout=15s -c lock_timeout=30s",
         },
     },
 }
 """Kind of database → how to reach it: a server that went away must be noticed."""
+TRIES = 20
+RACED = ("already exists", "duplicate key", "UNIQUE constraint", "deadlock", "database is locked")
+"""What workers hear that open an empty database at once: Optuna looks before it makes a table."""
 OURS = ("grpc", "journal")
 """Kinds of address that SQLAlchemy does not know."""
 
@@ -136,10 +143,27 @@ def _open_database(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
     if kind == "sqlite" and _is_file(parsed):
         _make_folder(_path(parsed), safe_url(url))
     engine = {k: dict(v) if isinstance(v, dict) else v for k, v in ENGINES.get(kind, {}).items()}
+    if "options" in parsed.query:  # which are the user's own
+        engine["connect_args"].pop("options", None)
     # Optuna fills places in braces in an address; a password may have some
     address = _with_driver(parsed).render_as_string(hide_password=False)
     filled = address.replace("{", "{{").replace("}", "}}")
+    _make_tables(filled, engine)
     return optuna.storages.get_storage(RDBStorage(filled, engine_kwargs=engine))
+
+
+def _make_tables(address: str, engine: Mapping[str, Any]) -> None:
+    """Open a database until nobody else makes its tables at the same moment."""
+    options = {"connect_args": engine["connect_args"]} if "connect_args" in engine else {}
+    for is_last in [False] * TRIES + [True]:
+        try:
+            # a pool would keep the connections of a storage that could not be made
+            RDBStorage(address, engine_kwargs={**options, "poolclass": sqlalchemy.NullPool})
+            return
+        except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+            if is_last or not any(words in str(error.__cause__ or error) for words in RACED):
+                raise
+            time.sleep(random.uniform(0.1, 1.0))
 
 
 def _with_driver(parsed: sqlalchemy.URL) -> sqlalchemy.URL:

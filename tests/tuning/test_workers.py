@@ -399,7 +399,8 @@ def test_workers_at_once_train_every_cell_once(url: str) -> None:
         trained.append((size["width"], tuned["lr"], seed))
         return 1.0 + size["width"]
 
-    open_storage(url)
+    if url.startswith("grpc"):
+        open_storage(url)  # the database behind a proxy is made by the proxy alone
     with ThreadPoolExecutor(4) as pool:
         tables = list(pool.map(lambda _: tune(SPEC, url, train=note, shares=True), range(4)))
     assert len(trained) == len(set(trained)) == len(CELLS)

@@ -148,6 +148,10 @@ class Ledger:
                     cells.setdefault(cell_of(shelf.size, trial), False)
         return cells
 
+    def finished(self) -> list[Cell]:
+        """Cells that were seen to be finished when the storage was last read."""
+        return [cell for shelf in self._shelves.values() for cell in shelf.done]
+
     def owners(self) -> tuple[str, ...]:
         """The processes that trials are running in, as `HOST:PID`."""
         running = (trial for shelf in self._shelves.values() for trial in shelf.live.values())

@@ -238,7 +238,7 @@ class _Stage:
         size = dict(cells[0].size)
         started = time.perf_counter()
         cost_total = self._cost(wanted)
-        cost_before = self._cost(cell for cell, done in self._ledger.taken().items() if done)
+        cost_before = self._cost(self._ledger.finished())
         cost_here = self._cost(cells)
         layout = ""
 

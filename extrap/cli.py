@@ -1,6 +1,7 @@
 """The command line: parse, one library call, print, exit code.
 
-Exit codes: 0 fine, 1 a run deviates, 2 bad usage or data, 3 an unexpected error, 130 Ctrl-C.
+Exit codes: 0 fine, 1 a run deviates, 2 bad usage or data, 3 an unexpected error, 130 Ctrl-C
+or SIGTERM.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ from extrap.commands.printing import print_json
 from extrap.commands.select import select_command
 from extrap.commands.studies import report_study_file, run_study_file
 from extrap.commands.watch import watch_command
+from extrap.commands.workers import (
+    merge_command,
+    serve_command,
+    stops_on_sigterm,
+    work_command,
+)
 from extrap.errors import ExtrapError
 
 if TYPE_CHECKING:
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cli", "main"]
 
-EXTRAS = {"tensorboard": "tensorboard"}
+EXTRAS = {"grpc": "grpc", "psycopg": "postgres", "tensorboard": "tensorboard"}
 """The extra that holds a library; of all others it is `train`."""
 
 
@@ -330,9 +337,13 @@ def study_run(
     path: str, *, storage: str | None, dry_run: bool, assignments: Sequence[str], quiet: bool
 ) -> None:
     """Run the study file PATH, or resume it, and write its report."""
-    run_study_file(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
+    with stops_on_sigterm():
+        run_study_file(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
 
 
+study.add_command(work_command)
+study.add_command(merge_command)
+study.add_command(serve_command)
 cli.add_command(allocate_command)
 cli.add_command(cascade_command)
 cli.add_command(select_command)

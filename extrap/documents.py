@@ -39,6 +39,7 @@ __all__ = [
     "load_forecast",
     "save_forecast",
     "seal_once",
+    "sealed_at",
     "verdicts_document",
 ]
 
@@ -148,6 +149,14 @@ def seal_once(forecast: Forecast, path: str | Path) -> tuple[Forecast, str]:
         if forecast.curves in (None, earlier.curves):
             return replace(forecast, created=earlier.created, curves=earlier.curves), sealed
     return forecast, save_forecast(forecast, path)
+
+
+def sealed_at(forecast: Forecast, path: str | Path) -> str | None:
+    """When a file sealed this very forecast; None if it holds another one, or none."""
+    path = Path(path)
+    if not path.is_file() or _sealed_content(path) != content_hash(forecast):
+        return None
+    return load_forecast(path).created
 
 
 def _sealed_content(path: Path) -> str | None:

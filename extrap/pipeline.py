@@ -14,12 +14,12 @@ from pathlib import Path
 import pandas as pd
 
 from extrap.checking import check
-from extrap.documents import seal_once
+from extrap.documents import content_hash, seal_once, sealed_at
 from extrap.errors import DataError, StudyError
 from extrap.fitting import can_place, grow_grid, place_runs
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs, without_password
-from extrap.reading.optuna import read_fingerprint
+from extrap.reading.optuna import read_fingerprint, seal_time
 from extrap.records import (
     DATA_SIZE,
     BatchStudy,
@@ -45,6 +45,7 @@ __all__ = [
     "read_study",
     "report_study",
     "run_study",
+    "seal_in_storage",
     "target_cells",
     "wants_only",
 ]
@@ -123,6 +124,8 @@ def run_study(
     sweep = tune(spec, storage, train=train, extend=extend, notify=notify)
     made = forecast(sweep, level=spec.level)
     sealed_path = reports / f"{spec.name}.forecast.json"
+    made = replace(made, created=sealed_at(made, sealed_path) or made.created)
+    made, _ = seal_in_storage(made, storage, study=spec.name)
     made, seal = seal_once(made, sealed_path)
     say(f"forecast sealed {made.created} in {sealed_path}, content hash {seal}")
     large: Runs | None = None
@@ -153,6 +156,16 @@ def run_study(
             else baseline_text(made, compared.forecast, outcome.verdicts, title=spec.name)
         )
     return outcome
+
+
+def seal_in_storage(made: Forecast, storage: str, *, study: str) -> tuple[Forecast, str]:
+    """A forecast with the time at which anyone first sealed it in the storage, and its hash.
+
+    Several machines may work on one study; the first one that has the forecast seals it.
+    """
+    content = content_hash(made)
+    created = seal_time(storage, study=study, content_hash=content, now=made.created)
+    return replace(made, created=created), content
 
 
 def plan_study(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 import extrap
+from benchmarks.servers import Server, ServerError, postgres_server
 
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
@@ -37,6 +40,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def device(request: pytest.FixtureRequest) -> str:
     """The torch device the training tests run on."""
     return request.config.getoption("--device")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server of our own; CI must have one, elsewhere its absence is said aloud."""
+    pytest.importorskip("optuna")
+    try:
+        if not find_spec("psycopg"):
+            raise ServerError("psycopg is not installed; run pip install 'extrap-hp[postgres]'")
+        with postgres_server(["fsync=off", "full_page_writes=off"]) as server:
+            yield server
+    except ServerError as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"NO POSTGRESQL, and CI needs it: {error}")
+        pytest.skip(f"NO POSTGRESQL: workers are tested on other storages only: {error}")
 
 
 WIDTHS = (16.0, 32.0, 64.0, 128.0, 192.0)

@@ -50,6 +50,7 @@ FLOORS = {
     "sparsity_sections": 5,
     "knob_sweeps": 5,
     "lever_sweeps": 5,
+    "working": 5,
     "study_files": 1,
     "integrations": 5,
     "progress": 6,
@@ -73,7 +74,9 @@ VERDICTS = (
 )
 STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "watching", "reporting"}
 TRAINING = {"workloads", "training", "tuning"}
-MEETINGS = {("tuning", "reading.optuna")}  # the names of studies and attributes in a storage
+STORAGES = ("reading.optuna", "reading.storages", "reading.patience")
+"""Names of studies and attributes, addresses, lost connections."""
+MEETINGS = {("tuning", module) for module in STORAGES}
 
 # Library → the rooms, or single modules, that may import it. None: any room.
 DOORS = {
@@ -85,7 +88,7 @@ DOORS = {
     "matplotlib": ("reporting.figures",),
     "numpy": None,
     "PIL": ("workloads",),
-    "optuna": ("tuning", "reading.optuna"),
+    "optuna": ("tuning", *STORAGES),
     "pandas": tuple(set(FLOORS) - {"noise", "selection"}),
     "psutil": ("training", "tuning"),
     "pyarrow": ("reading",),
@@ -95,7 +98,7 @@ DOORS = {
     "scoringrules": ("fitting",),
     "seaborn": ("reporting.figures",),
     "sklearn": ("fitting", "selection", "workloads"),  # k-means, which serves both wings
-    "sqlalchemy": ("tuning", "reading.optuna"),  # addresses and errors of its storages
+    "sqlalchemy": ("tuning", *STORAGES),  # addresses and errors of its storages
     "statsmodels": ("fitting",),
     "tensorboard": ("reading.events",),
     "torch": ("workloads", "training", "integrations"),

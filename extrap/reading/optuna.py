@@ -6,8 +6,12 @@
 | study `NAME/check/width=512` | larger runs at one size |
 | study attribute `fingerprint` | what determines the results; its workload's options as columns |
 | trial parameters | tuned values |
+| study attributes `sealed:…` | when the forecast of this content hash was sealed |
+| study attributes `worker:…` | the beats of the workers, by which others see that they live |
 | trial attributes `seed`, `conditions`, `owner` | seed, recipe, the process training it |
 | trial attributes `result`, `curve` | status, costs and losses of a finished run |
+| trial attribute `failure` | why a run was given up |
+| trial attribute `trained_by` | who trained a run that was copied here by its owner |
 | trial attribute `gradients` | moments of its gradients along the way, where they were measured |
 
 Any other study reads as a plain one: parameters and scalar attributes are columns.
@@ -16,40 +20,38 @@ Any other study reads as a plain one: parameters and scalar attributes are colum
 from __future__ import annotations
 
 import re
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
-import optuna
 import pandas as pd
-import sqlalchemy
-from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from extrap.errors import DataError, StudyError
+from extrap.errors import DataError
+from extrap.reading.storages import open_storage, require_storage, safe_url, storage_faults
 from extrap.records import STAGES
 
 __all__ = [
     "CONDITIONS",
     "CURVE",
+    "FAILURE",
     "FINGERPRINT",
     "GRADIENTS",
+    "LOST_RACE",
     "OWNER",
     "RESULT",
     "SEED",
+    "TRAINED_BY",
+    "WORKER",
     "StudyKey",
     "Tables",
-    "open_storage",
     "parse_study_name",
     "read_fingerprint",
     "read_storage",
     "read_tables",
-    "storage_faults",
+    "seal_time",
     "study_name",
     "study_names",
 ]
@@ -58,6 +60,11 @@ FINGERPRINT = "fingerprint"
 SEED = "seed"
 CONDITIONS = "conditions"
 OWNER = "owner"
+FAILURE = "failure"
+LOST_RACE = "another trial has this cell"
+SEALED = "sealed:"
+TRAINED_BY = "trained_by"
+WORKER = "worker:"
 RESULT = "result"
 CURVE = "curve"
 GRADIENTS = "gradients"
@@ -70,8 +77,6 @@ STATUS = {
     TrialState.PRUNED: "pruned",
     TrialState.FAIL: "failed",
 }
-# Several processes may write to one SQLite file; each waits this long for its turn.
-SQLITE_TIMEOUT_S = 60
 MOMENTS = ("grad_sq_norm", "grad_cov_trace")
 
 
@@ -117,52 +122,6 @@ def parse_study_name(full_name: str) -> StudyKey | None:
     return StudyKey(match["name"], "check" if match["check"] else "tune", size)
 
 
-def open_storage(url: str) -> BaseStorage:
-    """Open a storage for reading and writing, creating an SQLite file and its folder.
-
-    Args:
-        url: An SQLAlchemy URL: `sqlite:///.extrap/NAME.db`, `postgresql://…`.
-
-    Raises:
-        StudyError: The URL is empty or unreadable, its driver is missing, or what it points at
-            cannot be opened as an Optuna storage.
-    """
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    parsed = _parse_url(url)
-    connect: dict[str, object] = {}
-    if parsed.get_backend_name() == "sqlite":
-        connect = {"timeout": SQLITE_TIMEOUT_S}
-        if _is_file(parsed):
-            _make_folder(Path(str(parsed.database)), _safe(url))
-    try:
-        with storage_faults(url):
-            backend = RDBStorage(url, engine_kwargs={"connect_args": connect})
-            return optuna.storages.get_storage(backend)
-    except ImportError as error:
-        raise StudyError(
-            f"a storage needs its database driver, got {_safe(url)} ({_reason(error, url)}); "
-            "install the driver, or use sqlite:///NAME.db."
-        ) from error
-    except RuntimeError as error:  # the tables of another version of Optuna
-        raise error if isinstance(error, StudyError) else _unusable(error, url) from error
-
-
-@contextmanager
-def storage_faults(url: str) -> Iterator[None]:
-    """Turn whatever a database cannot do within the block into one clear `StudyError`."""
-    try:
-        yield
-    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
-        raise _unusable(error, url) from error
-
-
-def _unusable(error: Exception, url: str) -> StudyError:
-    return StudyError(
-        f"a storage must be an Optuna database that can be read and written, got {_safe(url)} "
-        f"({_reason(error, url)}); check the address, or move the file away to start anew."
-    )
-
-
 def study_names(storage: BaseStorage) -> tuple[str, ...]:
     """Full names of all studies in a storage, in the order they were made."""
     return tuple(study.study_name for study in storage.get_all_studies())
@@ -185,11 +144,9 @@ def read_storage(url: str, *, study: str | None = None, stage: str | None = None
     """
     if stage is not None and stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}.")
-    parsed = _parse_url(url)
-    if parsed.get_backend_name() == "sqlite" and _is_file(parsed):
-        _require_optuna_file(Path(str(parsed.database)))
+    require_storage(url)
     with storage_faults(url):
-        return read_tables(open_storage(url), study=study, stage=stage, source=_safe(url))
+        return read_tables(open_storage(url), study=study, stage=stage, source=safe_url(url))
 
 
 def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
@@ -206,6 +163,35 @@ def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
                 study_id = storage.get_study_id_from_name(name)
                 return dict(storage.get_study_user_attrs(study_id).get(FINGERPRINT, {}))
     return {}
+
+
+def seal_time(url: str, *, study: str, content_hash: str, now: str) -> str:
+    """When a forecast of a study was first sealed in its storage; now, if it never was.
+
+    Args:
+        url: The storage.
+        study: Name of the study.
+        content_hash: Content of the forecast.
+        now: The time to write down if it is not there yet.
+
+    Raises:
+        StudyError: The storage cannot be used.
+        DataError: It holds no such study.
+    """
+    key = SEALED + content_hash
+    with storage_faults(url):
+        storage = open_storage(url)
+        ids = []
+        for each in storage.get_all_studies():
+            parsed = parse_study_name(each.study_name)
+            if parsed is not None and parsed.name == study:
+                if key in each.user_attrs:
+                    return str(each.user_attrs[key])
+                ids.append(each._study_id)
+        if not ids:
+            raise DataError(f"{safe_url(url)} has no study {study!r}; tune first.")
+        storage.set_study_user_attr(min(ids), key, now)
+    return now
 
 
 def read_tables(
@@ -257,7 +243,8 @@ def _read_ours(storage: BaseStorage, keys: Mapping[str, StudyKey], stage: str | 
         seen: set[tuple[Any, ...]] = set()
         options = _options(storage, name)
         for trial in _trials(storage, name):
-            n_failed += trial.state == TrialState.FAIL
+            if trial.state == TrialState.FAIL:
+                n_failed += trial.user_attrs.get(FAILURE) != LOST_RACE
             cell = (key.stage, key.size, *trial.params.values(), trial.user_attrs.get(SEED))
             if trial.state not in (TrialState.COMPLETE, TrialState.PRUNED) or cell in seen:
                 continue  # a cell belongs to its lowest-numbered trial
@@ -356,72 +343,3 @@ def _is_scalar(value: object) -> bool:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if names else "none"
-
-
-def _parse_url(url: str) -> sqlalchemy.URL:
-    if not url.strip():
-        raise StudyError("a storage needs an address, got an empty one; write sqlite:///NAME.db.")
-    try:
-        parsed = sqlalchemy.make_url(url)
-        parsed.get_dialect()
-    except ImportError as error:
-        raise StudyError(
-            f"a storage needs its database driver, got {_safe(url)} without "
-            f"{error.name or 'its driver'}; install it, or use sqlite:///NAME.db."
-        ) from error
-    except sqlalchemy.exc.SQLAlchemyError as error:
-        raise StudyError(
-            f"a storage is given by a database address, got {_safe(url)!r}; write "
-            "sqlite:///NAME.db or postgresql://USER@HOST/NAME."
-        ) from error
-    return parsed
-
-
-def _safe(url: str) -> str:
-    """The address without its password."""
-    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", url)
-
-
-def _reason(error: Exception, url: str) -> str:
-    """The first line of a library's message, without a password."""
-    cause = error.__cause__ or error
-    first = (str(getattr(cause, "orig", None) or cause).splitlines() or [type(cause).__name__])[0]
-    password = sqlalchemy.make_url(url).password
-    return first.replace(str(password), "***") if password else first
-
-
-def _is_file(parsed: sqlalchemy.URL) -> bool:
-    database = parsed.database
-    return bool(database) and database != ":memory:" and not str(database).startswith("file:")
-
-
-def _make_folder(path: Path, shown: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StudyError(
-            f"a storage needs a folder it may write to, got {shown} ({error.strerror}); "
-            "choose another --storage."
-        ) from error
-
-
-def _require_optuna_file(path: Path) -> None:
-    """Look before Optuna does: it would create the file, or its tables in anyone's database."""
-    if not path.is_file():
-        raise DataError(f"there is no storage {str(path)!r}; check the path, or tune first.")
-    try:
-        connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
-        try:
-            tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
-        finally:
-            connection.close()
-    except sqlite3.DatabaseError as error:
-        raise StudyError(
-            f"a storage must be an SQLite file, got {str(path)!r} ({error}); restore it from a "
-            "backup, or move it away and tune anew."
-        ) from error
-    if ("studies",) not in tables:
-        raise DataError(
-            f"a storage must be an Optuna database, got {str(path)!r}, which holds other tables; "
-            "check the path."
-        )

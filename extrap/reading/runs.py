@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -288,8 +289,11 @@ def _renumbered(curves: pd.DataFrame | None, kept: pd.Series) -> pd.DataFrame | 
 
 
 def without_password(url: str) -> str:
-    """A storage URL with `user:password@` cut to `user@`."""
+    """A storage URL with `user:password@` cut to `user@`, and without `password=…` behind it."""
     scheme, found, rest = url.partition("://")
+    if found:
+        rest = re.sub(r"(?i)([?&;])(ssl)?passw(or)?d=[^&;]*&?", r"\1", rest).rstrip("?&;")
+        url = f"{scheme}://{rest}"
     if not found or "@" not in rest:
         return url
     account, _, host = rest.rpartition("@")

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from extrap.tuning.events import Notify, TuneEvent
+from extrap.tuning.leases import GRACE_S
 from extrap.tuning.loop import Extend, tune
+from extrap.tuning.sharing import Merged, merge_storages, shard_cells
 from extrap.tuning.trainers import TrainFunction
 
-__all__ = ["Extend", "Notify", "TrainFunction", "TuneEvent", "tune"]
+__all__ = [
+    "GRACE_S",
+    "Extend",
+    "Merged",
+    "Notify",
+    "TrainFunction",
+    "TuneEvent",
+    "merge_storages",
+    "shard_cells",
+    "tune",
+]

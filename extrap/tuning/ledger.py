@@ -5,51 +5,56 @@ The rules that make every cell be trained exactly once, whatever is killed when:
 1. A process takes a cell by writing a running trial with its own name on it, in one transaction.
 2. A cell belongs to its lowest-numbered trial that is not failed; whoever finds itself with
    another one gives it up.
-3. A running trial whose process is dead is failed, which sets its cell free.
+3. A running trial whose process is dead is failed, which sets its cell free. On its own machine
+   a process is looked up; elsewhere, or if it stands still, its beats tell (`leases`).
+4. A failed trial can never be told: the result of a process that was taken for dead is dropped.
+5. A trial that carries the name of a process which does not know of it, because the answer of
+   the storage was lost, is taken over by that process.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import os
-import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import optuna
-import psutil
 from optuna.distributions import FloatDistribution
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
+from extrap.errors import StudyError
 from extrap.reading.optuna import (
     CONDITIONS,
     CURVE,
+    FAILURE,
     FINGERPRINT,
     GRADIENTS,
+    LOST_RACE,
     OWNER,
     RESULT,
     SEED,
+    TRAINED_BY,
     parse_study_name,
     study_name,
     study_names,
 )
+from extrap.reading.patience import hurried
 from extrap.records import Cell, RunResult, StudySpec
 from extrap.tuning.fingerprints import require_same
+from extrap.tuning.leases import GRACE_S, Lease
+from extrap.tuning.processes import is_gone, this_process
 
-__all__ = ["Claim", "Ledger", "this_process"]
+__all__ = ["Claim", "Ledger", "LostError", "cell_of"]
 
 logger = logging.getLogger(__name__)
 
-# A process start time is read from clocks that may drift by as much.
-CLOCK_DRIFT_S = 2.0
 # A sampled trial exists for a moment before its owner is written; give it this long.
 UNOWNED_FOR = timedelta(minutes=1)
-FAILURE = "failure"
 
 
 class Claim(NamedTuple):
@@ -59,22 +64,68 @@ class Claim(NamedTuple):
     trial_id: int
 
 
+class LostError(Exception):
+    """All cells in training were given to others, while this process stood still."""
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """The trials of one size: those that are finished for good, and those that may change.
+
+    Attributes:
+        size: The size.
+        known: Numbers of the trials that are finished.
+        done: Cells that have a result → the number of its trial.
+        live: Trials that are at work, by number.
+    """
+
+    size: tuple[tuple[str, float], ...]
+    known: set[int] = field(default_factory=set)
+    done: dict[Cell, int] = field(default_factory=dict)
+    live: dict[int, FrozenTrial] = field(default_factory=dict)
+
+    def take(self, trials: Iterable[FrozenTrial]) -> None:
+        """Sort all trials in, reading only those that are new or were at work."""
+        self.live.clear()
+        for trial in trials:
+            if trial.number in self.known:
+                continue
+            if not trial.state.is_finished():
+                self.live[trial.number] = trial
+                continue
+            self.known.add(trial.number)
+            if trial.state != TrialState.FAIL:
+                self.done.setdefault(cell_of(self.size, trial), trial.number)
+
+
 class Ledger:
     """The trials of one stage of one study, in its storage."""
 
     def __init__(
-        self, storage: BaseStorage, spec: StudySpec, *, stage: str, fingerprint: Mapping[str, Any]
+        self,
+        storage: BaseStorage,
+        spec: StudySpec,
+        *,
+        stage: str,
+        fingerprint: Mapping[str, Any],
+        grace_s: float = GRACE_S,
     ) -> None:
         self._storage = storage
         self._spec = spec
         self._stage = stage
         self._fingerprint = dict(fingerprint)
         self._conditions = spec.conditions()
+        self._lease = Lease(storage, spec.name, grace_s=grace_s)
         self._studies: dict[str, int] = {}
+        self._shelves: dict[int, _Shelf] = {}
         for name in study_names(storage):
             key = parse_study_name(name)
             if key is not None and key.name == spec.name:
                 self._adopt(name, storage.get_study_id_from_name(name))
+
+    def close(self) -> None:
+        """Leave: nobody need wait for this process any more."""
+        self._lease.close()
 
     def study_of(self, size: Mapping[str, float]) -> str:
         """The name of the Optuna study of one size; it is made if need be."""
@@ -85,24 +136,50 @@ class Ledger:
         return name
 
     def taken(self) -> dict[Cell, bool]:
-        """Cells that have a live trial → whether it is finished."""
+        """Cells that have a live trial → whether it is finished; trials of the dead are failed."""
         cells: dict[Cell, bool] = {}
-        for _, size, trial in self._trials():
-            if trial.state != TrialState.FAIL:
-                cells.setdefault(_cell(size, trial), trial.state.is_finished())
+        for study_id, shelf in self._shelves.items():
+            self._read(study_id)
+            cells.update(dict.fromkeys(shelf.done, True))
+            for trial in shelf.live.values():
+                if self._is_dead(trial):
+                    self._fail(trial._trial_id, "its process died")
+                else:
+                    cells.setdefault(cell_of(shelf.size, trial), False)
         return cells
 
-    def free_dead(self) -> None:
-        """Fail the running trials of processes that are dead."""
-        for study_id, _, trial in self._trials():
-            if trial.state == TrialState.RUNNING and not _is_alive(trial):
-                self._fail(self._id(study_id, trial), "its process died")
+    def finished(self) -> list[Cell]:
+        """Cells that were seen to be finished when the storage was last read."""
+        return [cell for shelf in self._shelves.values() for cell in shelf.done]
 
     def owners(self) -> tuple[str, ...]:
         """The processes that trials are running in, as `HOST:PID`."""
-        running = (t for _, _, t in self._trials() if t.state == TrialState.RUNNING)
+        running = (trial for shelf in self._shelves.values() for trial in shelf.live.values())
         names = (t.user_attrs.get(OWNER, {"host": "?", "pid": "?"}) for t in running)
         return tuple(sorted({f"{owner['host']}:{owner['pid']}" for owner in names}))
+
+    def company(self, size: Mapping[str, float]) -> tuple[int, int]:
+        """This process' place among those at work on the study, and their number."""
+        self._begin(size)
+        return self._lease.company()
+
+    def attend(self, claims: Sequence[Claim]) -> None:
+        """Notice, if this process stood still, that others have its cells now.
+
+        Raises:
+            LostError: They have all of them.
+        """
+        if not self._lease.stood_still():
+            return
+        lost = [c for c in claims if self._storage.get_trial(c.trial_id).state == TrialState.FAIL]
+        if lost:
+            logger.warning(
+                "this process stood still; %d of its %d runs were given to others",
+                len(lost),
+                len(claims),
+            )
+        if len(lost) == len(claims):
+            raise LostError
 
     @contextmanager
     def claimed(self, cells: Sequence[Cell]) -> Iterator[list[Claim]]:
@@ -111,12 +188,62 @@ class Ledger:
         Yields:
             The cells it got; others may have been quicker.
         """
+        with self._claimed({cell: self._new(cell) for cell in cells}) as claims:
+            yield claims
+
+    def results(self, size: Mapping[str, float]) -> dict[Cell, FrozenTrial]:
+        """The finished cells of one size and their trials."""
+        study_id = self._studies[self.study_of(size)]
+        shelf = self._read(study_id)
+        trials = self._storage.get_all_trials(study_id, deepcopy=False)
+        by_number = {trial.number: trial for trial in trials}
+        return {cell: by_number[number] for cell, number in shelf.done.items()}
+
+    def copy(self, trials: Mapping[Cell, FrozenTrial]) -> int:
+        """Record finished trials of another storage, all of one size; how many were recorded.
+
+        The others are cells that a process is training here.
+        """
+        running = {cell: self._copied(trial) for cell, trial in trials.items()}
+        with self._claimed(running) as claims:
+            told = [
+                self._finish(claim.trial_id, {}, trial.state, list(trial.values))
+                for claim in claims
+                for trial in [trials[claim.cell]]
+            ]
+        return sum(told)
+
+    @contextmanager
+    def _claimed(self, trials: Mapping[Cell, FrozenTrial]) -> Iterator[list[Claim]]:
         with self.held() as claims:
-            study = self.study_of(dict(cells[0].size))
-            for cell in cells:
-                trial_id = self._storage.create_new_trial(self._studies[study], self._new(cell))
+            size = dict(next(iter(trials)).size)
+            self._begin(size)
+            study_id = self._studies[self.study_of(size)]
+            for cell, trial in trials.items():
+                trial_id = self._storage.create_new_trial(study_id, trial)
                 claims.append(Claim(cell, trial_id))
-            yield self._keep_mine(study, claims)
+            self._keep_mine(study_id, claims)
+            yield claims
+
+    def keep_first(self, size: Mapping[str, float], claims: list[Claim], n_wanted: int) -> None:
+        """Give up sampled cells that came after enough others of their size.
+
+        Args:
+            size: Their size.
+            claims: The cells, all of one size; those given up are taken out.
+            n_wanted: How many cells of that size there are to be.
+        """
+        shelf = self._read(self._studies[self.study_of(size)])
+        live = {t._trial_id: number for number, t in shelf.live.items()}
+        numbers = [*shelf.done.values(), *live.values()]
+        kept = []
+        for claim in claims:
+            mine = live.get(claim.trial_id, math.inf)
+            if sum(number < mine for number in numbers) < n_wanted:
+                kept.append(claim)
+            else:
+                self._fail(claim.trial_id, LOST_RACE)
+        claims[:] = kept
 
     @contextmanager
     def held(self) -> Iterator[list[Claim]]:
@@ -125,8 +252,8 @@ class Ledger:
         try:
             yield claims
         except BaseException:  # Ctrl-C and exits too: the cells must be free for the next start
-            for claim in claims:
-                self._fail(claim.trial_id, "interrupted")
+            with hurried(self._storage):
+                self._free(claims)
             raise
 
     def sign(self, trial_id: int, seed: int) -> None:
@@ -134,16 +261,33 @@ class Ledger:
         for name, value in self._signature(seed).items():
             self._storage.set_trial_user_attr(trial_id, name, value)
 
-    def tell(self, claim: Claim, result: RunResult) -> None:
-        """Record what a cell gave."""
-        with _unless_finished(claim.trial_id):
-            self._storage.set_trial_user_attr(claim.trial_id, RESULT, _costs(result))
-            self._storage.set_trial_user_attr(claim.trial_id, CURVE, result.curve)
-            if result.gradients:
-                self._storage.set_trial_user_attr(claim.trial_id, GRADIENTS, result.gradients)
-            is_pruned = result.status == "pruned"
-            state = TrialState.PRUNED if is_pruned else TrialState.COMPLETE
-            self._storage.set_trial_state_values(claim.trial_id, state, [_told_value(result)])
+    def tell(self, claim: Claim, result: RunResult) -> bool:
+        """Record what a cell gave; False if the cell was given to another process meanwhile."""
+        attributes = {RESULT: _costs(result), CURVE: result.curve}
+        if result.gradients:
+            attributes[GRADIENTS] = result.gradients
+        state = TrialState.PRUNED if result.status == "pruned" else TrialState.COMPLETE
+        return self._finish(claim.trial_id, attributes, state, [_told_value(result)])
+
+    def _finish(
+        self, trial_id: int, attributes: Mapping[str, Any], state: TrialState, values: list[float]
+    ) -> bool:
+        try:
+            for name, value in attributes.items():
+                self._storage.set_trial_user_attr(trial_id, name, value)
+            self._storage.set_trial_state_values(trial_id, state, values)
+        except optuna.exceptions.UpdateFinishedTrialError:
+            logger.warning(
+                "trial %d came too late: its cell was given to another process", trial_id
+            )
+            return False
+        return True
+
+    def _begin(self, size: Mapping[str, float]) -> None:
+        """Let others know that this process is there."""
+        if not self._studies:
+            self.study_of(size)
+        self._lease.start(min(self._studies.values()))
 
     def _adopt(self, name: str, study_id: int) -> None:
         """Take a study in, after a look at its fingerprint."""
@@ -153,14 +297,14 @@ class Ledger:
         else:
             require_same(stored, self._fingerprint, study=self._spec.name)
         self._studies[name] = study_id
+        key = parse_study_name(name)
+        if key is not None and key.stage == self._stage:
+            self._shelves[study_id] = _Shelf(key.size)
 
-    def _trials(self) -> Iterator[tuple[int, tuple[tuple[str, float], ...], FrozenTrial]]:
-        """Study id, size and trial of every trial of this stage, by trial number."""
-        for name, study_id in self._studies.items():
-            key = parse_study_name(name)
-            if key is not None and key.stage == self._stage:
-                for trial in self._storage.get_all_trials(study_id, deepcopy=False):
-                    yield study_id, key.size, trial
+    def _read(self, study_id: int) -> _Shelf:
+        shelf = self._shelves[study_id]
+        shelf.take(self._storage.get_all_trials(study_id, deepcopy=False))
+        return shelf
 
     def _new(self, cell: Cell) -> FrozenTrial:
         """A running trial of a cell, signed by this process."""
@@ -172,8 +316,24 @@ class Ledger:
             user_attrs=self._signature(cell.seed),
         )
 
+    def _copied(self, trial: FrozenTrial) -> FrozenTrial:
+        """A finished trial of another storage as a running one, signed by this process."""
+        trainer = trial.user_attrs.get(OWNER)
+        copy = optuna.trial.create_trial(
+            state=TrialState.RUNNING,
+            params=trial.params,
+            distributions=trial.distributions,
+            user_attrs={**trial.user_attrs, OWNER: self._owner(), TRAINED_BY: trainer},
+            intermediate_values=trial.intermediate_values,
+        )
+        copy.datetime_start = trial.datetime_start
+        return copy
+
     def _signature(self, seed: int) -> dict[str, Any]:
-        return {SEED: seed, CONDITIONS: self._conditions, OWNER: this_process()}
+        return {SEED: seed, CONDITIONS: self._conditions, OWNER: self._owner()}
+
+    def _owner(self) -> dict[str, Any]:
+        return {**this_process(), "worker": self._lease.worker}
 
     def _distribution(self, name: str, value: float) -> FloatDistribution:
         """The tuned range, widened to hold a value beyond it."""
@@ -182,67 +342,57 @@ class Ledger:
         high = max(value, tuned.high) if tuned else value
         return FloatDistribution(low, high, log=True)
 
-    def _keep_mine(self, study: str, claims: list[Claim]) -> list[Claim]:
-        """Give up the cells that another process was quicker to take."""
-        study_id = self._studies[study]
-        first: dict[Cell, int] = {}
-        for trial in self._storage.get_all_trials(study_id, deepcopy=False):
-            if trial.state != TrialState.FAIL:
-                cell = _cell(claims[0].cell.size, trial)
-                first.setdefault(cell, self._id(study_id, trial))
+    def _keep_mine(self, study_id: int, claims: list[Claim]) -> None:
+        """Give up the cells that another process was quicker to take, and mend one's own."""
+        shelf = self._read(study_id)
+        first: dict[Cell, FrozenTrial] = {}
+        for number in sorted(shelf.live):
+            first.setdefault(cell_of(shelf.size, shelf.live[number]), shelf.live[number])
+        mine = {t._trial_id for t in shelf.live.values() if self._is_mine(t)}
+        kept = [
+            Claim(claim.cell, first[claim.cell]._trial_id)
+            for claim in claims
+            if claim.cell not in shelf.done
+            and claim.cell in first
+            and first[claim.cell]._trial_id in mine
+        ]
+        for trial_id in mine - {claim.trial_id for claim in kept}:
+            self._fail(trial_id, LOST_RACE)
+        claims[:] = kept
+
+    def _is_mine(self, trial: FrozenTrial) -> bool:
+        return trial.user_attrs.get(OWNER, {}).get("worker") == self._lease.worker
+
+    def _is_dead(self, trial: FrozenTrial) -> bool:
+        """Whether the process that a trial runs in is gone, or silent for too long."""
+        owner = trial.user_attrs.get(OWNER)
+        if owner is None:
+            started = trial.datetime_start
+            return started is None or datetime.now() - started >= UNOWNED_FOR
+        if is_gone(owner):
+            return True
+        worker = owner.get("worker")  # None: a version before there were beats
+        return worker is not None and self._lease.is_silent(worker)
+
+    def _free(self, claims: Sequence[Claim]) -> None:
+        """Fail the trials of claims on the way out; what cannot be freed frees itself later."""
         for claim in claims:
-            if first[claim.cell] != claim.trial_id:
-                self._fail(claim.trial_id, "another trial has this cell")
-        claims[:] = [claim for claim in claims if first[claim.cell] == claim.trial_id]
-        return claims
+            try:
+                self._fail(claim.trial_id, "interrupted")
+            except (optuna.exceptions.OptunaError, StudyError) as error:
+                logger.warning("cells could not be freed, others will do so: %s", error)
+                return
 
     def _fail(self, trial_id: int, why: str) -> None:
-        with _unless_finished(trial_id):
+        try:
             self._storage.set_trial_user_attr(trial_id, FAILURE, why)
             self._storage.set_trial_state_values(trial_id, TrialState.FAIL)
-
-    def _id(self, study_id: int, trial: FrozenTrial) -> int:
-        return self._storage.get_trial_id_from_study_id_trial_number(study_id, trial.number)
-
-
-def this_process() -> dict[str, Any]:
-    """Host, process id and start time: together they name a process for good."""
-    pid = os.getpid()
-    return {
-        "host": socket.gethostname(),
-        "pid": pid,
-        "created": psutil.Process(pid).create_time(),
-    }
+        except optuna.exceptions.UpdateFinishedTrialError:
+            logger.debug("trial %d was finished by another process", trial_id)
 
 
-def _is_alive(trial: FrozenTrial) -> bool:
-    """Whether the process that a trial runs in may still be at work."""
-    owner = trial.user_attrs.get(OWNER)
-    if owner is None:
-        started = trial.datetime_start
-        return started is not None and datetime.now() - started < UNOWNED_FOR
-    if owner["host"] != socket.gethostname():
-        return True
-    try:
-        process = psutil.Process(owner["pid"])
-        is_same = abs(process.create_time() - owner["created"]) < CLOCK_DRIFT_S
-        return is_same and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True
-
-
-@contextmanager
-def _unless_finished(trial_id: int) -> Iterator[None]:
-    """Writing to a trial that somebody else has finished meanwhile is no error."""
-    try:
-        yield
-    except optuna.exceptions.UpdateFinishedTrialError:
-        logger.warning("trial %d was finished by another process; its result stands", trial_id)
-
-
-def _cell(size: tuple[tuple[str, float], ...], trial: FrozenTrial) -> Cell:
+def cell_of(size: tuple[tuple[str, float], ...], trial: FrozenTrial) -> Cell:
+    """The cell that a trial belongs to."""
     return Cell.of(dict(size), trial.params, trial.user_attrs.get(SEED, -1))
 
 

@@ -6,16 +6,18 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 
 import pandas as pd
 from optuna.storages import BaseStorage
 
-from extrap.reading.optuna import Tables, open_storage, read_tables, storage_faults
+from extrap.reading.optuna import Tables, read_tables
+from extrap.reading.storages import open_storage, storage_faults
 from extrap.records import STAGES, Cell, Runs, StudySpec
 from extrap.tuning.events import Notify, TuneEvent
 from extrap.tuning.fingerprints import fingerprint
-from extrap.tuning.ledger import Claim, Ledger
+from extrap.tuning.leases import GRACE_S
+from extrap.tuning.ledger import Claim, Ledger, LostError
 from extrap.tuning.sampling import OPTUNA_SAMPLERS, Sampling
 from extrap.tuning.trainers import OwnTrainer, PackedTrainer, Trainer, TrainFunction
 
@@ -28,6 +30,8 @@ Keep = Callable[[float, Sequence[float]], Sequence[bool] | None]
 """From the part of a run that is done and a loss a run to which runs go on."""
 # How often to look again at cells that other processes are training.
 WAIT_S = 2.0
+# What is wanted is asked anew when the finished cells grew by this part, or nothing is left.
+WORTH_ASKING = 0.05
 
 
 def tune(
@@ -38,6 +42,9 @@ def tune(
     extend: Extend | None = None,
     stage: str = "tune",
     notify: Notify | None = None,
+    device: str | None = None,
+    shares: bool = False,
+    grace_s: float = GRACE_S,
 ) -> Runs:
     """Train every wanted cell exactly once, smallest sizes first, and return the runs.
 
@@ -54,6 +61,11 @@ def tune(
             beyond what Optuna samples. `run_study` hands in that of the study's sampler.
         stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
         notify: Called with a `TuneEvent` at every evaluation and when a pack is done.
+        device: `"cpu"`, `"cuda:1"`, …, of our own training; CUDA where there is any by default.
+        shares: Whether others are about to train cells of this study too, so that this process
+            leaves some to them. Those that are at work already are always seen.
+        grace_s: Silence in seconds after which others may take this process for dead and train
+            its cells.
 
     Returns:
         The runs of this stage in the order of size, tuned values and seed.
@@ -72,10 +84,15 @@ def tune(
             "sampler='law' needs extend=, which says what to train next; got None. "
             "run_study hands it in."
         )
-    trainer: Trainer = PackedTrainer(spec) if train is None else OwnTrainer(train)
-    with closing(trainer), storage_faults(storage):
+    if not grace_s > 0:
+        raise ValueError(f"grace_s is a time in seconds above 0, got {grace_s}.")
+    trainer: Trainer = PackedTrainer(spec, device) if train is None else OwnTrainer(train)
+    with closing(trainer), storage_faults(storage), ExitStack() as stack:
         opened = open_storage(storage)
-        stage_of = _Stage(spec, opened, trainer, stage, notify)
+        made_with = fingerprint(spec, trainer.fingerprint)
+        ledger = Ledger(opened, spec, stage=stage, fingerprint=made_with, grace_s=grace_s)
+        stack.enter_context(closing(ledger))
+        stage_of = _Stage(spec, opened, trainer, ledger, stage, notify, shares=shares)
         if spec.sampler in OPTUNA_SAMPLERS and stage == "tune":
             stage_of.sample()
             extend = extend or (lambda _: ())
@@ -91,17 +108,19 @@ class _Stage:
         spec: StudySpec,
         storage: BaseStorage,
         trainer: Trainer,
+        ledger: Ledger,
         stage: str,
         notify: Notify | None,
+        *,
+        shares: bool,
     ) -> None:
         self._spec = spec
         self._storage = storage
         self._trainer = trainer
         self._stage = stage
         self._notify = notify
-        self._ledger = Ledger(
-            storage, spec, stage=stage, fingerprint=fingerprint(spec, trainer.fingerprint)
-        )
+        self._ledger = ledger
+        self._n_expected = 2 if shares else 1
 
     def runs(self) -> Runs:
         """The finished runs of this stage."""
@@ -124,12 +143,16 @@ class _Stage:
 
     def exhaust(self, extend: Extend) -> None:
         """Train until nothing more is wanted."""
-        has_said = False
+        has_said, n_asked = False, -1
+        wanted: list[Cell] = []
         while True:
-            self._ledger.free_dead()
-            wanted = list(dict.fromkeys(extend(self.runs())))
             taken = self._ledger.taken()
             missing = [cell for cell in wanted if cell not in taken]
+            n_new = (n_done := sum(taken.values())) - n_asked
+            is_much = self._spec.sampler == "law" or abs(n_new) > WORTH_ASKING * n_done
+            if n_new and (is_much or not missing):
+                wanted, n_asked = list(dict.fromkeys(extend(self.runs()))), n_done
+                missing = [cell for cell in wanted if cell not in taken]
             if missing:
                 self._train_claimed(self._next_pack(missing), wanted)
             elif all(taken[cell] for cell in wanted):
@@ -158,10 +181,10 @@ class _Stage:
             while n_left := self._left_to_sample(size, n_wanted):
                 n_runs = min(n_left, sampling.pack_size())
                 with self._ledger.held() as claims:
-                    self._train(sampling.ask(n_runs, claims), wanted, sampling.keep)
+                    sampling.ask(n_runs, claims, n_wanted=n_wanted)
+                    self._train(claims, wanted, sampling.keep)
 
     def _left_to_sample(self, size: Mapping[str, float], n_wanted: int) -> int:
-        self._ledger.free_dead()
         key = Cell.of(size, {}, 0).size
         return max(0, n_wanted - sum(cell.size == key for cell in self._ledger.taken()))
 
@@ -173,9 +196,22 @@ class _Stage:
         return True
 
     def _next_pack(self, missing: list[Cell]) -> list[Cell]:
-        """The missing cells of the smallest size, as many as may be trained together."""
-        first = min(missing, key=lambda cell: [value for _, value in cell.size])
-        return self._trainer.pack_of([cell for cell in missing if cell.size == first.size])
+        """Missing cells of the smallest size, as many as may be trained together.
+
+        Workers begin at different places of a size, so that they do not want the same cells, and
+        take no more than half of their part of what is left, so that all finish together.
+        """
+        first = min(missing, key=lambda cell: [value for _, value in cell.size]).size
+        cells = [cell for cell in missing if cell.size == first]
+        place, n_seen = self._ledger.company(dict(first))
+        n_workers = max(n_seen, self._n_expected)
+        start = place * len(cells) // n_workers
+        pack = self._trainer.pack_of(cells[start:] + cells[:start])
+        if n_workers == 1 or len(pack) == 1:
+            return pack
+        n_most = math.ceil(len(cells) / n_workers)
+        cost = self._cost(missing) / (2 * n_workers)
+        return pack[: max(1, min(n_most, int(cost / self._trainer.cost(pack[0]))))]
 
     def _train_claimed(self, cells: list[Cell], wanted: Sequence[Cell]) -> None:
         with self._ledger.claimed(cells) as claims:
@@ -194,14 +230,15 @@ class _Stage:
             places = [i for i, claim in waiting.items() if claim.cell in chosen]
 
             own = None if keep is None else _for_some(keep, places, len(claims))
-            self._train_pack([waiting.pop(place) for place in places], wanted, own)
+            with suppress(LostError):  # others train these cells now
+                self._train_pack([waiting.pop(place) for place in places], wanted, own)
 
     def _train_pack(self, claims: list[Claim], wanted: Sequence[Cell], keep: Keep | None) -> None:
         cells = [claim.cell for claim in claims]
         size = dict(cells[0].size)
         started = time.perf_counter()
         cost_total = self._cost(wanted)
-        cost_before = self._cost(cell for cell, done in self._ledger.taken().items() if done)
+        cost_before = self._cost(self._ledger.finished())
         cost_here = self._cost(cells)
         layout = ""
 
@@ -226,6 +263,7 @@ class _Stage:
 
         def on_eval(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
             say(step / n_steps)
+            self._ledger.attend(claims)
             return None if keep is None else keep(step / n_steps, losses)
 
         say(0.0)

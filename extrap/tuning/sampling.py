@@ -64,8 +64,15 @@ class Sampling:
         self._trials: list[optuna.Trial] = []
         self._n_reports: list[int] = []
 
-    def ask(self, n_runs: int, claims: list[Claim]) -> list[Claim]:
-        """Sample cells for this process into a list of claims; seeds take turns."""
+    def ask(self, n_runs: int, claims: list[Claim], *, n_wanted: int) -> list[Claim]:
+        """Sample cells for this process into a list of claims; seeds take turns.
+
+        Args:
+            n_runs: How many to sample; fewer are left if other processes sampled too.
+            claims: Where to put them.
+            n_wanted: How many of this size there are to be.
+        """
+        self._ledger.company(self._size)
         self._trials = []
         for _ in range(n_runs):
             trial = self._study.ask(self._ranges)
@@ -73,7 +80,10 @@ class Sampling:
             claims.append(Claim(Cell.of(self._size, trial.params, seed), trial._trial_id))
             self._ledger.sign(trial._trial_id, seed)
             self._trials.append(trial)
-        self._n_reports = [0] * n_runs
+        self._ledger.keep_first(self._size, claims, n_wanted)
+        kept = {claim.trial_id for claim in claims}
+        self._trials = [trial for trial in self._trials if trial._trial_id in kept]
+        self._n_reports = [0] * len(claims)
         return claims
 
     def keep(self, fraction: float, losses: Sequence[float]) -> list[bool] | None:

@@ -57,14 +57,16 @@ class Trainer(Protocol):
 class PackedTrainer:
     """Our own training loop; torch is imported here, when training starts and not before."""
 
-    def __init__(self, spec: StudySpec) -> None:
+    def __init__(self, spec: StudySpec, device: str | None = None) -> None:
         from extrap.training import Crew, n_cores
 
         self._spec = spec
+        self._device = device
         self._n_params: dict[tuple[tuple[str, float], ...], int] = {}
         self._crew = Crew(n_cores() - 1, spec.workload)
         try:
-            if _is_long(spec) and not NVIDIA.exists():  # a GPU trains without them
+            is_on_gpu = NVIDIA.exists() and device != "cpu"  # which trains without them
+            if _is_long(spec) and not is_on_gpu:
                 self._crew.start()  # they import torch and read the data while this process does
             from extrap.workloads import load_workload
 
@@ -80,7 +82,7 @@ class PackedTrainer:
 
         shape = self._shape(cells[0])
         same = [cell for cell in cells if self._shape(cell) == shape]
-        return same[: most_runs(self._pack(same), find_device())]
+        return same[: most_runs(self._pack(same), find_device(self._device))]
 
     def cost(self, cell: Cell) -> float:
         """FLOPs of one run."""
@@ -111,6 +113,7 @@ class PackedTrainer:
         return train(
             pack,
             on_eval=on_eval,
+            device=self._device,
             crew=self._crew,
             on_layout=lambda how: say(str(how)),
             prunes=prunes,

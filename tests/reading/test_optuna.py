@@ -7,7 +7,8 @@ import optuna
 import pytest
 
 from extrap.errors import DataError, StudyError
-from extrap.reading.optuna import open_storage, parse_study_name, read_storage, study_name
+from extrap.reading.optuna import parse_study_name, read_storage, study_name
+from extrap.reading.storages import open_storage
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 

@@ -15,11 +15,13 @@ import pytest
 from optuna.trial import TrialState
 
 from extrap.errors import StudyError
-from extrap.reading.optuna import open_storage, study_names
+from extrap.reading.optuna import study_names
+from extrap.reading.storages import open_storage
 from extrap.records import Cell, Recipe, Runs, StudySpec, TunedRange, Workload
 from extrap.records.study import RunResult
 from extrap.tuning import TuneEvent, tune
-from extrap.tuning.ledger import Ledger, this_process
+from extrap.tuning.ledger import Ledger
+from extrap.tuning.processes import this_process
 from extrap.tuning.sampling import OPTUNA_SAMPLERS
 
 SPEC = StudySpec(
@@ -291,7 +293,6 @@ def test_only_cells_of_dead_processes_are_freed(
     owner = {**this_process(), **change}
     monkeypatch.setattr("extrap.tuning.ledger.this_process", lambda: owner)
     with ledger.claimed([SPEC.grid_cells()[0]]):
-        ledger.free_dead()
         assert bool(ledger.taken()) != is_freed
 
 

@@ -1,0 +1,12 @@
+#!/bin/sh
+#SBATCH --job-name=extrap
+#SBATCH --array=1-16
+#SBATCH --gres=gpu:1
+#SBATCH --cpus-per-task=4
+#SBATCH --time=04:00:00
+#SBATCH --signal=TERM@60
+#SBATCH --requeue
+# 16 workers, one a GPU, on one study; STORAGE is postgresql://…, grpc://… or journal:///SHARED/….
+# Where nodes can reach nothing, without --storage: --shard "$SLURM_ARRAY_TASK_ID/16", and
+# `extrap study merge` afterwards.
+exec extrap study work studies/metz.py --storage "$STORAGE" --quiet

@@ -1,0 +1,344 @@
+"""Opening a storage: from its address to something that can be asked.
+
+| address | is |
+|---|---|
+| `sqlite:///.extrap/NAME.db` | a file on this machine |
+| `postgresql://USER:PASSWORD@HOST/NAME` | a server that several machines share |
+| `grpc://HOST:PORT` | Optuna's proxy in front of one, `extrap study serve` |
+| `journal:///SHARED/FOLDER/NAME.log` | a file on a shared disk, where there is no server |
+
+Anything else that Optuna opens, such as `mysql://`, works too. No message holds a password.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import sqlite3
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import optuna
+import sqlalchemy
+from optuna.storages import BaseStorage, GrpcStorageProxy, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+
+from extrap.errors import DataError, StudyError
+from extrap.reading.patience import PATIENCE_S, PatientStorage
+
+__all__ = ["open_storage", "require_storage", "safe_url", "serve_storage", "storage_faults"]
+
+SQLITE_TIMEOUT_S = 60
+"""Several processes may write to one SQLite file; each waits this long for its turn."""
+GRPC_PORT = 13000
+GRPC_TIMEOUT_S = 10.0
+ENGINES: Mapping[str, Mapping[str, Any]] = {
+    "sqlite": {"connect_args": {"timeout": SQLITE_TIMEOUT_S}},
+    "postgresql": {
+        "pool_pre_ping": True,
+        "connect_args": {
+            "connect_timeout": 10,
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+            # a worker that is frozen with a lock in its hands would block all others
+            "options": "-c idle_in_transaction_session_timeout=15s -c lock_timeout=30s",
+        },
+    },
+}
+"""Kind of database → how to reach it: a server that went away must be noticed."""
+TRIES = 20
+RACED = ("already exists", "duplicate key", "UNIQUE constraint", "deadlock", "database is locked")
+"""What workers hear that open an empty database at once: Optuna looks before it makes a table."""
+OURS = ("grpc", "journal")
+"""Kinds of address that SQLAlchemy does not know."""
+
+
+class WholeLines(JournalFileBackend):
+    """A journal whose writers may be killed in the middle of a line: the next one removes it."""
+
+    def __init__(self, path: str) -> None:
+        # symbolic links are made by one process only on every version of NFS
+        super().__init__(path, lock_obj=JournalFileSymlinkLock(path))
+        self._path = path
+        self._lock_free = self._lock
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        """Add lines, after what a killed process left of its own is gone."""
+        if self._is_torn():
+            self._lock_free.acquire()
+            try:
+                self._cut()
+            finally:
+                with suppress(RuntimeError):
+                    self._lock_free.release()
+        super().append_logs(logs)
+
+    def _is_torn(self) -> bool:
+        with Path(self._path).open("rb") as file:
+            if file.seek(0, os.SEEK_END) == 0:
+                return False
+            file.seek(-1, os.SEEK_END)
+            return file.read() != b"\n"
+
+    def _cut(self) -> None:
+        """Cut the file behind its last whole line; nobody else writes now."""
+        if not self._is_torn():  # it was being written, and is whole by now
+            return
+        content = Path(self._path).read_bytes()
+        os.truncate(self._path, content.rfind(b"\n") + 1)
+
+
+def open_storage(url: str, *, patience_s: float = PATIENCE_S) -> PatientStorage:
+    """Open a storage for reading and writing, creating an SQLite file or journal and its folder.
+
+    Args:
+        url: Its address.
+        patience_s: How long, once it is open, a lost connection is waited for.
+
+    Raises:
+        StudyError: The URL is empty or unreadable, its driver is missing, or what it points at
+            cannot be opened as an Optuna storage.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    parsed = _parse_url(url)
+    kind = parsed.get_backend_name()
+    try:
+        with storage_faults(url):
+            if kind == "grpc":
+                inner = _open_proxy(parsed, url)
+            elif kind == "journal":
+                inner = _open_journal(parsed, url)
+            else:
+                inner = _open_database(parsed, url)
+    except ImportError as error:
+        raise _no_driver(error, url) from error
+    except (RuntimeError, ValueError) as error:  # tables of another version of Optuna, a torn file
+        raise error if isinstance(error, StudyError) else _unusable(error, url) from error
+    storage = PatientStorage(  # type: ignore[abstract]  # its methods are added by a decorator
+        inner, safe_url(url), patience_s=patience_s
+    )
+    weakref.finalize(storage, _closer(inner))  # servers have few connections
+    return storage
+
+
+def _closer(storage: BaseStorage) -> Callable[[], None]:
+    """What closes the connections of a storage."""
+    if isinstance(storage, GrpcStorageProxy):
+        return storage.close
+    engine = getattr(getattr(storage, "_backend", None), "engine", None)
+    return (lambda: None) if engine is None else engine.dispose
+
+
+def _open_database(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
+    kind = parsed.get_backend_name()
+    if kind == "sqlite" and _is_file(parsed):
+        _make_folder(_path(parsed), safe_url(url))
+    engine = {k: dict(v) if isinstance(v, dict) else v for k, v in ENGINES.get(kind, {}).items()}
+    if "options" in parsed.query:  # which are the user's own
+        engine["connect_args"].pop("options", None)
+    # Optuna fills places in braces in an address; a password may have some
+    address = _with_driver(parsed).render_as_string(hide_password=False)
+    filled = address.replace("{", "{{").replace("}", "}}")
+    _make_tables(filled, engine)
+    return optuna.storages.get_storage(RDBStorage(filled, engine_kwargs=engine))
+
+
+def _make_tables(address: str, engine: Mapping[str, Any]) -> None:
+    """Open a database until nobody else makes its tables at the same moment."""
+    options = {"connect_args": engine["connect_args"]} if "connect_args" in engine else {}
+    for is_last in [False] * TRIES + [True]:
+        try:
+            # a pool would keep the connections of a storage that could not be made
+            RDBStorage(address, engine_kwargs={**options, "poolclass": sqlalchemy.NullPool})
+            return
+        except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+            if is_last or not any(words in str(error.__cause__ or error) for words in RACED):
+                raise
+            time.sleep(random.uniform(0.1, 1.0))
+
+
+def _with_driver(parsed: sqlalchemy.URL) -> sqlalchemy.URL:
+    """An address with the driver that the extra `postgres` installs, unless it names another."""
+    if parsed.drivername == "postgresql" and find_spec("psycopg"):
+        return parsed.set(drivername="postgresql+psycopg")
+    return parsed
+
+
+def _open_journal(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
+    if not parsed.database:
+        raise StudyError(
+            f"a journal is a file, got {safe_url(url)}; write journal:///FOLDER/NAME.log, with "
+            "four slashes for a path from the root."
+        )
+    _make_folder(_path(parsed), safe_url(url))
+    try:
+        return JournalStorage(WholeLines(str(_path(parsed))))
+    except OSError as error:
+        raise StudyError(
+            f"a journal must be a file that can be written, got {safe_url(url)} "
+            f"({error.strerror}); choose another --storage."
+        ) from error
+
+
+def _open_proxy(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
+    if not parsed.host:
+        raise StudyError(f"a proxy has a host, got {safe_url(url)}; write grpc://HOST:PORT.")
+    if not find_spec("grpc"):
+        raise ImportError("No module named 'grpc'", name="grpc")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        proxy = GrpcStorageProxy(host=parsed.host, port=parsed.port or GRPC_PORT)
+    try:
+        proxy.wait_server_ready(timeout=GRPC_TIMEOUT_S)
+    except ConnectionError as error:
+        proxy.close()
+        raise StudyError(
+            f"a proxy must answer, got nothing from {safe_url(url)} for {GRPC_TIMEOUT_S:.0f} s; "
+            "check the address, and that extrap study serve runs there."
+        ) from error
+    return proxy
+
+
+def serve_storage(url: str, *, host: str, port: int) -> None:
+    """Serve a database to workers by Optuna's gRPC proxy, until interrupted.
+
+    Raises:
+        StudyError: It cannot be opened, is no database, or the port is taken.
+    """
+    if _parse_url(url).get_backend_name() in OURS:
+        raise StudyError(
+            f"a proxy stands in front of a database, got {safe_url(url)}; write "
+            "--storage postgresql://USER@HOST/NAME."
+        )
+    if not find_spec("grpc"):
+        raise _no_driver(ImportError("No module named 'grpc'", name="grpc"), url)
+    storage = open_storage(url)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        try:
+            optuna.storages.run_grpc_proxy_server(storage, host=host, port=port)
+        except RuntimeError as error:
+            raise StudyError(
+                f"a proxy needs a free port, got {host}:{port} ({error}); choose another --port."
+            ) from error
+
+
+def require_storage(url: str) -> None:
+    """Raise a `DataError` if the file of a storage is not there; nothing is created."""
+    parsed = _parse_url(url)
+    kind = parsed.get_backend_name()
+    if kind == "sqlite" and _is_file(parsed):
+        _require_optuna_file(_path(parsed))
+    elif kind == "journal" and not _path(parsed).is_file():
+        raise DataError(f"there is no storage {str(_path(parsed))!r}; check the path.")
+
+
+@contextmanager
+def storage_faults(url: str) -> Iterator[None]:
+    """Turn whatever a database cannot do within the block into one clear `StudyError`."""
+    try:
+        yield
+    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
+        raise _unusable(error, url) from error
+
+
+def _unusable(error: Exception, url: str) -> StudyError:
+    return StudyError(
+        f"a storage must be an Optuna database that can be read and written, got {safe_url(url)} "
+        f"({_reason(error, url)}); check the address, or move the file away to start anew."
+    )
+
+
+def _parse_url(url: str) -> sqlalchemy.URL:
+    if not url.strip():
+        raise StudyError("a storage needs an address, got an empty one; write sqlite:///NAME.db.")
+    try:
+        parsed = sqlalchemy.make_url(url)
+        if parsed.drivername not in OURS:
+            _with_driver(parsed).get_dialect().import_dbapi()
+    except ImportError as error:
+        raise _no_driver(error, url) from error
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        raise StudyError(
+            f"a storage is given by a database address, got {safe_url(url)!r}; write "
+            "sqlite:///NAME.db or postgresql://USER@HOST/NAME."
+        ) from error
+    return parsed
+
+
+def _no_driver(error: ImportError, url: str) -> StudyError:
+    kind = url.partition(":")[0].partition("+")[0]
+    extra = {"postgresql": "postgres", "grpc": "grpc"}.get(kind)
+    install = f"pip install 'extrap-hp[{extra}]'" if extra else "install it"
+    return StudyError(
+        f"a storage needs its database driver, got {safe_url(url)} without "
+        f"{error.name or 'its driver'}; {install}, or use sqlite:///NAME.db."
+    )
+
+
+def safe_url(url: str) -> str:
+    """The address without its password."""
+    shown = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url)
+    return re.sub(r"([?&;](?:ssl)?(?:password|passwd)=)[^&;]*", r"\1***", shown, flags=re.I)
+
+
+def _reason(error: Exception, url: str) -> str:
+    """The first line of a library's message, without a password."""
+    cause = error.__cause__ or error
+    first = (str(getattr(cause, "orig", None) or cause).splitlines() or [type(cause).__name__])[0]
+    parsed = sqlalchemy.make_url(url)
+    given = [parsed.password, *(v for k, v in parsed.query.items() if "passw" in k.lower())]
+    for password in (str(each) for each in given if each):
+        for written in (password, quote(password, safe=""), unquote(password)):
+            first = first.replace(written, "***")
+    return first
+
+
+def _path(parsed: sqlalchemy.URL) -> Path:
+    return Path(str(parsed.database))
+
+
+def _is_file(parsed: sqlalchemy.URL) -> bool:
+    database = parsed.database
+    return bool(database) and database != ":memory:" and not str(database).startswith("file:")
+
+
+def _make_folder(path: Path, shown: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StudyError(
+            f"a storage needs a folder it may write to, got {shown} ({error.strerror}); "
+            "choose another --storage."
+        ) from error
+
+
+def _require_optuna_file(path: Path) -> None:
+    """Look before Optuna does: it would create the file, or its tables in anyone's database."""
+    if not path.is_file():
+        raise DataError(f"there is no storage {str(path)!r}; check the path, or tune first.")
+    try:
+        connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+        try:
+            tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        raise StudyError(
+            f"a storage must be an SQLite file, got {str(path)!r} ({error}); restore it from a "
+            "backup, or move it away and tune anew."
+        ) from error
+    if ("studies",) not in tables:
+        raise DataError(
+            f"a storage must be an Optuna database, got {str(path)!r}, which holds other tables; "
+            "check the path."
+        )

@@ -1,0 +1,186 @@
+"""Studies in parts: cells for workers that can reach nothing, and their storages put together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial, TrialState
+
+from extrap.errors import DataError
+from extrap.reading.optuna import (
+    CURVE,
+    FINGERPRINT,
+    RESULT,
+    StudyKey,
+    parse_study_name,
+    study_names,
+)
+from extrap.reading.storages import open_storage, require_storage, safe_url, storage_faults
+from extrap.records import STAGES, Cell, StudySpec
+from extrap.tuning.fingerprints import require_same
+from extrap.tuning.ledger import Ledger, cell_of
+
+__all__ = ["Merged", "merge_storages", "shard_cells"]
+
+logger = logging.getLogger(__name__)
+
+COSTS = ("wall_s",)
+"""Parts of a result that differ when the same run is made twice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What putting storages together came to.
+
+    Attributes:
+        n_copied: Runs that were copied.
+        n_same: Runs that were there already, with the same result.
+        n_other: Runs that were there already with another result, which stands.
+        n_busy: Runs whose cell a worker is training in the target right now; that one stands.
+    """
+
+    n_copied: int = 0
+    n_same: int = 0
+    n_other: int = 0
+    n_busy: int = 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.n_copied} runs copied", f"{self.n_same} were there already"]
+        if self.n_other:
+            parts.append(f"{self.n_other} were there with another result, which stands")
+        if self.n_busy:
+            parts.append(f"{self.n_busy} are being trained there, which stands")
+        return ", ".join(parts)
+
+    def __add__(self, other: Merged) -> Merged:
+        return Merged(
+            n_copied=self.n_copied + other.n_copied,
+            n_same=self.n_same + other.n_same,
+            n_other=self.n_other + other.n_other,
+            n_busy=self.n_busy + other.n_busy,
+        )
+
+
+def shard_cells(cells: Sequence[Cell], index: int, n: int) -> tuple[Cell, ...]:
+    """The cells of one of `n` shards; every cell is in exactly one, whoever asks.
+
+    Cells are dealt from the largest size down, to and fro, so that no shard gets more than one
+    run more than another at any size, and none the larger half of everything.
+
+    Args:
+        cells: All cells.
+        index: Which shard, from 1.
+        n: How many there are.
+
+    Raises:
+        ValueError: There is no such shard.
+    """
+    if not 1 <= index <= n:
+        raise ValueError(f"a shard is i/n with 1 ≤ i ≤ n, got {index}/{n}; write --shard 1/4.")
+    order = sorted(cells, key=lambda cell: ([-value for _, value in cell.size], cell))
+    chosen = set()
+    for place, cell in enumerate(order):
+        lap, seat = divmod(place, n)
+        if (seat if lap % 2 == 0 else n - 1 - seat) == index - 1:
+            chosen.add(cell)
+    return tuple(cell for cell in cells if cell in chosen)
+
+
+def merge_storages(spec: StudySpec, sources: Sequence[str], target: str) -> Merged:
+    """Copy the finished runs of a study from storages into another one; once is enough.
+
+    A cell that the target has already is left as it is there. Copying is claiming: workers may
+    train in the target meanwhile, and no cell is in it twice.
+
+    Args:
+        spec: The study.
+        sources: URLs of the storages to copy from; they are only read.
+        target: URL of the storage to copy into.
+
+    Raises:
+        DataError: A source is missing or holds no run of this study.
+        StudyError: A storage cannot be used, or the study was made differently in two of them.
+    """
+    merged = Merged()
+    for source in sources:
+        require_storage(source)
+        with storage_faults(source):
+            opened = open_storage(source)
+            keys = {
+                name: key
+                for name in study_names(opened)
+                if (key := parse_study_name(name)) is not None and key.name == spec.name
+            }
+            if not keys:
+                raise DataError(
+                    f"a source of a merge holds runs of {spec.name!r}, {safe_url(source)} has "
+                    "none; check the address."
+                )
+        with storage_faults(target):
+            merged += _merge(spec, opened, keys, open_storage(target))
+    return merged
+
+
+def _merge(
+    spec: StudySpec, source: BaseStorage, keys: Mapping[str, StudyKey], target: BaseStorage
+) -> Merged:
+    merged = Merged()
+    made_with = [_fingerprint(source, name) for name in keys]
+    for other in made_with[1:]:
+        require_same(made_with[0], other, study=spec.name)
+    for stage in STAGES:
+        with closing(Ledger(target, spec, stage=stage, fingerprint=made_with[0])) as ledger:
+            for name, key in keys.items():
+                if key.stage == stage:
+                    merged += _merge_size(ledger, dict(key.size), _finished(source, name, key))
+    return merged
+
+
+def _fingerprint(storage: BaseStorage, name: str) -> dict[str, Any]:
+    study_id = storage.get_study_id_from_name(name)
+    return dict(storage.get_study_user_attrs(study_id).get(FINGERPRINT, {}))
+
+
+def _finished(
+    storage: BaseStorage, name: str, key: StudyKey
+) -> Iterator[tuple[Cell, FrozenTrial]]:
+    """Finished cells and their lowest-numbered trials."""
+    seen = set()
+    for trial in storage.get_all_trials(storage.get_study_id_from_name(name), deepcopy=False):
+        if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
+            cell = cell_of(key.size, trial)
+            if cell not in seen:
+                seen.add(cell)
+                yield cell, trial
+
+
+def _merge_size(
+    ledger: Ledger, size: Mapping[str, float], found: Iterator[tuple[Cell, FrozenTrial]]
+) -> Merged:
+    trials = dict(found)
+    if not trials:
+        return Merged()
+    there = ledger.results(size)
+    n_same = sum(
+        cell in there and _result(there[cell]) == _result(trials[cell]) for cell in trials
+    )
+    n_other = sum(cell in there for cell in trials) - n_same
+    missing = {cell: trial for cell, trial in trials.items() if cell not in there}
+    n_copied = ledger.copy(missing) if missing else 0
+    return Merged(
+        n_copied=n_copied,
+        n_same=n_same,
+        n_other=n_other,
+        n_busy=len(missing) - n_copied,
+    )
+
+
+def _result(trial: FrozenTrial) -> tuple[Any, ...]:
+    """What a run gave, without what it cost."""
+    result = {k: v for k, v in trial.user_attrs.get(RESULT, {}).items() if k not in COSTS}
+    return trial.values, result, trial.user_attrs.get(CURVE)

@@ -1,0 +1,160 @@
+"""A worker of a study: trains what the study wants now, beside as many others as there are."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from extrap.forecasting import forecast
+from extrap.pipeline import default_storage, extend_rule, seal_in_storage, target_cells, wants_only
+from extrap.records import Cell, Runs, StudySpec
+from extrap.tuning import (
+    GRACE_S,
+    Merged,
+    Notify,
+    TrainFunction,
+    merge_storages,
+    shard_cells,
+    tune,
+)
+
+__all__ = ["Shard", "merge_study", "work_study"]
+
+logger = logging.getLogger(__name__)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """A part of a study for a worker that can reach no other: the `index`-th of `n`, from 1."""
+
+    index: int
+    n: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.index <= self.n:
+            raise ValueError(
+                f"a shard is i/n with 1 ≤ i ≤ n, got {self.index}/{self.n}; write --shard 1/4."
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """From `i/n`."""
+        index, found, n = text.partition("/")
+        if not (found and index.strip().isdigit() and n.strip().isdigit()):
+            raise ValueError(f"a shard is i/n, got {text!r}; write --shard 1/4.")
+        return cls(index=int(index), n=int(n))
+
+    def storage(self, spec: StudySpec) -> str:
+        """The storage of this shard alone: `sqlite:///.extrap/NAME.shard-1-of-4.db`."""
+        return f"sqlite:///.extrap/{spec.name}.shard-{self.index}-of-{self.n}.db"
+
+
+def work_study(
+    spec: StudySpec,
+    baseline: StudySpec | None = None,
+    *,
+    storage: str | None = None,
+    shard: Shard | None = None,
+    device: str | None = None,
+    grace_s: float = GRACE_S,
+    train: TrainFunction | None = None,
+    train_baseline: TrainFunction | None = None,
+    notify: Notify | None = None,
+    say: Say = logger.info,
+) -> None:
+    """Train cells of a study until none is missing; others may do the same at the same time.
+
+    First the sweep, as far as it grows; then the larger runs, which follow from its forecast; then
+    the sweep of a baseline. The forecast is sealed in the storage before anything larger is
+    trained. No report is written: `extrap.pipeline.run_study` on the same storage does that.
+
+    Args:
+        spec: The study.
+        baseline: A second sweep, as in `run_study`.
+        storage: Storage URL; by default that of `run_study`, or of the shard.
+        shard: Train only this part of the sweep as the study gives it: nothing grows, and nothing
+            larger is trained. `merge_study` puts the parts together.
+        device: `"cpu"`, `"cuda:1"`, …; CUDA where there is any by default.
+        grace_s: Silence after which others may take this worker for dead.
+        train: Your own training function, as in `extrap.tune`.
+        train_baseline: The same for the baseline.
+        notify: Hears of the progress.
+        say: Hears one line at each step.
+
+    Raises:
+        StudyError: The storage is unusable or holds another study of this name.
+        DataError: The sweep supports no forecast, and there are larger runs to make.
+        ValueError: A shard of a study whose sampler does not know its cells beforehand.
+    """
+    if shard is not None:
+        place = storage or shard.storage(spec)
+        for each, function in ((spec, train), (baseline, train_baseline)):
+            if each is not None:
+                cells = _part(each, shard)
+                say(f"{each.name}: shard {shard.index} of {shard.n}, {len(cells)} runs")
+                tune(
+                    each,
+                    place,
+                    train=function,
+                    extend=wants_only(cells),
+                    notify=notify,
+                    device=device,
+                    grace_s=grace_s,
+                )
+        say(f"done; extrap study merge puts {place} and the others together")
+        return
+    place = storage or default_storage(spec)
+    share = partial(
+        tune, storage=place, notify=notify, device=device, shares=True, grace_s=grace_s
+    )
+    sweep = share(spec, train=train, extend=extend_rule(spec))
+    say(f"{spec.name}: the sweep has its {len(sweep)} runs")
+    if spec.targets:
+        _work_larger(spec, sweep, place, partial(share, spec, train=train), say)
+    if baseline is not None:
+        runs = share(baseline, train=train_baseline, extend=extend_rule(baseline))
+        say(f"{baseline.name}: the sweep has its {len(runs)} runs")
+
+
+def _work_larger(
+    spec: StudySpec, sweep: Runs, storage: str, share: Callable[..., Runs], say: Say
+) -> None:
+    made, seal = seal_in_storage(forecast(sweep, level=spec.level), storage, study=spec.name)
+    say(f"forecast sealed {made.created} in the storage, content hash {seal}")
+    cells = target_cells(spec, made)
+    if cells:
+        large = share(stage="check", extend=wants_only(cells))
+        say(f"{spec.name}: {len(large)} larger runs are there")
+    else:
+        say("no larger run was trained: the sweep has no point estimate")
+
+
+def _part(spec: StudySpec, shard: Shard) -> tuple[Cell, ...]:
+    if spec.sampler != "grid":
+        raise ValueError(
+            f"a shard is a part of a grid, got sampler {spec.sampler!r}; let workers share a "
+            "storage, or override the study with --set sampler=grid."
+        )
+    return shard_cells(spec.grid_cells(), shard.index, shard.n)
+
+
+def merge_study(
+    spec: StudySpec,
+    baseline: StudySpec | None,
+    sources: Sequence[str],
+    *,
+    storage: str | None = None,
+) -> Merged:
+    """Put the shards of a study together in one storage, from which `run_study` goes on.
+
+    Raises:
+        DataError: A source is missing or holds no run of the study.
+        StudyError: A storage cannot be used, or the study was made differently in two of them.
+    """
+    place = storage or default_storage(spec)
+    merged = merge_storages(spec, sources, place)
+    return merged if baseline is None else merged + merge_storages(baseline, sources, place)

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,10 @@ from extrap.planning import (
     check_allocation,
 )
 from extrap.reading import without_password
+from extrap.reading.optuna import seal_time
 from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
 from extrap.reporting import AllocationReport, allocation_page, write_index
-from extrap.tuning import Notify, TrainFunction, tune
+from extrap.tuning import Notify, TrainFunction, Tune, tune
 
 __all__ = [
     "AllocationOutcome",
@@ -43,6 +45,7 @@ __all__ = [
     "read_allocation_table",
     "report_allocation",
     "run_allocation",
+    "train_allocation",
 ]
 
 logger = logging.getLogger(__name__)
@@ -104,9 +107,42 @@ def run_allocation(
         StudyError: The storage is unusable or holds another study of this name.
         DataError: The runs support no split.
     """
+    where = storage or default_storage(study.study_named)
+    table = train_allocation(
+        study, where, reports=reports, train=train, tune=partial(tune, notify=notify), say=say
+    )
+    return _write(study, table, source=where, reports=reports, path=path)
+
+
+def train_allocation(
+    study: AllocationStudy,
+    storage: str,
+    *,
+    reports: str | Path = "reports",
+    train: TrainFunction | None = None,
+    tune: Tune = tune,
+    say: Say = logger.info,
+) -> pd.DataFrame:
+    """Train what an allocation study wants, beside as many others as there are; no report.
+
+    Args:
+        study: The study.
+        storage: Storage URL, in which the split is sealed.
+        reports: Folder of the split that is written down before its budget is trained.
+        train: As in `run_allocation`.
+        tune: Trains the cells of a sweep, as `extrap.tune` does.
+        say: Hears one line at each step.
+
+    Returns:
+        Its run table.
+
+    Raises:
+        StudyError: The storage is unusable or holds another study of this name.
+        DataError: The runs support no split.
+    """
     from extrap.workloads import load_workload
 
-    where, spec = storage or default_storage(study.study_named), _spec(study)
+    spec = _spec(study)
     workload = load_workload(study.study.workload)
 
     def n_params(size: float) -> int:
@@ -121,9 +157,9 @@ def run_allocation(
             size, study.tokens(budget, n_params(size), tokens_per_example=per_example)
         )
     )
-    swept = tune(spec, where, train=train, extend=wants_only(cells), notify=notify)
+    swept = tune(spec, storage, train=train, extend=wants_only(cells))
     made, found = _allocate(study, swept.to_frame())
-    sealed = _seal(study, swept.to_frame(), found, Path(reports))
+    sealed = _seal(study, swept.to_frame(), found, Path(reports), storage)
     say(f"split of {study.target:.3g} FLOPs sealed in {sealed}")
     wanted: list[Cell] = []
     for factor in study.factors:
@@ -134,9 +170,8 @@ def run_allocation(
         wanted += _check_cells(study, made, size, tokens)
         say(f"{factor:g} × the parameters: {study.column} {size}, {own} on {tokens} tokens")
     extend = wants_only(tuple(wanted))
-    checked = tune(spec, where, train=train, stage="check", extend=extend, notify=notify)
-    table = _table(study, pd.concat([swept.to_frame(), checked.to_frame()], ignore_index=True))
-    return _write(study, table, source=where, reports=reports, path=path)
+    checked = tune(spec, storage, train=train, stage="check", extend=extend)
+    return _table(study, pd.concat([swept.to_frame(), checked.to_frame()], ignore_index=True))
 
 
 def report_allocation(
@@ -325,15 +360,22 @@ def _size_of(params: float, n_params: Callable[[float], int]) -> int:
     return min((max(1, above - 1), above), key=lambda size: abs(n_params(size) - params))
 
 
-def _seal(study: AllocationStudy, swept: pd.DataFrame, found: Allocation, reports: Path) -> Path:
-    """Write the split down with its time, once for one and the same sweep."""
+def _seal(
+    study: AllocationStudy, swept: pd.DataFrame, found: Allocation, reports: Path, storage: str
+) -> Path:
+    """Write the split down with its time, once for one and the same sweep.
+
+    The time is that at which anyone first sealed it in the storage: several may train there.
+    """
     path = reports / f"{study.name}.allocation.json"
     data = _data_hash(study, swept)
     if path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("data") == data:
         return path
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    sealed = seal_time(storage, study=study.study_named.name, content_hash=data, now=now)
     document: dict[str, Any] = {
         "data": data,
-        "sealed": datetime.now(UTC).isoformat(timespec="seconds"),
+        "sealed": sealed,
         "factors": list(study.factors),
         **allocation_document(found),
     }

@@ -29,7 +29,7 @@ from extrap.pipeline import current_commit, default_storage, installed, read_stu
 from extrap.reading import without_password
 from extrap.records import BatchStudy, BatchTask, Cell, Runs
 from extrap.reporting import batch_page, write_index
-from extrap.tuning import Notify, tune
+from extrap.tuning import Notify, Tune, tune
 
 __all__ = ["BatchOutcome", "plan_batches", "report_batches", "run_batches"]
 
@@ -80,11 +80,40 @@ def run_batches(
         DataError: No batch of a task reached a target.
     """
     where, folder = storage or default_storage(study), Path(reports)
+    found = train_batches(study, where, reports=folder, tune=partial(tune, notify=notify), say=say)
+    return _write(study, found, source=where, reports=folder, path=path)
+
+
+def train_batches(
+    study: BatchStudy,
+    storage: str,
+    *,
+    reports: str | Path = "reports",
+    tune: Tune = tune,
+    say: Say = logger.info,
+) -> list[BatchFindings]:
+    """Train what a batch study wants, beside as many others as there are; nothing is reported.
+
+    Args:
+        study: The batch study.
+        storage: Storage URL.
+        reports: Folder of the fronts that are written down before anything is trained there.
+        tune: Trains the cells of a sweep, as `extrap.tune` does.
+        say: Hears one line at each step.
+
+    Returns:
+        What each task found.
+
+    Raises:
+        StudyError: The storage is unusable or holds another study of this name.
+        DataError: No batch of a task reached a target.
+    """
+    folder = Path(reports)
     folder.mkdir(parents=True, exist_ok=True)
     found = []
     for task in study.tasks:
         spec = task.spec()
-        sweep = tune(spec, where, extend=partial(_wanted, task), notify=notify)
+        sweep = tune(spec, storage, extend=partial(_wanted, task))
         result = analyse_task(task, sweep, overhead=study.overhead, level=study.level)
         front = _forecast(result, say)
         large = None
@@ -92,10 +121,10 @@ def run_batches(
             front = _sealed(front, sweep, _front_path(study, task, folder))
             say(f"front at {_sized(front.size)} written before any run there")
             cells = _large_cells(task, front)
-            large = tune(spec, where, stage="check", extend=wants_only(cells), notify=notify)
+            large = tune(spec, storage, stage="check", extend=wants_only(cells))
         found.append(_findings(result, front, large))
         say(f"{task.study.name}: {len(sweep)} runs at {len(task.batches)} batches")
-    return _write(study, found, source=where, reports=folder, path=path)
+    return found
 
 
 def report_batches(

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from extrap.pipeline import (
     wants_only,
 )
 from extrap.reading import read_runs, without_password
+from extrap.reading.optuna import seal_time
 from extrap.records import (
     Cell,
     ComparisonStudy,
@@ -50,7 +52,7 @@ from extrap.reporting import (
 )
 from extrap.reporting.selection import selection_sections
 from extrap.sparsity_sections import sparsity_sections
-from extrap.tuning import Notify, TrainFunction, tune
+from extrap.tuning import Notify, TrainFunction, Tune, tune
 
 __all__ = [
     "SECTIONS",
@@ -61,6 +63,7 @@ __all__ = [
     "report_comparison",
     "run_comparison",
     "standard_sections",
+    "train_comparison",
 ]
 
 logger = logging.getLogger(__name__)
@@ -124,13 +127,47 @@ def run_comparison(
         StudyError: The storage is unusable or holds another study of a recipe's name.
     """
     where, folder = storage or default_storage(study), Path(reports)
+    findings, table = train_comparison(
+        study, where, reports=folder, train=train, tune=partial(tune, notify=notify), say=say
+    )
+    return _write(
+        study, findings, table, source=where, reports=folder, path=path, sections=sections
+    )
+
+
+def train_comparison(
+    study: ComparisonStudy,
+    storage: str,
+    *,
+    reports: str | Path = "reports",
+    train: Callable[[StudySpec], TrainFunction] | None = None,
+    tune: Tune = tune,
+    say: Say = logger.info,
+) -> tuple[list[GroupFindings], pd.DataFrame]:
+    """Train what a comparison wants, beside as many others as there are; nothing is reported.
+
+    Args:
+        study: The comparison study.
+        storage: Storage URL, in which the comparison is sealed.
+        reports: Folder of the comparison that is written down before a target is trained.
+        train: As in `run_comparison`.
+        tune: Trains the cells of a sweep, as `extrap.tune` does.
+        say: Hears one line at each step.
+
+    Returns:
+        What each group of recipes found, and the run table.
+
+    Raises:
+        StudyError: The storage is unusable or holds another study of a recipe's name.
+    """
+    folder = Path(reports)
     sweeps = {}
     for spec in study.arms():
         own = None if train is None else train(spec)
-        sweeps[spec.name] = tune(spec, where, train=own, extend=extend_rule(spec), notify=notify)
+        sweeps[spec.name] = tune(spec, storage, train=own, extend=extend_rule(spec))
         say(f"{spec.name}: {len(sweeps[spec.name])} runs")
     findings = [_compare(study, group, sweeps) for group in study.groups]
-    sealed = _write_down(study, findings, folder)
+    sealed = _write_down(study, findings, folder, partial(_seal_time, storage, study))
     say(f"comparison written {sealed} to {_document_path(study, folder)}")
     large: dict[str, Runs] = {}
     for spec in study.arms():
@@ -138,18 +175,9 @@ def run_comparison(
         if cells:
             own = None if train is None else train(spec)
             asked = wants_only(cells)
-            large[spec.name] = tune(
-                spec, where, train=own, stage="check", extend=asked, notify=notify
-            )
-    return _write(
-        study,
-        [_checked(found, large, sealed=sealed) for found in findings],
-        _table(study, sweeps, large),
-        source=where,
-        reports=folder,
-        path=path,
-        sections=sections,
-    )
+            large[spec.name] = tune(spec, storage, train=own, stage="check", extend=asked)
+    checked = [_checked(found, large, sealed=sealed) for found in findings]
+    return checked, _table(study, sweeps, large)
 
 
 def report_comparison(
@@ -184,7 +212,8 @@ def report_comparison(
         except DataError:
             continue
     findings = [_compare(study, group, sweeps) for group in study.groups]
-    sealed = _write_down(study, findings, Path(reports))
+    look = None if table is not None else partial(_seal_time, where, study, reads=True)
+    sealed = _write_down(study, findings, Path(reports), look)
     return _write(
         study,
         [_checked(found, large, sealed=sealed) for found in findings],
@@ -397,23 +426,50 @@ def _document_path(study: ComparisonStudy, reports: Path) -> Path:
     return reports / f"{study.name}.comparison.json"
 
 
-def _write_down(study: ComparisonStudy, findings: Sequence[GroupFindings], reports: Path) -> str:
+def _write_down(
+    study: ComparisonStudy,
+    findings: Sequence[GroupFindings],
+    reports: Path,
+    seal: Callable[[str, str], str] | None,
+) -> str:
     """Write what the comparison says unless the file says it already; returns its time.
 
     A comparison there that says something else is kept beside it.
+
+    Args:
+        study: The comparison study.
+        findings: What it says.
+        reports: Folder of the file.
+        seal: From the content's hash and a time to when the storage first heard of that content;
+            None where there is no storage.
     """
     content = comparison_study_document(study, findings)
     path, found = _document_path(study, reports), _content_hash(content)
     earlier = _earlier(path)
-    if earlier.get("content_hash") == found:
-        return str(earlier["created"])
-    if earlier:
+    is_known = earlier.get("content_hash") == found
+    created = str(earlier["created"]) if is_known else _now()
+    created = created if seal is None else seal(found, created)
+    if is_known and created == earlier["created"]:
+        return created
+    if earlier and not is_known:
         aside = path.with_name(f"{path.stem}.{str(earlier.get('content_hash'))[:8]}{path.suffix}")
         path.replace(aside)
         logger.warning("an earlier comparison says something else; it is kept as %s", aside)
-    created = datetime.now(UTC).isoformat(timespec="seconds")
     _save({**content, "created": created, "content_hash": found}, path)
     return created
+
+
+def _seal_time(
+    storage: str, study: ComparisonStudy, content: str, now: str, *, reads: bool = False
+) -> str:
+    """When a content was first sealed in a storage; who only reads does not write that down."""
+    name = study.arms()[0].name
+    given = None if reads else now
+    return seal_time(storage, study=name, content_hash=content, now=given) or now
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _earlier(path: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -26,9 +27,9 @@ from extrap.reading import read_runs, without_password
 from extrap.records import Cell, KnobStudy, Runs
 from extrap.records.knobs import TIMES_LARGEST, KnobMove
 from extrap.reporting import knob_page, write_index
-from extrap.tuning import Notify, TrainFunction, tune
+from extrap.tuning import Notify, TrainFunction, Tune, tune
 
-__all__ = ["KnobOutcome", "plan_knobs", "rank_table", "report_knobs", "run_knobs"]
+__all__ = ["KnobOutcome", "plan_knobs", "rank_table", "report_knobs", "run_knobs", "train_knobs"]
 
 logger = logging.getLogger(__name__)
 
@@ -75,15 +76,46 @@ def run_knobs(
         DataError: The sweep supports no forecast, or the moves no ranking.
         ValueError: A training function of your own was given, and precision is a knob.
     """
+    where = storage or default_storage(knobs.study)
+    made, frame = train_knobs(
+        knobs, where, train=train, tune=partial(tune, notify=notify), say=say
+    )
+    return _write(knobs, made, frame, source=where, reports=reports, path=path)
+
+
+def train_knobs(
+    knobs: KnobStudy,
+    storage: str,
+    *,
+    train: TrainFunction | None = None,
+    tune: Tune = tune,
+    say: Say = logger.info,
+) -> tuple[Forecast, pd.DataFrame]:
+    """Train what a knob study wants, beside as many others as there are; nothing is reported.
+
+    Args:
+        knobs: The knob study.
+        storage: Storage URL.
+        train: As in `run_knobs`.
+        tune: Trains the cells of a sweep, as `extrap.tune` does.
+        say: Hears one line at each step.
+
+    Returns:
+        The forecast of the tuned values, and the runs in which a knob is moved.
+
+    Raises:
+        StudyError: The storage is unusable or holds another study of this name.
+        DataError: The sweep supports no forecast.
+        ValueError: A training function of your own was given, and precision is a knob.
+    """
     other = knobs.precision_spec()
     if train is not None and other is not None:
         raise ValueError(
             "a precision is set by our own trainer, and train= was given; name the knobs= "
             "without it."
         )
-    where = storage or default_storage(knobs.study)
     spec, study = knobs.moved_spec(), knobs.study
-    sweep = tune(study, where, train=train, extend=extend_rule(study), notify=notify)
+    sweep = tune(study, storage, train=train, extend=extend_rule(study))
     made = forecast(sweep, level=study.level)
     tuned = _tuned_at(knobs, made)
     for point, values in tuned.items():
@@ -92,9 +124,9 @@ def run_knobs(
     parts = []
     for each, cells in ((spec, knobs.cells(tuned)), (other, knobs.centre_cells(tuned))):
         if each is not None:
-            runs = tune(each, where, train=train, extend=wants_only(cells), notify=notify)
+            runs = tune(each, storage, train=train, extend=wants_only(cells))
             parts.append(_rows(runs, cells))
-    return _write(knobs, made, pd.concat(parts), source=where, reports=reports, path=path)
+    return made, pd.concat(parts)
 
 
 def report_knobs(

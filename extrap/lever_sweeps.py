@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -23,7 +24,7 @@ from extrap.pipeline import (
 from extrap.reading import without_password
 from extrap.records import Cell, LeverStudy, Runs, StudySpec
 from extrap.reporting import lever_page, write_index
-from extrap.tuning import Notify, TrainFunction, tune
+from extrap.tuning import Notify, TrainFunction, Tune, tune
 
 __all__ = [
     "LeverOutcome",
@@ -31,6 +32,7 @@ __all__ = [
     "read_lever_table",
     "report_levers",
     "run_levers",
+    "train_levers",
 ]
 
 logger = logging.getLogger(__name__)
@@ -92,10 +94,38 @@ def run_levers(
         DataError: An arm has no rate at which all tuning runs have a loss.
     """
     where = storage or default_storage(study)
+    table = train_levers(study, where, train=train, tune=partial(tune, notify=notify), say=say)
+    return _write(study, table, source=where, reports=reports, path=path)
+
+
+def train_levers(
+    study: LeverStudy,
+    storage: str,
+    *,
+    train: Callable[[StudySpec], TrainFunction] | None = None,
+    tune: Tune = tune,
+    say: Say = logger.info,
+) -> pd.DataFrame:
+    """Train what a lever study wants, beside as many others as there are; nothing is reported.
+
+    Args:
+        study: The lever study.
+        storage: Storage URL.
+        train: As in `run_levers`.
+        tune: Trains the cells of a sweep, as `extrap.tune` does.
+        say: Hears one line at each step.
+
+    Returns:
+        Its run table.
+
+    Raises:
+        StudyError: The storage is unusable or holds another study of an arm's name.
+        DataError: An arm has no rate at which all tuning runs have a loss.
+    """
     parts = []
     for spec in study.tuned_arms():
         own = None if train is None else train(spec)
-        swept = tune(spec, where, train=own, extend=extend_rule(spec), notify=notify)
+        swept = tune(spec, storage, train=own, extend=extend_rule(spec))
         parts.append(_rows(spec, swept))
     best = best_rates(study, pd.concat(parts, ignore_index=True))
     for name, rate in best.items():
@@ -104,10 +134,9 @@ def run_levers(
     for spec in study.arms():
         cells = _judged_cells(study, spec, judged_at[spec.name])
         own = None if train is None else train(spec)
-        runs = tune(spec, where, train=own, stage="check", extend=wants_only(cells), notify=notify)
+        runs = tune(spec, storage, train=own, stage="check", extend=wants_only(cells))
         parts.append(_rows(spec, runs))
-    table = pd.concat(parts, ignore_index=True)
-    return _write(study, table, source=where, reports=reports, path=path)
+    return pd.concat(parts, ignore_index=True)
 
 
 def report_levers(

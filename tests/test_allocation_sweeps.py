@@ -17,6 +17,7 @@ from extrap.allocation_sweeps import (
     read_allocation_table,
     report_allocation,
     run_allocation,
+    train_allocation,
 )
 from extrap.errors import DataError
 from extrap.records import (
@@ -220,3 +221,7 @@ def test_study_seals_before_it_trains_the_budget_and_resumes(tmp_path: Path) -> 
     assert sealed["sealed"] in outcome.report_path.read_text()
     again = report_allocation(study, **where)
     assert allocation_headline(again.report) == allocation_headline(outcome.report)
+    other = tmp_path / "other"
+    train_allocation(study, where["storage"], train=own, reports=other)
+    assert len(trained) == 156
+    assert json.loads((other / outcome.seal_path.name).read_text())["sealed"] == sealed["sealed"]

@@ -19,6 +19,7 @@ from extrap.comparison_sweeps import (
     read_comparison_table,
     report_comparison,
     run_comparison,
+    train_comparison,
 )
 from extrap.errors import DataError
 from extrap.records import ComparisonStudy, RecipeGroup
@@ -173,6 +174,20 @@ def test_second_start_trains_nothing_and_storage_and_table_report_the_same(
         pd.read_csv(tmp_path / "toy-recipes.runs.csv")[columns], pd.read_csv(table)[columns]
     )
     assert "toy-recipes" in told.index_path.read_text(encoding="utf-8")
+
+
+def test_another_machine_reports_with_the_time_of_the_first_seal(
+    places: Places, first_run: tuple[ComparisonOutcome, list[str]], tmp_path: Path
+) -> None:
+    first = json.loads(first_run[0].document_path.read_text())
+    document = {**first, "created": "2020-01-01T00:00:00+00:00"}
+    (tmp_path / first_run[0].document_path.name).write_text(json.dumps(document))
+    told = report_comparison(STUDY, storage=str(places["storage"]), reports=tmp_path)
+    assert json.loads(told.document_path.read_text())["created"] == first["created"]
+    findings, _ = train_comparison(
+        STUDY, str(places["storage"]), reports=tmp_path / "worker", train=toy
+    )
+    assert {found.sealed for found in findings} == {first["created"]}
 
 
 def test_comparison_that_says_something_else_is_kept_beside(table: Path, tmp_path: Path) -> None:

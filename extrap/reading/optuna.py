@@ -165,14 +165,15 @@ def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
     return {}
 
 
-def seal_time(url: str, *, study: str, content_hash: str, now: str) -> str:
-    """When a forecast of a study was first sealed in its storage; now, if it never was.
+def seal_time(url: str, *, study: str, content_hash: str, now: str | None = None) -> str:
+    """When what a study foresees was first sealed in its storage; now, if it never was.
 
     Args:
         url: The storage.
         study: Name of the study.
         content_hash: Content of the forecast.
-        now: The time to write down if it is not there yet.
+        now: The time to write down if it is not there yet. Without, nothing is written, and the
+            time is empty.
 
     Raises:
         StudyError: The storage cannot be used.
@@ -190,8 +191,9 @@ def seal_time(url: str, *, study: str, content_hash: str, now: str) -> str:
                 ids.append(each._study_id)
         if not ids:
             raise DataError(f"{safe_url(url)} has no study {study!r}; tune first.")
-        storage.set_study_user_attr(min(ids), key, now)
-    return now
+        if now is not None:
+            storage.set_study_user_attr(min(ids), key, now)
+    return now or ""
 
 
 def read_tables(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extrap.tuning.events import Notify, TuneEvent
 from extrap.tuning.leases import GRACE_S
-from extrap.tuning.loop import Extend, tune
+from extrap.tuning.loop import Extend, Tune, tune
 from extrap.tuning.sharing import Merged, merge_storages, shard_cells
 from extrap.tuning.trainers import TrainFunction
 
@@ -14,6 +14,7 @@ __all__ = [
     "Merged",
     "Notify",
     "TrainFunction",
+    "Tune",
     "TuneEvent",
     "merge_storages",
     "shard_cells",

@@ -21,11 +21,13 @@ from extrap.tuning.ledger import Claim, Ledger, LostError
 from extrap.tuning.sampling import OPTUNA_SAMPLERS, Sampling
 from extrap.tuning.trainers import OwnTrainer, PackedTrainer, Trainer, TrainFunction
 
-__all__ = ["Extend", "tune"]
+__all__ = ["Extend", "Tune", "tune"]
 
 logger = logging.getLogger(__name__)
 
 Extend = Callable[[Runs], Sequence[Cell]]
+Tune = Callable[..., Runs]
+"""`tune` with some of its arguments given: how cells are trained, and who else does."""
 Keep = Callable[[float, Sequence[float]], Sequence[bool] | None]
 """From the part of a run that is done and a loss a run to which runs go on."""
 # How often to look again at cells that other processes are training.

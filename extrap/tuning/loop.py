@@ -288,10 +288,8 @@ class _Stage:
         n_steps = self._trainer.steps(cells[0])
         with self._preemption.heard():
             results = self._trainer.train(cells, on_eval, say_how, prunes=keep is not None)
-            told = [self._ledger.tell(*each) for each in zip(claims, results, strict=True)]
-            self._trainer.forget(
-                cell for cell, is_told in zip(cells, told, strict=True) if is_told
-            )
+            each = zip(claims, results, strict=True)
+            self._trainer.forget([c.cell for c, result in each if self._ledger.tell(c, result)])
             say(1.0, is_finished=True)
 
     def _cost(self, cells: Iterable[Cell]) -> float:

@@ -177,13 +177,14 @@ def stops_gracefully(
         raise KeyboardInterrupt
 
     def ask(number: int, frame: FrameType | None) -> None:
-        is_second = preemption.is_asked
-        if not preemption.ask() or is_second:
-            end()
-        if ALARM is not None:
-            signal.setitimer(signal.ITIMER_REAL, within_s)
-        message = f"stopping at the next evaluation, in {within_s:g} s at the latest\n"
-        os.write(STDERR, message.encode())  # a print may be in the middle of something
+        is_first, is_heard = not preemption.is_asked, preemption.ask()
+        if is_first and is_heard:
+            if ALARM is not None:
+                signal.setitimer(signal.ITIMER_REAL, within_s)
+            message = f"stopping at the next evaluation, in {within_s:g} s at the latest\n"
+            os.write(STDERR, message.encode())  # a print may be in the middle of something
+        elif is_first or is_heard:
+            end()  # else it is leaving
 
     def give_up(number: int, frame: FrameType | None) -> None:
         if preemption.is_heard:  # else it is leaving

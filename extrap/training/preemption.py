@@ -75,8 +75,9 @@ class Preemption:
         """A block that notices for itself, or ends soon; it is stopped at its end at the latest.
 
         Raises:
-            StopAsked: It was asked, and the block came to its end.
+            StopAsked: It was asked before the block, or the block came to its end.
         """
+        self.stop_if_asked()
         self._n_hearing += 1
         try:
             yield

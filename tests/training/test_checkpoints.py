@@ -19,6 +19,7 @@ from extrap.records import Cell, Recipe, Workload
 from extrap.records.study import RunResult
 from extrap.training import Crew, Layout, Pack, checkpoints, loop, parts, saving, train
 from extrap.training.checkpoints import Checkpoints
+from extrap.training.parts import evaluation_steps
 from extrap.training.preemption import StopAsked
 from extrap.training.stacks import Stack
 from extrap.workloads import LoadedWorkload, TensorWorkload, load_workload
@@ -137,7 +138,8 @@ def test_a_stopped_run_goes_on_to_the_last_bit(
     again: list[int] = []
     results = resumed(pack, tmp_path, on_eval=lambda step, _: again.append(step))
     assert results == undisturbed(pack)
-    assert again == [3, 6, 9, 12][after - 1 :]  # nothing before is trained again
+    steps = evaluation_steps(pack.recipes()[0])
+    assert tuple(again) == steps[after - 1 :]  # nothing before is trained again
 
 
 MODELS = {
@@ -290,67 +292,56 @@ def test_a_stack_that_is_not_reached_is_left_where_it_was(
     assert resumed(pack, tmp_path) == undisturbed(pack)
 
 
+class Clock:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(checkpoints, "time", made)
+    return made
+
+
+@pytest.mark.parametrize(("pause_s", "saved"), [(25.0, set()), (35.0, {9}), (65.0, {9})])
 def test_checkpoints_come_by_the_clock_and_a_killed_run_has_the_last(
-    workload: LoadedWorkload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workload: LoadedWorkload, tmp_path: Path, clock: Clock, pause_s: float, saved: set[int]
 ) -> None:
-    class Clock:
-        now = 0.0
-
-        def monotonic(self) -> float:
-            return self.now
-
-    clock = Clock()
-    monkeypatch.setattr(checkpoints, "time", clock)
     pack = pack_of(workload)
 
     def kill(step: int, losses: tuple[float, ...]) -> None:
-        clock.now += 25.0  # so that the third evaluation is the first after a minute
-        if step == 12:
+        clock.now += pause_s
+        if step == 9:
             raise KeyboardInterrupt
 
     left = Checkpoints(tmp_path, "study")
     with pytest.raises(KeyboardInterrupt):
         train(pack, on_eval=kill, checkpoints=left, layout=layout(), device="cpu")
-    assert list(tmp_path.iterdir()) == []  # 75 seconds came after the last evaluation but one
-
-    clock.now = 0.0
-
-    def later(step: int, losses: tuple[float, ...]) -> None:
-        clock.now += 35.0
-        if step == 9:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(
-            pack,
-            on_eval=later,
-            checkpoints=Checkpoints(tmp_path, "study"),
-            layout=layout(),
-            device="cpu",
-        )
     steps = {torch.load(path, weights_only=True)["step"] for path in tmp_path.iterdir()}
-    assert steps == {9}
+    assert steps == saved
     assert resumed(pack, tmp_path) == undisturbed(pack)
 
 
-def test_dear_checkpoints_come_more_rarely(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [0.0]
-    monkeypatch.setattr(checkpoints.time, "monotonic", lambda: now[0])
+def test_dear_checkpoints_come_more_rarely(tmp_path: Path, clock: Clock) -> None:
     left = Checkpoints(tmp_path, "study", every_s=60.0)
-    now[0] = 61.0
+    clock.now += 61.0
     assert left.is_due()
-    left.save(_slowly(now, 10.0), CPU)
-    now[0] += 61.0
+    left.save(_slowly(clock, 10.0), CPU)
+    clock.now += 61.0
     assert not left.is_due()
-    now[0] += 10.0 / checkpoints.SHARE
+    clock.now += 10.0 / checkpoints.SHARE
     assert left.is_due()
     assert not Checkpoints(None, "study", every_s=0.0).is_due()
 
 
-def _slowly(now: list[float], seconds: float) -> Iterator[Any]:
-    now[0] += seconds
+def _slowly(clock: Clock, seconds: float) -> Iterator[Any]:
+    clock.now += seconds
     yield from ()
 
 

@@ -8,7 +8,7 @@ import torch
 
 from extrap.records import Cell, Recipe, Workload
 from extrap.training import Crew, Pack, train
-from extrap.training.loop import CURVE_TOKENS, evaluation_steps
+from extrap.training.parts import CURVE_TOKENS, evaluation_steps
 from extrap.training.schedules import multiplier
 from extrap.training.stacks import DATA_STREAM, Stack
 from extrap.workloads import LoadedWorkload

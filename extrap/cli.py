@@ -1,7 +1,7 @@
 """The command line: parse, one library call, print, exit code.
 
-Exit codes: 0 fine, 1 a run deviates, 2 bad usage or data, 3 an unexpected error, 130 Ctrl-C
-or SIGTERM.
+Exit codes: 0 fine, 1 a run deviates, 2 bad usage or data, 3 an unexpected error, 130 Ctrl-C,
+SIGTERM or SIGUSR1.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from extrap.commands.studies import report_study_file, run_study_file
 from extrap.commands.watch import watch_command
 from extrap.commands.workers import (
     merge_command,
+    preemptible,
     serve_command,
-    stops_on_sigterm,
+    stops_gracefully,
     work_command,
 )
 from extrap.errors import ExtrapError
@@ -332,12 +333,20 @@ def study() -> None:
     metavar="KEY=VALUE",
     help="Override a field, of the baseline too if the study has one (repeatable).",
 )
+@preemptible
 @click.option("--quiet", is_flag=True, help="No progress.")
 def study_run(
-    path: str, *, storage: str | None, dry_run: bool, assignments: Sequence[str], quiet: bool
+    path: str,
+    *,
+    storage: str | None,
+    dry_run: bool,
+    assignments: Sequence[str],
+    checkpoints: str | None,
+    stop_within: float,
+    quiet: bool,
 ) -> None:
     """Run the study file PATH, or resume it, and write its report."""
-    with stops_on_sigterm():
+    with stops_gracefully(stop_within, checkpoints=checkpoints):
         run_study_file(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
 
 

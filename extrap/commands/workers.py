@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from types import FrameType
+from typing import Any, NoReturn
 
 import click
 
-__all__ = ["merge_command", "serve_command", "stops_on_sigterm", "work_command"]
+from extrap.training.preemption import CHECKPOINTS, Preemption
+
+__all__ = ["merge_command", "preemptible", "serve_command", "stops_gracefully", "work_command"]
+
+STDERR = 2
+SIGNALS = ("SIGTERM", "SIGUSR1")
+ALARM = getattr(signal, "SIGALRM", None)  # Windows has none
+WITHIN_S = 25.0
+"""Kubernetes kills after 30."""
 
 _assignments = click.option(
     "--set",
@@ -18,6 +28,28 @@ _assignments = click.option(
     metavar="KEY=VALUE",
     help="Override a field, of the baseline too if the study has one (repeatable).",
 )
+
+
+def preemptible(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say how training is stopped, and where it leaves its checkpoints."""
+    options = [
+        click.option(
+            "--checkpoints",
+            metavar="FOLDER",
+            help="Where runs in training leave checkpoints, from which any worker goes on; on "
+            "several machines a shared disk. Default .extrap/checkpoints.",
+        ),
+        click.option(
+            "--stop-within",
+            type=click.FloatRange(min=0, min_open=True),
+            default=WITHIN_S,
+            show_default=True,
+            help="Seconds in which SIGTERM or SIGUSR1 ends it, at an evaluation if one comes.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.command(name="work")
@@ -42,6 +74,7 @@ _assignments = click.option(
     show_default=True,
     help="Seconds of silence after which others may train what this worker had taken.",
 )
+@preemptible
 @_assignments
 @click.option("--quiet", is_flag=True, help="No progress.")
 def work_command(
@@ -51,6 +84,8 @@ def work_command(
     shard: str | None,
     device: str | None,
     grace: float,
+    checkpoints: str | None,
+    stop_within: float,
     assignments: Sequence[str],
     quiet: bool,
 ) -> None:
@@ -67,7 +102,8 @@ def work_command(
 
     _require_study(path, "work")
     spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
-    with stops_on_sigterm(), StudyProgress(Console(stderr=True), quiet=quiet) as progress:
+    stops = stops_gracefully(stop_within, checkpoints=checkpoints)
+    with stops, StudyProgress(Console(stderr=True), quiet=quiet) as progress:
         work_study(
             spec,
             baseline,
@@ -114,23 +150,54 @@ def serve_command(*, storage: str, host: str, port: int) -> None:
     from extrap.reading.storages import safe_url, serve_storage
 
     click.echo(f"serving {safe_url(storage)} at grpc://{host}:{port}")
-    with stops_on_sigterm():
+    with stops_gracefully():
         serve_storage(storage, host=host, port=port)
 
 
 @contextmanager
-def stops_on_sigterm() -> Iterator[None]:
-    """Within the block SIGTERM, by which clusters end a job, is as Ctrl-C: cells are freed."""
+def stops_gracefully(
+    within_s: float = WITHIN_S, *, checkpoints: str | None = None
+) -> Iterator[None]:
+    """Within the block SIGTERM and SIGUSR1, by which clusters end a job, ask training to stop.
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: leaving takes a moment
+    It does at its next evaluation, when its runs have left checkpoints; whatever else is going on
+    ends at once, as by Ctrl-C. So does training when that evaluation does not come in time, or at
+    the second signal. In any case cells are freed.
+
+    Args:
+        within_s: The time.
+        checkpoints: Folder of the checkpoints; by default that of `Preemption`.
+    """
+    preemption = Preemption(checkpoints or CHECKPOINTS)
+    numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
+
+    def end() -> NoReturn:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)  # once is enough: leaving takes a moment
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
+    def ask(number: int, frame: FrameType | None) -> None:
+        is_first, is_heard = not preemption.is_asked, preemption.ask()
+        if is_first and is_heard:
+            if ALARM is not None:
+                signal.setitimer(signal.ITIMER_REAL, within_s)
+            message = f"stopping at the next evaluation, in {within_s:g} s at the latest\n"
+            os.write(STDERR, message.encode())  # a print may be in the middle of something
+        elif is_first or is_heard:
+            end()  # else it is leaving
+
+    def give_up(number: int, frame: FrameType | None) -> None:
+        if preemption.is_heard:  # else it is leaving
+            end()
+
+    with ExitStack() as stack:
+        for number in numbers:
+            stack.callback(signal.signal, number, signal.signal(number, ask))
+        if ALARM is not None:
+            stack.callback(signal.signal, ALARM, signal.signal(ALARM, give_up))
+            stack.callback(signal.setitimer, signal.ITIMER_REAL, 0)
+        stack.enter_context(preemption.in_force())
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _require_study(path: str, verb: str) -> None:

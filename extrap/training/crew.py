@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from extrap.records import Cell, RunResult, Workload
 
 if TYPE_CHECKING:
+    from extrap.training.checkpoints import Checkpoints
     from extrap.training.packs import Pack
 
 __all__ = ["ALLOCATOR", "Crew", "CrewError", "Mate", "n_cores", "result_of"]
@@ -56,7 +58,9 @@ class Mate:
         """Its process id."""
         return self._process.pid
 
-    def begin(self, pack: Pack, at_once: int, *, waits: bool) -> None:
+    def begin(
+        self, pack: Pack, at_once: int, *, waits: bool, checkpoints: Checkpoints | None = None
+    ) -> None:
         """Let it start on a pack.
 
         Args:
@@ -64,8 +68,23 @@ class Mate:
             at_once: Runs in one stack.
             waits: Whether it stops at every evaluation for word on which runs to keep; otherwise
                 it answers with the results alone.
+            checkpoints: Where the runs leave what they need to go on.
         """
-        self.send({**_request(pack, at_once), "waits": waits})
+        request = {**_request(pack, at_once), "waits": waits}
+        self.send({**request, "checkpoints": None if checkpoints is None else checkpoints.words()})
+
+    def stop(self) -> None:
+        """Ask it to end at its next evaluation; then it says `saved`.
+
+        Raises:
+            CrewError: The process is gone.
+        """
+        self.send({"stop": True})
+
+    def has_word(self, timeout_s: float) -> bool:
+        """Whether it says something, or is gone, within a time."""
+        assert self._process.stdout is not None
+        return bool(select.select([self._process.stdout], [], [], timeout_s)[0])
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Write one message.

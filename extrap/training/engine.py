@@ -14,15 +14,21 @@ from typing import Any
 import torch
 
 from extrap.records import OnEval, RunResult
+from extrap.training.checkpoints import Checkpoints
 from extrap.training.crew import Crew, CrewError, Mate, n_cores, result_of
 from extrap.training.denormals import without_denormals
 from extrap.training.layouts import Layout, choose_layout, threads
 from extrap.training.loop import Evaluations, evaluate_along, train_alone
 from extrap.training.packs import Pack
+from extrap.training.preemption import StopAsked
+from extrap.training.saving import keeps_finished
 
 __all__ = ["find_device", "train"]
 
 logger = logging.getLogger(__name__)
+
+PATIENCE_S = 0.2
+"""How often to look whether training is to end, while others are at work."""
 
 
 def train(
@@ -34,6 +40,7 @@ def train(
     layout: Layout | None = None,
     on_layout: Callable[[Layout], None] | None = None,
     prunes: bool = True,
+    checkpoints: Checkpoints | None = None,
 ) -> tuple[RunResult, ...]:
     """Train all runs of a pack as one program, or as one a core.
 
@@ -52,9 +59,14 @@ def train(
         on_layout: Called with the layout before the first step.
         prunes: Whether `on_eval` may let go of runs. If not, processes need not wait for each
             other, and `on_eval` hears NaN for runs that others train.
+        checkpoints: Where runs leave what they need to go on, and go on from. Those further on
+            wait for the others: the first evaluation is that of the run furthest behind.
 
     Returns:
         One result a cell, in the order of the pack's cells.
+
+    Raises:
+        StopAsked: Training was asked to end; the runs have left their checkpoints.
     """
     started = time.perf_counter()
     place = find_device(device)
@@ -70,11 +82,20 @@ def train(
         stack.enter_context(threads(layout.n_threads))
         results = None
         if helpers is not None and layout.n_processes > 1:
-            results = _train_shared(pack, helpers, layout, on_eval, prunes=prunes)
+            shared = checkpoints and checkpoints.shared(layout.n_processes)
+            results = _train_shared(
+                pack, helpers, layout, on_eval, prunes=prunes, checkpoints=shared
+            )
         if results is None:
-            results = train_alone(pack, place=place, at_once=layout.at_once, on_eval=on_eval)
+            results = train_alone(
+                pack,
+                place=place,
+                at_once=layout.at_once,
+                on_eval=on_eval,
+                checkpoints=checkpoints,
+            )
     wall_s = (time.perf_counter() - started) / len(results)
-    return tuple(replace(result, wall_s=wall_s) for result in results)
+    return tuple(replace(result, wall_s=result.wall_s + wall_s) for result in results)
 
 
 def find_device(device: str | None = None) -> torch.device:
@@ -83,27 +104,56 @@ def find_device(device: str | None = None) -> torch.device:
 
 
 def _train_shared(
-    pack: Pack, crew: Crew, layout: Layout, on_eval: OnEval | None, *, prunes: bool
+    pack: Pack,
+    crew: Crew,
+    layout: Layout,
+    on_eval: OnEval | None,
+    *,
+    prunes: bool,
+    checkpoints: Checkpoints | None,
 ) -> tuple[RunResult, ...] | None:
     """Train in several processes; None if one of them was lost."""
-    shares = _shares(pack, layout.n_processes)
+    shares, began = _shares(pack, layout.n_processes), time.perf_counter()
+    place, is_asked = torch.device("cpu"), checkpoints.is_asked if checkpoints else _never
     try:
         mates = crew.mates(len(shares) - 1)
         for mate, share in zip(mates, shares[1:], strict=True):
-            mate.begin(share, layout.at_once, waits=prunes)
-        place = torch.device("cpu")
-        own = evaluate_along(shares[0], place=place, at_once=layout.at_once)
+            mate.begin(share, layout.at_once, waits=prunes, checkpoints=checkpoints)
+        own = evaluate_along(
+            shares[0], place=place, at_once=layout.at_once, checkpoints=checkpoints
+        )
         with closing(own), ExitStack() as stack:
             stack.callback(crew.close)  # whatever ends this early leaves them in mid-pack
-            sharers: list[_Own | _Theirs] = [_Own(own, shares[0])]
-            sharers += map(_Theirs, mates, shares[1:])
-            results = _gather(sharers, on_eval, together=prunes)
+            theirs = [_Theirs(m, s, is_asked) for m, s in zip(mates, shares[1:], strict=True)]
+            sharers: list[_Own | _Theirs] = [_Own(own, shares[0]), *theirs]
+            finished: list[RunResult] = []
+            with keeps_finished(finished, place, checkpoints, began=began, n_runs=len(pack.cells)):
+                try:
+                    results = _gather(sharers, on_eval, together=prunes)
+                except StopAsked:
+                    _stop(theirs)
+                    finished += (r for sharer in sharers for r in sharer.results or ())
+                    raise
             stack.pop_all()
             return results
     except CrewError as error:
         crew.close()
         logger.warning("a process was lost (%s); its pack is trained in this one", error)
         return None
+
+
+def _never() -> bool:
+    return False
+
+
+def _stop(theirs: Sequence[_Theirs]) -> None:
+    """Have all other processes save their shares; all at the same time."""
+    for begins in (True, False):
+        for sharer in theirs:
+            try:
+                sharer.begin_stop() if begins else sharer.end_stop()
+            except CrewError as error:  # it has what it saved before
+                logger.warning("a process was lost while it was stopped (%s)", error)
 
 
 class _Own:
@@ -129,8 +179,8 @@ class _Own:
 class _Theirs:
     """Another process's share."""
 
-    def __init__(self, mate: Mate, pack: Pack) -> None:
-        self._mate, self._pack = mate, pack
+    def __init__(self, mate: Mate, pack: Pack, is_asked: Callable[[], bool]) -> None:
+        self._mate, self._pack, self._is_asked = mate, pack, is_asked
         self.n_runs = len(pack.cells)
         self.results: Sequence[RunResult] | None = None
         self._is_waiting = False
@@ -140,14 +190,31 @@ class _Theirs:
             self._mate.send({"kept": None if kept is None else list(kept)})
 
     def hear(self) -> tuple[int, Sequence[float]] | None:
-        message: dict[str, Any] = self._mate.hear()
-        if "results" in message:
-            cells = self._pack.cells
-            told = zip(message["results"], cells, strict=True)
-            self.results = [result_of(result, cell) for result, cell in told]
+        while not self._mate.has_word(PATIENCE_S):
+            if self._is_asked():
+                raise StopAsked("asked to stop")
+        message = self._hear()
+        if self.results is not None:
             return None
         self._is_waiting = True
         return message["step"], message["losses"]
+
+    def begin_stop(self) -> None:
+        """Ask it to end."""
+        if self.results is None:
+            self._mate.stop()
+
+    def end_stop(self) -> None:
+        """Wait until it has saved its share, or finished it."""
+        while self.results is None and "saved" not in self._hear():
+            continue  # it was at an evaluation
+
+    def _hear(self) -> dict[str, Any]:
+        message: dict[str, Any] = self._mate.hear()
+        if "results" in message:
+            told = zip(message["results"], self._pack.cells, strict=True)
+            self.results = [result_of(result, cell) for result, cell in told]
+        return message
 
 
 def _gather(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -15,8 +16,10 @@ import torch
 
 from extrap.errors import ExtrapError
 from extrap.records import Cell, Recipe, Workload
+from extrap.training.checkpoints import Checkpoints
 from extrap.training.loop import evaluate_along
 from extrap.training.packs import Pack
+from extrap.training.preemption import StopAsked
 from extrap.workloads import LoadedWorkload, load_workload
 
 __all__ = ["serve"]
@@ -44,6 +47,8 @@ def serve(lines: IO[str], answers: IO[str]) -> None:
     for line in iter(lines.readline, ""):
         request = json.loads(line)
         try:
+            if "stop" in request:  # it came when all was done
+                continue
             if "load" in request:
                 workload_of(request["load"])
             else:
@@ -55,8 +60,12 @@ def serve(lines: IO[str], answers: IO[str]) -> None:
 
 
 def _train(pack: Pack, request: Mapping[str, Any], lines: IO[str], say: Say) -> None:
-    place, at_once = torch.device("cpu"), request["at_once"]
-    with closing(evaluate_along(pack, place=place, at_once=at_once)) as evaluations:
+    words = request["checkpoints"] or {"folder": None, "study": ""}
+    checkpoints = Checkpoints(**words, is_asked=lambda: _is_stopped(lines))
+    along = evaluate_along(
+        pack, place=torch.device("cpu"), at_once=request["at_once"], checkpoints=checkpoints
+    )
+    with closing(along) as evaluations:
         kept: Sequence[bool] | None = None
         while True:
             try:
@@ -64,20 +73,29 @@ def _train(pack: Pack, request: Mapping[str, Any], lines: IO[str], say: Say) -> 
             except StopIteration as end:
                 say({"results": [asdict(result) for result in end.value]})
                 return
-            if not request["waits"]:
-                if _has_ended(lines):
-                    raise SystemExit(0)
-                continue
-            say({"step": step, "losses": losses})
-            reply = lines.readline()
-            if not reply:
-                raise SystemExit(0)
-            kept = json.loads(reply)["kept"]
+            except StopAsked:
+                say({"saved": True})
+                return
+            if request["waits"]:
+                say({"step": step, "losses": losses})
+                reply = _next(lines)
+                if "stop" in reply:
+                    checkpoints.is_asked = lambda: True
+                kept = reply.get("kept")
 
 
-def _has_ended(lines: IO[str]) -> bool:
-    """Whether the master is gone: it says nothing while it waits for results."""
-    return bool(select.select([lines], [], [], 0)[0])
+def _is_stopped(lines: IO[str]) -> bool:
+    """Whether the master asks to stop; it says nothing else until it hears something."""
+    return bool(select.select([lines], [], [], 0)[0]) and "stop" in _next(lines)
+
+
+def _next(lines: IO[str]) -> dict[str, Any]:
+    """What the master says next; if it is gone, the end."""
+    line = lines.readline()
+    if not line:
+        raise SystemExit(0)
+    message: dict[str, Any] = json.loads(line)
+    return message
 
 
 def _pack(request: Mapping[str, Any], workload: LoadedWorkload) -> Pack:
@@ -90,6 +108,9 @@ def _pack(request: Mapping[str, Any], workload: LoadedWorkload) -> Pack:
 
 
 if __name__ == "__main__":
+    # a cluster may tell every process of a job to end: the master says what is to be done
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
     # whatever prints goes to the standard error: the standard output is for answers
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -47,6 +47,11 @@ class SparseWeights:
         """What the model computes with: every parameter, or its largest values and zeros."""
         return self._tensors
 
+    @property
+    def thresholds(self) -> Tensors:
+        """The least magnitude kept, (M, 1, …) of every sparse parameter, as it is now."""
+        return list(self._thresholds)
+
     def is_due(self, update: int) -> bool:
         """Whether thresholds are determined anew before the update after so many earlier ones."""
         return bool(self._sparse) and update % self._recipe.mask_every == 0

@@ -5,7 +5,7 @@ Shapes: M runs, S distinct seeds, B examples, K steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
 from typing import Any
@@ -36,6 +36,8 @@ __all__ = ["Stack"]
 
 # A seed's initialisation and its data come from different streams of torch's generator.
 DATA_STREAM = 2**31
+RANDOM = "random state"
+"""Of a seed's data stream, in a run's snapshot."""
 # Examples and predicted tokens of one evaluation pass, by the model's size alone, so that sums do
 # not depend on the number of runs: few enough for the outputs of some small runs to stay in a
 # processor's cache, and enough for the products of a large one.
@@ -245,6 +247,37 @@ class Stack:
         tensors += (*zip(self._buffer_names, self._buffers, strict=True),)
         return {name.removeprefix("module."): t.detach()[run].clone() for name, t in tensors}
 
+    def snapshot(self, run: int) -> dict[str, torch.Tensor]:
+        """Name → all that one run needs to go on, on the CPU; its own memory.
+
+        With the number of updates made it fixes what `advance` does, to the last bit.
+        """
+        stream = self._generators[int(self._streams_M[run])]
+        own = {name: t[run].detach().cpu().clone() for name, t in self._live().items()}
+        return {**own, RANDOM: stream.get_state()}
+
+    @torch.no_grad()
+    def restore(self, snapshots: Sequence[Mapping[str, torch.Tensor]], step: int) -> None:
+        """Put every run where a snapshot was taken of it, before this stack's first step.
+
+        Args:
+            snapshots: One a run; runs of one seed have the same random state.
+            step: Updates made.
+
+        Raises:
+            ValueError: A snapshot is of another model.
+        """
+        live, own = self._live(), self.snapshot(0)
+        for snapshot in snapshots:
+            _require_like(snapshot, own)
+        for name, tensor in live.items():
+            tensor.copy_(torch.stack([snapshot[name] for snapshot in snapshots]))
+        for stream, snapshot in zip(self._streams_M.tolist(), snapshots, strict=True):
+            self._generators[stream].set_state(snapshot[RANDOM])
+        self._optimizer.resume(step)
+        self._sparse.refresh()
+        self._n_done = step
+
     def kept_share(self) -> float:
         """Part of the weights of sparse matrices that the last step computed with."""
         return self._sparse.kept_share()
@@ -253,6 +286,15 @@ class Stack:
         """Memory of parameters, gradients and optimiser state of all runs."""
         sizes = [p.numel() * p.element_size() for p in self._parameters]
         return sum(sizes) * 2 + self._optimizer.state_bytes()
+
+    def _live(self) -> dict[str, torch.Tensor]:
+        """Name → stacked tensor (M, …) that changes as the runs train."""
+        return {
+            **{f"parameter {n}": t for n, t in zip(self._names, self._parameters, strict=True)},
+            **{f"buffer {n}": t for n, t in zip(self._buffer_names, self._buffers, strict=True)},
+            **{f"threshold {i}": t for i, t in enumerate(self._sparse.thresholds)},
+            **{f"optimizer {name}": t for name, t in self._optimizer.tensors().items()},
+        }
 
     def _step(self, rate_M: torch.Tensor, *batch_SB: torch.Tensor) -> torch.Tensor:
         """One update of every run; returns the losses before it, (M,)."""
@@ -519,6 +561,14 @@ def _rules(pack: Pack) -> dict[str, TensorRule]:
         optimizer=pack.recipe.optimizer,
     )
     return {f"module.{name}": rule for name, rule in rules.items()}
+
+
+def _require_like(snapshot: Mapping[str, torch.Tensor], own: Mapping[str, torch.Tensor]) -> None:
+    def kinds(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+        return {name: (t.dtype, t.shape, t.layout, t.device) for name, t in tensors.items()}
+
+    if kinds(snapshot) != kinds(own):
+        raise ValueError("it is of another model")
 
 
 def _doubles(values: list[float]) -> torch.Tensor:

@@ -14,6 +14,7 @@ from optuna.storages import BaseStorage
 from extrap.reading.optuna import Tables, read_tables
 from extrap.reading.storages import open_storage, storage_faults
 from extrap.records import STAGES, Cell, Runs, StudySpec
+from extrap.training.preemption import Preemption, current_preemption
 from extrap.tuning.events import Notify, TuneEvent
 from extrap.tuning.fingerprints import fingerprint
 from extrap.tuning.leases import GRACE_S
@@ -47,11 +48,13 @@ def tune(
     device: str | None = None,
     shares: bool = False,
     grace_s: float = GRACE_S,
+    preemption: Preemption | None = None,
 ) -> Runs:
     """Train every wanted cell exactly once, smallest sizes first, and return the runs.
 
     Killed and started again it goes on where it was: finished cells are kept, cells in the hands
-    of a dead process are trained anew, cells of a process at work elsewhere are waited for.
+    of a dead process are trained from their last checkpoints on, cells of a process at work
+    elsewhere are waited for.
 
     Args:
         spec: The study.
@@ -68,11 +71,15 @@ def tune(
             leaves some to them. Those that are at work already are always seen.
         grace_s: Silence in seconds after which others may take this process for dead and train
             its cells.
+        preemption: How to ask it to stop, from a signal handler or another thread, and where runs
+            of our own training leave checkpoints: by default `.extrap/checkpoints/NAME`, once a
+            minute. Cells that Optuna samples leave none: the next start samples others.
 
     Returns:
         The runs of this stage in the order of size, tuned values and seed.
 
     Raises:
+        KeyboardInterrupt: It was asked to stop (`extrap.training.preemption.StopAsked`).
         StudyError: The storage cannot be used, or holds a study of this name made differently.
         ValueError: The study names a workload, option or stage that does not exist.
         DataError: The workload's data are missing.
@@ -88,17 +95,25 @@ def tune(
         )
     if not grace_s > 0:
         raise ValueError(f"grace_s is a time in seconds above 0, got {grace_s}.")
-    trainer: Trainer = PackedTrainer(spec, device) if train is None else OwnTrainer(train)
+    samples = spec.sampler in OPTUNA_SAMPLERS and stage == "tune"
+    preemption = preemption or current_preemption()
+    if train is None:
+        trainer: Trainer = PackedTrainer(spec, device, preemption, leaves=not samples)
+    else:
+        trainer = OwnTrainer(train)
     with closing(trainer), storage_faults(storage), ExitStack() as stack:
         opened = open_storage(storage)
         made_with = fingerprint(spec, trainer.fingerprint)
         ledger = Ledger(opened, spec, stage=stage, fingerprint=made_with, grace_s=grace_s)
         stack.enter_context(closing(ledger))
-        stage_of = _Stage(spec, opened, trainer, ledger, stage, notify, shares=shares)
-        if spec.sampler in OPTUNA_SAMPLERS and stage == "tune":
+        stage_of = _Stage(
+            spec, opened, trainer, ledger, stage, notify, shares=shares, preemption=preemption
+        )
+        if samples:
             stage_of.sample()
             extend = extend or (lambda _: ())
         stage_of.exhaust(extend or (lambda _: spec.grid_cells()))
+        trainer.forget(ledger.finished())
         return stage_of.runs()
 
 
@@ -115,8 +130,10 @@ class _Stage:
         notify: Notify | None,
         *,
         shares: bool,
+        preemption: Preemption,
     ) -> None:
         self._spec = spec
+        self._preemption = preemption
         self._storage = storage
         self._trainer = trainer
         self._stage = stage
@@ -194,6 +211,7 @@ class _Stage:
         if not has_said:
             owners = ", ".join(self._ledger.owners())
             logger.warning("waiting for cells that other processes train (%s)", owners)
+        self._preemption.stop_if_asked()
         time.sleep(WAIT_S)
         return True
 
@@ -270,10 +288,11 @@ class _Stage:
 
         say(0.0)
         n_steps = self._trainer.steps(cells[0])
-        results = self._trainer.train(cells, on_eval, say_how, prunes=keep is not None)
-        for claim, result in zip(claims, results, strict=True):
-            self._ledger.tell(claim, result)
-        say(1.0, is_finished=True)
+        with self._preemption.heard():
+            results = self._trainer.train(cells, on_eval, say_how, prunes=keep is not None)
+            each = zip(claims, results, strict=True)
+            self._trainer.forget([c.cell for c, result in each if self._ledger.tell(c, result)])
+            say(1.0, is_finished=True)
 
     def _cost(self, cells: Iterable[Cell]) -> float:
         return sum(self._trainer.cost(cell) for cell in cells)

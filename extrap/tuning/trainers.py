@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from extrap.records import DATA_SIZE, EXAMPLES, Cell, OnEval, Recipe, RunResult, StudySpec
+from extrap.training.preemption import Preemption
+from extrap.tuning.fingerprints import fingerprint
 
 if TYPE_CHECKING:
     from extrap.training import Pack
+    from extrap.training.checkpoints import Checkpoints
     from extrap.workloads import LoadedWorkload
 
 __all__ = ["OwnTrainer", "PackedTrainer", "TrainFunction", "Trainer"]
@@ -50,14 +55,31 @@ class Trainer(Protocol):
     ) -> Sequence[RunResult]:
         """Train cells of one pack, results in their order; says how it is going to."""
 
+    def forget(self, cells: Iterable[Cell]) -> None:
+        """Delete what it left of cells in case it is stopped: they are recorded."""
+
     def close(self) -> None:
         """Let go of whatever it holds."""
 
 
 class PackedTrainer:
-    """Our own training loop; torch is imported here, when training starts and not before."""
+    """Our own training loop; torch is imported here, when training starts and not before.
 
-    def __init__(self, spec: StudySpec, device: str | None = None) -> None:
+    Args:
+        spec: The study.
+        device: Where to train.
+        preemption: How training is asked to stop, and where runs leave their checkpoints.
+        leaves: Whether they leave any.
+    """
+
+    def __init__(
+        self,
+        spec: StudySpec,
+        device: str | None = None,
+        preemption: Preemption | None = None,
+        *,
+        leaves: bool = True,
+    ) -> None:
         from extrap.training import Crew, n_cores
 
         self._spec = spec
@@ -75,6 +97,7 @@ class PackedTrainer:
             self._crew.close()
             raise
         self.fingerprint: Mapping[str, Any] = {"trainer": "extrap", **self._workload.fingerprint}
+        self._checkpoints = _checkpoints(spec, self.fingerprint, preemption, leaves=leaves)
 
     def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
         """Cells of the first one's batch size and steps, as many as fit into memory."""
@@ -117,7 +140,12 @@ class PackedTrainer:
             crew=self._crew,
             on_layout=lambda how: say(str(how)),
             prunes=prunes,
+            checkpoints=self._checkpoints,
         )
+
+    def forget(self, cells: Iterable[Cell]) -> None:
+        """Delete their checkpoints."""
+        self._checkpoints.drop(cells)
 
     def close(self) -> None:
         """End the processes that share the work."""
@@ -147,6 +175,22 @@ class PackedTrainer:
         )
 
 
+def _checkpoints(
+    spec: StudySpec, data: Mapping[str, Any], preemption: Preemption | None, *, leaves: bool
+) -> Checkpoints:
+    """Those of a study, in a folder of its own."""
+    from extrap.training.checkpoints import Checkpoints
+
+    asked = preemption or Preemption(folder=None)
+    made_with = json.dumps(fingerprint(spec, data), sort_keys=True)
+    return Checkpoints(
+        asked.folder / spec.name if leaves and asked.folder is not None else None,
+        hashlib.sha256(made_with.encode()).hexdigest(),
+        every_s=asked.every_s,
+        is_asked=lambda: asked.is_asked,
+    )
+
+
 def _is_long(spec: StudySpec) -> bool:
     """Whether a study is long enough to start further processes before anything is measured."""
     return len(spec.grid_cells()) * spec.recipe.steps >= LONG
@@ -171,6 +215,9 @@ class OwnTrainer:
     def steps(self, cell: Cell) -> int:
         """One: what the function does is not known."""
         return 1
+
+    def forget(self, cells: Iterable[Cell]) -> None:
+        """What the function leaves is its own business."""
 
     def close(self) -> None:
         """Nothing to let go of."""

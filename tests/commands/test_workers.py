@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from extrap.cli import main
-from extrap.commands.workers import stops_on_sigterm
+from extrap.commands.workers import stops_gracefully
 from extrap.working import Shard
 
 STUDY = """
@@ -74,6 +74,6 @@ def test_a_shard_that_is_none_is_refused(text: str) -> None:
 
 def test_sigterm_is_as_ctrl_c() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), stops_on_sigterm():
+    with pytest.raises(KeyboardInterrupt), stops_gracefully():
         os.kill(os.getpid(), signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is before

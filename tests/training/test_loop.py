@@ -10,8 +10,9 @@ import torch
 
 from extrap.records import Cell, Recipe, Workload
 from extrap.records.study import RunResult
-from extrap.training import Pack, loop, train
-from extrap.training.loop import _Run, train_alone
+from extrap.training import Pack, loop, parts, train
+from extrap.training.loop import train_alone
+from extrap.training.parts import Run
 from extrap.training.stacks import Stack
 from extrap.workloads import LoadedWorkload, load_workload
 
@@ -109,8 +110,8 @@ def test_a_run_that_hardly_moves_has_not_diverged(
     workload: LoadedWorkload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Points of the curve come from a few examples, which may be harder than all of them."""
-    monkeypatch.setattr(loop, "CURVE_TOKENS", 4)
-    monkeypatch.setattr(loop, "CURVE_EXAMPLES", 4)
+    monkeypatch.setattr(parts, "CURVE_TOKENS", 4)
+    monkeypatch.setattr(parts, "CURVE_EXAMPLES", 4)
     slow = pack_of(workload, (1e-12,), tuple(range(8)), recipe=replace(RECIPE, n_evals=12))
     results = train(slow, device="cpu")
     assert any(r.curve[0][1] > r.initial_loss for r in results)
@@ -127,18 +128,18 @@ def test_stacks_of_a_pack_share_its_data(
             super().__init__(*given, **named)
             seen.append(self)
 
-    monkeypatch.setattr(loop, "Stack", Seen)
+    monkeypatch.setattr(parts, "Stack", Seen)
     train_alone(pack_of(workload, (2**-9, 2**-7), (0,)), place=torch.device("cpu"), at_once=1)
     assert len(seen) == 2
     assert seen[0].data is seen[1].data
 
 
 def test_a_run_that_comes_back_below_its_start_goes_on() -> None:
-    run = _Run(Cell.of({}, {"lr": 1.0}, 0))
+    run = Run(Cell.of({}, {"lr": 1.0}, 0))
     for step, loss in enumerate((3.0, 3.0, 1.0, 3.0, 3.0)):
-        run.record(step, loss, start=2.0, patience=3)
+        run.add(step, loss, start=2.0, patience=3)
     assert run.is_alive
-    run.record(5, 3.0, start=2.0, patience=3)
+    run.add(5, 3.0, start=2.0, patience=3)
     assert (run.status, run.diverged_step) == ("diverged", 5)
 
 
@@ -160,7 +161,7 @@ def test_out_of_memory_divides_the_pack_and_goes_on(
             sizes.append(len(self))
             return super().advance(start, stop)
 
-    monkeypatch.setattr(loop, "Stack", SmallStack)
+    monkeypatch.setattr(parts, "Stack", SmallStack)
     heard: list[tuple[int, tuple[float, ...]]] = []
     place = torch.device("cpu")
 

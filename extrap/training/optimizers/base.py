@@ -97,6 +97,18 @@ class Optimizer(ABC):
         self._recipes = [self._recipes[m] for m in rows.tolist()]
         self._bind(parameters)
 
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Name → state of all runs, (M, …), as it is now; with the updates made it is all."""
+        return {
+            f"{kind}.{i}": tensor
+            for kind, states in enumerate(self._states)
+            for i, tensor in enumerate(states)
+        }
+
+    def resume(self, n_updates: int) -> None:
+        """Go on after so many updates, once `tensors` are filled."""
+        self._n_updates.fill_(n_updates)
+
     def state_bytes(self) -> int:
         """Memory of the state of all runs."""
         return sum(t.numel() * t.element_size() for states in self._states for t in states)

@@ -66,6 +66,16 @@ class Muon(Optimizer):
         self._rest.keep(rows, [parameters[i] for i in self._others])
         super().keep(rows, [parameters[i] for i in self._chosen])
 
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Name → state of all runs, as in `Optimizer.tensors`."""
+        rest = {f"rest.{name}": tensor for name, tensor in self._rest.tensors().items()}
+        return {**super().tensors(), **rest}
+
+    def resume(self, n_updates: int) -> None:
+        """Go on after so many updates, as in `Optimizer.resume`."""
+        self._rest.resume(n_updates)
+        super().resume(n_updates)
+
     def state_bytes(self) -> int:
         """Memory of the state of all runs, as in `Optimizer.state_bytes`."""
         return self._rest.state_bytes() + super().state_bytes()

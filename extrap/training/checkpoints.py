@@ -1,0 +1,268 @@
+"""Checkpoints: all that a run needs to go on in another process, to the last bit; a file a run.
+
+A run is the same in every pack, so its file belongs to no pack: whoever trains it next goes on
+with it, beside whichever others.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+import logging
+import os
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from extrap import __version__
+from extrap.records import Cell
+from extrap.training.preemption import EVERY_S
+
+__all__ = ["Checkpoint", "Checkpoints"]
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+SHARE = 0.02
+"""Part of the time that checkpoints may take: where they are dear they come more rarely."""
+SUFFIX, UNFINISHED = ".pt", ".tmp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Checkpoint:
+    """What is left of a run between two evaluations.
+
+    Attributes:
+        step: Updates made.
+        spent_s: Seconds that it took so far.
+        record: What is known of the run, in plain values.
+        tensors: Name → state of the run, on the CPU; empty for a run that is over.
+    """
+
+    step: int
+    spent_s: float
+    record: Mapping[str, Any]
+    tensors: Mapping[str, torch.Tensor]
+
+
+class Checkpoints:
+    """The checkpoints of one study, and when the next ones are due.
+
+    Args:
+        folder: Where they lie; None to leave and to find none.
+        study: Whatever, with a cell, fixes what its training gives: hash of the study's
+            fingerprint.
+        every_s: Seconds between two.
+        is_asked: Whether training is to end at the next evaluation.
+        n_shares: Processes that train a part of the pack each, at the same time.
+        reports: Whether to say if they cannot be written.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path | None,
+        study: str,
+        *,
+        every_s: float = EVERY_S,
+        is_asked: Callable[[], bool] = lambda: False,
+        n_shares: int = 1,
+        reports: bool = True,
+    ) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.study = study
+        self.every_s = every_s
+        self.is_asked = is_asked
+        self.n_shares = n_shares
+        self._troubles: list[OSError] | None = [] if reports else None
+        self._saved_at = time.monotonic()
+        self._took_s = 0.0
+
+    def words(self) -> dict[str, Any]:
+        """What another process makes its own ones of: `Checkpoints(**words)`."""
+        folder = None if self.folder is None else str(self.folder.absolute())
+        return {
+            "folder": folder,
+            "study": self.study,
+            "every_s": self.every_s,
+            "n_shares": self.n_shares,
+            "reports": False,  # one process says it for all
+        }
+
+    def shared(self, n_shares: int) -> Checkpoints:
+        """The same ones for a pack that so many processes share."""
+        other = copy.copy(self)
+        other.n_shares = n_shares
+        return other
+
+    def begin(self) -> None:
+        """Count the time to the next ones from now on."""
+        self._saved_at = time.monotonic()
+
+    def is_due(self) -> bool:
+        """Whether it is time for the next ones."""
+        if self.folder is None:
+            return False
+        pause_s = max(self.every_s, self._took_s / SHARE if self.every_s else 0.0)
+        return time.monotonic() - self._saved_at >= pause_s
+
+    def load(self, cell: Cell, place: torch.device) -> Checkpoint | None:
+        """The checkpoint of a run; None if there is none, or none that can be used here."""
+        if self.folder is None:
+            return None
+        path = self.path(cell)
+        try:
+            return _checked(_read(path), self._origin(cell, place))
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # whatever a damaged or a stranger's file makes a reader say
+            self.distrust(cell, f"{type(error).__name__}: {error}")
+            return None
+
+    def distrust(self, cell: Cell, why: str) -> None:
+        """Say that the checkpoint of a run is of no use."""
+        logger.warning(
+            "a run goes on from a checkpoint of its own only, made by the same versions on the "
+            "same kind of device; %s is none (%s); the run is trained anew.",
+            self.path(cell),
+            " ".join(why.split())[:200],
+        )
+
+    def save(self, found: Iterable[tuple[Cell, Checkpoint]], place: torch.device) -> None:
+        """Leave checkpoints; where they cannot be written, say so once and go on without.
+
+        Args:
+            found: Cells and what is left of them, made one after the other.
+            place: Where they are trained.
+        """
+        if self.folder is None:
+            return
+        began = time.monotonic()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for cell, checkpoint in found:
+                origin = self._origin(cell, place)
+                _write(self.path(cell), {**origin, **_plain(checkpoint)})
+        except OSError as error:
+            if self._troubles == []:
+                logger.warning(
+                    "checkpoints need a folder with room that can be written, got %s (%s); "
+                    "training goes on without; free some space, or name another folder with "
+                    "--checkpoints.",
+                    self.folder,
+                    error.strerror or error,
+                )
+                self._troubles.append(error)
+        self._saved_at = time.monotonic()
+        self._took_s = self._saved_at - began
+
+    def drop(self, cells: Iterable[Cell]) -> None:
+        """Delete the checkpoints of runs that are recorded, and what a killed writer left."""
+        if self.folder is None:
+            return
+        with suppress(OSError):  # what cannot be deleted does no harm
+            there: dict[str, list[Path]] = {}
+            for path in self.folder.iterdir():
+                there.setdefault(path.name.partition(".")[0], []).append(path)
+            for cell in cells if there else ():
+                for path in there.get(self.path(cell).stem, ()):
+                    path.unlink(missing_ok=True)
+            self.folder.rmdir()  # if nothing is left
+
+    def path(self, cell: Cell) -> Path:
+        """Where the checkpoint of a run lies."""
+        assert self.folder is not None
+        words = json.dumps([self.study, _words(cell)])
+        return self.folder / (hashlib.sha256(words.encode()).hexdigest()[:32] + SUFFIX)
+
+    def _origin(self, cell: Cell, place: torch.device) -> dict[str, Any]:
+        """What must be the same for a run to go on to the last bit."""
+        return {
+            "format": FORMAT,
+            "study": self.study,
+            "cell": _words(cell),
+            "extrap": __version__,
+            "torch": str(torch.__version__),
+            "device": _kind(place),
+        }
+
+
+def _words(cell: Cell) -> list[Any]:
+    return [[list(pair) for pair in cell.size], [list(pair) for pair in cell.tuned], cell.seed]
+
+
+def _kind(place: torch.device) -> str:
+    if place.type == "cuda":
+        return torch.cuda.get_device_name(place)
+    return f"{place.type} {torch.backends.cpu.get_cpu_capability()}"
+
+
+def _plain(checkpoint: Checkpoint) -> dict[str, Any]:
+    return {
+        "step": checkpoint.step,
+        "spent_s": checkpoint.spent_s,
+        "record": dict(checkpoint.record),
+        "tensors": dict(checkpoint.tensors),
+    }
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file so that whoever opens it finds the old one or the new one, whole.
+
+    It is put together in memory: torch reports a full disk in words that name no cause.
+    """
+    buffer = io.BytesIO()
+    torch.save(dict(content), buffer)
+    number, name = tempfile.mkstemp(suffix=UNFINISHED, prefix=f"{path.stem}.", dir=path.parent)
+    unfinished = Path(name)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(buffer.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _read(path: Path) -> Any:
+    """The content of a file, once its check sums are right, which torch does not look at."""
+    with path.open("rb") as file:
+        with zipfile.ZipFile(file) as archive:
+            if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
+                raise ValueError("it is compressed")
+            if (damaged := archive.testzip()) is not None:
+                raise ValueError(f"{damaged} is damaged")
+        file.seek(0)
+        return torch.load(file, weights_only=True, map_location="cpu")
+
+
+def _checked(content: Any, origin: Mapping[str, Any]) -> Checkpoint:
+    """A checkpoint from what a file holds.
+
+    Raises:
+        ValueError: It is another one's, or none.
+    """
+    expected = {**origin, "step": int, "spent_s": float, "record": dict, "tensors": dict}
+    if not isinstance(content, dict) or set(content) != set(expected):
+        raise ValueError("it is no checkpoint")
+    for name, value in expected.items():
+        if isinstance(value, type):
+            if type(content[name]) is not value:
+                raise ValueError(f"{name} is of another kind")
+        elif content[name] != value:
+            raise ValueError(f"{name} is {content[name]}, here {value}")
+    tensors = content["tensors"]
+    if not all(isinstance(n, str) and isinstance(t, torch.Tensor) for n, t in tensors.items()):
+        raise ValueError("tensors are of another kind")
+    names = ("step", "spent_s", "record", "tensors")
+    return Checkpoint(**{name: content[name] for name in names})

@@ -1,0 +1,271 @@
+"""Parts of a pack: runs that share a stack, and what is known of each while it trains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from extrap.records import Cell, Recipe, RunResult
+from extrap.training.checkpoints import Checkpoint, Checkpoints
+from extrap.training.packs import Pack
+from extrap.training.stacks import Stack
+
+__all__ = ["Part", "Run", "begin_parts", "evaluation_steps"]
+
+# Held-out tokens and, at least, examples behind a point of the curve; initial and final loss are
+# measured on all.
+CURVE_TOKENS, CURVE_EXAMPLES = 1024, 64
+# A run is given up when it was above its initial loss for this part of all evaluations in a row.
+HOPELESS = 0.2
+# On a GPU a pack shrinks only when this part of it is gone: the step is recorded anew then.
+WORTH_RECORDING = 0.25
+
+
+@dataclass(slots=True)
+class Run:
+    """One run while it trains.
+
+    Attributes:
+        cell: What is trained.
+        initial_loss: Held-out loss before the first step.
+        initial_curve_loss: The same on the examples of the curve.
+        status: `"complete"` as long as nothing else has happened.
+        diverged_step: Where it did.
+        n_above: Last points of the curve that are above the initial loss.
+        curve: Held-out losses as (step, loss).
+        gradients: As in `RunResult`.
+        step: Updates made at the last evaluation.
+        spent_s: Seconds that it took before this process.
+        is_new: Whether there is more to know of it than its checkpoint tells.
+    """
+
+    cell: Cell
+    initial_loss: float = math.nan
+    initial_curve_loss: float = math.nan
+    status: str = "complete"
+    diverged_step: int | None = None
+    n_above: int = 0
+    curve: list[tuple[int, float]] = field(default_factory=list)
+    gradients: list[tuple[int, float, float]] = field(default_factory=list)
+    step: int = 0
+    spent_s: float = 0.0
+    is_new: bool = False
+
+    @classmethod
+    def resumed(cls, cell: Cell, found: Checkpoint) -> Run:
+        """A run as it left a checkpoint.
+
+        Raises:
+            KeyError, TypeError, ValueError: Its record is none.
+        """
+        told = found.record
+        diverged_step = told["diverged_step"]
+        run = cls(
+            cell,
+            initial_loss=float(told["initial_loss"]),
+            initial_curve_loss=float(told["initial_curve_loss"]),
+            status=told["status"],
+            diverged_step=None if diverged_step is None else int(diverged_step),
+            n_above=int(told["n_above"]),
+            curve=[(int(step), float(loss)) for step, loss in told["curve"]],
+            gradients=[(int(step), float(g), float(s)) for step, g, s in told["gradients"]],
+            step=found.step,
+            spent_s=found.spent_s,
+        )
+        if run.status not in ("complete", "diverged", "pruned"):
+            raise ValueError(f"no run is {run.status!r}")
+        if run.is_alive and math.isnan(run.loss_at(run.step)):
+            raise ValueError("its curve does not lead to its step")
+        return run
+
+    @classmethod
+    def finished(cls, result: RunResult) -> Run:
+        """A run that is over, from what it gave."""
+        return cls(
+            result.cell,
+            initial_loss=math.nan if result.initial_loss is None else result.initial_loss,
+            status=result.status,
+            diverged_step=result.diverged_step,
+            curve=list(result.curve),
+            gradients=list(result.gradients),
+            step=result.updates,
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is still trained, or was to the end."""
+        return self.status == "complete"
+
+    def record(self) -> dict[str, Any]:
+        """What `resumed` takes."""
+        return {
+            "initial_loss": self.initial_loss,
+            "initial_curve_loss": self.initial_curve_loss,
+            "status": self.status,
+            "diverged_step": self.diverged_step,
+            "n_above": self.n_above,
+            "curve": list(self.curve),
+            "gradients": list(self.gradients),
+        }
+
+    def loss_at(self, step: int) -> float:
+        """The curve's loss at a step; NaN if there is none, or the run is no longer trained."""
+        return dict(self.curve).get(step, math.nan) if self.is_alive else math.nan
+
+    def prune(self) -> None:
+        """Give it up because a pruner said so."""
+        self.status, self.is_new = "pruned", True
+
+    def diverge(self, step: int) -> None:
+        """Give it up at a step."""
+        self.status, self.diverged_step = "diverged", step
+
+    def add(self, step: int, loss: float, *, start: float, patience: int) -> None:
+        """Add a point to the curve; a loss that is not finite, or for good too high, ends it.
+
+        Args:
+            step: Updates made.
+            loss: Held-out loss.
+            start: The loss before the first step, on the same examples.
+            patience: Points above the start in a row that end it.
+        """
+        if not math.isfinite(loss):
+            self.diverge(step)
+            return
+        self.curve.append((step, loss))
+        self.n_above = self.n_above + 1 if loss > start else 0
+        if self.n_above >= patience:
+            self.diverge(step)
+
+
+@dataclass(slots=True)
+class Part:
+    """Runs that share a stack, all after as many updates; some may be over, and still in it."""
+
+    stack: Stack
+    runs: list[Run]
+    step: int = 0
+
+    def begin(self) -> None:
+        """Measure where the runs start, on all held-out examples and on those of the curve."""
+        whole = self.stack.evaluate_initial()
+        few = self.stack.evaluate_initial(self._n_curve_examples())
+        for run, of_whole, of_few in zip(self.runs, whole, few, strict=True):
+            run.initial_loss, run.initial_curve_loss = of_whole, of_few
+
+    def advance(self, recipe: Recipe, stop: int) -> None:
+        """Train and evaluate all runs of the part."""
+        is_last = stop == recipe.n_updates
+        broke_at = self.stack.advance(self.step, stop)
+        self.step = stop
+        losses = self.stack.evaluate(None if is_last else self._n_curve_examples())
+        n_evals = len(evaluation_steps(recipe))
+        patience = 1 if is_last else max(3, math.ceil(HOPELESS * n_evals))
+        moments = self.stack.gradient_moments()
+        for run, step, loss, found in zip(self.runs, broke_at, losses, moments, strict=True):
+            if not run.is_alive:
+                continue
+            run.step, run.is_new = stop, True
+            if found is not None:
+                run.gradients.append((stop, *found))
+            if step is not None:
+                run.diverge(step)
+            else:
+                start_loss = run.initial_loss if is_last else run.initial_curve_loss
+                run.add(stop, loss, start=start_loss, patience=patience)
+
+    def shrink(self) -> None:
+        """Let go of the runs that are over."""
+        rows = [i for i, run in enumerate(self.runs) if run.is_alive]
+        gone = 1 - len(rows) / len(self.runs)
+        if rows and gone and (gone >= WORTH_RECORDING or not self.stack.is_recorded):
+            self.stack.keep(rows)
+            self.runs = [self.runs[i] for i in rows]
+
+    def _n_curve_examples(self) -> int:
+        return max(CURVE_EXAMPLES, CURVE_TOKENS // self.stack.tokens_per_example)
+
+
+def evaluation_steps(recipe: Recipe) -> tuple[int, ...]:
+    """Updates after which the curve has a point: evenly spaced, the last is the last one."""
+    total = recipe.n_updates
+    n = min(recipe.n_evals, total)
+    return tuple(round(total * i / n) for i in range(1, n + 1))
+
+
+def begin_parts(
+    pack: Pack,
+    place: torch.device,
+    *,
+    at_once: int,
+    checkpoints: Checkpoints,
+    refused: frozenset[Cell] = frozenset(),
+) -> tuple[list[Run], list[Part]]:
+    """All runs of a pack, in its order, and parts of those that are to be trained.
+
+    Runs that have made as many updates share stacks.
+
+    Args:
+        pack: The runs.
+        place: Where to train.
+        at_once: Runs in one stack.
+        checkpoints: Where runs that were in training before left their state.
+        refused: Runs whose checkpoints are of no use.
+    """
+    recipe = pack.recipes()[0]
+    resumed = [
+        (Run(cell), {}) if cell in refused else _resumed(cell, checkpoints, place, recipe)
+        for cell in pack.cells
+    ]
+    runs, states = [run for run, _ in resumed], [state for _, state in resumed]
+    parts: list[Part] = []
+    for own in _groups(runs, recipe, at_once):
+        some = replace(pack, cells=tuple(pack.cells[i] for i in own))
+        stack = Stack(some, place, data=parts[0].stack.data if parts else None)
+        parts.append(Part(stack, [runs[i] for i in own], runs[own[0]].step))
+        if parts[-1].step == 0:
+            parts[-1].begin()
+            continue
+        try:
+            stack.restore([states[i] for i in own], parts[-1].step)
+        except (ValueError, RuntimeError) as error:
+            for cell in some.cells:
+                checkpoints.distrust(cell, str(error))
+            refused |= frozenset(some.cells)
+            return begin_parts(
+                pack, place, at_once=at_once, checkpoints=checkpoints, refused=refused
+            )
+    return runs, parts
+
+
+def _groups(runs: list[Run], recipe: Recipe, at_once: int) -> list[list[int]]:
+    """Places of the runs that are not over, in stacks of those that have made as many updates."""
+    by_step: dict[int, list[int]] = {}
+    for i, run in enumerate(runs):
+        if run.is_alive and run.step < recipe.n_updates:
+            by_step.setdefault(run.step, []).append(i)
+    return [
+        own[first : first + at_once]
+        for _, own in sorted(by_step.items())
+        for first in range(0, len(own), at_once)
+    ]
+
+
+def _resumed(
+    cell: Cell, checkpoints: Checkpoints, place: torch.device, recipe: Recipe
+) -> tuple[Run, Mapping[str, torch.Tensor]]:
+    """A run and its state as its checkpoint has them; a new run without one that can be used."""
+    found = checkpoints.load(cell, place)
+    if found is None:
+        return Run(cell), {}
+    try:
+        if found.step not in evaluation_steps(recipe):
+            raise ValueError(f"there is no evaluation at step {found.step}")
+        return Run.resumed(cell, found), found.tensors
+    except (KeyError, TypeError, ValueError) as error:
+        checkpoints.distrust(cell, f"{type(error).__name__}: {error}")
+        return Run(cell), {}

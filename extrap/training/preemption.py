@@ -1,0 +1,103 @@
+"""Preemption: training that is asked to stop ends at its next evaluation, and goes on elsewhere.
+
+Nothing here imports torch, and nothing locks: a signal handler may ask at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+__all__ = ["CHECKPOINTS", "EVERY_S", "Preemption", "StopAsked", "current_preemption"]
+
+CHECKPOINTS = Path(".extrap/checkpoints")
+EVERY_S = 60.0
+"""Seconds between two checkpoints of a run that nobody asks to stop."""
+
+
+class StopAsked(KeyboardInterrupt):
+    """Training ends because it was asked to; its runs are checkpointed.
+
+    As Ctrl-C it is no `Exception`: nothing on its way out takes it for an error to live with.
+    """
+
+
+class Preemption:
+    """How training is asked to stop, and where runs in training leave what they need to go on.
+
+    Args:
+        folder: Where checkpoints lie, a folder in it for each study; on several machines of a
+            shared disk. None to leave none.
+        every_s: Seconds after which the next evaluation leaves one.
+
+    Example:
+        >>> preemption = Preemption(folder=None)
+        >>> preemption.ask()  # nobody is in training
+        False
+    """
+
+    def __init__(
+        self, folder: str | Path | None = CHECKPOINTS, *, every_s: float = EVERY_S
+    ) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.every_s = every_s
+        self._is_asked = False
+        self._n_hearing = 0
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether training is to end."""
+        return self._is_asked
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether somebody is in training, who will see that it is asked."""
+        return self._n_hearing > 0
+
+    def ask(self) -> bool:
+        """Ask training to end; whether somebody is in training to hear it."""
+        self._is_asked = True
+        return self.is_heard
+
+    def stop_if_asked(self) -> None:
+        """Raise if it was asked.
+
+        Raises:
+            StopAsked: It was.
+        """
+        if self._is_asked:
+            raise StopAsked("asked to stop")
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """A block that notices for itself, or ends soon; it is stopped at its end at the latest.
+
+        Raises:
+            StopAsked: It was asked before the block, or the block came to its end.
+        """
+        self.stop_if_asked()
+        self._n_hearing += 1
+        try:
+            yield
+        finally:
+            self._n_hearing -= 1
+        self.stop_if_asked()
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """A block in which all that trains listens to this one unless told otherwise."""
+        token = _CURRENT.set(self)
+        try:
+            yield
+        finally:
+            _CURRENT.reset(token)
+
+
+def current_preemption() -> Preemption:
+    """The one in force; without any, one with the default folder that nobody asks."""
+    return _CURRENT.get() or Preemption()
+
+
+_CURRENT: ContextVar[Preemption | None] = ContextVar("preemption", default=None)

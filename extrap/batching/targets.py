@@ -420,8 +420,7 @@ def _vertex(x: Array, y: Array) -> tuple[Array, float, float]:
     n_seeds = y.shape[1]
     if n_seeds > 1 and c > 0:
         gradient = (-to_parabola[1] - 2 * u * to_parabola[0]) / (2 * c)
-        noise = np.cov(y) / n_seeds
-        se = math.hypot(se, math.sqrt(float(gradient @ noise @ gradient)))
+        se = math.hypot(se, float(np.std(gradient @ y, ddof=1)) / math.sqrt(n_seeds))
     return weights, float(x[1] + u), se
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
@@ -16,7 +16,11 @@ from extrap.commands.comparisons import study_of_comparison
 from extrap.commands.knobs import study_of_knobs
 from extrap.commands.levers import study_of_levers
 
-__all__ = ["KINDS", "StudyKind", "report_study_file", "run_study_file"]
+if TYPE_CHECKING:
+    from extrap.records import BatchStudy, ComparisonStudy, LeverStudy, StudySpec
+    from extrap.tuning import Tune
+
+__all__ = ["KINDS", "StudyKind", "Work", "report_study_file", "run_study_file", "train_study_file"]
 
 
 class RunStudy(Protocol):
@@ -38,6 +42,31 @@ Report = Callable[[str, str | None, str | None, str | None], Path]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """How a worker trains.
+
+    Attributes:
+        storage: Storage URL; by default that of the study.
+        tune: Trains the cells of a sweep.
+        say: Hears one line at each step.
+    """
+
+    storage: str | None
+    tune: Tune
+    say: Callable[[str], None]
+
+    def place(self, study: StudySpec | BatchStudy | ComparisonStudy | LeverStudy) -> str:
+        """The storage of a study."""
+        from extrap.pipeline import default_storage
+
+        return self.storage or default_storage(study)
+
+
+TrainStudy = Callable[[str, Sequence[str], Work], None]
+"""Trains what a study file wants, and reports nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyKind:
     """What is done with one kind of study file.
 
@@ -45,11 +74,13 @@ class StudyKind:
         run: Runs it or resumes it; plans it on a dry run.
         report: Reports on what is there, without training.
         takes_table: Whether it can be reported from a run table instead of a storage.
+        train: Trains it as one worker of many; None where `work_study` does, or nobody can.
     """
 
     run: RunStudy
     report: Report
     takes_table: bool
+    train: TrainStudy | None = None
 
 
 def run_study_file(
@@ -57,6 +88,18 @@ def run_study_file(
 ) -> None:
     """Run the study in a file, or say what would be run."""
     KINDS[_kind(path)].run(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
+
+
+def train_study_file(path: str, assignments: Sequence[str], work: Work) -> None:
+    """Train what the study in a file of another kind than `STUDY` wants, beside other workers."""
+    kind = _kind(path)
+    train = KINDS[kind].train
+    if train is None:
+        raise click.UsageError(
+            f"extrap study work shares runs in a storage, got {path} with {kind}, whose models "
+            "are kept beside their answers; run extrap study run on one machine."
+        )
+    train(path, assignments, work)
 
 
 def report_study_file(
@@ -162,13 +205,69 @@ def _report_cascade(path: str, storage: str | None, table: str | None, output: s
     return report_cascade(cascade_of(path), table=table, path=output).report_path
 
 
+def _train_knobs(path: str, assignments: Sequence[str], work: Work) -> None:
+    from extrap.knob_sweeps import train_knobs
+    from extrap.study_files import knobs_of
+
+    knobs = knobs_of(path, assignments=assignments)
+    train_knobs(knobs, work.place(knobs.study), tune=work.tune, say=work.say)
+
+
+def _train_levers(path: str, assignments: Sequence[str], work: Work) -> None:
+    from extrap.lever_sweeps import train_levers
+    from extrap.study_files import levers_of
+
+    study = levers_of(path, assignments=assignments)
+    train_levers(study, work.place(study), tune=work.tune, say=work.say)
+
+
+def _train_batches(path: str, assignments: Sequence[str], work: Work) -> None:
+    from extrap.batch_sweeps import train_batches
+    from extrap.study_files import batches_of
+
+    study = batches_of(path, assignments=assignments)
+    train_batches(study, work.place(study), tune=work.tune, say=work.say)
+
+
+def _train_comparison(path: str, assignments: Sequence[str], work: Work) -> None:
+    from extrap.comparison_sweeps import train_comparison
+    from extrap.study_files import comparison_of
+
+    study = comparison_of(path, assignments=assignments)
+    train_comparison(study, work.place(study), tune=work.tune, say=work.say)
+
+
+def _train_allocation(path: str, assignments: Sequence[str], work: Work) -> None:
+    from extrap.allocation_sweeps import train_allocation
+    from extrap.study_files import allocation_of
+
+    study = allocation_of(path, assignments=assignments)
+    train_allocation(study, work.place(study.study_named), tune=work.tune, say=work.say)
+
+
 KINDS = {
     "STUDY": StudyKind(run=_study_of_forecast, report=_report_forecast, takes_table=True),
-    "KNOBS": StudyKind(run=study_of_knobs, report=_report_knobs, takes_table=False),
-    "COMPARISON": StudyKind(run=study_of_comparison, report=_report_comparison, takes_table=True),
-    "LEVERS": StudyKind(run=study_of_levers, report=_report_levers, takes_table=True),
-    "BATCHES": StudyKind(run=study_of_batches, report=_report_batches, takes_table=False),
-    "ALLOCATION": StudyKind(run=study_of_allocation, report=_report_allocation, takes_table=True),
+    "KNOBS": StudyKind(
+        run=study_of_knobs, report=_report_knobs, takes_table=False, train=_train_knobs
+    ),
+    "COMPARISON": StudyKind(
+        run=study_of_comparison,
+        report=_report_comparison,
+        takes_table=True,
+        train=_train_comparison,
+    ),
+    "LEVERS": StudyKind(
+        run=study_of_levers, report=_report_levers, takes_table=True, train=_train_levers
+    ),
+    "BATCHES": StudyKind(
+        run=study_of_batches, report=_report_batches, takes_table=False, train=_train_batches
+    ),
+    "ALLOCATION": StudyKind(
+        run=study_of_allocation,
+        report=_report_allocation,
+        takes_table=True,
+        train=_train_allocation,
+    ),
     "CASCADE": StudyKind(run=study_of_cascade, report=_report_cascade, takes_table=True),
 }
 """What a study file defines → what is done with it."""

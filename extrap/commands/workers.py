@@ -6,11 +6,13 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
 import click
 
+from extrap.commands.studies import Work, train_study_file
 from extrap.training.preemption import CHECKPOINTS, Preemption
 
 __all__ = ["merge_command", "preemptible", "serve_command", "stops_gracefully", "work_command"]
@@ -97,12 +99,21 @@ def work_command(
     from rich.console import Console
 
     from extrap.progress import StudyProgress
-    from extrap.study_files import load_baseline, load_study, override_both
+    from extrap.study_files import kind_of, load_baseline, load_study, override_both
+    from extrap.tuning import tune
     from extrap.working import Shard, work_study
 
-    _require_study(path, "work")
-    spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
     stops = stops_gracefully(stop_within, checkpoints=checkpoints)
+    if shard is not None:
+        _require_study(path, "work --shard")
+    if kind_of(path) != "STUDY":
+        with stops, StudyProgress(Console(stderr=True), quiet=quiet) as progress:
+            share = partial(
+                tune, notify=progress.notify, device=device, shares=True, grace_s=grace
+            )
+            train_study_file(path, assignments, Work(storage=storage, tune=share, say=click.echo))
+        return
+    spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
     with stops, StudyProgress(Console(stderr=True), quiet=quiet) as progress:
         work_study(
             spec,
@@ -205,6 +216,6 @@ def _require_study(path: str, verb: str) -> None:
 
     if (kind := kind_of(path)) != "STUDY":
         raise click.UsageError(
-            f"extrap study {verb} takes a file with a STUDY, got {path} with {kind}; run "
-            "extrap study run with the same --storage on every machine, they share the cells."
+            f"extrap study {verb} takes a file with a STUDY, got {path} with {kind}; let its "
+            "workers share a storage, extrap study work --storage URL."
         )

@@ -12,6 +12,7 @@ from extrap.batching import (
     steps_to_target,
     tuned_steps,
 )
+from extrap.batching.targets import FLOOR, _vertex
 from extrap.errors import DataError
 
 STEPS = np.arange(10, 1001, 10, dtype=float)
@@ -306,3 +307,9 @@ def test_tables_that_cannot_be_tuned_are_errors():
         tuned_steps(swept().drop(columns="lr"))
     with pytest.raises(DataError, match="one row, some have more"):
         tuned_steps(pd.concat([swept(), swept()]))
+
+
+def test_error_of_the_best_rate_is_none_where_rounding_would_make_its_square_negative() -> None:
+    y = np.array([[0.0, 0.4475324114464259], [0.0, 0.18953204845951152], [0.0, 0.471768784047199]])
+    _, _, se = _vertex(np.log([0.125, 0.25, 0.5]), y)
+    assert se == pytest.approx(FLOOR * np.log(2))

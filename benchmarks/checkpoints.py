@@ -129,7 +129,7 @@ def checkpoint_rows(found: Stopped | None = None) -> list[Row]:
             target="none",
             reached=f"{found.redone:.0%}; {lost_s:+.1f} s of {found.whole_s:.0f} s",
             met=found.redone == 0,
-            note=f"cells are free {found.leaving_s:.1f} s after the signal",
+            note=f"all is saved {found.leaving_s:.1f} s after the request",
         ),
         Row(
             part=part,

@@ -27,7 +27,7 @@ def bench_pack(
     first: int,
     last: int,
     steps: int,
-    source: Workload,
+    source: Workload | None,
 ) -> Pack:
     """Some of the runs: rates outermost, so that every half has all seeds."""
     size = {"width": width}

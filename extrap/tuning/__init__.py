@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from extrap.training.preemption import Preemption
 from extrap.tuning.events import Notify, TuneEvent
 from extrap.tuning.leases import GRACE_S
 from extrap.tuning.loop import Extend, Tune, tune
@@ -13,6 +14,7 @@ __all__ = [
     "Extend",
     "Merged",
     "Notify",
+    "Preemption",
     "TrainFunction",
     "Tune",
     "TuneEvent",

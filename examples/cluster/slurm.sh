@@ -4,9 +4,11 @@
 #SBATCH --gres=gpu:1
 #SBATCH --cpus-per-task=4
 #SBATCH --time=04:00:00
-#SBATCH --signal=TERM@60
+#SBATCH --signal=USR1@120
 #SBATCH --requeue
+#SBATCH --open-mode=append
 # 16 workers, one a GPU, on one study; STORAGE is postgresql://…, grpc://… or journal:///SHARED/….
-# Where nodes can reach nothing, without --storage: --shard "$SLURM_ARRAY_TASK_ID/16", and
-# `extrap study merge` afterwards.
-exec extrap study work studies/metz.py --storage "$STORAGE" --quiet
+# Two minutes before its time is up Slurm signals the step, not this script: hence srun. Whatever
+# is left then, submit it again. Where nodes can reach nothing, without --storage:
+# --shard "$SLURM_ARRAY_TASK_ID/16", and `extrap study merge` afterwards.
+exec srun extrap study work studies/metz.py --storage "$STORAGE" --quiet

@@ -16,11 +16,10 @@ import os
 import random
 import re
 import sqlite3
-import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,9 +30,9 @@ import optuna
 import sqlalchemy
 from optuna.storages import BaseStorage, GrpcStorageProxy, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
-from optuna.trial import TrialState
 
 from extrap.errors import DataError, StudyError
+from extrap.reading.databases import Database
 from extrap.reading.patience import PATIENCE_S, PatientStorage
 
 __all__ = ["open_storage", "require_storage", "safe_url", "serve_storage", "storage_faults"]
@@ -45,7 +44,6 @@ GRPC_TIMEOUT_S = 10.0
 ENGINES: Mapping[str, Mapping[str, Any]] = {
     "sqlite": {"connect_args": {"timeout": SQLITE_TIMEOUT_S}},
     "postgresql": {
-        "pool_pre_ping": True,
         "connect_args": {
             "connect_timeout": 10,
             "keepalives_idle": 30,
@@ -97,34 +95,6 @@ class WholeLines(JournalFileBackend):
             return
         content = Path(self._path).read_bytes()
         os.truncate(self._path, content.rfind(b"\n") + 1)
-
-
-class OnceFinished(RDBStorage):
-    """An SQLite file in which a trial is finished by one process only, however close another is.
-
-    Optuna looks whether a trial is still running and then writes. Other databases lock the row it
-    looks at; SQLite locks nothing before the first write, and a trial that was given to others
-    could be completed by its old owner at the same moment, or a complete one failed.
-    """
-
-    def __init__(self, url: str, *, engine_kwargs: dict[str, Any]) -> None:
-        super().__init__(url, engine_kwargs=engine_kwargs)
-        self._alone = threading.local()
-        sqlalchemy.event.listen(self.engine, "begin", self._begin)
-
-    def set_trial_state_values(
-        self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
-    ) -> bool:
-        """As Optuna has it, while nobody else writes."""
-        self._alone.now = True
-        try:
-            return super().set_trial_state_values(trial_id, state, values)
-        finally:
-            self._alone.now = False
-
-    def _begin(self, connection: sqlalchemy.Connection) -> None:
-        if getattr(self._alone, "now", False):
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def open_storage(url: str, *, patience_s: float = PATIENCE_S) -> PatientStorage:
@@ -179,8 +149,7 @@ def _open_database(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
     address = _with_driver(parsed).render_as_string(hide_password=False)
     filled = address.replace("{", "{{").replace("}", "}}")
     _make_tables(filled, engine)
-    database = OnceFinished if kind == "sqlite" else RDBStorage
-    return optuna.storages.get_storage(database(filled, engine_kwargs=engine))
+    return optuna.storages.get_storage(Database(filled, engine_kwargs=engine))
 
 
 def _make_tables(address: str, engine: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ The rules that make every cell be trained exactly once, whatever is killed when:
 
 All this rests on the storage: numbers are given in the order in which trials can be seen, and a
 trial is finished once. Both are so within a transaction of PostgreSQL and in a journal; for SQLite
-`extrap.reading.storages` sees to the latter.
+`extrap.reading.databases` sees to the latter.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __all__ = ["Claim", "Ledger", "LostError", "cell_of"]
 logger = logging.getLogger(__name__)
 
 # A sampled trial exists for a moment before its owner is written; give it this long, by the own
-# clock from when it was first seen, for clocks and time zones of machines differ; of a trial that
+# clock from when it was first seen, for the clocks of machines differ; of a trial that
 # is as old as this by any clock nobody writes the owner any more.
 UNOWNED_S, UNOWNED_MOST = 60.0, timedelta(days=2)
 

@@ -74,7 +74,7 @@ VERDICTS = (
 )
 STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "watching", "reporting"}
 TRAINING = {"workloads", "training", "tuning"}
-STORAGES = ("reading.optuna", "reading.storages", "reading.patience")
+STORAGES = ("reading.databases", "reading.optuna", "reading.storages", "reading.patience")
 """Names of studies and attributes, addresses, lost connections."""
 MEETINGS = {("tuning", module) for module in STORAGES}
 

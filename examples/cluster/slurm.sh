@@ -4,10 +4,12 @@
 #SBATCH --gres=gpu:1
 #SBATCH --cpus-per-task=4
 #SBATCH --time=04:00:00
-#SBATCH --signal=B:TERM@60
+#SBATCH --signal=USR1@120
 #SBATCH --requeue
+#SBATCH --open-mode=append
 # 16 workers, one a GPU, on one study; STORAGE is postgresql://…, grpc://… or journal:///SHARED/….
+# Two minutes before its time is up Slurm signals the step, not this script: hence srun. Runs in
+# training leave checkpoints in .extrap/ of the working directory; submit it again to go on.
 # Where nodes can reach nothing, without --storage: --shard "$SLURM_ARRAY_TASK_ID/16", and
-# `extrap study merge` afterwards. Runs in training leave checkpoints in .extrap/ of the working directory when the
-# time is over (B: the worker takes the place of this shell); the next job goes on from them.
-exec extrap study work studies/metz.py --storage "$STORAGE" --stop-within 50 --quiet
+# `extrap study merge` afterwards.
+exec srun extrap study work studies/metz.py --storage "$STORAGE" --stop-within 110 --quiet

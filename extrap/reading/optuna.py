@@ -244,14 +244,16 @@ def _read_ours(storage: BaseStorage, keys: Mapping[str, StudyKey], stage: str | 
             continue
         seen: set[tuple[Any, ...]] = set()
         options = _options(storage, name)
+        order = _order_of_tuned(storage, name)
         for trial in _trials(storage, name):
             if trial.state == TrialState.FAIL:
                 n_failed += trial.user_attrs.get(FAILURE) != LOST_RACE
-            cell = (key.stage, key.size, *trial.params.values(), trial.user_attrs.get(SEED))
+            params = _in_order(trial.params, order)
+            cell = (key.stage, key.size, *params.values(), trial.user_attrs.get(SEED))
             if trial.state not in (TrialState.COMPLETE, TrialState.PRUNED) or cell in seen:
                 continue  # a cell belongs to its lowest-numbered trial
             seen.add(cell)
-            row = {**options, **_our_row(key, trial)}
+            row = {**options, **_our_row(key, trial, params)}
             entries.append((cell, row, _points(trial)))
     entries.sort(key=lambda entry: (STAGES.index(entry[0][0]), *entry[0][1:]))
     notes = () if not n_failed else (f"{n_failed} interrupted attempts were left out.",)
@@ -281,12 +283,24 @@ def _options(storage: BaseStorage, name: str) -> dict[str, int | float]:
     }
 
 
-def _our_row(key: StudyKey, trial: FrozenTrial) -> dict[str, Any]:
+def _order_of_tuned(storage: BaseStorage, name: str) -> tuple[str, ...]:
+    """Names of the tuned values as the study has them; Optuna's proxy shuffles those of trials."""
+    stored = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
+    parts = (key.split(".") for key in stored.get(FINGERPRINT, {}))
+    return tuple(dict.fromkeys(part[1] for part in parts if part[0] == "tune" and part[1:]))
+
+
+def _in_order(params: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
+    first = {name: params[name] for name in order if name in params}
+    return {**first, **params}
+
+
+def _our_row(key: StudyKey, trial: FrozenTrial, params: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(trial.user_attrs.get(RESULT, {}))
     status = result.pop("status", STATUS[trial.state])
     return {
         **{column: int(v) if v.is_integer() else v for column, v in key.size},
-        **trial.params,
+        **params,
         SEED: trial.user_attrs.get(SEED),
         "loss": trial.value if status == "complete" else float("nan"),
         "status": status,

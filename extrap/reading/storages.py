@@ -32,6 +32,7 @@ from optuna.storages import BaseStorage, GrpcStorageProxy, JournalStorage, RDBSt
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
 from extrap.errors import DataError, StudyError
+from extrap.reading.databases import Database
 from extrap.reading.patience import PATIENCE_S, PatientStorage
 
 __all__ = ["open_storage", "require_storage", "safe_url", "serve_storage", "storage_faults"]
@@ -43,7 +44,6 @@ GRPC_TIMEOUT_S = 10.0
 ENGINES: Mapping[str, Mapping[str, Any]] = {
     "sqlite": {"connect_args": {"timeout": SQLITE_TIMEOUT_S}},
     "postgresql": {
-        "pool_pre_ping": True,
         "connect_args": {
             "connect_timeout": 10,
             "keepalives_idle": 30,
@@ -149,7 +149,7 @@ def _open_database(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
     address = _with_driver(parsed).render_as_string(hide_password=False)
     filled = address.replace("{", "{{").replace("}", "}}")
     _make_tables(filled, engine)
-    return optuna.storages.get_storage(RDBStorage(filled, engine_kwargs=engine))
+    return optuna.storages.get_storage(Database(filled, engine_kwargs=engine))
 
 
 def _make_tables(address: str, engine: Mapping[str, Any]) -> None:

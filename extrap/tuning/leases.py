@@ -71,6 +71,7 @@ class Lease:
         self._last_beat = 0.0
         self._others: dict[str, _Other] = {}
         self._last_look: float | None = None
+        self._there: list[str] | None = None
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._stood_still = threading.Event()
@@ -118,14 +119,15 @@ class Lease:
         if self._last_look is None or time.monotonic() - self._last_look > FRESH_S:
             self._look(self._storage)
         with self._lock:
-            there = [
-                name
-                for name, other in self._others.items()
-                if other.owner and not other.is_silent() and not other.is_old
-                if not is_gone(other.owner)
-            ]
-        names = sorted({*there, self.worker})
-        return names.index(self.worker), len(names)
+            if self._there is None:
+                there = [
+                    name
+                    for name, other in self._others.items()
+                    if other.owner and not other.is_silent() and not other.is_old
+                    if not is_gone(other.owner)
+                ]
+                self._there = sorted({*there, self.worker})
+            return self._there.index(self.worker), len(self._there)
 
     def stood_still(self) -> bool:
         """Whether this process stood still so long that others may have taken it for dead.
@@ -164,6 +166,7 @@ class Lease:
             passed_s = 0.0 if self._last_look is None else now - self._last_look
             passed_s = min(passed_s, 2 * self._grace_s / BEATS)
             self._last_look = now
+            self._there = None
             for name, other in self._others.items():
                 other.silent_s += passed_s if name != self.worker else 0.0
             for key_, said in heard.items():

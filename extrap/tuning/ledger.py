@@ -9,13 +9,18 @@ The rules that make every cell be trained exactly once, whatever is killed when:
    a process is looked up; elsewhere, or if it stands still, its beats tell (`leases`).
 4. A failed trial can never be told: the result of a process that was taken for dead is dropped.
 5. A trial that carries the name of a process which does not know of it, because the answer of
-   the storage was lost, is taken over by that process.
+   the storage was lost, is taken over by that process, or failed if it trains another one.
+
+All this rests on the storage: numbers are given in the order in which trials can be seen, and a
+trial is finished once. Both are so within a transaction of PostgreSQL and in a journal; for SQLite
+`extrap.reading.databases` sees to the latter.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -53,8 +58,10 @@ __all__ = ["Claim", "Ledger", "LostError", "cell_of"]
 
 logger = logging.getLogger(__name__)
 
-# A sampled trial exists for a moment before its owner is written; give it this long.
-UNOWNED_FOR = timedelta(minutes=1)
+# A sampled trial exists for a moment before its owner is written; give it this long, by the own
+# clock from when it was first seen, for the clocks of machines differ; of a trial that
+# is as old as this by any clock nobody writes the owner any more.
+UNOWNED_S, UNOWNED_MOST = 60.0, timedelta(days=2)
 
 
 class Claim(NamedTuple):
@@ -74,15 +81,19 @@ class _Shelf:
 
     Attributes:
         size: The size.
+        tuned: Names of the tuned values in the order of the study.
         known: Numbers of the trials that are finished.
         done: Cells that have a result → the number of its trial.
         live: Trials that are at work, by number.
+        read_at: When they were read, by the clock of this process.
     """
 
     size: tuple[tuple[str, float], ...]
+    tuned: tuple[str, ...]
     known: set[int] = field(default_factory=set)
     done: dict[Cell, int] = field(default_factory=dict)
     live: dict[int, FrozenTrial] = field(default_factory=dict)
+    read_at: float = -math.inf
 
     def take(self, trials: Iterable[FrozenTrial]) -> None:
         """Sort all trials in, reading only those that are new or were at work."""
@@ -95,7 +106,19 @@ class _Shelf:
                 continue
             self.known.add(trial.number)
             if trial.state != TrialState.FAIL:
-                self.done.setdefault(cell_of(self.size, trial), trial.number)
+                self.done.setdefault(self.cell_of(trial), trial.number)
+
+    def finish(self, trial_id: int) -> None:
+        """Sort in that a trial at work has its result."""
+        for number, trial in list(self.live.items()):
+            if trial._trial_id == trial_id:
+                del self.live[number]
+                self.known.add(number)
+                self.done.setdefault(self.cell_of(trial), number)
+
+    def cell_of(self, trial: FrozenTrial) -> Cell:
+        """The cell that a trial belongs to."""
+        return cell_of(self.size, trial, self.tuned)
 
 
 class Ledger:
@@ -118,6 +141,8 @@ class Ledger:
         self._lease = Lease(storage, spec.name, grace_s=grace_s)
         self._studies: dict[str, int] = {}
         self._shelves: dict[int, _Shelf] = {}
+        self._unowned: dict[int, float] = {}
+        self._hands: list[list[Claim]] = []
         for name in study_names(storage):
             key = parse_study_name(name)
             if key is not None and key.name == spec.name:
@@ -135,17 +160,28 @@ class Ledger:
             self._adopt(name, self._storage.get_study_id_from_name(name))
         return name
 
-    def taken(self) -> dict[Cell, bool]:
-        """Cells that have a live trial → whether it is finished; trials of the dead are failed."""
+    def taken(self, *, seen_within_s: float = 0.0) -> dict[Cell, bool]:
+        """Cells that have a live trial → whether it is finished; trials of the dead are failed.
+
+        So are trials that carry the name of this process, which does not know of them: their
+        making was answered too late.
+
+        Args:
+            seen_within_s: What was read so recently is not read again. Claims do not rely on it.
+        """
         cells: dict[Cell, bool] = {}
+        held = {claim.trial_id for claims in self._hands for claim in claims}
         for study_id, shelf in self._shelves.items():
-            self._read(study_id)
+            if is_new := time.monotonic() - shelf.read_at >= seen_within_s:
+                self._read(study_id)
             cells.update(dict.fromkeys(shelf.done, True))
             for trial in shelf.live.values():
-                if self._is_dead(trial):
+                if is_new and self._is_mine(trial) and trial._trial_id not in held:
+                    self._fail(trial._trial_id, LOST_RACE)
+                elif is_new and self._is_dead(trial):
                     self._fail(trial._trial_id, "its process died")
                 else:
-                    cells.setdefault(cell_of(shelf.size, trial), False)
+                    cells.setdefault(shelf.cell_of(trial), False)
         return cells
 
     def finished(self) -> list[Cell]:
@@ -238,8 +274,8 @@ class Ledger:
         numbers = [*shelf.done.values(), *live.values()]
         kept = []
         for claim in claims:
-            mine = live.get(claim.trial_id, math.inf)
-            if sum(number < mine for number in numbers) < n_wanted:
+            mine = live.get(claim.trial_id)  # None: others took it for nobody's
+            if mine is not None and sum(number < mine for number in numbers) < n_wanted:
                 kept.append(claim)
             else:
                 self._fail(claim.trial_id, LOST_RACE)
@@ -249,21 +285,34 @@ class Ledger:
     def held(self) -> Iterator[list[Claim]]:
         """A list to put claims in; whatever ends the block early frees them."""
         claims: list[Claim] = []
+        self._hands.append(claims)
         try:
             yield claims
         except BaseException:  # Ctrl-C and exits too: the cells must be free for the next start
             with hurried(self._storage):
                 self._free(claims)
             raise
+        finally:
+            self._hands.pop()
 
-    def sign(self, trial_id: int, seed: int) -> None:
-        """Write this process and the run's seed and recipe on a sampled trial."""
-        for name, value in self._signature(seed).items():
-            self._storage.set_trial_user_attr(trial_id, name, value)
+    def sign(self, trial_id: int, seed: int) -> bool:
+        """Write this process and the run's seed and recipe on a sampled trial.
+
+        Returns:
+            False if another process took the trial for nobody's meanwhile.
+        """
+        try:
+            for name, value in self._signature(seed).items():
+                self._storage.set_trial_user_attr(trial_id, name, value)
+        except optuna.exceptions.UpdateFinishedTrialError:
+            return False
+        return True
 
     def tell(self, claim: Claim, result: RunResult) -> bool:
         """Record what a cell gave; False if the cell was given to another process meanwhile."""
-        attributes = {RESULT: _costs(result), CURVE: result.curve}
+        attributes: dict[str, Any] = {RESULT: _costs(result)}
+        if result.curve:  # every attribute is a transaction of its own
+            attributes[CURVE] = result.curve
         if result.gradients:
             attributes[GRADIENTS] = result.gradients
         state = TrialState.PRUNED if result.status == "pruned" else TrialState.COMPLETE
@@ -275,12 +324,16 @@ class Ledger:
         try:
             for name, value in attributes.items():
                 self._storage.set_trial_user_attr(trial_id, name, value)
-            self._storage.set_trial_state_values(trial_id, state, values)
+            is_told = self._storage.set_trial_state_values(trial_id, state, values)
         except optuna.exceptions.UpdateFinishedTrialError:
+            is_told = False
+        if not is_told:
             logger.warning(
                 "trial %d came too late: its cell was given to another process", trial_id
             )
             return False
+        for shelf in self._shelves.values():
+            shelf.finish(trial_id)
         return True
 
     def _begin(self, size: Mapping[str, float]) -> None:
@@ -299,11 +352,13 @@ class Ledger:
         self._studies[name] = study_id
         key = parse_study_name(name)
         if key is not None and key.stage == self._stage:
-            self._shelves[study_id] = _Shelf(key.size)
+            self._shelves[study_id] = _Shelf(key.size, tuple(self._spec.tune))
 
     def _read(self, study_id: int) -> _Shelf:
         shelf = self._shelves[study_id]
+        started = time.monotonic()
         shelf.take(self._storage.get_all_trials(study_id, deepcopy=False))
+        shelf.read_at = started
         return shelf
 
     def _new(self, cell: Cell) -> FrozenTrial:
@@ -347,7 +402,7 @@ class Ledger:
         shelf = self._read(study_id)
         first: dict[Cell, FrozenTrial] = {}
         for number in sorted(shelf.live):
-            first.setdefault(cell_of(shelf.size, shelf.live[number]), shelf.live[number])
+            first.setdefault(shelf.cell_of(shelf.live[number]), shelf.live[number])
         mine = {t._trial_id for t in shelf.live.values() if self._is_mine(t)}
         kept = [
             Claim(claim.cell, first[claim.cell]._trial_id)
@@ -367,8 +422,10 @@ class Ledger:
         """Whether the process that a trial runs in is gone, or silent for too long."""
         owner = trial.user_attrs.get(OWNER)
         if owner is None:
+            seen_at = self._unowned.setdefault(trial._trial_id, time.monotonic())
             started = trial.datetime_start
-            return started is None or datetime.now() - started >= UNOWNED_FOR
+            is_old = started is None or datetime.now() - started >= UNOWNED_MOST
+            return is_old or time.monotonic() - seen_at >= UNOWNED_S
         if is_gone(owner):
             return True
         worker = owner.get("worker")  # None: a version before there were beats
@@ -391,9 +448,18 @@ class Ledger:
             logger.debug("trial %d was finished by another process", trial_id)
 
 
-def cell_of(size: tuple[tuple[str, float], ...], trial: FrozenTrial) -> Cell:
-    """The cell that a trial belongs to."""
-    return Cell.of(dict(size), trial.params, trial.user_attrs.get(SEED, -1))
+def cell_of(size: tuple[tuple[str, float], ...], trial: FrozenTrial, tuned: Sequence[str]) -> Cell:
+    """The cell that a trial belongs to.
+
+    Args:
+        size: Its size.
+        trial: The trial.
+        tuned: Names of the tuned values in the order of the study; Optuna's proxy loses it.
+    """
+    names = [name for name in tuned if name in trial.params]
+    names += [name for name in trial.params if name not in names]
+    values = {name: trial.params[name] for name in names}
+    return Cell.of(dict(size), values, trial.user_attrs.get(SEED, -1))
 
 
 def _costs(result: RunResult) -> dict[str, Any]:

@@ -33,6 +33,8 @@ Keep = Callable[[float, Sequence[float]], Sequence[bool] | None]
 """From the part of a run that is done and a loss a run to which runs go on."""
 # How often to look again at cells that other processes are training.
 WAIT_S = 2.0
+# What was read so recently is good enough to choose what to claim: a claim looks for itself.
+RECENT_S = 1.0
 # What is wanted is asked anew when the finished cells grew by this part, or nothing is left.
 WORTH_ASKING = 0.05
 
@@ -112,7 +114,7 @@ def tune(
         if samples:
             stage_of.sample()
             extend = extend or (lambda _: ())
-        stage_of.exhaust(extend or (lambda _: spec.grid_cells()))
+        stage_of.exhaust(extend)
         trainer.forget(ledger.finished())
         return stage_of.runs()
 
@@ -160,17 +162,23 @@ class _Stage:
             notes=tables.notes,
         )
 
-    def exhaust(self, extend: Extend) -> None:
-        """Train until nothing more is wanted."""
+    def exhaust(self, extend: Extend | None) -> None:
+        """Train until nothing more is wanted, by default of the grid."""
         has_said, n_asked = False, -1
         wanted: list[Cell] = []
+        missing: list[Cell] = []
         while True:
-            taken = self._ledger.taken()
+            is_quick = bool(missing)
+            taken = self._ledger.taken(seen_within_s=RECENT_S if is_quick else 0.0)
             missing = [cell for cell in wanted if cell not in taken]
+            if is_quick and not missing:
+                continue  # this time all is read
             n_new = (n_done := sum(taken.values())) - n_asked
-            is_much = self._spec.sampler == "law" or abs(n_new) > WORTH_ASKING * n_done
+            n_much = WORTH_ASKING * max(n_done, len(wanted))
+            is_much = self._spec.sampler == "law" or abs(n_new) > n_much
             if n_new and (is_much or not missing):
-                wanted, n_asked = list(dict.fromkeys(extend(self.runs()))), n_done
+                cells = self._spec.grid_cells() if extend is None else extend(self.runs())
+                wanted, n_asked = list(dict.fromkeys(cells)), n_done
                 missing = [cell for cell in wanted if cell not in taken]
             if missing:
                 self._train_claimed(self._next_pack(missing), wanted)

@@ -17,18 +17,26 @@ __all__ = ["is_gone", "this_process"]
 CLOCK_DRIFT_S = 2.0
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PID_NAMESPACE = Path("/proc/self/ns/pid")
+# Of what stands behind a process' name in its stat file: its start in ticks since the boot.
+START_FIELD = 19
 
 
 def this_process() -> dict[str, Any]:
     """Host, process id and start time: together they name a process for good.
 
-    Where containers share a host name, `boot` and `space` say whose process ids these are.
+    Where containers share a host name, `boot` and `space` say whose process ids these are, and
+    `start` tells two processes of one id apart where clocks are set anew.
     """
-    pid = os.getpid()
+    return dict(_named(os.getpid()))
+
+
+@cache
+def _named(pid: int) -> Mapping[str, Any]:
     return {
         "host": socket.gethostname(),
         "pid": pid,
         "created": psutil.Process(pid).create_time(),
+        **_start(pid),
         **_place(),
     }
 
@@ -40,12 +48,39 @@ def is_gone(owner: Mapping[str, Any]) -> bool | None:
         return None
     try:
         process = psutil.Process(owner["pid"])
-        is_same = abs(process.create_time() - owner["created"]) < CLOCK_DRIFT_S
-        return not is_same or process.status() == psutil.STATUS_ZOMBIE
+        return not _is_same(process, owner) or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
-        return True
+        return None if _is_hidden(owner["pid"]) else True
     except psutil.AccessDenied:
         return False
+
+
+def _is_same(process: psutil.Process, owner: Mapping[str, Any]) -> bool:
+    """Whether a process began when the owner did: its number may be another's by now."""
+    start = _start(process.pid)
+    if start and "start" in owner:
+        return bool(start["start"] == owner["start"])
+    return abs(process.create_time() - owner["created"]) < CLOCK_DRIFT_S
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether there is a process after all, of a user whose processes one may not see."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _start(pid: int) -> dict[str, int]:
+    """Ticks from the boot of the machine to the start of a process, whatever the clocks show."""
+    try:
+        after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return {"start": int(after_name.rpartition(")")[2].split()[START_FIELD])}
+    except (OSError, ValueError, IndexError):  # not Linux, or just gone
+        return {}
 
 
 @cache

@@ -78,8 +78,10 @@ class Sampling:
             trial = self._study.ask(self._ranges)
             seed = self._spec.seeds[trial.number % len(self._spec.seeds)]
             claims.append(Claim(Cell.of(self._size, trial.params, seed), trial._trial_id))
-            self._ledger.sign(trial._trial_id, seed)
-            self._trials.append(trial)
+            if self._ledger.sign(trial._trial_id, seed):
+                self._trials.append(trial)
+            else:
+                claims.pop()
         self._ledger.keep_first(self._size, claims, n_wanted)
         kept = {claim.trial_id for claim in claims}
         self._trials = [trial for trial in self._trials if trial._trial_id in kept]
@@ -98,8 +100,11 @@ class Sampling:
         for i, (trial, loss) in enumerate(zip(self._trials, losses, strict=True)):
             if math.isfinite(loss) and due > self._n_reports[i]:
                 self._n_reports[i] = due
-                trial.report(loss, due)
-                kept[i] = not trial.should_prune()
+                try:
+                    trial.report(loss, due)
+                    kept[i] = not trial.should_prune()
+                except optuna.exceptions.UpdateFinishedTrialError:  # it was given to others
+                    kept[i] = False
         return None if all(kept) else kept
 
     def pack_size(self) -> int:

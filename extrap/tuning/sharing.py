@@ -137,7 +137,8 @@ def _merge(
         with closing(Ledger(target, spec, stage=stage, fingerprint=made_with[0])) as ledger:
             for name, key in keys.items():
                 if key.stage == stage:
-                    merged += _merge_size(ledger, dict(key.size), _finished(source, name, key))
+                    found = _finished(source, name, key, tuple(spec.tune))
+                    merged += _merge_size(ledger, dict(key.size), found)
     return merged
 
 
@@ -147,13 +148,13 @@ def _fingerprint(storage: BaseStorage, name: str) -> dict[str, Any]:
 
 
 def _finished(
-    storage: BaseStorage, name: str, key: StudyKey
+    storage: BaseStorage, name: str, key: StudyKey, tuned: Sequence[str]
 ) -> Iterator[tuple[Cell, FrozenTrial]]:
     """Finished cells and their lowest-numbered trials."""
     seen = set()
     for trial in storage.get_all_trials(storage.get_study_id_from_name(name), deepcopy=False):
         if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
-            cell = cell_of(key.size, trial)
+            cell = cell_of(key.size, trial, tuned)
             if cell not in seen:
                 seen.add(cell)
                 yield cell, trial

@@ -282,7 +282,7 @@ def test_a_cell_belongs_to_its_lowest_numbered_trial(url: str) -> None:
     [
         ({}, False),
         ({"pid": 2**22 + 1}, True),  # above the largest process id there can be
-        ({"created": 1.0}, True),  # another process has got the number since
+        ({"created": 1.0, "start": 1}, True),  # another process has got the number since
         ({"host": "elsewhere"}, False),
     ],
 )

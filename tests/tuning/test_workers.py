@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
+from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,18 +18,20 @@ from typing import Any
 import optuna
 import pytest
 import sqlalchemy
+from optuna.distributions import FloatDistribution
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from benchmarks.servers import Server, free_port
 from extrap.errors import DataError, StudyError
 from extrap.reading.optuna import RESULT, read_storage, study_names
-from extrap.reading.patience import PatientStorage, is_passing
+from extrap.reading.patience import PatientStorage, bare, is_passing
 from extrap.reading.storages import open_storage, safe_url
 from extrap.records import Cell, RunResult, StudySpec, TunedRange, Workload
 from extrap.tuning import merge_storages, shard_cells, tune
 from extrap.tuning.leases import BEATS, GRACE_S, Lease
-from extrap.tuning.ledger import Ledger, LostError
+from extrap.tuning.ledger import UNOWNED_S, Ledger, LostError, cell_of
+from extrap.tuning.sampling import Sampling
 
 SPEC = StudySpec(
     name="shared",
@@ -291,6 +295,152 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("extrap.reading.patience.time", pause)
 
 
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [(TrialState.FAIL, TrialState.COMPLETE), (TrialState.COMPLETE, TrialState.FAIL)],
+)
+def test_of_two_who_finish_a_trial_at_once_one_does(
+    url: str, first: TrialState, then: TrialState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second process finishes a trial while the first has looked at it and not yet written."""
+    if url.startswith(("journal", "grpc")):
+        pytest.skip("what a journal holds is in order; a proxy is as the database behind it")
+    storages = [open_storage(url), open_storage(url)]
+    study = optuna.create_study(storage=storages[0], study_name="shared/width=8")
+    trial_id = storages[0].create_new_trial(study._study_id)
+    said: list[object] = []
+    values = {TrialState.COMPLETE: [1.0], TrialState.FAIL: None}
+
+    def finish_too() -> None:
+        try:
+            said.append(storages[1].set_trial_state_values(trial_id, then, values[then]))
+        except optuna.exceptions.UpdateFinishedTrialError:
+            said.append("too late")
+
+    other = threading.Thread(target=finish_too)
+    database = bare(storages[0])._backend
+    look = database.check_trial_is_updatable
+
+    def look_and_pause(trial: int, state: TrialState) -> None:
+        look(trial, state)
+        if other.ident is None:
+            other.start()
+            other.join(0.3)  # it cannot end: the first one is not done
+
+    monkeypatch.setattr(database, "check_trial_is_updatable", look_and_pause)
+    assert storages[0].set_trial_state_values(trial_id, first, values[first])
+    other.join()
+    assert said == ["too late"]
+    assert storages[0].get_trial(trial_id).state == first
+
+
+def test_cells_of_several_tuned_values_are_trained_once(url: str, tmp_path: Path) -> None:
+    """Optuna's proxy shuffles the parameters of a trial."""
+    names = ("lr", "batch_size", "momentum", "weight_decay", "warmup")
+    spec = replace(SPEC, tune={name: TunedRange(low=2.0, high=4.0, n=2) for name in names})
+    spec = replace(spec, sizes={"width": (8,)}, seeds=(0,))
+    calls: list[object] = []
+
+    def note(size: Any, tuned: Any, seed: int) -> float:
+        calls.append(tuned)
+        assert len(calls) <= 2 * 2**5
+        return sum(value * k for k, value in enumerate(tuned.values(), start=1))
+
+    shared = tune(spec, url, train=note)
+    assert len(calls) == 2**5
+    alone = tune(spec, f"sqlite:///{tmp_path}/alone.db", train=note)
+    assert shared.data_hash() == alone.data_hash()
+    columns = read_storage(url).runs.columns
+    assert [name for name in columns if name in names] == list(names)
+
+
+def test_a_cell_does_not_depend_on_the_order_of_its_parameters() -> None:
+    values = {"lr": 0.1, "batch_size": 8.0}
+    trials = [
+        optuna.trial.create_trial(
+            value=1.0,
+            params=dict(items),
+            distributions={k: FloatDistribution(0.01, 100) for k in values},
+            user_attrs={"seed": 3},
+        )
+        for items in (values.items(), reversed(values.items()))
+    ]
+    cells = [cell_of((("width", 8.0),), trial, ("lr", "batch_size")) for trial in trials]
+    assert cells == [Cell.of(SIZE, values, 3)] * 2
+
+
+def test_a_trial_that_was_made_after_all_is_given_up(sqlite: str) -> None:
+    """A server that was slow to answer makes a trial whose worker has given up on it."""
+    with closing(ledger_of(sqlite)) as ledger, closing(ledger_of(sqlite)) as other:
+        study_id = ledger._studies[ledger.study_of(SIZE)]
+        other.study_of(SIZE)
+        with ledger.claimed(CELLS[:1]):
+            ledger._storage.create_new_trial(study_id, ledger._new(CELLS[1]))
+            assert set(other.taken()) == set(CELLS[:2])
+            assert set(ledger.taken()) == {CELLS[0]}
+            assert set(other.taken()) == {CELLS[0]}
+
+
+def test_what_was_read_just_now_is_not_read_again(sqlite: str) -> None:
+    flaky = Flaky(open_storage(sqlite), {})
+    with closing(Ledger(flaky, SPEC, stage="tune", fingerprint={})) as ledger:
+        with ledger.claimed(CELLS[:2]) as claims:
+            assert ledger.tell(claims[0], result(CELLS[0]))
+            before = flaky.n_calls
+            assert ledger.taken(seen_within_s=1e9) == {CELLS[0]: True, CELLS[1]: False}
+            assert ledger.finished() == [CELLS[0]]
+            assert flaky.n_calls == before
+            assert ledger.taken() == {CELLS[0]: True, CELLS[1]: False}
+            assert flaky.n_calls > before
+
+
+def test_a_trial_without_an_owner_is_given_time_by_ones_own_clock(
+    sqlite: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another machine may live in another time zone; Optuna writes local times."""
+    monkeypatch.setattr("extrap.tuning.ledger.time", clock)
+    with closing(ledger_of(sqlite)) as ledger:
+        study_id = ledger._studies[ledger.study_of(SIZE)]
+        for hours in (-9, 9, 24 * 7):
+            trial = ledger._new(CELLS[0])
+            trial.datetime_start = datetime.now() - timedelta(hours=hours)
+            trial.user_attrs.clear()
+            ledger._storage.create_new_trial(study_id, trial)
+
+        def states() -> list[TrialState]:
+            ledger.taken()
+            return [trial.state for trial in trials_of(sqlite)]
+
+        assert states() == [TrialState.RUNNING] * 2 + [TrialState.FAIL]
+        clock.now += UNOWNED_S - 1
+        assert states() == [TrialState.RUNNING] * 2 + [TrialState.FAIL]
+        clock.now += 2
+        assert states() == [TrialState.FAIL] * 3
+
+
+def test_a_sampled_trial_that_others_took_is_given_up(sqlite: str) -> None:
+    pytest.importorskip("torch")
+    spec = replace(SPEC, sampler="tpe")
+    storage = open_storage(sqlite)
+    with closing(Ledger(storage, spec, stage="tune", fingerprint={})) as ledger:
+        sampling = Sampling(spec, storage, ledger, SIZE)
+        sign = ledger.sign
+
+        def late(trial_id: int, seed: int) -> bool:
+            if trials_of(sqlite)[-1].number == 1:
+                storage.set_trial_state_values(trial_id, TrialState.FAIL)
+            return sign(trial_id, seed)
+
+        ledger.sign = late  # type: ignore[method-assign]
+        with ledger.held() as claims:
+            sampling.ask(4, claims, n_wanted=4)
+            assert len(claims) == 3
+            storage.set_trial_state_values(claims[1].trial_id, TrialState.FAIL)
+            assert sampling.keep(1.0, [1.0, 1.0, 1.0]) == [True, False, True]
+            ledger.keep_first(SIZE, claims, 4)
+            assert len(claims) == 2
+
+
 @pytest.mark.usefixtures("no_waiting")
 def test_a_claim_whose_answer_was_lost_is_taken_over(sqlite: str) -> None:
     flaky = Flaky(open_storage(sqlite), {"create_new_trial": ["back", "fine", "there", "back"]})
@@ -410,7 +560,6 @@ def test_workers_at_once_train_every_cell_once(url: str) -> None:
 
 def test_a_worker_leaves_cells_to_those_to_come(sqlite: str) -> None:
     pytest.importorskip("torch")
-    from dataclasses import replace
 
     from extrap.records import Recipe
 

@@ -1,0 +1,104 @@
+"""What our database storage does otherwise than Optuna's gives the same trials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial, TrialState
+
+from benchmarks.servers import Server
+from extrap.reading.databases import MOST_NAMED, Database
+from extrap.reading.patience import bare
+from extrap.reading.storages import open_storage
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """An empty one of both kinds."""
+    url = f"sqlite:///{tmp_path}/study.db"
+    if request.param == "postgres":
+        server: Server = request.getfixturevalue("postgres")
+        url = server.make_database("".join(c for c in request.node.name if c.isalnum()).lower())
+    made = bare(open_storage(url))._backend  # type: ignore[attr-defined]
+    assert isinstance(made, Database)
+    yield made
+    made.engine.dispose()
+
+
+def fill(storage: RDBStorage) -> int:
+    """A study with trials of all kinds."""
+    study = optuna.create_study(storage=storage, study_name="all")
+    optuna.create_study(storage=storage, study_name="empty")
+    kinds = {
+        "lr": FloatDistribution(1e-5, 1.0, log=True),
+        "depth": IntDistribution(1, 9),
+        "norm": CategoricalDistribution(["batch", "layer", None]),
+    }
+    for k in range(6):
+        trial = study.ask(kinds)
+        trial.set_user_attr("curve", [[1, 2.5], [2, math.pi]])
+        storage.set_trial_system_attr(trial._trial_id, "mark", {"k": k})
+        for step, loss in enumerate((1.0, math.inf, -math.inf, math.nan)):
+            trial.report(loss, step)
+        if k < 4:
+            study.tell(trial, [1.5, math.inf, -math.inf, 0.1][k])
+        elif k < 5:
+            study.tell(trial, state=TrialState.FAIL)
+    study.enqueue_trial({"lr": 0.1})
+    study_id: int = study._study_id
+    storage.create_new_trial(study_id, running())
+    return study_id
+
+
+def running() -> FrozenTrial:
+    return optuna.trial.create_trial(
+        state=TrialState.RUNNING,
+        params={"lr": 0.3, "batch_size": 64.0},
+        distributions={
+            "lr": FloatDistribution(1e-5, 1.0, log=True),
+            "batch_size": FloatDistribution(2.0, 512.0, log=True),
+        },
+        user_attrs={"seed": 3, "owner": {"host": "h", "pid": 1}, "conditions": {}},
+    )
+
+
+def test_trials_are_read_as_optuna_reads_them(database: Database) -> None:
+    study_id = fill(database)
+    plain = RDBStorage._get_trials
+    ids = [trial._trial_id for trial in plain(database, study_id, None, set(), -1)]
+    for below, above in ((set(), -1), (set(ids[:2]), ids[3]), (set(), ids[-1]), (set(ids), -1)):
+        ours = database._get_trials(study_id, None, below, above)
+        theirs = plain(database, study_id, None, below, above)
+        assert repr(ours) == repr(theirs)  # nan is not equal to itself
+    assert database._get_trials(study_id + 1, None, set(), -1) == []
+    with pytest.raises(KeyError):
+        database._get_trials(99, None, set(), -1)
+    (waiting,) = database.get_all_trials(study_id, states=(TrialState.WAITING,))
+    assert waiting.state == TrialState.WAITING
+    many = database._get_trials(study_id, None, {*ids[:1], *range(10**6, 10**6 + MOST_NAMED)}, 10**7)
+    assert [trial._trial_id for trial in many] == ids[:1]
+
+
+def test_trials_are_made_as_optuna_makes_them(database: Database) -> None:
+    study_id = fill(database)
+    ours = database.get_trial(database.create_new_trial(study_id, running()))
+    with database._locked():  # the order of questions is Optuna's
+        theirs = RDBStorage._get_prepared_new_trial
+        made = Database._get_prepared_new_trial
+        Database._get_prepared_new_trial = theirs  # type: ignore[method-assign]
+        try:
+            other = database.get_trial(database.create_new_trial(study_id, running()))
+        finally:
+            Database._get_prepared_new_trial = made  # type: ignore[method-assign]
+    assert (ours.number, other.number) == (8, 9)
+    for name in ("state", "params", "distributions", "user_attrs", "values"):
+        assert getattr(ours, name) == getattr(other, name)
+    assert list(ours.params) == list(running().params)
+    numbers = [trial.number for trial in database.get_all_trials(study_id)]
+    assert numbers == list(range(10))

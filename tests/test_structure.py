@@ -74,8 +74,14 @@ VERDICTS = (
 )
 STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "watching", "reporting"}
 TRAINING = {"workloads", "training", "tuning"}
-STORAGES = ("reading.optuna", "reading.storages", "reading.patience")
-"""Names of studies and attributes, addresses, lost connections."""
+STORAGES = (
+    "reading.optuna",
+    "reading.storages",
+    "reading.patience",
+    "reading.copies",
+    "reading.exports",
+)
+"""Names of studies and attributes, addresses, lost connections, copies, exports."""
 MEETINGS = {("tuning", module) for module in STORAGES}
 
 # Library → the rooms, or single modules, that may import it. None: any room.

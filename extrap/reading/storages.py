@@ -34,7 +34,19 @@ from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from extrap.errors import DataError, StudyError
 from extrap.reading.patience import PATIENCE_S, PatientStorage
 
-__all__ = ["open_storage", "require_storage", "safe_url", "serve_storage", "storage_faults"]
+__all__ = [
+    "OURS",
+    "engine_options",
+    "full_address",
+    "is_file",
+    "open_storage",
+    "parse_url",
+    "path_of",
+    "require_storage",
+    "safe_url",
+    "serve_storage",
+    "storage_faults",
+]
 
 SQLITE_TIMEOUT_S = 60
 """Several processes may write to one SQLite file; each waits this long for its turn."""
@@ -109,7 +121,7 @@ def open_storage(url: str, *, patience_s: float = PATIENCE_S) -> PatientStorage:
             cannot be opened as an Optuna storage.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    parsed = _parse_url(url)
+    parsed = parse_url(url)
     kind = parsed.get_backend_name()
     try:
         with storage_faults(url):
@@ -140,16 +152,26 @@ def _closer(storage: BaseStorage) -> Callable[[], None]:
 
 def _open_database(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
     kind = parsed.get_backend_name()
-    if kind == "sqlite" and _is_file(parsed):
-        _make_folder(_path(parsed), safe_url(url))
-    engine = {k: dict(v) if isinstance(v, dict) else v for k, v in ENGINES.get(kind, {}).items()}
+    if kind == "sqlite" and is_file(parsed):
+        _make_folder(path_of(parsed), safe_url(url))
+    engine, address = engine_options(parsed), full_address(parsed)
+    _make_tables(address, engine)
+    return optuna.storages.get_storage(RDBStorage(address, engine_kwargs=engine))
+
+
+def engine_options(parsed: sqlalchemy.URL) -> dict[str, Any]:
+    """How to reach a database of its kind."""
+    known = ENGINES.get(parsed.get_backend_name(), {})
+    engine = {k: dict(v) if isinstance(v, dict) else v for k, v in known.items()}
     if "options" in parsed.query:  # which are the user's own
         engine["connect_args"].pop("options", None)
-    # Optuna fills places in braces in an address; a password may have some
+    return engine
+
+
+def full_address(parsed: sqlalchemy.URL) -> str:
+    """An address with its password, as Optuna takes it: it fills places in braces."""
     address = _with_driver(parsed).render_as_string(hide_password=False)
-    filled = address.replace("{", "{{").replace("}", "}}")
-    _make_tables(filled, engine)
-    return optuna.storages.get_storage(RDBStorage(filled, engine_kwargs=engine))
+    return address.replace("{", "{{").replace("}", "}}")
 
 
 def _make_tables(address: str, engine: Mapping[str, Any]) -> None:
@@ -179,9 +201,9 @@ def _open_journal(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
             f"a journal is a file, got {safe_url(url)}; write journal:///FOLDER/NAME.log, with "
             "four slashes for a path from the root."
         )
-    _make_folder(_path(parsed), safe_url(url))
+    _make_folder(path_of(parsed), safe_url(url))
     try:
-        return JournalStorage(WholeLines(str(_path(parsed))))
+        return JournalStorage(WholeLines(str(path_of(parsed))))
     except OSError as error:
         raise StudyError(
             f"a journal must be a file that can be written, got {safe_url(url)} "
@@ -214,7 +236,7 @@ def serve_storage(url: str, *, host: str, port: int) -> None:
     Raises:
         StudyError: It cannot be opened, is no database, or the port is taken.
     """
-    if _parse_url(url).get_backend_name() in OURS:
+    if parse_url(url).get_backend_name() in OURS:
         raise StudyError(
             f"a proxy stands in front of a database, got {safe_url(url)}; write "
             "--storage postgresql://USER@HOST/NAME."
@@ -234,12 +256,12 @@ def serve_storage(url: str, *, host: str, port: int) -> None:
 
 def require_storage(url: str) -> None:
     """Raise a `DataError` if the file of a storage is not there; nothing is created."""
-    parsed = _parse_url(url)
+    parsed = parse_url(url)
     kind = parsed.get_backend_name()
-    if kind == "sqlite" and _is_file(parsed):
-        _require_optuna_file(_path(parsed))
-    elif kind == "journal" and not _path(parsed).is_file():
-        raise DataError(f"there is no storage {str(_path(parsed))!r}; check the path.")
+    if kind == "sqlite" and is_file(parsed):
+        _require_optuna_file(path_of(parsed))
+    elif kind == "journal" and not path_of(parsed).is_file():
+        raise DataError(f"there is no storage {str(path_of(parsed))!r}; check the path.")
 
 
 @contextmanager
@@ -258,7 +280,12 @@ def _unusable(error: Exception, url: str) -> StudyError:
     )
 
 
-def _parse_url(url: str) -> sqlalchemy.URL:
+def parse_url(url: str) -> sqlalchemy.URL:
+    """The parts of an address.
+
+    Raises:
+        StudyError: It is empty or none, or its driver is missing.
+    """
     if not url.strip():
         raise StudyError("a storage needs an address, got an empty one; write sqlite:///NAME.db.")
     try:
@@ -287,8 +314,9 @@ def _no_driver(error: ImportError, url: str) -> StudyError:
 
 def safe_url(url: str) -> str:
     """The address without its password."""
-    shown = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url)
-    return re.sub(r"([?&;](?:ssl)?(?:password|passwd)=)[^&;]*", r"\1***", shown, flags=re.I)
+    # first the query: an @ in there would look like the end of a user's password
+    shown = re.sub(r"([?&;](?:ssl)?(?:password|passwd)=)[^&;]*", r"\1***", url, flags=re.I)
+    return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", shown)
 
 
 def _reason(error: Exception, url: str) -> str:
@@ -303,11 +331,13 @@ def _reason(error: Exception, url: str) -> str:
     return first
 
 
-def _path(parsed: sqlalchemy.URL) -> Path:
+def path_of(parsed: sqlalchemy.URL) -> Path:
+    """The file that an address names."""
     return Path(str(parsed.database))
 
 
-def _is_file(parsed: sqlalchemy.URL) -> bool:
+def is_file(parsed: sqlalchemy.URL) -> bool:
+    """Whether an address of SQLite is one of a file."""
     database = parsed.database
     return bool(database) and database != ":memory:" and not str(database).startswith("file:")
 

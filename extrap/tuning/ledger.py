@@ -31,15 +31,21 @@ from extrap.errors import StudyError
 from extrap.reading.optuna import (
     CONDITIONS,
     CURVE,
+    DIED,
     FAILURE,
     FINGERPRINT,
     GRADIENTS,
+    INTERRUPTED,
     LOST_RACE,
     OWNER,
     RESULT,
+    SCHEMA,
+    SCHEMA_VERSION,
     SEED,
     TRAINED_BY,
+    ignored_trials,
     parse_study_name,
+    require_schema,
     study_name,
     study_names,
 )
@@ -74,7 +80,7 @@ class _Shelf:
 
     Attributes:
         size: The size.
-        known: Numbers of the trials that are finished.
+        known: Numbers of the trials that are finished, or set aside when this process began.
         done: Cells that have a result → the number of its trial.
         live: Trials that are at work, by number.
     """
@@ -143,7 +149,7 @@ class Ledger:
             cells.update(dict.fromkeys(shelf.done, True))
             for trial in shelf.live.values():
                 if self._is_dead(trial):
-                    self._fail(trial._trial_id, "its process died")
+                    self._fail(trial._trial_id, DIED)
                 else:
                     cells.setdefault(cell_of(shelf.size, trial), False)
         return cells
@@ -251,9 +257,9 @@ class Ledger:
         claims: list[Claim] = []
         try:
             yield claims
-        except BaseException:  # Ctrl-C and exits too: the cells must be free for the next start
+        except BaseException as error:  # exits too: the cells must be free for the next start
             with hurried(self._storage):
-                self._free(claims)
+                self._free(claims, _why(error))
             raise
 
     def sign(self, trial_id: int, seed: int) -> None:
@@ -291,15 +297,18 @@ class Ledger:
 
     def _adopt(self, name: str, study_id: int) -> None:
         """Take a study in, after a look at its fingerprint."""
-        stored = self._storage.get_study_user_attrs(study_id).get(FINGERPRINT)
+        attributes = self._storage.get_study_user_attrs(study_id)
+        require_schema(attributes, study=name)
+        stored = attributes.get(FINGERPRINT)
         if stored is None:
+            self._storage.set_study_user_attr(study_id, SCHEMA, SCHEMA_VERSION)
             self._storage.set_study_user_attr(study_id, FINGERPRINT, self._fingerprint)
         else:
             require_same(stored, self._fingerprint, study=self._spec.name)
         self._studies[name] = study_id
         key = parse_study_name(name)
         if key is not None and key.stage == self._stage:
-            self._shelves[study_id] = _Shelf(key.size)
+            self._shelves[study_id] = _Shelf(key.size, set(ignored_trials(attributes)))
 
     def _read(self, study_id: int) -> _Shelf:
         shelf = self._shelves[study_id]
@@ -374,11 +383,11 @@ class Ledger:
         worker = owner.get("worker")  # None: a version before there were beats
         return worker is not None and self._lease.is_silent(worker)
 
-    def _free(self, claims: Sequence[Claim]) -> None:
+    def _free(self, claims: Sequence[Claim], why: str) -> None:
         """Fail the trials of claims on the way out; what cannot be freed frees itself later."""
         for claim in claims:
             try:
-                self._fail(claim.trial_id, "interrupted")
+                self._fail(claim.trial_id, why)
             except (optuna.exceptions.OptunaError, StudyError) as error:
                 logger.warning("cells could not be freed, others will do so: %s", error)
                 return
@@ -394,6 +403,14 @@ class Ledger:
 def cell_of(size: tuple[tuple[str, float], ...], trial: FrozenTrial) -> Cell:
     """The cell that a trial belongs to."""
     return Cell.of(dict(size), trial.params, trial.user_attrs.get(SEED, -1))
+
+
+def _why(error: BaseException) -> str:
+    """Why a run ended early: by a fault of its own, or because its process was to end."""
+    is_own = isinstance(error, Exception) and not isinstance(
+        error, optuna.exceptions.OptunaError | StudyError | LostError
+    )
+    return f"its training raised {type(error).__name__}" if is_own else INTERRUPTED
 
 
 def _costs(result: RunResult) -> dict[str, Any]:

@@ -17,10 +17,13 @@ from extrap.reading.optuna import (
     FINGERPRINT,
     RESULT,
     StudyKey,
+    kept_trials,
     parse_study_name,
+    require_schema,
     study_names,
 )
-from extrap.reading.storages import open_storage, require_storage, safe_url, storage_faults
+from extrap.reading.copies import open_to_read
+from extrap.reading.storages import open_storage, safe_url, storage_faults
 from extrap.records import STAGES, Cell, StudySpec
 from extrap.tuning.fingerprints import require_same
 from extrap.tuning.ledger import Ledger, cell_of
@@ -108,9 +111,8 @@ def merge_storages(spec: StudySpec, sources: Sequence[str], target: str) -> Merg
     """
     merged = Merged()
     for source in sources:
-        require_storage(source)
         with storage_faults(source):
-            opened = open_storage(source)
+            opened = open_to_read(source)
             keys = {
                 name: key
                 for name in study_names(opened)
@@ -142,8 +144,9 @@ def _merge(
 
 
 def _fingerprint(storage: BaseStorage, name: str) -> dict[str, Any]:
-    study_id = storage.get_study_id_from_name(name)
-    return dict(storage.get_study_user_attrs(study_id).get(FINGERPRINT, {}))
+    attributes = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
+    require_schema(attributes, study=name)
+    return dict(attributes.get(FINGERPRINT, {}))
 
 
 def _finished(
@@ -151,7 +154,7 @@ def _finished(
 ) -> Iterator[tuple[Cell, FrozenTrial]]:
     """Finished cells and their lowest-numbered trials."""
     seen = set()
-    for trial in storage.get_all_trials(storage.get_study_id_from_name(name), deepcopy=False):
+    for trial in kept_trials(storage, storage.get_study_id_from_name(name)):
         if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
             cell = cell_of(key.size, trial)
             if cell not in seen:

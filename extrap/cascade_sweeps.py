@@ -28,6 +28,7 @@ __all__ = [
     "read_cascade_table",
     "report_cascade",
     "run_cascade",
+    "saved_answers",
 ]
 
 logger = logging.getLogger(__name__)
@@ -157,6 +158,22 @@ def plan_cascade(study: CascadeStudy, *, storage: str | None = None) -> str:
         "pairs of trainings each" + (f", and before them: {study.rule.name}" if study.rule else "")
     )
     return "\n".join(lines)
+
+
+def saved_answers(
+    study: CascadeStudy, storage: str | None = None
+) -> tuple[Path, list[tuple[SizedModel, tuple[bool, ...]]]]:
+    """The folder of a study, and which trainings of each of its models have answers there."""
+    from extrap.workloads import load_workload
+
+    folder, workload = _folder(study, storage), load_workload(study.workload)
+    return folder, [
+        (
+            model,
+            tuple((folder / _file_name(study, workload, model, s)).is_file() for s in seeds),
+        )
+        for model, seeds in study.trainings()
+    ]
 
 
 def _answers(

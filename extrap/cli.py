@@ -25,6 +25,7 @@ from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPE
 from extrap.commands.knobs import knobs_command
 from extrap.commands.printing import print_json
 from extrap.commands.select import select_command
+from extrap.commands.status import status_command
 from extrap.commands.studies import report_study_file, run_study_file
 from extrap.commands.watch import watch_command
 from extrap.commands.workers import (
@@ -344,6 +345,7 @@ def study_run(
 study.add_command(work_command)
 study.add_command(merge_command)
 study.add_command(serve_command)
+study.add_command(status_command)
 cli.add_command(allocate_command)
 cli.add_command(cascade_command)
 cli.add_command(select_command)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.levers import paired_mean
 from extrap.pipeline import (
+    ReadSweep,
+    Sweep,
     current_commit,
     default_storage,
     extend_rule,
     installed,
     read_study,
+    sweep_of,
     target_cells,
     wants_only,
 )
@@ -61,6 +65,7 @@ __all__ = [
     "report_comparison",
     "run_comparison",
     "standard_sections",
+    "sweeps_of_comparison",
 ]
 
 logger = logging.getLogger(__name__)
@@ -149,6 +154,28 @@ def run_comparison(
         reports=folder,
         path=path,
         sections=sections,
+    )
+
+
+def sweeps_of_comparison(study: ComparisonStudy) -> tuple[Sweep, ...]:
+    """What `run_comparison` trains, in its order."""
+
+    def at_targets(spec: StudySpec, read: ReadSweep) -> tuple[Cell, ...]:
+        sweeps = {each.name: read(each, "tune") for each in study.arms()}
+        findings = [_compare(study, group, sweeps) for group in study.groups]
+        return _cells_at_targets(findings, spec, logger.debug)
+
+    checked = [
+        spec
+        for spec in study.arms()
+        if any(group.check_target and spec in group.arms.values() for group in study.groups)
+    ]
+    return (
+        *map(sweep_of, study.arms()),
+        *(
+            Sweep(spec=spec, wants=partial(at_targets, spec), stage="check", awaits="sweeps")
+            for spec in checked
+        ),
     )
 
 

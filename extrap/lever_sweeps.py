@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -13,11 +14,14 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.levers import LeverReport, best_rates, judge_levers
 from extrap.pipeline import (
+    ReadSweep,
+    Sweep,
     as_handed_out,
     current_commit,
     default_storage,
     extend_rule,
     read_study,
+    sweep_of,
     wants_only,
 )
 from extrap.reading import without_password
@@ -31,6 +35,7 @@ __all__ = [
     "read_lever_table",
     "report_levers",
     "run_levers",
+    "sweeps_of_levers",
 ]
 
 logger = logging.getLogger(__name__)
@@ -108,6 +113,23 @@ def run_levers(
         parts.append(_rows(spec, runs))
     table = pd.concat(parts, ignore_index=True)
     return _write(study, table, source=where, reports=reports, path=path)
+
+
+def sweeps_of_levers(study: LeverStudy) -> tuple[Sweep, ...]:
+    """What `run_levers` trains, in its order."""
+
+    def judged(spec: StudySpec, read: ReadSweep) -> tuple[Cell, ...]:
+        parts = [_rows(each, read(each, "tune")) for each in study.tuned_arms()]
+        rates = study.rates(best_rates(study, pd.concat(parts, ignore_index=True)))
+        return _judged_cells(study, spec, rates[spec.name])
+
+    return (
+        *map(sweep_of, study.tuned_arms()),
+        *(
+            Sweep(spec=spec, wants=partial(judged, spec), stage="check", awaits="sweeps")
+            for spec in study.arms()
+        ),
+    )
 
 
 def report_levers(

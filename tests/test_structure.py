@@ -51,6 +51,8 @@ FLOORS = {
     "knob_sweeps": 5,
     "lever_sweeps": 5,
     "working": 5,
+    "standing": 5,
+    "sweeps": 5,
     "study_files": 1,
     "integrations": 5,
     "progress": 6,

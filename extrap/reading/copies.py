@@ -45,7 +45,7 @@ from extrap.reading.storages import (
     storage_faults,
 )
 
-__all__ = ["open_to_read"]
+__all__ = ["open_if_there", "open_to_read"]
 
 LOCKED_FOR_S = 60.0
 """A file that is locked for longer is given up."""
@@ -71,9 +71,26 @@ def open_to_read(url: str) -> PatientStorage:
             without changing it.
     """
     require_storage(url)
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = open_if_there(url)
+    if storage is None:
+        raise DataError(f"{safe_url(url)} holds no Optuna studies yet; check the address.")
+    return storage
+
+
+def open_if_there(url: str) -> PatientStorage | None:
+    """As `open_to_read`; None where nobody has begun to write a storage.
+
+    Raises:
+        DataError: There is something that is no Optuna storage.
+        StudyError: As `open_to_read`.
+    """
     parsed = parse_url(url)
     kind = parsed.get_backend_name()
+    is_here = kind == "journal" or (kind == "sqlite" and is_file(parsed))
+    if is_here and not (path_of(parsed).is_file() and path_of(parsed).stat().st_size):
+        return None
+    require_storage(url)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     if kind == "grpc" or (kind == "sqlite" and not is_file(parsed)):
         return open_storage(url)
     try:
@@ -83,7 +100,10 @@ def open_to_read(url: str) -> PatientStorage:
                 folder = tempfile.TemporaryDirectory(prefix="extrap-", ignore_cleanup_errors=True)
                 opened = _copied(path_of(parsed), Path(folder.name) / "copy", kind, url)
             else:
-                opened = _open_server(url)
+                server = _open_server(url)
+                if server is None:
+                    return None
+                opened = server
     except ImportError as error:
         raise StudyError(f"a storage needs its driver, got {safe_url(url)}: {error}.") from error
     except (RuntimeError, ValueError, AssertionError) as error:
@@ -118,8 +138,8 @@ def _copied(source: Path, copy: Path, kind: str, url: str) -> BaseStorage:
     return _open(f"sqlite:///{copy}", {}, url, may_upgrade=True)
 
 
-def _open_server(url: str) -> BaseStorage:
-    """A database on a server, in transactions that cannot write."""
+def _open_server(url: str) -> BaseStorage | None:
+    """A database on a server, in transactions that cannot write; None without any studies."""
     parsed = parse_url(url)
     engine = engine_options(parsed)
     if parsed.get_backend_name() == "postgresql" and "options" in engine["connect_args"]:
@@ -131,13 +151,11 @@ def _open_server(url: str) -> BaseStorage:
         poolclass=sqlalchemy.NullPool,
     )
     if not sqlalchemy.inspect(asking).has_table("studies"):
-        raise DataError(f"{safe_url(url)} holds no Optuna studies yet; check the address.")
+        return None
     return _open(address, engine, url, may_upgrade=False)
 
 
-def _open(
-    address: str, engine: Mapping[str, Any], url: str, *, may_upgrade: bool
-) -> BaseStorage:
+def _open(address: str, engine: Mapping[str, Any], url: str, *, may_upgrade: bool) -> BaseStorage:
     """An Optuna database of this version, or of an older one where that may be upgraded."""
     storage = RDBStorage(
         address,

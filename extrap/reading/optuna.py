@@ -6,7 +6,7 @@
 | study `NAME/check/width=512` | larger runs at one size |
 | study attribute `fingerprint` | what determines the results; its workload's options as columns |
 | trial parameters | tuned values |
-| study attribute `schema` | the version of these names and of what they hold; 1 where there is none |
+| study attribute `schema` | the version of these names and what they hold; 1 if there is none |
 | study attributes `ignored:…` | why a finished trial, by its number, is as if it had never been |
 | study attributes `sealed:…` | when the forecast of this content hash was sealed |
 | study attributes `worker:…` | the beats of the workers, by which others see that they live |
@@ -216,8 +216,8 @@ def require_schema(stored: Mapping[str, Any], *, study: str) -> None:
     if isinstance(version, int) and not isinstance(version, bool) and version <= SCHEMA_VERSION:
         return
     raise StudyError(
-        f"the study {study!r} must have schema {SCHEMA_VERSION} or older, got {version!r}: a newer "
-        "extrap wrote it; upgrade with pip install -U extrap-hp."
+        f"the study {study!r} must have schema {SCHEMA_VERSION} or older, got {version!r}: a "
+        "newer extrap wrote it; upgrade with pip install -U extrap-hp."
     )
 
 

@@ -12,6 +12,7 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import DataError
+from extrap.reading.copies import open_to_read
 from extrap.reading.optuna import (
     CURVE,
     FINGERPRINT,
@@ -22,7 +23,6 @@ from extrap.reading.optuna import (
     require_schema,
     study_names,
 )
-from extrap.reading.copies import open_to_read
 from extrap.reading.storages import open_storage, safe_url, storage_faults
 from extrap.records import STAGES, Cell, StudySpec
 from extrap.tuning.fingerprints import require_same

@@ -1,9 +1,9 @@
-"""Makes the storages of this folder: `python make.py OUT.sql`, with the Optuna it is named after.
+"""Makes the storages of this folder, each with the Optuna that it is named after.
 
-    python -m venv old && old/bin/pip install optuna==3.6.2 && old/bin/python make.py optuna-3.6.sql
-    python -m venv new && new/bin/pip install optuna==4.5.0 && new/bin/python make.py optuna-4.5.sql
+    python -m venv v && v/bin/pip install optuna==3.6.2 && v/bin/python make.py optuna-3.6.sql
 
-A dump of SQLite is text, and restoring it gives the tables that this Optuna made.
+and likewise with 4.5.0, and with 3.0.6, whose tables are other ones. A dump of SQLite is text, and
+restoring it gives the tables that this Optuna made.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ def fill(url: str) -> None:
     study.tell(pruned, state=TrialState.PRUNED)
     study.ask()
     study.enqueue_trial({"lr": 0.01})
-    both = optuna.create_study(
-        storage=url, study_name="both", directions=["minimize", "maximize"]
-    )
+    both = optuna.create_study(storage=url, study_name="both", directions=["minimize", "maximize"])
     trial = both.ask()
     trial.suggest_float("lr", 0.0, 1.0)
     both.tell(trial, [1.5, math.inf])

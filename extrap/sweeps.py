@@ -1,13 +1,17 @@
-"""Study files of every kind as the sweeps that they come to in a storage."""
+"""Study files of every kind as sweeps in a storage, which is exported, imported and repaired."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from extrap.errors import StudyError
 from extrap.pipeline import Sweep, default_storage, sweeps_of
+from extrap.reading.copies import open_to_read
+from extrap.reading.exports import write_export
+from extrap.reading.storages import open_storage, require_storage, storage_faults
 from extrap.records import StudySpec
 from extrap.study_files import (
     allocation_of,
@@ -20,8 +24,13 @@ from extrap.study_files import (
     load_study,
     override_both,
 )
+from extrap.tuning import Merged
+from extrap.tuning.repairs import Fault, repair_storage
+from extrap.tuning.sharing import merge_export
 
-__all__ = ["StudyFile", "open_study_file"]
+__all__ = ["StudyFile", "export_study", "import_study", "open_study_file", "repair_study"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,3 +96,59 @@ def open_study_file(path: str | Path, *, assignments: Sequence[str] = ()) -> Stu
 
 def _file(name: str, kind: str, storage: str, sweeps: Iterable[Sweep]) -> StudyFile:
     return StudyFile(name=name, kind=kind, storage=storage, sweeps=tuple(sweeps))
+
+
+def export_study(study: StudyFile, path: str | Path, *, storage: str | None = None) -> int:
+    """Write the finished trials of all studies of a file to Parquet; how many there were.
+
+    Args:
+        study: What the file comes to.
+        path: The file to write, ending in `.parquet`.
+        storage: Storage URL, which is only read; by default the study's own.
+
+    Raises:
+        DataError: There is no storage, or no finished trial in it.
+        StudyError: The storage cannot be read.
+    """
+    where = storage or study.storage
+    with storage_faults(where):
+        return write_export(open_to_read(where), [spec.name for spec in study.specs()], path)
+
+
+def import_study(study: StudyFile, path: str | Path, *, storage: str | None = None) -> Merged:
+    """Copy the runs of an export into the storage of a study; once is enough.
+
+    Raises:
+        DataError: The file is no export, or holds no run of the study.
+        StudyError: The storage cannot be used, or the study was made differently in the two.
+    """
+    return merge_export(study.specs(), path, storage or study.storage)
+
+
+def repair_study(
+    study: StudyFile,
+    *,
+    storage: str | None = None,
+    dry_run: bool = False,
+    say: Callable[[str], None] = logger.info,
+) -> tuple[Fault, ...]:
+    """Find and mend what killed workers and broken writers left in a study's storage.
+
+    Args:
+        study: What the file comes to.
+        storage: Storage URL; by default the study's own.
+        dry_run: Whether to change nothing.
+        say: Hears that workers are listened to.
+
+    Raises:
+        DataError: There is no storage.
+        StudyError: It cannot be used.
+    """
+    where = storage or study.storage
+    names = [spec.name for spec in study.specs()]
+    with storage_faults(where):
+        if dry_run:
+            return repair_storage(lambda: open_to_read(where), names, dry_run=True, say=say)
+        require_storage(where)
+        opened = open_storage(where)
+        return repair_storage(lambda: opened, names, say=say)

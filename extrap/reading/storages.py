@@ -12,6 +12,7 @@ Anything else that Optuna opens, such as `mysql://`, works too. No message holds
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -271,6 +272,11 @@ def storage_faults(url: str) -> Iterator[None]:
         yield
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
         raise _unusable(error, url) from error
+    except json.JSONDecodeError as error:
+        raise StudyError(
+            f"what a storage holds must be readable, got {safe_url(url)} with an attribute that is "
+            f"no JSON ({error}); extrap study repair finds it."
+        ) from error
 
 
 def _unusable(error: Exception, url: str) -> StudyError:

@@ -10,8 +10,9 @@
 
 The file's metadata have, as JSON under `extrap`, the `format`, and of each study its `name`,
 `directions` and `attributes`, the fingerprint, schema and seals among them. Beats of workers and
-addresses of storages are not in it, nor trials that were set aside. A file from a stranger is checked for all of that before
-anything is made of it, and never run: there is JSON in it and nothing else.
+addresses of storages are not in it, nor trials that were set aside. A file from a stranger is
+checked for all of that before anything is made of it, and never run: there is JSON in it and
+nothing else.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import optuna
 import pyarrow as pa
 import pyarrow.parquet as pq
 from optuna.distributions import BaseDistribution, distribution_to_json, json_to_distribution
@@ -105,7 +107,8 @@ def write_export(storage: BaseStorage, names: Iterable[str], path: str | Path) -
     place, wanted = Path(path), set(names)
     if place.suffix.lower() != ".parquet":
         raise DataError(f"an export ends in .parquet, got {place}; name it so.")
-    studies, rows = [], []
+    studies: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for study in storage.get_all_studies():
         key = parse_study_name(study.study_name)
         if key is None or key.name not in wanted:
@@ -180,6 +183,7 @@ def read_export(path: str | Path) -> Exported:
     place = Path(path)
     if not place.is_file():
         raise DataError(f"there is no file {place}; check the path.")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         return _read(place)
     except DataError:

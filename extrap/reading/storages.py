@@ -274,8 +274,8 @@ def storage_faults(url: str) -> Iterator[None]:
         raise _unusable(error, url) from error
     except json.JSONDecodeError as error:
         raise StudyError(
-            f"what a storage holds must be readable, got {safe_url(url)} with an attribute that is "
-            f"no JSON ({error}); extrap study repair finds it."
+            f"what a storage holds must be readable, got {safe_url(url)} with an attribute that "
+            f"is no JSON ({error}); extrap study repair finds it."
         ) from error
 
 

@@ -2,13 +2,15 @@
 
 | fault | is | is mended by |
 |---|---|---|
-| stale | a running trial of a process that is dead, left or silent | failing it: its cell is free |
+| stale | a running trial of a process that is dead, left or silent | failing it |
 | duplicate | a second result of a cell | setting it aside; the lowest-numbered counts |
-| half-written | a result without its parts, or with others than a worker writes; a trial of nobody | setting it aside, failing it |
+| half-written | a result without its parts, or with odd ones | setting it aside |
+| half-written | a running trial that nobody signed, for a minute | failing it |
 | unreadable | an attribute that is no JSON | making it empty, which is half-written |
 | beat | the last beat of a worker that is no more | saying that it left |
 
-Nothing is deleted. A worker that was only slow drops what it has, as always: a failed trial can
+A failed trial, and one that is set aside, leave their cells to be trained anew. Nothing is
+deleted. A worker that was only slow drops what it has, as always: a failed trial can
 never be told.
 """
 

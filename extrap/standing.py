@@ -14,7 +14,7 @@ import pandas as pd
 
 from extrap.errors import DataError, ExtrapError
 from extrap.fitting import estimate_noise, estimate_optima
-from extrap.pipeline import Sweep
+from extrap.pipeline import ReadSweep, Sweep
 from extrap.reading import without_password
 from extrap.reading.copies import open_if_there
 from extrap.reading.optuna import read_tables
@@ -138,12 +138,13 @@ def study_status(study: StudyFile, storage: str | None = None) -> StudyStatus:
         opened = open_if_there(where)
         names = [spec.name for spec in study.specs()]
         census = Census() if opened is None else take_census(opened, names)
-        sizes, to_come = _count_all(study, census, opened)
+        read = _reader(census, opened)
+        sizes, to_come = _count_all(study, census, read)
         optima = [
             optimum
             for sweep in study.sweeps
             if sweep.has_optima and sweep.stage == "tune"
-            for optimum in _optima(sweep.spec, _runs(census, opened, sweep.spec, sweep.stage))
+            for optimum in _optima(sweep.spec, read(sweep.spec, sweep.stage))
         ]
     notes = [] if opened is not None and census.cells else ["nothing has begun"]
     if census.n_broken:
@@ -204,15 +205,11 @@ def folder_status(path: str | Path, assignments: Sequence[str], folder: str | No
 
 
 def _count_all(
-    study: StudyFile, census: Census, opened: PatientStorage | None
+    study: StudyFile, census: Census, read: ReadSweep
 ) -> tuple[tuple[SizeStatus, ...], bool]:
     """The counts of all sweeps, and whether more will be wanted when what is wanted is there."""
     sizes: list[SizeStatus] = []
     to_come = False
-
-    def read(spec: StudySpec, stage: str) -> Runs:
-        return _runs(census, opened, spec, stage)
-
     for sweep in study.sweeps:
         is_due = {
             "": True,
@@ -271,6 +268,18 @@ def _count_sweep(
             )
         )
     return found
+
+
+def _reader(census: Census, opened: PatientStorage | None) -> ReadSweep:
+    """Reads the runs of each sweep, once."""
+    known: dict[tuple[str, str], Runs] = {}
+
+    def read(spec: StudySpec, stage: str) -> Runs:
+        if (spec.name, stage) not in known:
+            known[spec.name, stage] = _runs(census, opened, spec, stage)
+        return known[spec.name, stage]
+
+    return read
 
 
 def _runs(census: Census, opened: PatientStorage | None, spec: StudySpec, stage: str) -> Runs:

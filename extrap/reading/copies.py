@@ -33,14 +33,13 @@ from optuna.storages.journal import JournalFileBackend
 from extrap.errors import DataError, StudyError
 from extrap.reading.patience import PatientStorage
 from extrap.reading.storages import (
-    OURS,
     engine_options,
     full_address,
     is_file,
     open_storage,
     parse_url,
     path_of,
-    require_storage,
+    require_tables,
     safe_url,
     storage_faults,
 )
@@ -70,9 +69,12 @@ def open_to_read(url: str) -> PatientStorage:
         StudyError: It cannot be opened, or was written by an Optuna that this one cannot read
             without changing it.
     """
-    require_storage(url)
     storage = open_if_there(url)
     if storage is None:
+        parsed = parse_url(url)
+        if parsed.get_backend_name() in ("sqlite", "journal") and not path_of(parsed).is_file():
+            shown = repr(str(path_of(parsed)))
+            raise DataError(f"there is no storage {shown}; check the path, or tune first.")
         raise DataError(f"{safe_url(url)} holds no Optuna studies yet; check the address.")
     return storage
 
@@ -89,21 +91,20 @@ def open_if_there(url: str) -> PatientStorage | None:
     is_here = kind == "journal" or (kind == "sqlite" and is_file(parsed))
     if is_here and not (path_of(parsed).is_file() and path_of(parsed).stat().st_size):
         return None
-    require_storage(url)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     if kind == "grpc" or (kind == "sqlite" and not is_file(parsed)):
         return open_storage(url)
     try:
         with storage_faults(url):
-            folder = None
-            if kind in OURS or kind == "sqlite":
-                folder = tempfile.TemporaryDirectory(prefix="extrap-", ignore_cleanup_errors=True)
-                opened = _copied(path_of(parsed), Path(folder.name) / "copy", kind, url)
-            else:
+            if not is_here:
                 server = _open_server(url)
-                if server is None:
-                    return None
-                opened = server
+                return None if server is None else _patient(server, url, None)
+            folder = Path(tempfile.mkdtemp(prefix="extrap-"))
+            try:
+                return _patient(_copied(path_of(parsed), folder / "copy", kind, url), url, folder)
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
     except ImportError as error:
         raise StudyError(f"a storage needs its driver, got {safe_url(url)}: {error}.") from error
     except (RuntimeError, ValueError, AssertionError) as error:
@@ -114,6 +115,10 @@ def open_if_there(url: str) -> PatientStorage | None:
             f"({str(error).splitlines()[0] if str(error) else type(error).__name__}); restore it "
             "from a backup."
         ) from error
+
+
+def _patient(opened: BaseStorage, url: str, folder: Path | None) -> PatientStorage:
+    """A storage that closes its connections and removes its folder when nobody holds it."""
     storage = PatientStorage(  # type: ignore[abstract]  # its methods are added by a decorator
         opened, safe_url(url)
     )
@@ -121,12 +126,12 @@ def open_if_there(url: str) -> PatientStorage | None:
     return storage
 
 
-def _forget(storage: BaseStorage, folder: tempfile.TemporaryDirectory[str] | None) -> None:
+def _forget(storage: BaseStorage, folder: Path | None) -> None:
     engine = getattr(getattr(storage, "_backend", None), "engine", None)
     if engine is not None:
         engine.dispose()
     if folder is not None:
-        folder.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _copied(source: Path, copy: Path, kind: str, url: str) -> BaseStorage:
@@ -134,7 +139,14 @@ def _copied(source: Path, copy: Path, kind: str, url: str) -> BaseStorage:
         content = source.read_bytes()
         copy.write_bytes(content[: content.rfind(b"\n") + 1])
         return JournalStorage(JournalFileBackend(str(copy)))
-    _copy_database(source, copy)
+    try:
+        _copy_database(source, copy)
+    except sqlite3.DatabaseError as error:
+        raise StudyError(
+            f"a storage must be an SQLite file, got {str(source)!r} ({error}); restore it from a "
+            "backup, or move it away and tune anew."
+        ) from error
+    require_tables(copy, shown=source)
     return _open(f"sqlite:///{copy}", {}, url, may_upgrade=True)
 
 
@@ -163,6 +175,16 @@ def _open(address: str, engine: Mapping[str, Any], url: str, *, may_upgrade: boo
         skip_compatibility_check=True,
         skip_table_creation=True,
     )
+    try:
+        _match_tables(storage, url, may_upgrade=may_upgrade)
+    except BaseException:
+        storage.engine.dispose()
+        raise
+    return optuna.storages.get_storage(storage)
+
+
+def _match_tables(storage: RDBStorage, url: str, *, may_upgrade: bool) -> None:
+    """Raise unless the tables are those of this version of Optuna, or become it."""
     there, ours = storage.get_current_version(), storage.get_head_version()
     if there != ours:
         if there not in storage.get_all_versions():
@@ -179,7 +201,6 @@ def _open(address: str, engine: Mapping[str, Any], url: str, *, may_upgrade: boo
             )
         with _quiet():
             storage.upgrade()
-    return optuna.storages.get_storage(storage)
 
 
 @contextmanager
@@ -232,6 +253,8 @@ def _copy_files(source: Path, copy: Path) -> None:
             if _beside(source, ending).exists():
                 shutil.copyfile(_beside(source, ending), _beside(copy, ending))
         if _stamps(source) == before:
+            with closing(sqlite3.connect(copy)) as made:  # which rolls back what was not finished
+                made.execute("SELECT name FROM sqlite_master").fetchall()
             return
         time.sleep(0.1)
     raise StudyError(f"{source} is written to all the time; try again when it is quieter.")

@@ -250,15 +250,21 @@ def problem_of(trial: FrozenTrial) -> str:
         return f"its status is no word: {_short(result['status'])}"
     for name, n in SHAPES.items():
         points = attributes.get(name, [])
-        if not isinstance(points, list | tuple) or not all(_is_point(p, n) for p in points):
+        if not _are_points(points, n):
             return f"its {name} is no list of points of {n} numbers: {_short(points)}"
     if trial.state == TrialState.COMPLETE and len(trial.values or ()) != 1:
         return f"it has not one value but {_short(trial.values)}"
     return ""
 
 
-def _is_point(value: object, n: int) -> bool:
-    return isinstance(value, list | tuple) and len(value) == n and all(map(_is_number, value))
+def _are_points(points: object, n: int) -> bool:
+    """Whether these are lists of `n` numbers; a study has a million, so types are looked at."""
+    return (
+        isinstance(points, list | tuple)
+        and set(map(type, points)) <= {list, tuple}
+        and set(map(len, points)) <= {n}
+        and {type(value) for point in points for value in point} <= {int, float}
+    )
 
 
 def _is_number(value: object) -> bool:

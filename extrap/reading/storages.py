@@ -44,6 +44,7 @@ __all__ = [
     "parse_url",
     "path_of",
     "require_storage",
+    "require_tables",
     "safe_url",
     "serve_storage",
     "storage_faults",
@@ -260,7 +261,7 @@ def require_storage(url: str) -> None:
     parsed = parse_url(url)
     kind = parsed.get_backend_name()
     if kind == "sqlite" and is_file(parsed):
-        _require_optuna_file(path_of(parsed))
+        require_tables(path_of(parsed))
     elif kind == "journal" and not path_of(parsed).is_file():
         raise DataError(f"there is no storage {str(path_of(parsed))!r}; check the path.")
 
@@ -358,10 +359,20 @@ def _make_folder(path: Path, shown: str) -> None:
         ) from error
 
 
-def _require_optuna_file(path: Path) -> None:
-    """Look before Optuna does: it would create the file, or its tables in anyone's database."""
+def require_tables(path: Path, *, shown: Path | None = None) -> None:
+    """Look before Optuna does: it would create the file, or its tables in anyone's database.
+
+    Args:
+        path: An SQLite file.
+        shown: The file that messages name, if that is another one.
+
+    Raises:
+        DataError: There is no such file, or it holds other tables.
+        StudyError: It is no SQLite file.
+    """
     if not path.is_file():
         raise DataError(f"there is no storage {str(path)!r}; check the path, or tune first.")
+    named = str(shown or path)
     try:
         connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
         try:
@@ -370,11 +381,11 @@ def _require_optuna_file(path: Path) -> None:
             connection.close()
     except sqlite3.DatabaseError as error:
         raise StudyError(
-            f"a storage must be an SQLite file, got {str(path)!r} ({error}); restore it from a "
+            f"a storage must be an SQLite file, got {named!r} ({error}); restore it from a "
             "backup, or move it away and tune anew."
         ) from error
     if ("studies",) not in tables:
         raise DataError(
-            f"a storage must be an Optuna database, got {str(path)!r}, which holds other tables; "
+            f"a storage must be an Optuna database, got {named!r}, which holds other tables; "
             "check the path."
         )

@@ -205,8 +205,9 @@ def test_a_server_is_read_in_transactions_that_cannot_write(postgres) -> None:
     tune(SPEC, url, train=loss_of)
     storage = open_to_read(url)
     assert len(read_storage(url).runs) == len(SPEC.grid_cells())
-    with pytest.raises(Exception, match="read-only transaction"):
+    with pytest.raises(optuna.exceptions.StorageInternalError) as caught:
         storage.set_study_user_attr(1, "a", 1)
+    assert "read-only transaction" in str(caught.value.__cause__)
     made = open_storage(url)
     with made._inner._backend.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'v3.0.0.d'")

@@ -239,7 +239,9 @@ def _metadata(place: Path, file: pq.ParquetFile) -> dict[str, Any]:
     if not isinstance(told, dict) or not isinstance(told.get("studies"), list):
         raise _foreign(place, "its metadata name no studies of ours")
     version = told.get("format")
-    if isinstance(version, int) and not isinstance(version, bool) and version > FORMAT:
+    if type(version) is not int:
+        raise _foreign(place, "its metadata name no format of ours")
+    if version > FORMAT:
         raise DataError(
             f"an export must have format {FORMAT} or older, {place} has {version}: a newer extrap "
             "wrote it; upgrade with pip install -U extrap-hp."

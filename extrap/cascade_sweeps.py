@@ -16,6 +16,7 @@ import pandas as pd
 from extrap.cascading import CascadeReport, curve_rows, judge_pairs
 from extrap.errors import DataError
 from extrap.pipeline import current_commit, installed
+from extrap.reading import without_password
 from extrap.records import CascadeStudy, SizedModel
 from extrap.reporting import cascade_page, write_index
 
@@ -239,7 +240,8 @@ def _rule_answers(study: CascadeStudy, workload: LoadedWorkload) -> dict[str, ob
 def _folder(study: CascadeStudy, storage: str | None) -> Path:
     if storage is not None and "://" in storage:
         raise ValueError(
-            f"a cascade study saves answers in a folder, got the storage {storage}; name a folder."
+            f"a cascade study saves answers in a folder, got the storage "
+            f"{without_password(storage)}; name a folder."
         )
     return Path(storage or f".extrap/{study.name}")
 

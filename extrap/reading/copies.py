@@ -137,7 +137,10 @@ def _forget(storage: BaseStorage, folder: Path | None) -> None:
 def _copied(source: Path, copy: Path, kind: str, url: str) -> BaseStorage:
     if kind == "journal":
         content = source.read_bytes()
-        copy.write_bytes(content[: content.rfind(b"\n") + 1])
+        end = content.rfind(b"\n") + 1
+        if content[end : end + 1] not in (b"", b"{"):  # not the beginning of a line of a journal
+            raise ValueError("it does not end as a journal does")
+        copy.write_bytes(content[:end])
         return JournalStorage(JournalFileBackend(str(copy)))
     try:
         _copy_database(source, copy)

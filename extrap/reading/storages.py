@@ -321,9 +321,10 @@ def _no_driver(error: ImportError, url: str) -> StudyError:
 
 def safe_url(url: str) -> str:
     """The address without its password."""
-    # first the query: an @ in there would look like the end of a user's password
-    shown = re.sub(r"([?&;](?:ssl)?(?:password|passwd)=)[^&;]*", r"\1***", url, flags=re.I)
-    return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", shown)
+    # first the query, to its end: an @ in there would look like the end of a user's password, and
+    # an & that should have been %26 like that of this one
+    shown = re.sub(r"([?&;](?:ssl)?(?:password|passwd)=).*", r"\1***", url, flags=re.I | re.S)
+    return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", shown, flags=re.S)
 
 
 def _reason(error: Exception, url: str) -> str:

@@ -111,6 +111,18 @@ def test_a_whole_sweep_is_complete_with_its_cost_and_optima(url: str) -> None:
         assert value == pytest.approx(0.1 / width**0.5, rel=0.25)
 
 
+@pytest.mark.parametrize("kind", ["journal", "postgres"])
+def test_other_storages_are_read_alike(kind: str, tmp_path: Path, request: Any) -> None:
+    url = f"journal:///{tmp_path}/study.log"
+    if kind == "postgres":
+        url = request.getfixturevalue("postgres").make_database("standing")
+    assert counts(study_status(file_of(SPEC, url))) == (N, 0, 0, N, 0, 0, 0)
+    tune(SPEC, url, train=loss_of)
+    status = study_status(file_of(SPEC, url))
+    assert counts(status) == (N, N, 0, 0, 0, 4, 0)
+    assert status.done
+
+
 def test_every_state_of_a_cell_is_told_apart(url: str) -> None:
     own = ledger_of(url)
     first = [next(c for c in SPEC.grid_cells() if dict(c.size) == s) for s in SPEC.size_points()]

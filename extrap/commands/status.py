@@ -124,7 +124,9 @@ def _drawn(status: StudyStatus) -> Group:
     if status.eta_s is None:
         head.append("time left unknown: no run has told what one costs")
     elif not status.done:
-        head.append(f"about {_duration(status.eta_s)} left with the workers at work now")
+        n_workers = sum(worker.state == "at work" for worker in status.workers)
+        who = f"the {n_workers} workers at work" if n_workers > 1 else "one worker"
+        head.append(f"about {_duration(status.eta_s)} left with {who}")
     if status.wall_s:
         head.append(f"so far {_duration(status.wall_s)} of training, {status.flops:.3g} FLOPs")
     parts: list[Text | Table] = [*(Text(line) for line in head), _sizes(status)]

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.forecasting import Forecast, forecast
 from extrap.pipeline import (
+    ReadSweep,
+    Sweep,
     as_handed_out,
     current_commit,
     default_storage,
@@ -45,6 +47,7 @@ __all__ = [
     "read_allocation_table",
     "report_allocation",
     "run_allocation",
+    "sweeps_of_allocation",
     "train_allocation",
 ]
 
@@ -140,38 +143,70 @@ def train_allocation(
         StudyError: The storage is unusable or holds another study of this name.
         DataError: The runs support no split.
     """
-    from extrap.workloads import load_workload
-
     spec = _spec(study)
-    workload = load_workload(study.study.workload)
-
-    def n_params(size: float) -> int:
-        return workload.n_params({study.column: size})
-
-    per_example = workload.tokens_per_example
-    cells = tuple(
-        cell
-        for budget in study.budgets
-        for size in study.study.sizes[study.column]
-        for cell in study.cells(
-            size, study.tokens(budget, n_params(size), tokens_per_example=per_example)
-        )
-    )
+    lengths = _Lengths(study)
+    cells = lengths.profiles()
     swept = tune(spec, storage, train=train, extend=wants_only(cells))
     made, found = _allocate(study, swept.to_frame())
     sealed = _seal(study, swept.to_frame(), found, Path(reports), storage)
     say(f"split of {study.target:.3g} FLOPs sealed in {sealed}")
-    wanted: list[Cell] = []
-    for factor in study.factors:
-        params = factor * (found.params.value or 0.0)
-        size = _size_of(params, n_params)
-        own = n_params(size)
-        tokens = study.tokens(study.target, own, tokens_per_example=per_example)
-        wanted += _check_cells(study, made, size, tokens)
-        say(f"{factor:g} × the parameters: {study.column} {size}, {own} on {tokens} tokens")
-    extend = wants_only(tuple(wanted))
+    extend = wants_only(lengths.checks(made, found, say))
     checked = tune(spec, storage, train=train, stage="check", extend=extend)
     return _table(study, pd.concat([swept.to_frame(), checked.to_frame()], ignore_index=True))
+
+
+class _Lengths:
+    """The cells of a study: at which size how long, which the workload's parameters say."""
+
+    def __init__(self, study: AllocationStudy) -> None:
+        from extrap.workloads import load_workload
+
+        self._study = study
+        self._workload = load_workload(study.study.workload)
+
+    def profiles(self) -> tuple[Cell, ...]:
+        """The cells of the sweep."""
+        study = self._study
+        return tuple(
+            cell
+            for budget in study.budgets
+            for size in study.study.sizes[study.column]
+            for cell in study.cells(size, self._tokens(budget, size))
+        )
+
+    def checks(self, made: Forecast, found: Allocation, say: Say) -> tuple[Cell, ...]:
+        """The cells at the budget to come."""
+        study, wanted = self._study, []
+        for factor in study.factors:
+            size = _size_of(factor * (found.params.value or 0.0), self._n_params)
+            tokens = self._tokens(study.target, size)
+            wanted += _check_cells(study, made, size, tokens)
+            say(
+                f"{factor:g} × the parameters: {study.column} {size}, {self._n_params(size)} on "
+                f"{tokens} tokens"
+            )
+        return tuple(wanted)
+
+    def _n_params(self, size: float) -> int:
+        return self._workload.n_params({self._study.column: size})
+
+    def _tokens(self, budget: float, size: float) -> int:
+        per_example = self._workload.tokens_per_example
+        return self._study.tokens(budget, self._n_params(size), tokens_per_example=per_example)
+
+
+def sweeps_of_allocation(study: AllocationStudy) -> tuple[Sweep, ...]:
+    """What `run_allocation` trains, in its order."""
+    spec, lengths = _spec(study), cache(lambda: _Lengths(study))
+
+    def at_target(read: ReadSweep) -> tuple[Cell, ...]:
+        made, found = _allocate(study, read(spec, "tune").to_frame())
+        return lengths().checks(made, found, logger.debug)
+
+    return (
+        Sweep(spec=spec, wants=lambda _: lengths().profiles()),
+        Sweep(spec=spec, wants=at_target, stage="check", awaits="sweeps"),
+    )
 
 
 def report_allocation(

@@ -25,13 +25,27 @@ from extrap.batching import (
     tuned_steps,
 )
 from extrap.errors import DataError
-from extrap.pipeline import current_commit, default_storage, installed, read_study, wants_only
+from extrap.pipeline import (
+    ReadSweep,
+    Sweep,
+    current_commit,
+    default_storage,
+    installed,
+    read_study,
+    wants_only,
+)
 from extrap.reading import without_password
-from extrap.records import BatchStudy, BatchTask, Cell, Runs
+from extrap.records import BatchStudy, BatchTask, Cell, Runs, StudySpec
 from extrap.reporting import batch_page, write_index
 from extrap.tuning import Notify, Tune, tune
 
-__all__ = ["BatchOutcome", "plan_batches", "report_batches", "run_batches"]
+__all__ = [
+    "BatchOutcome",
+    "plan_batches",
+    "report_batches",
+    "run_batches",
+    "sweeps_of_batches",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -125,6 +139,37 @@ def train_batches(
         found.append(_findings(result, front, large))
         say(f"{task.study.name}: {len(sweep)} runs at {len(task.batches)} batches")
     return found
+
+
+def sweeps_of_batches(study: BatchStudy) -> tuple[Sweep, ...]:
+    """What `run_batches` trains, in its order."""
+
+    def large(task: BatchTask, read: ReadSweep) -> tuple[Cell, ...]:
+        sweep = read(task.spec(), "tune")
+        result = analyse_task(task, sweep, overhead=study.overhead, level=study.level)
+        front = _forecast(result, logger.debug)
+        if front is None:
+            return ()
+        path = _front_path(study, task, Path("reports"))
+        return _large_cells(task, _as_sealed(front, sweep, path) or front)
+
+    sweeps = []
+    for task in study.tasks:
+        spec, grid = task.spec(), partial(_wanted, task)
+        wants = partial(_wanted_of, spec, grid)
+        sweeps.append(Sweep(spec=spec, wants=wants, has_optima=False))
+        if task.at:
+            late = partial(large, task)
+            sweeps.append(
+                Sweep(spec=spec, wants=late, stage="check", awaits="sweeps", has_optima=False)
+            )
+    return tuple(sweeps)
+
+
+def _wanted_of(
+    spec: StudySpec, rule: Callable[[Runs], tuple[Cell, ...]], read: ReadSweep
+) -> tuple[Cell, ...]:
+    return rule(read(spec, "tune"))
 
 
 def report_batches(

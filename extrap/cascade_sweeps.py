@@ -16,6 +16,7 @@ import pandas as pd
 from extrap.cascading import CascadeReport, curve_rows, judge_pairs
 from extrap.errors import DataError
 from extrap.pipeline import current_commit, installed
+from extrap.reading import without_password
 from extrap.records import CascadeStudy, SizedModel
 from extrap.reporting import cascade_page, write_index
 
@@ -28,6 +29,7 @@ __all__ = [
     "read_cascade_table",
     "report_cascade",
     "run_cascade",
+    "saved_answers",
 ]
 
 logger = logging.getLogger(__name__)
@@ -159,6 +161,22 @@ def plan_cascade(study: CascadeStudy, *, storage: str | None = None) -> str:
     return "\n".join(lines)
 
 
+def saved_answers(
+    study: CascadeStudy, storage: str | None = None
+) -> tuple[Path, list[tuple[SizedModel, tuple[bool, ...]]]]:
+    """The folder of a study, and which trainings of each of its models have answers there."""
+    from extrap.workloads import load_workload
+
+    folder, workload = _folder(study, storage), load_workload(study.workload)
+    return folder, [
+        (
+            model,
+            tuple((folder / _file_name(study, workload, model, s)).is_file() for s in seeds),
+        )
+        for model, seeds in study.trainings()
+    ]
+
+
 def _answers(
     study: CascadeStudy, workload: LoadedWorkload, folder: Path, say: Say
 ) -> dict[Key, pd.DataFrame]:
@@ -222,7 +240,8 @@ def _rule_answers(study: CascadeStudy, workload: LoadedWorkload) -> dict[str, ob
 def _folder(study: CascadeStudy, storage: str | None) -> Path:
     if storage is not None and "://" in storage:
         raise ValueError(
-            f"a cascade study saves answers in a folder, got the storage {storage}; name a folder."
+            f"a cascade study saves answers in a folder, got the storage "
+            f"{without_password(storage)}; name a folder."
         )
     return Path(storage or f".extrap/{study.name}")
 

@@ -22,9 +22,11 @@ from extrap.commands.cascade import cascade_command
 from extrap.commands.compare import compare_command
 from extrap.commands.critical_batch import critical_batch_command
 from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
+from extrap.commands.exports import export_command, import_command, repair_command
 from extrap.commands.knobs import knobs_command
 from extrap.commands.printing import print_json
 from extrap.commands.select import select_command
+from extrap.commands.status import status_command
 from extrap.commands.studies import report_study_file, run_study_file
 from extrap.commands.watch import watch_command
 from extrap.commands.workers import (
@@ -353,6 +355,10 @@ def study_run(
 study.add_command(work_command)
 study.add_command(merge_command)
 study.add_command(serve_command)
+study.add_command(status_command)
+study.add_command(export_command)
+study.add_command(import_command)
+study.add_command(repair_command)
 cli.add_command(allocate_command)
 cli.add_command(cascade_command)
 cli.add_command(select_command)

@@ -21,11 +21,14 @@ from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.levers import paired_mean
 from extrap.pipeline import (
+    ReadSweep,
+    Sweep,
     current_commit,
     default_storage,
     extend_rule,
     installed,
     read_study,
+    sweep_of,
     target_cells,
     wants_only,
 )
@@ -63,6 +66,7 @@ __all__ = [
     "report_comparison",
     "run_comparison",
     "standard_sections",
+    "sweeps_of_comparison",
     "train_comparison",
 ]
 
@@ -178,6 +182,28 @@ def train_comparison(
             large[spec.name] = tune(spec, storage, train=own, stage="check", extend=asked)
     checked = [_checked(found, large, sealed=sealed) for found in findings]
     return checked, _table(study, sweeps, large)
+
+
+def sweeps_of_comparison(study: ComparisonStudy) -> tuple[Sweep, ...]:
+    """What `run_comparison` trains, in its order."""
+
+    def at_targets(spec: StudySpec, read: ReadSweep) -> tuple[Cell, ...]:
+        sweeps = {each.name: read(each, "tune") for each in study.arms()}
+        findings = [_compare(study, group, sweeps) for group in study.groups]
+        return _cells_at_targets(findings, spec, logger.debug)
+
+    checked = [
+        spec
+        for spec in study.arms()
+        if any(group.check_target and spec in group.arms.values() for group in study.groups)
+    ]
+    return (
+        *map(sweep_of, study.arms()),
+        *(
+            Sweep(spec=spec, wants=partial(at_targets, spec), stage="check", awaits="sweeps")
+            for spec in checked
+        ),
+    )
 
 
 def report_comparison(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,11 +16,14 @@ from extrap.errors import DataError, StudyError
 from extrap.forecasting import Forecast, forecast
 from extrap.knobs import KnobReport, rank_knobs, read_moves
 from extrap.pipeline import (
+    ReadSweep,
+    Sweep,
     as_handed_out,
     current_commit,
     default_storage,
     extend_rule,
     read_study,
+    sweep_of,
     wants_only,
 )
 from extrap.reading import read_runs, without_password
@@ -30,6 +33,14 @@ from extrap.reporting import knob_page, write_index
 from extrap.tuning import Notify, TrainFunction, Tune, tune
 
 __all__ = ["KnobOutcome", "plan_knobs", "rank_table", "report_knobs", "run_knobs", "train_knobs"]
+__all__ = [
+    "KnobOutcome",
+    "plan_knobs",
+    "rank_table",
+    "report_knobs",
+    "run_knobs",
+    "sweeps_of_knobs",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -148,6 +159,27 @@ def report_knobs(
     if other is not None:
         parts.append(_rows(read_study(other, where), knobs.centre_cells(tuned)))
     return _write(knobs, made, pd.concat(parts), source=where, reports=reports, path=path)
+
+
+def sweeps_of_knobs(knobs: KnobStudy) -> tuple[Sweep, ...]:
+    """What `run_knobs` trains, in its order."""
+    other = knobs.precision_spec()
+
+    def tuned(read: ReadSweep) -> dict[float, dict[str, float]]:
+        return _tuned_at(knobs, forecast(read(knobs.study, "tune"), level=knobs.study.level))
+
+    moved = Sweep(
+        spec=knobs.moved_spec(),
+        wants=lambda read: knobs.cells(tuned(read)),
+        awaits="sweeps",
+        has_optima=False,
+    )
+    sweeps = [sweep_of(knobs.study), moved]
+    if other is not None:
+        sweeps.append(
+            replace(moved, spec=other, wants=lambda read: knobs.centre_cells(tuned(read)))
+        )
+    return tuple(sweeps)
 
 
 def plan_knobs(knobs: KnobStudy, *, storage: str | None = None) -> str:

@@ -14,11 +14,14 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.levers import LeverReport, best_rates, judge_levers
 from extrap.pipeline import (
+    ReadSweep,
+    Sweep,
     as_handed_out,
     current_commit,
     default_storage,
     extend_rule,
     read_study,
+    sweep_of,
     wants_only,
 )
 from extrap.reading import without_password
@@ -32,6 +35,7 @@ __all__ = [
     "read_lever_table",
     "report_levers",
     "run_levers",
+    "sweeps_of_levers",
     "train_levers",
 ]
 
@@ -137,6 +141,23 @@ def train_levers(
         runs = tune(spec, storage, train=own, stage="check", extend=wants_only(cells))
         parts.append(_rows(spec, runs))
     return pd.concat(parts, ignore_index=True)
+
+
+def sweeps_of_levers(study: LeverStudy) -> tuple[Sweep, ...]:
+    """What `run_levers` trains, in its order."""
+
+    def judged(spec: StudySpec, read: ReadSweep) -> tuple[Cell, ...]:
+        parts = [_rows(each, read(each, "tune")) for each in study.tuned_arms()]
+        rates = study.rates(best_rates(study, pd.concat(parts, ignore_index=True)))
+        return _judged_cells(study, spec, rates[spec.name])
+
+    return (
+        *map(sweep_of, study.tuned_arms()),
+        *(
+            Sweep(spec=spec, wants=partial(judged, spec), stage="check", awaits="sweeps")
+            for spec in study.arms()
+        ),
+    )
 
 
 def report_levers(

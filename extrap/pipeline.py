@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import platform
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
@@ -35,7 +35,9 @@ from extrap.study_files import check_baseline
 from extrap.tuning import Notify, TrainFunction, TuneEvent, tune
 
 __all__ = [
+    "ReadSweep",
     "StudyOutcome",
+    "Sweep",
     "as_handed_out",
     "current_commit",
     "default_storage",
@@ -46,6 +48,8 @@ __all__ = [
     "report_study",
     "run_study",
     "seal_in_storage",
+    "sweep_of",
+    "sweeps_of",
     "target_cells",
     "wants_only",
 ]
@@ -55,6 +59,30 @@ logger = logging.getLogger(__name__)
 Say = Callable[[str], None]
 DIGITS = 4
 """Significant digits of a rate handed to a large run; more would be false precision."""
+
+
+ReadSweep = Callable[[StudySpec, str], Runs]
+"""From a spec and a stage to its runs so far; none of them is no error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """A stage of a study, and which cells it wants, given the runs so far.
+
+    Attributes:
+        spec: Its name in the storage, sizes and tuned values.
+        wants: All cells wanted by now; None where Optuna chooses as many as the grid has.
+        stage: `"tune"` or `"check"`.
+        awaits: What must be there before anything is wanted: `"sweeps"`, all that comes before it
+            in the study; `"seal"`, the seal of the forecast in the storage; or nothing.
+        has_optima: Whether its tuned values have an optimum at each size worth telling.
+    """
+
+    spec: StudySpec
+    wants: Callable[[ReadSweep], Sequence[Cell]] | None
+    stage: str = "tune"
+    awaits: str = ""
+    has_optima: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +184,33 @@ def run_study(
             else baseline_text(made, compared.forecast, outcome.verdicts, title=spec.name)
         )
     return outcome
+
+
+def sweep_of(spec: StudySpec) -> Sweep:
+    """The sweep of a spec, grown as its sampler has it."""
+    rule = extend_rule(spec)
+    if rule is None:
+        return Sweep(spec=spec, wants=None)
+    return Sweep(spec=spec, wants=lambda read: rule(read(spec, "tune")))
+
+
+def sweeps_of(spec: StudySpec, baseline: StudySpec | None = None) -> tuple[Sweep, ...]:
+    """What `run_study` trains, in its order."""
+    sweeps = [sweep_of(spec)]
+    if spec.targets:
+        sweeps.append(
+            Sweep(
+                spec=spec,
+                wants=lambda read: target_cells(
+                    spec, forecast(read(spec, "tune"), level=spec.level)
+                ),
+                stage="check",
+                awaits="seal",
+            )
+        )
+    if baseline is not None:
+        sweeps.append(sweep_of(baseline))
+    return tuple(sweeps)
 
 
 def seal_in_storage(made: Forecast, storage: str, *, study: str) -> tuple[Forecast, str]:

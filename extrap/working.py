@@ -9,6 +9,7 @@ from functools import partial
 
 from extrap.forecasting import forecast
 from extrap.pipeline import default_storage, extend_rule, seal_in_storage, target_cells, wants_only
+from extrap.reading import without_password
 from extrap.records import Cell, Runs, StudySpec
 from extrap.tuning import (
     GRACE_S,
@@ -105,7 +106,8 @@ def work_study(
                     device=device,
                     grace_s=grace_s,
                 )
-        say(f"done; extrap study merge puts {place} and the others together")
+        shown = without_password(place)
+        say(f"done; extrap study merge puts {shown} and the others together")
         return
     place = storage or default_storage(spec)
     share = partial(

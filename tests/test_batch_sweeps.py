@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from extrap.batch_sweeps import BatchOutcome, plan_batches, report_batches, run_batches
+from extrap.batch_sweeps import (
+    BatchOutcome,
+    plan_batches,
+    report_batches,
+    run_batches,
+    sweeps_of_batches,
+)
 from extrap.cli import main
 from extrap.errors import DataError
 from extrap.reading import read_runs
@@ -262,3 +268,21 @@ def test_task_without_a_forecast_still_has_its_page(tmp_path: Path) -> None:
     assert (found.front, found.checked) == (None, None)
     assert lines[0].startswith("no forecast at width 16: the rate at")
     assert "could not be forecast" in outcome.report_path.read_text(encoding="utf-8")
+
+
+def test_status_finds_every_cell_done(outcome: BatchOutcome, places: dict[str, Any]) -> None:
+    from extrap.standing import study_status
+    from extrap.sweeps import StudyFile
+
+    url = str(places["storage"])
+    study = StudyFile(
+        name=STUDY.name, kind="BATCHES", storage=url, sweeps=sweeps_of_batches(STUDY)
+    )
+    status = study_status(study)
+    assert status.done
+    assert (
+        status.count("cells")
+        == status.count("complete")
+        == sum(len(runs_of(places, stage)) for stage in ("tune", "check"))
+    )
+    assert status.count("duplicates") == 0

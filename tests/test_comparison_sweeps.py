@@ -19,6 +19,7 @@ from extrap.comparison_sweeps import (
     read_comparison_table,
     report_comparison,
     run_comparison,
+    sweeps_of_comparison,
     train_comparison,
 )
 from extrap.errors import DataError
@@ -287,3 +288,17 @@ def test_tiny_study_runs_and_reports_from_the_command_line(
     assert len(answers) == 1
     assert main(["study", "run", "tiny.py", "--dry-run", "--set", "seeds=1,2,3"]) == 0
     assert "54 runs before any grid grows" in capsys.readouterr().out
+
+
+def test_status_finds_every_cell_done(places: Places, table: Path) -> None:
+    from extrap.standing import study_status
+    from extrap.sweeps import StudyFile
+
+    url = str(places["storage"])
+    study = StudyFile(
+        name=STUDY.name, kind="COMPARISON", storage=url, sweeps=sweeps_of_comparison(STUDY)
+    )
+    status = study_status(study)
+    assert status.done
+    assert status.count("cells") == status.count("complete") == len(pd.read_csv(table))
+    assert status.count("duplicates") == 0

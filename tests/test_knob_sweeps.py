@@ -12,7 +12,13 @@ import pytest
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.errors import StudyError
-from extrap.knob_sweeps import plan_knobs, rank_table, report_knobs, run_knobs
+from extrap.knob_sweeps import (
+    plan_knobs,
+    rank_table,
+    report_knobs,
+    run_knobs,
+    sweeps_of_knobs,
+)
 from extrap.records import KnobStudy
 from extrap.reporting import knobs_document
 from extrap.tuning import TuneEvent
@@ -124,3 +130,21 @@ def test_plan_lists_runs_and_moves_without_opening_a_storage(tmp_path: Path) -> 
     assert "warmup: 0.1 moved to 0.05 and 0.2" in text
     assert "precision: fp32 moved to bf16" in text
     assert not (tmp_path / "never.db").exists()
+
+
+def test_status_finds_every_cell_done(places: dict[str, Path | str]) -> None:
+    from extrap.standing import study_status
+    from extrap.sweeps import StudyFile
+
+    url = str(places["storage"])
+    sweeps = sweeps_of_knobs(KNOBS)
+    study = StudyFile(name=KNOBS.name, kind="KNOBS", storage=url, sweeps=sweeps)
+    status = study_status(study)
+    other = StudyFile(name="o", kind="KNOBS", storage=url, sweeps=sweeps_of_knobs(KNOBS)[:1])
+    n_tuned = study_status(other).count("complete")
+    assert status.done
+    assert (
+        status.count("cells") == status.count("complete") == sum(s.complete for s in status.sizes)
+    )
+    assert status.count("cells") > n_tuned > 0
+    assert status.count("duplicates") == 0

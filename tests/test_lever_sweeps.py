@@ -13,7 +13,13 @@ import pytest
 from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.cli import main
 from extrap.errors import DataError
-from extrap.lever_sweeps import plan_levers, read_lever_table, report_levers, run_levers
+from extrap.lever_sweeps import (
+    plan_levers,
+    read_lever_table,
+    report_levers,
+    run_levers,
+    sweeps_of_levers,
+)
 from extrap.records import Lever, LeverStudy
 from extrap.reporting import levers_document
 from extrap.tuning import TrainFunction, TuneEvent
@@ -149,3 +155,20 @@ def test_tiny_study_runs_and_reports_from_the_command_line(
     assert len(answers) == 1
     assert main(["study", "run", "tiny.py", "--dry-run", "--set", "judge_seeds=1,2"]) == 0
     assert "arm ghost: 3 runs to tune, 2 to judge" in capsys.readouterr().out
+
+
+def test_status_finds_every_cell_done(places: Places) -> None:
+    from extrap.standing import study_status
+    from extrap.sweeps import StudyFile
+
+    url = str(places["storage"])
+    sweeps = sweeps_of_levers(STUDY)
+    study = StudyFile(name=STUDY.name, kind="LEVERS", storage=url, sweeps=sweeps)
+    status = study_status(study)
+    assert status.done
+    assert (
+        status.count("cells")
+        == status.count("complete")
+        == len(report_levers(STUDY, **places).table)
+    )
+    assert status.count("duplicates") == 0

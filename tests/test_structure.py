@@ -51,6 +51,8 @@ FLOORS = {
     "knob_sweeps": 5,
     "lever_sweeps": 5,
     "working": 5,
+    "standing": 5,
+    "sweeps": 5,
     "study_files": 1,
     "integrations": 5,
     "progress": 6,
@@ -74,8 +76,15 @@ VERDICTS = (
 )
 STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "watching", "reporting"}
 TRAINING = {"workloads", "training", "tuning"}
-STORAGES = ("reading.databases", "reading.optuna", "reading.storages", "reading.patience")
-"""Names of studies and attributes, addresses, lost connections."""
+STORAGES = (
+    "reading.databases",
+    "reading.optuna",
+    "reading.storages",
+    "reading.patience",
+    "reading.copies",
+    "reading.exports",
+)
+"""Names of studies and attributes, addresses, lost connections, copies, exports."""
 MEETINGS = {("tuning", module) for module in STORAGES}
 
 # Library → the rooms, or single modules, that may import it. None: any room.

@@ -6,6 +6,8 @@
 | study `NAME/check/width=512` | larger runs at one size |
 | study attribute `fingerprint` | what determines the results; its workload's options as columns |
 | trial parameters | tuned values |
+| study attribute `schema` | the version of these names and what they hold; 1 if there is none |
+| study attributes `ignored:…` | why a finished trial, by its number, is as if it had never been |
 | study attributes `sealed:…` | when the forecast of this content hash was sealed |
 | study attributes `worker:…` | the beats of the workers, by which others see that they live |
 | trial attributes `seed`, `conditions`, `owner` | seed, recipe, the process training it |
@@ -15,6 +17,10 @@
 | trial attribute `gradients` | moments of its gradients along the way, where they were measured |
 
 Any other study reads as a plain one: parameters and scalar attributes are columns.
+
+Optuna changes no finished trial. One that is no good, such as the second of a cell, is therefore
+set aside by an attribute of its study: one attribute a trial, so that two who write at once lose
+nothing, and nothing is deleted. Whoever reads trials leaves those out (`ignored_trials`).
 """
 
 from __future__ import annotations
@@ -29,28 +35,40 @@ from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from extrap.errors import DataError
-from extrap.reading.storages import open_storage, require_storage, safe_url, storage_faults
+from extrap.errors import DataError, StudyError
+from extrap.reading.copies import open_to_read
+from extrap.reading.storages import open_storage, safe_url, storage_faults
 from extrap.records import STAGES
 
 __all__ = [
     "CONDITIONS",
     "CURVE",
+    "DIED",
     "FAILURE",
     "FINGERPRINT",
+    "FREED",
     "GRADIENTS",
+    "IGNORED",
+    "INTERRUPTED",
     "LOST_RACE",
     "OWNER",
     "RESULT",
+    "SCHEMA",
+    "SCHEMA_VERSION",
+    "SEALED",
     "SEED",
     "TRAINED_BY",
     "WORKER",
     "StudyKey",
     "Tables",
+    "ignored_trials",
+    "kept_trials",
     "parse_study_name",
+    "problem_of",
     "read_fingerprint",
     "read_storage",
     "read_tables",
+    "require_schema",
     "seal_time",
     "study_name",
     "study_names",
@@ -62,6 +80,13 @@ CONDITIONS = "conditions"
 OWNER = "owner"
 FAILURE = "failure"
 LOST_RACE = "another trial has this cell"
+DIED = "its process died"
+INTERRUPTED = "interrupted"
+FREED = (LOST_RACE, DIED, INTERRUPTED)
+"""Failures that say nothing of the run: its cell waits as if it had never been begun."""
+SCHEMA = "schema"
+SCHEMA_VERSION = 1
+IGNORED = "ignored:"
 SEALED = "sealed:"
 TRAINED_BY = "trained_by"
 WORKER = "worker:"
@@ -78,6 +103,8 @@ STATUS = {
     TrialState.FAIL: "failed",
 }
 MOMENTS = ("grad_sq_norm", "grad_cov_trace")
+SHAPES = {CURVE: 2, GRADIENTS: 3}
+"""Attribute → numbers of a point."""
 
 
 class StudyKey(NamedTuple):
@@ -144,9 +171,8 @@ def read_storage(url: str, *, study: str | None = None, stage: str | None = None
     """
     if stage is not None and stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}.")
-    require_storage(url)
     with storage_faults(url):
-        return read_tables(open_storage(url), study=study, stage=stage, source=safe_url(url))
+        return read_tables(open_to_read(url), study=study, stage=stage, source=safe_url(url))
 
 
 def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
@@ -156,13 +182,98 @@ def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
         StudyError: The storage cannot be opened.
     """
     with storage_faults(url):
-        storage = open_storage(url)
+        storage = open_to_read(url)
         for name in study_names(storage):
             key = parse_study_name(name)
             if key is not None and key.name == study:
-                study_id = storage.get_study_id_from_name(name)
-                return dict(storage.get_study_user_attrs(study_id).get(FINGERPRINT, {}))
+                return _fingerprint(storage, name)
     return {}
+
+
+def _fingerprint(storage: BaseStorage, name: str) -> dict[str, Any]:
+    stored = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
+    require_schema(stored, study=name)
+    made_with = stored.get(FINGERPRINT, {})
+    if not isinstance(made_with, dict):
+        raise DataError(
+            f"the fingerprint of a study is a table of names, got {type(made_with).__name__} in "
+            f"{name!r}; restore the storage from a backup."
+        )
+    return made_with
+
+
+def require_schema(stored: Mapping[str, Any], *, study: str) -> None:
+    """Raise unless a study was written by this version, or an older one.
+
+    Args:
+        stored: The attributes of the study.
+        study: Its name, for the message.
+
+    Raises:
+        StudyError: A newer version wrote it; both versions are named.
+    """
+    version = stored.get(SCHEMA, 1)
+    if isinstance(version, int) and not isinstance(version, bool) and version <= SCHEMA_VERSION:
+        return
+    raise StudyError(
+        f"the study {study!r} must have schema {SCHEMA_VERSION} or older, got {version!r}: a "
+        "newer extrap wrote it; upgrade with pip install -U extrap-hp."
+    )
+
+
+def ignored_trials(stored: Mapping[str, Any]) -> frozenset[int]:
+    """Numbers of the trials that are set aside, by the attributes of their study."""
+    numbers = (key.removeprefix(IGNORED) for key in stored if key.startswith(IGNORED))
+    return frozenset(int(number) for number in numbers if number.isdecimal())
+
+
+def kept_trials(storage: BaseStorage, study_id: int) -> list[FrozenTrial]:
+    """The trials of a study of ours without those that are set aside."""
+    ignored = ignored_trials(storage.get_study_user_attrs(study_id))
+    trials = storage.get_all_trials(study_id, deepcopy=False)
+    return [trial for trial in trials if trial.number not in ignored] if ignored else trials
+
+
+def problem_of(trial: FrozenTrial) -> str:
+    """What of a finished trial of ours is not as it is written; nothing if all is well."""
+    attributes = trial.user_attrs
+    result, conditions = attributes.get(RESULT, {}), attributes.get(CONDITIONS, {})
+    if not all(_is_number(value) and value > 0 for value in trial.params.values()):
+        return f"its parameters are no positive numbers: {_short(trial.params)}"
+    seed = attributes.get(SEED)
+    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
+        return f"its seed is no whole number: {_short(seed)}"
+    for name, part in ((RESULT, result), (CONDITIONS, conditions)):
+        if not (isinstance(part, dict) and all(map(_is_scalar, part.values()))):
+            return f"its {name} is no table of single values: {_short(part)}"
+    if not isinstance(result.get("status", ""), str):
+        return f"its status is no word: {_short(result['status'])}"
+    for name, n in SHAPES.items():
+        points = attributes.get(name, [])
+        if not _are_points(points, n):
+            return f"its {name} is no list of points of {n} numbers: {_short(points)}"
+    if trial.state == TrialState.COMPLETE and len(trial.values or ()) != 1:
+        return f"it has not one value but {_short(trial.values)}"
+    return ""
+
+
+def _are_points(points: object, n: int) -> bool:
+    """Whether these are lists of `n` numbers; a study has a million, so types are looked at."""
+    return (
+        isinstance(points, list | tuple)
+        and set(map(type, points)) <= {list, tuple}
+        and set(map(len, points)) <= {n}
+        and {type(value) for point in points for value in point} <= {int, float}
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def seal_time(url: str, *, study: str, content_hash: str, now: str | None = None) -> str:
@@ -181,7 +292,7 @@ def seal_time(url: str, *, study: str, content_hash: str, now: str | None = None
     """
     key = SEALED + content_hash
     with storage_faults(url):
-        storage = open_storage(url)
+        storage = open_to_read(url) if now is None else open_storage(url)
         ids = []
         for each in storage.get_all_studies():
             parsed = parse_study_name(each.study_name)
@@ -245,12 +356,19 @@ def _read_ours(storage: BaseStorage, keys: Mapping[str, StudyKey], stage: str | 
         seen: set[tuple[Any, ...]] = set()
         options = _options(storage, name)
         order = _order_of_tuned(storage, name)
-        for trial in _trials(storage, name):
+        for trial in kept_trials(storage, storage.get_study_id_from_name(name)):
             if trial.state == TrialState.FAIL:
                 n_failed += trial.user_attrs.get(FAILURE) != LOST_RACE
+            if trial.state not in (TrialState.COMPLETE, TrialState.PRUNED):
+                continue
+            if problem := problem_of(trial):
+                raise DataError(
+                    f"trial {trial.number} of {name!r} must be as a worker writes it, {problem}; "
+                    "extrap study repair sets it aside."
+                )
             params = _in_order(trial.params, order)
             cell = (key.stage, key.size, *params.values(), trial.user_attrs.get(SEED))
-            if trial.state not in (TrialState.COMPLETE, TrialState.PRUNED) or cell in seen:
+            if cell in seen:
                 continue  # a cell belongs to its lowest-numbered trial
             seen.add(cell)
             row = {**options, **_our_row(key, trial, params)}
@@ -273,8 +391,7 @@ def _points(trial: FrozenTrial) -> list[Sequence[float]]:
 
 def _options(storage: BaseStorage, name: str) -> dict[str, int | float]:
     """The workload's options that are numbers, those left at their defaults included."""
-    stored = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
-    made_with = stored.get(FINGERPRINT, {}).items()
+    made_with = _fingerprint(storage, name).items()
     parts = ((key.partition("."), value) for key, value in made_with)
     return {
         option: value

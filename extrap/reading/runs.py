@@ -292,7 +292,8 @@ def without_password(url: str) -> str:
     """A storage URL with `user:password@` cut to `user@`, and without `password=…` behind it."""
     scheme, found, rest = url.partition("://")
     if found:
-        rest = re.sub(r"(?i)([?&;])(ssl)?passw(or)?d=[^&;]*&?", r"\1", rest).rstrip("?&;")
+        # to the end: an & in a password, which should be %26, would look like the end of it
+        rest = re.sub(r"(?is)[?&;](ssl)?passw(or)?d=.*", "", rest)
         url = f"{scheme}://{rest}"
     if not found or "@" not in rest:
         return url

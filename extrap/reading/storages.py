@@ -12,6 +12,7 @@ Anything else that Optuna opens, such as `mysql://`, works too. No message holds
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -35,7 +36,20 @@ from extrap.errors import DataError, StudyError
 from extrap.reading.databases import Database
 from extrap.reading.patience import PATIENCE_S, PatientStorage
 
-__all__ = ["open_storage", "require_storage", "safe_url", "serve_storage", "storage_faults"]
+__all__ = [
+    "OURS",
+    "engine_options",
+    "full_address",
+    "is_file",
+    "open_storage",
+    "parse_url",
+    "path_of",
+    "require_storage",
+    "require_tables",
+    "safe_url",
+    "serve_storage",
+    "storage_faults",
+]
 
 SQLITE_TIMEOUT_S = 60
 """Several processes may write to one SQLite file; each waits this long for its turn."""
@@ -109,7 +123,7 @@ def open_storage(url: str, *, patience_s: float = PATIENCE_S) -> PatientStorage:
             cannot be opened as an Optuna storage.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    parsed = _parse_url(url)
+    parsed = parse_url(url)
     kind = parsed.get_backend_name()
     try:
         with storage_faults(url):
@@ -140,16 +154,26 @@ def _closer(storage: BaseStorage) -> Callable[[], None]:
 
 def _open_database(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
     kind = parsed.get_backend_name()
-    if kind == "sqlite" and _is_file(parsed):
-        _make_folder(_path(parsed), safe_url(url))
-    engine = {k: dict(v) if isinstance(v, dict) else v for k, v in ENGINES.get(kind, {}).items()}
+    if kind == "sqlite" and is_file(parsed):
+        _make_folder(path_of(parsed), safe_url(url))
+    engine, address = engine_options(parsed), full_address(parsed)
+    _make_tables(address, engine)
+    return optuna.storages.get_storage(Database(address, engine_kwargs=engine))
+
+
+def engine_options(parsed: sqlalchemy.URL) -> dict[str, Any]:
+    """How to reach a database of its kind."""
+    known = ENGINES.get(parsed.get_backend_name(), {})
+    engine = {k: dict(v) if isinstance(v, dict) else v for k, v in known.items()}
     if "options" in parsed.query:  # which are the user's own
         engine["connect_args"].pop("options", None)
-    # Optuna fills places in braces in an address; a password may have some
+    return engine
+
+
+def full_address(parsed: sqlalchemy.URL) -> str:
+    """An address with its password, as Optuna takes it: it fills places in braces."""
     address = _with_driver(parsed).render_as_string(hide_password=False)
-    filled = address.replace("{", "{{").replace("}", "}}")
-    _make_tables(filled, engine)
-    return optuna.storages.get_storage(Database(filled, engine_kwargs=engine))
+    return address.replace("{", "{{").replace("}", "}}")
 
 
 def _make_tables(address: str, engine: Mapping[str, Any]) -> None:
@@ -179,9 +203,9 @@ def _open_journal(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
             f"a journal is a file, got {safe_url(url)}; write journal:///FOLDER/NAME.log, with "
             "four slashes for a path from the root."
         )
-    _make_folder(_path(parsed), safe_url(url))
+    _make_folder(path_of(parsed), safe_url(url))
     try:
-        return JournalStorage(WholeLines(str(_path(parsed))))
+        return JournalStorage(WholeLines(str(path_of(parsed))))
     except OSError as error:
         raise StudyError(
             f"a journal must be a file that can be written, got {safe_url(url)} "
@@ -214,7 +238,7 @@ def serve_storage(url: str, *, host: str, port: int) -> None:
     Raises:
         StudyError: It cannot be opened, is no database, or the port is taken.
     """
-    if _parse_url(url).get_backend_name() in OURS:
+    if parse_url(url).get_backend_name() in OURS:
         raise StudyError(
             f"a proxy stands in front of a database, got {safe_url(url)}; write "
             "--storage postgresql://USER@HOST/NAME."
@@ -234,12 +258,12 @@ def serve_storage(url: str, *, host: str, port: int) -> None:
 
 def require_storage(url: str) -> None:
     """Raise a `DataError` if the file of a storage is not there; nothing is created."""
-    parsed = _parse_url(url)
+    parsed = parse_url(url)
     kind = parsed.get_backend_name()
-    if kind == "sqlite" and _is_file(parsed):
-        _require_optuna_file(_path(parsed))
-    elif kind == "journal" and not _path(parsed).is_file():
-        raise DataError(f"there is no storage {str(_path(parsed))!r}; check the path.")
+    if kind == "sqlite" and is_file(parsed):
+        require_tables(path_of(parsed))
+    elif kind == "journal" and not path_of(parsed).is_file():
+        raise DataError(f"there is no storage {str(path_of(parsed))!r}; check the path.")
 
 
 @contextmanager
@@ -249,6 +273,11 @@ def storage_faults(url: str) -> Iterator[None]:
         yield
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
         raise _unusable(error, url) from error
+    except json.JSONDecodeError as error:
+        raise StudyError(
+            f"what a storage holds must be readable, got {safe_url(url)} with an attribute that "
+            f"is no JSON ({error}); extrap study repair finds it."
+        ) from error
 
 
 def _unusable(error: Exception, url: str) -> StudyError:
@@ -258,7 +287,12 @@ def _unusable(error: Exception, url: str) -> StudyError:
     )
 
 
-def _parse_url(url: str) -> sqlalchemy.URL:
+def parse_url(url: str) -> sqlalchemy.URL:
+    """The parts of an address.
+
+    Raises:
+        StudyError: It is empty or none, or its driver is missing.
+    """
     if not url.strip():
         raise StudyError("a storage needs an address, got an empty one; write sqlite:///NAME.db.")
     try:
@@ -287,8 +321,10 @@ def _no_driver(error: ImportError, url: str) -> StudyError:
 
 def safe_url(url: str) -> str:
     """The address without its password."""
-    shown = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url)
-    return re.sub(r"([?&;](?:ssl)?(?:password|passwd)=)[^&;]*", r"\1***", shown, flags=re.I)
+    # first the query, to its end: an @ in there would look like the end of a user's password, and
+    # an & that should have been %26 like that of this one
+    shown = re.sub(r"([?&;](?:ssl)?(?:password|passwd)=).*", r"\1***", url, flags=re.I | re.S)
+    return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", shown, flags=re.S)
 
 
 def _reason(error: Exception, url: str) -> str:
@@ -303,11 +339,13 @@ def _reason(error: Exception, url: str) -> str:
     return first
 
 
-def _path(parsed: sqlalchemy.URL) -> Path:
+def path_of(parsed: sqlalchemy.URL) -> Path:
+    """The file that an address names."""
     return Path(str(parsed.database))
 
 
-def _is_file(parsed: sqlalchemy.URL) -> bool:
+def is_file(parsed: sqlalchemy.URL) -> bool:
+    """Whether an address of SQLite is one of a file."""
     database = parsed.database
     return bool(database) and database != ":memory:" and not str(database).startswith("file:")
 
@@ -322,10 +360,20 @@ def _make_folder(path: Path, shown: str) -> None:
         ) from error
 
 
-def _require_optuna_file(path: Path) -> None:
-    """Look before Optuna does: it would create the file, or its tables in anyone's database."""
+def require_tables(path: Path, *, shown: Path | None = None) -> None:
+    """Look before Optuna does: it would create the file, or its tables in anyone's database.
+
+    Args:
+        path: An SQLite file.
+        shown: The file that messages name, if that is another one.
+
+    Raises:
+        DataError: There is no such file, or it holds other tables.
+        StudyError: It is no SQLite file.
+    """
     if not path.is_file():
         raise DataError(f"there is no storage {str(path)!r}; check the path, or tune first.")
+    named = str(shown or path)
     try:
         connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
         try:
@@ -334,11 +382,11 @@ def _require_optuna_file(path: Path) -> None:
             connection.close()
     except sqlite3.DatabaseError as error:
         raise StudyError(
-            f"a storage must be an SQLite file, got {str(path)!r} ({error}); restore it from a "
+            f"a storage must be an SQLite file, got {named!r} ({error}); restore it from a "
             "backup, or move it away and tune anew."
         ) from error
     if ("studies",) not in tables:
         raise DataError(
-            f"a storage must be an Optuna database, got {str(path)!r}, which holds other tables; "
+            f"a storage must be an Optuna database, got {named!r}, which holds other tables; "
             "check the path."
         )

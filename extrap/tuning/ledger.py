@@ -36,15 +36,21 @@ from extrap.errors import StudyError
 from extrap.reading.optuna import (
     CONDITIONS,
     CURVE,
+    DIED,
     FAILURE,
     FINGERPRINT,
     GRADIENTS,
+    INTERRUPTED,
     LOST_RACE,
     OWNER,
     RESULT,
+    SCHEMA,
+    SCHEMA_VERSION,
     SEED,
     TRAINED_BY,
+    ignored_trials,
     parse_study_name,
+    require_schema,
     study_name,
     study_names,
 )
@@ -82,7 +88,7 @@ class _Shelf:
     Attributes:
         size: The size.
         tuned: Names of the tuned values in the order of the study.
-        known: Numbers of the trials that are finished.
+        known: Numbers of the trials that are finished, or set aside when this process began.
         done: Cells that have a result → the number of its trial.
         live: Trials that are at work, by number.
         read_at: When they were read, by the clock of this process.
@@ -179,7 +185,7 @@ class Ledger:
                 if is_new and self._is_mine(trial) and trial._trial_id not in held:
                     self._fail(trial._trial_id, LOST_RACE)
                 elif is_new and self._is_dead(trial):
-                    self._fail(trial._trial_id, "its process died")
+                    self._fail(trial._trial_id, DIED)
                 else:
                     cells.setdefault(shelf.cell_of(trial), False)
         return cells
@@ -288,9 +294,9 @@ class Ledger:
         self._hands.append(claims)
         try:
             yield claims
-        except BaseException:  # Ctrl-C and exits too: the cells must be free for the next start
+        except BaseException as error:  # exits too: the cells must be free for the next start
             with hurried(self._storage):
-                self._free(claims)
+                self._free(claims, _why(error))
             raise
         finally:
             self._hands.pop()
@@ -344,15 +350,19 @@ class Ledger:
 
     def _adopt(self, name: str, study_id: int) -> None:
         """Take a study in, after a look at its fingerprint."""
-        stored = self._storage.get_study_user_attrs(study_id).get(FINGERPRINT)
+        attributes = self._storage.get_study_user_attrs(study_id)
+        require_schema(attributes, study=name)
+        stored = attributes.get(FINGERPRINT)
         if stored is None:
+            self._storage.set_study_user_attr(study_id, SCHEMA, SCHEMA_VERSION)
             self._storage.set_study_user_attr(study_id, FINGERPRINT, self._fingerprint)
         else:
             require_same(stored, self._fingerprint, study=self._spec.name)
         self._studies[name] = study_id
         key = parse_study_name(name)
         if key is not None and key.stage == self._stage:
-            self._shelves[study_id] = _Shelf(key.size, tuple(self._spec.tune))
+            ignored = set(ignored_trials(attributes))
+            self._shelves[study_id] = _Shelf(key.size, tuple(self._spec.tune), ignored)
 
     def _read(self, study_id: int) -> _Shelf:
         shelf = self._shelves[study_id]
@@ -431,11 +441,11 @@ class Ledger:
         worker = owner.get("worker")  # None: a version before there were beats
         return worker is not None and self._lease.is_silent(worker)
 
-    def _free(self, claims: Sequence[Claim]) -> None:
+    def _free(self, claims: Sequence[Claim], why: str) -> None:
         """Fail the trials of claims on the way out; what cannot be freed frees itself later."""
         for claim in claims:
             try:
-                self._fail(claim.trial_id, "interrupted")
+                self._fail(claim.trial_id, why)
             except (optuna.exceptions.OptunaError, StudyError) as error:
                 logger.warning("cells could not be freed, others will do so: %s", error)
                 return
@@ -460,6 +470,14 @@ def cell_of(size: tuple[tuple[str, float], ...], trial: FrozenTrial, tuned: Sequ
     names += [name for name in trial.params if name not in names]
     values = {name: trial.params[name] for name in names}
     return Cell.of(dict(size), values, trial.user_attrs.get(SEED, -1))
+
+
+def _why(error: BaseException) -> str:
+    """Why a run ended early: by a fault of its own, or because its process was to end."""
+    is_own = isinstance(error, Exception) and not isinstance(
+        error, optuna.exceptions.OptunaError | StudyError | LostError
+    )
+    return f"its training raised {type(error).__name__}" if is_own else INTERRUPTED
 
 
 def _costs(result: RunResult) -> dict[str, Any]:

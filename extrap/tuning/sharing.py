@@ -6,26 +6,33 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import DataError
+from extrap.reading.copies import open_to_read
+from extrap.reading.exports import read_export
 from extrap.reading.optuna import (
     CURVE,
     FINGERPRINT,
     RESULT,
+    SEALED,
     StudyKey,
+    kept_trials,
     parse_study_name,
+    require_schema,
+    seal_time,
     study_names,
 )
-from extrap.reading.storages import open_storage, require_storage, safe_url, storage_faults
+from extrap.reading.storages import open_storage, safe_url, storage_faults
 from extrap.records import STAGES, Cell, StudySpec
 from extrap.tuning.fingerprints import require_same
 from extrap.tuning.ledger import Ledger, cell_of
 
-__all__ = ["Merged", "merge_storages", "shard_cells"]
+__all__ = ["Merged", "merge_export", "merge_storages", "shard_cells"]
 
 logger = logging.getLogger(__name__)
 
@@ -108,9 +115,8 @@ def merge_storages(spec: StudySpec, sources: Sequence[str], target: str) -> Merg
     """
     merged = Merged()
     for source in sources:
-        require_storage(source)
         with storage_faults(source):
-            opened = open_storage(source)
+            opened = open_to_read(source)
             keys = {
                 name: key
                 for name in study_names(opened)
@@ -124,6 +130,63 @@ def merge_storages(spec: StudySpec, sources: Sequence[str], target: str) -> Merg
         with storage_faults(target):
             merged += _merge(spec, opened, keys, open_storage(target))
     return merged
+
+
+def merge_export(specs: Sequence[StudySpec], path: str | Path, target: str) -> Merged:
+    """Copy the runs of an export into a storage, and its seals; once is enough.
+
+    As `merge_storages`, from a file that `extrap.reading.exports.write_export` wrote.
+
+    Args:
+        specs: The studies whose runs are wanted; those of others are left.
+        path: The file.
+        target: URL of the storage to copy into.
+
+    Raises:
+        DataError: The file is none, or holds no run of these studies.
+        StudyError: The storage cannot be used, or a study was made differently in the two.
+    """
+    exported = read_export(path)
+    keys = {name: parse_study_name(name) for name in exported.attributes}
+    wanted = {
+        spec.name: {n: key for n, key in keys.items() if key is not None and key.name == spec.name}
+        for spec in specs
+    }
+    if not any(wanted.values()):
+        raise DataError(
+            f"an import holds runs of {', '.join(sorted(wanted))}, {path} has none; check the "
+            "file."
+        )
+    for spec in specs:
+        _check_columns(spec, exported.storage, wanted[spec.name], path)
+    merged = Merged()
+    with storage_faults(target):
+        opened = open_storage(target)
+        for spec in specs:
+            if wanted[spec.name]:
+                merged += _merge(spec, exported.storage, wanted[spec.name], opened)
+    for spec in specs:
+        for name in wanted[spec.name]:
+            for key, sealed in exported.attributes[name].items():
+                if key.startswith(SEALED):
+                    content = key.removeprefix(SEALED)
+                    seal_time(target, study=spec.name, content_hash=content, now=sealed)
+    return merged
+
+
+def _check_columns(
+    spec: StudySpec, storage: BaseStorage, keys: Mapping[str, StudyKey], path: str | Path
+) -> None:
+    """Raise unless sizes and tuned values are those of the study."""
+    for name, key in keys.items():
+        tuned = {
+            frozenset(trial.params) for _, trial in _finished(storage, name, key, tuple(spec.tune))
+        }
+        if set(dict(key.size)) != set(spec.sizes) or tuned - {frozenset(spec.tune)}:
+            raise DataError(
+                f"an import has the columns of its study, {', '.join([*spec.sizes, *spec.tune])}; "
+                f"{name!r} in {path} has others."
+            )
 
 
 def _merge(
@@ -143,8 +206,9 @@ def _merge(
 
 
 def _fingerprint(storage: BaseStorage, name: str) -> dict[str, Any]:
-    study_id = storage.get_study_id_from_name(name)
-    return dict(storage.get_study_user_attrs(study_id).get(FINGERPRINT, {}))
+    attributes = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
+    require_schema(attributes, study=name)
+    return dict(attributes.get(FINGERPRINT, {}))
 
 
 def _finished(
@@ -152,7 +216,7 @@ def _finished(
 ) -> Iterator[tuple[Cell, FrozenTrial]]:
     """Finished cells and their lowest-numbered trials."""
     seen = set()
-    for trial in storage.get_all_trials(storage.get_study_id_from_name(name), deepcopy=False):
+    for trial in kept_trials(storage, storage.get_study_id_from_name(name)):
         if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
             cell = cell_of(key.size, trial, tuned)
             if cell not in seen:

@@ -81,7 +81,9 @@ def test_trials_are_read_as_optuna_reads_them(database: Database) -> None:
         database._get_trials(99, None, set(), -1)
     (waiting,) = database.get_all_trials(study_id, states=(TrialState.WAITING,))
     assert waiting.state == TrialState.WAITING
-    many = database._get_trials(study_id, None, {*ids[:1], *range(10**6, 10**6 + MOST_NAMED)}, 10**7)
+    many = database._get_trials(
+        study_id, None, {*ids[:1], *range(10**6, 10**6 + MOST_NAMED)}, 10**7
+    )
     assert [trial._trial_id for trial in many] == ids[:1]
 
 

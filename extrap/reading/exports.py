@@ -1,0 +1,394 @@
+"""Studies as one Parquet file: every finished trial a row, and back.
+
+| column | is |
+|---|---|
+| `study`, `number`, `state` | name of the Optuna study, number of the trial there, how it ended |
+| `values` | what it gave |
+| `params`, `distributions`, `user_attrs` | as JSON, by name |
+| `intermediate_values` | as JSON, pairs of step and value |
+| `datetime_start`, `datetime_complete` | in UTC |
+
+The file's metadata have, as JSON under `extrap`, the `format`, and of each study its `name`,
+`directions` and `attributes`, the fingerprint, schema and seals among them. Beats of workers and
+addresses of storages are not in it, nor trials that were set aside. A file from a stranger is
+checked for all of that before anything is made of it, and never run: there is JSON in it and
+nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import optuna
+import pyarrow as pa
+import pyarrow.parquet as pq
+from optuna.distributions import BaseDistribution, distribution_to_json, json_to_distribution
+from optuna.storages import BaseStorage, InMemoryStorage
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from extrap.errors import DataError
+from extrap.reading.optuna import (
+    FINGERPRINT,
+    IGNORED,
+    SEALED,
+    WORKER,
+    kept_trials,
+    parse_study_name,
+    problem_of,
+    require_schema,
+)
+
+__all__ = ["Exported", "read_export", "write_export"]
+
+FORMAT = 1
+KEY = b"extrap"
+TIME = pa.timestamp("us", tz="UTC")
+COLUMNS = pa.schema(
+    [
+        ("study", pa.string()),
+        ("number", pa.int64()),
+        ("state", pa.string()),
+        ("values", pa.list_(pa.float64())),
+        ("params", pa.string()),
+        ("distributions", pa.string()),
+        ("user_attrs", pa.string()),
+        ("intermediate_values", pa.string()),
+        ("datetime_start", TIME),
+        ("datetime_complete", TIME),
+    ]
+)
+ENDED = {state.name: state for state in TrialState if state.is_finished()}
+MOST_ROWS = 2_000_000
+MOST_BYTES = 4 * 2**30
+"""Of a file's columns once they are unpacked, as its own metadata tell."""
+MOST_OF_A_BATCH = 256 * 2**20
+MOST_METADATA = 64 * 2**20
+LEFT_OUT = (WORKER, IGNORED)
+"""Beginnings of attributes that are not in a file, for what they tell of is not."""
+LONGEST_TEXT = 16 * 2**20
+"""Of one cell of the table; a curve of a million points is about as long."""
+LONGEST_NAME = 1000
+DEEPEST = 20
+BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exported:
+    """A file that was read: a storage in memory, and the attributes of its studies by name."""
+
+    storage: BaseStorage
+    attributes: Mapping[str, Mapping[str, Any]]
+
+
+def write_export(storage: BaseStorage, names: Iterable[str], path: str | Path) -> int:
+    """Write the finished trials of some of our studies to a file, whole or not at all.
+
+    Args:
+        storage: Where they are.
+        names: Names of studies of ours; every size and stage of each is written.
+        path: The file, ending in `.parquet`.
+
+    Returns:
+        How many trials were written.
+
+    Raises:
+        DataError: There is none, or the file does not end in `.parquet`.
+        StudyError: A newer version wrote one of the studies.
+    """
+    place, wanted = Path(path), set(names)
+    if place.suffix.lower() != ".parquet":
+        raise DataError(f"an export ends in .parquet, got {place}; name it so.")
+    studies: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
+    for study in storage.get_all_studies():
+        key = parse_study_name(study.study_name)
+        if key is None or key.name not in wanted:
+            continue
+        require_schema(study.user_attrs, study=study.study_name)
+        kept = {k: v for k, v in study.user_attrs.items() if not k.startswith(LEFT_OUT)}
+        directions = [direction.name for direction in study.directions]
+        studies.append({"name": study.study_name, "directions": directions, "attributes": kept})
+        rows += _rows(study.study_name, kept_trials(storage, study._study_id))
+    if not rows:
+        raise DataError(
+            f"an export holds finished runs, there is none of {', '.join(sorted(wanted))} yet; "
+            "check the address, or tune first."
+        )
+    told = json.dumps({"format": FORMAT, "studies": studies})
+    table = pa.Table.from_pylist(rows, schema=COLUMNS.with_metadata({KEY: told.encode()}))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = place.with_name(f"{place.name}.{uuid4().hex[:8]}.part")
+    try:
+        pq.write_table(table, unfinished, row_group_size=BATCH, compression="zstd")
+        unfinished.replace(place)
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+    return len(rows)
+
+
+def _rows(study: str, trials: Iterable[FrozenTrial]) -> Iterator[dict[str, Any]]:
+    """The rows of those trials that are finished."""
+    for trial in trials:
+        if not trial.state.is_finished():
+            continue
+        if trial.state != TrialState.FAIL and (problem := problem_of(trial)):
+            raise DataError(
+                f"trial {trial.number} of {study!r} must be as a worker writes it, {problem}; "
+                "extrap study repair sets it aside."
+            )
+        yield _row(study, trial)
+
+
+def _row(study: str, trial: FrozenTrial) -> dict[str, Any]:
+    distributions = trial.distributions.items()
+    return {
+        "study": study,
+        "number": trial.number,
+        "state": trial.state.name,
+        "values": trial.values,
+        "params": json.dumps(trial.params),
+        "distributions": json.dumps({k: distribution_to_json(v) for k, v in distributions}),
+        "user_attrs": json.dumps(trial.user_attrs),
+        "intermediate_values": json.dumps(sorted(trial.intermediate_values.items())),
+        "datetime_start": _utc(trial.datetime_start),
+        "datetime_complete": _utc(trial.datetime_complete),
+    }
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    """Optuna writes local time without saying so."""
+    return None if moment is None else moment.astimezone(UTC)
+
+
+def read_export(path: str | Path) -> Exported:
+    """Read a file that `write_export` wrote; nothing in it is believed unseen.
+
+    Args:
+        path: The file.
+
+    Raises:
+        DataError: There is no such file, or it is none of ours in any respect.
+        StudyError: A newer version wrote one of its studies.
+    """
+    place = Path(path)
+    if not place.is_file():
+        raise DataError(f"there is no file {place}; check the path.")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        return _read(place)
+    except DataError:
+        raise
+    except (pa.ArrowException, OSError, MemoryError, OverflowError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise _foreign(place, f"it cannot be read ({reason})") from error
+
+
+def _read(place: Path) -> Exported:
+    with pq.ParquetFile(place, memory_map=False) as file:
+        _check_frame(place, file)
+        told = _metadata(place, file)
+        storage = InMemoryStorage()
+        attributes: dict[str, Mapping[str, Any]] = {}
+        ids: dict[str, int] = {}
+        for study in told["studies"]:
+            name, own = _study(place, study)
+            if name in ids:
+                raise _foreign(place, f"it has the study {_short(name)} twice")
+            require_schema(own, study=name)
+            ids[name] = storage.create_new_study([StudyDirection.MINIMIZE], name)
+            for key, value in own.items():
+                storage.set_study_user_attr(ids[name], key, value)
+            attributes[name] = own
+        for name, trial in _trials(place, file):
+            if name not in ids:
+                raise _foreign(place, f"a trial is of {_short(name)}, which it does not name")
+            storage.create_new_trial(ids[name], trial)
+    return Exported(storage=storage, attributes=attributes)
+
+
+def _check_frame(place: Path, file: pq.ParquetFile) -> None:
+    """Columns, rows and size, before anything is unpacked."""
+    if not file.schema_arrow.remove_metadata().equals(COLUMNS):
+        raise _foreign(place, "it has other columns")
+    frame = file.metadata
+    groups = [frame.row_group(i) for i in range(frame.num_row_groups)]
+    if frame.num_rows > MOST_ROWS or sum(group.num_rows for group in groups) > MOST_ROWS:
+        raise _foreign(place, f"it has more than {MOST_ROWS} rows")
+    sizes = [group.total_byte_size for group in groups]
+    if min(sizes, default=0) < 0 or max(sizes, default=0) > MOST_OF_A_BATCH:
+        raise _foreign(place, "a part of it is larger than this reads at a time")
+    if sum(sizes) > MOST_BYTES:
+        raise _foreign(place, f"it unpacks to more than {MOST_BYTES} bytes")
+
+
+def _metadata(place: Path, file: pq.ParquetFile) -> dict[str, Any]:
+    text = (file.schema_arrow.metadata or {}).get(KEY)
+    if text is None or len(text) > MOST_METADATA:
+        raise _foreign(place, "its metadata name no studies of ours")
+    told = _json(place, "metadata", text.decode())
+    if not isinstance(told, dict) or not isinstance(told.get("studies"), list):
+        raise _foreign(place, "its metadata name no studies of ours")
+    version = told.get("format")
+    if type(version) is not int:
+        raise _foreign(place, "its metadata name no format of ours")
+    if version > FORMAT:
+        raise DataError(
+            f"an export must have format {FORMAT} or older, {place} has {version}: a newer extrap "
+            "wrote it; upgrade with pip install -U extrap-hp."
+        )
+    if version != FORMAT:
+        raise _foreign(place, "its metadata name no format of ours")
+    return told
+
+
+def _study(place: Path, told: object) -> tuple[str, dict[str, Any]]:
+    """Name and attributes of a study."""
+    if not isinstance(told, dict) or set(told) != {"name", "directions", "attributes"}:
+        raise _foreign(place, "its metadata describe no studies of ours")
+    name, attributes = told["name"], told["attributes"]
+    key = parse_study_name(name) if isinstance(name, str) and len(name) < LONGEST_NAME else None
+    if key is None or not all(0 < value < math.inf for _, value in key.size):
+        raise _foreign(place, f"a study is called {_short(name)}")
+    if told["directions"] != ["MINIMIZE"] or not isinstance(attributes, dict):
+        raise _foreign(place, f"the study {_short(name)} is none of ours")
+    own = {k: v for k, v in attributes.items() if not k.startswith(LEFT_OUT)}
+    if not isinstance(own.get(FINGERPRINT), dict):
+        raise _foreign(place, f"the study {_short(name)} has no fingerprint")
+    if not all(_is_time(value) for key, value in own.items() if key.startswith(SEALED)):
+        raise _foreign(place, f"a seal of {_short(name)} has no time")
+    return name, own
+
+
+def _is_time(value: object) -> bool:
+    try:
+        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _trials(place: Path, file: pq.ParquetFile) -> Iterator[tuple[str, FrozenTrial]]:
+    """The trials in the order of the file, which is that of their numbers."""
+    last: dict[str, int] = {}
+    for batch in file.iter_batches(batch_size=BATCH):
+        if batch.nbytes > MOST_OF_A_BATCH:
+            raise _foreign(place, "a part of it is larger than this reads at a time")
+        batch.validate(full=True)
+        for row in batch.to_pylist():
+            name, number = row["study"], row["number"]
+            if not isinstance(name, str) or not isinstance(number, int):
+                raise _foreign(place, "a trial has no study or no number")
+            if number <= last.get(name, -1):
+                raise _foreign(place, f"the trials of {_short(name)} are not in order")
+            last[name] = number
+            yield name, _trial(place, row)
+
+
+def _trial(place: Path, row: Mapping[str, Any]) -> FrozenTrial:
+    where = f"trial {row['number']} of {_short(row['study'])}"
+    if row["state"] not in ENDED:
+        raise _foreign(place, f"{where} ended as {_short(row['state'])}")
+    params, told, attributes, steps = (
+        _json(place, f"{name} of {where}", row[name])
+        for name in ("params", "distributions", "user_attrs", "intermediate_values")
+    )
+    if not all(isinstance(each, dict) for each in (params, told, attributes)):
+        raise _foreign(place, f"{where} has no tables by name")
+    if not all(isinstance(v, str | int | float | None) for v in params.values()):
+        raise _foreign(place, f"{where} has parameters that are no single values")
+    if not isinstance(steps, list) or not all(map(_is_point, steps)):
+        raise _foreign(place, f"{where} has intermediate values that are no pairs")
+    state, values = ENDED[row["state"]], row["values"]
+    if values is not None and (len(values) != 1 or values[0] is None or math.isnan(values[0])):
+        raise _foreign(place, f"{where} has not one value")
+    if state == TrialState.COMPLETE and values is None:
+        raise _foreign(place, f"{where} is complete without a value")
+    try:
+        trial = create_trial(
+            state=state,
+            values=values,
+            params=params,
+            distributions={name: _distribution(text) for name, text in told.items()},
+            user_attrs=attributes,
+            intermediate_values={step: float(value) for step, value in steps},
+        )
+        trial.datetime_start = _local(row["datetime_start"])
+        trial.datetime_complete = _local(row["datetime_complete"])
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, OSError) as error:
+        raise _foreign(place, f"{where} is none that Optuna could have made") from error
+    if state != TrialState.FAIL and (problem := problem_of(trial)):
+        raise _foreign(place, f"of {where} {problem}")
+    trial.number = row["number"]
+    return trial
+
+
+def _distribution(text: object) -> BaseDistribution:
+    if not isinstance(text, str):
+        raise TypeError
+    found = json_to_distribution(text)
+    if not isinstance(found, BaseDistribution):
+        raise TypeError
+    return found
+
+
+def _is_point(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and type(value[0]) is int
+        and abs(value[0]) < 2**53
+        and type(value[1]) in (int, float)
+    )
+
+
+def _local(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.astimezone().replace(tzinfo=None)
+
+
+def _json(place: Path, what: str, text: object) -> Any:
+    """The content of a text of JSON that is neither too long nor too deep."""
+    if not isinstance(text, str) or len(text) > LONGEST_TEXT:
+        raise _foreign(place, f"the {what} are no text, or too long")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _foreign(place, f"the {what} are no JSON") from error
+    if _is_deep(found):
+        raise _foreign(place, f"the {what} are nested deeper than {DEEPEST}")
+    return found
+
+
+def _is_deep(value: object) -> bool:
+    """Whether lists and tables are nested deeper than anything of ours."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, list | dict)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _foreign(place: Path, why: str) -> DataError:
+    return DataError(
+        f"an export is a file that extrap study export wrote, got {place}: {why}; export the "
+        "study anew."
+    )

@@ -1,0 +1,377 @@
+"""How a study stands: which cells are done, who trains, what is left, what is known so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from extrap.errors import DataError, ExtrapError
+from extrap.fitting import estimate_noise, estimate_optima
+from extrap.pipeline import ReadSweep, Sweep
+from extrap.reading import without_password
+from extrap.reading.copies import open_if_there
+from extrap.reading.optuna import read_tables
+from extrap.reading.patience import PatientStorage
+from extrap.reading.storages import storage_faults
+from extrap.records import Cell, Runs, StudySpec
+from extrap.sweeps import StudyFile
+from extrap.tuning.census import CellState, Census, Worker, take_census
+
+__all__ = [
+    "SizeStatus",
+    "StudyStatus",
+    "folder_status",
+    "study_status",
+]
+
+Size = tuple[tuple[str, float], ...]
+COUNTS = ("cells", "complete", "running", "waiting", "failed", "diverged", "duplicates")
+AT_WORK = ("at work", "unknown")
+FEW = 2
+"""Sizes with a cost from which that of others is extended, in the logarithms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeStatus:
+    """The cells of one size of one stage: `cells` = complete + running + waiting + failed.
+
+    Attributes:
+        study: Name of the study in the storage.
+        stage: `"tune"` or `"check"`.
+        size: Size column → value.
+        cells: Cells wanted by now, and those that are there.
+        complete: They have a result; diverged and pruned runs are results.
+        running: In the hands of a process that is not known to be dead.
+        waiting: For a worker.
+        failed: Given up for a fault of their own, and in nobody's hands; the next start tries
+            again.
+        diverged: Of the complete ones, those whose run diverged.
+        duplicates: Cells with more than one result; the lowest-numbered counts.
+    """
+
+    study: str
+    stage: str
+    size: Mapping[str, float]
+    cells: int = 0
+    complete: int = 0
+    running: int = 0
+    waiting: int = 0
+    failed: int = 0
+    diverged: int = 0
+    duplicates: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyStatus:
+    """How a study stands; `to_dict` is what `extrap study status --json` prints.
+
+    Attributes:
+        study: Name of the study file's study.
+        storage: Where, without a password.
+        at: When this was seen, ISO 8601 in UTC.
+        done: Whether nothing runs or waits, and nothing more will be wanted.
+        sizes: The counts of every size, in the order of training.
+        workers: Processes seen, those that ended too.
+        eta_s: Seconds until what is wanted by now is done, with the workers at work now, or one;
+            None where no run tells what one costs.
+        wall_s: Wall-clock seconds of all runs that gave a result; a pack's runs share its time.
+        flops: Of the same runs.
+        optima: The best tuned values of each size so far: `study`, `size`, `tuned` (name → value,
+            standard error, interval; None where there is none), `loss`, `best_loss`,
+            `bracketed`, `n_runs`, `n_diverged`.
+        notes: What else there is to say, one sentence each.
+    """
+
+    study: str
+    storage: str
+    at: str
+    done: bool
+    sizes: tuple[SizeStatus, ...]
+    workers: tuple[Worker, ...]
+    eta_s: float | None
+    wall_s: float
+    flops: float
+    optima: tuple[Mapping[str, Any], ...]
+    notes: tuple[str, ...]
+
+    def count(self, name: str) -> int:
+        """One of the counts over all sizes."""
+        return sum(getattr(size, name) for size in self.sizes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of `--json`: whole numbers over all sizes, then everything by name."""
+        return {
+            "study": self.study,
+            "storage": self.storage,
+            "at": self.at,
+            **{name: self.count(name) for name in COUNTS},
+            "done": self.done,
+            "eta_s": self.eta_s,
+            "cost": {"wall_s": self.wall_s, "flops": self.flops},
+            "sizes": [{**asdict(size), "size": dict(size.size)} for size in self.sizes],
+            "workers": [asdict(worker) for worker in self.workers],
+            "optima": [dict(optimum) for optimum in self.optima],
+            "notes": list(self.notes),
+        }
+
+
+def study_status(study: StudyFile, storage: str | None = None) -> StudyStatus:
+    """How a study stands in its storage, which is only read, and not made where there is none.
+
+    Args:
+        study: What its file comes to.
+        storage: Storage URL; by default the study's own.
+
+    Raises:
+        DataError: There is something else at that address.
+        StudyError: The storage cannot be read, or a newer version wrote it.
+    """
+    where = storage or study.storage
+    with storage_faults(where):
+        opened = open_if_there(where)
+        tuned = {spec.name: tuple(spec.tune) for spec in study.specs()}
+        census = Census() if opened is None else take_census(opened, tuned)
+        read = _reader(census, opened)
+        sizes, to_come = _count_all(study, census, read)
+        optima = [
+            optimum
+            for sweep in study.sweeps
+            if sweep.has_optima and sweep.stage == "tune"
+            for optimum in _optima(sweep.spec, read(sweep.spec, sweep.stage))
+        ]
+    notes = [] if opened is not None and census.cells else ["nothing has begun"]
+    if census.n_broken:
+        notes.append(f"{census.n_broken} trials are half-written; see extrap study repair")
+    if to_come:
+        notes.append("larger runs follow when what is wanted so far is there")
+    is_idle = not any(size.running or size.waiting for size in sizes)
+    return StudyStatus(
+        study=study.name,
+        storage=without_password(where),
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        done=is_idle and not to_come,
+        sizes=sizes,
+        workers=census.workers,
+        eta_s=_time_left(sizes, census),
+        wall_s=sum(map(sum, census.wall_s.values())),
+        flops=census.flops,
+        optima=tuple(optima),
+        notes=tuple(notes),
+    )
+
+
+def folder_status(path: str | Path, assignments: Sequence[str], folder: str | None) -> StudyStatus:
+    """How a cascade study stands, which has no storage but a folder of saved answers.
+
+    Raises:
+        ValueError: There is no such file, or an assignment fits no field.
+    """
+    from extrap.cascade_sweeps import saved_answers
+    from extrap.study_files import cascade_of
+
+    study = cascade_of(path, assignments=assignments)
+    place, saved = saved_answers(study, folder)
+    sizes = tuple(
+        SizeStatus(
+            study=study.name,
+            stage="tune",
+            size=dict(model.size),
+            cells=len(there),
+            complete=sum(there),
+            waiting=len(there) - sum(there),
+        )
+        for model, there in saved
+    )
+    return StudyStatus(
+        study=study.name,
+        storage=str(place),
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        done=not any(size.waiting for size in sizes),
+        sizes=sizes,
+        workers=(),
+        eta_s=None if any(size.waiting for size in sizes) else 0.0,
+        wall_s=0.0,
+        flops=0.0,
+        optima=(),
+        notes=("answers are counted; who trains and what it cost is not kept",),
+    )
+
+
+def _count_all(
+    study: StudyFile, census: Census, read: ReadSweep
+) -> tuple[tuple[SizeStatus, ...], bool]:
+    """The counts of all sweeps, and whether more will be wanted when what is wanted is there."""
+    sizes: list[SizeStatus] = []
+    to_come = False
+    for sweep in study.sweeps:
+        is_due = {
+            "": True,
+            "seal": sweep.spec.name in census.sealed,
+            "sweeps": not any(size.running or size.waiting for size in sizes),
+        }[sweep.awaits]
+        wanted: Sequence[Cell] = ()
+        if is_due and sweep.wants is not None:
+            try:
+                wanted = sweep.wants(read)
+            except ExtrapError:
+                if not sweep.awaits:
+                    raise
+        to_come = to_come or not is_due
+        there = census.cells.get((sweep.spec.name, sweep.stage), {})
+        sizes += _count_sweep(sweep, wanted, there)
+    return tuple(sizes), to_come
+
+
+def _count_sweep(
+    sweep: Sweep, wanted: Sequence[Cell], there: Mapping[Cell, CellState]
+) -> list[SizeStatus]:
+    """The counts of every size of one sweep."""
+    is_sampled = sweep.wants is None
+    asked = set(wanted)
+    states: dict[Size, list[CellState]] = {}
+    for cell in wanted:
+        states.setdefault(cell.size, [])
+    if is_sampled:
+        planned = sweep.spec.grid_cells()
+        states = {cell.size: [] for cell in planned}
+    for cell, state in there.items():
+        if state.state != "freed" or cell in asked:  # nobody trains one that nobody asks for
+            states.setdefault(cell.size, []).append(state)
+    found = []
+    for size, seen in sorted(states.items(), key=lambda item: [value for _, value in item[0]]):
+        n_freed = sum(state.state == "freed" for state in seen)
+        if is_sampled:
+            n_planned = sum(cell.size == size for cell in planned)
+            n_cells = max(n_planned, len(seen))
+        else:
+            n_new = sum(cell.size == size and cell not in there for cell in asked)
+            n_cells = n_new + len(seen)
+        found.append(
+            SizeStatus(
+                study=sweep.spec.name,
+                stage=sweep.stage,
+                size=dict(size),
+                cells=n_cells,
+                complete=sum(state.state == "complete" for state in seen),
+                running=sum(state.state == "running" for state in seen),
+                waiting=n_cells - len(seen) + n_freed,
+                failed=sum(state.state == "failed" for state in seen),
+                diverged=sum(state.is_diverged for state in seen),
+                duplicates=sum(state.n_results > 1 for state in seen),
+            )
+        )
+    return found
+
+
+def _reader(census: Census, opened: PatientStorage | None) -> ReadSweep:
+    """Reads the runs of each sweep, once."""
+    known: dict[tuple[str, str], Runs] = {}
+
+    def read(spec: StudySpec, stage: str) -> Runs:
+        if (spec.name, stage) not in known:
+            known[spec.name, stage] = _runs(census, opened, spec, stage)
+        return known[spec.name, stage]
+
+    return read
+
+
+def _runs(census: Census, opened: PatientStorage | None, spec: StudySpec, stage: str) -> Runs:
+    """The runs of one stage so far, as `extrap.tune` hands them to a sampler."""
+    sizes, tuned, conditions = tuple(spec.sizes), tuple(spec.tune), tuple(spec.conditions())
+    states = census.cells.get((spec.name, stage), {}).values()
+    if opened is None or not any(state.n_results for state in states):
+        columns = [*sizes, *tuned, *conditions, "loss", "seed", "status", "stage"]
+        frame, curves = pd.DataFrame(columns=columns).astype({"loss": float}), None
+    else:
+        try:
+            frame, curves, _ = read_tables(opened, study=spec.name, stage=stage)
+        except DataError:
+            if not census.n_broken:
+                raise
+            return _runs(Census(), None, spec, stage)  # until they are set aside
+    return Runs.from_frame(
+        frame, sizes=sizes, tuned=tuned, conditions=conditions, curves=curves, source=spec.name
+    )
+
+
+def _optima(spec: StudySpec, runs: Runs) -> list[dict[str, Any]]:
+    """The optimum of each size so far; none where the runs cannot tell."""
+    if not len(runs) or not runs.tuned:
+        return []
+    try:
+        found = estimate_optima(runs, noise=estimate_noise(runs), level=spec.level)
+    except (ExtrapError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return []  # too few runs, or too odd ones: there is no optimum yet
+    return [
+        {
+            "study": spec.name,
+            "size": dict(each.size),
+            "tuned": {
+                name: {
+                    "value": _finite(estimate.value),
+                    "se": _finite(estimate.se),
+                    "ci": [*map(_finite, estimate.ci)],
+                }
+                for name, estimate in each.tuned.items()
+            },
+            "loss": _finite(each.loss),
+            "best_loss": _finite(each.best_loss),
+            "bracketed": bool(each.bracketed),
+            "n_runs": each.n_runs,
+            "n_diverged": each.n_diverged,
+        }
+        for each in found
+    ]
+
+
+def _finite(value: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _time_left(sizes: Sequence[SizeStatus], census: Census) -> float | None:
+    """Seconds of work left, shared by the workers at work; None if no run tells.
+
+    A size without a result costs what the others of its sweep's columns do, extended in the
+    logarithms of size and cost; with one such size, as much.
+    """
+    left = [size for size in sizes if size.running or size.waiting]
+    if not left:
+        return 0.0
+    known = {key: float(np.mean(own)) for key, own in census.wall_s.items() if sum(own) > 0}
+    total = 0.0
+    for size in left:
+        own = known.get((size.study, size.stage, _key(size.size)))
+        each = _extended(size.size, known) if own is None else own
+        if each is None:
+            return None
+        total += each * (size.running + size.waiting)
+    n_workers = sum(worker.state == "at work" for worker in census.workers)
+    return total / max(1, n_workers)
+
+
+def _extended(
+    size: Mapping[str, float], known: Mapping[tuple[str, str, Size], float]
+) -> float | None:
+    alike = [
+        (math.log(math.prod(dict(own).values())), math.log(cost))
+        for (_, _, own), cost in known.items()
+        if set(dict(own)) == set(size)
+    ]
+    if not alike:
+        return None
+    at = math.log(math.prod(size.values()))
+    if len({x for x, _ in alike}) < FEW:
+        return math.exp(float(np.mean([y for _, y in alike])))
+    slope, intercept = np.polyfit([x for x, _ in alike], [y for _, y in alike], 1)
+    return float(math.exp(min(slope * at + intercept, 700.0)))
+
+
+def _key(size: Mapping[str, float]) -> Size:
+    return tuple(size.items())

@@ -1,0 +1,142 @@
+"""No password of an address is in anything that is printed, logged or written."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy
+
+from extrap.cli import main
+from extrap.reading import without_password
+from extrap.reading.storages import safe_url
+from extrap.study_files import load_study
+from extrap.tuning import tune
+
+STUDY = """
+from extrap.records import *
+STUDY = StudySpec(
+    name="tiny", question="?", workload=Workload(name="mine"), growth=0,
+    sizes={"width": (8, 16)}, tune={"lr": TunedRange(low=2**-8, high=2**-4, n=3)}, seeds=(0, 1),
+)
+"""
+CASCADE = """
+from extrap.records import *
+CASCADE = CascadeStudy(
+    name="small", question="?", workload=Workload(name="digits"), recipe=Recipe(steps=2),
+    smalls=(SizedModel(size={"width": 2}, lr=0.1),), large=SizedModel(size={"width": 4}, lr=0.1),
+)
+"""
+NASTY = ("hunter2", "p@ss:w/rd%", "a?b&c=d", "p%40ss%3Aw%2Frd%25", "br{ac}es", "sp ace#x")
+FORMS = (
+    "postgresql://me:{}@localhost:1/x",
+    "postgresql+psycopg://me:{}@localhost:1/x",
+    "postgresql://localhost:1/x?user=me&password={}",
+    "postgresql://me@localhost:1/x?password={}&connect_timeout=1",
+    "mysql://me:{}@localhost:1/x",
+    "grpc://me:{}@localhost:1",
+)
+COMMANDS = (
+    ["study", "status", "tiny.py", "--storage"],
+    ["study", "status", "tiny.py", "--json", "--storage"],
+    ["study", "work", "tiny.py", "--quiet", "--storage"],
+    ["study", "run", "tiny.py", "--quiet", "--storage"],
+    ["study", "run", "tiny.py", "--dry-run", "--storage"],
+    ["study", "work", "tiny.py", "--quiet", "--shard", "1/2", "--storage"],
+    ["study", "status", "small.py", "--storage"],
+    ["study", "run", "small.py", "--storage"],
+    ["study", "merge", "tiny.py", "sqlite:///part.db", "--storage"],
+    ["study", "merge", "tiny.py"],
+    ["study", "serve", "--port", "1", "--storage"],
+    ["study", "export", "tiny.py", "--out", "t.parquet", "--storage"],
+    ["study", "import", "tiny.py", "in.parquet", "--storage"],
+    ["study", "repair", "tiny.py", "--storage"],
+    ["study", "repair", "tiny.py", "--dry-run", "--storage"],
+    ["report", "tiny.py", "--storage"],
+    ["report", "--size", "width", "--tune", "lr"],
+    ["forecast", "--size", "width", "--tune", "lr", "--at", "64"],
+    ["check", "sweep.csv", "--size", "width", "--tune", "lr"],
+    ["backtest", "--size", "width", "--tune", "lr"],
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("secrets")
+    (folder / "tiny.py").write_text(STUDY)
+    (folder / "small.py").write_text(CASCADE)
+    tune(load_study(folder / "tiny.py"), f"sqlite:///{folder}/part.db", train=loss_of)
+    source = ["--storage", f"sqlite:///{folder}/part.db"]
+    out = str(folder / "in.parquet")
+    assert main(["study", "export", str(folder / "tiny.py"), "--out", out, *source]) == 0
+    (folder / "sweep.csv").write_text("width,lr,loss\n8,0.1,2.0\n16,0.1,1.0\n")
+    return folder
+
+
+def loss_of(size: dict[str, float], tuned: dict[str, float], seed: int) -> float:
+    return 1.0 + size["width"] ** -0.5 + tuned["lr"] + 0.001 * seed
+
+
+def tells(text: str, password: str) -> bool:
+    """Whether a text has the password, or its longer half."""
+    parts = [password, password[len(password) // 2 :], password[: len(password) // 2]]
+    return any(part in text for part in parts if len(part) > 3 and part not in ("pass", "me"))
+
+
+@pytest.mark.parametrize("password", NASTY)
+@pytest.mark.parametrize("form", FORMS)
+def test_an_address_is_shown_without_its_password(form: str, password: str) -> None:
+    assert not tells(safe_url(form.format(password)), password)
+    assert not tells(without_password(form.format(password)), password)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:3]))
+def test_no_command_tells_a_password(
+    command: list[str],
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setattr("extrap.reading.storages.GRPC_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("extrap.reading.storages.TRIES", 1)
+    for form, password in zip(FORMS, NASTY, strict=True):
+        with caplog.at_level(logging.DEBUG):
+            code = main([*command, form.format(password)])
+        said = capsys.readouterr()
+        assert code in (0, 2), said.err
+        everything = said.out + said.err + caplog.text
+        assert not tells(everything, password), everything
+        caplog.clear()
+    names = [path.name for path in place.rglob("*")]
+    assert not any(tells(name, password) for name in names for password in NASTY)
+
+
+def test_what_a_server_with_a_password_gives_holds_none(
+    postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, caplog: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tiny.py").write_text(STUDY.replace("(8, 16)", "(8, 16, 32, 64)"))
+    address = sqlalchemy.make_url(postgres.make_database("secrets"))
+    password = address.password
+    assert len(password or "") > 5
+    plain = address.set(password=None).render_as_string()
+    joined = f"{plain}?password={password}"
+    with caplog.at_level(logging.DEBUG):
+        tune(load_study("tiny.py"), joined, train=loss_of)
+        for command in (
+            ["study", "status", "tiny.py", "--json", "--storage", joined],
+            ["study", "export", "tiny.py", "--out", "t.parquet", "--storage", joined],
+            ["study", "repair", "tiny.py", "--storage", joined],
+            ["study", "import", "tiny.py", "t.parquet", "--storage", joined],
+            ["report", "tiny.py", "--storage", joined],
+        ):
+            assert main(command) in (0, 2)
+    said = capsys.readouterr()
+    assert password not in said.out + said.err + caplog.text
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "tiny.py"]
+    assert "t.parquet" in {path.name for path in written}
+    assert not [path for path in written if password.encode() in path.read_bytes()]

@@ -19,6 +19,7 @@ import pandas as pd
 
 from extrap import __version__
 from extrap.errors import DataError
+from extrap.files import write_text
 from extrap.fitting import (
     DISCREPANCY,
     DivergenceModel,
@@ -30,6 +31,7 @@ from extrap.fitting import (
 )
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
+from extrap.reading.bounds import MOST_BYTES, first_line, parse_json, require_file
 from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Verdict
 
 __all__ = [
@@ -126,10 +128,7 @@ def save_forecast(forecast: Forecast, path: str | Path) -> str:
     }
     path = Path(path)
     _keep_earlier(path, forecast, sealed)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".part")
-    draft.write_text(json.dumps(_plain(document), indent=1, allow_nan=False) + "\n")
-    draft.replace(path)
+    write_text(path, json.dumps(_plain(document), indent=1, allow_nan=False) + "\n")
     return sealed
 
 
@@ -193,10 +192,11 @@ def load_forecast(path: str | Path) -> Forecast:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"there is no forecast {path}; check the path.")
+    require_file(path, "sealed forecast", most=MOST_BYTES)
     try:
-        document = json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is not JSON: {error}.") from error
+        document = parse_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON: {first_line(error)}.") from error
     if not isinstance(document, dict) or document.get("kind") != "extrap-forecast":
         raise DataError(
             f"{path} is no forecast; write one with extrap forecast … --save {path.name}."

@@ -9,6 +9,8 @@ from types import FrameType
 
 import click
 
+from extrap.commands.printing import say
+
 __all__ = ["merge_command", "serve_command", "stops_on_sigterm", "work_command"]
 
 _assignments = click.option(
@@ -76,7 +78,7 @@ def work_command(
             device=device,
             grace_s=grace,
             notify=progress.notify,
-            say=click.echo,
+            say=say,
         )
 
 
@@ -99,7 +101,7 @@ def merge_command(
     _require_study(path, "merge")
     spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
     urls = [source if "://" in source else f"sqlite:///{source}" for source in sources]
-    click.echo(merge_study(spec, baseline, urls, storage=storage))
+    say(merge_study(spec, baseline, urls, storage=storage))
 
 
 @click.command(name="serve")
@@ -113,7 +115,7 @@ def serve_command(*, storage: str, host: str, port: int) -> None:
     """
     from extrap.reading.storages import safe_url, serve_storage
 
-    click.echo(f"serving {safe_url(storage)} at grpc://{host}:{port}")
+    say(f"serving {safe_url(storage)} at grpc://{host}:{port}")
     with stops_on_sigterm():
         serve_storage(storage, host=host, port=port)
 

@@ -47,6 +47,8 @@ _NAMES = tuple(INKS)
 _RAMP_NAMES = tuple(RAMPS)
 _PLACEHOLDER = re.compile(r"#fe0([0-9])([0-9a-f]{2})")
 _FONT = re.compile(r"font:\s*([^;]*?)([\d.]+)px[^;]*;?")
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""Characters that no XML may hold."""
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
 
@@ -102,7 +104,7 @@ def draw_svg(draw: Draw, *, width: int, height: int, key: str, label: str) -> st
         figure.savefig(
             buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
         )
-    return _inline(buffer.getvalue(), key=key, label=label)
+    return _inline(_NO_XML.sub("\ufffd", buffer.getvalue()), key=key, label=label)
 
 
 def _settings() -> dict[Any, Any]:

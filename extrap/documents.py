@@ -33,6 +33,7 @@ from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.reading.bounds import MOST_BYTES, first_line, parse_json, require_file
 from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Verdict
+from extrap.records.fields import require_fields
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -50,6 +51,8 @@ logger = logging.getLogger(__name__)
 SCHEMA_VERSION = 1
 RECORDED = ("epochs", "batch_size", "flops")
 """Columns beyond those a fit depends on that a check of larger runs asks for."""
+NO_FORECAST = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a file raises that is sealed and holds something else than a forecast."""
 DIGITS = 10
 """Significant digits that count for a content hash: what differs beyond them is rounding."""
 
@@ -208,12 +211,25 @@ def load_forecast(path: str | Path) -> Forecast:
         )
     created, sealed = document.pop("created", ""), document.pop("content_hash", "")
     notes, curves = document.pop("notes", []), document.pop("curves", None)
-    if document.pop("seal", "") != _seal(sealed, created, curves) or _hash(document) != sealed:
+    try:
+        is_whole = document.pop("seal", "") == _seal(sealed, created, curves)
+        is_whole = is_whole and _hash(document) == sealed
+    except (TypeError, ValueError):  # such a thing was never sealed
+        is_whole = False
+    if not is_whole:
         raise DataError(f"the seal of {path} is broken: it was changed after it was written.")
     try:
-        return _restore(document, notes=notes, created=created, curves=curves)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is no complete forecast: {error}.") from error
+        return _proved(_restore(document, notes=notes, created=created, curves=curves))
+    except NO_FORECAST as error:
+        raise DataError(f"{path} is no complete forecast: {first_line(error)}.") from error
+
+
+def _proved(forecast: Forecast) -> Forecast:
+    """A forecast from a file, after it was seen to forecast."""
+    require_fields(forecast)
+    for point in (forecast.at(**size) for size in forecast.default_targets()):
+        _advised_point(forecast, point)
+    return forecast
 
 
 def content_hash(forecast: Forecast) -> str:

@@ -38,10 +38,10 @@ CHUNK_BYTES = 2**22
 
 
 def require_file(path: Path, what: str = "table", *, most: int | None = None) -> None:
-    """Raise unless a path is a plain file of bearable size that is not empty.
+    """Raise unless a path is a plain file of bearable size.
 
     Raises:
-        DataError: It is missing, a folder, a pipe, a device, empty or too large.
+        DataError: It is missing, a folder, a pipe, a device or too large.
     """
     try:
         is_there, is_folder, is_file = path.exists(), path.is_dir(), path.is_file()
@@ -56,8 +56,6 @@ def require_file(path: Path, what: str = "table", *, most: int | None = None) ->
         raise DataError(f"{path} is a folder; name the {what} inside it.")
     if not is_file:
         raise DataError(f"a {what} is a plain file, got {path}, a pipe or device; save it first.")
-    if size == 0:
-        raise DataError(f"{path} is empty; a table needs a header and at least one row.")
     if most is not None and size > most:
         raise DataError(
             f"a {what} has at most {most:,} bytes, got {size:,} in {path}; leave out what is not "

@@ -36,6 +36,8 @@ def read_curves(source: str | Path | pd.DataFrame, table: pd.DataFrame) -> pd.Da
     for column in ("run", "step", "loss"):
         if column not in points:
             raise missing_column(column, list(points), "the table of curves")
+    if points.empty:
+        raise DataError("a table of curves needs at least one row, it has none; leave it out.")
     names = table["run"] if "run" in table else pd.Series(range(len(table)))
     names = names.map(_name)
     twice = names[names.duplicated()]

@@ -30,7 +30,13 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import DataError
-from extrap.reading.storages import open_storage, require_storage, safe_url, storage_faults
+from extrap.reading.storages import (
+    open_storage,
+    reading_faults,
+    require_storage,
+    safe_url,
+    storage_faults,
+)
 from extrap.records import STAGES
 
 __all__ = [
@@ -145,7 +151,7 @@ def read_storage(url: str, *, study: str | None = None, stage: str | None = None
     if stage is not None and stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}.")
     require_storage(url)
-    with storage_faults(url):
+    with storage_faults(url), reading_faults(url):
         return read_tables(open_storage(url), study=study, stage=stage, source=safe_url(url))
 
 
@@ -155,7 +161,7 @@ def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
     Raises:
         StudyError: The storage cannot be opened.
     """
-    with storage_faults(url):
+    with storage_faults(url), reading_faults(url):
         storage = open_storage(url)
         for name in study_names(storage):
             key = parse_study_name(name)

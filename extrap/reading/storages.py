@@ -31,10 +31,17 @@ import sqlalchemy
 from optuna.storages import BaseStorage, GrpcStorageProxy, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
-from extrap.errors import DataError, StudyError
+from extrap.errors import DataError, ExtrapError, StudyError
 from extrap.reading.patience import PATIENCE_S, PatientStorage
 
-__all__ = ["open_storage", "require_storage", "safe_url", "serve_storage", "storage_faults"]
+__all__ = [
+    "open_storage",
+    "reading_faults",
+    "require_storage",
+    "safe_url",
+    "serve_storage",
+    "storage_faults",
+]
 
 SQLITE_TIMEOUT_S = 60
 """Several processes may write to one SQLite file; each waits this long for its turn."""
@@ -58,6 +65,8 @@ ENGINES: Mapping[str, Mapping[str, Any]] = {
 TRIES = 20
 RACED = ("already exists", "duplicate key", "UNIQUE constraint", "deadlock", "database is locked")
 """What workers hear that open an empty database at once: Optuna looks before it makes a table."""
+DAMAGES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What Optuna and we stumble over in a storage that holds something else than trials."""
 OURS = ("grpc", "journal")
 """Kinds of address that SQLAlchemy does not know."""
 
@@ -121,7 +130,7 @@ def open_storage(url: str, *, patience_s: float = PATIENCE_S) -> PatientStorage:
                 inner = _open_database(parsed, url)
     except ImportError as error:
         raise _no_driver(error, url) from error
-    except (RuntimeError, ValueError) as error:  # tables of another version of Optuna, a torn file
+    except DAMAGES as error:  # tables of another version of Optuna, a torn file
         raise error if isinstance(error, StudyError) else _unusable(error, url) from error
     storage = PatientStorage(  # type: ignore[abstract]  # its methods are added by a decorator
         inner, safe_url(url), patience_s=patience_s
@@ -251,6 +260,20 @@ def storage_faults(url: str) -> Iterator[None]:
         raise _unusable(error, url) from error
 
 
+@contextmanager
+def reading_faults(url: str) -> Iterator[None]:
+    """Turn what one stumbles over within the block, in a stranger's storage, into a `StudyError`.
+
+    Only for reading: cells of another kind than Optuna's, attributes of another form than ours.
+    """
+    try:
+        yield
+    except ExtrapError:
+        raise
+    except DAMAGES as error:
+        raise _unusable(error, url) from error
+
+
 def _unusable(error: Exception, url: str) -> StudyError:
     return StudyError(
         f"a storage must be an Optuna database that can be read and written, got {safe_url(url)} "
@@ -329,7 +352,7 @@ def _require_optuna_file(path: Path) -> None:
     try:
         connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
         try:
-            tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+            found = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
         finally:
             connection.close()
     except sqlite3.DatabaseError as error:
@@ -337,7 +360,12 @@ def _require_optuna_file(path: Path) -> None:
             f"a storage must be an SQLite file, got {str(path)!r} ({error}); restore it from a "
             "backup, or move it away and tune anew."
         ) from error
-    if ("studies",) not in tables:
+    if odd := [name for kind, name in found if kind not in ("table", "index")]:
+        raise DataError(
+            f"a storage of Optuna has tables only, got {odd[0]!r} in {str(path)!r}, which would "
+            "run what its author wrote; export its runs on the machine they come from."
+        )
+    if ("table", "studies") not in found:
         raise DataError(
             f"a storage must be an Optuna database, got {str(path)!r}, which holds other tables; "
             "check the path."

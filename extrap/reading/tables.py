@@ -58,6 +58,8 @@ def read_table(source: str | Path | TextIO | pd.DataFrame) -> pd.DataFrame:
 
 def _read_file(path: Path) -> pd.DataFrame:
     require_file(path)
+    if path.stat().st_size == 0:
+        raise DataError(f"{path} is empty; a table needs a header and at least one row.")
     readers = {
         ".csv": _read_csv,
         ".tsv": _read_csv,

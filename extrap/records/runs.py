@@ -175,7 +175,7 @@ class Runs:
     def data_hash(self) -> str:
         """SHA-256 of the canonical table; times and costs are left out."""
         text = self.canonical().to_csv(index=False, float_format="%.12g", lineterminator="\n")
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def _order(self) -> pd.Index:
         """Row labels sorted by size, tuned values, seed, status and loss."""

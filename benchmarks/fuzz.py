@@ -571,7 +571,7 @@ def _corpus(m: Material, data: bytes) -> Iterator[tuple[str, Callable[[], bool]]
 
 
 def fuzz(name: str, n: int, *, seed: int = 0) -> Tally:
-    """Try a reader, or the whole `corpus`, with so many inputs; the same ones for the same seed."""
+    """Try a reader, or the `corpus`, with so many inputs; the same ones for the same seed."""
     tally = Tally(name)
     folder = Path(tempfile.mkdtemp(prefix="fuzz"))
     material = Material(folder)

@@ -270,7 +270,7 @@ def _damage_rows(rows: list[list[str]], kind: str, place: float, other: float, w
     j = int(other * len(rows[i]))
     if kind == "cell":
         rows[i][j] = what
-    elif kind == "heading":
+    elif kind == "heading" and rows[0]:
         rows[0][min(j, len(rows[0]) - 1)] = what
     elif kind == "column":
         for row in rows[1:]:

@@ -227,8 +227,7 @@ def load_forecast(path: str | Path) -> Forecast:
 def _proved(forecast: Forecast) -> Forecast:
     """A forecast from a file, after it was seen to forecast."""
     require_fields(forecast)
-    for point in (forecast.at(**size) for size in forecast.default_targets()):
-        _advised_point(forecast, point)
+    _advised_point(forecast, forecast.at(**forecast.default_targets()[0]))
     return forecast
 
 

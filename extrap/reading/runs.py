@@ -184,7 +184,7 @@ def _status(table: pd.DataFrame, loss: pd.Series, failed: pd.Series) -> pd.Serie
     if "status" not in table:
         return derived
     given = table["status"].astype(str).str.strip().str.lower()
-    unknown = sorted(set(given[~given.isin(STATUSES) & ~is_empty(table["status"])]))
+    unknown = sorted({str(s) for s in given[~given.isin(STATUSES) & ~is_empty(table["status"])]})
     if unknown:
         raise DataError(f"status must be one of {', '.join(STATUSES)}; got {shown(unknown[0])}.")
     status = given.where(given.isin(STATUSES), derived)

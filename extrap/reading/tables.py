@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,6 +27,9 @@ from extrap.reading.bounds import (
 )
 
 __all__ = ["read_table"]
+
+HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+"""How JSON spells one half of a character beyond the first 65,536; alone it is none."""
 
 
 def read_table(source: str | Path | TextIO | pd.DataFrame) -> pd.DataFrame:
@@ -143,6 +147,8 @@ def _read_jsonl(path: Path) -> pd.DataFrame:
             continue
         try:
             row = parse_json(line)
+            if HALF_CHARACTER.search(line):  # the other half may have been beside it
+                json.dumps(row, ensure_ascii=False).encode()
         except ValueError as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else first_line(error)
             raise DataError(f"{path} line {number} is not JSON: {reason}.") from error

@@ -19,7 +19,7 @@ def require_fields(record: Any) -> None:
     A number is finite; where a float is asked for, a whole number will do. Fields that are
     annotated with anything but numbers, text, tuples, mappings and records are passed over.
     """
-    for name, hint in _hints(type(record)).items():
+    for name, hint in _hints(type(record)).items():  # type: ignore[arg-type]
         if not _fits(getattr(record, name), hint):
             value = repr(getattr(record, name))
             raise TypeError(f"{name} of {type(record).__name__} is no {hint}: {value[:60]}")

@@ -207,7 +207,7 @@ def condition_text(value: object) -> str:
 
 def _require_names(names: Iterable[str]) -> None:
     for name in names:
-        if not 0 < len(name) <= MOST_NAME or as_written(name) != name:
+        if not 0 < len(name) <= MOST_NAME or as_written(name) != name or "\n" in name:
             raise DataError(
                 f"a column's name has at most {MOST_NAME} characters that can be seen, got "
                 f"{name[:MOST_NAME]!r}; rename the column."

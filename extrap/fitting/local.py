@@ -18,8 +18,6 @@ __all__ = ["LocalLaw", "fit_local"]
 
 DISCOUNTS = (1.0, 1.5, 2.0)
 """Powers k of the discount `(x / x_max)^k` of a residual."""
-LARGEST_LOG = 300.0
-"""Of a power of a size; its square is still a float."""
 PRIOR_MEDIANS = (0.4, 0.6, 0.8)
 PRIOR_SPREADS = (0.35, 0.6)
 """Lognormal priors of the exponent; k and prior are averaged over, since no curve can choose."""
@@ -127,11 +125,7 @@ def fit_local(
 def _profile(z: Array, y: Array, root: Array) -> tuple[Array, Array, Array]:
     """Floor, coefficient and sum of squares at each exponent: NNLS of two columns, solved."""
     flat = (root / y)[None]
-    log_power = -EXPONENTS[:, None] * np.log(z)
-    # a size so small that its power is no float: the column is brought to a unit of its own
-    top = log_power.max(axis=1, keepdims=True)
-    unit = np.where(top > LARGEST_LOG, top, 0.0)
-    power = flat * (z ** -EXPONENTS[:, None] if not unit.any() else np.exp(log_power - unit))
+    power = flat * z ** -EXPONENTS[:, None]
     ff, fp, pp = (flat * flat).sum(1), (flat * power).sum(1), (power * power).sum(1)
     ft, pt = flat @ root, power @ root
     determinant = ff * pp - fp**2
@@ -143,7 +137,7 @@ def _profile(z: Array, y: Array, root: Array) -> tuple[Array, Array, Array]:
     floor = np.where(no_floor, 0.0, np.where(no_power, ft / ff, floor))
     coefficient = np.where(no_floor, pt / pp, np.where(no_power, 0.0, coefficient))
     residual = root - floor[:, None] * flat - coefficient[:, None] * power
-    return floor, coefficient * np.exp(-unit[:, 0]), (residual**2).sum(axis=1)
+    return floor, coefficient, (residual**2).sum(axis=1)
 
 
 def _posterior(squares: Array, n: float) -> Array:

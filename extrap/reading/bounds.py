@@ -93,7 +93,7 @@ def check_text_table(path: Path, separator: str) -> None:
                 n_columns += head.count(mark)
                 is_first = not ended
             n_cells += chunk.count(mark) + chunk.count(b"\n")
-    check_shape(n_cells + 1, n_columns + 1, str(path), most_cells=MOST_CELLS)
+    check_shape(n_cells, n_columns + 1, str(path), most_cells=MOST_CELLS)
 
 
 def check_shape(n_cells: int, n_columns: int, where: str, *, most_cells: int) -> None:

@@ -34,6 +34,7 @@ class EventLog:
         self._path = path
         self._tag = tag
         self._loaders: dict[Path, EventFileLoader] = {}
+        self._endless: set[Path] = set()
         self.names: dict[str, None] = {}
         self.n_skipped = 0
         self.has_more = False
@@ -64,5 +65,9 @@ class EventLog:
                         pairs.append((event.step, make_ndarray(value.tensor).tolist()))
             except DecodeError:  # a whole record that is no event; the loader goes on behind it
                 self.n_skipped += 1
+            except (MemoryError, OverflowError):  # a record that promises to be larger than memory
+                self.n_skipped += file not in self._endless
+                self._endless.add(file)
+                return pairs
             else:
                 return pairs

@@ -65,7 +65,22 @@ ENGINES: Mapping[str, Mapping[str, Any]] = {
 TRIES = 20
 RACED = ("already exists", "duplicate key", "UNIQUE constraint", "deadlock", "database is locked")
 """What workers hear that open an empty database at once: Optuna looks before it makes a table."""
-DAMAGES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+REMEDY = "check the address, or move the file away to start anew"
+REMEDIES = {
+    "is full": "free some space and run it again, what was told before is there",
+    "disk I/O": "see that its disk works and has room, and run it again",
+    "readonly": "get the right to write, or copy it to where you have it",
+}
+"""What a database says that stopped in the middle → what to do; its file is to be kept."""
+DAMAGES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 """What Optuna and we stumble over in a storage that holds something else than trials."""
 OURS = ("grpc", "journal")
 """Kinds of address that SQLAlchemy does not know."""
@@ -275,9 +290,11 @@ def reading_faults(url: str) -> Iterator[None]:
 
 
 def _unusable(error: Exception, url: str) -> StudyError:
+    reason = _reason(error, url)
+    remedy = next((do for words, do in REMEDIES.items() if words in reason), REMEDY)
     return StudyError(
         f"a storage must be an Optuna database that can be read and written, got {safe_url(url)} "
-        f"({_reason(error, url)}); check the address, or move the file away to start anew."
+        f"({reason}); {remedy}."
     )
 
 

@@ -115,7 +115,7 @@ def test_names_of_cascades(tmp_path):
 
 
 def test_names_of_recipes_and_what_others_bring(tmp_path):
-    names = _renamed("plain", "shifted", "steeper", "lost", "treatments", "width")
+    names = _renamed("plain", "shifted", "steeper", "lost", "treatments")
     found = poisoned(FINDINGS, names)
     study = replace(COMPARISON_STUDY, question=EVIL)
     brought = Section(

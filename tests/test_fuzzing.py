@@ -73,7 +73,7 @@ def test_a_command_that_breaks_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_damages_do_what_they_say() -> None:
-    assert damaged_bytes(b"abcd", [("cut", 0.5, 0, None)]) == b"ab"
+    assert damaged_bytes(b"abcd", [("cut", 0.5, 0.9, None)]) == b"ab"
     assert damaged_bytes(b"abcd", [("flip", 0, 0, 1)]) == b"`bcd"
     assert as_csv(damaged_table("a,b\n1,2\n", [("cell", 0.5, 0.5, "x")])) == b"a,b\r\n1,x\r\n"
     assert damaged_json({"a": [1]}, [("value", 0.9, 0, "x")]) == {"a": ["x"]}

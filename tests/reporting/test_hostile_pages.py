@@ -56,6 +56,7 @@ def written(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PAYLOADS)
 def test_names_of_columns_on_the_page_of_a_forecast(tmp_path, kind):
     size, tuned = PAYLOADS[kind], f"{PAYLOADS[kind]}lr"
@@ -114,6 +115,7 @@ def test_names_of_cascades(tmp_path):
     assert all(payload in words for payload in PAYLOADS.values())
 
 
+@pytest.mark.slow
 def test_names_of_recipes_and_what_others_bring(tmp_path):
     names = _renamed("plain", "shifted", "steeper", "lost", "treatments")
     found = poisoned(FINDINGS, names)
@@ -130,6 +132,7 @@ def test_names_of_recipes_and_what_others_bring(tmp_path):
     assert all(payload in words for payload in PAYLOADS.values())
 
 
+@pytest.mark.slow
 def test_names_of_sparse_arms(tmp_path):
     from ..test_sparsity_sections import table
 
@@ -144,6 +147,7 @@ def test_names_of_sparse_arms(tmp_path):
     inspected(written(path))
 
 
+@pytest.mark.slow
 def test_names_of_batch_tasks(tmp_path, one_task):
     study, findings = one_task
     names = _renamed("bytes")
@@ -153,6 +157,7 @@ def test_names_of_batch_tasks(tmp_path, one_task):
     assert PAYLOADS["script"] in said(written(path))
 
 
+@pytest.mark.slow
 def test_names_of_an_allocation(tmp_path):
     from extrap.allocation_sweeps import judge_allocation
 

@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -52,11 +53,15 @@ def test_breaches_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
             pass
 
     monkeypatch.setattr("benchmarks.fuzz.LIMIT_S", 0.2)
+    monkeypatch.setattr("benchmarks.fuzz.WAIT_S", 20.0)
     tally = Tally("mine")
     for call in (crash, warn, hang, lambda: True, lambda: False):
         tally.add("x", call)
-    assert (tally.n_inputs, tally.n_refused, tally.n_breaches) == (5, 1, 3)
-    assert [b.partition(":")[0] for b in tally.breaches] == ["IndexError", "Breach", "Hang"]
+    monkeypatch.setattr("benchmarks.fuzz.WAIT_S", 0.2)
+    tally.add("x", lambda: bool(time.sleep(20)))
+    assert (tally.n_inputs, tally.n_refused, tally.n_breaches) == (6, 1, 4)
+    kinds = [breach.partition(":")[0] for breach in tally.breaches]
+    assert kinds == ["IndexError", "Breach", "Hang"]  # alike ones are told once
     assert issubclass(Hang, BaseException)
     assert not issubclass(Hang, Exception)
 

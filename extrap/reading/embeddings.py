@@ -13,6 +13,17 @@ from extrap.reading.tables import read_table
 
 __all__ = ["read_embedding"]
 
+UNREADABLE = (
+    OSError,
+    EOFError,
+    MemoryError,  # its header may promise more than there is
+    OverflowError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What NumPy raises for a file that is no array."""
+
 
 def read_embedding(
     path: str | Path, *, label: str | None = None
@@ -74,5 +85,5 @@ def _array(path: Path) -> np.ndarray:
         if not isinstance(found, np.ndarray):
             raise ValueError("it is an archive")
         return np.array(found)
-    except (OSError, ValueError, EOFError, OverflowError, TypeError, SyntaxError) as error:
+    except UNREADABLE as error:
         raise DataError(f"{path} is no readable .npy array: {first_line(error)}.") from error

@@ -2,6 +2,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 TESTED := .venv/tested
+# two at once: the second waits, and then finds everything there
+LOCKED := $(addsuffix $() Makefile,$(shell which flock 2>/dev/null)) $(MAKE) --no-print-directory IS_LOCKED=1
 
 # memory for training, see ALLOCATOR in extrap/training/crew.py
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=268435456:$\
@@ -50,6 +52,7 @@ clean:  ## Remove caches and reports; .venv/ and the studies in .extrap/ stay
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis reports/*.html reports/*.csv
 	find extrap studies tests -name __pycache__ -prune -exec rm -rf {} +
 
+ifdef IS_LOCKED
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev]'
@@ -59,3 +62,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 $(TESTED): $(INSTALLED)
 	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,postgres,grpc]'
 	touch $@
+else
+$(INSTALLED) $(TESTED): pyproject.toml constraints.txt
+	@$(LOCKED) $@
+endif

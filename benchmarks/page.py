@@ -15,6 +15,7 @@ from jinja2 import ChoiceLoader, FileSystemLoader
 
 import extrap
 from benchmarks.rows import Row
+from extrap.files import write_text
 from extrap.reporting.figures import style_sheet
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.page import environment
@@ -84,7 +85,7 @@ def write_page(
         light=style_sheet("light"),
         dark=style_sheet("dark"),
     )
-    path.write_text(html, encoding="utf-8")
+    write_text(path, html)
 
 
 def _tight(text: str) -> str:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.rows import Row
+from extrap import files
 
 __all__ = ["print_rows", "write_csv"]
 
@@ -53,4 +54,4 @@ def _part_table(rows: Sequence[Row], notes: list[str], *, header: bool) -> Table
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """One line a row, with its verdict in words."""
     table = pd.DataFrame([asdict(row) | {"met": row.verdict} for row in rows])
-    table.to_csv(path, index=False)
+    files.write_csv(table, path)

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.files import read_csv, write_csv, write_text
 from extrap.forecasting import Forecast, forecast
 from extrap.pipeline import (
     ReadSweep,
@@ -245,7 +246,7 @@ def read_allocation_table(study: AllocationStudy, path: str | Path) -> pd.DataFr
         DataError: There is no such file, or it lacks a column.
     """
     try:
-        table = pd.read_csv(path)
+        table = read_csv(path)
     except (OSError, ValueError) as error:
         raise DataError(
             f"a run table is a CSV file, got {path} ({error}); run the study, which writes one "
@@ -414,8 +415,7 @@ def _seal(
         "factors": list(study.factors),
         **allocation_document(found),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    write_text(path, json.dumps(document, indent=1))
     return path
 
 
@@ -452,7 +452,7 @@ def _write(
     page = Path(path) if path is not None else folder / f"{study.name}.html"
     folder.mkdir(parents=True, exist_ok=True)
     table_path = folder / f"{study.name}.runs.csv"
-    table.to_csv(table_path, index=False)
+    write_csv(table, table_path)
     recipe = study.study.recipe
     allocation_page(
         report,

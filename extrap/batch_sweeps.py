@@ -25,6 +25,7 @@ from extrap.batching import (
     tuned_steps,
 )
 from extrap.errors import DataError
+from extrap.files import write_csv, write_text
 from extrap.pipeline import (
     ReadSweep,
     Sweep,
@@ -325,7 +326,7 @@ def _sealed(front: FrontForecast, sweep: Runs, path: Path) -> FrontForecast:
         ],
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    path.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
+    write_text(path, json.dumps(content, indent=1, allow_nan=False))
     return front
 
 
@@ -367,7 +368,7 @@ def _write(
     reports.mkdir(parents=True, exist_ok=True)
     for name, table in _tables(found).items():
         if not table.empty:
-            table.to_csv(reports / f"{study.name}.{name}.csv", index=False)
+            write_csv(table, reports / f"{study.name}.{name}.csv")
     page = Path(path) if path is not None else reports / f"{study.name}.html"
     batch_page(
         study,

@@ -15,6 +15,7 @@ import pandas as pd
 
 from extrap.cascading import CascadeReport, curve_rows, judge_pairs
 from extrap.errors import DataError
+from extrap.files import read_csv, whole_file, write_csv
 from extrap.pipeline import current_commit, installed
 from extrap.reading import without_password
 from extrap.records import CascadeStudy, SizedModel
@@ -135,7 +136,7 @@ def read_cascade_table(path: str | Path) -> pd.DataFrame:
         DataError: There is no such file, or it is no table.
     """
     try:
-        return pd.read_csv(path)
+        return read_csv(path)
     except (OSError, ValueError) as error:
         raise DataError(
             f"a table of cascades is a CSV file, got {path} ({error}); run the study, which "
@@ -208,10 +209,8 @@ def _answers(
 
 def _save(frame: pd.DataFrame, path: Path) -> None:
     """Whole or not at all: a killed process leaves no half of a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".part")
-    frame.to_parquet(unfinished, index=False)
-    unfinished.replace(path)
+    with whole_file(path) as draft:
+        frame.to_parquet(draft, index=False)
 
 
 def _file_name(study: CascadeStudy, workload: LoadedWorkload, model: SizedModel, seed: int) -> str:
@@ -262,7 +261,7 @@ def _write(
     page = Path(path) if path is not None else Path(reports) / f"{study.name}.html"
     table_path = _table_path(study, reports)
     table_path.parent.mkdir(parents=True, exist_ok=True)
-    table.to_csv(table_path, index=False, float_format="%.6g")
+    write_csv(table, table_path, float_format="%.6g")
     rates = [f"{model.label}: {model.lr:g}" for model, _ in study.trainings()]
     cascade_page(
         report,

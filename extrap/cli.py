@@ -6,6 +6,7 @@ SIGTERM or SIGUSR1.
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 import traceback
@@ -24,7 +25,7 @@ from extrap.commands.critical_batch import critical_batch_command
 from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.exports import export_command, import_command, repair_command
 from extrap.commands.knobs import knobs_command
-from extrap.commands.printing import print_json
+from extrap.commands.printing import PlainFormatter, print_json, say
 from extrap.commands.select import select_command
 from extrap.commands.status import status_command
 from extrap.commands.studies import report_study_file, run_study_file
@@ -46,6 +47,17 @@ __all__ = ["cli", "main"]
 
 EXTRAS = {"grpc": "grpc", "psycopg": "postgres", "tensorboard": "tensorboard"}
 """The extra that holds a library; of all others it is `train`."""
+MOST_MESSAGE = 2000
+"""Characters of an error: what it quotes may be as long as a file."""
+REMEDIES = {
+    errno.ENOSPC: "free some space and run it again; what was written before is whole",
+    errno.EDQUOT: "free some space and run it again; what was written before is whole",
+    errno.EFBIG: "allow larger files and run it again; what was written before is whole",
+    errno.EROFS: "choose a folder that may be written to",
+    errno.EACCES: "choose a folder that may be written to, or get the right to it",
+    errno.EPERM: "choose a folder that may be written to, or get the right to it",
+}
+"""What to do about a file that cannot be read or written; else its path is to be checked."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -53,7 +65,9 @@ EXTRAS = {"grpc": "grpc", "psycopg": "postgres", "tensorboard": "tensorboard"}
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(*, debug: bool) -> None:
     """Tune small, forecast big, and say so when big goes wrong."""
-    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, format="%(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(PlainFormatter("%(message)s"))
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
 
 
 def _columns(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -137,12 +151,12 @@ def forecast_command(
     if as_json:
         print_json(forecast_document(made, points))
     elif summary:
-        click.echo(str(made.summary()))
+        say(str(made.summary()))
     else:
-        click.echo(forecast_text(made, points))
+        say(forecast_text(made, points))
     if save:
         sealed = save_forecast(made, save)
-        click.echo(f"sealed in {save}, content hash {sealed}", err=as_json)
+        say(f"sealed in {save}, content hash {sealed}", err=as_json)
 
 
 @cli.command(name="check")
@@ -175,7 +189,7 @@ def check_command(
     if as_json:
         print_json(document)
     else:
-        click.echo(verdicts_text(verdicts, made))
+        say(verdicts_text(verdicts, made))
     return FINE if document["ok"] else DEVIATES
 
 
@@ -205,7 +219,7 @@ def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) 
     if as_json:
         print_json(backtest_document(found))
     else:
-        click.echo(backtest_text(found))
+        say(backtest_text(found))
 
 
 @cli.command(name="report")
@@ -253,7 +267,7 @@ def report_command(
             sweep, {**columns, "loss": () if first == "loss" and not others else losses}
         )
         page = report_study_file(sweep, storage=storage, table=big, output=output)
-        click.echo(f"wrote {page}")
+        say(f"wrote {page}")
         return
     from extrap.reporting import report
 
@@ -273,7 +287,7 @@ def report_command(
         runs=runs,
         price=price,
     )
-    click.echo(f"wrote {path}")
+    say(f"wrote {path}")
 
 
 @cli.command(name="coord-check")
@@ -315,7 +329,7 @@ def coord_check_command(
     if as_json:
         print_json({**asdict(found), "is_flat": found.is_flat})
     else:
-        click.echo(str(found))
+        say(str(found))
     return FINE if found.is_flat else DEVIATES
 
 
@@ -386,7 +400,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         place = f" {error.filename}" if error.filename else ""
         reason = error.strerror or str(error)
-        return _fail(f"cannot read or write{place} ({reason}); check the path", BAD_USAGE, given)
+        remedy = REMEDIES.get(error.errno or 0, "check the path")
+        return _fail(f"cannot read or write{place} ({reason}); {remedy}", BAD_USAGE, given)
     except ModuleNotFoundError as error:
         needed = f"this needs {error.name}, which is not installed"
         extra = EXTRAS.get((error.name or "").partition(".")[0], "train")
@@ -399,7 +414,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fail(message: str, code: int, arguments: Sequence[str]) -> int:
     if "--debug" in arguments:
         traceback.print_exc()
-    click.echo("extrap: " + " ".join(message.split()), err=True)
+    line = " ".join(message.split())
+    say(f"extrap: {line if len(line) <= MOST_MESSAGE else f'{line[:MOST_MESSAGE]}…'}", err=True)
     return code
 
 

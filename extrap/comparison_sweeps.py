@@ -18,6 +18,7 @@ import pandas as pd
 
 from extrap.comparing import Contrast, compare
 from extrap.errors import DataError
+from extrap.files import read_csv, write_csv, write_text
 from extrap.forecasting import forecast
 from extrap.levers import paired_mean
 from extrap.pipeline import (
@@ -258,7 +259,7 @@ def read_comparison_table(path: str | Path) -> pd.DataFrame:
         DataError: There is no such file, or it is no such table.
     """
     try:
-        table = pd.read_csv(path)
+        table = read_csv(path)
     except (OSError, ValueError) as error:
         raise DataError(
             f"a run table of recipes is a CSV file, got {path} ({error}); run the study, which "
@@ -510,10 +511,7 @@ def _earlier(path: Path) -> dict[str, Any]:
 
 
 def _save(document: Mapping[str, Any], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".part")
-    draft.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    draft.replace(path)
+    write_text(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
 
 
 def _content_hash(content: Mapping[str, Any]) -> str:
@@ -542,7 +540,7 @@ def _write(
     sections: MakeSections,
 ) -> ComparisonOutcome:
     page = Path(path) if path is not None else reports / f"{study.name}.html"
-    table.to_csv(reports / f"{study.name}.runs.csv", index=False)
+    write_csv(table, reports / f"{study.name}.runs.csv")
     document = _document_path(study, reports)
     checks = checks_document(findings)
     if checks:

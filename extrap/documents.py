@@ -19,6 +19,7 @@ import pandas as pd
 
 from extrap import __version__
 from extrap.errors import DataError
+from extrap.files import write_text
 from extrap.fitting import (
     DISCREPANCY,
     DivergenceModel,
@@ -30,7 +31,9 @@ from extrap.fitting import (
 )
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
+from extrap.reading.bounds import MOST_BYTES, first_line, parse_json, require_file
 from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Verdict
+from extrap.records.fields import require_fields
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -48,6 +51,8 @@ logger = logging.getLogger(__name__)
 SCHEMA_VERSION = 1
 RECORDED = ("epochs", "batch_size", "flops")
 """Columns beyond those a fit depends on that a check of larger runs asks for."""
+NO_FORECAST = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a file raises that is sealed and holds something else than a forecast."""
 DIGITS = 10
 """Significant digits that count for a content hash: what differs beyond them is rounding."""
 
@@ -126,10 +131,7 @@ def save_forecast(forecast: Forecast, path: str | Path) -> str:
     }
     path = Path(path)
     _keep_earlier(path, forecast, sealed)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".part")
-    draft.write_text(json.dumps(_plain(document), indent=1, allow_nan=False) + "\n")
-    draft.replace(path)
+    write_text(path, json.dumps(_plain(document), indent=1, allow_nan=False) + "\n")
     return sealed
 
 
@@ -193,10 +195,11 @@ def load_forecast(path: str | Path) -> Forecast:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"there is no forecast {path}; check the path.")
+    require_file(path, "sealed forecast", most=MOST_BYTES)
     try:
-        document = json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is not JSON: {error}.") from error
+        document = parse_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON: {first_line(error)}.") from error
     if not isinstance(document, dict) or document.get("kind") != "extrap-forecast":
         raise DataError(
             f"{path} is no forecast; write one with extrap forecast … --save {path.name}."
@@ -208,12 +211,24 @@ def load_forecast(path: str | Path) -> Forecast:
         )
     created, sealed = document.pop("created", ""), document.pop("content_hash", "")
     notes, curves = document.pop("notes", []), document.pop("curves", None)
-    if document.pop("seal", "") != _seal(sealed, created, curves) or _hash(document) != sealed:
+    try:
+        is_whole = document.pop("seal", "") == _seal(sealed, created, curves)
+        is_whole = is_whole and _hash(document) == sealed
+    except (TypeError, ValueError):  # such a thing was never sealed
+        is_whole = False
+    if not is_whole:
         raise DataError(f"the seal of {path} is broken: it was changed after it was written.")
     try:
-        return _restore(document, notes=notes, created=created, curves=curves)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is no complete forecast: {error}.") from error
+        return _proved(_restore(document, notes=notes, created=created, curves=curves))
+    except NO_FORECAST as error:
+        raise DataError(f"{path} is no complete forecast: {first_line(error)}.") from error
+
+
+def _proved(forecast: Forecast) -> Forecast:
+    """A forecast from a file, after it was seen to forecast."""
+    require_fields(forecast)
+    _advised_point(forecast, forecast.at(**forecast.default_targets()[0]))
+    return forecast
 
 
 def content_hash(forecast: Forecast) -> str:

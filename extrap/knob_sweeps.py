@@ -13,6 +13,7 @@ from typing import TextIO
 import pandas as pd
 
 from extrap.errors import DataError, StudyError
+from extrap.files import write_csv
 from extrap.forecasting import Forecast, forecast
 from extrap.knobs import KnobReport, rank_knobs, read_moves
 from extrap.pipeline import (
@@ -328,7 +329,7 @@ def _write(
     folder = Path(reports)
     page = Path(path) if path is not None else folder / f"{knobs.name}.html"
     folder.mkdir(parents=True, exist_ok=True)
-    frame.to_csv(folder / f"{knobs.name}.runs.csv", index=False)
+    write_csv(frame, folder / f"{knobs.name}.runs.csv")
     recipe = knobs.study.conditions()
     knob_page(
         ranking,

@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.files import read_csv, write_csv
 from extrap.levers import LeverReport, best_rates, judge_levers
 from extrap.pipeline import (
     ReadSweep,
@@ -197,7 +198,7 @@ def read_lever_table(path: str | Path) -> pd.DataFrame:
         DataError: There is no such file, or it is no such table.
     """
     try:
-        table = pd.read_csv(path)
+        table = read_csv(path)
     except (OSError, ValueError) as error:
         raise DataError(
             f"a run table of levers is a CSV file, got {path} ({error}); run the study, which "
@@ -261,7 +262,7 @@ def _write(
     folder = Path(reports)
     page = Path(path) if path is not None else folder / f"{study.name}.html"
     folder.mkdir(parents=True, exist_ok=True)
-    table.to_csv(folder / f"{study.name}.runs.csv", index=False)
+    write_csv(table, folder / f"{study.name}.runs.csv")
     lever_page(
         report,
         path=page,

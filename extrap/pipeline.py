@@ -16,6 +16,7 @@ import pandas as pd
 from extrap.checking import check
 from extrap.documents import content_hash, seal_once, sealed_at
 from extrap.errors import DataError, StudyError
+from extrap.files import write_csv
 from extrap.fitting import can_place, grow_grid, place_runs
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs, without_password
@@ -446,8 +447,7 @@ def _write(
 def _write_table(sweep: Runs, large: Runs | None, path: Path) -> None:
     """All runs as one small text file, from which the report can be made again."""
     frames = [runs.to_frame() for runs in (sweep, large) if runs is not None]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pd.concat(frames).to_csv(path, index=False)
+    write_csv(pd.concat(frames), path)
 
 
 def _provenance(

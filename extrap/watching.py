@@ -69,6 +69,8 @@ def watch(
             n_shown = len(monitor.history)
             if last.alarm:
                 break
+        if reader.has_more and not (last is not None and last.alarm):
+            continue
         reason = reader.missing()
         if once:
             _refuse_silence(reader, reason, heard=last is not None)

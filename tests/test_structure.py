@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 
 FLOORS = {
     "errors": 0,
+    "files": 1,
     "records": 1,
     "reading": 1,
     "laws": 2,
@@ -114,6 +115,7 @@ DOORS = {
     "transformers": ("integrations.huggingface",),
 }
 CATCH_ALLS = {"utils", "util", "helpers", "helper", "common", "misc"}
+LOADS_OF_NUMPY = {"np.load", "numpy.load"}
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve"}
 # Brackets keep the pattern from matching itself in a search for unfinished code.
 UNFINISHED = re.compile(r"\b([T]ODO|[F]IXME|[N]otImplementedError)\b")
@@ -291,6 +293,59 @@ def prints(modules: list[Module]) -> list[str]:
     ]
 
 
+def bare_echoes(modules: list[Module]) -> list[str]:
+    """Text is printed by one door, which spells hidden characters out."""
+    return [
+        f"{module.name} echoes in line {node.lineno}"
+        for module in modules
+        for node in ast.walk(module.tree)
+        if module.name != "commands.printing"
+        and isinstance(node, ast.Attribute)
+        and node.attr in {"echo", "secho", "echo_via_pager"}
+    ]
+
+
+def bare_writes(modules: list[Module]) -> list[str]:
+    """Files are written by one room, whole or not at all; a hash may be made of CSV text."""
+    return [
+        f"{module.name} writes in line {node.lineno}"
+        for module in modules
+        for node in ast.walk(module.tree)
+        if module.name != "files"
+        and isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and (
+            node.func.attr in {"write_text", "write_bytes"}
+            or (node.func.attr == "to_csv" and node.args)
+        )
+    ]
+
+
+def dangers(modules: list[Module]) -> list[str]:
+    """Calls that would run what a file says, or promise to."""
+    found = []
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.Call):
+                continue
+            name = ast.unparse(node.func)
+            given = {k.arg: ast.unparse(k.value) for k in node.keywords}
+            last = name.rpartition(".")[2]
+            is_danger = (
+                (last == "load" and "torch" in name and given.get("weights_only") != "True")
+                or (last == "load" and name in LOADS_OF_NUMPY and "allow_pickle" not in given)
+                or given.get("allow_pickle") == "True"
+                or given.get("shell", "False") != "False"
+                or name in {"eval", "exec", "os.system", "os.popen"}
+                or last in {"full_load", "unsafe_load"}
+                or (name == "yaml.load")
+                or (name in {"compile", "marshal.loads", "marshal.load"})
+            )
+            if is_danger:
+                found.append(f"{module.name} calls {name} in line {node.lineno}")
+    return found
+
+
 def pickles(modules: list[Module]) -> list[str]:
     by_import = [
         f"{module.name} imports {target}"
@@ -355,6 +410,18 @@ BREACHES = [
     (prints, "laws/power.py", "def f():\n    print(1)"),
     (pickles, "training/loop.py", "from pickle import dumps"),
     (pickles, "reading/tables.py", "def f(pd):\n    return pd.read_pickle('x')"),
+    (bare_echoes, "commands/arguments.py", "import click\nclick.echo('x')"),
+    (bare_echoes, "cli.py", "import click\nf = click.secho"),
+    (bare_writes, "reporting/page.py", "path.write_text('x')"),
+    (bare_writes, "records/runs.py", "frame.to_csv(path)"),
+    (dangers, "training/loop.py", "import torch\ntorch.load('x')"),
+    (dangers, "training/loop.py", "import torch\ntorch.load('x', weights_only=False)"),
+    (dangers, "training/loop.py", "import torch\ntorch.hub.load('x')"),
+    (dangers, "noise.py", "np.load('x')"),
+    (dangers, "noise.py", "np.load('x', allow_pickle=True)"),
+    (dangers, "noise.py", "eval('1')"),
+    (dangers, "noise.py", "def f(subprocess):\n    subprocess.run('x', shell=True)"),
+    (dangers, "noise.py", "def f(yaml):\n    yaml.load('x')"),
     (unfinished, "laws/power.py", "def f():\n    raise Not" + "ImplementedError"),
     (unfinished, "laws/power.py", "x = 1  # TO" + "DO"),
 ]

@@ -18,6 +18,7 @@ class Script:
 
     path = Path(__file__)
     n_skipped = 0
+    has_more = False
 
     def __init__(self, *looks: list[tuple[float, float]], reason: DataError | None = None) -> None:
         self._looks = list(looks)

@@ -15,6 +15,9 @@ from extrap.forecasting import Forecast
 
 __all__ = ["blame_law"]
 
+LARGEST_LOG_LOSS = 230.0
+"""No law is fitted to a loss beyond e to this power, or below its inverse: 1e100, as of sweeps."""
+
 Setting = tuple[tuple[str, float | None], ...]
 
 
@@ -113,7 +116,10 @@ def _refitted(
         mended = math.log(suspect.case.row["loss"]) - (suspect.case.excess or 0.0)
         by_size[tuple(suspect.case.size.values())].append(mended)
     for size, values in by_size.items():
-        loss = math.exp(float(np.mean(values)))
+        log_loss = float(np.mean(values))
+        if abs(log_loss) > LARGEST_LOG_LOSS:
+            return None
+        loss = math.exp(log_loss)
         error = None if noise is None else loss * noise / math.sqrt(len(values))
         tuned.append((dict(zip(columns, size, strict=True)), loss, error))
     errors = [error for _, _, error in tuned if error is not None]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from extrap.commands.arguments import parse_assignments
-from extrap.commands.printing import print_json
+from extrap.commands.printing import print_json, say
 
 __all__ = ["allocate_command"]
 
@@ -70,4 +70,4 @@ def allocate_command(
     if as_json:
         print_json(allocation_document(found))
     else:
-        click.echo(allocation_text(found))
+        say(allocation_text(found))

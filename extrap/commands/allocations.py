@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
+from extrap.commands.printing import say
 
 __all__ = ["study_of_allocation"]
 
@@ -22,11 +22,11 @@ def study_of_allocation(
 
     study = allocation_of(path, assignments=assignments)
     if dry_run:
-        click.echo(plan_allocation(study, storage=storage))
+        say(plan_allocation(study, storage=storage))
         return
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        outcome = run_allocation(study, storage=storage, notify=progress.notify, say=click.echo)
-    click.echo(allocations_text(outcome.report))
-    click.echo(f"sealed    {outcome.seal_path}")
-    click.echo(f"report    {outcome.report_path}")
-    click.echo(f"index     {outcome.index_path}")
+        outcome = run_allocation(study, storage=storage, notify=progress.notify, say=say)
+    say(allocations_text(outcome.report))
+    say(f"sealed    {outcome.seal_path}")
+    say(f"report    {outcome.report_path}")
+    say(f"index     {outcome.index_path}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
+from extrap.commands.printing import say
 
 __all__ = ["study_of_batches"]
 
@@ -22,10 +22,10 @@ def study_of_batches(
 
     study = batches_of(path, assignments=assignments)
     if dry_run:
-        click.echo(plan_batches(study, storage=storage))
+        say(plan_batches(study, storage=storage))
         return
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        outcome = run_batches(study, storage=storage, notify=progress.notify, say=click.echo)
-    click.echo(batches_text(study, outcome.findings))
-    click.echo(f"report    {outcome.report_path}")
-    click.echo(f"index     {outcome.index_path}")
+        outcome = run_batches(study, storage=storage, notify=progress.notify, say=say)
+    say(batches_text(study, outcome.findings))
+    say(f"report    {outcome.report_path}")
+    say(f"index     {outcome.index_path}")

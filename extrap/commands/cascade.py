@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from extrap.commands.printing import print_json
+from extrap.commands.printing import print_json, say
 
 __all__ = ["cascade_command"]
 
@@ -72,4 +72,4 @@ def cascade_command(
     if as_json:
         print_json(cascade_document(found))
     else:
-        click.echo(cascade_text(found))
+        say(cascade_text(found))

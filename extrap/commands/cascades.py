@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
+from extrap.commands.printing import say
 
 __all__ = ["study_of_cascade"]
 
@@ -19,14 +19,14 @@ def study_of_cascade(
 
     study = cascade_of(path, assignments=assignments)
     if dry_run:
-        click.echo(plan_cascade(study, storage=storage))
+        say(plan_cascade(study, storage=storage))
         return
 
-    def say(line: str) -> None:
+    def tell(line: str) -> None:
         if not quiet:
-            click.echo(line, err=True)
+            say(line, err=True)
 
-    outcome = run_cascade(study, storage=storage, say=say)
-    click.echo(cascades_text(outcome.report))
-    click.echo(f"report    {outcome.report_path}")
-    click.echo(f"index     {outcome.index_path}")
+    outcome = run_cascade(study, storage=storage, say=tell)
+    say(cascades_text(outcome.report))
+    say(f"report    {outcome.report_path}")
+    say(f"index     {outcome.index_path}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from extrap.commands.arguments import parse_size
-from extrap.commands.printing import print_json
+from extrap.commands.printing import print_json, say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +74,7 @@ def compare_command(
     if as_json:
         print_json(comparison_document(found))
     else:
-        click.echo(comparison_text(found))
+        say(comparison_text(found))
 
 
 def _arms_of_files(

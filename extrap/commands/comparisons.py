@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
+from extrap.commands.printing import say
 
 __all__ = ["study_of_comparison"]
 
@@ -22,11 +22,11 @@ def study_of_comparison(
 
     study = comparison_of(path, assignments=assignments)
     if dry_run:
-        click.echo(plan_comparison(study, storage=storage))
+        say(plan_comparison(study, storage=storage))
         return
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        outcome = run_comparison(study, storage=storage, notify=progress.notify, say=click.echo)
-    click.echo(comparison_study_text(study, outcome.findings))
-    click.echo(f"comparison {outcome.document_path}")
-    click.echo(f"report    {outcome.report_path}")
-    click.echo(f"index     {outcome.index_path}")
+        outcome = run_comparison(study, storage=storage, notify=progress.notify, say=say)
+    say(comparison_study_text(study, outcome.findings))
+    say(f"comparison {outcome.document_path}")
+    say(f"report    {outcome.report_path}")
+    say(f"index     {outcome.index_path}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from extrap.commands.arguments import parse_size
-from extrap.commands.printing import print_json
+from extrap.commands.printing import print_json, say
 
 __all__ = ["critical_batch_command"]
 
@@ -88,4 +88,4 @@ def critical_batch_command(
         told = {"forecasts": [size_forecast_document(f) for f in forecasts]} if forecasts else {}
         print_json({**critical_batches_document(found), **told})
     else:
-        click.echo(critical_batches_text(found, forecasts))
+        say(critical_batches_text(found, forecasts))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from extrap.commands.arguments import parse_size
-from extrap.commands.printing import print_json
+from extrap.commands.printing import print_json, say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,9 +76,9 @@ def knobs_command(
     if as_json:
         print_json(knobs_document(found))
     else:
-        click.echo(knobs_text(found))
+        say(knobs_text(found))
     if page is not None:
-        click.echo(f"report    {page}", err=as_json)
+        say(f"report    {page}", err=as_json)
 
 
 _OF_TABLES = {"size": None, "loss": "loss", "seed": "seed", "level": None}
@@ -128,7 +128,7 @@ def _knob_outcome(
             storage=storage,
             path=output,
             notify=progress.notify,
-            say=partial(click.echo, err=err),
+            say=partial(say, err=err),
         )
 
 
@@ -193,9 +193,9 @@ def study_of_knobs(
     from extrap.study_files import knobs_of
 
     if dry_run:
-        click.echo(plan_knobs(knobs_of(path, assignments=assignments), storage=storage))
+        say(plan_knobs(knobs_of(path, assignments=assignments), storage=storage))
         return
     outcome = _knob_outcome(knobs_of(path, assignments=assignments), storage=storage, quiet=quiet)
-    click.echo(knobs_text(outcome.report))
-    click.echo(f"report    {outcome.report_path}")
-    click.echo(f"index     {outcome.index_path}")
+    say(knobs_text(outcome.report))
+    say(f"report    {outcome.report_path}")
+    say(f"index     {outcome.index_path}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
+from extrap.commands.printing import say
 
 __all__ = ["study_of_levers"]
 
@@ -22,10 +22,10 @@ def study_of_levers(
 
     study = levers_of(path, assignments=assignments)
     if dry_run:
-        click.echo(plan_levers(study, storage=storage))
+        say(plan_levers(study, storage=storage))
         return
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        outcome = run_levers(study, storage=storage, notify=progress.notify, say=click.echo)
-    click.echo(levers_text(outcome.report))
-    click.echo(f"report    {outcome.report_path}")
-    click.echo(f"index     {outcome.index_path}")
+        outcome = run_levers(study, storage=storage, notify=progress.notify, say=say)
+    say(levers_text(outcome.report))
+    say(f"report    {outcome.report_path}")
+    say(f"index     {outcome.index_path}")

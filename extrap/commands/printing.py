@@ -1,15 +1,31 @@
-"""JSON on the standard output."""
+"""What the command line prints: text without hidden characters, and JSON."""
 
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import click
 
-__all__ = ["print_json"]
+from extrap.files import as_written
+
+__all__ = ["PlainFormatter", "print_json", "say"]
+
+
+class PlainFormatter(logging.Formatter):
+    """A log line whose hidden characters are spelled out."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, safe for a terminal."""
+        return as_written(super().format(record))
+
+
+def say(text: object, *, err: bool = False) -> None:
+    """Print text; what would command the terminal, from whatever file it came, is spelled out."""
+    click.echo(as_written(str(text)), err=err)
 
 
 def print_json(document: dict[str, Any]) -> None:
     """Print a document; a number that is not finite is an error of ours."""
-    click.echo(json.dumps(document, allow_nan=False, indent=1))
+    say(json.dumps(document, allow_nan=False, indent=1))

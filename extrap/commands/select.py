@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from extrap.commands.printing import print_json
+from extrap.commands.printing import print_json, say
 
 __all__ = ["select_command"]
 
@@ -66,6 +66,7 @@ def select_command(
     """
     import pandas as pd
 
+    from extrap.files import write_csv
     from extrap.reading import read_embedding
     from extrap.selection import select
 
@@ -83,7 +84,7 @@ def select_command(
     if output:
         kept = found.is_kept.astype(int)
         table = pd.DataFrame({"difficulty": found.difficulty, "kept": kept})
-        table.to_csv(output, index_label="row")
+        write_csv(table, output, index_label="row")
     if as_json:
         print_json(
             {
@@ -97,6 +98,6 @@ def select_command(
         )
     elif output:
         end = "" if found.threshold is None else f", to a difficulty of {found.threshold:.4g}"
-        click.echo(f"kept {len(found)} of {len(found.difficulty)} ({which}{end}) in {output}")
+        say(f"kept {len(found)} of {len(found.difficulty)} ({which}{end}) in {output}")
     else:
-        click.echo("\n".join(map(str, found.rows)))
+        say("\n".join(map(str, found.rows)))

@@ -15,6 +15,7 @@ from extrap.commands.cascades import study_of_cascade
 from extrap.commands.comparisons import study_of_comparison
 from extrap.commands.knobs import study_of_knobs
 from extrap.commands.levers import study_of_levers
+from extrap.commands.printing import say
 
 if TYPE_CHECKING:
     from extrap.records import BatchStudy, ComparisonStudy, LeverStudy, StudySpec
@@ -133,15 +134,13 @@ def _study_of_forecast(
 
     spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
     if dry_run:
-        click.echo(plan_study(spec, baseline, storage=storage))
+        say(plan_study(spec, baseline, storage=storage))
         return
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        outcome = run_study(
-            spec, baseline, storage=storage, notify=progress.notify, say=click.echo
-        )
-    click.echo(f"forecast  {outcome.forecast_path} (content hash {outcome.seal})")
-    click.echo(f"report    {outcome.report_path}")
-    click.echo(f"index     {outcome.index_path}")
+        outcome = run_study(spec, baseline, storage=storage, notify=progress.notify, say=say)
+    say(f"forecast  {outcome.forecast_path} (content hash {outcome.seal})")
+    say(f"report    {outcome.report_path}")
+    say(f"index     {outcome.index_path}")
 
 
 def _report_forecast(

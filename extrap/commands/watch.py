@@ -9,6 +9,7 @@ import click
 
 from extrap.commands.arguments import parse_assignments, parse_size
 from extrap.commands.exits import DEVIATES, FINE
+from extrap.commands.printing import say
 
 __all__ = ["watch_command"]
 
@@ -73,9 +74,9 @@ def watch_command(
     reading = None
     for reading in watch(monitor, reader, interval=interval, once=once):
         if as_json:
-            click.echo(json.dumps(reading_document(reading), allow_nan=False))
+            say(json.dumps(reading_document(reading), allow_nan=False))
         else:
-            click.echo(reading_text(reading))
+            say(reading_text(reading))
     if not as_json:
-        click.echo(reading.advice if reading else f"{log} has no loss yet.")
+        say(reading.advice if reading else f"{log} has no loss yet.")
     return DEVIATES if reading and reading.alarm else FINE

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+from extrap.commands.printing import say
 from extrap.commands.studies import Work, train_study_file
 from extrap.training.preemption import CHECKPOINTS, Preemption
 
@@ -123,7 +124,7 @@ def work_command(
             device=device,
             grace_s=grace,
             notify=progress.notify,
-            say=click.echo,
+            say=say,
         )
 
 
@@ -146,7 +147,7 @@ def merge_command(
     _require_study(path, "merge")
     spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
     urls = [source if "://" in source else f"sqlite:///{source}" for source in sources]
-    click.echo(merge_study(spec, baseline, urls, storage=storage))
+    say(merge_study(spec, baseline, urls, storage=storage))
 
 
 @click.command(name="serve")
@@ -160,7 +161,7 @@ def serve_command(*, storage: str, host: str, port: int) -> None:
     """
     from extrap.reading.storages import safe_url, serve_storage
 
-    click.echo(f"serving {safe_url(storage)} at grpc://{host}:{port}")
+    say(f"serving {safe_url(storage)} at grpc://{host}:{port}")
     with stops_gracefully():
         serve_storage(storage, host=host, port=port)
 

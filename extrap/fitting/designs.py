@@ -18,6 +18,8 @@ MIN_SIZES = 3
 SMALLEST_LOSS, LARGEST_LOSS = 1e-100, 1e100
 """Squares of losses beyond this are no finite floats."""
 MIN_SPAN = 1.1
+MOST_SPAN = 1e30
+"""Beyond it powers of sizes are no floats; no sweep comes near."""
 """Largest / smallest size of a column: within less than this an exponent is only noise."""
 MAX_CONDITION = 1e6
 """Condition number of (1, ln x) beyond which size columns move together."""
@@ -164,6 +166,11 @@ def _check_tuned(complete: pd.DataFrame, tuned: Sequence[str]) -> None:
 def _check_span(x: Array, columns: Sequence[str]) -> None:
     for column, values in zip(columns, x.T, strict=True):
         low, high = values.min(), values.max()
+        if low < high / MOST_SPAN:
+            raise DataError(
+                f"the sizes {column} must span at most a factor {MOST_SPAN:g}, got {low:g} to "
+                f"{high:g}; look for a row with a wrong size."
+            )
         if high < MIN_SPAN * low:
             raise DataError(
                 f"the sizes {column} must span at least a factor {MIN_SPAN:g}, got {low:g} to "

@@ -129,9 +129,11 @@ def _profile(z: Array, y: Array, root: Array) -> tuple[Array, Array, Array]:
     ff, fp, pp = (flat * flat).sum(1), (flat * power).sum(1), (power * power).sum(1)
     ft, pt = flat @ root, power @ root
     determinant = ff * pp - fp**2
-    floor = (pp * ft - fp * pt) / determinant
-    coefficient = (ff * pt - fp * ft) / determinant
-    no_floor, no_power = floor < 0, coefficient < 0
+    is_one = determinant <= 0  # all but one size count nothing: the columns are alike
+    divisor = np.where(is_one, 1.0, determinant)
+    floor = (pp * ft - fp * pt) / divisor
+    coefficient = (ff * pt - fp * ft) / divisor
+    no_floor, no_power = (floor < 0) | is_one, (coefficient < 0) & ~is_one
     floor = np.where(no_floor, 0.0, np.where(no_power, ft / ff, floor))
     coefficient = np.where(no_floor, pt / pp, np.where(no_power, 0.0, coefficient))
     residual = root - floor[:, None] * flat - coefficient[:, None] * power

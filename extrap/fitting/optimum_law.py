@@ -177,7 +177,9 @@ def check_curvature(
     scale = line.design[:, 1:].mean(axis=1)
     root = np.sqrt(line.weights)
     straight, square = line.design[:, free], 0.5 * scale**2
-    trend = np.linalg.lstsq(straight * root[:, None], square * root, rcond=None)[0]
+    trend, _, rank, _ = np.linalg.lstsq(straight * root[:, None], square * root, rcond=None)
+    if rank < len(free):
+        return None
     rest = (square - straight @ trend) * root
     if rest @ rest <= FLAT * float((square * root) @ (square * root)):
         return None

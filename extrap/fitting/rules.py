@@ -30,6 +30,8 @@ TUNED_NAMES = {
     "B": ("batch_size_tokens", "batch_tokens", "tokens_per_batch"),
 }
 FLOPS_PER_PARAMETER_AND_TOKEN = 6.0
+MOST_LOG = 300.0
+"""Beyond e to this power a rule's value, or the ratio of two, may be no float."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,14 @@ class Rule:
             )
         return anchor_value * self._product(size) / self._product(anchor)
 
+    def is_beyond(self, *sizes: Mapping[str, float]) -> bool:
+        """Whether no float holds what the rule says of one of these sizes."""
+        return any(abs(self._log_product(size)) > MOST_LOG for size in sizes)
+
     def _product(self, size: Mapping[str, float]) -> float:
+        return math.exp(self._log_product(size))
+
+    def _log_product(self, size: Mapping[str, float]) -> float:
         log_value = 0.0
         for letter, exponent in self.exponents.items():
             x = _size_of(letter, size)
@@ -94,7 +103,7 @@ class Rule:
                     f"({', '.join(SIZE_NAMES[letter])}), got {', '.join(size)}."
                 )
             log_value += exponent * math.log(x)
-        return math.exp(log_value)
+        return log_value
 
 
 RULES = (
@@ -200,6 +209,8 @@ def compare_rules(
         anchor = next((o for o in optima if o.tuned[name].value is not None), None)
         for rule in rules:
             if not rule.applies(tuple(size), name) or (rule.constant is None and anchor is None):
+                continue
+            if rule.is_beyond(size, *([] if anchor is None else [anchor.size])):
                 continue
             value = rule.value(
                 size,

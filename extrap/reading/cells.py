@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.reading.bounds import shown
 
 __all__ = ["is_empty", "read_numbers"]
 
@@ -35,7 +36,7 @@ def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> p
     bad = numbers.isna() & ~empty & ~np.array(spelled_nan)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise DataError(f"{column} must hold numbers, got {cells[row]!r} in row {row + 1}.")
+        raise DataError(f"{column} must hold numbers, got {shown(cells[row])} in row {row + 1}.")
     if required and numbers.isna().any():
         row = int(np.flatnonzero(numbers.isna())[0])
         raise DataError(f"{column} must be filled in for every run, row {row + 1} has none.")

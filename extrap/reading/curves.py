@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.reading.bounds import shown
 from extrap.reading.columns import missing_column
 from extrap.reading.tables import read_table
 
@@ -35,20 +36,22 @@ def read_curves(source: str | Path | pd.DataFrame, table: pd.DataFrame) -> pd.Da
     for column in ("run", "step", "loss"):
         if column not in points:
             raise missing_column(column, list(points), "the table of curves")
+    if points.empty:
+        raise DataError("a table of curves needs at least one row, it has none; leave it out.")
     names = table["run"] if "run" in table else pd.Series(range(len(table)))
     names = names.map(_name)
     twice = names[names.duplicated()]
     if len(twice):
         raise DataError(
-            f"each run needs a name of its own where it has a curve, {twice.iloc[0]!r} occurs "
-            "twice; make the run column of the table unique."
+            f"each run needs a name of its own where it has a curve, {shown(twice.iloc[0])} "
+            "occurs twice; make the run column of the table unique."
         )
     row = pd.Series(range(len(names)), index=names)
     step = pd.to_numeric(points["step"], errors="coerce")
     if step.isna().any():
         at = int(np.flatnonzero(step.isna())[0])
         raise DataError(
-            f"steps of curves are numbers, got {points['step'].iloc[at]!r} in row {at + 1}."
+            f"steps of curves are numbers, got {shown(points['step'].iloc[at])} in row {at + 1}."
         )
     found = pd.DataFrame(
         {
@@ -60,7 +63,7 @@ def read_curves(source: str | Path | pd.DataFrame, table: pd.DataFrame) -> pd.Da
     if found.empty:
         raise DataError(
             "the curves belong to none of the runs: their run column must hold the values of the "
-            f"table's run column, or its row numbers from 0; got {points['run'].iloc[0]!r}."
+            f"table's run column, or its row numbers from 0; got {shown(points['run'].iloc[0])}."
         )
     return found.astype({"run": int}).reset_index(drop=True)
 

@@ -8,9 +8,21 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.reading.bounds import first_line, require_file, shown
 from extrap.reading.tables import read_table
 
 __all__ = ["read_embedding"]
+
+UNREADABLE = (
+    OSError,
+    EOFError,
+    MemoryError,  # its header may promise more than there is
+    OverflowError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What NumPy raises for a file that is no array."""
 
 
 def read_embedding(
@@ -49,7 +61,7 @@ def read_embedding(
     if bad.to_numpy().any():
         row, column = (int(i[0]) for i in np.nonzero(bad.to_numpy()))
         raise DataError(
-            f"features are numbers, got {frame.iat[row, column]!r} in column "
+            f"features are numbers, got {shown(frame.iat[row, column])} in column "
             f"{frame.columns[column]!r}, row {row}; drop the column, or name it with --label."
         )
     return numbers.to_numpy(dtype=float), classes
@@ -67,8 +79,11 @@ def _classes(column: pd.Series, name: str) -> np.ndarray:
 
 
 def _array(path: Path) -> np.ndarray:
+    require_file(path, "array")
     try:
-        found = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} is no readable .npy array: {error}.") from error
-    return np.asarray(found)
+        found = np.load(path, mmap_mode="r", allow_pickle=False)  # its shape may promise too much
+        if not isinstance(found, np.ndarray):
+            raise ValueError("it is an archive")
+        return np.array(found)
+    except UNREADABLE as error:
+        raise DataError(f"{path} is no readable .npy array: {first_line(error)}.") from error

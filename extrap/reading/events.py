@@ -34,8 +34,10 @@ class EventLog:
         self._path = path
         self._tag = tag
         self._loaders: dict[Path, EventFileLoader] = {}
+        self._endless: set[Path] = set()
         self.names: dict[str, None] = {}
         self.n_skipped = 0
+        self.has_more = False
 
     def poll(self) -> list[tuple[float, object]]:
         """Every new (step, value) of the tag."""
@@ -54,12 +56,18 @@ class EventLog:
             try:
                 for event in self._loaders[file].Load():
                     self.names.update(dict.fromkeys(value.tag for value in event.summary.value))
-                    pairs += [
-                        (event.step, make_ndarray(value.tensor).tolist())
-                        for value in event.summary.value
-                        if value.tag == self._tag
-                    ]
+                    for value in event.summary.value:
+                        if value.tag != self._tag:
+                            continue
+                        if any(axis.size != 1 for axis in value.tensor.tensor_shape.dim):
+                            self.n_skipped += 1  # no scalar, and perhaps one of a huge shape
+                            continue
+                        pairs.append((event.step, make_ndarray(value.tensor).tolist()))
             except DecodeError:  # a whole record that is no event; the loader goes on behind it
                 self.n_skipped += 1
+            except (MemoryError, OverflowError):  # a record that promises to be larger than memory
+                self.n_skipped += file not in self._endless
+                self._endless.add(file)
+                return pairs
             else:
                 return pairs

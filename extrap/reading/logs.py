@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +20,8 @@ __all__ = ["LogReader"]
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 JSON_LINES = (".jsonl", ".ndjson")
 NO_NUMBER = ("null", "none")
+MOST_NAMES = 10_000
+"""Keys that are remembered to say what a log has."""
 
 
 class LogReader:
@@ -46,6 +49,11 @@ class LogReader:
         """Lines that could not be read."""
         return self._n_skipped + (self._log.n_skipped if self._log else 0)
 
+    @property
+    def has_more(self) -> bool:
+        """Whether more is logged than the last poll gave: a long log comes in parts."""
+        return self._log is not None and self._log.has_more
+
     def poll(self) -> list[tuple[float, float]]:
         """The new (step, loss) in the order of the log; a loss that is not finite is NaN.
 
@@ -53,8 +61,9 @@ class LogReader:
             DataError: The path is no log, or its header lacks a column.
         """
         if self._log is None:
-            if not self.path.exists():
+            if not os.path.lexists(self.path):
                 return []
+            _require_log(self.path)
             self._log = _open(self.path, *self._names)
         found = []
         for step, loss in self._log.poll():
@@ -76,7 +85,12 @@ class _Log(Protocol):
     """One kind of log: raw (step, loss) as they come, and the names it has seen."""
 
     names: dict[str, None]
-    n_skipped: int
+
+    @property
+    def n_skipped(self) -> int: ...
+
+    @property
+    def has_more(self) -> bool: ...
 
     def poll(self) -> Iterable[tuple[object, object]]: ...
 
@@ -89,7 +103,15 @@ class _CsvLog:
         self._tail = Tail(path)
         self._header: list[str] = []
         self.names: dict[str, None] = {}
-        self.n_skipped = 0
+        self._n_skipped = 0
+
+    @property
+    def n_skipped(self) -> int:
+        return self._n_skipped + self._tail.n_dropped
+
+    @property
+    def has_more(self) -> bool:
+        return self._tail.has_more
 
     def poll(self) -> list[tuple[object, object]]:
         lines, is_beginning = self._tail.read()
@@ -117,7 +139,7 @@ class _CsvLog:
     def _pair(self, row: Sequence[str]) -> tuple[object, object] | None:
         """Step and loss of a row, None if its loss was left out or it is no row."""
         if len(row) != len(self._header):
-            self.n_skipped += 1
+            self._n_skipped += 1
             return None
         step, loss = (row[self._header.index(name)] for name in self._needed)
         return (step, loss) if loss else None
@@ -128,7 +150,15 @@ class _JsonLog:
         self._needed = (step, loss)
         self._tail = Tail(path)
         self.names: dict[str, None] = {}
-        self.n_skipped = 0
+        self._n_skipped = 0
+
+    @property
+    def n_skipped(self) -> int:
+        return self._n_skipped + self._tail.n_dropped
+
+    @property
+    def has_more(self) -> bool:
+        return self._tail.has_more
 
     def poll(self) -> list[tuple[object, object]]:
         step, loss = self._needed
@@ -141,10 +171,23 @@ class _JsonLog:
         except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
-            self.n_skipped += 1
+            self._n_skipped += 1
             return {}
-        self.names.update(dict.fromkeys(row))
+        if len(self.names) < MOST_NAMES:
+            self.names.update(dict.fromkeys(row))
         return row
+
+
+def _require_log(path: Path) -> None:
+    try:
+        is_log = path.is_file() or path.is_dir()
+    except OSError:
+        is_log = False
+    if not is_log:
+        raise DataError(
+            f"a log is a plain file, or the folder of TensorBoard's event files, got {path}; "
+            "let the job write one."
+        )
 
 
 def _open(path: Path, step: str, loss: str) -> _Log:

@@ -37,7 +37,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import DataError, StudyError
 from extrap.reading.copies import open_to_read
-from extrap.reading.storages import open_storage, safe_url, storage_faults
+from extrap.reading.storages import open_storage, reading_faults, safe_url, storage_faults
 from extrap.records import STAGES
 
 __all__ = [
@@ -171,7 +171,7 @@ def read_storage(url: str, *, study: str | None = None, stage: str | None = None
     """
     if stage is not None and stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}.")
-    with storage_faults(url):
+    with storage_faults(url), reading_faults(url):
         return read_tables(open_to_read(url), study=study, stage=stage, source=safe_url(url))
 
 
@@ -181,7 +181,7 @@ def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
     Raises:
         StudyError: The storage cannot be opened.
     """
-    with storage_faults(url):
+    with storage_faults(url), reading_faults(url):
         storage = open_to_read(url)
         for name in study_names(storage):
             key = parse_study_name(name)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.reading.bounds import shown
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import missing_column
 from extrap.reading.curves import read_curves
@@ -183,9 +184,9 @@ def _status(table: pd.DataFrame, loss: pd.Series, failed: pd.Series) -> pd.Serie
     if "status" not in table:
         return derived
     given = table["status"].astype(str).str.strip().str.lower()
-    unknown = sorted(set(given[~given.isin(STATUSES) & ~is_empty(table["status"])]))
+    unknown = sorted({str(s) for s in given[~given.isin(STATUSES) & ~is_empty(table["status"])]})
     if unknown:
-        raise DataError(f"status must be one of {', '.join(STATUSES)}; got {unknown[0]!r}.")
+        raise DataError(f"status must be one of {', '.join(STATUSES)}; got {shown(unknown[0])}.")
     status = given.where(given.isin(STATUSES), derived)
     return status.where(status.ne("complete") | derived.eq("complete"), derived)
 

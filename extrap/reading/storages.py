@@ -32,7 +32,7 @@ import sqlalchemy
 from optuna.storages import BaseStorage, GrpcStorageProxy, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
-from extrap.errors import DataError, StudyError
+from extrap.errors import DataError, ExtrapError, StudyError
 from extrap.reading.databases import Database
 from extrap.reading.patience import PATIENCE_S, PatientStorage
 
@@ -44,6 +44,7 @@ __all__ = [
     "open_storage",
     "parse_url",
     "path_of",
+    "reading_faults",
     "require_storage",
     "require_tables",
     "safe_url",
@@ -72,6 +73,23 @@ ENGINES: Mapping[str, Mapping[str, Any]] = {
 TRIES = 20
 RACED = ("already exists", "duplicate key", "UNIQUE constraint", "deadlock", "database is locked")
 """What workers hear that open an empty database at once: Optuna looks before it makes a table."""
+REMEDY = "check the address, or move the file away to start anew"
+REMEDIES = {
+    "is full": "free some space and run it again, what was told before is there",
+    "disk I/O": "see that its disk works and has room, and run it again",
+    "readonly": "get the right to write, or copy it to where you have it",
+}
+"""What a database says that stopped in the middle → what to do; its file is to be kept."""
+DAMAGES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What Optuna and we stumble over in a storage that holds something else than trials."""
 OURS = ("grpc", "journal")
 """Kinds of address that SQLAlchemy does not know."""
 
@@ -135,7 +153,7 @@ def open_storage(url: str, *, patience_s: float = PATIENCE_S) -> PatientStorage:
                 inner = _open_database(parsed, url)
     except ImportError as error:
         raise _no_driver(error, url) from error
-    except (RuntimeError, ValueError) as error:  # tables of another version of Optuna, a torn file
+    except DAMAGES as error:  # tables of another version of Optuna, a torn file
         raise error if isinstance(error, StudyError) else _unusable(error, url) from error
     storage = PatientStorage(  # type: ignore[abstract]  # its methods are added by a decorator
         inner, safe_url(url), patience_s=patience_s
@@ -280,10 +298,26 @@ def storage_faults(url: str) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def reading_faults(url: str) -> Iterator[None]:
+    """Turn what one stumbles over within the block, in a stranger's storage, into a `StudyError`.
+
+    Only for reading: cells of another kind than Optuna's, attributes of another form than ours.
+    """
+    try:
+        yield
+    except ExtrapError:
+        raise
+    except DAMAGES as error:
+        raise _unusable(error, url) from error
+
+
 def _unusable(error: Exception, url: str) -> StudyError:
+    reason = _reason(error, url)
+    remedy = next((do for words, do in REMEDIES.items() if words in reason), REMEDY)
     return StudyError(
         f"a storage must be an Optuna database that can be read and written, got {safe_url(url)} "
-        f"({_reason(error, url)}); check the address, or move the file away to start anew."
+        f"({reason}); {remedy}."
     )
 
 
@@ -377,7 +411,7 @@ def require_tables(path: Path, *, shown: Path | None = None) -> None:
     try:
         connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
         try:
-            tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+            found = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
         finally:
             connection.close()
     except sqlite3.DatabaseError as error:
@@ -385,7 +419,12 @@ def require_tables(path: Path, *, shown: Path | None = None) -> None:
             f"a storage must be an SQLite file, got {named!r} ({error}); restore it from a "
             "backup, or move it away and tune anew."
         ) from error
-    if ("studies",) not in tables:
+    if odd := [name for kind, name in found if kind not in ("table", "index")]:
+        raise DataError(
+            f"a storage of Optuna has tables only, got {odd[0]!r} in {named!r}, which would "
+            "run what its author wrote; export its runs on the machine they come from."
+        )
+    if ("table", "studies") not in found:
         raise DataError(
             f"a storage must be an Optuna database, got {named!r}, which holds other tables; "
             "check the path."

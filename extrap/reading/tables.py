@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
@@ -10,8 +11,25 @@ from typing import Any, TextIO
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.files import unguarded
+from extrap.reading.bounds import (
+    MOST_BYTES,
+    MOST_CELLS,
+    MOST_STORED_BYTES,
+    MOST_STORED_CELLS,
+    bounded_text,
+    check_shape,
+    check_text_table,
+    first_line,
+    parse_json,
+    require_file,
+    shown,
+)
 
 __all__ = ["read_table"]
+
+HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+"""How JSON spells one half of a character beyond the first 65,536; alone it is none."""
 
 
 def read_table(source: str | Path | TextIO | pd.DataFrame) -> pd.DataFrame:
@@ -36,15 +54,14 @@ def read_table(source: str | Path | TextIO | pd.DataFrame) -> pd.DataFrame:
     frame.columns = [str(c).strip() for c in frame.columns]
     repeated = frame.columns[frame.columns.duplicated()]
     if len(repeated):
-        raise DataError(f"column names must differ, {repeated[0]!r} appears twice; rename one.")
+        raise DataError(
+            f"column names must differ, {shown(repeated[0])} appears twice; rename one."
+        )
     return frame
 
 
 def _read_file(path: Path) -> pd.DataFrame:
-    if not path.exists():
-        raise DataError(f"there is no file {path}; check the path.")
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; name the table inside it.")
+    require_file(path)
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty; a table needs a header and at least one row.")
     readers = {
@@ -61,6 +78,7 @@ def _read_file(path: Path) -> pd.DataFrame:
         raise DataError(
             f"a table ends in {', '.join(sorted(readers))}, got {path.name}; rename or convert it."
         )
+    require_file(path, most=None if reader is _read_parquet else MOST_BYTES)
     return _guarded(reader, path, name=str(path))
 
 
@@ -73,13 +91,16 @@ def _guarded(
     except DataError:
         raise
     except (ValueError, OSError, KeyError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"{name} is not a readable table: {reason}") from error
+        raise DataError(f"{name} is not a readable table: {first_line(error)}") from error
 
 
 def _read_csv(source: Path | TextIO) -> pd.DataFrame:
     is_tabbed = isinstance(source, Path) and source.suffix.lower() == ".tsv"
     separator = "\t" if is_tabbed else ","
+    if isinstance(source, Path):
+        check_text_table(source, separator)
+    else:
+        source = bounded_text(source)
     # without a header pandas neither renames repeated columns nor shifts those of longer rows
     cells = pd.read_csv(
         source,
@@ -91,31 +112,51 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
         skipinitialspace=True,
         encoding="utf-8-sig" if isinstance(source, Path) else None,
     )
-    cells = cells.astype(object)
+    cells = cells.astype(object).map(unguarded)
     frame = cells[1:].reset_index(drop=True)
     frame.columns = cells.iloc[0].tolist()
     return frame.loc[:, frame.columns != ""]
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path)
+    with pq.ParquetFile(path) as file:
+        n_rows, n_columns = file.metadata.num_rows, file.metadata.num_columns
+        most = MOST_STORED_CELLS
+        check_shape(n_rows * n_columns, n_columns, str(path), most_cells=most)
+        batches, n_bytes = [], 0
+        for batch in file.iter_batches():
+            batches.append(batch)
+            n_bytes += batch.nbytes
+            if n_bytes > MOST_STORED_BYTES:  # a small file may be packed from a huge one
+                raise DataError(
+                    f"a table unpacks to at most {MOST_STORED_BYTES:,} bytes, got more in {path}; "
+                    "leave out the columns that are not needed."
+                )
+        table = pa.Table.from_batches(batches, schema=file.schema_arrow)
     return table.to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def _read_jsonl(path: Path) -> pd.DataFrame:
-    rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+    rows: list[dict[str, Any]] = []
+    names: dict[str, None] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise DataError(f"{path} line {number} is not JSON: {error.msg}.") from error
+            row = parse_json(line)
+            if HALF_CHARACTER.search(line):  # the other half may have been beside it
+                json.dumps(row, ensure_ascii=False).encode()
+        except ValueError as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else first_line(error)
+            raise DataError(f"{path} line {number} is not JSON: {reason}.") from error
         if not isinstance(row, dict):
             raise DataError(
                 f"{path} line {number} must be a JSON object, got {type(row).__name__}."
             )
         rows.append(row)
+        names.update(dict.fromkeys(row))
+        check_shape(len(rows) * len(names), len(names), str(path), most_cells=MOST_CELLS)
     return pd.DataFrame(rows, dtype=object)

@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.files import as_written
 
 __all__ = ["STAGES", "STATUSES", "Runs", "condition_text"]
 
 STATUSES = ("complete", "diverged", "pruned", "failed")
 STAGES = ("tune", "check")
+MOST_NAME = 100
+"""Characters of the name of a column that plays a part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,6 +96,7 @@ class Runs:
         frame = self._frame
         if not self.sizes:
             raise DataError("runs need at least one size column; name it with size=….")
+        _require_names((*self.sizes, *self.tuned, *self.conditions))
         needed = (*self.sizes, *self.tuned, *self.conditions, "loss", "seed", "status", "stage")
         missing = [name for name in needed if name not in frame]
         if missing:
@@ -171,7 +175,7 @@ class Runs:
     def data_hash(self) -> str:
         """SHA-256 of the canonical table; times and costs are left out."""
         text = self.canonical().to_csv(index=False, float_format="%.12g", lineterminator="\n")
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def _order(self) -> pd.Index:
         """Row labels sorted by size, tuned values, seed, status and loss."""
@@ -199,6 +203,15 @@ def condition_text(value: object) -> str:
     except ValueError:
         return text or "empty"
     return "empty" if np.isnan(number) else f"{number:.12g}"
+
+
+def _require_names(names: Iterable[str]) -> None:
+    for name in names:
+        if not 0 < len(name) <= MOST_NAME or as_written(name) != name or "\n" in name:
+            raise DataError(
+                f"a column's name has at most {MOST_NAME} characters that can be seen, got "
+                f"{name[:MOST_NAME]!r}; rename the column."
+            )
 
 
 def _require_positive(frame: pd.DataFrame, column: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from extrap import __version__
+from extrap.files import write_text
 from extrap.planning import Allocation, AllocationCheck, CheckedSplit
 from extrap.records import Interval, Measure
 from extrap.reporting.allocations import repeated_line, serving_line
@@ -255,7 +256,7 @@ def allocation_page(
     )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html, encoding="utf-8")
+    write_text(path, html)
     return path
 
 

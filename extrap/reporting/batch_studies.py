@@ -8,6 +8,7 @@ from pathlib import Path
 
 from extrap import __version__
 from extrap.batching import BatchFindings
+from extrap.files import write_text
 from extrap.records import BatchStudy
 from extrap.reporting.batch_front_words import counted_sentence, front_sentences
 from extrap.reporting.batch_noise_words import (
@@ -104,7 +105,7 @@ def batch_page(
     )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html, encoding="utf-8")
+    write_text(path, html)
     return path
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from extrap import __version__
 from extrap.cascading import MARGIN, CascadeFinding, CascadeReport
+from extrap.files import write_text
 from extrap.records import Interval, Measure
 from extrap.reporting.figures import (
     cascade_costs_info,
@@ -174,7 +175,7 @@ def cascade_page(
     )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html, encoding="utf-8")
+    write_text(path, html)
     return path
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from extrap import __version__
+from extrap.files import write_text
 from extrap.records import ComparisonStudy
 from extrap.reporting.comparison_findings import GroupFindings
 from extrap.reporting.comparison_plates import group_panels, group_plates
@@ -80,7 +81,7 @@ def comparison_page(
     )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html, encoding="utf-8")
+    write_text(path, html)
     return path
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import quote
 
+from extrap.files import write_text
 from extrap.reporting.figures import style_sheet
 from extrap.reporting.page import environment
 
 __all__ = ["write_index"]
 
 PREFIX = "extrap:"
+HEAD = 100_000
+"""Characters of a page that are searched for what it says about itself."""
 
 
 class _MetaReader(HTMLParser):
@@ -42,7 +47,7 @@ def write_index(folder: str | Path) -> Path:
     reports = []
     for page in sorted(folder.glob("*.html")):
         if page.name != "index.html" and (found := _read_meta(page)):
-            reports.append({"file": page.name, **found})
+            reports.append({"link": f"./{quote(os.fsencode(page.name))}", **found})
     reports.sort(key=lambda r: r["created"], reverse=True)
     html = (
         environment()
@@ -50,13 +55,19 @@ def write_index(folder: str | Path) -> Path:
         .render(reports=reports, light=style_sheet("light"), dark=style_sheet("dark"))
     )
     path = folder / "index.html"
-    path.write_text(html, encoding="utf-8")
+    write_text(path, html)
     return path
 
 
 def _read_meta(page: Path) -> dict[str, str]:
-    """What a report says about itself; empty for other pages."""
+    """What a report says about itself; empty for other pages, and for what is no page."""
     reader = _MetaReader()
-    reader.feed(page.read_text(encoding="utf-8", errors="replace").partition("</head>")[0])
+    try:
+        if not page.is_file():
+            return {}
+        with page.open(encoding="utf-8", errors="replace") as file:
+            reader.feed(file.read(HEAD).partition("</head>")[0])
+    except (OSError, AssertionError):  # unreadable, or a declaration that Python cannot parse
+        return {}
     keys = ("title", "question", "answer", "created")
     return {k: reader.found[k] for k in keys} if reader.found.keys() >= set(keys) else {}

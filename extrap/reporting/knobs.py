@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from extrap import __version__
+from extrap.files import write_text
 from extrap.knobs import Knob, KnobReport, Measure
 from extrap.records import Interval
 from extrap.records.knobs import ONE_MINUS
@@ -326,7 +327,7 @@ def knob_page(
     )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html, encoding="utf-8")
+    write_text(path, html)
     return path
 
 

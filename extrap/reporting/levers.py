@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from extrap import __version__
+from extrap.files import write_text
 from extrap.levers import ArmResult, LeverFinding, LeverReport
 from extrap.records import Interval, Measure
 from extrap.reporting.figures import (
@@ -311,7 +312,7 @@ def lever_page(
     )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html, encoding="utf-8")
+    write_text(path, html)
     return path
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from extrap.files import write_text
 from extrap.forecasting import Forecast
 from extrap.records import Runs, Verdict
 from extrap.reporting.answer import (
@@ -121,7 +122,7 @@ def report(
         price=price,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html, encoding="utf-8")
+    write_text(path, html)
     return path
 
 

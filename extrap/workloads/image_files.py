@@ -42,6 +42,19 @@ class LabelledImages:
     n_classes: int
 
 
+UNREADABLE = (
+    OSError,
+    EOFError,
+    MemoryError,  # its header may promise more than there is
+    OverflowError,
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What reading an .npz raises that is none."""
+
+
 class _Split(NamedTuple):
     images: np.ndarray
     labels: np.ndarray
@@ -171,7 +184,7 @@ def _read_npz(path: Path) -> list[_Split]:
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in ARRAYS if name in file}
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         raise DataError(
             f"an .npz holds plain arrays, and {path} cannot be read: {error}; write it with "
             "numpy.savez."

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from extrap.reporting import report, write_index
+from extrap.checking import check
+from extrap.forecasting import forecast
+from extrap.reporting import lever_page, report, write_index
+
+from .conftest import as_runs, large_frame, sweep_frame
+from .hostile import EVIL, PAYLOADS, poisoned
+from .test_levers import REPORT as LEVERS
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = (
@@ -70,3 +77,49 @@ def test_browser_finds_nothing_to_complain_about(tmp_path, browser, made, judge)
         outside = {url for url in requests_of(browser) if not url.startswith("data:")}
         assert outside == {path.as_uri()}
         assert browser.get_log("browser") == []
+
+
+@pytest.mark.slow
+def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
+    folder = tmp_path / "reports"
+    size, tuned = PAYLOADS["picture"], PAYLOADS["svg"]
+    names = {"width": size, "lr": tuned}
+    made = forecast(as_runs(sweep_frame().rename(columns=names), (size,), (tuned,)))
+    verdicts = [
+        replace(verdict, advice=EVIL, experiment=EVIL)
+        for verdict in check(made, as_runs(large_frame().rename(columns=names), (size,), (tuned,)))
+    ]
+    about = {"title": EVIL, "question": EVIL, "provenance": {EVIL: EVIL}}
+    pages = [
+        report(made, verdicts, path=folder / "javascript:alert(1).html", **about),
+        lever_page(
+            poisoned(LEVERS, {"ghosts": EVIL, "kept": EVIL + " ", "batches": PAYLOADS["style"]}),
+            path=folder / "levers.html",
+            created="2026-01-01T00:00:00+00:00",
+            **about,
+        ),
+    ]
+    for path in (*pages, write_index(folder)):
+        browser.get_log("performance")
+        browser.get(path.as_uri())
+        assert not has_dialog(browser)
+        outside = {url for url in requests_of(browser) if not url.startswith("data:")}
+        assert outside == {path.as_uri()}
+        assert browser.get_log("browser") == []
+        found = browser.execute_script(
+            "return [document.scripts.length, document.images.length, document.forms.length,"
+            " document.querySelectorAll('iframe,object,embed,foreignObject').length]"
+        )
+        assert found == [0, 0, 0, 0]
+    for link in browser.execute_script("return [...document.links].map(a => a.href)"):
+        assert link.startswith(folder.as_uri() + "/")
+
+
+def has_dialog(driver) -> bool:
+    """Whether an alert is open."""
+    exceptions = pytest.importorskip("selenium.common.exceptions")
+    try:
+        driver.switch_to.alert.dismiss()
+    except exceptions.NoAlertPresentException:
+        return False
+    return True

@@ -18,6 +18,8 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, to_hex
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter
 
 __all__ = ["RAMP_STEPS", "colour", "draw_svg", "ramp", "ramp_colormap", "style_sheet"]
 
@@ -37,6 +39,9 @@ INKS = {
     "bad": ("#b3211b", "#ff8d85"),
 }
 RAMP_STEPS = 24
+CUTS = (40, 16)
+"""Characters of a label, where longer ones leave no room for the picture."""
+_NO_ROOM = "constrained_layout not applied"
 # name → (colour map, part of it used in light mode, part used in dark mode)
 RAMPS = {
     "tuned": ("plasma", (0.0, 0.78), (0.32, 0.95)),
@@ -47,6 +52,8 @@ _NAMES = tuple(INKS)
 _RAMP_NAMES = tuple(RAMPS)
 _PLACEHOLDER = re.compile(r"#fe0([0-9])([0-9a-f]{2})")
 _FONT = re.compile(r"font:\s*([^;]*?)([\d.]+)px[^;]*;?")
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""Characters that no XML may hold."""
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
 
@@ -90,19 +97,52 @@ def draw_svg(draw: Draw, *, width: int, height: int, key: str, label: str) -> st
         key: Prefix of all ids, unique within the page; letters and digits.
         label: What the picture shows, for readers who cannot see it.
     """
+    for most in (None, *CUTS):
+        try:
+            text = _drawn(draw, width, height, most=most)
+        except UserWarning:  # names so long that nothing is left for the picture
+            continue
+        break
+    return _inline(_NO_XML.sub("\ufffd", text), key=key, label=label)
+
+
+def _drawn(draw: Draw, width: int, height: int, *, most: int | None) -> str:
+    """An SVG document, its texts cut after so many characters.
+
+    Raises:
+        UserWarning: They leave no room for the axes; never at the last cut.
+    """
     buffer = io.StringIO()
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", message=".*[Gg]lyph.*missing.*"
         )  # the reader's font has it
+        warnings.filterwarnings("ignore" if most == CUTS[-1] else "error", message=_NO_ROOM)
         mpl.rcdefaults()
         mpl.rcParams.update(_settings())
         figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout="constrained")
         draw(figure.add_subplot())
+        if most is not None:
+            _cut_texts(figure, most)
         figure.savefig(
             buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
         )
-    return _inline(buffer.getvalue(), key=key, label=label)
+    return buffer.getvalue()
+
+
+def _cut_texts(figure: Figure, most: int) -> None:
+    """Cut every label; those of ticks are kept by what writes them."""
+
+    def cut(text: str) -> str:
+        return text if len(text) <= most else f"{text[: most - 1]}…"
+
+    for text in figure.findobj(Text):
+        text.set_text(cut(text.get_text()))
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            ticks = axis.get_major_formatter()
+            if isinstance(ticks, FixedFormatter):
+                axis.set_major_formatter(FixedFormatter([cut(str(label)) for label in ticks.seq]))
 
 
 def _settings() -> dict[Any, Any]:

@@ -1,0 +1,171 @@
+"""Files written whole or not at all, in which no spreadsheet finds a formula.
+
+A text cell that a spreadsheet would take for a formula is written with an apostrophe before it,
+which spreadsheets do not show: `=1+1` becomes `'=1+1`. Reading takes one such apostrophe away, so
+that a table comes back as it was. Numbers, and text that is a number, stay as they are.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+__all__ = [
+    "as_written",
+    "guarded",
+    "read_csv",
+    "unguarded",
+    "whole_file",
+    "write_csv",
+    "write_text",
+]
+
+FORMULA = re.compile(r"'*(?:[ ]*[=+\-@＝＋－＠]|[\t\r\n])")
+"""How a cell begins that a spreadsheet may take for a formula, however many apostrophes precede.
+
+References:
+    OWASP, "CSV Injection": =, +, -, @, tab, carriage return, line feed, and their wide forms.
+"""
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+"""Characters that command a terminal, turn the reading direction or stand for broken bytes."""
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """A draft beside `path` that takes its place once it is written without an error.
+
+    Until then, and if anything fails, what was at `path` stays and the draft is removed. What is
+    no plain file, such as `/dev/stdout`, is written to directly; of a link the target is replaced.
+
+    Args:
+        path: The file; missing folders are made.
+
+    Yields:
+        Where to write.
+
+    Raises:
+        OSError: It cannot be written; `filename` is `path`.
+    """
+    path = Path(path)
+    try:
+        if path.exists() and not path.is_file():
+            yield path
+            return
+        target = Path(os.path.realpath(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name[:80]}.{os.getpid()}.part")
+        try:
+            yield draft
+            with draft.open("rb") as file:
+                os.fsync(file.fileno())  # some disks say only now that they are full
+            if target.exists():
+                draft.chmod(target.stat().st_mode & 0o777)
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        number = error.errno or errno.EIO
+        reason = error.strerror or str(error)  # a library of tables may say it in words only
+        raise OSError(number, reason, str(path)) from error
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write text as UTF-8, whole or not at all; half of a surrogate pair is spelled out.
+
+    Raises:
+        OSError: It cannot be written; what was there stays.
+    """
+    with whole_file(path) as draft:
+        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def write_csv(
+    table: pd.DataFrame,
+    path: str | Path,
+    *,
+    index_label: str | None = None,
+    float_format: str | None = None,
+) -> None:
+    """Write a table as CSV, whole or not at all, its text guarded against being a formula.
+
+    Args:
+        table: The table.
+        path: The file.
+        index_label: Heading of the index; without one it is left out.
+        float_format: How numbers are written, as `%.6g`.
+
+    Raises:
+        OSError: It cannot be written; what was there stays.
+    """
+    plain = table.rename(columns=guarded)
+    texts = [i for i, kind in enumerate(plain.dtypes) if _may_hold_text(kind)]
+    columns = [
+        plain.iloc[:, i].astype(object).map(guarded) if i in texts else plain.iloc[:, i]
+        for i in range(plain.shape[1])
+    ]
+    with whole_file(path) as draft:
+        (pd.concat(columns, axis=1) if columns else plain).to_csv(
+            draft,
+            index=index_label is not None,
+            index_label=index_label,
+            float_format=float_format,
+            errors="backslashreplace",
+        )
+
+
+def read_csv(path: str | Path) -> pd.DataFrame:
+    """Read a table that `write_csv` wrote, numbers as numbers.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is no table.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "no plain file", str(path))
+    table = pd.read_csv(path)
+    table.columns = [unguarded(str(name)) for name in table.columns]
+    for name, kind in table.dtypes.items():
+        if _may_hold_text(kind):
+            table[name] = table[name].map(unguarded)
+    return table
+
+
+def guarded(value: Any) -> Any:
+    """A cell as it is written: text that may be taken for a formula gains an apostrophe."""
+    if isinstance(value, str) and FORMULA.match(value) and not _is_number(value):
+        return f"'{value}"
+    return value
+
+
+def unguarded(value: Any) -> Any:
+    """A cell as it was: the apostrophe before what may be taken for a formula is taken away."""
+    if isinstance(value, str) and value.startswith("'") and FORMULA.match(value):
+        return value[1:]
+    return value
+
+
+def as_written(text: str) -> str:
+    """Text with every hidden character spelled out as Python does; safe for a terminal."""
+    return HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def _may_hold_text(kind: Any) -> bool:
+    return not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text

@@ -1,0 +1,134 @@
+"""What a file may ask of us: plain files only, so many bytes, cells, columns and no more.
+
+What is read may come from a stranger. A table within these bounds takes some gigabytes at most.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any, TextIO
+
+from extrap.errors import DataError
+
+__all__ = [
+    "MOST_BYTES",
+    "MOST_CELLS",
+    "MOST_COLUMNS",
+    "bounded_text",
+    "check_shape",
+    "check_text_table",
+    "first_line",
+    "parse_json",
+    "require_file",
+    "shown",
+]
+
+MOST_BYTES = 2**28
+"""Of a table as text, or of a sealed forecast."""
+MOST_CELLS = 30_000_000
+"""Of a table as text, where each cell takes some sixty bytes."""
+MOST_STORED_CELLS = 100_000_000
+"""Of a table of numbers, as Parquet holds it."""
+MOST_STORED_BYTES = 2**31
+"""Of such a table when it is unpacked."""
+MOST_COLUMNS = 20_000
+CHUNK_BYTES = 2**22
+
+
+def require_file(path: Path, what: str = "table", *, most: int | None = None) -> None:
+    """Raise unless a path is a plain file of bearable size.
+
+    Raises:
+        DataError: It is missing, a folder, a pipe, a device or too large.
+    """
+    try:
+        is_there, is_folder, is_file = path.exists(), path.is_dir(), path.is_file()
+        size = path.stat().st_size if is_file else 0
+    except OSError as error:  # a name that is too long, a folder nobody may look into
+        raise DataError(
+            f"a {what} is a file, got {shown(str(path))} ({error.strerror}); check the path."
+        ) from error
+    if not is_there:
+        raise DataError(f"there is no file {str(path)[:300]}; check the path.")
+    if is_folder:
+        raise DataError(f"{path} is a folder; name the {what} inside it.")
+    if not is_file:
+        raise DataError(f"a {what} is a plain file, got {path}, a pipe or device; save it first.")
+    if most is not None and size > most:
+        raise DataError(
+            f"a {what} has at most {most:,} bytes, got {size:,} in {path}; leave out what is not "
+            "needed, split it, or save numbers as Parquet."
+        )
+
+
+def bounded_text(source: TextIO) -> TextIO:
+    """Open text, read to its end; its mark of UTF-8 is taken away.
+
+    Raises:
+        DataError: It does not end within `MOST_BYTES` characters.
+    """
+    text = source.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise DataError(
+            f"a table has at most {MOST_BYTES:,} bytes, got more on the standard input; save "
+            "numbers as Parquet, and name the file."
+        )
+    return io.StringIO(text.removeprefix("\ufeff"))
+
+
+def check_text_table(path: Path, separator: str) -> None:
+    """Count the cells of a table of text before anything is made of them.
+
+    Raises:
+        DataError: It has too many columns or cells.
+    """
+    mark, n_cells, n_columns = separator.encode(), 0, 0
+    with path.open("rb") as file:
+        is_first = True
+        while chunk := file.read(CHUNK_BYTES):
+            if is_first:
+                head, ended, _ = chunk.partition(b"\n")
+                n_columns += head.count(mark)
+                is_first = not ended
+            n_cells += chunk.count(mark) + chunk.count(b"\n")
+    check_shape(n_cells, n_columns + 1, str(path), most_cells=MOST_CELLS)
+
+
+def check_shape(n_cells: int, n_columns: int, where: str, *, most_cells: int) -> None:
+    """Raise a `DataError` for a table of too many cells or columns."""
+    if n_columns > MOST_COLUMNS:
+        raise DataError(
+            f"a table has at most {MOST_COLUMNS:,} columns, got {n_columns:,} in {where}; keep "
+            "those that are needed, a run a row."
+        )
+    if n_cells > most_cells:
+        raise DataError(
+            f"a table has at most {most_cells:,} cells, got {n_cells:,} in {where}; leave out "
+            "what is not needed, or split it."
+        )
+
+
+def parse_json(text: str) -> Any:
+    """What JSON says.
+
+    Raises:
+        ValueError: It is no JSON, or lists within lists without end.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+
+
+def shown(value: object, *, most: int = 60) -> str:
+    """A value as Python writes it, cut to a bearable length."""
+    text = value if isinstance(value, str) else str(value)
+    return repr(value) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
+
+
+def first_line(error: object, *, most: int = 200) -> str:
+    """The first line of what a library says, or its kind where it says nothing."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0] if len(lines[0]) <= most else f"{lines[0][:most]}…"

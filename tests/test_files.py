@@ -1,0 +1,232 @@
+"""Files are whole or as they were, tables come back as they went, terminals are not commanded."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extrap.cli import main
+from extrap.commands.printing import PlainFormatter, say
+from extrap.files import (
+    as_written,
+    guarded,
+    read_csv,
+    unguarded,
+    whole_file,
+    write_csv,
+    write_text,
+)
+from extrap.reading.tables import read_table
+from extrap.reporting import write_index
+
+FORMULAS = [
+    "=1+1",
+    "+1+cmd|' /C calc'!A0",
+    "-2+3",
+    "@SUM(A1:A9)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    "  =1",
+    "＝1+1",
+    '=HYPERLINK("http://evil.example","x")',
+    "'=1",
+    "''=1",
+    "-",
+    "=",
+]
+PLAIN = ["", "a=b", "'", "'a", "''", "1-2", "#x", "a\tb", "-0.5", "+3", "-1e-3", "-inf", " -5"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_formula_is_written_as_text_and_comes_back(text: str) -> None:
+    assert guarded(text) == f"'{text}"
+    assert unguarded(guarded(text)) == text
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_other_text_and_numbers_stay(text: str) -> None:
+    assert guarded(text) == text
+    assert unguarded(text) == text
+
+
+@given(st.text(alphabet="'=+-@\t\r\n 1a＝", max_size=6))
+def test_every_text_comes_back(text: str) -> None:
+    assert unguarded(guarded(text)) == text
+
+
+@pytest.mark.parametrize("value", [-1, -0.5, True, None, float("nan"), np.float64(-2), ["=1"]])
+def test_what_is_no_text_stays(value: object) -> None:
+    assert guarded(value) is value
+    assert unguarded(value) is value
+
+
+def test_a_table_comes_back_with_its_texts_and_numbers(tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {
+            "=width": [16, 32, -1],
+            "@note": ["=1+1", "plain", "-x"],
+            "loss": [2.5, -1.5, np.nan],
+            "mixed": ["=1", -2, None],
+        },
+        index=[7, 7, 7],
+    )
+    write_csv(table, tmp_path / "a.csv")
+    raw = (tmp_path / "a.csv").read_text()
+    assert raw.splitlines()[0] == "'=width,'@note,loss,mixed"
+    assert raw.splitlines()[1:] == ["16,'=1+1,2.5,'=1", "32,plain,-1.5,-2", "-1,'-x,,"]
+    for back in (read_csv(tmp_path / "a.csv"), read_table(tmp_path / "a.csv")):
+        assert list(back) == list(table)
+        assert back["@note"].tolist() == ["=1+1", "plain", "-x"]
+        assert back["=width"].astype(int).tolist() == [16, 32, -1]
+        assert back["mixed"].tolist()[:2] == ["=1", "-2"]
+
+
+def test_a_table_of_numbers_is_written_as_ever(tmp_path: Path) -> None:
+    table = pd.DataFrame({"a": [0.1, -1e-9], "b": [1, -2]})
+    write_csv(table, tmp_path / "a.csv", float_format="%.3g", index_label="row")
+    table.to_csv(tmp_path / "b.csv", float_format="%.3g", index_label="row")
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
+def test_on_a_full_disk_the_old_file_stays_and_no_draft(tmp_path, monkeypatch, step):
+    path = tmp_path / "page.html"
+    write_text(path, "old")
+    monkeypatch.setattr(step, full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_text(path, "new")
+    assert caught.value.filename == str(path)
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_disk_that_fills_up_in_the_middle_of_a_table(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    path = tmp_path / "table.csv"
+    write_csv(pd.DataFrame({"a": [1]}), path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large") as caught:
+            write_csv(pd.DataFrame({"a": range(100_000)}), path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.filename == str(path)
+    assert path.read_text() == "a\n1\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["table.csv"]
+
+
+def write_half(path: Path) -> None:
+    with whole_file(path) as draft:
+        draft.write_text("half")
+        raise KeyError
+
+
+def test_what_fails_within_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        write_half(tmp_path / "deep" / "a")
+    assert list((tmp_path / "deep").iterdir()) == []
+
+
+def test_links_rights_and_devices_are_kept(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    write_text("/dev/null", "gone")
+    assert not Path("/dev/null").is_file()
+    with pytest.raises(IsADirectoryError):
+        write_text(tmp_path, "no file")
+
+
+def test_broken_characters_are_spelled_out(tmp_path: Path) -> None:
+    write_text(tmp_path / "a", "é\udc80")
+    assert (tmp_path / "a").read_text() == "é\\udc80"
+
+
+def test_folder_that_may_not_be_written_to_is_one_line(tmp_path, monkeypatch, capsys):
+    """As root every folder may be written to, so the refusal is made up."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    (tmp_path / "sweep.csv").write_text(
+        "width,loss\n" + "".join(f"{2**i},{2 + 2**-i}\n" for i in range(4, 10))
+    )
+    monkeypatch.setattr(os, "fsync", refuse)
+    output = tmp_path / "sealed.json"
+    code = main(
+        ["forecast", str(tmp_path / "sweep.csv"), "--size", "width", "--save", str(output)]
+    )
+    assert code == 2
+    said = capsys.readouterr().err
+    assert said.startswith(
+        f"extrap: cannot read or write {output} (Read-only file system); choose"
+    )
+    assert not output.exists()
+
+
+HIDDEN = "\x1b[31m\x1b]0;t\x07\x08\r\x7f\x9b\u202e\u2066\ufeff\udc80\x00"
+
+
+def test_hidden_characters_are_spelled_out_and_others_stay() -> None:
+    assert as_written("é中\t🙂 [red]x[/red]\n") == "é中\t🙂 [red]x[/red]\n"
+    shown = as_written(HIDDEN)
+    assert shown.isprintable()
+    assert shown.isascii()
+    assert shown.startswith("\\x1b[31m\\x1b]0;t\\x07")
+
+
+@pytest.mark.parametrize("verb", ["forecast", "check", "report", "backtest"])
+def test_no_file_commands_the_terminal(tmp_path, capsys, verb):
+    table = tmp_path / f"a{HIDDEN.replace(chr(0), '').encode(errors='replace').decode()}.csv"
+    table.write_text(f"wi{HIDDEN}dth,loss\n1,2\n", encoding="utf-8", errors="surrogateescape")
+    words = [str(table)] * (1 + (verb == "check"))
+    for size in ("width", "loss"):
+        assert main([verb, *words, "--size", size]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert as_written(err) == err
+        assert len(err.splitlines()) == 1
+
+
+def test_log_lines_and_what_is_said_command_nothing(capsys) -> None:
+    record = logging.LogRecord("a", logging.WARNING, "f", 1, "to %s", (HIDDEN,), None)
+    assert as_written(PlainFormatter("%(message)s").format(record)).isprintable()
+    say(HIDDEN)
+    assert capsys.readouterr().out.strip().isprintable()
+
+
+def test_a_message_is_not_as_long_as_its_file(tmp_path, capsys) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"width,loss,{'c' * 300_000}\n{'9' * 300_000}x,2\n")
+    for size in ("width", "absent"):
+        assert main(["forecast", str(path), "--size", size]) == 2
+        assert len(capsys.readouterr().err) < 2200
+
+
+def test_index_on_a_full_disk_stays(tmp_path, monkeypatch) -> None:
+    index = write_index(tmp_path)
+    before = index.read_bytes()
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_index(tmp_path)
+    assert index.read_bytes() == before

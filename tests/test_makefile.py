@@ -1,0 +1,62 @@
+"""Two `make` at once set the environment up one after the other, and only once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PYTHON = """#!/bin/sh
+echo begin >> "$PWD/log"
+sleep 0.5
+mkdir -p .venv/bin
+printf '#!/bin/sh\\necho pip >> log\\n' > .venv/bin/pip
+printf '#!/bin/sh\\necho study >> log\\n' > .venv/bin/extrap
+chmod +x .venv/bin/pip .venv/bin/extrap
+echo end >> "$PWD/log"
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of the Makefile, and a Python that only says what it was asked to do."""
+    if not (shutil.which("make") and shutil.which("flock")):
+        pytest.skip("NOT TESTED that make waits: make and flock are needed")
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    python = tmp_path / "python"
+    python.write_text(PYTHON, encoding="utf-8")
+    python.chmod(0o755)
+    return tmp_path
+
+
+def start(project: Path) -> subprocess.Popen[bytes]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    return subprocess.Popen(
+        ["make", "report", f"PYTHON={project / 'python'}"],
+        cwd=project,
+        env=kept,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def test_two_at_once_set_up_once(project: Path) -> None:
+    ends = [make.wait(60) for make in [start(project) for _ in range(3)]]
+    assert ends == [0, 0, 0]
+    log = (project / "log").read_text().split()
+    assert log[:3] == ["begin", "end", "pip"]
+    assert sorted(log[3:]) == ["study"] * 3
+
+
+def test_an_installation_that_failed_is_made_again(project: Path) -> None:
+    python = project / "python"
+    python.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    assert start(project).wait(60) != 0
+    assert not (project / ".venv" / "installed").exists()
+    python.write_text(PYTHON, encoding="utf-8")
+    assert start(project).wait(60) == 0
+    assert (project / "log").read_text().split() == ["begin", "end", "pip", "study"]

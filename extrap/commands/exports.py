@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from extrap.commands.printing import say
+
 __all__ = ["export_command", "import_command", "repair_command"]
 
 
@@ -42,7 +44,7 @@ def export_command(
     from extrap.sweeps import export_study, open_study_file
 
     n_trials = export_study(open_study_file(path, assignments=assignments), out, storage=storage)
-    click.echo(f"wrote {n_trials} trials to {out}")
+    say(f"wrote {n_trials} trials to {out}")
 
 
 @click.command(name="import")
@@ -57,7 +59,7 @@ def import_command(
     """
     from extrap.sweeps import import_study, open_study_file
 
-    click.echo(import_study(open_study_file(path, assignments=assignments), file, storage=storage))
+    say(import_study(open_study_file(path, assignments=assignments), file, storage=storage))
 
 
 @click.command(name="repair")
@@ -74,8 +76,8 @@ def repair_command(
     from extrap.sweeps import open_study_file, repair_study
 
     study = open_study_file(path, assignments=assignments)
-    found = repair_study(study, storage=storage, dry_run=dry_run, say=click.echo)
+    found = repair_study(study, storage=storage, dry_run=dry_run, say=say)
     for fault in found:
-        click.echo(fault)
+        say(fault)
     verb = "found" if dry_run else "found and mended"
-    click.echo(f"{len(found)} faults {verb}" if found else "nothing to mend")
+    say(f"{len(found)} faults {verb}" if found else "nothing to mend")

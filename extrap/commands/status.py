@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from extrap.commands.printing import print_json
+from extrap.commands.printing import print_json, say
+from extrap.files import as_written
 
 if TYPE_CHECKING:
     from extrap.standing import StudyStatus
@@ -82,14 +83,14 @@ def _watch(look: Callable[[], StudyStatus], *, as_json: bool) -> None:
         return
     said: list[str] = []
 
-    def say(status: StudyStatus) -> None:
+    def tell(status: StudyStatus) -> None:
         line = _json_line(status) if as_json else _line(status)
         key = _line(status)
         if key not in said[-1:]:
-            click.echo(line)
+            say(line)
             said[:] = [key]
 
-    _follow(look, say)
+    _follow(look, tell)
 
 
 def _follow(look: Callable[[], StudyStatus], show: Callable[[StudyStatus], None]) -> None:
@@ -129,12 +130,12 @@ def _drawn(status: StudyStatus) -> Group:
         head.append(f"about {_duration(status.eta_s)} left with {who}")
     if status.wall_s:
         head.append(f"so far {_duration(status.wall_s)} of training, {status.flops:.3g} FLOPs")
-    parts: list[Text | Table] = [*(Text(line) for line in head), _sizes(status)]
+    parts: list[Text | Table] = [*(_text(line) for line in head), _sizes(status)]
     if status.workers:
         parts.append(_workers(status))
     if status.optima:
         parts.append(_optima(status))
-    return Group(*parts, *(Text(note) for note in status.notes))
+    return Group(*parts, *(_text(note) for note in status.notes))
 
 
 def _sizes(status: StudyStatus) -> Table:
@@ -142,7 +143,7 @@ def _sizes(status: StudyStatus) -> Table:
     for size in status.sizes:
         name = f"{size.study} (larger)" if size.stage == "check" else size.study
         counts = [str(getattr(size, column) or "·") for column in ("cells", *COUNTS)]
-        table.add_row(Text(name), Text(_sized(size.size)), *counts)
+        table.add_row(_text(name), _text(_sized(size.size)), *counts)
     return table
 
 
@@ -152,9 +153,9 @@ def _workers(status: StudyStatus) -> Table:
     for worker in status.workers:
         if worker not in ended:
             table.add_row(
-                *(Text(each) for each in (worker.worker or "?", worker.host, str(worker.pid))),
+                *(_text(each) for each in (worker.worker or "?", worker.host, str(worker.pid))),
                 worker.state,
-                Text(worker.last_beat or "never"),
+                _text(worker.last_beat or "never"),
                 str(worker.n_running),
                 str(worker.n_done),
             )
@@ -174,15 +175,20 @@ def _optima(status: StudyStatus) -> Table:
             values.append("not bracketed yet" if value is None else f"{value:.4g}")
         loss = each["loss"] if each["loss"] is not None else each["best_loss"]
         shown = "" if loss is None else f"{loss:.4f}"
-        table.add_row(Text(each["study"]), Text(_sized(each["size"])), *values, shown)
+        table.add_row(_text(each["study"]), _text(_sized(each["size"])), *values, shown)
     return table
 
 
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(Text(column), overflow="fold", no_wrap=column in COUNTS)
+        table.add_column(_text(column), overflow="fold", no_wrap=column in COUNTS)
     return table
+
+
+def _text(words: str) -> Text:
+    """Text for a terminal: a host or a name is whatever somebody wrote into the storage."""
+    return Text(as_written(words))
 
 
 def _sized(size: Mapping[str, float]) -> str:

@@ -112,7 +112,7 @@ def work_command(
             share = partial(
                 tune, notify=progress.notify, device=device, shares=True, grace_s=grace
             )
-            train_study_file(path, assignments, Work(storage=storage, tune=share, say=click.echo))
+            train_study_file(path, assignments, Work(storage=storage, tune=share, say=say))
         return
     spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
     with stops, StudyProgress(Console(stderr=True), quiet=quiet) as progress:

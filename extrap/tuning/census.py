@@ -130,7 +130,7 @@ def _count(
     cells = census.cells.setdefault((key.name, key.stage), {})
     for trial in trials:
         if problem_of(trial):
-            census.n_broken += trial.state.is_finished()
+            census.n_broken += trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
             continue
         if trial.state == TrialState.WAITING:
             continue

@@ -32,8 +32,6 @@ __all__ = ["CellState", "Census", "Worker", "is_over", "owner_of", "take_census"
 
 STATES = ("complete", "running", "failed", "freed")
 """Of a cell, the first that holds for one of its trials; a freed one waits to be trained."""
-ENDED = ("left", "gone")
-"""States of a worker that will not go on."""
 
 
 class CellState(NamedTuple):

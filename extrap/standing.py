@@ -33,7 +33,6 @@ __all__ = [
 
 Size = tuple[tuple[str, float], ...]
 COUNTS = ("cells", "complete", "running", "waiting", "failed", "diverged", "duplicates")
-AT_WORK = ("at work", "unknown")
 FEW = 2
 """Sizes with a cost from which that of others is extended, in the logarithms."""
 

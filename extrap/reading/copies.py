@@ -236,7 +236,8 @@ def _back_up(source: Path, copy: Path) -> None:
     started = time.monotonic()
 
     def give_up_late(status: int, remaining: int, total: int) -> None:
-        if remaining and time.monotonic() - started > LOCKED_FOR_S:
+        is_locked = status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+        if is_locked and time.monotonic() - started > LOCKED_FOR_S:
             raise StudyError(
                 f"a storage that is read must not be locked for long, {source} was for "
                 f"{LOCKED_FOR_S:.0f} s; end the process that writes to it, or try again."

@@ -71,6 +71,7 @@ MOST_ROWS = 2_000_000
 MOST_BYTES = 4 * 2**30
 """Of a file's columns once they are unpacked, as its own metadata tell."""
 MOST_OF_A_BATCH = 256 * 2**20
+WRITTEN_AT_ONCE = 16 * 2**20
 MOST_METADATA = 64 * 2**20
 LEFT_OUT = (WORKER, IGNORED)
 """Beginnings of attributes that are not in a file, for what they tell of is not."""
@@ -128,7 +129,8 @@ def write_export(storage: BaseStorage, names: Iterable[str], path: str | Path) -
     place.parent.mkdir(parents=True, exist_ok=True)
     unfinished = place.with_name(f"{place.name}.{uuid4().hex[:8]}.part")
     try:
-        pq.write_table(table, unfinished, row_group_size=BATCH, compression="zstd")
+        n_rows = max(1, min(BATCH, WRITTEN_AT_ONCE * len(rows) // table.nbytes))
+        pq.write_table(table, unfinished, row_group_size=n_rows, compression="zstd")
         unfinished.replace(place)
     finally:
         with suppress(OSError):

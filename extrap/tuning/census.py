@@ -44,8 +44,6 @@ UNOWNED_FOR = timedelta(seconds=UNOWNED_S)
 
 STATES = ("complete", "running", "failed", "freed")
 """Of a cell, the first that holds for one of its trials; a freed one waits to be trained."""
-ENDED = ("left", "gone")
-"""States of a worker that will not go on."""
 
 
 class CellState(NamedTuple):
@@ -151,7 +149,7 @@ def _count(
     cells = census.cells.setdefault((key.name, key.stage), {})
     for trial in trials:
         if problem_of(trial):
-            census.n_broken += trial.state.is_finished()
+            census.n_broken += trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
             continue
         if trial.state == TrialState.WAITING:
             continue

@@ -13,6 +13,7 @@ from optuna.trial import TrialState
 
 from extrap.cli import main
 from extrap.errors import DataError, StudyError
+from extrap.reading import copies
 from extrap.reading.copies import open_if_there, open_to_read
 from extrap.reading.optuna import SCHEMA, SCHEMA_VERSION, kept_trials, read_storage, study_names
 from extrap.reading.storages import open_storage
@@ -117,6 +118,19 @@ def test_a_writer_may_be_there_while_one_reads(full: Path, tmp_path: Path) -> No
     writer.execute("UPDATE trials SET state = 'FAIL'")
     assert len(read_storage(f"sqlite:///{path}").runs) == len(SPEC.grid_cells())
     writer.execute("COMMIT")
+    writer.close()
+
+
+def test_a_file_that_stays_locked_is_given_up(
+    full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "LOCKED_FOR_S", 0.0)
+    path = tmp_path / "study.db"
+    shutil.copy(full, path)
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StudyError, match="must not be locked for long"):
+        read_storage(f"sqlite:///{path}")
     writer.close()
 
 

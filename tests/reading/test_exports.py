@@ -151,6 +151,17 @@ def test_an_export_is_whole_or_not_there(full: str, tmp_path: Path, monkeypatch)
         export_study(file_of(full), tmp_path / "study.csv")
 
 
+def test_long_curves_are_written_in_smaller_parts(
+    full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extrap.reading.exports.WRITTEN_AT_ONCE", 2000)
+    export_study(file_of(full), tmp_path / "x.parquet")
+    assert pq.ParquetFile(tmp_path / "x.parquet").num_row_groups > 10
+    assert set(read_export(tmp_path / "x.parquet").attributes) == {
+        f"sent/width={width}" for width in (8, 16, 32, 64)
+    }
+
+
 def test_there_is_nothing_to_export(full: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is none of other yet"):
         write_export(open_storage(full), ["other"], tmp_path / "x.parquet")

@@ -41,10 +41,15 @@ class Database(RDBStorage):
     whether a trial is still running and then writes. Other databases lock the row it looks at;
     SQLite locks nothing before the first write, and a trial that was given to others could be
     completed by its old owner at the same moment, or a complete one be failed.
+
+    Args:
+        url: Its address; on a server its tables are there.
+        engine_kwargs: How to reach it.
     """
 
     def __init__(self, url: str, *, engine_kwargs: dict[str, Any]) -> None:
-        super().__init__(url, engine_kwargs=engine_kwargs)
+        is_server = not url.startswith("sqlite")  # whose tables were made and looked at just now
+        super().__init__(url, engine_kwargs, is_server, skip_table_creation=is_server)
         self._thread = threading.local()
         if self.engine.dialect.name == "sqlite":
             sqlalchemy.event.listen(self.engine, "begin", self._begin)

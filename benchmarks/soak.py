@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -511,8 +512,11 @@ def storage_share(url: str, spec: StudySpec) -> Share:
     return Share(n_runs=len(runs.to_frame()), storage_s=spent, wall_s=wall_s, n_calls=n_calls)
 
 
-def many_trials(folder: Path, n: int = 10_000) -> tuple[float, float]:
-    """Seconds to open a study of so many trials and see what is missing, and to report on it."""
+def many_trials(folder: Path, n: int = 10_000) -> tuple[float, float, float]:
+    """Seconds to open a study of so many trials and see what is missing, and to report on it.
+
+    The latter by the wall and of processors.
+    """
     n_rates = 100
     spec = replace(
         SPEC,
@@ -537,7 +541,7 @@ def many_trials(folder: Path, n: int = 10_000) -> tuple[float, float]:
     path = folder / "many.py"
     text = f"from extrap.records import *\nSTUDY = {spec!r}\n"
     path.write_text(text)
-    started = time.perf_counter()
+    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, "-m", "extrap", "report", str(path), "--storage", url],
         cwd=folder,
@@ -545,7 +549,10 @@ def many_trials(folder: Path, n: int = 10_000) -> tuple[float, float]:
         check=True,
         stdout=subprocess.DEVNULL,
     )
-    return opened_s, time.perf_counter() - started
+    reported_s = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return opened_s, reported_s, processor_s
 
 
 def _valley(width: float, lr: float, seed: int) -> float:
@@ -752,12 +759,12 @@ def _overhead(fresh: Fresh, *, is_small: bool) -> Row:
 
 
 def _many(folder: Path) -> Row:
-    opened_s, reported_s = many_trials(folder)
+    opened_s, reported_s, processor_s = many_trials(folder)
     return Row(
         part="SQLite",
         figure="a study of 10,000 trials: opened, reported on",
         target="≤ 5 s, ≤ 20 s",
-        reached=f"{opened_s:.1f} s, {reported_s:.1f} s",
+        reached=f"{opened_s:.1f} s, {reported_s:.1f} s ({processor_s:.1f} s of a processor)",
         met=opened_s <= 5 and reported_s <= 20,
         note="Reporting includes the start of Python.",
     )

@@ -33,17 +33,23 @@ class Database(RDBStorage):
 
     Trials are read as plain rows, without an object for each of their attributes.
 
-    A trial is made in six questions instead of fourteen. The study is locked meanwhile, so that
-    all who want a trial of it wait for one another: the lock is what a claim costs.
+    A trial is made in six questions instead of fourteen, on PostgreSQL in three. The study is
+    locked meanwhile, so that all who want a trial of it wait for one another, and each question
+    is one more that the busy machine of the one before them must find the time for.
 
     On SQLite a trial is finished by one process only, however close another is. Optuna looks
     whether a trial is still running and then writes. Other databases lock the row it looks at;
     SQLite locks nothing before the first write, and a trial that was given to others could be
     completed by its old owner at the same moment, or a complete one be failed.
+
+    Args:
+        url: Its address; on a server its tables are there.
+        engine_kwargs: How to reach it.
     """
 
     def __init__(self, url: str, *, engine_kwargs: dict[str, Any]) -> None:
-        super().__init__(url, engine_kwargs=engine_kwargs)
+        is_server = not url.startswith("sqlite")  # whose tables were made and looked at just now
+        super().__init__(url, engine_kwargs, is_server, skip_table_creation=is_server)
         self._thread = threading.local()
         if self.engine.dialect.name == "sqlite":
             sqlalchemy.event.listen(self.engine, "begin", self._begin)
@@ -67,6 +73,8 @@ class Database(RDBStorage):
         """The rows of a new trial, while its study is locked."""
         if template_trial is None or not _is_plain(template_trial):
             return super()._get_prepared_new_trial(study_id, template_trial, session)
+        if self.engine.dialect.name == "postgresql":
+            return _make_at_once(session, study_id, template_trial)
         of_study = models.TrialModel.study_id == study_id
         n_before = sqlalchemy.select(sqlalchemy.func.count(models.TrialModel.trial_id))
         trial = models.TrialModel(
@@ -120,6 +128,47 @@ class Database(RDBStorage):
     def _begin(self, connection: sqlalchemy.Connection) -> None:
         if getattr(self._thread, "locks", False):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+MAKE = sqlalchemy.text("""
+WITH made AS (
+  INSERT INTO trials (number, study_id, state, datetime_start)
+  SELECT count(*), :study, CAST('RUNNING' AS trialstate), CAST(:start AS timestamp)
+  FROM trials WHERE study_id = :study RETURNING trial_id, number
+), params AS (
+  INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json)
+  SELECT trial_id, name, value, kind FROM made, unnest(CAST(:names AS varchar[]),
+    CAST(:values AS double precision[]), CAST(:kinds AS text[]))
+    WITH ORDINALITY AS given (name, value, kind, place) ORDER BY place
+), attributes AS (
+  INSERT INTO trial_user_attributes (trial_id, key, value_json)
+  SELECT trial_id, key, value FROM made, unnest(CAST(:keys AS varchar[]),
+    CAST(:contents AS text[])) WITH ORDINALITY AS given (key, value, place) ORDER BY place
+)
+SELECT trial_id, number FROM made
+""")
+"""A trial with its parameters and attributes in one statement; the study is locked already."""
+
+
+def _make_at_once(session: Session, study_id: int, template: FrozenTrial) -> models.TrialModel:
+    trial = models.TrialModel(
+        study_id=study_id, state=template.state, datetime_start=template.datetime_start
+    )
+    kinds = template.distributions
+    row = session.execute(
+        MAKE,
+        {
+            "study": study_id,
+            "start": trial._datetime_start_utc,
+            "names": list(template.params),
+            "values": [kinds[k].to_internal_repr(v) for k, v in template.params.items()],
+            "kinds": [distribution_to_json(kinds[name]) for name in template.params],
+            "keys": list(template.user_attrs),
+            "contents": [json.dumps(value) for value in template.user_attrs.values()],
+        },
+    ).one()
+    trial.trial_id, trial.number = row.trial_id, row.number
+    return trial
 
 
 def _read(

@@ -175,7 +175,6 @@ class Checkpoints:
             for cell in cells if there else ():
                 for path in there.get(self.path(cell).stem, ()):
                     path.unlink(missing_ok=True)
-            self.folder.rmdir()  # if nothing is left
 
     def path(self, cell: Cell) -> Path:
         """Where the checkpoint of a run lies."""

@@ -131,7 +131,8 @@ def _train_shared(
                 try:
                     results = _gather(sharers, on_eval, together=prunes)
                 except StopAsked:
-                    _stop(theirs)
+                    if _stop(theirs):
+                        stack.pop_all()  # they are ready for the next pack
                     finished += (r for sharer in sharers for r in sharer.results or ())
                     raise
             stack.pop_all()
@@ -146,14 +147,17 @@ def _never() -> bool:
     return False
 
 
-def _stop(theirs: Sequence[_Theirs]) -> None:
-    """Have all other processes save their shares; all at the same time."""
+def _stop(theirs: Sequence[_Theirs]) -> bool:
+    """Have all other processes save their shares, at the same time; whether none was lost."""
+    is_whole = True
     for begins in (True, False):
         for sharer in theirs:
             try:
                 sharer.begin_stop() if begins else sharer.end_stop()
             except CrewError as error:  # it has what it saved before
                 logger.warning("a process was lost while it was stopped (%s)", error)
+                is_whole = False
+    return is_whole
 
 
 class _Own:

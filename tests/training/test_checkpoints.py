@@ -135,11 +135,36 @@ def test_a_stopped_run_goes_on_to_the_last_bit(
 ) -> None:
     pack = pack_of(workload, replace(RECIPE, **RECIPES[name]))
     stopped(pack, tmp_path, after=after)
+    assert len(list(tmp_path.iterdir())) == len(pack.cells)
     again: list[int] = []
     results = resumed(pack, tmp_path, on_eval=lambda step, _: again.append(step))
     assert results == undisturbed(pack)
     steps = evaluation_steps(pack.recipes()[0])
     assert tuple(again) == steps[after - 1 :]  # nothing before is trained again
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_points_above_the_start_are_counted_on(
+    workload: LoadedWorkload, tmp_path: Path, after: int
+) -> None:
+    pack = pack_of(workload, rates=(3.0, 2**-7), seeds=(0,))
+    expected = undisturbed(pack)
+    assert expected[0].diverged_step == 9  # the third in a row
+    stopped(pack, tmp_path, after=after)
+    assert resumed(pack, tmp_path) == expected
+
+
+@pytest.mark.parametrize("name", ["adam", "sparsifying"])
+def test_a_restored_stack_is_evaluated_as_the_one_it_was(
+    workload: LoadedWorkload, name: str
+) -> None:
+    pack = pack_of(workload, replace(RECIPE, **RECIPES[name]))
+    first, second = Stack(pack, CPU), Stack(pack, CPU)
+    first.advance(0, 5)
+    second.restore([first.snapshot(run) for run in range(len(first))], 5)
+    assert second.evaluate() == first.evaluate()
+    assert first.advance(5, 9) == second.advance(5, 9)
+    assert second.evaluate() == first.evaluate()
 
 
 MODELS = {
@@ -513,9 +538,7 @@ def test_a_folder_that_cannot_be_made_is_survived(
     assert sum("checkpoints need a folder" in r.getMessage() for r in caplog.records) == 1
 
 
-def test_dropping_leaves_the_others_and_in_the_end_no_folder(
-    workload: LoadedWorkload, tmp_path: Path
-) -> None:
+def test_dropping_leaves_the_others(workload: LoadedWorkload, tmp_path: Path) -> None:
     folder = tmp_path / "here"
     pack = pack_of(workload)
     stopped(pack, folder)
@@ -526,7 +549,8 @@ def test_dropping_leaves_the_others_and_in_the_end_no_folder(
     left = {path.name for path in folder.iterdir()}
     assert left == {found.path(cell).name for cell in pack.cells[1:]}
     found.drop(pack.cells)
-    assert not folder.exists()
+    assert list(folder.iterdir()) == []
+    folder.rmdir()
     found.drop(pack.cells)
 
 

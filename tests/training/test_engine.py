@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -181,3 +182,19 @@ def test_the_layout_is_told_before_the_first_step(pack: Pack) -> None:
         device="cpu",
     )
     assert told == [ALONE, 3, 6, 9, 12]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_process_that_is_told_to_end_leaves_that_to_the_one_it_helps(
+    pack: Pack, crew: Crew, caplog: pytest.LogCaptureFixture, number: signal.Signals
+) -> None:
+    """A cluster signals every process of a job."""
+    train(pack, crew=crew, layout=SHARED, device="cpu")  # it runs
+
+    def tell(step: int, losses: tuple[float, ...]) -> None:
+        (mate,) = crew.mates(1)
+        os.kill(mate.pid, number)
+
+    results = train(pack, on_eval=tell, crew=crew, layout=SHARED, device="cpu")
+    assert timeless(results) == timeless(train(pack, layout=ALONE, device="cpu"))
+    assert "a process was lost" not in caplog.text

@@ -31,6 +31,7 @@ from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 
 from extrap.errors import DataError, StudyError
+from extrap.reading.databases import Database
 from extrap.reading.patience import PatientStorage
 from extrap.reading.storages import (
     engine_options,
@@ -172,12 +173,7 @@ def _open_server(url: str) -> BaseStorage | None:
 
 def _open(address: str, engine: Mapping[str, Any], url: str, *, may_upgrade: bool) -> BaseStorage:
     """An Optuna database of this version, or of an older one where that may be upgraded."""
-    storage = RDBStorage(
-        address,
-        engine_kwargs=dict(engine),
-        skip_compatibility_check=True,
-        skip_table_creation=True,
-    )
+    storage = Database(address, engine_kwargs=dict(engine), has_tables=True)
     try:
         _match_tables(storage, url, may_upgrade=may_upgrade)
     except BaseException:

@@ -45,11 +45,15 @@ class Database(RDBStorage):
     Args:
         url: Its address; on a server its tables are there.
         engine_kwargs: How to reach it.
+        has_tables: Whether it is taken as it is; by default a server, whose tables were made and
+            looked at just now.
     """
 
-    def __init__(self, url: str, *, engine_kwargs: dict[str, Any]) -> None:
-        is_server = not url.startswith("sqlite")  # whose tables were made and looked at just now
-        super().__init__(url, engine_kwargs, is_server, skip_table_creation=is_server)
+    def __init__(
+        self, url: str, *, engine_kwargs: dict[str, Any], has_tables: bool | None = None
+    ) -> None:
+        as_is = not url.startswith("sqlite") if has_tables is None else has_tables
+        super().__init__(url, engine_kwargs, as_is, skip_table_creation=as_is)
         self._thread = threading.local()
         if self.engine.dialect.name == "sqlite":
             sqlalchemy.event.listen(self.engine, "begin", self._begin)

@@ -8,6 +8,8 @@
 3. PostgreSQL is stopped at once and started again in the middle.
 4. 16 idle workers and 2,000 waiting cells: who gets what, and how long a claim takes.
 5. What a storage costs: in the default study, and with 10,000 trials.
+6. Checkpoints (`benchmarks.checkpoints`), full and read-only disks, two studies at once
+   (`benchmarks.disks`), malformed inputs (`benchmarks.fuzz`).
 
 Workers are processes of `tune`. Their training is a loss that is computed and a sleep a pack, so
 that what is measured is the sharing. Writes reports/soak.csv and reports/soak.html.
@@ -40,6 +42,9 @@ from optuna.trial import TrialState
 
 import extrap.tuning.loop
 from benchmarks.backtest import REPORTS, conclusion
+from benchmarks.checkpoints import checkpoint_rows
+from benchmarks.disks import disk_rows
+from benchmarks.fuzz import fuzz_rows
 from benchmarks.page import Words, write_page
 from benchmarks.rows import Row
 from benchmarks.servers import Server, ServerError, free_port, postgres_server
@@ -79,6 +84,8 @@ SMALL = replace(SPEC, sizes={"width": (2, 4)}, tune={"lr": TunedRange(low=2**-6,
 GRACE_S = 6.0
 N_EVALS = 10
 N_PACKS = 24
+N_FUZZED, N_FUZZED_SMALL = 20_000, 500
+"""Malformed inputs."""
 LIFETIME_S = 600.0
 """After this long a run is given up."""
 
@@ -660,7 +667,7 @@ def measure(wanted: Sequence[str], *, is_small: bool) -> tuple[list[Row], dict[s
         folder = Path(made)
         with storages(folder) as (fresh, server):
             whole = undisturbed(spec, folder)
-            plan: dict[str, Callable[[], Row]] = {}
+            plan: dict[str, Callable[[], Row | list[Row]]] = {}
             kinds = ("SQLite", *(("PostgreSQL",) if server else ()))
             for kind in kinds:
                 for number in (signal.SIGKILL, signal.SIGTERM):
@@ -675,10 +682,14 @@ def measure(wanted: Sequence[str], *, is_small: bool) -> tuple[list[Row], dict[s
                 plan["claims"] = partial(_claimed, fresh, folder)
             plan["overhead"] = partial(_overhead, fresh, is_small=is_small)
             plan["many"] = partial(_many, folder)
+            plan["checkpoints"] = checkpoint_rows
+            plan["disks"] = disk_rows
+            plan["fuzz"] = partial(fuzz_rows, N_FUZZED_SMALL if is_small else N_FUZZED)
             for name, part in plan.items():
                 if not wanted or any(name.startswith(each) for each in wanted):
                     started = time.monotonic()
-                    rows.append(part())
+                    found = part()
+                    rows += found if isinstance(found, list) else [found]
                     seconds[name] = time.monotonic() - started
                     sys.stderr.write(f"{name}: {seconds[name]:.0f} s: {rows[-1].reached}\n")
     return rows, seconds

@@ -227,7 +227,7 @@ def load_forecast(path: str | Path) -> Forecast:
 def _proved(forecast: Forecast) -> Forecast:
     """A forecast from a file, after it was seen to forecast."""
     require_fields(forecast)
-    _advised_point(forecast, forecast.at(**forecast.default_targets()[0]))
+    forecast_document(forecast, [forecast.at(**size) for size in forecast.default_targets()])
     return forecast
 
 

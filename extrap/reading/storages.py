@@ -33,6 +33,7 @@ from optuna.storages import BaseStorage, GrpcStorageProxy, JournalStorage, RDBSt
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
 from extrap.errors import DataError, ExtrapError, StudyError
+from extrap.reading.bounds import first_line
 from extrap.reading.databases import Database
 from extrap.reading.patience import PATIENCE_S, PatientStorage
 
@@ -364,13 +365,14 @@ def safe_url(url: str) -> str:
 def _reason(error: Exception, url: str) -> str:
     """The first line of a library's message, without a password."""
     cause = error.__cause__ or error
-    first = (str(getattr(cause, "orig", None) or cause).splitlines() or [type(cause).__name__])[0]
+    first = str(getattr(cause, "orig", None) or cause).strip() or type(cause).__name__
+    first = first.splitlines()[0]
     parsed = sqlalchemy.make_url(url)
     given = [parsed.password, *(v for k, v in parsed.query.items() if "passw" in k.lower())]
     for password in (str(each) for each in given if each):
         for written in (password, quote(password, safe=""), unquote(password)):
             first = first.replace(written, "***")
-    return first
+    return first_line(first)  # cut last: a password cut in two would not be found
 
 
 def path_of(parsed: sqlalchemy.URL) -> Path:

@@ -141,7 +141,8 @@ def _copied(source: Path, copy: Path, kind: str, url: str) -> BaseStorage:
         end = content.rfind(b"\n") + 1
         if content[end : end + 1] not in (b"", b"{"):  # not the beginning of a line of a journal
             raise ValueError("it does not end as a journal does")
-        copy.write_bytes(content[:end])
+        with copy.open("wb") as file:
+            file.write(content[:end])
         return JournalStorage(JournalFileBackend(str(copy)))
     try:
         _copy_database(source, copy)

@@ -307,7 +307,7 @@ def reading_faults(url: str) -> Iterator[None]:
     """
     try:
         yield
-    except ExtrapError:
+    except (ExtrapError, json.JSONDecodeError):  # which `storage_faults` knows
         raise
     except DAMAGES as error:
         raise _unusable(error, url) from error

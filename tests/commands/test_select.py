@@ -71,7 +71,7 @@ def test_json_has_the_rows(run):
         ("huge.npy", ["--keep", "0.2"], "squares overflow, got 1e+300"),
         ("points.npy", ["--keep", "0.2", "--seed", "-1"], "seed is a whole number from 0"),
         ("blank.csv", ["--keep", "2", "--label", "b"], "every example has a class, got none in 1"),
-        ("absent.npy", ["--keep", "1"], "is no readable .npy array"),
+        ("absent.npy", ["--keep", "1"], "there is no file"),
         ("absent.csv", ["--keep", "1"], "there is no file"),
         ("words.csv", ["--keep", "1"], "features are numbers, got 'x' in column 'b', row 1"),
         ("pickle.npy", ["--keep", "1"], "is no readable .npy array"),

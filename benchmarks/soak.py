@@ -492,7 +492,7 @@ def storage_share(url: str, spec: StudySpec) -> Share:
     Beats are left out: a thread of their own sends them while training goes on.
     """
     spent, n_calls = 0.0, 0
-    ask, opening = PatientStorage._ask, extrap.tuning.loop.open_storage
+    ask, opening = PatientStorage._patiently, extrap.tuning.loop.open_storage
 
     def timed(function: Callable[..., object]) -> Callable[..., object]:
         def call(*asked: object) -> object:
@@ -507,13 +507,13 @@ def storage_share(url: str, spec: StudySpec) -> Share:
 
         return call
 
-    PatientStorage._ask = timed(ask)  # type: ignore[method-assign]
+    PatientStorage._patiently = timed(ask)  # type: ignore[method-assign]
     extrap.tuning.loop.open_storage = timed(opening)  # type: ignore[assignment]
     started = time.perf_counter()
     try:
         runs = tune(spec, url)
     finally:
-        PatientStorage._ask = ask  # type: ignore[method-assign]
+        PatientStorage._patiently = ask  # type: ignore[method-assign]
         extrap.tuning.loop.open_storage = opening
     wall_s = time.perf_counter() - started
     return Share(n_runs=len(runs.to_frame()), storage_s=spent, wall_s=wall_s, n_calls=n_calls)

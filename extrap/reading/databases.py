@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -19,6 +19,7 @@ from optuna.distributions import (
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.storages._rdb import models
+from optuna.storages._rdb.storage import _create_scoped_session
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.orm import Session
 
@@ -29,13 +30,14 @@ MOST_NAMED = 500
 
 
 class Database(RDBStorage):
-    """Optuna's database storage, with three changes; the tables are the same.
+    """Optuna's database storage, with some changes; the tables are the same.
 
     Trials are read as plain rows, without an object for each of their attributes.
 
     A trial is made in six questions instead of fourteen, on PostgreSQL in three. The study is
     locked meanwhile, so that all who want a trial of it wait for one another, and each question
-    is one more that the busy machine of the one before them must find the time for.
+    is one more that the busy machine of the one before them must find the time for. Many trials
+    are made in one transaction, and one is finished with all of its attributes in one.
 
     On SQLite a trial is finished by one process only, however close another is. Optuna looks
     whether a trial is still running and then writes. Other databases lock the row it looks at;
@@ -64,6 +66,32 @@ class Database(RDBStorage):
         """As Optuna has it, while nobody else writes."""
         with self._locked():
             return super().set_trial_state_values(trial_id, state, values)
+
+    def create_new_trials(self, study_id: int, templates: Sequence[FrozenTrial]) -> list[int]:
+        """Make trials of one study, all or none; their ids, in order."""
+        with self._locked(), _create_scoped_session(self.scoped_session) as session:
+            models.StudyModel.find_or_raise_by_id(study_id, session, for_update=True)
+            made = [self._get_prepared_new_trial(study_id, each, session) for each in templates]
+            return [int(trial.trial_id) for trial in made]
+
+    def finish_trial(
+        self, trial_id: int, attributes: Mapping[str, Any], state: TrialState, values: list[float]
+    ) -> None:
+        """Finish a trial with its attributes and values, or do nothing at all.
+
+        Raises:
+            UpdateFinishedTrialError: It is finished already.
+        """
+        with self._locked(), _create_scoped_session(self.scoped_session) as session:
+            trial = models.TrialModel.find_or_raise_by_id(trial_id, session, for_update=True)
+            self.check_trial_is_updatable(trial_id, trial.state)  # type: ignore[arg-type]
+            for name, value in attributes.items():
+                self._set_trial_attr_without_commit(
+                    session, models.TrialUserAttributeModel, trial_id, name, value
+                )
+            for objective, value in enumerate(values):
+                self._set_trial_value_without_commit(session, trial, objective, value)
+            trial.state, trial.datetime_complete = state, datetime.now()
 
     def _create_new_trial(
         self, study_id: int, template_trial: FrozenTrial | None = None

@@ -12,15 +12,18 @@ import errno
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import optuna
 import sqlalchemy
 from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import StudyError
+from extrap.reading.databases import Database
 
 __all__ = ["PATIENCE_S", "PatientStorage", "bare", "hurried", "is_passing"]
 
@@ -132,8 +135,13 @@ class PatientStorage(BaseStorage):
     def set_trial_state_values(self, trial_id: int, state: Any, values: Any = None) -> bool:
         """As Optuna has it; if the first try was lost on its way back, that is no error."""
         asked = (trial_id, state, values)
+        ask = partial(self._ask, "set_trial_state_values", asked, {})
+        return bool(self._finish(trial_id, state, ask))
+
+    def _finish(self, trial_id: int, state: TrialState, ask: Callable[[], Any]) -> Any:
+        """Ask for the end of a trial; one that the first try made unheard is no error."""
         try:
-            return bool(self._ask("set_trial_state_values", asked, {}))
+            return ask()
         except optuna.exceptions.UpdateFinishedTrialError as error:
             if error.__context__ is None or not is_passing(error.__context__):
                 raise
@@ -141,20 +149,57 @@ class PatientStorage(BaseStorage):
                 raise
             return True
 
+    def _database(self) -> Database | None:
+        """The database behind Optuna's cache, if this is one."""
+        inner = getattr(self._inner, "_backend", None)
+        return inner if isinstance(inner, Database) else None
+
+    def create_new_trials(self, study_id: int, templates: Sequence[FrozenTrial]) -> list[int]:
+        """Make trials of one study; in a database all or none. Their ids, in order."""
+        if (database := self._database()) is not None:
+            ask = partial(database.create_new_trials, study_id, templates)
+            return list(self._patiently(ask))
+        return [self.create_new_trial(study_id, template) for template in templates]
+
+    def finish_trial(
+        self,
+        trial_id: int,
+        attributes: Mapping[str, Any],
+        state: TrialState,
+        values: list[float],
+    ) -> bool:
+        """Finish a trial with its attributes and values; in a database at once.
+
+        Returns:
+            False if it was finished by somebody else.
+        """
+        try:
+            if (database := self._database()) is None:
+                for name, value in attributes.items():
+                    self.set_trial_user_attr(trial_id, name, value)
+                return self.set_trial_state_values(trial_id, state, values or None)
+            finish = partial(database.finish_trial, trial_id, attributes, state, values)
+            self._finish(trial_id, state, lambda: self._patiently(finish))
+        except optuna.exceptions.UpdateFinishedTrialError:
+            return False
+        return True
+
     def remove_session(self) -> None:
         """Let go of this thread's connection."""
         inner = getattr(self._inner, "_backend", self._inner)
         getattr(inner, "remove_session", lambda: None)()
 
     def _ask(self, name: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-        ask = getattr(self._inner, name)
+        return self._patiently(partial(getattr(self._inner, name), *args, **options))
+
+    def _patiently(self, ask: Callable[[], Any]) -> Any:
         try:
-            return ask(*args, **options)
+            return ask()
         except Exception as error:
             if not is_passing(error):
                 self._explain(error)
                 raise
-            return self._ask_again(lambda: ask(*args, **options), error)
+            return self._ask_again(ask, error)
 
     def _ask_again(self, ask: Callable[[], Any], error: Exception) -> Any:
         started, wait_s = time.monotonic(), FIRST_WAIT_S

@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 
 import optuna
 from optuna.distributions import FloatDistribution
-from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import StudyError
@@ -54,7 +53,7 @@ from extrap.reading.optuna import (
     study_name,
     study_names,
 )
-from extrap.reading.patience import hurried
+from extrap.reading.patience import PatientStorage, hurried
 from extrap.records import Cell, RunResult, StudySpec
 from extrap.tuning.fingerprints import require_same
 from extrap.tuning.leases import GRACE_S, Lease
@@ -132,7 +131,7 @@ class Ledger:
 
     def __init__(
         self,
-        storage: BaseStorage,
+        storage: PatientStorage,
         spec: StudySpec,
         *,
         stage: str,
@@ -261,9 +260,8 @@ class Ledger:
             size = dict(next(iter(trials)).size)
             self._begin(size)
             study_id = self._studies[self.study_of(size)]
-            for cell, trial in trials.items():
-                trial_id = self._storage.create_new_trial(study_id, trial)
-                claims.append(Claim(cell, trial_id))
+            ids = self._storage.create_new_trials(study_id, list(trials.values()))
+            claims += [Claim(cell, i) for cell, i in zip(trials, ids, strict=True)]
             self._keep_mine(study_id, claims)
             yield claims
 
@@ -294,12 +292,22 @@ class Ledger:
         self._hands.append(claims)
         try:
             yield claims
-        except BaseException as error:  # exits too: the cells must be free for the next start
+        except BaseException:  # exits too: the cells must be free for the next start
             with hurried(self._storage):
-                self._free(claims, _why(error))
+                self._free(claims, INTERRUPTED)
             raise
         finally:
             self._hands.pop()
+
+    @contextmanager
+    def blamed(self, claims: Sequence[Claim]) -> Iterator[None]:
+        """Within the block these claims are in training: what it raises is their failure."""
+        try:
+            yield
+        except Exception as error:
+            with hurried(self._storage):
+                self._free(claims, _why(error))
+            raise
 
     def sign(self, trial_id: int, seed: int) -> bool:
         """Write this process and the run's seed and recipe on a sampled trial.
@@ -317,7 +325,7 @@ class Ledger:
     def tell(self, claim: Claim, result: RunResult) -> bool:
         """Record what a cell gave; False if the cell was given to another process meanwhile."""
         attributes: dict[str, Any] = {RESULT: _costs(result)}
-        if result.curve:  # every attribute is a transaction of its own
+        if result.curve:
             attributes[CURVE] = result.curve
         if result.gradients:
             attributes[GRADIENTS] = result.gradients
@@ -327,13 +335,7 @@ class Ledger:
     def _finish(
         self, trial_id: int, attributes: Mapping[str, Any], state: TrialState, values: list[float]
     ) -> bool:
-        try:
-            for name, value in attributes.items():
-                self._storage.set_trial_user_attr(trial_id, name, value)
-            is_told = self._storage.set_trial_state_values(trial_id, state, values)
-        except optuna.exceptions.UpdateFinishedTrialError:
-            is_told = False
-        if not is_told:
+        if not self._storage.finish_trial(trial_id, attributes, state, values):
             logger.warning(
                 "trial %d came too late: its cell was given to another process", trial_id
             )
@@ -451,10 +453,7 @@ class Ledger:
                 return
 
     def _fail(self, trial_id: int, why: str) -> None:
-        try:
-            self._storage.set_trial_user_attr(trial_id, FAILURE, why)
-            self._storage.set_trial_state_values(trial_id, TrialState.FAIL)
-        except optuna.exceptions.UpdateFinishedTrialError:
+        if not self._storage.finish_trial(trial_id, {FAILURE: why}, TrialState.FAIL, []):
             logger.debug("trial %d was finished by another process", trial_id)
 
 

@@ -37,6 +37,8 @@ WAIT_S = 2.0
 RECENT_S = 1.0
 # What is wanted is asked anew when the finished cells grew by this part, or nothing is left.
 WORTH_ASKING = 0.05
+# Runs that are trained one by one are claimed for about so long, but no more than so many.
+CLAIM_S, MOST_SINGLES = 1.0, 64
 
 
 def tune(
@@ -142,6 +144,8 @@ class _Stage:
         self._notify = notify
         self._ledger = ledger
         self._n_expected = 2 if shares else 1
+        self._n_singles = 1
+        self._singles_of: tuple[tuple[str, float], ...] | None = None
 
     def runs(self) -> Runs:
         """The finished runs of this stage."""
@@ -234,7 +238,12 @@ class _Stage:
         place, n_seen = self._ledger.company(dict(first))
         n_workers = max(n_seen, self._n_expected)
         start = place * len(cells) // n_workers
-        pack = self._trainer.pack_of(cells[start:] + cells[:start])
+        cells = cells[start:] + cells[:start]
+        pack = self._trainer.pack_of(cells)
+        if first != self._singles_of:  # which may take very much longer
+            self._n_singles, self._singles_of = 1, first
+        if len(pack) == 1:
+            pack = cells[: self._n_singles]
         if n_workers == 1 or len(pack) == 1:
             return pack
         n_most = math.ceil(len(cells) / n_workers)
@@ -242,9 +251,12 @@ class _Stage:
         return pack[: max(1, min(n_most, int(cost / self._trainer.cost(pack[0]))))]
 
     def _train_claimed(self, cells: list[Cell], wanted: Sequence[Cell]) -> None:
+        started = time.monotonic()
         with self._ledger.claimed(cells) as claims:
             if claims:
                 self._train(claims, wanted, None)
+        if len(cells) == self._n_singles:  # not where others or the end left fewer
+            self._n_singles = _next_number(self._n_singles, time.monotonic() - started)
 
     def _train(self, claims: list[Claim], wanted: Sequence[Cell], keep: Keep | None) -> None:
         """Train what was claimed, pack by pack, and record it.
@@ -296,7 +308,7 @@ class _Stage:
 
         say(0.0)
         n_steps = self._trainer.steps(cells[0])
-        with self._preemption.heard():
+        with self._preemption.heard(), self._ledger.blamed(claims):
             results = self._trainer.train(cells, on_eval, say_how, prunes=keep is not None)
             each = zip(claims, results, strict=True)
             self._trainer.forget([c.cell for c, result in each if self._ledger.tell(c, result)])
@@ -304,6 +316,16 @@ class _Stage:
 
     def _cost(self, cells: Iterable[Cell]) -> float:
         return sum(self._trainer.cost(cell) for cell in cells)
+
+
+def _next_number(n: int, took_s: float) -> int:
+    """How many runs that are trained one by one to claim together, after so many took so long.
+
+    To claim a run takes as long as a quick one: of such a second's worth is claimed at once.
+    """
+    if took_s < CLAIM_S / 2:
+        return min(2 * n, MOST_SINGLES)
+    return n if took_s <= CLAIM_S else max(1, n // 2)
 
 
 def _for_some(keep: Keep, places: Sequence[int], n_runs: int) -> Keep:

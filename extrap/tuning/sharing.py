@@ -27,6 +27,7 @@ from extrap.reading.optuna import (
     seal_time,
     study_names,
 )
+from extrap.reading.patience import PatientStorage
 from extrap.reading.storages import open_storage, safe_url, storage_faults
 from extrap.records import STAGES, Cell, StudySpec
 from extrap.tuning.fingerprints import require_same
@@ -190,7 +191,7 @@ def _check_columns(
 
 
 def _merge(
-    spec: StudySpec, source: BaseStorage, keys: Mapping[str, StudyKey], target: BaseStorage
+    spec: StudySpec, source: BaseStorage, keys: Mapping[str, StudyKey], target: PatientStorage
 ) -> Merged:
     merged = Merged()
     made_with = [_fingerprint(source, name) for name in keys]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -21,16 +21,19 @@ import sqlalchemy
 from optuna.distributions import FloatDistribution
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import OperationalError
 
 from benchmarks.servers import Server, free_port
 from extrap.errors import DataError, StudyError
-from extrap.reading.optuna import RESULT, read_storage, study_names
+from extrap.reading.databases import Database
+from extrap.reading.optuna import FAILURE, INTERRUPTED, RESULT, read_storage, study_names
 from extrap.reading.patience import PatientStorage, bare, is_passing
 from extrap.reading.storages import open_storage, safe_url
 from extrap.records import Cell, RunResult, StudySpec, TunedRange, Workload
 from extrap.tuning import merge_storages, shard_cells, tune
 from extrap.tuning.leases import BEATS, GRACE_S, Lease
 from extrap.tuning.ledger import UNOWNED_S, Ledger, LostError, cell_of
+from extrap.tuning.loop import _next_number
 from extrap.tuning.sampling import Sampling
 
 SPEC = StudySpec(
@@ -384,7 +387,8 @@ def test_a_trial_that_was_made_after_all_is_given_up(sqlite: str) -> None:
 
 def test_what_was_read_just_now_is_not_read_again(sqlite: str) -> None:
     flaky = Flaky(open_storage(sqlite), {})
-    with closing(Ledger(flaky, SPEC, stage="tune", fingerprint={})) as ledger:
+    storage = PatientStorage(flaky, "it")
+    with closing(Ledger(storage, SPEC, stage="tune", fingerprint={})) as ledger:
         with ledger.claimed(CELLS[:2]) as claims:
             assert ledger.tell(claims[0], result(CELLS[0]))
             before = flaky.n_calls
@@ -463,6 +467,81 @@ def test_a_result_whose_receipt_was_lost_counts(sqlite: str) -> None:
         with ledger.claimed(CELLS[:1]) as claims:
             assert ledger.tell(claims[0], result(CELLS[0]))
     assert [trial.state for trial in trials_of(sqlite)] == [TrialState.COMPLETE]
+
+
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize("answer", ["there", "back"])
+def test_transactions_whose_answers_are_lost_count_once(
+    answer: str, sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trials are made, and one is finished, in one transaction."""
+    for name in ("create_new_trials", "finish_trial"):
+        plain, lost = getattr(Database, name), [True]
+
+        def ask(
+            self: Database,
+            *asked: object,
+            plain: Callable[..., object] = plain,
+            lost: list[bool] = lost,
+        ) -> object:
+            if not lost:
+                return plain(self, *asked)
+            lost.clear()
+            if answer == "back":
+                plain(self, *asked)
+            raise OperationalError("", {}, Exception("gone"), connection_invalidated=True)
+
+        monkeypatch.setattr(Database, name, ask)
+    with closing(ledger_of(sqlite)) as ledger:
+        with ledger.claimed(CELLS[:3]) as claims:
+            assert [claim.cell for claim in claims] == list(CELLS[:3])
+            assert all(ledger.tell(claim, result(claim.cell)) for claim in claims)
+            assert not ledger.tell(claims[0], result(CELLS[0], 2.0))
+    states = [trial.state for trial in trials_of(sqlite)]
+    assert (states.count(TrialState.COMPLETE), TrialState.RUNNING in states) == (3, False)
+
+
+def test_a_result_is_recorded_whole_or_not_at_all(sqlite: str) -> None:
+    with closing(ledger_of(sqlite)) as ledger:
+        with ledger.claimed(CELLS[:1]) as claims:
+            broken = replace(result(CELLS[0]), curve=((1, object()),))
+            with pytest.raises(TypeError):
+                ledger.tell(claims[0], broken)
+            (trial,) = trials_of(sqlite)
+            assert (trial.state, RESULT in trial.user_attrs) == (TrialState.RUNNING, False)
+
+
+def test_only_the_run_that_raised_has_failed(sqlite: str) -> None:
+    with closing(ledger_of(sqlite)) as ledger:
+        with pytest.raises(ZeroDivisionError), ledger.claimed(CELLS[:2]) as claims:
+            with ledger.blamed(claims[:1]):
+                raise ZeroDivisionError
+    why = [trial.user_attrs[FAILURE] for trial in trials_of(sqlite)]
+    assert why == ["its training raised ZeroDivisionError", INTERRUPTED]
+
+
+def test_quick_runs_are_claimed_together_and_told_one_by_one(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extrap.tuning.loop.CLAIM_S", 1e9)
+    seen: list[int] = []
+
+    def train(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> float:
+        states = [trial.state for trial in trials_of(sqlite)]
+        seen.append(states.count(TrialState.RUNNING))
+        assert states.count(TrialState.COMPLETE) == len(seen) - 1
+        return 1.0
+
+    spec = replace(SPEC, tune={"lr": TunedRange(low=2**-8, high=2**-2, n=7)}, growth=0)
+    tune(spec, sqlite, train=train)
+    of_a_size = [1, 2, 1, 4, 3, 2, 1, 7, 6, 5, 4, 3, 2, 1]  # at the next it is one again
+    assert seen == of_a_size * 2
+
+
+def test_number_of_runs_claimed_together_follows_the_time_they_take() -> None:
+    assert [_next_number(n, 0.1) for n in (1, 8, 64)] == [2, 16, 64]
+    assert [_next_number(8, took_s) for took_s in (0.7, 3.0)] == [8, 4]
+    assert _next_number(1, 3600.0) == 1
 
 
 @pytest.mark.usefixtures("no_waiting")

@@ -16,7 +16,7 @@ from optuna.distributions import (
     distribution_to_json,
     json_to_distribution,
 )
-from optuna.exceptions import StorageInternalError
+from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.storages import RDBStorage
 from optuna.storages._rdb import models
 from optuna.storages._rdb.storage import _create_scoped_session
@@ -82,16 +82,30 @@ class Database(RDBStorage):
         Raises:
             UpdateFinishedTrialError: It is finished already.
         """
-        with self._locked(), _create_scoped_session(self.scoped_session) as session:
-            trial = models.TrialModel.find_or_raise_by_id(trial_id, session, for_update=True)
-            self.check_trial_is_updatable(trial_id, trial.state)  # type: ignore[arg-type]
-            for name, value in attributes.items():
-                self._set_trial_attr_without_commit(
-                    session, models.TrialUserAttributeModel, trial_id, name, value
+        trials, own = _table(models.TrialModel), _table(models.TrialUserAttributeModel)
+        this = trials.c.trial_id == trial_id
+        is_open = trials.c.state.in_([TrialState.RUNNING, TrialState.WAITING])
+        now = datetime.now(UTC).replace(tzinfo=None)
+        end = sqlalchemy.update(trials).where(this, is_open)
+        with self._locked(), self.engine.begin() as connection:
+            # the first that changes the row is the one; the others wait for it, and change none
+            if not connection.execute(end.values(state=state, datetime_complete=now)).rowcount:
+                if connection.scalar(sqlalchemy.select(trials.c.trial_id).where(this)) is None:
+                    raise KeyError(f"there is no trial {trial_id}")
+                raise UpdateFinishedTrialError(f"trial {trial_id} is finished already")
+            if attributes:
+                old = sqlalchemy.delete(own).where(own.c.trial_id == trial_id)
+                connection.execute(old.where(own.c.key.in_(list(attributes))))
+                rows = [
+                    {"trial_id": trial_id, "key": key, "value_json": json.dumps(value)}
+                    for key, value in attributes.items()
+                ]
+                connection.execute(sqlalchemy.insert(own), rows)
+            if values:
+                connection.execute(
+                    sqlalchemy.insert(_table(models.TrialValueModel)),
+                    [_stored(trial_id, i, value) for i, value in enumerate(values)],
                 )
-            for objective, value in enumerate(values):
-                self._set_trial_value_without_commit(session, trial, objective, value)
-            trial.state, trial.datetime_complete = state, datetime.now()
 
     def _create_new_trial(
         self, study_id: int, template_trial: FrozenTrial | None = None
@@ -281,6 +295,16 @@ def _intermediate(row: Any) -> float:
     return models.TrialIntermediateValueModel.stored_repr_to_intermediate_value(
         row.intermediate_value, row.intermediate_value_type
     )
+
+
+def _stored(trial_id: int, objective: int, value: float) -> dict[str, Any]:
+    number, kind = models.TrialValueModel.value_to_stored_repr(value)
+    return {
+        "trial_id": trial_id,
+        "objective": objective,
+        "value": number,
+        "value_type": kind,
+    }
 
 
 def _local(moment: datetime | None) -> datetime | None:

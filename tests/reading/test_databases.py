@@ -110,3 +110,26 @@ def test_trials_are_made_as_optuna_makes_them(database: Database) -> None:
     assert list(ours.params) == list(running().params)
     numbers = [trial.number for trial in database.get_all_trials(study_id)]
     assert numbers == list(range(10))
+
+
+def test_a_trial_is_finished_as_optuna_finishes_it(database: Database) -> None:
+    study_id = optuna.create_study(storage=database, study_name="ends")._study_id
+    theirs, ours, third = database.create_new_trials(study_id, [running()] * 3)
+    told = {"result": {"status": "complete"}, "curve": [[1, 2.5]], "seed": 4}
+    for name, value in told.items():
+        database.set_trial_user_attr(theirs, name, value)
+    database.set_trial_state_values(theirs, TrialState.COMPLETE, [math.inf])
+    database.finish_trial(ours, told, TrialState.COMPLETE, [math.inf])
+    trials = [database.get_trial(trial_id) for trial_id in (theirs, ours)]
+    for name in ("state", "values", "params", "user_attrs", "intermediate_values"):
+        assert getattr(trials[0], name) == getattr(trials[1], name)
+    ends = [trial.datetime_complete for trial in trials if trial.datetime_complete]
+    assert abs((ends[1] - ends[0]).total_seconds()) < 600  # in the same time zone
+    with pytest.raises(optuna.exceptions.UpdateFinishedTrialError):
+        database.finish_trial(ours, {"curve": []}, TrialState.FAIL, [])
+    with pytest.raises(KeyError):
+        database.finish_trial(10**6, {}, TrialState.FAIL, [])
+    with pytest.raises(TypeError):
+        database.finish_trial(third, {"curve": object()}, TrialState.COMPLETE, [1.0])
+    assert database.get_trial(ours).user_attrs == trials[1].user_attrs
+    assert [t.state for t in database.get_all_trials(study_id)][2] == TrialState.RUNNING

@@ -180,7 +180,7 @@ def test_index_lists_reports_newest_first_and_nothing_else(tmp_path, made):
     html = path.read_text(encoding="utf-8")
     assert path.name == "index.html"
     assert html.index("Newer") < html.index("Older &amp; &lt;b&gt;")
-    assert 'href="N%202.html"' in html
+    assert 'href="./N%202.html"' in html
     assert "other.html" not in html
     assert "Forecast for width" in html
     assert write_index(tmp_path).read_text(encoding="utf-8") == html

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
@@ -14,7 +14,6 @@ from optuna.trial import FrozenTrial, TrialState
 from extrap.reading.optuna import (
     FAILURE,
     FREED,
-    OWNER,
     RESULT,
     SEALED,
     WORKER,
@@ -25,8 +24,8 @@ from extrap.reading.optuna import (
     require_schema,
 )
 from extrap.records import Cell
-from extrap.tuning.ledger import UNOWNED_S, cell_of
-from extrap.tuning.processes import is_gone
+from extrap.tuning.ledger import UNOWNED_S, cell_of, owner_of
+from extrap.tuning.processes import is_gone, is_process
 
 __all__ = [
     "UNOWNED_FOR",
@@ -187,21 +186,6 @@ def is_over(trial: FrozenTrial) -> bool:
     return bool(is_gone(owner))
 
 
-def owner_of(trial: FrozenTrial) -> Mapping[str, Any] | None:
-    """The process that a trial is signed by, if it is."""
-    owner = trial.user_attrs.get(OWNER)
-    return owner if isinstance(owner, dict) and _is_process(owner) else None
-
-
-def _is_process(said: Mapping[str, Any]) -> bool:
-    return (
-        isinstance(said.get("host"), str)
-        and isinstance(said.get("pid"), int)
-        and 0 < said["pid"] < 2**31
-        and isinstance(said.get("created"), int | float)
-    )
-
-
 def _attribute(workers: dict[str, Worker], trial: FrozenTrial, state: str) -> None:
     """Count a trial for the worker that signed it."""
     owner = owner_of(trial)
@@ -236,7 +220,7 @@ def _heard(name: str, said: object) -> Worker | None:
 
 def worker_state(said: object) -> str | None:
     """The state of a worker by its last beat, as in `Worker`; None for a beat that is none."""
-    if not isinstance(said, dict) or not _is_process(said):
+    if not is_process(said):
         return None
     try:
         at = datetime.fromisoformat(said["at"])

@@ -21,7 +21,7 @@ from optuna.storages import BaseStorage
 
 from extrap.reading.optuna import WORKER, parse_study_name
 from extrap.reading.patience import bare
-from extrap.tuning.processes import is_gone, this_process
+from extrap.tuning.processes import is_gone, is_process, this_process
 
 __all__ = ["GRACE_S", "Lease"]
 
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 GRACE_S = 60.0
 """Silence after which a worker is taken for dead."""
+LONGEST_GRACE_S = 7 * 86400.0
+"""A worker that claims more is not believed."""
 BEATS = 6
 """Beats in that time."""
 FRESH_S = 2.0
@@ -98,6 +100,8 @@ class Lease:
         if self._thread is None:
             return
         self._thread.join(timeout=self._grace_s / BEATS)
+        if self._thread.is_alive():  # its beat would come after the word that this one left
+            return
         self._thread = None
         try:
             self._beat(bare(self._storage), has_left=True)
@@ -170,20 +174,31 @@ class Lease:
             for name, other in self._others.items():
                 other.silent_s += passed_s if name != self.worker else 0.0
             for key_, said in heard.items():
-                self._hear(key_.removeprefix(WORKER), said)
+                if _is_beat(said):
+                    self._hear(key_.removeprefix(WORKER), said)
 
     def _hear(self, worker: str, said: Mapping[str, Any]) -> None:
         known = self._others.get(worker)
         if known is not None and known.beat == said["beat"]:
             return
-        at = datetime.fromisoformat(said["at"])
         self._others[worker] = _Other(
             beat=said["beat"],
             grace_s=said["grace_s"],
-            has_left=said.get("left", False),
-            is_old=abs(datetime.now(UTC) - at) > LONG_AGO,
+            has_left=bool(said.get("left")),
+            is_old=abs(datetime.now(UTC) - datetime.fromisoformat(said["at"])) > LONG_AGO,
             owner=said,
         )
+
+
+def _is_beat(said: object) -> bool:
+    """Whether an attribute is what a worker says of itself; anyone may write to a storage."""
+    if not is_process(said):
+        return False
+    try:
+        datetime.now(UTC) - datetime.fromisoformat(said["at"])
+        return isinstance(said["beat"], int) and 0 < said["grace_s"] <= LONGEST_GRACE_S
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return False
 
 
 def _beat_on(of: weakref.ref[Lease], stopped: threading.Event, every_s: float) -> None:

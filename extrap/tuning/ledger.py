@@ -57,9 +57,9 @@ from extrap.reading.patience import PatientStorage, hurried
 from extrap.records import Cell, RunResult, StudySpec
 from extrap.tuning.fingerprints import require_same
 from extrap.tuning.leases import GRACE_S, Lease
-from extrap.tuning.processes import is_gone, this_process
+from extrap.tuning.processes import is_gone, is_process, this_process
 
-__all__ = ["Claim", "Ledger", "LostError", "cell_of"]
+__all__ = ["Claim", "Ledger", "LostError", "cell_of", "owner_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -148,6 +148,7 @@ class Ledger:
         self._shelves: dict[int, _Shelf] = {}
         self._unowned: dict[int, float] = {}
         self._hands: list[list[Claim]] = []
+        self._lost: set[int] = set()
         for name in study_names(storage):
             key = parse_study_name(name)
             if key is not None and key.name == spec.name:
@@ -196,7 +197,7 @@ class Ledger:
     def owners(self) -> tuple[str, ...]:
         """The processes that trials are running in, as `HOST:PID`."""
         running = (trial for shelf in self._shelves.values() for trial in shelf.live.values())
-        names = (t.user_attrs.get(OWNER, {"host": "?", "pid": "?"}) for t in running)
+        names = (owner_of(trial) or {"host": "?", "pid": "?"} for trial in running)
         return tuple(sorted({f"{owner['host']}:{owner['pid']}" for owner in names}))
 
     def company(self, size: Mapping[str, float]) -> tuple[int, int]:
@@ -210,17 +211,22 @@ class Ledger:
         Raises:
             LostError: They have all of them.
         """
-        if not self._lease.stood_still():
-            return
-        lost = [c for c in claims if self._storage.get_trial(c.trial_id).state == TrialState.FAIL]
-        if lost:
-            logger.warning(
-                "this process stood still; %d of its %d runs were given to others",
-                len(lost),
-                len(claims),
-            )
-        if len(lost) == len(claims):
+        if not self.still_mine(claims):
             raise LostError
+
+    def still_mine(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Of these claims those that others were not given while this process stood still."""
+        if self._lease.stood_still():
+            held = [claim.trial_id for hand in self._hands for claim in hand]
+            lost = {i for i in held if self._storage.get_trial(i).state == TrialState.FAIL}
+            if lost:
+                logger.warning(
+                    "this process stood still; %d of its %d runs were given to others",
+                    len(lost),
+                    len(held),
+                )
+            self._lost |= lost
+        return [claim for claim in claims if claim.trial_id not in self._lost]
 
     @contextmanager
     def claimed(self, cells: Sequence[Cell]) -> Iterator[list[Claim]]:
@@ -248,7 +254,7 @@ class Ledger:
         running = {cell: self._copied(trial) for cell, trial in trials.items()}
         with self._claimed(running) as claims:
             told = [
-                self._finish(claim.trial_id, {}, trial.state, list(trial.values))
+                self._finish(claim.trial_id, {}, trial.state, list(trial.values or []))
                 for claim in claims
                 for trial in [trials[claim.cell]]
             ]
@@ -358,6 +364,11 @@ class Ledger:
         if stored is None:
             self._storage.set_study_user_attr(study_id, SCHEMA, SCHEMA_VERSION)
             self._storage.set_study_user_attr(study_id, FINGERPRINT, self._fingerprint)
+        elif not isinstance(stored, dict):
+            raise StudyError(
+                f"the fingerprint of a study is a table of names, got {type(stored).__name__} in "
+                f"{name!r}; restore the storage from a backup."
+            )
         else:
             require_same(stored, self._fingerprint, study=self._spec.name)
         self._studies[name] = study_id
@@ -428,11 +439,12 @@ class Ledger:
         claims[:] = kept
 
     def _is_mine(self, trial: FrozenTrial) -> bool:
-        return trial.user_attrs.get(OWNER, {}).get("worker") == self._lease.worker
+        owner = owner_of(trial)
+        return owner is not None and owner.get("worker") == self._lease.worker
 
     def _is_dead(self, trial: FrozenTrial) -> bool:
         """Whether the process that a trial runs in is gone, or silent for too long."""
-        owner = trial.user_attrs.get(OWNER)
+        owner = owner_of(trial)
         if owner is None:
             seen_at = self._unowned.setdefault(trial._trial_id, time.monotonic())
             started = trial.datetime_start
@@ -440,8 +452,9 @@ class Ledger:
             return is_old or time.monotonic() - seen_at >= UNOWNED_S
         if is_gone(owner):
             return True
-        worker = owner.get("worker")  # None: a version before there were beats
-        return worker is not None and self._lease.is_silent(worker)
+        self._lease.start(min(self._studies.values()))  # who does not listen knows of no silence
+        # one that never beats is of a version before there were beats: it gets as long as others
+        return self._lease.is_silent(str(owner.get("worker") or f"{owner['host']}:{owner['pid']}"))
 
     def _free(self, claims: Sequence[Claim], why: str) -> None:
         """Fail the trials of claims on the way out; what cannot be freed frees itself later."""
@@ -455,6 +468,12 @@ class Ledger:
     def _fail(self, trial_id: int, why: str) -> None:
         if not self._storage.finish_trial(trial_id, {FAILURE: why}, TrialState.FAIL, []):
             logger.debug("trial %d was finished by another process", trial_id)
+
+
+def owner_of(trial: FrozenTrial) -> Mapping[str, Any] | None:
+    """The process that a trial is signed by, if it is."""
+    owner = trial.user_attrs.get(OWNER)
+    return owner if is_process(owner) else None
 
 
 def cell_of(size: tuple[tuple[str, float], ...], trial: FrozenTrial, tuned: Sequence[str]) -> Cell:

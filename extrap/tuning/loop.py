@@ -266,6 +266,10 @@ class _Stage:
         """
         waiting = dict(enumerate(claims))
         while waiting:
+            mine = set(self._ledger.still_mine(list(waiting.values())))
+            waiting = {place: claim for place, claim in waiting.items() if claim in mine}
+            if not waiting:
+                return
             chosen = set(self._trainer.pack_of([claim.cell for claim in waiting.values()]))
             places = [i for i, claim in waiting.items() if claim.cell in chosen]
 

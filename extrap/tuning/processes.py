@@ -7,11 +7,11 @@ import socket
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import psutil
 
-__all__ = ["is_gone", "this_process"]
+__all__ = ["is_gone", "is_process", "this_process"]
 
 # A process start time is read from clocks that may drift by as much.
 CLOCK_DRIFT_S = 2.0
@@ -39,6 +39,17 @@ def _named(pid: int) -> Mapping[str, Any]:
         **_start(pid),
         **_place(),
     }
+
+
+def is_process(said: object) -> TypeGuard[Mapping[str, Any]]:
+    """Whether something found in a storage names a process, as `this_process` does."""
+    return (
+        isinstance(said, dict)
+        and isinstance(said.get("host"), str)
+        and isinstance(said.get("pid"), int)
+        and 0 < said["pid"] < 2**31
+        and isinstance(said.get("created"), int | float)
+    )
 
 
 def is_gone(owner: Mapping[str, Any]) -> bool | None:

@@ -26,7 +26,15 @@ from sqlalchemy.exc import OperationalError
 from benchmarks.servers import Server, free_port
 from extrap.errors import DataError, StudyError
 from extrap.reading.databases import Database
-from extrap.reading.optuna import FAILURE, INTERRUPTED, RESULT, read_storage, study_names
+from extrap.reading.optuna import (
+    FAILURE,
+    FINGERPRINT,
+    INTERRUPTED,
+    OWNER,
+    RESULT,
+    read_storage,
+    study_names,
+)
 from extrap.reading.patience import PatientStorage, bare, is_passing
 from extrap.reading.storages import open_storage, safe_url
 from extrap.records import Cell, RunResult, StudySpec, TunedRange, Workload
@@ -170,6 +178,77 @@ def test_the_late_result_of_a_frozen_worker_changes_nothing(
 @pytest.fixture
 def sqlite(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/study.db"
+
+
+def test_who_has_nothing_to_do_listens_for_the_dead_too(
+    sqlite: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere(monkeypatch)
+    with closing(ledger_of(sqlite)) as worker, closing(ledger_of(sqlite)) as waiting:
+        with worker.claimed(CELLS[:1]):
+            waiting.study_of(SIZE)
+            assert set(waiting.taken()) == {CELLS[0]}
+            assert waiting._lease._thread is not None
+            watch(waiting, clock, 1.4 * GRACE_S)
+            assert waiting.taken() == {}
+
+
+@pytest.mark.parametrize("worker", ["", None])
+def test_a_worker_that_never_beats_gets_as_long_as_others(
+    worker: str | None, sqlite: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere(monkeypatch)
+    owner = {"host": "far", "pid": 9, "created": 1.0, **({} if worker is None else {"worker": ""})}
+    with closing(ledger_of(sqlite)) as ledger:
+        study_id = ledger._studies[ledger.study_of(SIZE)]
+        trial = ledger._new(CELLS[0])
+        trial.user_attrs[OWNER] = owner
+        ledger._storage.create_new_trial(study_id, trial)
+        assert set(ledger.taken()) == {CELLS[0]}
+        watch(ledger, clock, 1.4 * GRACE_S)
+        assert ledger.taken() == {}
+
+
+@pytest.mark.parametrize("junk", ["x", 3, ["x"], {"host": 1}, {"host": "a", "pid": "b"}])
+def test_what_strangers_write_of_workers_stops_none(
+    junk: object, sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extrap.tuning.ledger.UNOWNED_S", 0.0)
+    beat = {"host": "a", "pid": 5, "created": 1.0, "beat": 1, "at": "2026-01-01", "grace_s": 9.0}
+    with closing(ledger_of(sqlite)) as ledger:
+        study_id = ledger._studies[ledger.study_of(SIZE)]
+        for i, said in enumerate((junk, beat, {**beat, "at": 3}, {**beat, "grace_s": 1e300})):
+            ledger._storage.set_study_user_attr(study_id, f"worker:{i}", said)
+        trial = ledger._new(CELLS[0])
+        trial.user_attrs[OWNER] = junk
+        ledger._storage.create_new_trial(study_id, trial)
+        ledger.taken()
+        assert ledger.owners() == ("?:?",)
+        assert ledger.taken() == {}
+        assert ledger.company(SIZE) == (0, 1)
+
+
+def test_a_fingerprint_that_is_none_is_one_clear_error(sqlite: str) -> None:
+    with closing(ledger_of(sqlite)) as ledger:
+        study_id = ledger._studies[ledger.study_of(SIZE)]
+        ledger._storage.set_study_user_attr(study_id, FINGERPRINT, [1])
+    with pytest.raises(StudyError, match="a table of names, got list"):
+        ledger_of(sqlite)
+
+
+def test_a_woken_worker_gives_up_all_that_others_have(
+    sqlite: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere(monkeypatch)
+    with closing(ledger_of(sqlite)) as frozen, closing(ledger_of(sqlite)) as other:
+        with frozen.claimed(CELLS[:3]) as late:
+            assert frozen.still_mine(late) == late
+            other.company(SIZE)
+            watch(other, clock, 1.4 * GRACE_S)
+            assert other.taken() == {}
+            frozen._lease._beat(frozen._storage)
+            assert frozen.still_mine(late[:1]) == []
+            assert frozen.still_mine(late) == []  # the others too, though it was said once
 
 
 def test_a_worker_that_beats_keeps_its_cells(

@@ -86,6 +86,8 @@ N_EVALS = 10
 N_PACKS = 24
 N_FUZZED, N_FUZZED_SMALL = 20_000, 500
 """Malformed inputs."""
+QUICK_S = 0.5
+"""Training of a quick run."""
 LIFETIME_S = 600.0
 """After this long a run is given up."""
 
@@ -386,12 +388,14 @@ class Claims:
     wall_s: float
 
 
-def claim_all(url: str, folder: Path, *, n_workers: int = 16) -> Claims:
-    """Idle workers let loose at once on waiting cells that take no time."""
+def claim_all(url: str, folder: Path, *, pause_s: float = 0.0, n_workers: int = 16) -> Claims:
+    """Idle workers let loose at once on waiting cells that take no time, or little."""
+    folder.mkdir()
     gate = folder / "gate"
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
     environment["OMP_NUM_THREADS"] = "1"
     command = [sys.executable, "-m", "benchmarks.soak", "--claims", url, "--gate", str(gate)]
+    command += ["--pause", str(pause_s)]
     outputs = [folder / f"{i}.json" for i in range(n_workers)]
     processes = [
         subprocess.Popen(
@@ -441,7 +445,7 @@ def claim_all(url: str, folder: Path, *, n_workers: int = 16) -> Claims:
     )
 
 
-def claim(url: str, gate: Path, output: Path) -> None:
+def claim(url: str, gate: Path, output: Path, *, pause_s: float) -> None:
     """A worker of `claim_all`: trains nothing, and notes what it got and how long that took."""
     trained: list[str] = []
     latencies: list[float] = []
@@ -449,6 +453,7 @@ def claim(url: str, gate: Path, output: Path) -> None:
 
     def nothing(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> float:
         trained.append(str(Cell.of(size, tuned, seed)))
+        time.sleep(pause_s)
         return 1.0
 
     def clock(event: TuneEvent) -> None:
@@ -679,7 +684,8 @@ def measure(wanted: Sequence[str], *, is_small: bool) -> tuple[list[Row], dict[s
                 plan[f"SIGKILL-{kind}"] = partial(_blown, kind, signal.SIGKILL, fresh, spec, whole)
             if server is not None:
                 plan["restart"] = partial(_restarted, server, fresh, spec, whole)
-                plan["claims"] = partial(_claimed, fresh, folder)
+                plan["claims-idle"] = partial(_claimed, fresh, folder, 0.0)
+                plan["claims"] = partial(_claimed, fresh, folder, QUICK_S)
             plan["overhead"] = partial(_overhead, fresh, is_small=is_small)
             plan["many"] = partial(_many, folder)
             plan["checkpoints"] = checkpoint_rows
@@ -736,19 +742,23 @@ def _restarted(server: Server, fresh: Fresh, spec: StudySpec, whole: Runs) -> Ro
     )
 
 
-def _claimed(fresh: Fresh, folder: Path) -> Row:
-    found = claim_all(fresh("PostgreSQL", "claims"), folder)
+def _claimed(fresh: Fresh, folder: Path, pause_s: float) -> Row:
+    name = "claims" if pause_s else "idle"
+    found = claim_all(fresh("PostgreSQL", name), folder / name, pause_s=pause_s)
     p50, p99 = np.quantile(found.latencies, [0.5, 0.99])
     return Row(
         part="PostgreSQL",
-        figure="16 idle workers, 2,000 waiting cells: one cell told to the next claimed",
+        figure="16 idle workers, 2,000 waiting cells of "
+        f"{pause_s:g} s: one cell told to the next claimed",
         target="no cell trained twice; p99 ≤ 1 s",
         reached=f"{found.n_complete} complete, {found.n_twice} double, {found.n_lost} claims lost "
         f"to a quicker one; median {p50:.3f} s, p99 {p99:.3f} s; {found.wall_s:.0f} s; "
         f"first claims after {found.first_s:.1f} s at most; "
         f"{1000 * found.processor_s / found.n_cells:.0f} ms of a processor a cell in the workers",
         met=found.n_twice == 0 and found.n_complete == found.n_cells and bool(p99 <= 1),
-        note="Training takes no time here, so all 16 claim all the time, on one machine.",
+        note=""
+        if pause_s
+        else "Training takes no time here, so all 16 claim all the time, on one machine.",
     )
 
 
@@ -797,7 +807,7 @@ def main() -> None:
         work(arguments.worker, pause_s=arguments.pause)
         return
     if arguments.claims:
-        claim(arguments.claims, arguments.gate, arguments.to)
+        claim(arguments.claims, arguments.gate, arguments.to, pause_s=arguments.pause)
         return
     rows, seconds = measure(arguments.only, is_small=arguments.small)
     print_rows(rows)

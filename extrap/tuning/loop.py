@@ -38,7 +38,7 @@ RECENT_S = 1.0
 # What is wanted is asked anew when the finished cells grew by this part, or nothing is left.
 WORTH_ASKING = 0.05
 # Runs that are trained one by one are claimed for about so long, but no more than so many.
-CLAIM_S, MOST_SINGLES = 1.0, 64
+CLAIM_S, MOST_SINGLES = 1.0, 16
 
 
 def tune(

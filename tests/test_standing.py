@@ -131,9 +131,9 @@ def test_every_state_of_a_cell_is_told_apart(url: str) -> None:
         raise KeyboardInterrupt
     assert counts(study_status(file_of(SPEC, url))) == (N, 0, 0, N, 0, 0, 0)
     own = ledger_of(url)
-    with closing(own), suppress(ZeroDivisionError), own.claimed([first[1]]) as claims:
-        with own.blamed(claims):
-            _ = 1 / 0
+    a_fault = suppress(ZeroDivisionError)
+    with closing(own), a_fault, own.claimed([first[1]]) as claims, own.blamed(claims):
+        _ = 1 / 0
     assert counts(study_status(file_of(SPEC, url))) == (N, 0, 0, N - 1, 1, 0, 0)
     own = ledger_of(url)
     with closing(own), own.claimed([first[1]]) as claims:  # tried again: no longer failed

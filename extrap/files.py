@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,7 +63,8 @@ def whole_file(path: str | Path) -> Iterator[Path]:
             return
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_name(f".{target.name[:80]}.{os.getpid()}.part")
+        # a process number is another's too, in another container or on another machine
+        draft = target.with_name(f".{target.name[:80]}.{secrets.token_hex(8)}.part")
         try:
             yield draft
             with draft.open("rb") as file:

@@ -50,7 +50,7 @@ class SizeStatus:
         running: In the hands of a process that is not known to be dead.
         waiting: For a worker.
         failed: Given up for a fault of their own, and in nobody's hands; the next start tries
-            again.
+            again, or samples another.
         diverged: Of the complete ones, those whose run diverged.
         duplicates: Cells with more than one result; the lowest-numbered counts.
     """
@@ -75,7 +75,7 @@ class StudyStatus:
         study: Name of the study file's study.
         storage: Where, without a password.
         at: When this was seen, ISO 8601 in UTC.
-        done: Whether nothing runs or waits, and nothing more will be wanted.
+        done: Whether nothing runs, waits or has failed, and nothing more will be wanted.
         sizes: The counts of every size, in the order of training.
         workers: Processes seen, those that ended too.
         eta_s: Seconds until what is wanted by now is done, with the workers at work now, or one;
@@ -150,12 +150,11 @@ def study_status(study: StudyFile, storage: str | None = None) -> StudyStatus:
         notes.append(f"{census.n_broken} trials are half-written; see extrap study repair")
     if to_come:
         notes.append("larger runs follow when what is wanted so far is there")
-    is_idle = not any(size.running or size.waiting for size in sizes)
     return StudyStatus(
         study=study.name,
         storage=without_password(where),
         at=datetime.now(UTC).isoformat(timespec="seconds"),
-        done=is_idle and not to_come,
+        done=not any(map(_n_left, sizes)) and not to_come,
         sizes=sizes,
         workers=census.workers,
         eta_s=_time_left(sizes, census),
@@ -213,7 +212,7 @@ def _count_all(
         is_due = {
             "": True,
             "seal": sweep.spec.name in census.sealed,
-            "sweeps": not any(size.running or size.waiting for size in sizes),
+            "sweeps": not any(map(_n_left, sizes)),
         }[sweep.awaits]
         wanted: Sequence[Cell] = ()
         if is_due and sweep.wants is not None:
@@ -241,13 +240,16 @@ def _count_sweep(
         planned = sweep.spec.grid_cells()
         states = {cell.size: [] for cell in planned}
     for cell, state in there.items():
-        if state.state != "freed" or cell in asked:  # nobody trains one that nobody asks for
+        # nobody trains one that nobody asks for; for a failed one another is sampled
+        is_open = state.state in ("freed", "failed")
+        if not is_open or cell in asked or (is_sampled and state.state == "failed"):
             states.setdefault(cell.size, []).append(state)
     found = []
     for size, seen in sorted(states.items(), key=lambda item: [value for _, value in item[0]]):
         n_freed = sum(state.state == "freed" for state in seen)
         if is_sampled:
             n_planned = sum(cell.size == size for cell in planned)
+            seen = _without_replaced(seen, n_planned)
             n_cells = max(n_planned, len(seen))
         else:
             n_new = sum(cell.size == size and cell not in there for cell in asked)
@@ -267,6 +269,18 @@ def _count_sweep(
             )
         )
     return found
+
+
+def _without_replaced(seen: Sequence[CellState], n_planned: int) -> list[CellState]:
+    """Sampled cells without those failed ones for which others are there."""
+    failed = [state for state in seen if state.state == "failed"]
+    others = [state for state in seen if state.state != "failed"]
+    return others + failed[: max(0, n_planned - len(others))]
+
+
+def _n_left(size: SizeStatus) -> int:
+    """Cells that want a worker, or have one; failed ones are tried again."""
+    return size.running + size.waiting + size.failed
 
 
 def _reader(census: Census, opened: PatientStorage | None) -> ReadSweep:
@@ -340,7 +354,7 @@ def _time_left(sizes: Sequence[SizeStatus], census: Census) -> float | None:
     A size without a result costs what the others of its sweep's columns do, extended in the
     logarithms of size and cost; with one such size, as much.
     """
-    left = [size for size in sizes if size.running or size.waiting]
+    left = [size for size in sizes if _n_left(size)]
     if not left:
         return 0.0
     known = {key: float(np.mean(own)) for key, own in census.wall_s.items() if sum(own) > 0}
@@ -350,7 +364,7 @@ def _time_left(sizes: Sequence[SizeStatus], census: Census) -> float | None:
         each = _extended(size.size, known) if own is None else own
         if each is None:
             return None
-        total += each * (size.running + size.waiting)
+        total += each * _n_left(size)
     n_workers = sum(worker.state == "at work" for worker in census.workers)
     return total / max(1, n_workers)
 

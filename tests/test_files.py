@@ -130,6 +130,22 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_table(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["table.csv"]
 
 
+def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with whole_file(path) as one, whole_file(path) as other:  # containers share process numbers
+        one.write_text("one")
+        other.write_text("other")
+        assert one.read_text() == "one"
+    assert path.read_text() == "one"
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+    umask = os.umask(0o027)
+    try:
+        write_text(tmp_path / "b", "new")
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o640
+
+
 def write_half(path: Path) -> None:
     with whole_file(path) as draft:
         draft.write_text("half")

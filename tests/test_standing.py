@@ -131,8 +131,8 @@ def test_every_state_of_a_cell_is_told_apart(url: str) -> None:
         raise KeyboardInterrupt
     assert counts(study_status(file_of(SPEC, url))) == (N, 0, 0, N, 0, 0, 0)
     own = ledger_of(url)
-    claimed = own.claimed([first[1]])
-    with closing(own), suppress(ZeroDivisionError), claimed as claims, own.blamed(claims):
+    a_fault = suppress(ZeroDivisionError)
+    with closing(own), a_fault, own.claimed([first[1]]) as claims, own.blamed(claims):
         _ = 1 / 0
     assert counts(study_status(file_of(SPEC, url))) == (N, 0, 0, N - 1, 1, 0, 0)
     own = ledger_of(url)
@@ -172,6 +172,55 @@ def test_only_failures_of_a_run_itself_count(url: str) -> None:
     for number, why in enumerate(("another trial has this cell", "its process died", "odd")):
         add(url, number, state=TrialState.FAIL, **{FAILURE: why})
     assert counts(study_status(file_of(SPEC, url))) == (N, 0, 0, N - 1, 1, 0, 0)
+
+
+def test_a_study_with_failed_cells_is_not_done(url: str) -> None:
+    broken = {1}
+
+    def train(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> RunResult:
+        if size["width"] == 64 and seed in broken:
+            raise ZeroDivisionError
+        return loss_of(size, tuned, seed)
+
+    whole = [cell for cell in SPEC.grid_cells() if (cell.size[0][1], cell.seed) != (64.0, 1)]
+    tune(SPEC, url, train=train, extend=lambda _: whole)
+    assert study_status(file_of(SPEC, url)).count("waiting") == 7
+    for _ in range(N - len(whole)):
+        with pytest.raises(ZeroDivisionError):
+            tune(SPEC, url, train=train)
+    status = study_status(file_of(SPEC, url))
+    n_failed = status.count("failed")
+    assert n_failed > 0
+    assert not status.done
+    assert status.eta_s == (n_failed + status.count("waiting")) * 64.0
+    fewer = replace(SPEC, seeds=(0,))  # nobody asks for the failed ones any more
+    status = study_status(file_of(fewer, url))
+    assert (status.count("failed"), status.done, status.eta_s) == (0, True, 0.0)
+    broken.clear()
+    tune(SPEC, url, train=train)
+    assert study_status(file_of(SPEC, url)).done
+
+
+def test_a_failed_cell_of_a_sampler_counts_until_another_is_there(url: str) -> None:
+    spec = replace(SPEC, sampler="tpe", sizes={"width": (8,)}, seeds=(0,))
+    n_calls = 0
+
+    def train(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> RunResult:
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 7:
+            raise ZeroDivisionError
+        return loss_of(size, tuned, seed)
+
+    with pytest.raises(ZeroDivisionError):
+        tune(spec, url, train=train)
+    status = study_status(file_of(spec, url))
+    assert counts(status)[:5] == (7, 6, 0, 0, 1)
+    assert (status.done, status.eta_s) == (False, 8.0)
+    tune(spec, url, train=train)
+    status = study_status(file_of(spec, url))
+    assert counts(status)[:5] == (7, 7, 0, 0, 0)
+    assert (status.done, status.eta_s) == (True, 0.0)
 
 
 def test_workers_are_silent_gone_or_left(url: str) -> None:

@@ -60,7 +60,8 @@ def preemptible(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--storage",
     help="Storage URL: sqlite:///FILE on one machine, postgresql://… for several, "
-    "grpc://HOST:PORT for very many, journal:///FILE on a shared disk; default "
+    "grpc://HOST:PORT for very many, journal:////SHARED/FILE on a shared disk (four slashes: from "
+    "the root); default "
     "sqlite:///.extrap/NAME.db.",
 )
 @click.option(

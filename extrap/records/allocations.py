@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from extrap.records.fields import require_name
 from extrap.records.recipe import DATA_SIZE
 from extrap.records.study import Cell, StudySpec
 
@@ -42,6 +43,7 @@ class AllocationStudy:
     inference_tokens: float | None = None
 
     def __post_init__(self) -> None:
+        require_name(self.name)
         if len(self.study.sizes) != 1 or DATA_SIZE in self.study.sizes:
             raise ValueError(
                 "the study of an allocation has one size column, the model's, got "

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from extrap.records.fields import require_name
 from extrap.records.recipe import BUDGET, DATA_SIZE
 from extrap.records.study import Cell, StudySpec, TunedRange
 
@@ -153,6 +154,7 @@ class BatchStudy:
     level: float = 0.95
 
     def __post_init__(self) -> None:
+        require_name(self.name)
         names = [task.study.name for task in self.tasks]
         if not names or len(set(names)) < len(names):
             raise ValueError(

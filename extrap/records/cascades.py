@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from extrap.records.fields import require_name
 from extrap.records.recipe import DATA_SIZE, Recipe
 from extrap.records.study import Cell, Workload
 
@@ -104,6 +105,7 @@ class CascadeStudy:
     level: float = 0.95
 
     def __post_init__(self) -> None:
+        require_name(self.name)
         labels = [model.label for model in (*self.smalls, self.large)]
         if len(labels) < 2 or len(set(labels)) < len(labels):
             raise ValueError(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from extrap.records.fields import require_name
 from extrap.records.study import StudySpec
 
 __all__ = ["ComparisonStudy", "RecipeGroup"]
@@ -121,6 +122,7 @@ class ComparisonStudy:
     flops_per_second: float | None = None
 
     def __post_init__(self) -> None:
+        require_name(self.name)
         names = [group.name for group in self.groups]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"a comparison study has groups of different names, got {names}.")

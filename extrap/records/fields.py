@@ -10,7 +10,7 @@ from dataclasses import is_dataclass
 from functools import cache
 from typing import Any
 
-__all__ = ["require_fields"]
+__all__ = ["require_fields", "require_name"]
 
 
 def require_fields(record: Any) -> None:
@@ -23,6 +23,15 @@ def require_fields(record: Any) -> None:
         if not _fits(getattr(record, name), hint):
             value = repr(getattr(record, name))
             raise TypeError(f"{name} of {type(record).__name__} is no {hint}: {value[:60]}")
+
+
+def require_name(name: str) -> None:
+    """Raise a `ValueError` for a study's name that is no name of a file beside others."""
+    if not name.strip(".") or not all(c.isalnum() or c in "-_." for c in name):
+        raise ValueError(
+            "a study's name holds letters, digits, '-', '_' and '.', and not dots alone, got "
+            f"{name!r}; it becomes that of a file, write 'my-study'."
+        )
 
 
 @cache

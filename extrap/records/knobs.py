@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from extrap.records.fields import require_name
 from extrap.records.recipe import TUNABLE
 from extrap.records.study import Cell, StudySpec, TunedRange
 
@@ -80,6 +81,7 @@ class KnobStudy:
     question: str = "Which fixed value breaks next?"
 
     def __post_init__(self) -> None:
+        require_name(self.name)
         if len(self.study.sizes) != 1:
             raise ValueError(
                 "a knob study has one size column along which optima drift, got "

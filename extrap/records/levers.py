@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from extrap.records.fields import require_name
 from extrap.records.recipe import DATA_SIZE, Recipe
 from extrap.records.study import StudySpec
 
@@ -109,6 +110,7 @@ class LeverStudy:
     level: float = 0.95
 
     def __post_init__(self) -> None:
+        require_name(self.name)
         names = [lever.name for lever in self.levers]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"a lever study has levers of different names, got {names}.")

@@ -8,6 +8,7 @@ import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from extrap.records.fields import require_name
 from extrap.records.recipe import DATA_SIZE, Recipe
 
 __all__ = [
@@ -205,10 +206,7 @@ class StudySpec:
     level: float = 0.95
 
     def __post_init__(self) -> None:
-        if not self.name or not all(c.isalnum() or c in "-_." for c in self.name):
-            raise ValueError(
-                f"a study's name holds letters, digits, '-', '_' and '.', got {self.name!r}."
-            )
+        require_name(self.name)
         if self.sampler not in SAMPLERS:
             raise ValueError(
                 f"sampler must be one of {', '.join(SAMPLERS)}, got {self.sampler!r}."

@@ -22,12 +22,39 @@ from extrap.training.packs import Pack
 from extrap.training.preemption import StopAsked
 from extrap.workloads import LoadedWorkload, load_workload
 
-__all__ = ["serve"]
+__all__ = ["Lines", "serve"]
 
 Say = Callable[[Mapping[str, Any]], None]
+AT_ONCE = 65_536
 
 
-def serve(lines: IO[str], answers: IO[str]) -> None:
+class Lines:
+    """Lines from a pipe; what was read of it is known, so that none waits unseen in a buffer.
+
+    Args:
+        number: File descriptor of the pipe.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._rest = b""
+
+    def has_more(self) -> bool:
+        """Whether a line, a part of one or the end is there."""
+        return b"\n" in self._rest or bool(select.select([self._number], [], [], 0)[0])
+
+    def read(self) -> str:
+        """The next line, waited for; empty at the end."""
+        while b"\n" not in self._rest:
+            found = os.read(self._number, AT_ONCE)
+            if not found:
+                return ""
+            self._rest += found
+        line, self._rest = self._rest.split(b"\n", 1)
+        return line.decode() + "\n"
+
+
+def serve(lines: Lines, answers: IO[str]) -> None:
     """Train what is asked for, one request after the other, until the input ends."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # as `train` does
@@ -44,7 +71,7 @@ def serve(lines: IO[str], answers: IO[str]) -> None:
             loaded[key] = load_workload(Workload(**words))
         return loaded[key]
 
-    for line in iter(lines.readline, ""):
+    for line in iter(lines.read, ""):
         request = json.loads(line)
         try:
             if "stop" in request:  # it came when all was done
@@ -59,7 +86,7 @@ def serve(lines: IO[str], answers: IO[str]) -> None:
                 say({"error": f"{type(error).__name__}: {error}"})
 
 
-def _train(pack: Pack, request: Mapping[str, Any], lines: IO[str], say: Say) -> None:
+def _train(pack: Pack, request: Mapping[str, Any], lines: Lines, say: Say) -> None:
     words = request["checkpoints"] or {"folder": None, "study": ""}
     checkpoints = Checkpoints(**words, is_asked=lambda: _is_stopped(lines))
     along = evaluate_along(
@@ -84,14 +111,14 @@ def _train(pack: Pack, request: Mapping[str, Any], lines: IO[str], say: Say) -> 
                 kept = reply.get("kept")
 
 
-def _is_stopped(lines: IO[str]) -> bool:
+def _is_stopped(lines: Lines) -> bool:
     """Whether the master asks to stop; it says nothing else until it hears something."""
-    return bool(select.select([lines], [], [], 0)[0]) and "stop" in _next(lines)
+    return lines.has_more() and "stop" in _next(lines)
 
 
-def _next(lines: IO[str]) -> dict[str, Any]:
+def _next(lines: Lines) -> dict[str, Any]:
     """What the master says next; if it is gone, the end."""
-    line = lines.readline()
+    line = lines.read()
     if not line:
         raise SystemExit(0)
     message: dict[str, Any] = json.loads(line)
@@ -114,4 +141,4 @@ if __name__ == "__main__":
     # whatever prints goes to the standard error: the standard output is for answers
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    serve(sys.stdin, answers)
+    serve(Lines(sys.stdin.fileno()), answers)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from extrap.commands.workers import work_command
+from extrap.reading.storages import parse_url, path_of
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "examples" / "cluster"
@@ -45,6 +46,15 @@ def test_an_example_is_one_command_that_is_accepted(read: Any) -> None:
     assert (ROOT / context.params["path"]).is_file()
     assert context.params["storage"]
     assert context.params["shard"] is None
+
+
+def test_a_journal_on_a_shared_disk_is_named_from_the_root() -> None:
+    (storage,) = [each for each in work_command.params if each.name == "storage"]
+    texts = [getattr(storage, "help", ""), (ROOT / "README.md").read_text(encoding="utf-8")]
+    texts += [path.read_text(encoding="utf-8") for path in CLUSTER.iterdir()]
+    named = re.findall(r"journal:/+[A-Z]\w*[^\s`]*", " ".join(texts))
+    assert len(named) >= 3
+    assert [url for url in named if not path_of(parse_url(url)).is_absolute()] == []
 
 
 def test_the_batch_script_is_shell_and_warns_the_step_in_time() -> None:

@@ -124,6 +124,24 @@ def test_what_is_no_storage_is_bad_data(study: str, capsys: Any) -> None:
         assert "extrap: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", ["status", "export", "repair", "merge"])
+@pytest.mark.parametrize("kind", ["sqlite", "journal"])
+def test_what_only_reads_changes_no_byte(verb: str, kind: str, study: str, tmp_path: Path) -> None:
+    (folder := tmp_path / "there").mkdir()
+    url = f"{kind}:///{folder}/tiny"
+    tune(load_study(study), url, train=loss_of)
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+    words = {
+        "status": ["--storage", url],
+        "export": ["--storage", url, "--out", "tiny.parquet"],
+        "repair": ["--storage", url, "--dry-run"],
+        "merge": [url],
+    }
+    assert main(["study", verb, study, *words[verb]]) == 0
+    after = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+    assert after == before
+
+
 def test_names_from_a_storage_are_text(study: str, capsys: Any) -> None:
     from extrap.reading.optuna import WORKER
     from extrap.reading.storages import open_storage

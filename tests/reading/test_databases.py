@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
+from packaging.requirements import Requirement
 
 from benchmarks.servers import Server
 from extrap.reading.databases import MOST_NAMED, Database
@@ -72,6 +74,16 @@ def in_words(trial: FrozenTrial) -> str:
     """All of a trial; attributes have no order, and nan is not equal to itself."""
     trial.user_attrs = dict(sorted(trial.user_attrs.items()))
     return repr(trial)
+
+
+def test_only_versions_of_optuna_whose_inside_is_known_are_installed() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    needs = map(Requirement, project["project"]["optional-dependencies"]["train"])
+    (optuna_is,) = [need.specifier for need in needs if need.name == "optuna"]
+    assert optuna.__version__ in optuna_is
+    assert [v for v in ("4.9.0", "5.0.3", "5.1.0", "5.1.1", "6.0.0") if v in optuna_is] == [
+        "5.0.3"
+    ]
 
 
 def test_trials_are_read_as_optuna_reads_them(database: Database) -> None:

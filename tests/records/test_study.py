@@ -1,12 +1,35 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from extrap.records import Cell, RunResult, StudySpec, TunedRange, Workload
+from extrap.records import (
+    AllocationStudy,
+    BatchStudy,
+    CascadeStudy,
+    Cell,
+    ComparisonStudy,
+    KnobStudy,
+    LeverStudy,
+    RunResult,
+    StudySpec,
+    TunedRange,
+    Workload,
+)
+
+KINDS = (
+    AllocationStudy,
+    BatchStudy,
+    CascadeStudy,
+    ComparisonStudy,
+    KnobStudy,
+    LeverStudy,
+    StudySpec,
+)
 
 
 def spec_of(sampler: str) -> StudySpec:
@@ -40,6 +63,19 @@ def test_numbers_among_the_given_options_are_conditions() -> None:
 def test_the_recipe_is_no_option_of_the_workload() -> None:
     spec = replace(spec_of("grid"), workload=Workload(name="w", options={"steps": 3}))
     assert spec.conditions()["steps"] == spec.recipe.steps
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["", ".", "..", "...", "a/b", "../a", "a b", "a\n"])
+def test_a_name_that_is_none_of_a_file_is_refused(kind: Any, name: str) -> None:
+    given = {field.name: None for field in fields(kind) if field.default is MISSING}
+    with pytest.raises(ValueError, match="a study's name holds letters"):
+        kind(**{**given, "name": name})
+
+
+@pytest.mark.parametrize("name", ["a", "a.b", "..a", "1", "muP-2_x", "größe"])
+def test_a_name_of_a_file_will_do(name: str) -> None:
+    assert replace(spec_of("grid"), name=name).name == name
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 from extrap.records import Cell, Recipe, Workload
 from extrap.records.study import RunResult
 from extrap.training import Crew, Layout, Pack, train
+from extrap.training.crew import Mate
 from extrap.workloads import load_workload
 
 OPTIONS = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256}
@@ -104,6 +105,16 @@ def test_ctrl_c_passes_through_and_ends_the_processes(pack: Pack) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(pack, on_eval=interrupt, crew=own, layout=SHARED, device="cpu")
     assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_a_stop_that_comes_with_the_request_is_heard(pack: Pack) -> None:
+    mate = Mate()
+    try:
+        mate.begin(pack, 2, waits=False)
+        mate.stop()  # while it imports torch: it reads both at once
+        assert mate.hear() == {"saved": True}
+    finally:
+        mate.close()
 
 
 def is_gone_soon(pid: int) -> bool:

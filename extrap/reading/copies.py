@@ -21,6 +21,7 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -43,6 +44,7 @@ from extrap.reading.storages import (
     require_tables,
     safe_url,
     storage_faults,
+    without_secrets,
 )
 
 __all__ = ["open_if_there", "open_to_read"]
@@ -121,7 +123,7 @@ def open_if_there(url: str) -> PatientStorage | None:
 def _patient(opened: BaseStorage, url: str, folder: Path | None) -> PatientStorage:
     """A storage that closes its connections and removes its folder when nobody holds it."""
     storage = PatientStorage(  # type: ignore[abstract]  # its methods are added by a decorator
-        opened, safe_url(url)
+        opened, safe_url(url), hide=partial(without_secrets, url=url)
     )
     weakref.finalize(storage, _forget, opened, folder)
     return storage

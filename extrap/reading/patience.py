@@ -125,12 +125,21 @@ class PatientStorage(BaseStorage):
         inner: The storage.
         shown: Its address without a password.
         patience_s: How long to go on asking.
+        hide: Takes the parts of a password out of what a library says.
     """
 
-    def __init__(self, inner: BaseStorage, shown: str, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        inner: BaseStorage,
+        shown: str,
+        *,
+        patience_s: float = PATIENCE_S,
+        hide: Callable[[str], str] = str,
+    ) -> None:
         self._inner = inner
         self._shown = shown
         self._patience_s = patience_s
+        self._hide = hide
 
     def set_trial_state_values(self, trial_id: int, state: Any, values: Any = None) -> bool:
         """As Optuna has it; if the first try was lost on its way back, that is no error."""
@@ -209,7 +218,7 @@ class PatientStorage(BaseStorage):
                 logger.warning(
                     "the storage %s does not answer (%s); asking again for %.0f s",
                     self._shown,
-                    _first_line(error),
+                    self._hide(_first_line(error)),
                     self._patience_s,
                 )
                 has_said = True
@@ -232,7 +241,7 @@ class PatientStorage(BaseStorage):
         waited, self._patience_s = self._patience_s, 0.0  # who gave up does not wait again
         raise StudyError(
             f"a storage must answer, got nothing from {self._shown} for {waited:.0f} s "
-            f"({_first_line(error)}); start it again, then the same command resumes."
+            f"({self._hide(_first_line(error))}); start it again, then the same command resumes."
         ) from error
 
     def _explain(self, error: Exception) -> None:
@@ -240,7 +249,7 @@ class PatientStorage(BaseStorage):
         if isinstance(error, OSError) or _code(error):
             raise StudyError(
                 f"a storage must be one that can be read and written, got {self._shown} "
-                f"({_first_line(error)}); check the address."
+                f"({self._hide(_first_line(error))}); check the address."
             ) from error
 
 

@@ -22,6 +22,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,8 @@ __all__ = [
     "safe_url",
     "serve_storage",
     "storage_faults",
+    "unusable",
+    "without_secrets",
 ]
 
 SQLITE_TIMEOUT_S = 60
@@ -93,6 +96,8 @@ DAMAGES = (
 """What Optuna and we stumble over in a storage that holds something else than trials."""
 OURS = ("grpc", "journal")
 """Kinds of address that SQLAlchemy does not know."""
+FILES = ("sqlite", "journal")
+"""Kinds of address that name a file."""
 
 
 class WholeLines(JournalFileBackend):
@@ -155,9 +160,9 @@ def open_storage(url: str, *, patience_s: float = PATIENCE_S) -> PatientStorage:
     except ImportError as error:
         raise _no_driver(error, url) from error
     except DAMAGES as error:  # tables of another version of Optuna, a torn file
-        raise error if isinstance(error, StudyError) else _unusable(error, url) from error
+        raise error if isinstance(error, StudyError) else unusable(error, url) from error
     storage = PatientStorage(  # type: ignore[abstract]  # its methods are added by a decorator
-        inner, safe_url(url), patience_s=patience_s
+        inner, safe_url(url), patience_s=patience_s, hide=partial(without_secrets, url=url)
     )
     weakref.finalize(storage, _closer(inner))  # servers have few connections
     return storage
@@ -291,7 +296,7 @@ def storage_faults(url: str) -> Iterator[None]:
     try:
         yield
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
-        raise _unusable(error, url) from error
+        raise unusable(error, url) from error
     except json.JSONDecodeError as error:
         raise StudyError(
             f"what a storage holds must be readable, got {safe_url(url)} with an attribute that "
@@ -310,10 +315,11 @@ def reading_faults(url: str) -> Iterator[None]:
     except (ExtrapError, json.JSONDecodeError):  # which `storage_faults` knows
         raise
     except DAMAGES as error:
-        raise _unusable(error, url) from error
+        raise unusable(error, url) from error
 
 
-def _unusable(error: Exception, url: str) -> StudyError:
+def unusable(error: Exception, url: str) -> StudyError:
+    """The error that says that a storage is none, or broken."""
     reason = _reason(error, url)
     remedy = next((do for words, do in REMEDIES.items() if words in reason), REMEDY)
     return StudyError(
@@ -332,16 +338,31 @@ def parse_url(url: str) -> sqlalchemy.URL:
         raise StudyError("a storage needs an address, got an empty one; write sqlite:///NAME.db.")
     try:
         parsed = sqlalchemy.make_url(url)
+        _check_signs(parsed, url)
         if parsed.drivername not in OURS:
             _with_driver(parsed).get_dialect().import_dbapi()
     except ImportError as error:
         raise _no_driver(error, url) from error
-    except sqlalchemy.exc.SQLAlchemyError as error:
+    except (sqlalchemy.exc.SQLAlchemyError, ValueError):
+        # their words may hold part of a password: of an address, a port that is no number
         raise StudyError(
             f"a storage is given by a database address, got {safe_url(url)!r}; write "
             "sqlite:///NAME.db or postgresql://USER@HOST/NAME."
-        ) from error
+        ) from None
     return parsed
+
+
+def _check_signs(parsed: sqlalchemy.URL, url: str) -> None:
+    """Raise if an @ of a password is not written as %40, which puts the rest into the host."""
+    parts = [parsed.host, "" if parsed.drivername.startswith(FILES) else parsed.database]
+    parts += [] if parsed.password is None else [key for key in parsed.query if "@" in key]
+    if parsed.password is not None:  # of a question without an answer nothing is parsed
+        parts += [part for part in url.partition("?")[2].split("&") if "=" not in part]
+    if any("@" in (part or "") for part in parts):
+        raise StudyError(
+            f"an address has one @, before its host, got {safe_url(url)}; write an @ of a user or "
+            "password as %40."
+        )
 
 
 def _no_driver(error: ImportError, url: str) -> StudyError:
@@ -359,20 +380,44 @@ def safe_url(url: str) -> str:
     # first the query, to its end: an @ in there would look like the end of a user's password, and
     # an & that should have been %26 like that of this one
     shown = re.sub(r"([?&;](?:ssl)?(?:password|passwd)=).*", r"\1***", url, flags=re.I | re.S)
-    return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", shown, flags=re.S)
+    user = "[^:/]*" if url.startswith(FILES) else "[^:]*"
+    return re.sub(rf"(://{user}):.*@", r"\1:***@", shown, flags=re.S)
 
 
 def _reason(error: Exception, url: str) -> str:
     """The first line of a library's message, without a password."""
     cause = error.__cause__ or error
     first = str(getattr(cause, "orig", None) or cause).strip() or type(cause).__name__
-    first = first.splitlines()[0]
-    parsed = sqlalchemy.make_url(url)
-    given = [parsed.password, *(v for k, v in parsed.query.items() if "passw" in k.lower())]
-    for password in (str(each) for each in given if each):
-        for written in (password, quote(password, safe=""), unquote(password)):
+    return without_secrets(first, url=url)
+
+
+def without_secrets(words: str, *, url: str) -> str:
+    """The first line of what a library says of an address, without any part of its password.
+
+    Args:
+        words: What it says.
+        url: The address. Whatever is between the first `:` behind its user and its last `@` may
+            be of a password, in whichever parts a library took it.
+    """
+    first = (words.splitlines() or [""])[0]
+    for secret in sorted(_secrets(url), key=len, reverse=True):
+        for written in (secret, quote(secret, safe=""), unquote(secret)):
             first = first.replace(written, "***")
     return first_line(first)  # cut last: a password cut in two would not be found
+
+
+def _secrets(url: str) -> set[str]:
+    found: set[str] = set()
+    with suppress(sqlalchemy.exc.SQLAlchemyError, ValueError):
+        parsed = sqlalchemy.make_url(url)
+        found |= {str(v) for k, v in parsed.query.items() if "passw" in k.lower()}
+        if parsed.password is None:
+            return found - {""}
+        found.add(str(parsed.password))
+    user = re.match(r"[^:]*://[^:/]*:(.*)@", url, flags=re.S)
+    if user:
+        found |= {user[1], *user[1].split("@")}
+    return found - {""}
 
 
 def path_of(parsed: sqlalchemy.URL) -> Path:

@@ -9,6 +9,7 @@
 | study attribute `schema` | the version of these names and what they hold; 1 if there is none |
 | study attributes `ignored:…` | why a finished trial, by its number, is as if it had never been |
 | study attributes `sealed:…` | when the forecast of this content hash was sealed |
+| study attributes `imported-seal:…` | when such a time was copied here: nobody here saw it |
 | study attributes `worker:…` | the beats of the workers, by which others see that they live |
 | trial attributes `seed`, `conditions`, `owner` | seed, recipe, the process training it |
 | trial attributes `result`, `curve` | status, costs and losses of a finished run |
@@ -49,6 +50,7 @@ __all__ = [
     "FREED",
     "GRADIENTS",
     "IGNORED",
+    "IMPORTED_SEAL",
     "INTERRUPTED",
     "LOST_RACE",
     "OWNER",
@@ -88,6 +90,7 @@ SCHEMA = "schema"
 SCHEMA_VERSION = 1
 IGNORED = "ignored:"
 SEALED = "sealed:"
+IMPORTED_SEAL = "imported-seal:"
 TRAINED_BY = "trained_by"
 WORKER = "worker:"
 RESULT = "result"

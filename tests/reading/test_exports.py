@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,11 +21,11 @@ from extrap.documents import content_hash
 from extrap.errors import DataError, ExtrapError, StudyError
 from extrap.pipeline import read_study, seal_in_storage, sweeps_of
 from extrap.reading.exports import COLUMNS, KEY, read_export, write_export
-from extrap.reading.optuna import SCHEMA_VERSION, SEALED, WORKER
+from extrap.reading.optuna import IMPORTED_SEAL, SCHEMA_VERSION, SEALED, WORKER
 from extrap.reading.storages import open_storage
 from extrap.records import Cell, RunResult, StudySpec, TunedRange, Workload
 from extrap.sweeps import StudyFile, export_study, import_study
-from extrap.tuning import tune
+from extrap.tuning import merge_storages, tune
 
 SPEC = StudySpec(
     name="sent",
@@ -100,6 +101,44 @@ def test_there_and_back_gives_the_same_runs_and_seals(
     first, again = seal_in_storage(forecast(ours), full, study=SPEC.name)
     assert (sealed.created, seal) == (first.created, again)
     assert content_hash(sealed) == content_hash(first)
+
+
+def seals(url: str, beginning: str = SEALED) -> dict[str, str]:
+    """Seals of all sizes in a storage, with their times."""
+    return {
+        key.removeprefix(beginning): value
+        for study in open_storage(url).get_all_studies()
+        for key, value in study.user_attrs.items()
+        if key.startswith(beginning)
+    }
+
+
+def test_a_merge_brings_seals_along_and_marks_them(full: str, sent: Path, tmp_path: Path) -> None:
+    merged, back = f"sqlite:///{tmp_path}/merged.db", f"sqlite:///{tmp_path}/back.db"
+    for url, found in (
+        (merged, merge_storages(SPEC, [full], merged)),
+        (back, import_study(file_of(back), sent)),
+    ):
+        assert seals(url) == seals(full)
+        assert set(seals(url, IMPORTED_SEAL)) == set(seals(full))
+        assert (found.n_copied, found.n_seals) == (N, len(seals(full)))
+        assert "1 seals, whose times are as their sender has them" in str(found)
+    assert merge_storages(SPEC, [full], merged).n_seals == 0
+    assert not seals(full, IMPORTED_SEAL)
+
+
+def test_failed_trials_alone_are_imported_as_nothing(full: str, tmp_path: Path) -> None:
+    table = pq.read_table(export_of(full, tmp_path))
+    failed = table.filter(pa.compute.equal(table["state"], "FAIL"))
+    pq.write_table(failed, tmp_path / "failed.parquet")
+    back = f"sqlite:///{tmp_path}/back.db"
+    merged = import_study(file_of(back), tmp_path / "failed.parquet")
+    assert (merged.n_copied, merged.n_seals) == (0, 0)
+
+
+def export_of(url: str, folder: Path) -> Path:
+    export_study(file_of(url), folder / "x.parquet")
+    return folder / "x.parquet"
 
 
 def test_importing_twice_changes_nothing(sent: Path, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ from extrap.reading.databases import Database
 from extrap.reading.patience import PATIENCE_S, PatientStorage
 
 __all__ = [
+    "DAMAGES",
     "OURS",
     "engine_options",
     "full_address",
@@ -47,6 +48,7 @@ __all__ = [
     "parse_url",
     "path_of",
     "reading_faults",
+    "require_path",
     "require_storage",
     "require_tables",
     "safe_url",
@@ -190,7 +192,7 @@ def engine_options(parsed: sqlalchemy.URL) -> dict[str, Any]:
     known = ENGINES.get(parsed.get_backend_name(), {})
     engine = {k: dict(v) if isinstance(v, dict) else v for k, v in known.items()}
     if "options" in parsed.query:  # which are the user's own
-        engine["connect_args"].pop("options", None)
+        engine.get("connect_args", {}).pop("options", None)
     return engine
 
 
@@ -283,6 +285,7 @@ def serve_storage(url: str, *, host: str, port: int) -> None:
 def require_storage(url: str) -> None:
     """Raise a `DataError` if the file of a storage is not there; nothing is created."""
     parsed = parse_url(url)
+    require_path(parsed, url)
     kind = parsed.get_backend_name()
     if kind == "sqlite" and is_file(parsed):
         require_tables(path_of(parsed))
@@ -418,6 +421,15 @@ def _secrets(url: str) -> set[str]:
     if user:
         found |= {user[1], *user[1].split("@")}
     return found - {""}
+
+
+def require_path(parsed: sqlalchemy.URL, url: str) -> None:
+    """Raise if SQLite is given a `file:` address, which may create what is to be there already."""
+    if parsed.get_backend_name() == "sqlite" and str(parsed.database).startswith("file:"):
+        raise StudyError(
+            f"a storage that is there is given by its path, got {safe_url(url)}; write "
+            "sqlite:///FOLDER/NAME.db, without file: and what is behind the question mark."
+        )
 
 
 def path_of(parsed: sqlalchemy.URL) -> Path:

@@ -105,6 +105,8 @@ STATUS = {
     TrialState.PRUNED: "pruned",
     TrialState.FAIL: "failed",
 }
+ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
+"""How trials end that have a result."""
 MOMENTS = ("grad_sq_norm", "grad_cov_trace")
 SHAPES = {CURVE: 2, GRADIENTS: 3}
 """Attribute → numbers of a point."""
@@ -255,7 +257,7 @@ def problem_of(trial: FrozenTrial) -> str:
         points = attributes.get(name, [])
         if not _are_points(points, n):
             return f"its {name} is no list of points of {n} numbers: {_short(points)}"
-    if trial.state == TrialState.COMPLETE and len(trial.values or ()) != 1:
+    if trial.state in ENDED and len(trial.values or ()) != 1:
         return f"it has not one value but {_short(trial.values)}"
     return ""
 

@@ -222,7 +222,7 @@ def _copy_seals(
     ids = [
         study._study_id
         for study in target.get_all_studies()
-        if (key := parse_study_name(study.study_name)) is not None and key.name == spec.name
+        if (own := parse_study_name(study.study_name)) is not None and own.name == spec.name
     ]
     if not ids:  # nothing was finished there
         return 0

@@ -41,6 +41,7 @@ from extrap.reading.optuna import (
     FINGERPRINT,
     IGNORED,
     SEALED,
+    UNREADABLE,
     WORKER,
     kept_trials,
     parse_study_name,
@@ -79,7 +80,7 @@ WRITTEN_AT_ONCE = 16 * 2**20
 A_ROW = 256
 """Bytes of what is no JSON in a row, at most as a rule."""
 MOST_METADATA = 16 * 2**20
-LEFT_OUT = (WORKER, IGNORED)
+LEFT_OUT = (WORKER, IGNORED, UNREADABLE)
 """Beginnings of attributes that are not in a file, for what they tell of is not."""
 LONGEST_TEXT = 16 * 2**20
 """Of one cell of the table; a curve of a million points is about as long."""

@@ -15,6 +15,7 @@
 | trial attributes `result`, `curve` | status, costs and losses of a finished run |
 | trial attribute `failure` | why a run was given up |
 | trial attribute `trained_by` | who trained a run that was copied here by its owner |
+| attributes `unreadable:…` | what a repair could not read, as text |
 | trial attribute `gradients` | moments of its gradients along the way, where they were measured |
 
 Any other study reads as a plain one: parameters and scalar attributes are columns.
@@ -60,6 +61,7 @@ __all__ = [
     "SEALED",
     "SEED",
     "TRAINED_BY",
+    "UNREADABLE",
     "WORKER",
     "StudyKey",
     "Tables",
@@ -92,6 +94,7 @@ IGNORED = "ignored:"
 SEALED = "sealed:"
 IMPORTED_SEAL = "imported-seal:"
 TRAINED_BY = "trained_by"
+UNREADABLE = "unreadable:"
 WORKER = "worker:"
 RESULT = "result"
 CURVE = "curve"

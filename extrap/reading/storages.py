@@ -86,6 +86,11 @@ REMEDIES = {
     "readonly": "get the right to write, or copy it to where you have it",
 }
 """What a database says that stopped in the middle → what to do; its file is to be kept."""
+JSON_REMEDY = "extrap study repair finds and mends it"
+JSON_REMEDIES = {
+    "grpc": "extrap study repair finds and mends it, asked of the database behind the proxy",
+    "journal": "restore it from a backup, or take the line out",
+}
 DAMAGES = (
     ArithmeticError,
     AssertionError,
@@ -301,9 +306,10 @@ def storage_faults(url: str) -> Iterator[None]:
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
         raise unusable(error, url) from error
     except json.JSONDecodeError as error:
+        remedy = JSON_REMEDIES.get(url.partition(":")[0], JSON_REMEDY)
         raise StudyError(
-            f"what a storage holds must be readable, got {safe_url(url)} with an attribute that "
-            f"is no JSON ({error}); extrap study repair finds it."
+            f"what a storage holds must be readable, got {safe_url(url)} with a text that is no "
+            f"JSON ({error}); {remedy}."
         ) from error
 
 

@@ -55,7 +55,8 @@ def import_command(
 ) -> None:
     """Copy the runs of FILE, an export, into the storage of the study file PATH.
 
-    What is there already stays; importing twice changes nothing.
+    What is there already stays; importing twice changes nothing. Seals come along, with the
+    times that FILE gives: whoever wrote it may have put in any.
     """
     from extrap.sweeps import import_study, open_study_file
 
@@ -68,10 +69,11 @@ def import_command(
 def repair_command(
     path: str, *, storage: str | None, assignments: Sequence[str], dry_run: bool
 ) -> None:
-    """Find and mend trials of dead workers, second results and half-written trials.
+    """Find and mend trials of dead workers, second results, half-written and unreadable ones.
 
     Workers of other machines are listened to for as long as they said they might be silent.
-    Nothing is deleted: finished trials are set aside, and their cells are trained anew.
+    Nothing is deleted: finished trials are set aside, and their cells are trained anew. What
+    is unreadable is kept as text.
     """
     from extrap.sweeps import open_study_file, repair_study
 

@@ -21,6 +21,7 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -34,15 +35,18 @@ from extrap.errors import DataError, StudyError
 from extrap.reading.databases import Database
 from extrap.reading.patience import PatientStorage
 from extrap.reading.storages import (
+    DAMAGES,
     engine_options,
     full_address,
     is_file,
     open_storage,
     parse_url,
     path_of,
+    require_path,
     require_tables,
     safe_url,
     storage_faults,
+    without_secrets,
 )
 
 __all__ = ["open_if_there", "open_to_read"]
@@ -89,6 +93,7 @@ def open_if_there(url: str) -> PatientStorage | None:
     """
     parsed = parse_url(url)
     kind = parsed.get_backend_name()
+    require_path(parsed, url)
     is_here = kind == "journal" or (kind == "sqlite" and is_file(parsed))
     if is_here and not (path_of(parsed).is_file() and path_of(parsed).stat().st_size):
         return None
@@ -108,20 +113,20 @@ def open_if_there(url: str) -> PatientStorage | None:
                 raise
     except ImportError as error:
         raise StudyError(f"a storage needs its driver, got {safe_url(url)}: {error}.") from error
-    except (RuntimeError, ValueError, AssertionError) as error:
+    except DAMAGES as error:  # a stranger's file, a torn one
         if isinstance(error, StudyError | DataError):
             raise
+        words = without_secrets(str(error) or type(error).__name__, url=url)
         raise StudyError(
             f"a storage must be an Optuna database, got {safe_url(url)}, which cannot be read "
-            f"({str(error).splitlines()[0] if str(error) else type(error).__name__}); restore it "
-            "from a backup."
+            f"({words}); restore it from a backup."
         ) from error
 
 
 def _patient(opened: BaseStorage, url: str, folder: Path | None) -> PatientStorage:
     """A storage that closes its connections and removes its folder when nobody holds it."""
     storage = PatientStorage(  # type: ignore[abstract]  # its methods are added by a decorator
-        opened, safe_url(url)
+        opened, safe_url(url), hide=partial(without_secrets, url=url)
     )
     weakref.finalize(storage, _forget, opened, folder)
     return storage
@@ -159,8 +164,10 @@ def _open_server(url: str) -> BaseStorage | None:
     """A database on a server, in transactions that cannot write; None without any studies."""
     parsed = parse_url(url)
     engine = engine_options(parsed)
-    if parsed.get_backend_name() == "postgresql" and "options" in engine["connect_args"]:
-        engine["connect_args"]["options"] += " " + READ_ONLY
+    if parsed.get_backend_name() == "postgresql":
+        given = parsed.query.get("options", engine["connect_args"].get("options", ""))
+        options = [given] if isinstance(given, str) else given  # the last one counts
+        engine["connect_args"]["options"] = " ".join([*options, READ_ONLY])
     address = full_address(parsed)
     asking = sqlalchemy.create_engine(
         sqlalchemy.make_url(address.replace("{{", "{").replace("}}", "}")),

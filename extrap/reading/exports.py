@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +29,7 @@ from uuid import uuid4
 
 import optuna
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from optuna.distributions import BaseDistribution, distribution_to_json, json_to_distribution
 from optuna.storages import BaseStorage, InMemoryStorage
@@ -40,6 +41,7 @@ from extrap.reading.optuna import (
     FINGERPRINT,
     IGNORED,
     SEALED,
+    UNREADABLE,
     WORKER,
     kept_trials,
     parse_study_name,
@@ -66,14 +68,19 @@ COLUMNS = pa.schema(
         ("datetime_complete", TIME),
     ]
 )
+DOCUMENTS = ("params", "distributions", "user_attrs", "intermediate_values")
+TEXTS = ["study", "state", *DOCUMENTS]
 ENDED = {state.name: state for state in TrialState if state.is_finished()}
-MOST_ROWS = 2_000_000
-MOST_BYTES = 4 * 2**30
-"""Of a file's columns once they are unpacked, as its own metadata tell."""
-MOST_OF_A_BATCH = 256 * 2**20
+MOST_ROWS = 100_000
+MOST_BYTES = 128 * 2**20
+"""Of a file's columns once they are unpacked; ten thousand runs with curves take some 25 MB."""
+MOST_VALUES = 6_000_000
+"""Of the JSON in a file; in memory each takes some eighty bytes at most, whatever it is."""
 WRITTEN_AT_ONCE = 16 * 2**20
-MOST_METADATA = 64 * 2**20
-LEFT_OUT = (WORKER, IGNORED)
+A_ROW = 256
+"""Bytes of what is no JSON in a row, at most as a rule."""
+MOST_METADATA = 16 * 2**20
+LEFT_OUT = (WORKER, IGNORED, UNREADABLE)
 """Beginnings of attributes that are not in a file, for what they tell of is not."""
 LONGEST_TEXT = 16 * 2**20
 """Of one cell of the table; a curve of a million points is about as long."""
@@ -125,6 +132,7 @@ def write_export(storage: BaseStorage, names: Iterable[str], path: str | Path) -
             "check the address, or tune first."
         )
     told = json.dumps({"format": FORMAT, "studies": studies})
+    _check_amount(rows, told)
     table = pa.Table.from_pylist(rows, schema=COLUMNS.with_metadata({KEY: told.encode()}))
     place.parent.mkdir(parents=True, exist_ok=True)
     unfinished = place.with_name(f"{place.name}.{uuid4().hex[:8]}.part")
@@ -136,6 +144,23 @@ def write_export(storage: BaseStorage, names: Iterable[str], path: str | Path) -
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
     return len(rows)
+
+
+def _check_amount(rows: Sequence[Mapping[str, Any]], told: str) -> None:
+    """Raise unless `read_export` would read what is to be written."""
+    texts = [row[name] for row in rows for name in DOCUMENTS]
+    amounts = {
+        "trials": (len(rows), MOST_ROWS),
+        "bytes": (sum(map(len, [*texts, told])) + A_ROW * len(rows), MOST_BYTES),
+        "bytes of attributes of studies": (len(told), MOST_METADATA),
+        "values": (sum(map(_n_values, [*texts, told])), MOST_VALUES),
+    }
+    for name, (n, most) in amounts.items():
+        if n > most:
+            raise DataError(
+                f"an export holds at most {most} {name}, this one would have {n}; carry the "
+                "storage itself, and put it together with extrap study merge."
+            )
 
 
 def _rows(study: str, trials: Iterable[FrozenTrial]) -> Iterator[dict[str, Any]]:
@@ -185,6 +210,8 @@ def read_export(path: str | Path) -> Exported:
     place = Path(path)
     if not place.is_file():
         raise DataError(f"there is no file {place}; check the path.")
+    if place.stat().st_size > MOST_BYTES:
+        raise _foreign(place, f"it is larger than {MOST_BYTES} bytes")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         return _read(place)
@@ -198,7 +225,8 @@ def read_export(path: str | Path) -> Exported:
 def _read(place: Path) -> Exported:
     with pq.ParquetFile(place, memory_map=False) as file:
         _check_frame(place, file)
-        told = _metadata(place, file)
+        budget = _Budget(place)
+        told = _metadata(place, file, budget)
         storage = InMemoryStorage()
         attributes: dict[str, Mapping[str, Any]] = {}
         ids: dict[str, int] = {}
@@ -211,7 +239,7 @@ def _read(place: Path) -> Exported:
             for key, value in own.items():
                 storage.set_study_user_attr(ids[name], key, value)
             attributes[name] = own
-        for name, trial in _trials(place, file):
+        for name, trial in _trials(place, budget):
             if name not in ids:
                 raise _foreign(place, f"a trial is of {_short(name)}, which it does not name")
             storage.create_new_trial(ids[name], trial)
@@ -226,17 +254,47 @@ def _check_frame(place: Path, file: pq.ParquetFile) -> None:
     groups = [frame.row_group(i) for i in range(frame.num_row_groups)]
     if frame.num_rows > MOST_ROWS or sum(group.num_rows for group in groups) > MOST_ROWS:
         raise _foreign(place, f"it has more than {MOST_ROWS} rows")
+    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    if any(not 0 <= column.num_values <= MOST_ROWS for column in columns):
+        raise _foreign(place, f"a column of it has more than {MOST_ROWS} values")
     sizes = [group.total_byte_size for group in groups]
-    if min(sizes, default=0) < 0 or max(sizes, default=0) > MOST_OF_A_BATCH:
-        raise _foreign(place, "a part of it is larger than this reads at a time")
-    if sum(sizes) > MOST_BYTES:
+    if min(sizes, default=0) < 0 or sum(sizes) > MOST_BYTES:
         raise _foreign(place, f"it unpacks to more than {MOST_BYTES} bytes")
 
 
-def _metadata(place: Path, file: pq.ParquetFile) -> dict[str, Any]:
+@dataclass(slots=True)
+class _Budget:
+    """What may still be unpacked of a file; it is asked before anything is made of a text."""
+
+    place: Path
+    n_bytes: int = 0
+    n_values: int = 0
+
+    def take(self, n_bytes: int) -> None:
+        """Count bytes."""
+        self.n_bytes += n_bytes
+        if self.n_bytes > MOST_BYTES:
+            raise _foreign(self.place, f"it unpacks to more than {MOST_BYTES} bytes")
+
+    def take_values(self, text: object) -> None:
+        """Count what a text of JSON may hold at most: each value is behind one of these signs."""
+        if isinstance(text, str):
+            self.n_values += _n_values(text)
+        if self.n_values > MOST_VALUES:
+            raise _foreign(self.place, f"it holds more than {MOST_VALUES} values")
+
+
+def _n_values(text: str) -> int:
+    """How many values a text of JSON has at most."""
+    return 1 + sum(text.count(sign) for sign in "[{,:")
+
+
+def _metadata(place: Path, file: pq.ParquetFile, budget: _Budget) -> dict[str, Any]:
     text = (file.schema_arrow.metadata or {}).get(KEY)
     if text is None or len(text) > MOST_METADATA:
         raise _foreign(place, "its metadata name no studies of ours")
+    budget.take(len(text))
+    budget.take_values(text.decode())
     told = _json(place, "metadata", text.decode())
     if not isinstance(told, dict) or not isinstance(told.get("studies"), list):
         raise _foreign(place, "its metadata name no studies of ours")
@@ -278,21 +336,43 @@ def _is_time(value: object) -> bool:
         return False
 
 
-def _trials(place: Path, file: pq.ParquetFile) -> Iterator[tuple[str, FrozenTrial]]:
+def _trials(place: Path, budget: _Budget) -> Iterator[tuple[str, FrozenTrial]]:
     """The trials in the order of the file, which is that of their numbers."""
     last: dict[str, int] = {}
-    for batch in file.iter_batches(batch_size=BATCH):
-        if batch.nbytes > MOST_OF_A_BATCH:
-            raise _foreign(place, "a part of it is larger than this reads at a time")
-        batch.validate(full=True)
-        for row in batch.to_pylist():
-            name, number = row["study"], row["number"]
-            if not isinstance(name, str) or not isinstance(number, int):
-                raise _foreign(place, "a trial has no study or no number")
-            if number <= last.get(name, -1):
-                raise _foreign(place, f"the trials of {_short(name)} are not in order")
-            last[name] = number
-            yield name, _trial(place, row)
+    # a text that all rows share is in the file and in memory once, until it is made one of each
+    with pq.ParquetFile(place, memory_map=False, read_dictionary=TEXTS) as file:
+        for batch in file.iter_batches(batch_size=BATCH):
+            budget.take(_size(batch))
+            yield from _rows_of(place, batch, budget, last)
+
+
+def _size(batch: pa.RecordBatch) -> int:
+    """Bytes of a batch whose texts are written out."""
+    batch.validate(full=True)
+    n_bytes = 0
+    for column in batch.columns:
+        if isinstance(column, pa.DictionaryArray):
+            lengths = pc.binary_length(column.dictionary).cast(pa.int64())
+            n_bytes += pc.sum(lengths.take(column.indices)).as_py() or 0
+        else:
+            n_bytes += column.nbytes
+    return int(n_bytes)
+
+
+def _rows_of(
+    place: Path, batch: pa.RecordBatch, budget: _Budget, last: dict[str, int]
+) -> Iterator[tuple[str, FrozenTrial]]:
+    for i in range(len(batch)):
+        row = batch.slice(i, 1).to_pylist()[0]
+        for name in DOCUMENTS:
+            budget.take_values(row[name])
+        name, number = row["study"], row["number"]
+        if not isinstance(name, str) or not isinstance(number, int):
+            raise _foreign(place, "a trial has no study or no number")
+        if number <= last.get(name, -1):
+            raise _foreign(place, f"the trials of {_short(name)} are not in order")
+        last[name] = number
+        yield name, _trial(place, row)
 
 
 def _trial(place: Path, row: Mapping[str, Any]) -> FrozenTrial:
@@ -300,8 +380,7 @@ def _trial(place: Path, row: Mapping[str, Any]) -> FrozenTrial:
     if row["state"] not in ENDED:
         raise _foreign(place, f"{where} ended as {_short(row['state'])}")
     params, told, attributes, steps = (
-        _json(place, f"{name} of {where}", row[name])
-        for name in ("params", "distributions", "user_attrs", "intermediate_values")
+        _json(place, f"{name} of {where}", row[name]) for name in DOCUMENTS
     )
     if not all(isinstance(each, dict) for each in (params, told, attributes)):
         raise _foreign(place, f"{where} has no tables by name")
@@ -312,8 +391,8 @@ def _trial(place: Path, row: Mapping[str, Any]) -> FrozenTrial:
     state, values = ENDED[row["state"]], row["values"]
     if values is not None and (len(values) != 1 or values[0] is None or math.isnan(values[0])):
         raise _foreign(place, f"{where} has not one value")
-    if state == TrialState.COMPLETE and values is None:
-        raise _foreign(place, f"{where} is complete without a value")
+    if state != TrialState.FAIL and values is None:
+        raise _foreign(place, f"{where} is finished without a value")
     try:
         trial = create_trial(
             state=state,

@@ -9,11 +9,13 @@
 | study attribute `schema` | the version of these names and what they hold; 1 if there is none |
 | study attributes `ignored:…` | why a finished trial, by its number, is as if it had never been |
 | study attributes `sealed:…` | when the forecast of this content hash was sealed |
+| study attributes `imported-seal:…` | when such a time was copied here: nobody here saw it |
 | study attributes `worker:…` | the beats of the workers, by which others see that they live |
 | trial attributes `seed`, `conditions`, `owner` | seed, recipe, the process training it |
 | trial attributes `result`, `curve` | status, costs and losses of a finished run |
 | trial attribute `failure` | why a run was given up |
 | trial attribute `trained_by` | who trained a run that was copied here by its owner |
+| attributes `unreadable:…` | what a repair could not read, as text |
 | trial attribute `gradients` | moments of its gradients along the way, where they were measured |
 
 Any other study reads as a plain one: parameters and scalar attributes are columns.
@@ -49,6 +51,7 @@ __all__ = [
     "FREED",
     "GRADIENTS",
     "IGNORED",
+    "IMPORTED_SEAL",
     "INTERRUPTED",
     "LOST_RACE",
     "OWNER",
@@ -58,6 +61,7 @@ __all__ = [
     "SEALED",
     "SEED",
     "TRAINED_BY",
+    "UNREADABLE",
     "WORKER",
     "StudyKey",
     "Tables",
@@ -88,7 +92,9 @@ SCHEMA = "schema"
 SCHEMA_VERSION = 1
 IGNORED = "ignored:"
 SEALED = "sealed:"
+IMPORTED_SEAL = "imported-seal:"
 TRAINED_BY = "trained_by"
+UNREADABLE = "unreadable:"
 WORKER = "worker:"
 RESULT = "result"
 CURVE = "curve"
@@ -102,6 +108,8 @@ STATUS = {
     TrialState.PRUNED: "pruned",
     TrialState.FAIL: "failed",
 }
+ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
+"""How trials end that have a result."""
 MOMENTS = ("grad_sq_norm", "grad_cov_trace")
 SHAPES = {CURVE: 2, GRADIENTS: 3}
 """Attribute → numbers of a point."""
@@ -252,7 +260,7 @@ def problem_of(trial: FrozenTrial) -> str:
         points = attributes.get(name, [])
         if not _are_points(points, n):
             return f"its {name} is no list of points of {n} numbers: {_short(points)}"
-    if trial.state == TrialState.COMPLETE and len(trial.values or ()) != 1:
+    if trial.state in ENDED and len(trial.values or ()) != 1:
         return f"it has not one value but {_short(trial.values)}"
     return ""
 

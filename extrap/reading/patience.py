@@ -125,12 +125,23 @@ class PatientStorage(BaseStorage):
         inner: The storage.
         shown: Its address without a password.
         patience_s: How long to go on asking.
+        hide: Takes the parts of a password out of what a library says.
     """
 
-    def __init__(self, inner: BaseStorage, shown: str, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        inner: BaseStorage,
+        shown: str,
+        *,
+        patience_s: float = PATIENCE_S,
+        hide: Callable[[str], str] = str,
+    ) -> None:
         self._inner = inner
         self._shown = shown
         self._patience_s = patience_s
+        self._n_in_a_hurry = 0
+        self._has_given_up = False
+        self._hide = hide
 
     def set_trial_state_values(self, trial_id: int, state: Any, values: Any = None) -> bool:
         """As Optuna has it; if the first try was lost on its way back, that is no error."""
@@ -194,23 +205,31 @@ class PatientStorage(BaseStorage):
 
     def _patiently(self, ask: Callable[[], Any]) -> Any:
         try:
-            return ask()
+            answer = ask()
         except Exception as error:
             if not is_passing(error):
                 self._explain(error)
                 raise
-            return self._ask_again(ask, error)
+            answer = self._ask_again(ask, error)
+        self._has_given_up = False
+        return answer
+
+    def _patience(self) -> float:
+        """How long to go on asking now; who gave up waits again when there was an answer."""
+        if self._has_given_up:
+            return 0.0
+        return min(HURRY_S, self._patience_s) if self._n_in_a_hurry else self._patience_s
 
     def _ask_again(self, ask: Callable[[], Any], error: Exception) -> Any:
         started, wait_s = time.monotonic(), FIRST_WAIT_S
-        has_said = False
-        while (waited_s := time.monotonic() - started) < self._patience_s:
+        has_said, patience_s = False, self._patience()
+        while (waited_s := time.monotonic() - started) < self._patience():
             if waited_s > 1.0 and not has_said:
                 logger.warning(
                     "the storage %s does not answer (%s); asking again for %.0f s",
                     self._shown,
-                    _first_line(error),
-                    self._patience_s,
+                    self._hide(_first_line(error)),
+                    patience_s,
                 )
                 has_said = True
             time.sleep(wait_s * random.uniform(0.5, 1.0))
@@ -229,10 +248,10 @@ class PatientStorage(BaseStorage):
                 if has_said:
                     logger.warning("the storage %s answers again", self._shown)
                 return answer
-        waited, self._patience_s = self._patience_s, 0.0  # who gave up does not wait again
+        self._has_given_up = True  # until there is an answer
         raise StudyError(
-            f"a storage must answer, got nothing from {self._shown} for {waited:.0f} s "
-            f"({_first_line(error)}); start it again, then the same command resumes."
+            f"a storage must answer, got nothing from {self._shown} for {patience_s:.0f} s "
+            f"({self._hide(_first_line(error))}); start it again, then the same command resumes."
         ) from error
 
     def _explain(self, error: Exception) -> None:
@@ -240,7 +259,7 @@ class PatientStorage(BaseStorage):
         if isinstance(error, OSError) or _code(error):
             raise StudyError(
                 f"a storage must be one that can be read and written, got {self._shown} "
-                f"({_first_line(error)}); check the address."
+                f"({self._hide(_first_line(error))}); check the address."
             ) from error
 
 
@@ -262,8 +281,8 @@ def hurried(storage: BaseStorage) -> Iterator[None]:
     if not isinstance(storage, PatientStorage):
         yield
         return
-    patience_s, storage._patience_s = storage._patience_s, min(HURRY_S, storage._patience_s)
+    storage._n_in_a_hurry += 1  # threads may leave at the same time
     try:
         yield
     finally:
-        storage._patience_s = patience_s
+        storage._n_in_a_hurry -= 1

@@ -5,7 +5,7 @@
 | `sqlite:///.extrap/NAME.db` | a file on this machine |
 | `postgresql://USER:PASSWORD@HOST/NAME` | a server that several machines share |
 | `grpc://HOST:PORT` | Optuna's proxy in front of one, `extrap study serve` |
-| `journal:///SHARED/FOLDER/NAME.log` | a file on a shared disk, where there is no server |
+| `journal:////SHARED/FOLDER/NAME.log` | a file on a shared disk, where there is no server |
 
 Anything else that Optuna opens, such as `mysql://`, works too. No message holds a password.
 """
@@ -22,6 +22,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from extrap.reading.databases import Database
 from extrap.reading.patience import PATIENCE_S, PatientStorage
 
 __all__ = [
+    "DAMAGES",
     "OURS",
     "engine_options",
     "full_address",
@@ -46,11 +48,14 @@ __all__ = [
     "parse_url",
     "path_of",
     "reading_faults",
+    "require_path",
     "require_storage",
     "require_tables",
     "safe_url",
     "serve_storage",
     "storage_faults",
+    "unusable",
+    "without_secrets",
 ]
 
 SQLITE_TIMEOUT_S = 60
@@ -81,6 +86,11 @@ REMEDIES = {
     "readonly": "get the right to write, or copy it to where you have it",
 }
 """What a database says that stopped in the middle → what to do; its file is to be kept."""
+JSON_REMEDY = "extrap study repair finds and mends it"
+JSON_REMEDIES = {
+    "grpc": "extrap study repair finds and mends it, asked of the database behind the proxy",
+    "journal": "restore it from a backup, or take the line out",
+}
 DAMAGES = (
     ArithmeticError,
     AssertionError,
@@ -93,6 +103,8 @@ DAMAGES = (
 """What Optuna and we stumble over in a storage that holds something else than trials."""
 OURS = ("grpc", "journal")
 """Kinds of address that SQLAlchemy does not know."""
+FILES = ("sqlite", "journal")
+"""Kinds of address that name a file."""
 
 
 class WholeLines(JournalFileBackend):
@@ -155,9 +167,9 @@ def open_storage(url: str, *, patience_s: float = PATIENCE_S) -> PatientStorage:
     except ImportError as error:
         raise _no_driver(error, url) from error
     except DAMAGES as error:  # tables of another version of Optuna, a torn file
-        raise error if isinstance(error, StudyError) else _unusable(error, url) from error
+        raise error if isinstance(error, StudyError) else unusable(error, url) from error
     storage = PatientStorage(  # type: ignore[abstract]  # its methods are added by a decorator
-        inner, safe_url(url), patience_s=patience_s
+        inner, safe_url(url), patience_s=patience_s, hide=partial(without_secrets, url=url)
     )
     weakref.finalize(storage, _closer(inner))  # servers have few connections
     return storage
@@ -185,7 +197,7 @@ def engine_options(parsed: sqlalchemy.URL) -> dict[str, Any]:
     known = ENGINES.get(parsed.get_backend_name(), {})
     engine = {k: dict(v) if isinstance(v, dict) else v for k, v in known.items()}
     if "options" in parsed.query:  # which are the user's own
-        engine["connect_args"].pop("options", None)
+        engine.get("connect_args", {}).pop("options", None)
     return engine
 
 
@@ -278,6 +290,7 @@ def serve_storage(url: str, *, host: str, port: int) -> None:
 def require_storage(url: str) -> None:
     """Raise a `DataError` if the file of a storage is not there; nothing is created."""
     parsed = parse_url(url)
+    require_path(parsed, url)
     kind = parsed.get_backend_name()
     if kind == "sqlite" and is_file(parsed):
         require_tables(path_of(parsed))
@@ -291,11 +304,12 @@ def storage_faults(url: str) -> Iterator[None]:
     try:
         yield
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
-        raise _unusable(error, url) from error
+        raise unusable(error, url) from error
     except json.JSONDecodeError as error:
+        remedy = JSON_REMEDIES.get(url.partition(":")[0], JSON_REMEDY)
         raise StudyError(
-            f"what a storage holds must be readable, got {safe_url(url)} with an attribute that "
-            f"is no JSON ({error}); extrap study repair finds it."
+            f"what a storage holds must be readable, got {safe_url(url)} with a text that is no "
+            f"JSON ({error}); {remedy}."
         ) from error
 
 
@@ -310,10 +324,11 @@ def reading_faults(url: str) -> Iterator[None]:
     except (ExtrapError, json.JSONDecodeError):  # which `storage_faults` knows
         raise
     except DAMAGES as error:
-        raise _unusable(error, url) from error
+        raise unusable(error, url) from error
 
 
-def _unusable(error: Exception, url: str) -> StudyError:
+def unusable(error: Exception, url: str) -> StudyError:
+    """The error that says that a storage is none, or broken."""
     reason = _reason(error, url)
     remedy = next((do for words, do in REMEDIES.items() if words in reason), REMEDY)
     return StudyError(
@@ -332,16 +347,31 @@ def parse_url(url: str) -> sqlalchemy.URL:
         raise StudyError("a storage needs an address, got an empty one; write sqlite:///NAME.db.")
     try:
         parsed = sqlalchemy.make_url(url)
+        _check_signs(parsed, url)
         if parsed.drivername not in OURS:
             _with_driver(parsed).get_dialect().import_dbapi()
     except ImportError as error:
         raise _no_driver(error, url) from error
-    except sqlalchemy.exc.SQLAlchemyError as error:
+    except (sqlalchemy.exc.SQLAlchemyError, ValueError):
+        # their words may hold part of a password: of an address, a port that is no number
         raise StudyError(
             f"a storage is given by a database address, got {safe_url(url)!r}; write "
             "sqlite:///NAME.db or postgresql://USER@HOST/NAME."
-        ) from error
+        ) from None
     return parsed
+
+
+def _check_signs(parsed: sqlalchemy.URL, url: str) -> None:
+    """Raise if an @ of a password is not written as %40, which puts the rest into the host."""
+    parts = [parsed.host, "" if parsed.drivername.startswith(FILES) else parsed.database]
+    parts += [] if parsed.password is None else [key for key in parsed.query if "@" in key]
+    if parsed.password is not None:  # of a question without an answer nothing is parsed
+        parts += [part for part in url.partition("?")[2].split("&") if "=" not in part]
+    if any("@" in (part or "") for part in parts):
+        raise StudyError(
+            f"an address has one @, before its host, got {safe_url(url)}; write an @ of a user or "
+            "password as %40."
+        )
 
 
 def _no_driver(error: ImportError, url: str) -> StudyError:
@@ -359,20 +389,53 @@ def safe_url(url: str) -> str:
     # first the query, to its end: an @ in there would look like the end of a user's password, and
     # an & that should have been %26 like that of this one
     shown = re.sub(r"([?&;](?:ssl)?(?:password|passwd)=).*", r"\1***", url, flags=re.I | re.S)
-    return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", shown, flags=re.S)
+    user = "[^:/]*" if url.startswith(FILES) else "[^:]*"
+    return re.sub(rf"(://{user}):.*@", r"\1:***@", shown, flags=re.S)
 
 
 def _reason(error: Exception, url: str) -> str:
     """The first line of a library's message, without a password."""
     cause = error.__cause__ or error
     first = str(getattr(cause, "orig", None) or cause).strip() or type(cause).__name__
-    first = first.splitlines()[0]
-    parsed = sqlalchemy.make_url(url)
-    given = [parsed.password, *(v for k, v in parsed.query.items() if "passw" in k.lower())]
-    for password in (str(each) for each in given if each):
-        for written in (password, quote(password, safe=""), unquote(password)):
+    return without_secrets(first, url=url)
+
+
+def without_secrets(words: str, *, url: str) -> str:
+    """The first line of what a library says of an address, without any part of its password.
+
+    Args:
+        words: What it says.
+        url: The address. Whatever is between the first `:` behind its user and its last `@` may
+            be of a password, in whichever parts a library took it.
+    """
+    first = (words.splitlines() or [""])[0]
+    for secret in sorted(_secrets(url), key=len, reverse=True):
+        for written in (secret, quote(secret, safe=""), unquote(secret)):
             first = first.replace(written, "***")
     return first_line(first)  # cut last: a password cut in two would not be found
+
+
+def _secrets(url: str) -> set[str]:
+    found: set[str] = set()
+    with suppress(sqlalchemy.exc.SQLAlchemyError, ValueError):
+        parsed = sqlalchemy.make_url(url)
+        found |= {str(v) for k, v in parsed.query.items() if "passw" in k.lower()}
+        if parsed.password is None:
+            return found - {""}
+        found.add(str(parsed.password))
+    user = re.match(r"[^:]*://[^:/]*:(.*)@", url, flags=re.S)
+    if user:
+        found |= {user[1], *user[1].split("@")}
+    return found - {""}
+
+
+def require_path(parsed: sqlalchemy.URL, url: str) -> None:
+    """Raise if SQLite is given a `file:` address, which may create what is to be there already."""
+    if parsed.get_backend_name() == "sqlite" and str(parsed.database).startswith("file:"):
+        raise StudyError(
+            f"a storage that is there is given by its path, got {safe_url(url)}; write "
+            "sqlite:///FOLDER/NAME.db, without file: and what is behind the question mark."
+        )
 
 
 def path_of(parsed: sqlalchemy.URL) -> Path:

@@ -6,26 +6,32 @@
 | duplicate | a second result of a cell | setting it aside; the lowest-numbered counts |
 | half-written | a result without its parts, or with odd ones | setting it aside |
 | half-written | a running trial that nobody signed, for a minute | failing it |
-| unreadable | an attribute that is no JSON | making it empty, which is half-written |
+| unreadable | an attribute of a trial that is no JSON | emptying it, which is half-written |
+| unreadable | an attribute of a study that is no JSON | taking it for absent |
+| unreadable | a range of a parameter that is none | the one of its study's other trials |
 | beat | the last beat of a worker that is no more | saying that it left |
 
 A failed trial, and one that is set aside, leave their cells to be trained anew. Nothing is
-deleted. A worker that was only slow drops what it has, as always: a failed trial can
-never be told.
+deleted: what is unreadable is kept as text in an attribute `unreadable:…`. Databases are mended of
+that in their tables; a journal is not, nor what is behind a proxy. A worker that was only slow
+drops what it has, as always: a failed trial can never be told.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import optuna
 import sqlalchemy
+from optuna.distributions import FloatDistribution, distribution_to_json, json_to_distribution
 from optuna.storages import BaseStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 
@@ -36,6 +42,7 @@ from extrap.reading.optuna import (
     IGNORED,
     RESULT,
     SEED,
+    UNREADABLE,
     WORKER,
     StudyKey,
     kept_trials,
@@ -57,7 +64,10 @@ LONGEST_S = 600.0
 MARGIN_S = 2.0
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 ATTRIBUTES = ("trial_user_attributes", "trial_system_attributes")
+STUDY_ATTRIBUTES = ("study_user_attributes", "study_system_attributes")
 EMPTY = "null"
+LONGEST_KEY = 500
+"""A name in Optuna's tables has 512 letters at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,38 +282,161 @@ def _as_left(said: object) -> dict[str, Any]:
 
 
 def _mend_texts(storage: BaseStorage, names: Sequence[str], *, dry_run: bool) -> tuple[Fault, ...]:
-    """Attributes of trials that are no JSON, which Optuna trips over whatever is asked of it.
+    """Texts in a database that Optuna trips over whatever is asked of it.
 
-    It has no way to change them, so this is done in its tables.
+    It has no way to change them, so this is done in its tables, before anything else is asked.
+    Those of all studies are read to find one, so theirs are mended whosever they are.
     """
     inner: Any = getattr(storage, "_inner", storage)
     backend = getattr(inner, "_backend", inner)
     if not isinstance(backend, RDBStorage):
         return ()
-    wanted = {study.study_id: study.name for study in _studies(storage, names)}
-    found = []
     with backend.engine.begin() as connection:
-        for table in ATTRIBUTES:
-            rows = connection.execute(
-                sqlalchemy.text(
-                    f"SELECT a.{table[:-1]}_id, a.key, a.value_json, t.number, t.study_id "
-                    f"FROM {table} a JOIN trials t ON a.trial_id = t.trial_id"
-                )
-            ).all()
-            for row_id, key, text, number, study_id in rows:
-                if study_id not in wanted or _is_json(text):
-                    continue
-                what = f"{key} of trial {number} of {wanted[study_id]}"
-                found.append(Fault(kind="unreadable", what=what, why="it is no JSON"))
-                if not dry_run:
-                    connection.execute(
-                        sqlalchemy.text(
-                            f"UPDATE {table} SET value_json = :text "
-                            f"WHERE {table[:-1]}_id = :row_id"
-                        ),
-                        {"text": EMPTY, "row_id": row_id},
-                    )
+        rows = connection.execute(sqlalchemy.text("SELECT study_id, study_name FROM studies"))
+        studies = {row.study_id: str(row.study_name) for row in rows}
+        keys = {study_id: parse_study_name(name) for study_id, name in studies.items()}
+        ours = {i: studies[i] for i, key in keys.items() if key is not None and key.name in names}
+        found = []
+        for fault, mend in (
+            *_broken_of_studies(connection, studies),
+            *_broken_of_trials(connection, ours),
+            *_broken_ranges(connection, ours),
+        ):
+            found.append(fault)
+            if not dry_run:
+                mend()
     return tuple(found)
+
+
+Faults = Iterator[tuple[Fault, Callable[[], None]]]
+
+
+def _broken_of_studies(connection: sqlalchemy.Connection, studies: Mapping[int, str]) -> Faults:
+    for table in STUDY_ATTRIBUTES:
+        rows = _ask(connection, f"SELECT {table[:-1]}_id, study_id, key, value_json FROM {table}")
+        for row_id, study_id, key, text in rows:
+            if _is_json(text):
+                continue
+            fault = Fault(
+                kind="unreadable", what=f"{key} of {studies.get(study_id)}", why="it is no JSON"
+            )
+            yield fault, partial(_mend_study, connection, table, row_id, study_id, key, text)
+
+
+def _mend_study(
+    connection: sqlalchemy.Connection,
+    table: str,
+    row_id: int,
+    study_id: int,
+    key: str,
+    text: object,
+) -> None:
+    """Give an attribute another name; what sets a trial aside stays, with another reason."""
+    if key.startswith(IGNORED):
+        _set_text(connection, table, row_id, json.dumps("its reason is unreadable"))
+        _keep(connection, table, "study_id", study_id, key, text)
+        return
+    _ask(connection, f"DELETE FROM {table} WHERE {table[:-1]}_id = :row_id", row_id=row_id)
+    _keep(connection, table, "study_id", study_id, key, text)
+
+
+def _broken_of_trials(connection: sqlalchemy.Connection, ours: Mapping[int, str]) -> Faults:
+    for table in ATTRIBUTES:
+        rows = _ask(
+            connection,
+            f"SELECT a.{table[:-1]}_id, a.trial_id, a.key, a.value_json, t.number, t.study_id "
+            f"FROM {table} a JOIN trials t ON a.trial_id = t.trial_id",
+        )
+        for row_id, trial_id, key, text, number, study_id in rows:
+            if study_id not in ours or _is_json(text):
+                continue
+            what = f"{key} of trial {number} of {ours[study_id]}"
+            fault = Fault(kind="unreadable", what=what, why="it is no JSON")
+            yield fault, partial(_mend_trial, connection, table, row_id, trial_id, key, text)
+
+
+def _mend_trial(
+    connection: sqlalchemy.Connection,
+    table: str,
+    row_id: int,
+    trial_id: int,
+    key: str,
+    text: object,
+) -> None:
+    _set_text(connection, table, row_id, EMPTY)
+    _keep(connection, table, "trial_id", trial_id, key, text)
+
+
+def _broken_ranges(connection: sqlalchemy.Connection, ours: Mapping[int, str]) -> Faults:
+    """Ranges of parameters; each trial has a copy of its own, so there mostly is another."""
+    rows = _ask(
+        connection,
+        "SELECT p.param_id, p.trial_id, p.param_name, p.param_value, p.distribution_json, "
+        "t.number, t.study_id FROM trial_params p JOIN trials t ON p.trial_id = t.trial_id",
+    )
+    whole: dict[tuple[int, str], str] = {}
+    broken = []
+    for row in rows:
+        if _is_range(row.distribution_json):
+            whole.setdefault((row.study_id, row.param_name), row.distribution_json)
+        elif row.study_id in ours:
+            broken.append(row)
+    for row in broken:
+        value = float(row.param_value)
+        alone = distribution_to_json(FloatDistribution(value, value))
+        text = whole.get((row.study_id, row.param_name), alone)
+        what = f"the range of {row.param_name} of trial {row.number} of {ours[row.study_id]}"
+        fault = Fault(kind="unreadable", what=what, why="it is no range")
+        yield fault, partial(_mend_range, connection, row, text)
+
+
+def _mend_range(connection: sqlalchemy.Connection, row: Any, text: str) -> None:
+    _ask(
+        connection,
+        "UPDATE trial_params SET distribution_json = :text WHERE param_id = :row_id",
+        text=text,
+        row_id=row.param_id,
+    )
+    name, old = f"the range of {row.param_name}", row.distribution_json
+    _keep(connection, ATTRIBUTES[0], "trial_id", row.trial_id, name, old)
+
+
+def _set_text(connection: sqlalchemy.Connection, table: str, row_id: int, text: str) -> None:
+    change = f"UPDATE {table} SET value_json = :text WHERE {table[:-1]}_id = :row_id"
+    _ask(connection, change, text=text, row_id=row_id)
+
+
+def _keep(
+    connection: sqlalchemy.Connection, table: str, owner: str, owner_id: int, key: str, old: object
+) -> None:
+    """Keep an unreadable text as a text, under a name of its own."""
+    there = _ask(connection, f"SELECT key FROM {table} WHERE {owner} = :owner", owner=owner_id)
+    taken = {row.key for row in there}
+    name = first = f"{UNREADABLE}{key}"[:LONGEST_KEY]
+    for n in itertools.count(2):
+        if name not in taken:
+            break
+        name = f"{first}:{n}"
+    _ask(
+        connection,
+        f"INSERT INTO {table} ({owner}, key, value_json) VALUES (:owner, :name, :text)",
+        owner=owner_id,
+        name=name,
+        text=json.dumps(old if isinstance(old, str | None) else repr(old)),
+    )
+
+
+def _ask(connection: sqlalchemy.Connection, query: str, **values: Any) -> Sequence[sqlalchemy.Row]:
+    result = connection.execute(sqlalchemy.text(query), values)
+    return result.all() if result.returns_rows else ()
+
+
+def _is_range(text: object) -> bool:
+    try:
+        json_to_distribution(text)  # type: ignore[arg-type]
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return False
+    return True
 
 
 def _is_json(text: object) -> bool:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from extrap.reading.exports import read_export
 from extrap.reading.optuna import (
     CURVE,
     FINGERPRINT,
+    IMPORTED_SEAL,
     RESULT,
     SEALED,
     StudyKey,
     kept_trials,
     parse_study_name,
     require_schema,
-    seal_time,
     study_names,
 )
 from extrap.reading.patience import PatientStorage
@@ -50,12 +51,14 @@ class Merged:
         n_same: Runs that were there already, with the same result.
         n_other: Runs that were there already with another result, which stands.
         n_busy: Runs whose cell a worker is training in the target right now; that one stands.
+        n_seals: Times of seals that were copied: who sent them says so, nobody here saw it.
     """
 
     n_copied: int = 0
     n_same: int = 0
     n_other: int = 0
     n_busy: int = 0
+    n_seals: int = 0
 
     def __str__(self) -> str:
         parts = [f"{self.n_copied} runs copied", f"{self.n_same} were there already"]
@@ -63,6 +66,8 @@ class Merged:
             parts.append(f"{self.n_other} were there with another result, which stands")
         if self.n_busy:
             parts.append(f"{self.n_busy} are being trained there, which stands")
+        if self.n_seals:
+            parts.append(f"{self.n_seals} seals, whose times are as their sender has them")
         return ", ".join(parts)
 
     def __add__(self, other: Merged) -> Merged:
@@ -71,6 +76,7 @@ class Merged:
             n_same=self.n_same + other.n_same,
             n_other=self.n_other + other.n_other,
             n_busy=self.n_busy + other.n_busy,
+            n_seals=self.n_seals + other.n_seals,
         )
 
 
@@ -100,7 +106,7 @@ def shard_cells(cells: Sequence[Cell], index: int, n: int) -> tuple[Cell, ...]:
 
 
 def merge_storages(spec: StudySpec, sources: Sequence[str], target: str) -> Merged:
-    """Copy the finished runs of a study from storages into another one; once is enough.
+    """Copy the finished runs and seals of a study from storages into another; once is enough.
 
     A cell that the target has already is left as it is there. Copying is claiming: workers may
     train in the target meanwhile, and no cell is in it twice.
@@ -134,7 +140,7 @@ def merge_storages(spec: StudySpec, sources: Sequence[str], target: str) -> Merg
 
 
 def merge_export(specs: Sequence[StudySpec], path: str | Path, target: str) -> Merged:
-    """Copy the runs of an export into a storage, and its seals; once is enough.
+    """Copy the runs and seals of an export into a storage; once is enough.
 
     As `merge_storages`, from a file that `extrap.reading.exports.write_export` wrote.
 
@@ -166,12 +172,6 @@ def merge_export(specs: Sequence[StudySpec], path: str | Path, target: str) -> M
         for spec in specs:
             if wanted[spec.name]:
                 merged += _merge(spec, exported.storage, wanted[spec.name], opened)
-    for spec in specs:
-        for name in wanted[spec.name]:
-            for key, sealed in exported.attributes[name].items():
-                if key.startswith(SEALED):
-                    content = key.removeprefix(SEALED)
-                    seal_time(target, study=spec.name, content_hash=content, now=sealed)
     return merged
 
 
@@ -203,7 +203,43 @@ def _merge(
                 if key.stage == stage:
                     found = _finished(source, name, key, tuple(spec.tune))
                     merged += _merge_size(ledger, dict(key.size), found)
-    return merged
+    return merged + Merged(n_seals=_copy_seals(spec, source, keys, target))
+
+
+def _copy_seals(
+    spec: StudySpec, source: BaseStorage, keys: Mapping[str, StudyKey], target: PatientStorage
+) -> int:
+    """Copy the times at which forecasts were sealed, marked as copied; how many were new."""
+    times: dict[str, str] = {}
+    for name in keys:
+        attributes = source.get_study_user_attrs(source.get_study_id_from_name(name))
+        for key, sealed in attributes.items():
+            if key.startswith(SEALED) and _is_time(sealed):
+                content = key.removeprefix(SEALED)
+                times[content] = min(
+                    times.get(content, sealed), sealed, key=datetime.fromisoformat
+                )
+    ids = [
+        study._study_id
+        for study in target.get_all_studies()
+        if (own := parse_study_name(study.study_name)) is not None and own.name == spec.name
+    ]
+    if not ids:  # nothing was finished there
+        return 0
+    there = {key for i in ids for key in target.get_study_user_attrs(i)}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    missing = {content: time for content, time in times.items() if SEALED + content not in there}
+    for content, sealed in missing.items():
+        target.set_study_user_attr(min(ids), IMPORTED_SEAL + content, now)
+        target.set_study_user_attr(min(ids), SEALED + content, sealed)
+    return len(missing)
+
+
+def _is_time(sealed: object) -> bool:
+    try:
+        return isinstance(sealed, str) and datetime.fromisoformat(sealed).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _fingerprint(storage: BaseStorage, name: str) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ import pytest
 import sqlalchemy
 
 from extrap.cli import main
+from extrap.errors import StudyError
 from extrap.reading import without_password
-from extrap.reading.storages import safe_url
+from extrap.reading.patience import PatientStorage
+from extrap.reading.storages import parse_url, safe_url, without_secrets
 from extrap.study_files import load_study
 from extrap.tuning import tune
 
@@ -90,6 +94,68 @@ def tells(text: str, password: str) -> bool:
 def test_an_address_is_shown_without_its_password(form: str, password: str) -> None:
     assert not tells(safe_url(form.format(password)), password)
     assert not tells(without_password(form.format(password)), password)
+
+
+UNESCAPED = (
+    ("postgresql://me:top@sec@nohost.invalid/x", ("top", "sec@")),
+    ("postgresql://me:p@ss:topsecret@localhost/x", ("topsecret", "p@ss")),
+    ("postgresql://me:p@ss/topsecret@localhost/x", ("topsecret", "p@ss")),
+    ("postgresql://me:p@ss?topsecret@localhost/x", ("topsecret", "p@ss")),
+    ("postgresql://m@e:p:topsecret@localhost/x", ("topsecret",)),
+    ("postgresql://m/e:topsecret@localhost/x", ("topsecret",)),
+    ("postgresql://me:topsecret@localhost:port/x", ("topsecret",)),
+    ("grpc://me:top@sec@localhost:1", ("top", "sec@")),
+    ("grpc://me:top:sec@tor@localhost:1", ("top", "sec", "tor@")),
+)
+"""Addresses with a password that should have been escaped → what must not be told of them."""
+
+
+@pytest.mark.parametrize(("address", "secrets"), UNESCAPED)
+@pytest.mark.parametrize("command", [COMMANDS[0], COMMANDS[2], COMMANDS[11], COMMANDS[13]])
+def test_a_password_that_is_not_escaped_is_not_told(
+    command: list[str],
+    address: str,
+    secrets: tuple[str, ...],
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
+    caplog: Any,
+) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setattr("extrap.reading.storages.GRPC_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("extrap.reading.storages.TRIES", 1)
+    with caplog.at_level(logging.DEBUG):
+        code = main([*command, address])
+    said = capsys.readouterr()
+    assert code == 2, said.err
+    everything = (said.out + said.err + caplog.text).replace("storage", "")
+    assert "Traceback" not in everything
+    assert not [secret for secret in secrets if secret in everything], everything
+
+
+def test_an_address_with_two_signs_is_refused_with_a_remedy() -> None:
+    for address, _ in UNESCAPED[:4]:
+        with pytest.raises(StudyError, match=r"%40|given by a database address") as caught:
+            parse_url(address)
+        assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    for fine in (
+        "sqlite:///folder@host/x.db",
+        "postgresql://me@there:pw@localhost/x",
+        "postgresql://me:p%40ss@localhost/x?application_name=a@b",
+    ):
+        assert parse_url(fine).drivername
+
+
+def test_what_a_library_says_of_a_password_is_masked() -> None:
+    url = "postgresql://me:top%40sec@host/x"
+    assert without_secrets("no 'top@sec' or top%40sec\nmore", url=url) == "no '***' or ***"
+    lost = OSError(errno.EIO, "no answer for top@sec")
+    flaky = type("Flaky", (), {"get_all_studies": lambda _: (_ for _ in ()).throw(lost)})()
+    hide = partial(without_secrets, url=url)
+    storage = PatientStorage(flaky, safe_url(url), patience_s=0, hide=hide)
+    with pytest.raises(StudyError, match=r"no answer for \*\*\*") as caught:
+        storage.get_all_studies()
+    assert "top" not in str(caught.value)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:3]))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import optuna
 import pytest
+import sqlalchemy
 from optuna.trial import TrialState
 
 from extrap.cli import main
@@ -16,7 +17,7 @@ from extrap.errors import DataError, StudyError
 from extrap.reading import copies
 from extrap.reading.copies import open_if_there, open_to_read
 from extrap.reading.optuna import SCHEMA, SCHEMA_VERSION, kept_trials, read_storage, study_names
-from extrap.reading.storages import open_storage
+from extrap.reading.storages import engine_options, open_storage, require_storage
 from extrap.records import StudySpec, TunedRange, Workload
 from extrap.tuning import tune
 
@@ -31,6 +32,15 @@ SPEC = StudySpec(
     seeds=(0, 1),
     growth=0,
 )
+
+
+STUDY = """
+from extrap.records import *
+STUDY = StudySpec(
+    name="read", question="?", workload=Workload(name="mine"), growth=0,
+    sizes={"width": (8, 16)}, tune={"lr": TunedRange(low=2**-8, high=2**-4, n=3)}, seeds=(0, 1),
+)
+"""
 
 
 def loss_of(size: dict[str, float], tuned: dict[str, float], seed: int) -> float:
@@ -192,6 +202,46 @@ def test_where_nothing_is_nothing_is_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("database", ["file:made.db?uri=true", "file:made.db?mode=rwc&uri=true"])
+def test_no_address_makes_reading_create_a_file(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    url = f"sqlite:///{database}"
+    for read in (open_if_there, open_to_read, read_storage, require_storage):
+        with pytest.raises(StudyError, match="given by its path"):
+            read(url)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}",
+        "[]",
+        "1",
+        '{"op_code": 99, "worker_id": "w"}',
+        '{"op_code": 0, "worker_id": "w"}',
+        '{"op_code": 0, "worker_id": "w", "study_name": "a", "directions": [9]}',
+        '{"op_code": 4, "worker_id": "w", "study_id": 0, "datetime_start": 5}',
+    ],
+)
+@pytest.mark.parametrize("command", ["status", "export", "repair"])
+def test_a_journal_that_is_none_is_one_clear_error(
+    command: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.py").write_text(STUDY)
+    begun = '{"op_code": 0, "worker_id": "w", "study_name": "read/width=8", "directions": [1]}\n'
+    (tmp_path / "study.log").write_text(f"{begun}{line}\n")
+    url = f"journal:///{tmp_path}/study.log"
+    options = ["--out", "x.parquet"] if command == "export" else []
+    assert main(["study", command, "study.py", "--storage", url, *options]) == 2
+    said = capsys.readouterr().err
+    assert "a storage must be an Optuna database" in said
+    assert "Traceback" not in said
+
+
 def test_commands_that_read_do_not_write(
     full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +277,36 @@ def test_a_server_is_read_in_transactions_that_cannot_write(postgres) -> None:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'v3.0.0.d'")
     with pytest.raises(StudyError, match=r"of an older Optuna \(v3.0.0.d, .*storage upgrade"):
         read_storage(url)
+
+
+def test_options_of_a_user_do_not_make_a_server_writable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[dict[str, object]] = []
+
+    def stop(*_: object, connect_args: dict[str, object], **__: object) -> None:
+        seen.append(connect_args)
+        raise RuntimeError("seen")
+
+    pytest.importorskip("psycopg")
+    monkeypatch.setattr(copies.sqlalchemy, "create_engine", stop)
+    for query in ("", "?options=-c%20statement_timeout=9s", "?options=-c%20a=1&options=-c%20b=2"):
+        with pytest.raises(StudyError, match="seen"):
+            open_if_there(f"postgresql://me@localhost/x{query}")
+    options = [str(each["options"]) for each in seen]
+    assert all(each.endswith(copies.READ_ONLY) for each in options)
+    assert options[1] == f"-c statement_timeout=9s {copies.READ_ONLY}"
+    assert engine_options(sqlalchemy.make_url("mysql://me@localhost/x?options=a")) == {}
+
+
+def test_a_server_with_options_of_its_user_is_read_only(postgres) -> None:
+    url = postgres.make_database("optioned")
+    tune(SPEC, url, train=loss_of)
+    sign = "&" if "?" in url else "?"
+    storage = open_to_read(f"{url}{sign}options=-c%20statement_timeout=90s")
+    with pytest.raises(optuna.exceptions.StorageInternalError) as caught:
+        storage.set_study_user_attr(1, "a", 1)
+    assert "read-only transaction" in str(caught.value.__cause__)
 
 
 def test_a_schema_is_written_and_a_newer_one_is_refused(full: Path, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,11 +23,11 @@ from extrap.documents import content_hash
 from extrap.errors import DataError, ExtrapError, StudyError
 from extrap.pipeline import read_study, seal_in_storage, sweeps_of
 from extrap.reading.exports import COLUMNS, KEY, read_export, write_export
-from extrap.reading.optuna import SCHEMA_VERSION, SEALED, WORKER
+from extrap.reading.optuna import IMPORTED_SEAL, SCHEMA_VERSION, SEALED, WORKER
 from extrap.reading.storages import open_storage
 from extrap.records import Cell, RunResult, StudySpec, TunedRange, Workload
-from extrap.sweeps import StudyFile, export_study, import_study
-from extrap.tuning import tune
+from extrap.sweeps import StudyFile, export_study, import_study, repair_study
+from extrap.tuning import merge_storages, tune
 
 SPEC = StudySpec(
     name="sent",
@@ -100,6 +103,44 @@ def test_there_and_back_gives_the_same_runs_and_seals(
     first, again = seal_in_storage(forecast(ours), full, study=SPEC.name)
     assert (sealed.created, seal) == (first.created, again)
     assert content_hash(sealed) == content_hash(first)
+
+
+def seals(url: str, beginning: str = SEALED) -> dict[str, str]:
+    """Seals of all sizes in a storage, with their times."""
+    return {
+        key.removeprefix(beginning): value
+        for study in open_storage(url).get_all_studies()
+        for key, value in study.user_attrs.items()
+        if key.startswith(beginning)
+    }
+
+
+def test_a_merge_brings_seals_along_and_marks_them(full: str, sent: Path, tmp_path: Path) -> None:
+    merged, back = f"sqlite:///{tmp_path}/merged.db", f"sqlite:///{tmp_path}/back.db"
+    for url, found in (
+        (merged, merge_storages(SPEC, [full], merged)),
+        (back, import_study(file_of(back), sent)),
+    ):
+        assert seals(url) == seals(full)
+        assert set(seals(url, IMPORTED_SEAL)) == set(seals(full))
+        assert (found.n_copied, found.n_seals) == (N, len(seals(full)))
+        assert "1 seals, whose times are as their sender has them" in str(found)
+    assert merge_storages(SPEC, [full], merged).n_seals == 0
+    assert not seals(full, IMPORTED_SEAL)
+
+
+def test_failed_trials_alone_are_imported_as_nothing(full: str, tmp_path: Path) -> None:
+    table = pq.read_table(export_of(full, tmp_path))
+    failed = table.filter(pa.compute.equal(table["state"], "FAIL"))
+    pq.write_table(failed, tmp_path / "failed.parquet")
+    back = f"sqlite:///{tmp_path}/back.db"
+    merged = import_study(file_of(back), tmp_path / "failed.parquet")
+    assert (merged.n_copied, merged.n_seals) == (0, 0)
+
+
+def export_of(url: str, folder: Path) -> Path:
+    export_study(file_of(url), folder / "x.parquet")
+    return folder / "x.parquet"
 
 
 def test_importing_twice_changes_nothing(sent: Path, tmp_path: Path) -> None:
@@ -307,7 +348,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused(
     for limit, value in (
         ("MOST_ROWS", 10),
         ("MOST_BYTES", 1000),
-        ("MOST_OF_A_BATCH", 1000),
+        ("MOST_VALUES", 5000),
         ("MOST_METADATA", 100),
         ("LONGEST_TEXT", 10),
     ):
@@ -315,6 +356,61 @@ def test_a_file_that_unpacks_to_too_much_is_refused(
             patch.setattr(f"extrap.reading.exports.{limit}", value)
             with pytest.raises(DataError, match="extrap study export wrote"):
                 read_export(sent)
+
+
+def test_what_unpacks_to_too_much_is_not_parsed(
+    sent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of a few kilobytes: one long text that all rows share, and many small values."""
+    parsed: list[int] = []
+    load = json.loads
+
+    def loads(text: str) -> Any:
+        parsed.append(len(text))
+        return load(text)
+
+    table = pq.read_table(sent)
+    rows = table.filter(pa.compute.equal(table["state"], "COMPLETE")).slice(0, 1).to_pylist()
+    for long, n_rows in (('{"a": "' + "x" * 2**20 + '"}', 200), ("[" + "[]," * 4_000_000, 1)):
+        many = [{**rows[0], "number": i} for i in range(n_rows)]
+        many = [{**row, "user_attrs": long} for row in many]
+        path = tmp_path / "bomb.parquet"
+        pq.write_table(pa.Table.from_pylist(many, schema=table.schema), path, compression="zstd")
+        assert path.stat().st_size < 100_000
+        with monkeypatch.context() as patch:
+            patch.setattr("extrap.reading.exports.json.loads", loads)
+            with pytest.raises(DataError, match=r"unpacks to more than|holds more than"):
+                read_export(path)
+        assert max(parsed) < 100_000
+
+
+@pytest.mark.parametrize("limit", ["MOST_ROWS", "MOST_BYTES", "MOST_VALUES", "MOST_METADATA"])
+def test_what_could_not_be_read_is_not_written(
+    limit: str, full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"extrap.reading.exports.{limit}", 50)
+    with pytest.raises(DataError, match=r"an export holds at most 50 .*study merge"):
+        export_study(file_of(full), tmp_path / "x.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("state", ["PRUNED", "COMPLETE"])
+def test_a_result_without_a_value_is_neither_written_nor_read(
+    state: str, full: str, sent: Path, tmp_path: Path
+) -> None:
+    url, path = f"sqlite:///{tmp_path}/back.db", tmp_path / "bad.parquet"
+    with pytest.raises(DataError, match="finished without a value"):
+        import_study(file_of(url), changed(sent, path, state=state, values=None))
+    shutil.copy(full.removeprefix("sqlite:///"), tmp_path / "study.db")
+    with sqlite3.connect(tmp_path / "study.db") as connection:
+        connection.execute("UPDATE trials SET state = ? WHERE trial_id = 9", [state])
+        connection.execute("DELETE FROM trial_values WHERE trial_id = 9")
+    connection.close()
+    broken = f"sqlite:///{tmp_path}/study.db"
+    with pytest.raises(DataError, match=r"it has not one value .*extrap study repair sets"):
+        export_study(file_of(broken), tmp_path / "x.parquet")
+    assert [fault.kind for fault in repair_study(file_of(broken))] == ["half-written"]
+    assert export_study(file_of(broken), tmp_path / "x.parquet") == N
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)

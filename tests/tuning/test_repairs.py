@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from optuna.distributions import FloatDistribution
+from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 
 from extrap.errors import DataError, StudyError
@@ -22,6 +24,7 @@ from extrap.reading.optuna import (
     OWNER,
     RESULT,
     SEED,
+    UNREADABLE,
     WORKER,
     read_storage,
 )
@@ -177,11 +180,80 @@ def test_text_that_is_no_json_is_found_and_its_trial_set_aside(url: str, tmp_pat
             "WHERE key = 'result' AND trial_id = 2"
         )
     connection.close()
-    with pytest.raises(StudyError, match=r"no JSON .*extrap study repair finds it"):
+    with pytest.raises(StudyError, match=r"no JSON .*extrap study repair finds and mends it"):
         read_storage(url)
     assert mended(url) == ["unreadable", "half-written"]
+    text = '{"status": '
+    assert kept(tmp_path / "study.db", "trial_user_attributes") == {f"{UNREADABLE}result": text}
     assert len(read_storage(url).runs) == N - 1
     assert len(tune(SPEC, url, train=loss_of)) == N
+
+
+def broken(path: Path, table: str, column: str, where: str, text: str = '{"a": ') -> None:
+    with sqlite3.connect(path) as connection:
+        changed = connection.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", [text])
+        assert changed.rowcount == 1
+    connection.close()
+
+
+def kept(path: Path, table: str) -> dict[str, str]:
+    """What a repair could not read, by name."""
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(f"SELECT key, value_json FROM {table}").fetchall()
+    return {key: json.loads(text) for key, text in rows if key.startswith(UNREADABLE)}
+
+
+@pytest.mark.parametrize(
+    "key", ["fingerprint", "schema", "sealed:abc", "ignored:3", "x", "worker"]
+)
+def test_an_attribute_of_a_study_that_is_no_json_is_mended(
+    key: str, url: str, tmp_path: Path
+) -> None:
+    path, storage = tmp_path / "study.db", open_storage(url)
+    if key == "worker":
+        attributes = storage.get_study_user_attrs(1)
+        key = next(k for k in attributes if k.startswith(WORKER))
+    elif key not in ("fingerprint", "schema"):
+        storage.set_study_user_attr(1, key, "2026-01-01T00:00:00+00:00")
+    broken(path, "study_user_attributes", "value_json", f"key = '{key}' AND study_id = 1")
+    with pytest.raises(StudyError, match=r"no JSON .*extrap study repair finds and mends it"):
+        read_storage(url)
+    assert "unreadable" in mended(url)
+    assert kept(path, "study_user_attributes") == {UNREADABLE + key: '{"a": '}
+    assert len(read_storage(url).runs) == N - (key == "ignored:3")
+    assert (key in open_storage(url).get_study_user_attrs(1)) == (key == "ignored:3")
+    assert len(tune(SPEC, url, train=loss_of)) == N
+
+
+def test_an_attribute_of_anybodys_study_that_is_no_json_is_mended(
+    url: str, tmp_path: Path
+) -> None:
+    storage = open_storage(url)
+    other = storage.create_new_study([StudyDirection.MINIMIZE], "theirs")
+    storage.set_study_system_attr(other, "x", 1)
+    broken(tmp_path / "study.db", "study_system_attributes", "value_json", "key = 'x'")
+    assert mended(url) == ["unreadable"]
+    assert len(read_storage(url, study="mend").runs) == N
+
+
+@pytest.mark.parametrize("text", ['{"a": ', "{}", "3", '{"name": "None", "attributes": {}}'])
+def test_a_range_that_is_none_is_mended(text: str, url: str, tmp_path: Path) -> None:
+    before, path = read_storage(url).runs, tmp_path / "study.db"
+    broken(path, "trial_params", "distribution_json", "trial_id = 2", text)
+    with pytest.raises(StudyError):
+        read_storage(url)
+    assert mended(url) == ["unreadable"]
+    assert read_storage(url).runs.equals(before)
+    assert kept(path, "trial_user_attributes") == {f"{UNREADABLE}the range of lr": text}
+    assert len(tune(SPEC, url, train=loss_of)) == N
+
+
+def test_ranges_that_are_all_none_are_those_of_one_value(url: str, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "study.db") as connection:
+        connection.execute("UPDATE trial_params SET distribution_json = 'x'")
+    connection.close()
+    assert mended(url) == ["unreadable"] * N
+    assert len(read_storage(url).runs) == N
 
 
 def test_beats_of_the_dead_say_that_they_left(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ from extrap.reading.optuna import (
     read_storage,
     study_names,
 )
-from extrap.reading.patience import PatientStorage, bare, is_passing
+from extrap.reading.patience import PatientStorage, bare, hurried, is_passing
 from extrap.reading.storages import open_storage, safe_url
 from extrap.records import Cell, RunResult, StudySpec, TunedRange, Workload
 from extrap.tuning import merge_storages, shard_cells, tune
@@ -634,6 +634,33 @@ def test_a_storage_that_stays_away_is_one_clear_error_and_not_waited_for_again(
         with pytest.raises(StudyError, match=rf"me:\*\*\*@there/x for {waited}.*resumes"):
             storage.get_all_studies()
         assert flaky.n_calls - before <= n_most
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_a_storage_that_answers_again_is_waited_for_as_before(sqlite: str) -> None:
+    """A proxy lives for days: one long outage must not make later short ones errors."""
+    storage = PatientStorage(open_storage(sqlite), "it", patience_s=60)
+    for _ in range(2):
+        storage._inner = Flaky(open_storage(sqlite), {"get_all_studies": ["there"] * 10_000})
+        with hurried(storage), pytest.raises(StudyError, match="for 3 s"):
+            storage.get_all_studies()
+        with pytest.raises(StudyError, match="for 0 s"):
+            storage.get_all_studies()
+        storage._inner = Flaky(open_storage(sqlite), {})
+        with hurried(storage):
+            assert storage.get_all_studies() == []
+        storage._inner = Flaky(open_storage(sqlite), {"get_all_studies": ["there"] * 3})
+        assert storage.get_all_studies() == []
+
+
+def test_hurries_that_overlap_leave_patience_as_it_was(sqlite: str) -> None:
+    storage = PatientStorage(open_storage(sqlite), "it", patience_s=60)
+    first, second = hurried(storage), hurried(storage)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert storage._patience() == 60
 
 
 def test_only_what_passes_is_asked_again() -> None:

@@ -248,6 +248,24 @@ def test_a_range_that_is_none_is_mended(text: str, url: str, tmp_path: Path) -> 
     assert len(tune(SPEC, url, train=loss_of)) == N
 
 
+def test_texts_of_a_server_are_mended(postgres) -> None:
+    url = postgres.make_database("mended")
+    tune(SPEC, url, train=loss_of)
+    before = read_storage(url).runs
+    storage = open_storage(url)
+    with storage._inner._backend.engine.begin() as connection:
+        for change in (
+            "UPDATE study_user_attributes SET value_json = '{' WHERE key = 'schema'",
+            "UPDATE trial_params SET distribution_json = '{' WHERE trial_id = 2",
+        ):
+            assert connection.exec_driver_sql(change).rowcount
+    dry = repair_study(file_of(url), dry_run=True)
+    assert [fault.kind for fault in dry] == ["unreadable"] * 3
+    assert repair_study(file_of(url)) == dry
+    assert repair_study(file_of(url)) == ()
+    assert read_storage(url).runs.equals(before)
+
+
 def test_ranges_that_are_all_none_are_those_of_one_value(url: str, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "study.db") as connection:
         connection.execute("UPDATE trial_params SET distribution_json = 'x'")

@@ -218,13 +218,18 @@ def _read_only(root: Path, whole: Path) -> list[Row]:
     """Both folders read-only; skipped where nothing may be mounted and root ignores rights."""
     folder = made_folder(root / "locked")
     rows = []
-    for name, what in (("reports", "the reports' folder"), (".extrap", "the storage's folder")):
+    for name, what, is_done in (
+        ("reports", "the reports' folder", True),
+        (".extrap", "the folder of a new storage", False),
+        (".extrap", "the folder of a storage that has every run", True),
+    ):
         place = folder / name
         with small_disk(place, PLENTY) as remount:
             storage = whole
             if name == ".extrap":
                 storage = place / whole.name
-                storage.write_bytes(whole.read_bytes())
+                if is_done:
+                    storage.write_bytes(whole.read_bytes())
             if remount is None:
                 if os.geteuid() == 0:
                     continue
@@ -234,12 +239,13 @@ def _read_only(root: Path, whole: Path) -> list[Row]:
             ended = end_of(study_command(folder, storage))
             if remount is None:
                 place.chmod(0o755)
+        reports = is_done and name == ".extrap"  # there is nothing to write
         rows.append(
             _row(
                 f"{what} may not be written to",
-                "a clear message",
+                "it is reported on" if reports else "a clear message",
                 (_said(ended),),
-                met=ended.is_clear,
+                met=ended.code == 0 if reports else ended.is_clear,
             )
         )
     return rows

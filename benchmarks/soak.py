@@ -49,6 +49,7 @@ from benchmarks.page import Words, write_page
 from benchmarks.rows import Row
 from benchmarks.servers import Server, ServerError, free_port, postgres_server
 from benchmarks.table import print_rows, write_csv
+from extrap.commands.workers import stops_gracefully
 from extrap.errors import StudyError
 from extrap.reading.optuna import RESULT, study_names
 from extrap.reading.patience import PatientStorage
@@ -263,9 +264,9 @@ def _tune(spec: StudySpec, url: str, *, pause_s: float = 0.0) -> Runs:
 def work(url: str, *, pause_s: float) -> None:
     """A worker: trains what is missing, with a pause at every evaluation."""
     spec = SMALL if os.environ.get("EXTRAP_SOAK") == "small" else SPEC
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        _tune(spec, url, pause_s=pause_s)
+        with stops_gracefully():
+            _tune(spec, url, pause_s=pause_s)
     except KeyboardInterrupt:
         sys.exit(130)
 

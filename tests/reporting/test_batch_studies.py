@@ -352,7 +352,7 @@ def test_text_for_a_terminal_has_every_answer(one_task: Study) -> None:
 def test_page_loads_nothing_escapes_names_and_tells_the_index(
     one_task: Study, tmp_path: Path
 ) -> None:
-    html = page_of(one_task, tmp_path, name="ba<t>ch")
+    html = page_of(one_task, tmp_path, question="Which ba<t>ch?")
     assert "ba&lt;t&gt;ch" in html
     assert "ba<t>ch" not in html
     assert "<script" not in html

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.fuzz import Breach, Hang, Tally, command, fuzz, wanted_readers
+from benchmarks.fuzz import READERS, Breach, Hang, Material, Tally, command, fuzz, wanted_readers
 from benchmarks.malformed import as_csv, damaged_bytes, damaged_json, damaged_table
 from extrap import forecast, read_runs
 from extrap.errors import DataError
@@ -151,3 +151,8 @@ def test_no_thread_or_library_prints(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_every_reader_takes_what_is_sound(name: str, tmp_path: Path) -> None:
+    assert READERS[name].attempt(Material(tmp_path), [])

@@ -222,6 +222,7 @@ class Workers:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+        self._log.close()
 
 
 class Sleeper(OwnTrainer):

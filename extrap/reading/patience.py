@@ -69,7 +69,8 @@ Storage = TypeVar("Storage", bound=type)
 
 def is_passing(error: BaseException) -> bool:
     """Whether an error of a storage is one that goes away by itself: a connection, a lock."""
-    cause = error.__cause__ or error
+    is_database = isinstance(error, sqlalchemy.exc.SQLAlchemyError)  # its cause is the driver's
+    cause = error if is_database else error.__cause__ or error
     if isinstance(cause, sqlalchemy.exc.TimeoutError):
         return True
     if isinstance(cause, sqlalchemy.exc.DBAPIError):

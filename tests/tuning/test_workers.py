@@ -568,7 +568,8 @@ def test_transactions_whose_answers_are_lost_count_once(
             lost.clear()
             if answer == "back":
                 plain(self, *asked)
-            raise OperationalError("", {}, Exception("gone"), connection_invalidated=True)
+            gone = Exception("connection refused")
+            raise OperationalError("", {}, gone, connection_invalidated=True) from gone
 
         monkeypatch.setattr(Database, name, ask)
     with closing(ledger_of(sqlite)) as ledger:

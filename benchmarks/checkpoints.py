@@ -124,7 +124,7 @@ def checkpoint_rows(found: Stopped | None = None) -> list[Row]:
     return [
         Row(
             part=part,
-            figure="training done again after SIGTERM half-way",
+            figure="training done again after a stop half-way",
             beat=f"without checkpoints {found.before_s / found.whole_s:.0%} of the pack",
             target="none",
             reached=f"{found.redone:.0%}; {lost_s:+.1f} s of {found.whole_s:.0f} s",

@@ -25,6 +25,8 @@ IDLE_TIMES = 5
 """A look that takes long is taken seldom: it waits at least so many times as long."""
 ENDED = ("left", "gone")
 COUNTS = ("complete", "running", "waiting", "failed", "diverged", "duplicates")
+NARROW = ("size", "cells", "double", *COUNTS)
+"""Columns that are never broken: a table of them fits into 80 characters."""
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86400.0
 
 
@@ -124,7 +126,7 @@ def _drawn(status: StudyStatus) -> Group:
     head = [_line(status), f"storage {status.storage}"]
     if status.eta_s is None:
         head.append("time left unknown: no run has told what one costs")
-    elif not status.done:
+    elif status.eta_s and not status.done:  # else larger runs follow, as the notes say
         n_workers = sum(worker.state == "at work" for worker in status.workers)
         who = f"the {n_workers} workers at work" if n_workers > 1 else "one worker"
         head.append(f"about {_duration(status.eta_s)} left with {who}")
@@ -139,7 +141,7 @@ def _drawn(status: StudyStatus) -> Group:
 
 
 def _sizes(status: StudyStatus) -> Table:
-    table = _table("study", "size", "cells", *COUNTS)
+    table = _table("study", "size", "cells", *COUNTS[:-1], "double")
     for size in status.sizes:
         name = f"{size.study} (larger)" if size.stage == "check" else size.study
         counts = [str(getattr(size, column) or "·") for column in ("cells", *COUNTS)]
@@ -182,7 +184,7 @@ def _optima(status: StudyStatus) -> Table:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(_text(column), overflow="fold", no_wrap=column in COUNTS)
+        table.add_column(_text(column), overflow="fold", no_wrap=column in NARROW)
     return table
 
 

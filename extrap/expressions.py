@@ -97,7 +97,7 @@ class Expression:
             if name not in values:
                 known = ", ".join(as_written(str(n)) for n in list(values)[:12])
                 raise ValueError(
-                    f"{self.text!r} speaks of {name!r}, which is none of {known}; name one of them."
+                    f"{self.text!r} speaks of {name!r}, which is none of {known}; name another."
                 )
         numbers = {name: np.asarray(values[name], dtype=float) for name in self.names}
         with np.errstate(all="ignore"):

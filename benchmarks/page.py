@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from itertools import groupby
@@ -16,9 +16,8 @@ from jinja2 import ChoiceLoader, FileSystemLoader
 import extrap
 from benchmarks.rows import Row
 from extrap.files import write_text
-from extrap.reporting.figures import style_sheet
 from extrap.reporting.numbers import NBSP
-from extrap.reporting.page import environment
+from extrap.reporting.pages import PageHead, environment, render_page
 from extrap.reporting.plates import Plate
 
 __all__ = ["Words", "write_page"]
@@ -72,9 +71,20 @@ def write_page(
     templates.loader = ChoiceLoader([loader for loader in (templates.loader, here) if loader])
     created = datetime.now(UTC).isoformat(timespec="seconds")
     notes = list(dict.fromkeys(row.note for row in rows if row.note))
-    html = templates.get_template("figures.html.j2").render(
-        created=created,
-        headline=headline(rows),
+    judged = headline(rows)
+    html = render_page(
+        "figures.html.j2",
+        PageHead(
+            kind="figures",
+            title=words.title,
+            question=words.question,
+            answer=judged,
+            created=created,
+            status="all met" if all(row.met is not False for row in rows) else "some missed",
+        ),
+        numbers={"kind": "extrap-figures", "rows": [asdict(row) for row in rows]},
+        templates=templates,
+        made_by=words.command,
         missed=[row for row in rows if row.met is False],
         missing=missing,
         parts=[(part, list(group)) for part, group in groupby(rows, key=lambda row: row.part)],
@@ -82,8 +92,6 @@ def write_page(
         plates=plates,
         words=words,
         provenance=_provenance(created, seconds, words),
-        light=style_sheet("light"),
-        dark=style_sheet("dark"),
     )
     write_text(path, html)
 

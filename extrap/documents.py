@@ -40,6 +40,7 @@ __all__ = [
     "content_hash",
     "forecast_document",
     "load_forecast",
+    "plain_document",
     "save_forecast",
     "seal_once",
     "sealed_at",
@@ -75,6 +76,11 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
             "created": forecast.created,
         }
     )
+
+
+def plain_document(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Any record's fields as JSON has them: lists, text, finite numbers, null for what is open."""
+    return _plain(content)
 
 
 def verdicts_document(

@@ -7,11 +7,13 @@ that a table comes back as it was. Numbers, and text that is a number, stay as t
 
 from __future__ import annotations
 
+import csv
 import errno
+import io
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ import pandas as pd
 
 __all__ = [
     "as_written",
+    "csv_text",
     "guarded",
     "read_csv",
     "unguarded",
@@ -122,6 +125,19 @@ def write_csv(
             float_format=float_format,
             errors="backslashreplace",
         )
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Rows of finished cells as the text of a CSV file, guarded as `write_csv` does.
+
+    Args:
+        header: Headings.
+        rows: As many cells each.
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerows([guarded(cell) for cell in row] for row in [header, *rows])
+    return buffer.getvalue()
 
 
 def read_csv(path: str | Path) -> pd.DataFrame:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from extrap import __version__
-from extrap.files import write_text
-from extrap.planning import Allocation, AllocationCheck, CheckedSplit
+from extrap.documents import plain_document
+from extrap.planning import Allocation, AllocationCheck, CheckedSplit, allocation_document
 from extrap.records import Interval, Measure
 from extrap.reporting.allocations import repeated_line, serving_line
 from extrap.reporting.figures import (
@@ -20,10 +21,9 @@ from extrap.reporting.figures import (
     draw_svg,
     isoflop_profiles_info,
     split_course_info,
-    style_sheet,
 )
 from extrap.reporting.numbers import NBSP, format_estimate, format_interval, format_quantity
-from extrap.reporting.page import environment
+from extrap.reporting.pages import PageHead, render_page, write_page
 from extrap.reporting.plates import Plate
 from extrap.reporting.tables import Table
 
@@ -232,32 +232,49 @@ def allocation_page(
         )
         if line
     ]
-    html = (
-        environment()
-        .get_template("allocations.html.j2")
-        .render(
-            title=title,
-            question=question,
-            created=created,
-            headline=allocation_headline(report),
-            is_good=report.check.is_best and report.check.n_predicted > 0,
-            profiles=_profiles_plate(report),
-            course=_course_plate(report),
-            estimators=estimator_table(found),
-            checked=check_table(report),
-            others=[f"{line[0].upper()}{line[1:]}." for line in others],
-            warnings=found.warnings,
-            notes=found.notes,
-            limits=LIMITS,
-            provenance=[(k, v) for k, v in {**own, **provenance}.items() if v],
-            light=style_sheet("light"),
-            dark=style_sheet("dark"),
-        )
+    head = PageHead(
+        kind="allocation",
+        title=title,
+        question=question,
+        answer=allocation_headline(report),
+        created=created,
+        status="borne out" if _is_good(report) else "not borne out",
     )
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, html)
-    return path
+    html = render_page(
+        "allocations.html.j2",
+        head,
+        numbers=_numbers(report),
+        is_good=_is_good(report),
+        profiles=_profiles_plate(report),
+        course=_course_plate(report),
+        estimators=estimator_table(found),
+        checked=check_table(report),
+        others=[f"{line[0].upper()}{line[1:]}." for line in others],
+        warnings=found.warnings,
+        notes=found.notes,
+        limits=LIMITS,
+        provenance=[(k, v) for k, v in {**own, **provenance}.items() if v],
+    )
+    return write_page(html, path)
+
+
+def _is_good(report: AllocationReport) -> bool:
+    """Whether training bore the split out."""
+    return report.check.is_best and report.check.n_predicted > 0
+
+
+def _numbers(report: AllocationReport) -> dict[str, Any]:
+    """The split, what its check showed, and the optima of the profiles, as JSON."""
+    return plain_document(
+        {
+            "kind": "extrap-allocation-study",
+            "schema_version": 1,
+            "allocation": allocation_document(report.found),
+            "check": asdict(report.check),
+            "optima": report.optima.to_dict("records"),
+            "n_runs": report.n_runs,
+        }
+    )
 
 
 def _checked_runs(report: AllocationReport) -> pd.DataFrame:

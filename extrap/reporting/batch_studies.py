@@ -8,8 +8,8 @@ from pathlib import Path
 
 from extrap import __version__
 from extrap.batching import BatchFindings
-from extrap.files import write_text
 from extrap.records import BatchStudy
+from extrap.reporting.batch_documents import batches_document
 from extrap.reporting.batch_front_words import counted_sentence, front_sentences
 from extrap.reporting.batch_noise_words import (
     agreement_of,
@@ -45,9 +45,8 @@ from extrap.reporting.batch_words import (
     law_sentences,
     notes_of,
 )
-from extrap.reporting.figures import style_sheet
 from extrap.reporting.numbers import NBSP
-from extrap.reporting.page import environment
+from extrap.reporting.pages import PageHead, render_page, write_page
 from extrap.reporting.sections import Section
 from extrap.reporting.tables import Table
 
@@ -80,33 +79,30 @@ def batch_page(
         "Python": platform.python_version(),
     }
     sections = _sections(findings)
-    html = (
-        environment()
-        .get_template("batches.html.j2")
-        .render(
-            title=study.name,
-            question=study.question,
-            created=created,
-            headline=headline(findings),
-            answer=[
-                *answer_sentences(findings),
-                *filter(None, map(counted_sentence, findings)),
-            ],
-            critical=critical_table(findings),
-            flags=flags_seen(findings),
-            sections=sections,
-            counts=counts_table(findings),
-            notes=notes_of(findings),
-            limits=LIMITS,
-            provenance=[(k, v) for k, v in {**own, **provenance}.items() if v],
-            light=style_sheet("light"),
-            dark=style_sheet("dark"),
-        )
+    head = PageHead(
+        kind="batches",
+        title=study.name,
+        question=study.question,
+        answer=headline(findings),
+        created=created,
     )
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, html)
-    return path
+    html = render_page(
+        "batches.html.j2",
+        head,
+        numbers=batches_document(study, findings),
+        answer=[
+            *answer_sentences(findings),
+            *filter(None, map(counted_sentence, findings)),
+        ],
+        critical=critical_table(findings),
+        flags=flags_seen(findings),
+        sections=sections,
+        counts=counts_table(findings),
+        notes=notes_of(findings),
+        limits=LIMITS,
+        provenance=[(k, v) for k, v in {**own, **provenance}.items() if v],
+    )
+    return write_page(html, path)
 
 
 def _sections(findings: Sequence[BatchFindings]) -> list[Section]:
@@ -239,6 +235,9 @@ def batches_text(study: BatchStudy, findings: Sequence[BatchFindings]) -> str:
             lines.append(f"- {' '.join(collapse_sentences(collapsed, found.result))}")
     if (agreed := agreement_of(findings)) is not None:
         lines.append(f"- {' '.join(agreement_sentences(agreed))}")
-    lines += [f"{flag} ({where}): {text}" for _, flag, text, where in flags_seen(findings)]
+    lines += [
+        f"{flag.name} ({flag.detail}): {flag.meaning} {flag.why} {flag.action}"
+        for _, flag in flags_seen(findings)
+    ]
     lines += [f"note: {note}" for note in notes_of(findings)]
     return "\n".join(lines).replace(NBSP, " ")

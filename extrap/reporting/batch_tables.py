@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from extrap.batching import FLAGS, BatchFindings, BatchGroup, RateRule, growth
 from extrap.records import Interval, Measure
+from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.numbers import (
     NBSP,
     format_estimate,
@@ -92,7 +94,7 @@ def size_of(group: BatchGroup) -> dict[str, float]:
 def critical_table(findings: Sequence[BatchFindings]) -> Table:
     """Critical batches and regimes, a row a task, size and target."""
     rows, several = [], len(findings) > 1
-    letters = {flag: letter for letter, flag, _, _ in flags_seen(findings)}
+    letters = {words.name: letter for letter, words in flags_seen(findings)}
     for found in findings:
         critical = found.result.critical
         for group in critical.groups:
@@ -134,8 +136,8 @@ def critical_table(findings: Sequence[BatchFindings]) -> Table:
     )
 
 
-def flags_seen(findings: Sequence[BatchFindings]) -> list[tuple[str, str, str, str]]:
-    """Each flag that a group carries: its letter, name, meaning and remedy, and where."""
+def flags_seen(findings: Sequence[BatchFindings]) -> list[tuple[str, Explanation]]:
+    """Each flag that a group carries: its letter, and the flag in words with where it is."""
     seen: dict[str, list[str]] = {}
     for found in findings:
         for group in found.result.critical.groups:
@@ -143,12 +145,13 @@ def flags_seen(findings: Sequence[BatchFindings]) -> list[tuple[str, str, str, s
             for flag in group.flags:
                 where = f"{task}{name_size(size_of(group))}, loss {group.by['target']:g}"
                 seen.setdefault(flag, []).append(where)
-    found_flags: list[tuple[str, str, str, str]] = []
-    for flag, text in FLAGS.items():
+    found_flags: list[tuple[str, Explanation]] = []
+    for flag in FLAGS:
         if flag in seen:
             n = len(seen[flag])
             where = seen[flag][0] + (f" and {n - 1} more" if n > 1 else "")
-            found_flags.append((LETTERS[len(found_flags)], flag, f"{text}.", where))
+            words = replace(explain_flag(flag, of="batches"), detail=where)
+            found_flags.append((LETTERS[len(found_flags)], words))
     return found_flags
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from extrap import __version__
 from extrap.cascading import MARGIN, CascadeFinding, CascadeReport
-from extrap.files import write_text
+from extrap.documents import plain_document
 from extrap.records import Interval, Measure
 from extrap.reporting.figures import (
     cascade_costs_info,
@@ -16,10 +18,9 @@ from extrap.reporting.figures import (
     draw_cascade_costs,
     draw_cascade_curves,
     draw_svg,
-    style_sheet,
 )
 from extrap.reporting.numbers import NBSP, format_estimate, format_percent
-from extrap.reporting.page import environment
+from extrap.reporting.pages import PageHead, render_page, write_page
 from extrap.reporting.plates import Plate
 from extrap.reporting.tables import Table
 
@@ -155,28 +156,39 @@ def cascade_page(
         "extrap": __version__,
         "Python": platform.python_version(),
     }
-    html = (
-        environment()
-        .get_template("cascades.html.j2")
-        .render(
-            title=title,
-            question=question,
-            created=created,
-            headline=cascade_headline(report),
-            is_good=report.best.is_as_good,
-            curves=_curves_plate(report),
-            costs=_costs_plate(report, rule),
-            findings=cascade_table(report),
-            limits=LIMITS,
-            provenance=[(k, v) for k, v in {**own, **provenance}.items() if v],
-            light=style_sheet("light"),
-            dark=style_sheet("dark"),
-        )
+    head = PageHead(
+        kind="cascade",
+        title=title,
+        question=question,
+        answer=cascade_headline(report),
+        created=created,
+        status="as good" if report.best.is_as_good else "not told to be as good",
     )
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, html)
-    return path
+    html = render_page(
+        "cascades.html.j2",
+        head,
+        numbers=_numbers(report),
+        is_good=report.best.is_as_good,
+        curves=_curves_plate(report),
+        costs=_costs_plate(report, rule),
+        findings=cascade_table(report),
+        limits=LIMITS,
+        provenance=[(k, v) for k, v in {**own, **provenance}.items() if v],
+    )
+    return write_page(html, path)
+
+
+def _numbers(report: CascadeReport) -> dict[str, Any]:
+    """The findings as JSON."""
+    return plain_document(
+        {
+            "kind": "extrap-cascade-study",
+            "schema_version": 1,
+            "level": report.level,
+            "large": report.large,
+            "findings": [asdict(finding) for finding in report.findings],
+        }
+    )
 
 
 def _curves_plate(report: CascadeReport) -> Plate:

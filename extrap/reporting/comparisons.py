@@ -5,10 +5,13 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from extrap import __version__
-from extrap.files import write_text
+from extrap.comparing import Comparison
+from extrap.documents import plain_document
 from extrap.records import ComparisonStudy
+from extrap.reporting.comparison_documents import checks_document, comparison_study_document
 from extrap.reporting.comparison_findings import GroupFindings
 from extrap.reporting.comparison_plates import group_panels, group_plates
 from extrap.reporting.comparison_tables import (
@@ -25,9 +28,9 @@ from extrap.reporting.comparison_words import (
     contrast_card,
     contrast_sentence,
 )
-from extrap.reporting.figures import style_sheet
+from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.numbers import NBSP
-from extrap.reporting.page import environment
+from extrap.reporting.pages import PageHead, render_page, write_page
 from extrap.reporting.sections import Section
 from extrap.reporting.tables import Table
 
@@ -63,26 +66,29 @@ def comparison_page(
         "Python": platform.python_version(),
     }
     parts = [*(_section(found, i) for i, found in enumerate(findings)), *sections]
-    html = (
-        environment()
-        .get_template("comparisons.html.j2")
-        .render(
-            title=study.name,
-            question=study.question,
-            created=created,
-            headline=comparison_headline(findings),
-            expectations=expectations_table(findings),
-            sections=parts,
-            limits=LIMITS,
-            provenance=[(k, v) for k, v in {**own, **provenance}.items() if v],
-            light=style_sheet("light"),
-            dark=style_sheet("dark"),
-        )
+    head = PageHead(
+        kind="comparison",
+        title=study.name,
+        question=study.question,
+        answer=comparison_headline(findings),
+        created=created,
     )
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, html)
-    return path
+    html = render_page(
+        "comparisons.html.j2",
+        head,
+        numbers=_numbers(study, findings),
+        expectations=expectations_table(findings),
+        sections=parts,
+        limits=LIMITS,
+        provenance=[(k, v) for k, v in {**own, **provenance}.items() if v],
+    )
+    return write_page(html, path)
+
+
+def _numbers(study: ComparisonStudy, findings: Sequence[GroupFindings]) -> dict[str, Any]:
+    """What was found and what was measured at the targets, as JSON."""
+    found = comparison_study_document(study, findings)
+    return plain_document({**found, "checks": checks_document(findings)})
 
 
 def _section(found: GroupFindings, place: int) -> Section:
@@ -112,17 +118,35 @@ def _section(found: GroupFindings, place: int) -> Section:
             costs_table(comparison),
             laws_table(comparison),
         ),
-        notes=_notes(found),
+        flags=_flags(comparison),
+        notes=_remarks(found),
     )
 
 
+def _flags(comparison: Comparison) -> tuple[Explanation, ...]:
+    """Flags of the contrasts, each with the recipe it was raised for."""
+    raised = [
+        explain_flag(flag, of="comparison") for c in comparison.contrasts for flag in c.flags
+    ]
+    found: dict[tuple[str, str], Explanation] = {}
+    for flag in raised:
+        found.setdefault((flag.name, flag.detail), flag)
+    return tuple(found.values())
+
+
+def _remarks(found: GroupFindings) -> tuple[str, ...]:
+    """Notes of the comparison and of reading the runs."""
+    own = () if found.comparison is None else found.comparison.notes
+    read = [f"{name}: {note}" for name, runs in found.runs.items() for note in runs.notes]
+    return tuple(dict.fromkeys([*own, *read]))
+
+
 def _notes(found: GroupFindings) -> tuple[str, ...]:
-    """Flags of the contrasts, then notes of the comparison and of reading the runs."""
+    """Flags of the contrasts as they are, then the remarks: for a terminal."""
     if found.comparison is None:
         return ()
     flags = [f"{c.treated}: {flag}" for c in found.comparison.contrasts for flag in c.flags]
-    read = [f"{name}: {note}" for name, runs in found.runs.items() for note in runs.notes]
-    return tuple(dict.fromkeys([*flags, *found.comparison.notes, *read]))
+    return tuple(dict.fromkeys([*flags, *_remarks(found)]))
 
 
 def _known(*tables: Table | None) -> tuple[Table, ...]:

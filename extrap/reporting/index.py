@@ -1,4 +1,4 @@
-"""The index: one line for every report in a folder."""
+"""The index: one row for every report in a folder, of whatever kind."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
-from extrap.files import write_text
-from extrap.reporting.figures import style_sheet
-from extrap.reporting.page import environment
+from extrap.reporting.pages import PageHead, render_page, write_page
 
 __all__ = ["write_index"]
 
 PREFIX = "extrap:"
+KINDS = {
+    "report": "forecast",
+    "knobs": "knobs ranked",
+    "levers": "levers compared",
+    "batches": "batch sizes",
+    "comparison": "recipes compared",
+    "allocation": "budget split",
+    "cascade": "cascade",
+    "beside": "side by side",
+    "figures": "table of figures",
+}
+"""What a page is about → what the index calls it."""
 HEAD = 100_000
 """Characters of a page that are searched for what it says about itself."""
 
@@ -49,14 +59,23 @@ def write_index(folder: str | Path) -> Path:
         if page.name != "index.html" and (found := _read_meta(page)):
             reports.append({"link": f"./{quote(os.fsencode(page.name))}", **found})
     reports.sort(key=lambda r: r["created"], reverse=True)
-    html = (
-        environment()
-        .get_template("index.html.j2")
-        .render(reports=reports, light=style_sheet("light"), dark=style_sheet("dark"))
+    n = len(reports)
+    head = PageHead(
+        kind="index",
+        title="Reports",
+        question="",
+        answer=f"{n} report{'s' * (n != 1)}, newest first" if n else "No report yet.",
+        created=reports[0]["created"] if reports else "",
     )
-    path = folder / "index.html"
-    write_text(path, html)
-    return path
+    html = render_page(
+        "index.html.j2",
+        head,
+        numbers={"kind": "extrap-index", "reports": reports},
+        has_contents=False,
+        reports=reports,
+        pair=sum(r["kind"] == KINDS["report"] for r in reports) > 1,
+    )
+    return write_page(html, folder / "index.html")
 
 
 def _read_meta(page: Path) -> dict[str, str]:
@@ -65,9 +84,19 @@ def _read_meta(page: Path) -> dict[str, str]:
     try:
         if not page.is_file():
             return {}
+        size = page.stat().st_size
         with page.open(encoding="utf-8", errors="replace") as file:
             reader.feed(file.read(HEAD).partition("</head>")[0])
     except (OSError, AssertionError):  # unreadable, or a declaration that Python cannot parse
         return {}
-    keys = ("title", "question", "answer", "created")
-    return {k: reader.found[k] for k in keys} if reader.found.keys() >= set(keys) else {}
+    found, keys = reader.found, ("title", "question", "answer", "created")
+    if not found.keys() >= set(keys):
+        return {}
+    kind = found.get("kind", "")
+    return {
+        **{key: found[key] for key in keys},
+        "kind": KINDS.get(kind, kind),
+        "status": found.get("status", ""),
+        "bytes": str(size),
+        "size": f"{size / 1e6:.2f} MB",
+    }

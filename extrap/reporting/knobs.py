@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from extrap import __version__
-from extrap.files import write_text
+from extrap.documents import plain_document
 from extrap.knobs import Knob, KnobReport, Measure
 from extrap.records import Interval
 from extrap.records.knobs import ONE_MINUS
@@ -21,8 +22,8 @@ from extrap.reporting.figures import (
     draw_svg,
     knob_paths_info,
     knob_ranks_info,
-    style_sheet,
 )
+from extrap.reporting.glossary import explain_flag
 from extrap.reporting.numbers import (
     NBSP,
     format_cost,
@@ -30,7 +31,7 @@ from extrap.reporting.numbers import (
     format_interval,
     format_quantity,
 )
-from extrap.reporting.page import environment
+from extrap.reporting.pages import PageHead, render_page, write_page
 from extrap.reporting.plates import Plate
 from extrap.reporting.tables import Table, stacked
 
@@ -305,30 +306,32 @@ def knob_page(
         "Python": platform.python_version(),
     }
     rows = [(k, v) for k, v in {**own, **provenance}.items() if v]
-    html = (
-        environment()
-        .get_template("knobs.html.j2")
-        .render(
-            title=title,
-            question=question,
-            created=created,
-            headline=knob_headline(report),
-            kind="mistuned" if (report.knobs[0].at_stake.value or 0.0) >= SMALL else "on",
-            ranking=knob_table(report),
-            panels=_panels(report),
-            paths=None if paths is None else _paths_plate(report),
-            advice=[knob_advice(report, knob) for knob in report.knobs],
-            notes=report.notes,
-            limits=LIMITS,
-            provenance=rows,
-            light=style_sheet("light"),
-            dark=style_sheet("dark"),
-        )
+    head = PageHead(
+        kind="knobs",
+        title=title,
+        question=question,
+        answer=knob_headline(report),
+        created=created,
     )
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, html)
-    return path
+    html = render_page(
+        "knobs.html.j2",
+        head,
+        numbers=plain_document(knobs_document(report)),
+        kind="mistuned" if (report.knobs[0].at_stake.value or 0.0) >= SMALL else "on",
+        ranking=knob_table(report),
+        panels=_panels(report),
+        paths=None if paths is None else _paths_plate(report),
+        advice=[knob_advice(report, knob) for knob in report.knobs],
+        flags=[
+            replace(explain_flag(flag, of="knobs"), detail=knob.name)
+            for knob in report.knobs
+            for flag in knob.flags
+        ],
+        notes=report.notes,
+        limits=LIMITS,
+        provenance=rows,
+    )
+    return write_page(html, path)
 
 
 def _panels(report: KnobReport) -> tuple[Plate, ...]:

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from extrap import __version__
-from extrap.files import write_text
+from extrap.documents import plain_document
 from extrap.levers import ArmResult, LeverFinding, LeverReport
 from extrap.records import Interval, Measure
 from extrap.reporting.figures import (
     draw_lever_effects,
     draw_svg,
     lever_effects_info,
-    style_sheet,
 )
 from extrap.reporting.numbers import (
     NBSP,
@@ -24,7 +23,7 @@ from extrap.reporting.numbers import (
     format_quantity,
     format_value,
 )
-from extrap.reporting.page import environment
+from extrap.reporting.pages import PageHead, render_page, write_page
 from extrap.reporting.plates import Plate
 from extrap.reporting.tables import Table
 
@@ -294,26 +293,23 @@ def lever_page(
         }
         for i, (name, findings) in enumerate(report.by_group().items())
     ]
-    html = (
-        environment()
-        .get_template("levers.html.j2")
-        .render(
-            title=title,
-            question=question,
-            created=created,
-            headline=lever_headline(report),
-            groups=groups,
-            findings=lever_table(report),
-            limits=LIMITS,
-            provenance=[(k, v) for k, v in {**own, **provenance}.items() if v],
-            light=style_sheet("light"),
-            dark=style_sheet("dark"),
-        )
+    head = PageHead(
+        kind="levers",
+        title=title,
+        question=question,
+        answer=lever_headline(report),
+        created=created,
     )
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, html)
-    return path
+    html = render_page(
+        "levers.html.j2",
+        head,
+        numbers=plain_document(levers_document(report)),
+        groups=groups,
+        findings=lever_table(report),
+        limits=LIMITS,
+        provenance=[(k, v) for k, v in {**own, **provenance}.items() if v],
+    )
+    return write_page(html, path)
 
 
 def _plate(name: str, findings: tuple[LeverFinding, ...], level: float, place: int) -> Plate:

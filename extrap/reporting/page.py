@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from extrap.files import write_text
 from extrap.forecasting import Forecast
 from extrap.records import Runs, Verdict
 from extrap.reporting.answer import (
@@ -30,7 +27,6 @@ from extrap.reporting.figures import (
     fixed_law_info,
     law_story_info,
     local_sweeps_info,
-    style_sheet,
 )
 from extrap.reporting.glossary import LIMITS, explain_flags
 from extrap.reporting.groups import RunGroup, group_verdicts, judged_sizes
@@ -40,6 +36,7 @@ from extrap.reporting.numbers import (
     format_percent,
     name_size,
 )
+from extrap.reporting.pages import PageHead, render_page, write_page
 from extrap.reporting.plates import (
     local_plates,
     progress_plates,
@@ -47,6 +44,7 @@ from extrap.reporting.plates import (
     sweep_plates,
 )
 from extrap.reporting.provenance import provenance_rows
+from extrap.reporting.report_numbers import report_numbers
 from extrap.reporting.sizes import SizeAxis, size_axis
 from extrap.reporting.statements import composition_sentence, curvature_sentences
 from extrap.reporting.story import fixed_law_sentences
@@ -60,7 +58,7 @@ from extrap.reporting.tables import (
     verdict_table,
 )
 
-__all__ = ["environment", "render", "report"]
+__all__ = ["render", "report"]
 
 MAX_CARDS = 24
 _NO_FIXED_LAW = (
@@ -109,7 +107,6 @@ def report(
     Raises:
         ValueError: The baseline has other size or tuned columns, or another level.
     """
-    path = Path(path)
     html = render(
         forecast,
         verdicts,
@@ -121,9 +118,7 @@ def report(
         runs=runs,
         price=price,
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, html)
-    return path
+    return write_page(html, path)
 
 
 def render(
@@ -146,54 +141,53 @@ def render(
     lead = leading_row(rows)
     flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
     story = story_plate(law_story_info(forecast, groups, axis, fixed))
-    return (
-        environment()
-        .get_template("report.html.j2")
-        .render(
-            title=title or f"Forecast from {forecast.runs.source or 'a sweep'}",
+    given, title = title, title or f"Forecast from {forecast.runs.source or 'a sweep'}"
+    words = headline(forecast, rows)
+    numbers = report_numbers(forecast, verdicts, rows, axis, metrics=metrics, baseline=baseline)
+    return render_page(
+        "report.html.j2",
+        PageHead(
+            kind="report",
+            title=title,
             question=question or _default_question(forecast),
+            answer=words,
             created=forecast.created,
-            headline=headline(forecast, rows),
-            kind=lead.group.kind if lead.group else "forecast",
-            answer=answer_sentences(forecast, rows, groups, fixed),
-            answer_table=answer_table(forecast, rows),
-            baseline=None
-            if baseline is None
-            else baseline_section(forecast, baseline, axis, rows, title=title),
-            history=history(forecast),
-            story=story,
-            story_words=_story_words(forecast, rows, groups, axis, fixed),
-            panels=sweep_plates(forecast, groups, axis),
-            axis_note=axis.note,
-            **_laws(forecast, lead),
-            cost=cost_table(forecast, rows[-1]),
-            cost_size=name_size(rows[-1].size),
-            flags=explain_flags(flags),
-            metrics=metric_sections(metrics),
-            cards=[verdict_card(forecast, group, price=price) for group in groups[:MAX_CARDS]],
-            n_more=max(0, len(groups) - MAX_CARDS),
-            judged=verdict_table(groups) if groups else None,
-            progress=progress_plates(curves_info(forecast, verdicts, runs)),
-            local=local_plates(local_sweeps_info(forecast, groups)),
-            tables=(optima_table(forecast), points_table(forecast, rows), runs_table(forecast)),
-            notes=forecast.runs.notes,
-            provenance=provenance_rows(forecast, groups, provenance),
-            limits=LIMITS,
-            light=style_sheet("light"),
-            dark=style_sheet("dark"),
-        )
+            status=_status(lead),
+        ),
+        numbers=numbers,
+        kind=lead.group.kind if lead.group else "forecast",
+        answer=answer_sentences(forecast, rows, groups, fixed),
+        answer_table=answer_table(forecast, rows),
+        baseline=None
+        if baseline is None
+        else baseline_section(forecast, baseline, axis, rows, title=given),
+        history=history(forecast),
+        story=story,
+        story_words=_story_words(forecast, rows, groups, axis, fixed),
+        panels=sweep_plates(forecast, groups, axis),
+        axis_note=axis.note,
+        **_laws(forecast, lead),
+        cost=cost_table(forecast, rows[-1]),
+        cost_size=name_size(rows[-1].size),
+        flags=explain_flags(flags),
+        metrics=metric_sections(metrics),
+        cards=[verdict_card(forecast, group, price=price) for group in groups[:MAX_CARDS]],
+        n_more=max(0, len(groups) - MAX_CARDS),
+        judged=verdict_table(groups) if groups else None,
+        progress=progress_plates(curves_info(forecast, verdicts, runs)),
+        local=local_plates(local_sweeps_info(forecast, groups)),
+        tables=(optima_table(forecast), points_table(forecast, rows), runs_table(forecast)),
+        notes=forecast.runs.notes,
+        provenance=provenance_rows(forecast, groups, provenance),
+        limits=LIMITS,
     )
 
 
-def environment() -> Environment:
-    """The templates, with everything escaped that is not a picture of ours."""
-    return Environment(
-        loader=PackageLoader("extrap.reporting"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
+def _status(lead: AnswerRow) -> str:
+    """What became of the forecast, in two words."""
+    if lead.group is None:
+        return "forecast"
+    return "on law" if lead.group.kind == "on" else "deviates"
 
 
 def _laws(forecast: Forecast, lead: AnswerRow) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from extrap.reporting.cards import Card
+from extrap.reporting.glossary import Explanation
 from extrap.reporting.plates import Plate
 from extrap.reporting.tables import Table
 
@@ -23,7 +24,8 @@ class Section:
         panels: Plates two abreast.
         plates: Plates across the page.
         tables: Tables below them; long ones are folded.
-        notes: A list at its end, such as reasons to doubt it.
+        flags: Reasons to doubt it, in three parts each.
+        notes: A list at its end.
     """
 
     key: str
@@ -33,4 +35,5 @@ class Section:
     panels: tuple[Plate, ...] = ()
     plates: tuple[Plate, ...] = ()
     tables: tuple[Table, ...] = ()
+    flags: tuple[Explanation, ...] = ()
     notes: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ from extrap.reporting.figures.batches import (
     forecast_front_info,
     measured_front_info,
 )
-from extrap.reporting.figures.canvas import draw_svg, style_sheet
+from extrap.reporting.figures.canvas import Drawing, draw_svg, style_sheet
 from extrap.reporting.figures.cascades import (
     CascadeCosts,
     CascadeCurves,
@@ -110,6 +110,7 @@ __all__ = [
     "CascadeCosts",
     "CascadeCurves",
     "CurvesAtSize",
+    "Drawing",
     "FixedLaw",
     "HeldOut",
     "IsoflopProfiles",

@@ -1,7 +1,8 @@
 """From a draw function to inline SVG: no global state, no dates, colours that follow the page.
 
 Figures are drawn in placeholder colours; each becomes a CSS variable of the page, so that one
-drawing serves light and dark mode and print. Text stays text in the reader's own font.
+drawing serves light and dark mode and print. Text stays text in the reader's own font. Marks say
+their values when they are pointed at (`hints`), and a drawing can be had as a file of its own.
 """
 
 from __future__ import annotations
@@ -9,8 +10,12 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any, Self
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -21,7 +26,18 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 
-__all__ = ["RAMP_STEPS", "colour", "draw_svg", "ramp", "ramp_colormap", "style_sheet"]
+from extrap.reporting.figures.hints import Hint, add_hints, hints_of
+
+__all__ = [
+    "RAMP_STEPS",
+    "Drawing",
+    "colour",
+    "draw_svg",
+    "inked",
+    "ramp",
+    "ramp_colormap",
+    "style_sheet",
+]
 
 Draw = Callable[[Axes], None]
 
@@ -56,16 +72,26 @@ _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that no XML may hold."""
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
+_VARIABLE = re.compile(r"var\(--([a-z0-9-]+)\)")
+_FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+PNG_SCALE = 1.5
+"""Pixels of a PNG file for each CSS pixel."""
+_mode: ContextVar[str | None] = ContextVar("mode", default=None)
+"""`light` or `dark` while a figure is drawn in colours that can be seen, else placeholders."""
 
 
 def colour(name: str) -> str:
-    """Placeholder of a named ink."""
+    """Placeholder of a named ink; within `inked` its colour."""
+    if (mode := _mode.get()) is not None:
+        return INKS[name][mode == "dark"]
     return f"#fe00{_NAMES.index(name):02x}"
 
 
 def ramp(name: str, fraction: float) -> str:
-    """Placeholder of a position in [0, 1] on a colour ramp."""
+    """Placeholder of a position in [0, 1] on a colour ramp; within `inked` its colour."""
     step = round(min(max(fraction, 0.0), 1.0) * (RAMP_STEPS - 1))
+    if (mode := _mode.get()) is not None:
+        return _ramp_colours(name, mode)[step]
     return f"#fe0{_RAMP_NAMES.index(name) + 1}{step:02x}"
 
 
@@ -76,18 +102,81 @@ def ramp_colormap(name: str) -> ListedColormap:
 
 def style_sheet(mode: str) -> str:
     """CSS declarations of every colour, for `"light"` or `"dark"`."""
-    side = 0 if mode == "light" else 1
-    lines = [f"--{name}:{pair[side]}" for name, pair in INKS.items()]
-    for name, (colormap, *parts) in RAMPS.items():
-        low, high = parts[side]
-        colours = sns.color_palette(colormap, as_cmap=True)
-        for i in range(RAMP_STEPS):
-            value = to_hex(colours(low + (high - low) * i / (RAMP_STEPS - 1)))
-            lines.append(f"--{name}-{i}:{value}")
-    return ";".join(lines)
+    return ";".join(f"--{name}:{value}" for name, value in _variables(mode).items())
 
 
-def draw_svg(draw: Draw, *, width: int, height: int, key: str, label: str) -> str:
+def _variables(mode: str) -> dict[str, str]:
+    """Variable of the page → its colour."""
+    found = {name: pair[mode == "dark"] for name, pair in INKS.items()}
+    for name in RAMPS:
+        found |= {f"{name}-{i}": value for i, value in enumerate(_ramp_colours(name, mode))}
+    return found
+
+
+@cache
+def _ramp_colours(name: str, mode: str) -> tuple[str, ...]:
+    colormap, *parts = RAMPS[name]
+    low, high = parts[mode == "dark"]
+    colours = sns.color_palette(colormap, as_cmap=True)
+    steps = (low + (high - low) * i / (RAMP_STEPS - 1) for i in range(RAMP_STEPS))
+    return tuple(to_hex(colours(step)) for step in steps)
+
+
+@contextmanager
+def inked(mode: str) -> Iterator[None]:
+    """Within it, `colour` and `ramp` name colours that can be seen, not placeholders.
+
+    Args:
+        mode: `"light"` or `"dark"`.
+    """
+    token = _mode.set(mode)
+    try:
+        yield
+    finally:
+        _mode.reset(token)
+
+
+class Drawing(str):
+    """An inline `<svg>` element, which can be had as a file of its own too.
+
+    Attributes:
+        key: Its id.
+        label: What it shows.
+    """
+
+    __slots__ = ("_paint", "key", "label")
+    _paint: Callable[[], bytes]
+    key: str
+    label: str
+
+    @classmethod
+    def of(cls, svg: str, *, key: str, label: str, paint: Callable[[], bytes]) -> Self:
+        """A drawing from its markup, and what paints it as PNG."""
+        drawing = cls(svg)
+        drawing._paint, drawing.key, drawing.label = paint, key, label
+        return drawing
+
+    def as_svg(self) -> str:
+        """An SVG document in light colours on white."""
+        root = ElementTree.fromstring(self)
+        variables = _variables("light")
+        for element in root.iter():
+            if (style := element.get("style")) is not None:
+                element.set("style", _VARIABLE.sub(lambda m: variables[m[1]], style))
+            if (target := element.attrib.pop("href", None)) is not None:
+                element.set("xlink:href", target)
+        width, height = root.get("viewBox", "0 0 480 360").split()[2:]
+        root.attrib.update({"width": width, "height": height, "font-family": _FONTS})
+        root.attrib.update({"xmlns": _SVG[1:-1], "xmlns:xlink": _XLINK[1:-1]})
+        root.insert(0, ElementTree.Element("rect", width="100%", height="100%", fill="#fff"))
+        return ElementTree.tostring(root, encoding="unicode")
+
+    def as_png(self) -> bytes:
+        """A PNG in light colours on white, `PNG_SCALE` pixels a CSS pixel."""
+        return self._paint()
+
+
+def draw_svg(draw: Draw, *, width: int, height: int, key: str, label: str) -> Drawing:
     """Run a draw function on fresh axes and return an inline `<svg>` element.
 
     Args:
@@ -99,20 +188,48 @@ def draw_svg(draw: Draw, *, width: int, height: int, key: str, label: str) -> st
     """
     for most in (None, *CUTS):
         try:
-            text = _drawn(draw, width, height, most=most)
+            text, hints = _drawn(draw, width, height, most=most)
         except UserWarning:  # names so long that nothing is left for the picture
             continue
         break
-    return _inline(_NO_XML.sub("\ufffd", text), key=key, label=label)
+    svg = _inline(_NO_XML.sub("\ufffd", text), hints, key=key, label=label)
+    paint = partial(_painted, draw, width, height, most=most)
+    return Drawing.of(svg, key=key, label=label, paint=paint)
 
 
-def _drawn(draw: Draw, width: int, height: int, *, most: int | None) -> str:
-    """An SVG document, its texts cut after so many characters.
+def _drawn(draw: Draw, width: int, height: int, *, most: int | None) -> tuple[str, list[Hint]]:
+    """An SVG document, its texts cut after so many characters, and what its marks say.
 
     Raises:
         UserWarning: They leave no room for the axes; never at the last cut.
     """
     buffer = io.StringIO()
+    with _figure(draw, width, height, most=most) as figure:
+        figure.savefig(
+            buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
+        hints = hints_of(figure)
+    return buffer.getvalue(), hints
+
+
+def _painted(draw: Draw, width: int, height: int, *, most: int | None) -> bytes:
+    """The same picture as PNG."""
+    buffer = io.BytesIO()
+    with inked("light"), _figure(draw, width, height, most=most) as figure:
+        figure.savefig(
+            buffer,
+            format="png",
+            facecolor="#ffffff",
+            dpi=72 * PNG_SCALE,
+            metadata={"Software": None},
+            pil_kwargs={"optimize": True},
+        )
+    return buffer.getvalue()
+
+
+@contextmanager
+def _figure(draw: Draw, width: int, height: int, *, most: int | None) -> Iterator[Figure]:
+    """A figure in our settings, drawn on and ready to be saved within the context."""
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", message=".*[Gg]lyph.*missing.*"
@@ -124,10 +241,7 @@ def _drawn(draw: Draw, width: int, height: int, *, most: int | None) -> str:
         draw(figure.add_subplot())
         if most is not None:
             _cut_texts(figure, most)
-        figure.savefig(
-            buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
-        )
-    return buffer.getvalue()
+        yield figure
 
 
 def _cut_texts(figure: Figure, most: int) -> None:
@@ -174,7 +288,7 @@ def _settings() -> dict[Any, Any]:
     }
 
 
-def _inline(text: str, *, key: str, label: str) -> str:
+def _inline(text: str, hints: Sequence[Hint], *, key: str, label: str) -> str:
     """Strip what a page needs only once or not at all, and make ids unique."""
     root = ElementTree.fromstring(text)
     for element in root.iter():
@@ -187,6 +301,7 @@ def _inline(text: str, *, key: str, label: str) -> str:
         for child in list(parent):
             if child.tag.endswith(("metadata", "style")):
                 parent.remove(child)
+    add_hints(root, [replace(h, text=_NO_XML.sub("\ufffd", h.text)) for h in hints])
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib.update({"role": "img", "aria-label": label, "id": key})

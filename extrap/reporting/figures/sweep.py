@@ -17,6 +17,7 @@ from extrap.forecasting import Forecast
 from extrap.records import Optimum
 from extrap.reporting.divergence import CHANCES, threshold
 from extrap.reporting.figures.canvas import colour, ramp, ramp_colormap
+from extrap.reporting.figures.hints import tell_cells
 from extrap.reporting.figures.scales import positions, set_log_axis, tick_labels, tick_values
 from extrap.reporting.sizes import SizeAxis
 
@@ -164,7 +165,7 @@ def draw_heat_map(ax: Axes, info: Sweep) -> None:
     colormap = ramp_colormap("heat").reversed()
     grid = cells.pivot(index="x", columns="v", values="loss")
     if grid.notna().to_numpy().mean() > 0.3 and max(grid.shape) <= 80 and min(grid.shape) > 1:
-        ax.pcolormesh(
+        mesh = ax.pcolormesh(
             _edges(grid.columns),
             _edges(grid.index),
             np.ma.masked_invalid(grid.to_numpy()),
@@ -173,6 +174,7 @@ def draw_heat_map(ax: Axes, info: Sweep) -> None:
             edgecolors="face",
             linewidth=0.9,
         )
+        tell_cells(mesh, grid.columns, grid.index)
     else:
         ax.scatter(
             cells["v"], cells["x"], c=cells["loss"], norm=norm, cmap=colormap, s=26, marker="s"

@@ -1,0 +1,88 @@
+"""The numbers of a report as JSON: what the page carries, and what others make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from extrap.documents import forecast_document, plain_document, verdicts_document
+from extrap.forecasting import Forecast
+from extrap.records import Verdict
+from extrap.reporting.answer import AnswerRow, answer_rows
+from extrap.reporting.glossary import explain_flags
+from extrap.reporting.groups import group_verdicts
+from extrap.reporting.metrics import Metric
+from extrap.reporting.sizes import SizeAxis
+
+__all__ = ["SCHEMA_VERSION", "report_numbers"]
+
+SCHEMA_VERSION = 1
+DIGITS = 8
+"""Significant digits of a curve."""
+
+
+def report_numbers(
+    forecast: Forecast,
+    verdicts: Sequence[Verdict],
+    rows: Sequence[AnswerRow],
+    axis: SizeAxis,
+    *,
+    metrics: Mapping[str, Metric] | None = None,
+    baseline: Forecast | None = None,
+) -> dict[str, Any]:
+    """What `extrap forecast --json` and `extrap check --json` print, and the curves drawn.
+
+    Args:
+        forecast: The forecast.
+        verdicts: On its larger runs.
+        rows: The sizes of the answer.
+        axis: Along which the curve runs.
+        metrics: Further metrics, as `report` takes them.
+        baseline: Forecast of another sweep.
+
+    Returns:
+        `forecast`, `verdicts` (null without larger runs), `curve` (column → values along the
+        drawn sizes), `flags` in words, `baseline` and `metrics`.
+    """
+    others = metrics or {}
+    flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
+    return plain_document(
+        {
+            "kind": "extrap-report",
+            "schema_version": SCHEMA_VERSION,
+            "sizes": forecast.runs.sizes,
+            "tuned": forecast.runs.tuned,
+            **_judged(forecast, verdicts, rows),
+            "curve": _curve(forecast, axis),
+            "flags": [asdict(found) for found in explain_flags(flags)],
+            "baseline": None if baseline is None else forecast_document(baseline, []),
+            "metrics": {
+                name: _judged(made, seen, answer_rows(made, group_verdicts(seen)))
+                for name, metric in others.items()
+                for made, seen in [metric if isinstance(metric, tuple) else (metric, ())]
+            },
+        }
+    )
+
+
+def _judged(
+    forecast: Forecast, verdicts: Sequence[Verdict], rows: Sequence[AnswerRow]
+) -> dict[str, Any]:
+    told = verdicts_document(verdicts, level=forecast.level, forecast=forecast)
+    return {
+        "forecast": forecast_document(forecast, [row.point for row in rows]),
+        "verdicts": told if verdicts else None,
+    }
+
+
+def _curve(forecast: Forecast, axis: SizeAxis) -> dict[str, list[float | None]]:
+    """The forecast along the drawn sizes; empty without a law of the loss."""
+    if not forecast.loss_laws:
+        return {}
+    sizes = [axis.at(value) for value in axis.values()]
+    frame = forecast.frame(sizes).select_dtypes("number")
+    return {
+        str(column): [float(f"{value:.{DIGITS}g}") for value in frame[column].astype(float)]
+        for column in frame
+    }

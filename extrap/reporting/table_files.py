@@ -1,0 +1,136 @@
+"""Tables as CSV, and the number in a cell: what sorts a column and what a spreadsheet can use.
+
+Cells of a page are finished text, such as `1.749 ± 0.013` above `1.72 to 1.78`. In a file each part
+has a column of its own: `loss`, `loss ±`, `loss from`, `loss to`, and `loss, note` for the rest.
+Percentages become fractions, `1.3B` becomes 1300000000.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from extrap.files import csv_text
+from extrap.reporting.numbers import NBSP
+from extrap.reporting.tables import Table
+
+__all__ = ["cell_number", "file_name", "table_csv"]
+
+NUMBER = r"[+−-]?\d+(?:\.\d+)?(?:e[−+-]?\d+)?[MBT]? ?%?"
+_VALUE = re.compile(rf"({NUMBER})(?: ± ({NUMBER}))?(?: \((.+)\))?[×]?")
+_SCALED = re.compile(r"\(([+−-]?[\d.]+) ± ([\d.]+)\)(e[−+-]?\d+)")
+_RANGE = re.compile(rf"({NUMBER}) to ({NUMBER})")
+_SIDE = re.compile(rf"(at most|at least|<|>) ({NUMBER})")
+_SUFFIXES = {"M": "e6", "B": "e9", "T": "e12"}
+EMPTY = ("", "–", "unknown", "not known")
+LONGEST = 60
+"""Characters of a file's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """What a cell says, each part a number's text or empty."""
+
+    value: str = ""
+    error: str = ""
+    lower: str = ""
+    upper: str = ""
+    note: str = ""
+
+
+_HEADS = (
+    ("value", "{}"),
+    ("error", "{} ±"),
+    ("lower", "{} from"),
+    ("upper", "{} to"),
+    ("note", "{}, note"),
+)
+
+
+def cell_number(cell: str) -> float | None:
+    """The number that a cell is sorted by: its value, or the end of its interval that is known."""
+    first = _plain(cell.split("\n")[0])
+    if (side := _SIDE.fullmatch(first)) is not None:
+        return float(_digits(side[2]))
+    parts = _parts(first)
+    for text in (parts.value, parts.lower, parts.upper):
+        if _is_number(text):
+            return float(text)
+    return None
+
+
+def table_csv(table: Table) -> str:
+    """A table as the text of a CSV file, one column for each part of its cells."""
+    columns = [
+        [_parts(row[i]) for row in table.rows if i < len(row)] for i in range(len(table.columns))
+    ]
+    header: list[str] = []
+    cells: list[list[str]] = []
+    for name, parts in zip(table.columns, columns, strict=True):
+        used = [(k, head) for k, head in _HEADS if any(getattr(part, k) for part in parts)]
+        for key, head in used or _HEADS[:1]:
+            header.append(head.format(_plain(name)))
+            cells.append([getattr(part, key) for part in parts])
+    return csv_text(header, list(zip(*cells, strict=True)))
+
+
+def file_name(text: str, suffix: str) -> str:
+    """A name for a file that says what is in it: letters, digits and hyphens only."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    words = re.findall(r"[a-z0-9]+", plain.lower())
+    return f"{'-'.join(words)[:LONGEST].strip('-') or 'table'}.{suffix}"
+
+
+def _parts(cell: str) -> _Parts:
+    first, *others = (_plain(line) for line in cell.split("\n"))
+    found: dict[str, str] = {}
+    notes = [line for line in (first, *others) if not _take(line, found)]
+    if notes and "value" not in found and notes[0] == first:
+        found["value"] = notes.pop(0)
+    return _Parts(**found, note="; ".join(notes))
+
+
+def _take(line: str, found: dict[str, str]) -> bool:
+    """Whether a line is of numbers for parts that are still missing; puts them in."""
+    new: dict[str, str] = {}
+    if line in EMPTY:
+        return True
+    if (match := _SCALED.fullmatch(line)) is not None:
+        new = {"value": _digits(match[1] + match[3]), "error": _digits(match[2] + match[3])}
+    elif (match := _RANGE.fullmatch(line)) is not None:
+        new = {"lower": _digits(match[1]), "upper": _digits(match[2])}
+    elif (match := _SIDE.fullmatch(line)) is not None and match[1].startswith("at "):
+        new = {"upper" if match[1] == "at most" else "lower": _digits(match[2])}
+    elif (match := _VALUE.fullmatch(line)) is not None:
+        new = {"value": _digits(match[1])}
+        if match[2]:
+            new["error"] = _digits(match[2])
+        if match[3] and not _take(match[3], new):
+            return False
+    if not new or new.keys() & found.keys():
+        return False
+    found.update(new)
+    return True
+
+
+def _plain(text: str) -> str:
+    return text.replace(NBSP, " ").strip()
+
+
+def _digits(text: str) -> str:
+    """A number as every program reads it."""
+    text = text.replace("−", "-").removeprefix("+").replace(" ", "")
+    if text.endswith("%"):
+        return f"{float(text[:-1]) / 100:.10g}"
+    if text[-1] in _SUFFIXES:
+        return f"{float(text[:-1] + _SUFFIXES[text[-1]]):.10g}"
+    return text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

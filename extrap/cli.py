@@ -25,6 +25,7 @@ from extrap.commands.critical_batch import critical_batch_command
 from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.exports import export_command, import_command, repair_command
 from extrap.commands.knobs import knobs_command
+from extrap.commands.pages import beside_command, index_command, page_command, write_besides
 from extrap.commands.printing import PlainFormatter, print_json, say
 from extrap.commands.select import select_command
 from extrap.commands.status import status_command
@@ -245,6 +246,16 @@ def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) 
     type=click.FloatRange(min=0),
     help="Price of an hour of training, for what is wasted; needs columns wall_s and flops.",
 )
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Write a summary for a pull request into this file; - prints it.",
+)
+@click.option(
+    "--figures",
+    type=click.Path(file_okay=False),
+    help="Write the figures (SVG, PNG) and tables (CSV) into this folder too.",
+)
 def report_command(
     sweep: str,
     big: str | None,
@@ -253,6 +264,8 @@ def report_command(
     storage: str | None,
     title: str | None,
     price: float | None,
+    markdown: str | None,
+    figures: str | None,
     losses: Sequence[str],
     **columns: Any,
 ) -> None:
@@ -267,7 +280,7 @@ def report_command(
             sweep, {**columns, "loss": () if first == "loss" and not others else losses}
         )
         page = report_study_file(sweep, storage=storage, table=big, output=output)
-        say(f"wrote {page}")
+        write_besides(page, markdown=markdown, figures=figures)
         return
     from extrap.reporting import report
 
@@ -287,7 +300,7 @@ def report_command(
         runs=runs,
         price=price,
     )
-    say(f"wrote {path}")
+    write_besides(path, markdown=markdown, figures=figures)
 
 
 @cli.command(name="coord-check")
@@ -374,11 +387,14 @@ study.add_command(export_command)
 study.add_command(import_command)
 study.add_command(repair_command)
 cli.add_command(allocate_command)
+cli.add_command(beside_command)
 cli.add_command(cascade_command)
 cli.add_command(select_command)
 cli.add_command(compare_command)
 cli.add_command(critical_batch_command)
+cli.add_command(index_command)
 cli.add_command(knobs_command)
+cli.add_command(page_command)
 cli.add_command(watch_command)
 
 

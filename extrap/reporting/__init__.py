@@ -10,7 +10,9 @@
 * `allocation_page` — a budget split and checked; `allocations_text` likewise.
 * `cascade_page` — a small model before a large one; `cascades_text` likewise.
 * `sparsity_section` — the law of sparse models and what it saves, as such a part.
-* `write_index` — an index over the reports of a folder.
+* `write_index` — an index over the reports of a folder; `beside_page` — two side by side.
+* `read_report` — the numbers of a page; `report_markdown` — its summary for a pull request.
+* `save_figures` — the pictures and tables of a report as files.
 """
 
 from __future__ import annotations
@@ -23,14 +25,18 @@ from extrap.reporting.allocation_studies import (
 from extrap.reporting.baselines import baseline_text
 from extrap.reporting.batch_documents import batches_document
 from extrap.reporting.batch_studies import batch_page, batches_text
+from extrap.reporting.beside import beside_page
 from extrap.reporting.cascade_studies import cascade_page, cascades_text
 from extrap.reporting.comparison_documents import checks_document, comparison_study_document
 from extrap.reporting.comparison_findings import GroupFindings, TargetCheck
 from extrap.reporting.comparisons import comparison_page, comparison_study_text
+from extrap.reporting.embedded import read_report
 from extrap.reporting.index import write_index
 from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
 from extrap.reporting.levers import lever_page, levers_document, levers_text
-from extrap.reporting.page import report
+from extrap.reporting.markdown import report_markdown
+from extrap.reporting.page import report, report_document
+from extrap.reporting.saved import save_figures
 from extrap.reporting.sections import Section
 from extrap.reporting.sparsity import SparseCount, sparsity_section
 
@@ -46,6 +52,7 @@ __all__ = [
     "batch_page",
     "batches_document",
     "batches_text",
+    "beside_page",
     "cascade_page",
     "cascades_text",
     "checks_document",
@@ -58,7 +65,11 @@ __all__ = [
     "lever_page",
     "levers_document",
     "levers_text",
+    "read_report",
     "report",
+    "report_document",
+    "report_markdown",
+    "save_figures",
     "sparsity_section",
     "write_index",
 ]

@@ -36,7 +36,7 @@ from extrap.reporting.numbers import (
     format_percent,
     name_size,
 )
-from extrap.reporting.pages import PageHead, render_page, write_page
+from extrap.reporting.pages import PageHead, page_document, render_page, write_page
 from extrap.reporting.plates import (
     local_plates,
     progress_plates,
@@ -58,7 +58,7 @@ from extrap.reporting.tables import (
     verdict_table,
 )
 
-__all__ = ["render", "report"]
+__all__ = ["render", "report", "report_document"]
 
 MAX_CARDS = 24
 _NO_FIXED_LAW = (
@@ -141,26 +141,17 @@ def render(
     lead = leading_row(rows)
     flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
     story = story_plate(law_story_info(forecast, groups, axis, fixed))
-    given, title = title, title or f"Forecast from {forecast.runs.source or 'a sweep'}"
-    words = headline(forecast, rows)
     numbers = report_numbers(forecast, verdicts, rows, axis, metrics=metrics, baseline=baseline)
     return render_page(
         "report.html.j2",
-        PageHead(
-            kind="report",
-            title=title,
-            question=question or _default_question(forecast),
-            answer=words,
-            created=forecast.created,
-            status=_status(lead),
-        ),
+        _head(forecast, rows, title=title, question=question),
         numbers=numbers,
         kind=lead.group.kind if lead.group else "forecast",
         answer=answer_sentences(forecast, rows, groups, fixed),
         answer_table=answer_table(forecast, rows),
         baseline=None
         if baseline is None
-        else baseline_section(forecast, baseline, axis, rows, title=given),
+        else baseline_section(forecast, baseline, axis, rows, title=title),
         history=history(forecast),
         story=story,
         story_words=_story_words(forecast, rows, groups, axis, fixed),
@@ -180,6 +171,44 @@ def render(
         notes=forecast.runs.notes,
         provenance=provenance_rows(forecast, groups, provenance),
         limits=LIMITS,
+    )
+
+
+def report_document(
+    forecast: Forecast,
+    verdicts: Sequence[Verdict] = (),
+    *,
+    title: str | None = None,
+    question: str | None = None,
+    metrics: Mapping[str, Metric] | None = None,
+) -> dict[str, Any]:
+    """The numbers that a report would carry, without the report: what `read_report` returns.
+
+    Args:
+        forecast: The forecast.
+        verdicts: The judged larger runs.
+        title: As for `report`.
+        question: As for `report`.
+        metrics: As for `report`.
+    """
+    groups = group_verdicts(verdicts)
+    rows = answer_rows(forecast, groups)
+    axis = size_axis(forecast, judged_sizes(groups))
+    head = _head(forecast, rows, title=title, question=question)
+    return page_document(head, report_numbers(forecast, verdicts, rows, axis, metrics=metrics))
+
+
+def _head(
+    forecast: Forecast, rows: Sequence[AnswerRow], *, title: str | None, question: str | None
+) -> PageHead:
+    """What the page says about itself."""
+    return PageHead(
+        kind="report",
+        title=title or f"Forecast from {forecast.runs.source or 'a sweep'}",
+        question=question or _default_question(forecast),
+        answer=headline(forecast, rows),
+        created=forecast.created,
+        status=_status(leading_row(rows)),
     )
 
 

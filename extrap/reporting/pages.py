@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from extrap import __version__
 from extrap.files import write_text
 from extrap.reporting.figures import Drawing, style_sheet
+from extrap.reporting.numbers import NBSP
 from extrap.reporting.table_files import cell_number, file_name, table_csv
 from extrap.reporting.tables import Table
 
@@ -51,7 +52,7 @@ def page_document(head: PageHead, numbers: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "schema_version": PAGE_VERSION,
         "extrap_version": __version__,
-        **asdict(head),
+        **{name: text.replace(NBSP, " ") for name, text in asdict(head).items()},
         "numbers": dict(numbers),
     }
 

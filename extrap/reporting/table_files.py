@@ -1,8 +1,8 @@
 """Tables as CSV, and the number in a cell: what sorts a column and what a spreadsheet can use.
 
-Cells of a page are finished text, such as `1.749 ± 0.013` above `1.72 to 1.78`. In a file each part
-has a column of its own: `loss`, `loss ±`, `loss from`, `loss to`, and `loss, note` for the rest.
-Percentages become fractions, `1.3B` becomes 1300000000.
+Cells of a page are finished text, such as `1.749 ± 0.013` above `1.72 to 1.78`. In a file each
+part has a column of its own: `loss`, `loss se`, `loss from`, `loss to`, and `loss, note` for the
+rest. Percentages become fractions, `1.3B` becomes 1300000000.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Parts:
 
 _HEADS = (
     ("value", "{}"),
-    ("error", "{} ±"),
+    ("error", "{} se"),
     ("lower", "{} from"),
     ("upper", "{} to"),
     ("note", "{}, note"),
@@ -70,7 +70,7 @@ def table_csv(table: Table) -> str:
     for name, parts in zip(table.columns, columns, strict=True):
         used = [(k, head) for k, head in _HEADS if any(getattr(part, k) for part in parts)]
         for key, head in used or _HEADS[:1]:
-            header.append(head.format(_plain(name)))
+            header.append(head.format(_plain(name).removesuffix(" ± se")))
             cells.append([getattr(part, key) for part in parts])
     return csv_text(header, list(zip(*cells, strict=True)))
 

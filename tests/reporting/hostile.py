@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -9,6 +12,9 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pandas as pd
+import pytest
+
+from extrap.reporting.pages import policy
 
 __all__ = ["CSP", "EVIL", "PAYLOADS", "Page", "inspected", "poisoned"]
 
@@ -28,10 +34,12 @@ PAYLOADS = {
 }
 """Each is short enough to be the name of a column."""
 EVIL = " ".join(PAYLOADS.values()) + " \x1b[31m\x00\x08\ufffe"
-CSP = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-    "form-action 'none'"
+CSP = policy()
+LINK = re.compile(
+    r"#[\w-]*$|data:,$|\./[\w.%-]+$"
+    r"|data:(image/png|image/svg\+xml|text/csv;charset=utf-8);base64,[\w+/=]+$"
 )
+FILE = re.compile(r"[a-z0-9-]+\.(svg|png|csv)")
 TAGS = frozenset(
     [
         "html",
@@ -106,6 +114,7 @@ class Page(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
+        self.scripts: list[tuple[dict[str, str], str]] = []
         self.wrong: list[str] = []
         self.policies: list[str] = []
         self.words: list[str] = []
@@ -113,9 +122,11 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.n_tags += 1
-        if tag not in TAGS:
-            self.wrong.append(f"<{tag}>")
         given = {name: value or "" for name, value in attrs}
+        if tag == "script":
+            self.scripts.append((given, ""))
+        elif tag not in TAGS:
+            self.wrong.append(f"<{tag}>")
         if given.get("http-equiv", "").lower() == "content-security-policy":
             if self.n_tags > 5:
                 self.wrong.append(f"a policy as tag {self.n_tags}")
@@ -126,7 +137,9 @@ class Page(HTMLParser):
             if name.startswith("on") or name in ("srcdoc", "autofocus", "formaction", "ping"):
                 self.wrong.append(f"{name}={value[:60]}")
             is_link = name in ("href", "src", "xlink:href", "action", "data")
-            if is_link and not re.match(r"#[\w-]*$|data:(,|image/png;base64)|\./[\w.%-]+$", value):
+            if name == "download" and not FILE.fullmatch(value):
+                self.wrong.append(f"download {value[:60]}")
+            if is_link and not LINK.match(value):
                 self.wrong.append(f"{name}={value[:60]}")
             if name == "style" and re.search(r"url\((?!#)|expression|@import|\\", value):
                 self.wrong.append(f"style {value[:60]}")
@@ -138,6 +151,10 @@ class Page(HTMLParser):
     handle_startendtag = handle_starttag
 
     def handle_data(self, data: str) -> None:
+        if (self.get_starttag_text() or "").startswith("<script") and self.cdata_elem == "script":
+            given, text = self.scripts[-1]
+            self.scripts[-1] = (given, text + data)
+            return
         is_style = (self.get_starttag_text() or "").startswith("<style")
         if is_style and re.search(r"url\((?!#)|@import|expression", data):
             self.wrong.append("a style sheet that loads something")
@@ -145,12 +162,19 @@ class Page(HTMLParser):
 
 
 def inspected(html: str) -> Page:
-    """A page that loads nothing, runs nothing and says so first."""
+    """A page that loads nothing, runs nothing but the script of ours, and says so first."""
     page = Page()
     page.feed(html)
     page.close()
     assert page.wrong == [], page.wrong
     assert page.policies == [CSP]
+    data, (given, script) = page.scripts
+    assert data[0] == {"type": "application/json", "id": "extrap-data"}
+    assert not set("<>&'") & set(data[1])
+    json.loads(data[1], parse_constant=pytest.fail)
+    assert given == {}
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in CSP
     return page
 
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import importlib.util
+import itertools
 import json
+import re
+import time
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from extrap.checking import check
+from extrap.files import read_csv
 from extrap.forecasting import forecast
+from extrap.reading import read_runs
 from extrap.reporting import lever_page, report, write_index
+from extrap.reporting.pages import policy
 
 from .conftest import as_runs, large_frame, sweep_frame
 from .hostile import EVIL, PAYLOADS, poisoned
+from .kinds import KINDS, write_kinds
 from .test_levers import REPORT as LEVERS
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
@@ -29,14 +40,20 @@ FLAGS = (
 )
 
 
-@pytest.fixture
-def browser(tmp_path):
+SIZES = {"phone": 390, "desktop": 1280}
+SCHEMES = ("light", "dark")
+AXES = ("axe_playwright_python", "axe_core_python")
+"""Packages that carry `axe.min.js`, the newer first."""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
     if not (CHROMIUM.exists() and DRIVER.exists()):
         pytest.skip(f"NOT TESTED in a browser: {CHROMIUM} and {DRIVER} are not installed")
     webdriver = pytest.importorskip("selenium.webdriver")
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(
@@ -44,6 +61,21 @@ def browser(tmp_path):
     )
     yield driver
     driver.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory, made, judge, one_task):
+    return write_kinds(tmp_path_factory.mktemp("reports"), made, judge, one_task)
+
+
+@pytest.fixture(scope="module")
+def axe():
+    """The text of axe-core, of whichever package carries it."""
+    for name in AXES:
+        found = importlib.util.find_spec(name)
+        if found is not None and found.origin:
+            return (Path(found.origin).parent / "axe.min.js").read_text(encoding="utf-8")
+    pytest.skip(f"NOT TESTED with axe: none of {', '.join(AXES)} is installed")
 
 
 def requests_of(driver) -> set[str]:
@@ -55,28 +87,207 @@ def requests_of(driver) -> set[str]:
     }
 
 
+def show(driver, path, *, width=1280, scheme="light", media="") -> None:
+    """Open a page on a screen of a width, in light or dark, or as it is printed."""
+    driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
+    )
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+    driver.get(path.as_uri())
+
+
+def open_details(driver, opened: bool) -> None:
+    driver.execute_script(
+        "document.querySelectorAll('details').forEach(d => d.open = arguments[0])", opened
+    )
+
+
 @pytest.mark.slow
-def test_browser_finds_nothing_to_complain_about(tmp_path, browser, made, judge):
-    folder = tmp_path / "reports"
-    page = report(made, judge(), path=folder / "page.html", question="w" * 200, baseline=made)
-    for path in (page, write_index(folder)):
-        browser.get_log("performance")
-        for width in (390, 1280):
-            browser.execute_cdp_cmd(
-                "Emulation.setDeviceMetricsOverride",
-                {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
-            )
-            browser.get(path.as_uri())
-            for opened in (False, True):
-                browser.execute_script(
-                    "document.querySelectorAll('details').forEach(d => d.open = arguments[0])",
-                    opened,
-                )
-                needed = browser.execute_script("return document.documentElement.scrollWidth")
-                assert needed <= width
-        outside = {url for url in requests_of(browser) if not url.startswith("data:")}
-        assert outside == {path.as_uri()}
-        assert browser.get_log("browser") == []
+@pytest.mark.parametrize("kind", KINDS)
+def test_browser_finds_nothing_to_complain_about(browser, pages, kind):
+    path = pages[kind]
+    browser.get_log("performance")
+    browser.get_log("browser")
+    for width in SIZES.values():
+        show(browser, path, width=width)
+        for opened in (False, True):
+            open_details(browser, opened)
+            needed = browser.execute_script("return document.documentElement.scrollWidth")
+            assert needed <= width
+    outside = {url for url in requests_of(browser) if not url.startswith("data:")}
+    assert outside == {path.as_uri()}
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_axe_finds_nothing_serious(browser, pages, axe, kind):
+    found = {}
+    for (name, width), scheme in itertools.product(SIZES.items(), SCHEMES):
+        show(browser, pages[kind], width=width, scheme=scheme)
+        open_details(browser, True)
+        browser.execute_script(axe)
+        violations = browser.execute_async_script(
+            "const done = arguments[arguments.length - 1];"
+            "axe.run(document).then(r => done(r.violations.map("
+            "v => [v.impact, v.id, v.nodes.length, v.nodes[0].html.slice(0, 200)])))"
+        )
+        found[name, scheme] = violations
+    print(kind, found)  # noqa: T201  # shown with -s: the lesser findings too
+    serious = {
+        place: [v for v in violations if v[0] in ("serious", "critical")]
+        for place, violations in found.items()
+    }
+    assert not any(serious.values()), serious
+
+
+@pytest.mark.slow
+def test_tables_are_sorted_with_the_keyboard(browser, pages):
+    show(browser, pages["report"])
+    browser.execute_script(
+        "document.querySelectorAll('details').forEach(d => d.open = true);"
+        "window.table = [...document.querySelectorAll('table')].find("
+        "  t => t.caption?.textContent === 'Judged runs, one a row');"
+        "window.column = [...table.tHead.rows[0].cells].findIndex("
+        "  c => c.textContent === 'loss');"
+        "table.tHead.rows[0].cells[column].querySelector('button').focus()"
+    )
+
+    def column() -> list[float]:
+        return browser.execute_script(
+            "return [...table.tBodies[0].rows].map(r => Number(r.cells[column].dataset.value))"
+        )
+
+    def order() -> str | None:
+        return browser.execute_script(
+            "return table.tHead.rows[0].cells[column].getAttribute('aria-sort')"
+        )
+
+    enter = pytest.importorskip("selenium.webdriver").Keys.ENTER
+    original = column()
+    assert sorted(original) != original
+    for expected, name in (
+        (sorted(original), "ascending"),
+        (sorted(original, reverse=True), "descending"),
+        (original, None),
+    ):
+        browser.switch_to.active_element.send_keys(enter)
+        assert (column(), order()) == (expected, name)
+
+
+@pytest.mark.slow
+def test_the_first_stop_of_the_keyboard_skips_to_the_answer(browser, pages):
+    keys = pytest.importorskip("selenium.webdriver").Keys
+    show(browser, pages["report"])
+    browser.switch_to.active_element.send_keys(keys.TAB)
+    focused = browser.switch_to.active_element
+    assert focused.text == "Skip to the answer"
+    assert focused.rect["x"] >= 0
+    focused.send_keys(keys.ENTER)
+    assert browser.current_url.endswith("#content")
+
+
+@pytest.mark.slow
+def test_page_is_readable_without_scripts(browser, pages):
+    by = pytest.importorskip("selenium.webdriver.common.by").By
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show(browser, pages["report"])
+        assert browser.find_elements(by.CSS_SELECTOR, "th button") == []
+        summary = browser.find_element(by.CSS_SELECTOR, "#story-section summary")
+        table = browser.find_element(by.CSS_SELECTOR, "#story-section details table")
+        assert not table.is_displayed()
+        summary.click()
+        assert table.is_displayed()
+        assert "Loss at the optimum" in table.text
+        links = browser.find_elements(by.CSS_SELECTOR, "a[download]")
+        assert len(links) > 20
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+@pytest.mark.slow
+def test_links_save_what_they_say(tmp_path, browser, pages):
+    by = pytest.importorskip("selenium.webdriver.common.by").By
+    show(browser, pages["report"])
+    open_details(browser, True)
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
+    for name in ("story.svg", "story.png", "the-optimum-of-each-size-of-the-sweep.csv"):
+        link = browser.find_element(by.CSS_SELECTOR, f"a[download='{name}']")
+        expected = base64.b64decode(link.get_attribute("href").partition(";base64,")[2])
+        browser.execute_script("arguments[0].click()", link)
+        until = time.monotonic() + 20
+        while not (tmp_path / name).is_file() and time.monotonic() < until:
+            time.sleep(0.1)
+        assert (tmp_path / name).read_bytes() == expected
+    ElementTree.parse(tmp_path / "story.svg")
+    assert (tmp_path / "story.png").read_bytes().startswith(b"\x89PNG")
+    assert read_csv(tmp_path / "the-optimum-of-each-size-of-the-sweep.csv")["width"].max() == 256
+
+
+@pytest.mark.slow
+def test_print_shows_what_is_folded_in_light_colours(browser, pages):
+    show(browser, pages["report"], scheme="dark", media="print")
+    heights, ink, shown = browser.execute_script(
+        "const folded = [...document.querySelectorAll('details:not([open]) table')];"
+        "return [folded.map(t => t.getBoundingClientRect().height),"
+        " getComputedStyle(document.body).backgroundColor,"
+        " getComputedStyle(document.querySelector('.save')).display]"
+    )
+    assert len(heights) > 5
+    assert min(heights) > 20
+    assert (ink, shown) == ("rgb(255, 255, 255)", "none")
+    pdf = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert pdf.startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 3
+
+
+@pytest.mark.slow
+def test_dark_pages_are_dark(browser, pages):
+    for kind in KINDS:
+        show(browser, pages[kind], scheme="dark")
+        ink = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert ink == "rgb(22, 26, 33)"
+
+
+@pytest.mark.slow
+def test_marks_say_their_values_when_pointed_at(browser, pages, made):
+    show(browser, pages["report"])
+    told = browser.execute_script(
+        "const svg = document.getElementById('story');"
+        "svg.scrollIntoView({block: 'center'});"
+        "return [...svg.querySelectorAll('.hints circle')].slice(-40).map(c => {"
+        "  const b = c.getBoundingClientRect();"
+        "  const at = document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2);"
+        "  return at.querySelector('title')?.textContent ?? ''})"
+    )
+    optimum = made.optima[2]
+    assert any(
+        text.startswith(f"tuned, from the sweep (± se): width 64, loss {optimum.loss:.4g}")
+        for text in told
+    ), told
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_pages_weigh_three_megabytes_at_most(tmp_path, pages):
+    sizes = {kind: path.stat().st_size for kind, path in pages.items()}
+    example = read_runs("examples/sweep.csv", size="width", tune="lr")
+    judged = read_runs("examples/big.csv", size="width", tune="lr", stage="check")
+    usual = forecast(example)
+    page = report(usual, check(usual, judged), path=tmp_path / "usual.html")
+    sizes["usual"] = page.stat().st_size
+    many = forecast(
+        as_runs(sweep_frame(rates=tuple(2.0 ** (-10 + 7 * i / 39) for i in range(40)), seeds=50))
+    )
+    assert len(many.runs) == 10_000
+    sizes["many"] = report(many, path=tmp_path / "many.html").stat().st_size
+    print(sizes)  # noqa: T201  # shown with -s
+    assert max(sizes.values()) <= 3_000_000
 
 
 @pytest.mark.slow
@@ -107,12 +318,29 @@ def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
         assert outside == {path.as_uri()}
         assert browser.get_log("browser") == []
         found = browser.execute_script(
-            "return [document.scripts.length, document.images.length, document.forms.length,"
-            " document.querySelectorAll('iframe,object,embed,foreignObject').length]"
+            "return [document.images.length, document.forms.length,"
+            " document.querySelectorAll('iframe,object,embed,foreignObject').length,"
+            " [...document.scripts].map(s => s.type)]"
         )
-        assert found == [0, 0, 0, 0]
+        assert found == [0, 0, 0, ["application/json", ""]]
+        digest = hashlib.sha256(
+            browser.execute_script("return document.scripts[1].text").encode()
+        ).digest()
+        assert f"'sha256-{base64.b64encode(digest).decode()}'" in policy()
     for link in browser.execute_script("return [...document.links].map(a => a.href)"):
         assert link.startswith(folder.as_uri() + "/")
+
+
+@pytest.mark.slow
+def test_a_script_that_is_not_ours_does_not_run(tmp_path, browser, pages):
+    text = pages["report"].read_text(encoding="utf-8")
+    forged = tmp_path / "forged.html"
+    evil = "<script>window.evil = 1</script><svg onload='window.evil = 2'></svg>"
+    forged.write_text(text.replace("<main", f"{evil}<main"), encoding="utf-8")
+    show(browser, forged)
+    assert browser.execute_script("return [window.evil ?? 0, document.scripts.length]") == [0, 3]
+    refused = browser.get_log("browser")
+    assert any("Content Security Policy" in entry["message"] for entry in refused)
 
 
 def has_dialog(driver) -> bool:

@@ -35,7 +35,7 @@ from extrap.reporting.tables import Table
 from extrap.sparsity_sections import sparsity_sections
 
 from .conftest import as_runs, large_frame, sweep_frame
-from .hostile import CSP, EVIL, PAYLOADS, inspected, poisoned
+from .hostile import EVIL, PAYLOADS, inspected, poisoned
 from .recipes import STUDY as COMPARISON_STUDY
 from .test_cascade_studies import REPORT as CASCADE
 from .test_comparisons import FINDINGS
@@ -185,10 +185,14 @@ def test_names_on_a_page_of_figures(tmp_path, made):
 def test_every_template_of_a_page_has_the_policy():
     loader = PackageLoader("extrap.reporting")
     pages = [n for n in loader.list_templates() if "<html" in loader.get_source(_NONE, n)[0]]
-    assert len(pages) >= 8
-    for name in pages:
-        head = loader.get_source(_NONE, name)[0].partition("<head>")[2]
-        assert head.strip().split("\n")[1].count(CSP) == 1, name
+    assert pages == ["base.html.j2"]
+    head = loader.get_source(_NONE, "base.html.j2")[0].partition("<head>")[2]
+    assert "{{ policy }}" in head.strip().split("\n")[1]
+    others = {n for n in loader.list_templates() if n.endswith(".html.j2")}
+    others -= {"base.html.j2", "macros.html.j2"}
+    assert len(others) >= 9
+    for name in others:
+        assert loader.get_source(_NONE, name)[0].startswith('{% extends "base.html.j2" %}'), name
 
 
 _NONE = None

@@ -31,6 +31,7 @@ from extrap.reporting.figures.batches import (
     forecast_front_info,
     measured_front_info,
 )
+from extrap.reporting.figures.beside import Beside, draw_beside
 from extrap.reporting.figures.canvas import Drawing, draw_svg, style_sheet
 from extrap.reporting.figures.cascades import (
     CascadeCosts,
@@ -107,6 +108,7 @@ __all__ = [
     "BatchFront",
     "BatchRates",
     "BatchSteps",
+    "Beside",
     "CascadeCosts",
     "CascadeCurves",
     "CurvesAtSize",
@@ -137,6 +139,7 @@ __all__ = [
     "draw_at_stake",
     "draw_batch_front",
     "draw_batch_steps",
+    "draw_beside",
     "draw_cascade_costs",
     "draw_cascade_curves",
     "draw_curves",

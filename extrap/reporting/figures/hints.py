@@ -21,8 +21,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter
 
-__all__ = ["Hint", "add_hints", "hints_of", "tell_cells"]
+__all__ = ["HINTS", "Hint", "add_hints", "hints_of", "tell_cells"]
 
+HINTS = "hints"
+"""Class of the shapes."""
 MOST = 500
 """Hints of one drawing; bands and lines make room first."""
 ALONG = 16
@@ -78,7 +80,7 @@ def hints_of(figure: Figure) -> list[Hint]:
 def add_hints(root: ElementTree.Element, hints: Iterable[Hint]) -> None:
     """Append the shapes to an `<svg>`, above everything that is drawn."""
     names = {"circle": ("cx", "cy", "r"), "rect": ("x", "y", "width", "height")}
-    group = ElementTree.Element("g", {"fill": "transparent", "stroke": "none"})
+    group = ElementTree.Element("g", {"class": HINTS, "fill": "transparent", "stroke": "none"})
     for hint in hints:
         place = zip(names[hint.shape], (f"{v:.1f}" for v in hint.place), strict=True)
         shape = ElementTree.SubElement(group, hint.shape, dict(place))
@@ -142,9 +144,9 @@ def _marks(ax: Axes) -> Iterator[Hint]:
         if line.get_marker() not in ("None", "none", "", " ", None) and id(line) not in bars:
             yield from _circles(ax, line, _points_of(ax, line), spans.get(id(line)))
     for collection in ax.collections:
-        if isinstance(collection, PathCollection):
-            if collection.get_offset_transform() == ax.transData:
-                yield from _circles(ax, collection, _finite(collection.get_offsets()))
+        is_points = isinstance(collection, PathCollection)
+        if is_points and collection.get_offset_transform() == ax.transData:
+            yield from _circles(ax, collection, _finite(collection.get_offsets()))
 
 
 def _circles(

@@ -1,0 +1,106 @@
+"""One page of every kind, for tests that look at all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks import page as figures_page
+from benchmarks.rows import Row
+from extrap.backtesting import backtest
+from extrap.forecasting import Forecast, forecast
+from extrap.reporting import (
+    allocation_page,
+    batch_page,
+    beside_page,
+    cascade_page,
+    comparison_page,
+    knob_page,
+    lever_page,
+    read_report,
+    report,
+    write_index,
+)
+from extrap.reporting.plates import backtest_plate
+
+from .conftest import as_runs, sweep_frame
+from .recipes import STUDY as COMPARISON_STUDY
+from .test_cascade_studies import REPORT as CASCADE
+from .test_comparisons import FINDINGS
+from .test_knobs import REPORT as KNOBS
+from .test_levers import REPORT as LEVERS
+
+__all__ = ["KINDS", "write_kinds"]
+
+KINDS = (
+    "report",
+    "forecast",
+    "full",
+    "knobs",
+    "levers",
+    "cascade",
+    "comparison",
+    "batches",
+    "allocation",
+    "figures",
+    "beside",
+    "index",
+)
+ABOUT: Mapping[str, Any] = {
+    "created": "2026-01-02T03:04:05+00:00",
+    "provenance": {"commit": "abc123"},
+}
+TITLED: Mapping[str, Any] = {**ABOUT, "title": "A study", "question": "Which is best?"}
+
+
+def write_kinds(
+    folder: Path, made: Forecast, judge: Callable[..., Any], one_task: Any
+) -> dict[str, Path]:
+    """Kind → page, all in one folder; each after the first links to nothing but itself."""
+    from extrap.allocation_sweeps import judge_allocation
+
+    from ..test_allocation_sweeps import STUDY as ALLOCATION
+    from ..test_allocation_sweeps import made_up
+
+    other = forecast(as_runs(sweep_frame(widths=(16, 32, 64, 128), seeds=3)))
+    pages = {
+        "report": report(made, judge(1.1), path=folder / "report.html", question="w" * 200),
+        "forecast": report(other, path=folder / "forecast.html", title="Another sweep"),
+        "full": report(
+            made, judge(), path=folder / "full.html", baseline=made, metrics={"accuracy": other}
+        ),
+        "knobs": knob_page(KNOBS, path=folder / "knobs.html", **TITLED),
+        "levers": lever_page(LEVERS, path=folder / "levers.html", **TITLED),
+        "cascade": cascade_page(CASCADE, path=folder / "cascade.html", rule="a rule", **TITLED),
+        "comparison": comparison_page(
+            COMPARISON_STUDY, FINDINGS, path=folder / "comparison.html", **ABOUT
+        ),
+        "batches": batch_page(*one_task, path=folder / "batches.html", **ABOUT),
+        "allocation": allocation_page(
+            judge_allocation(ALLOCATION, made_up()), path=folder / "allocation.html", **TITLED
+        ),
+        "figures": folder / "figures.html",
+    }
+    row = Row(part="p", figure="error", target="≤ 1 %", reached="0.5 %", met=True, note="n")
+    missed = Row(part="p", figure="other", target="≤ 1 %", reached="2 %", met=False)
+    figures_page.write_page(
+        [row, missed],
+        [backtest_plate(backtest(made.runs))],
+        {"fits": 1.0},
+        (),
+        words=figures_page.Words(
+            title="Figures",
+            question="How good?",
+            lead="So good.",
+            command="make",
+            seeds="0",
+            libraries=("numpy",),
+        ),
+        path=pages["figures"],
+    )
+    both = (read_report(pages["report"]), read_report(pages["forecast"]))
+    pages["beside"] = beside_page(*both, path=folder / "beside.html")
+    pages["index"] = write_index(folder)
+    assert tuple(pages) == KINDS
+    return pages

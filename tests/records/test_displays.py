@@ -87,7 +87,8 @@ def test_runs_without_a_loss_and_larger_runs_are_counted():
     )
     odd = Runs.from_frame(frame, sizes=["n"])
     assert repr(odd) == (
-        "Runs(2 complete, 1 diverged; n 1–2 (2 values); 3 seeds; 2 of stage tune, 1 of stage check)"
+        "Runs(2 complete, 1 diverged; n 1–2 (2 values); 3 seeds; "
+        "2 of stage tune, 1 of stage check)"
     )
     assert [row[2] for row in shown(odd).rows[1:]] == ["1", "0"]
     none = odd.of_stage("check").of_stage("tune")

@@ -1,7 +1,8 @@
 """From a draw function to inline SVG: no global state, no dates, colours that follow the page.
 
 Figures are drawn in placeholder colours; each becomes a CSS variable of the page, so that one
-drawing serves light and dark mode and print. Text stays text in the reader's own font.
+drawing serves light and dark mode and print. Text stays text in the reader's own font. On axes of
+somebody's own, `real_colours` has the same functions draw in the colours themselves.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 from xml.etree import ElementTree
 
@@ -21,7 +24,15 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 
-__all__ = ["RAMP_STEPS", "colour", "draw_svg", "ramp", "ramp_colormap", "style_sheet"]
+__all__ = [
+    "RAMP_STEPS",
+    "colour",
+    "draw_svg",
+    "ramp",
+    "ramp_colormap",
+    "real_colours",
+    "style_sheet",
+]
 
 Draw = Callable[[Axes], None]
 
@@ -58,19 +69,36 @@ _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
 
 
+_SIDE: ContextVar[int | None] = ContextVar("side", default=None)
+"""Where real colours are drawn: 0 on light paper, 1 on dark; None for placeholders."""
+
+
+@contextmanager
+def real_colours(mode: str) -> Iterator[None]:
+    """Draw in colours for `"light"` or `"dark"` paper instead of in placeholders."""
+    token = _SIDE.set(0 if mode == "light" else 1)
+    try:
+        yield
+    finally:
+        _SIDE.reset(token)
+
+
 def colour(name: str) -> str:
-    """Placeholder of a named ink."""
-    return f"#fe00{_NAMES.index(name):02x}"
+    """Placeholder of a named ink, or the ink."""
+    side = _SIDE.get()
+    return f"#fe00{_NAMES.index(name):02x}" if side is None else INKS[name][side]
 
 
 def ramp(name: str, fraction: float) -> str:
-    """Placeholder of a position in [0, 1] on a colour ramp."""
-    step = round(min(max(fraction, 0.0), 1.0) * (RAMP_STEPS - 1))
-    return f"#fe0{_RAMP_NAMES.index(name) + 1}{step:02x}"
+    """Placeholder of a position in [0, 1] on a colour ramp, or its colour."""
+    step, side = round(min(max(fraction, 0.0), 1.0) * (RAMP_STEPS - 1)), _SIDE.get()
+    if side is None:
+        return f"#fe0{_RAMP_NAMES.index(name) + 1}{step:02x}"
+    return _ramp_colour(name, step, side)
 
 
 def ramp_colormap(name: str) -> ListedColormap:
-    """A colour map of placeholders."""
+    """A colour map of placeholders, or of colours."""
     return ListedColormap([ramp(name, i / (RAMP_STEPS - 1)) for i in range(RAMP_STEPS)])
 
 
@@ -78,13 +106,16 @@ def style_sheet(mode: str) -> str:
     """CSS declarations of every colour, for `"light"` or `"dark"`."""
     side = 0 if mode == "light" else 1
     lines = [f"--{name}:{pair[side]}" for name, pair in INKS.items()]
-    for name, (colormap, *parts) in RAMPS.items():
-        low, high = parts[side]
-        colours = sns.color_palette(colormap, as_cmap=True)
-        for i in range(RAMP_STEPS):
-            value = to_hex(colours(low + (high - low) * i / (RAMP_STEPS - 1)))
-            lines.append(f"--{name}-{i}:{value}")
+    for name in RAMPS:
+        lines += [f"--{name}-{i}:{_ramp_colour(name, i, side)}" for i in range(RAMP_STEPS)]
     return ";".join(lines)
+
+
+def _ramp_colour(name: str, step: int, side: int) -> str:
+    colormap, *parts = RAMPS[name]
+    low, high = parts[side]
+    colours = sns.color_palette(colormap, as_cmap=True)
+    return str(to_hex(colours(low + (high - low) * step / (RAMP_STEPS - 1))))
 
 
 def draw_svg(draw: Draw, *, width: int, height: int, key: str, label: str) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from extrap.documents import load_forecast, save_forecast
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
     from extrap.fitting import fit
+    from extrap.fitting.regressor import LawRegressor
     from extrap.forecasting import Forecast, forecast
     from extrap.monitoring import Monitor, Reading
     from extrap.noise import NoiseScale, noise_scale
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
         Target,
         TunedRange,
         Verdict,
+        Verdicts,
         Workload,
     )
     from extrap.reporting import report
+    from extrap.reporting.figures.plots import plot_backtest, plot_law, plot_optimum, plot_sweep
     from extrap.selection import Selection, choose_next, prototype_distance, select
     from extrap.training import CoordinateCheck, NoiseMeter, coordinate_check
     from extrap.tuning import tune
@@ -55,6 +58,7 @@ __all__ = [
     "Forecast",
     "Holdout",
     "Interval",
+    "LawRegressor",
     "Monitor",
     "NoiseMeter",
     "NoiseScale",
@@ -69,6 +73,7 @@ __all__ = [
     "Target",
     "TunedRange",
     "Verdict",
+    "Verdicts",
     "Workload",
     "__version__",
     "allocate",
@@ -83,6 +88,10 @@ __all__ = [
     "forecast",
     "load_forecast",
     "noise_scale",
+    "plot_backtest",
+    "plot_law",
+    "plot_optimum",
+    "plot_sweep",
     "prototype_distance",
     "read_runs",
     "report",
@@ -97,6 +106,7 @@ _HOMES = {
     "cascade": "cascading",
     "check": "checking",
     "critical_batch": "batching",
+    "LawRegressor": "fitting.regressor",
     "fit": "fitting",
     "read_runs": "reading",
     "report": "reporting",
@@ -109,6 +119,9 @@ _HOMES = {
     **dict.fromkeys(("Monitor", "Reading"), "monitoring"),
     **dict.fromkeys(("NoiseScale", "noise_scale"), "noise"),
     **dict.fromkeys(("Selection", "choose_next", "prototype_distance", "select"), "selection"),
+    **dict.fromkeys(
+        ("plot_backtest", "plot_law", "plot_optimum", "plot_sweep"), "reporting.figures.plots"
+    ),
     **dict.fromkeys(("load_forecast", "save_forecast"), "documents"),
     **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),
 }

@@ -17,6 +17,7 @@ from extrap.fitting.scores import LEVELS, judge_observed_mean, score
 from extrap.fitting.splits import Split, leave_one_size_out, rolling_origin
 from extrap.forecasting import Forecast, forecast
 from extrap.records import Interval, Optimum, Runs
+from extrap.records.displays import html_table, named, number, percent, plural
 
 __all__ = ["SCHEMES", "Backtest", "Holdout", "backtest", "backtest_document"]
 
@@ -94,6 +95,40 @@ class Backtest:
     n_sizes: int
     holdouts: tuple[Holdout, ...]
     failures: tuple[tuple[str, int], ...]
+
+    def __repr__(self) -> str:
+        failed = f", {self.n_failed} not made" if self.n_failed else ""
+        head = f"{self.scheme}, {plural(len(self.holdouts), 'prediction')} of {self.n_sizes} sizes"
+        if not self.holdouts:
+            return f"Backtest({head}{failed})"
+        last = self.summary().iloc[-1]
+        return (
+            f"Backtest({head}{failed}: rms error {100 * last['rms_error']:.2g} %, "
+            f"{100 * last['coverage_90']:.0f} % inside 90 % intervals, "
+            f"skill {number(last['skill'], digits=2)} over the last value)"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [
+                named(h.size),
+                str(h.n_fitted),
+                f"{h.extrapolation_ratio:.3g}×",
+                number(h.observed),
+                number(h.predicted),
+                percent(h.deviation),
+                percent(h.last_deviation),
+                "inside" if h.observed in h.predicted_pi else "outside",
+            ]
+            for h in self.holdouts
+        ]
+        columns = ["size", "sizes fitted", "times fitted", "observed", "predicted", "off by"]
+        return html_table(
+            repr(self).removeprefix("Backtest(").removesuffix(")"),
+            [*columns, "last value off by", f"{100 * self.level:g} % interval"],
+            rows,
+            notes=[f"{count} not made: {why}" for why, count in self.failures],
+        )
 
     @property
     def n_failed(self) -> int:

@@ -2,7 +2,8 @@
 
 A text cell that a spreadsheet would take for a formula is written with an apostrophe before it,
 which spreadsheets do not show: `=1+1` becomes `'=1+1`. Reading takes one such apostrophe away, so
-that a table comes back as it was. Numbers, and text that is a number, stay as they are.
+that a table comes back as it was. Numbers, and text that is a number, stay as they are. pandas,
+which takes as long to import as the rest of a command line, is imported with the first table.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "as_written",
@@ -111,6 +113,8 @@ def write_csv(
     Raises:
         OSError: It cannot be written; what was there stays.
     """
+    import pandas as pd
+
     plain = table.rename(columns=guarded)
     texts = [i for i, kind in enumerate(plain.dtypes) if _may_hold_text(kind)]
     columns = [
@@ -147,6 +151,8 @@ def read_csv(path: str | Path) -> pd.DataFrame:
         OSError: It cannot be read.
         ValueError: It is no table.
     """
+    import pandas as pd
+
     path = Path(path)
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "no plain file", str(path))
@@ -178,6 +184,8 @@ def as_written(text: str) -> str:
 
 
 def _may_hold_text(kind: Any) -> bool:
+    import pandas as pd
+
     return not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind))
 
 

@@ -51,6 +51,16 @@ from extrap.records import (
     Point,
     Runs,
 )
+from extrap.records.displays import (
+    between,
+    estimated,
+    html_table,
+    named,
+    number,
+    plain,
+    quantity,
+    spanned,
+)
 
 if TYPE_CHECKING:
     from extrap.fitting.summary import Summary
@@ -93,6 +103,57 @@ class Forecast:
     flags: tuple[str, ...]
     created: str
     curves: ReferenceCurves | None = None
+
+    def __repr__(self) -> str:
+        lines = [f"Forecast({self._basis()})", *self._law_words()]
+        lines += [
+            f"at {named(p.size)}: loss {estimated(p.loss, p.loss_pi)}"
+            + "".join(f", {plain(n)} {estimated(e.value, e.pi)}" for n, e in p.tuned.items())
+            for p in self._default_points()
+        ]
+        return "\n  ".join([*lines, *(f"flag: {plain(flag)}" for flag in self.flags)])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [
+                *map(quantity, p.size.values()),
+                f"{number(p.extrapolation_ratio, digits=3)}×",
+                *(text for each in _shown(p) for text in each),
+            ]
+            for p in self._default_points()
+        ]
+        heads = ["loss", "of one new run"]
+        heads += [text for name in self.runs.tuned for text in (f"best {name}", "lies in")]
+        return html_table(
+            f"Forecast from {self._basis()}",
+            [*self.runs.sizes, "times fitted", *heads],
+            rows,
+            notes=[*self._law_words(), *(f"Flag: {flag}" for flag in self.flags)],
+        )
+
+    def _basis(self) -> str:
+        sizes = ", ".join(spanned(c, [o.size[c] for o in self.optima]) for c in self.runs.sizes)
+        return f"{len(self.runs)} runs, {sizes}; level {self.level:g}, band {plain(self.band)}"
+
+    def _law_words(self) -> list[str]:
+        """The laws with their weights and exponents, one line a column."""
+        laws = [f"{plain(fit.law)} {weight:.2g}" for fit, weight in self.loss_laws if weight > 0]
+        if self.loss_model is not None and self.loss_model.local_weight > 0:
+            laws.append(f"local law {self.loss_model.local_weight:.2g} of the whole")
+        words = [f"loss: {', '.join(laws) or 'no law'}"]
+        for name, fit in self.tuned_laws.items():
+            found = "no law"
+            if fit is not None:  # its first parameter is the height
+                slopes = zip(fit.columns, fit.values[1:], strict=True)
+                found = "∝ " + " ".join(f"{plain(c)}^{number(b, digits=3)}" for c, b in slopes)
+            words.append(f"best {plain(name)}: {found}")
+        return words
+
+    def _default_points(self) -> list[Point]:
+        try:
+            return [self.at(**size) for size in self.default_targets()]
+        except ValueError:  # a law that overflows there; what is shown never raises
+            return []
 
     @property
     def loss_laws(self) -> tuple[tuple[Fit, float], ...]:
@@ -389,6 +450,12 @@ class Forecast:
                 return Estimate(value=None, se=None, ci=interval, pi=interval)
         open_interval = Interval(None, None)
         return Estimate(value=None, se=None, ci=open_interval, pi=open_interval)
+
+
+def _shown(point: Point) -> list[tuple[str, str]]:
+    """The loss and each tuned value, with where one new run, or the optimum there, may fall."""
+    pairs = [(number(point.loss), between(point.loss_pi))]
+    return pairs + [(number(e.value), between(e.pi)) for e in point.tuned.values()]
 
 
 def _exp(log_value: float) -> float:

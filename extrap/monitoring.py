@@ -26,6 +26,7 @@ from extrap.fitting import Way, along, log_ratios, ways_to_be_off
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import Interval
+from extrap.records.displays import between, named, number
 
 __all__ = ["Monitor", "Reading"]
 
@@ -60,6 +61,14 @@ class Reading:
     alarm: bool
     cause: str | None
     advice: str
+
+    def __repr__(self) -> str:
+        alarm = f"; ALARM, {self.cause}" if self.alarm else ""
+        return (
+            f"Reading(step {self.step:g}, {100 * self.fraction:.0f} %: loss {number(self.loss)}, "
+            f"expected {number(self.expected)} ({between(self.band)}), "
+            f"e-value {self.e_value:.3g}{alarm})"
+        )
 
 
 class Monitor:
@@ -130,6 +139,12 @@ class Monitor:
         self._history: list[Reading] = []
         self._n_ignored = 0
         self._begin()
+
+    def __repr__(self) -> str:
+        return (
+            f"Monitor(at {named(self._size)}, {self._total:g} steps, level {self._level:g}: "
+            f"{self._reading!r})"
+        )
 
     def restart(self) -> None:
         """Forget what was heard: the run begins anew. Its history and its alarm stay to be read.

@@ -90,6 +90,9 @@ class NoiseScale:
         """Whether there is a lower bound only."""
         return self.ci.lower is not None and self.ci.upper is None
 
+    def __repr__(self) -> str:
+        return f"NoiseScale({self})"
+
     def __str__(self) -> str:
         """One sentence, which says what is not known."""
         skipped = f" ({self.n_skipped} more left out)" if self.n_skipped else ""

@@ -20,7 +20,7 @@ from extrap.checking.seals import WORDS, precedence, read_seal
 from extrap.checking.spikes import Spike, find_spike
 from extrap.errors import DataError
 from extrap.forecasting import Forecast
-from extrap.records import Runs, Verdict
+from extrap.records import Runs, Verdict, Verdicts
 
 __all__ = ["TOLERANCE", "Spike", "check", "find_spike"]
 
@@ -30,7 +30,7 @@ ODD_RATIO = 1e5
 """Times the sweep's largest size, beyond which a unit was probably mistaken."""
 
 
-def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> tuple[Verdict, ...]:
+def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> Verdicts:
     """Judge every run against the forecast of its size.
 
     A run deviates when its loss lies outside the predictive distribution (laws, optimum, noise,
@@ -47,7 +47,7 @@ def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> tu
         tolerance: Relative deviation that is no alarm, however significant; in [0, 1).
 
     Returns:
-        One verdict a row, in row order.
+        One verdict a row, in row order: a tuple that notebooks show as a table.
 
     Raises:
         TypeError: `runs` are not `Runs`.
@@ -90,7 +90,7 @@ def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> tu
     off = [s.deviates and judged for s, judged in zip(suspects, is_judged, strict=True)]
     worth = add_equivalents(forecast, cases, off)
     known = read_seal(forecast)
-    return tuple(
+    return Verdicts(
         _verdict(suspect, finding, known=known, is_judged=judged, worth=w)
         for suspect, finding, judged, w in zip(suspects, findings, is_judged, worth, strict=True)
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from extrap.records import Fit, Interval, Measure
+from extrap.records.displays import estimated, html_table, named, number, plain
 
 __all__ = ["ArmCost", "Comparison", "Contrast", "Crossover", "EffectiveCompute", "SizeDifference"]
 
@@ -171,6 +172,41 @@ class Comparison:
     def arms(self) -> tuple[str, ...]:
         """Names of all recipes, the plain one first."""
         return (self.plain, *(contrast.treated for contrast in self.contrasts))
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{plain(each.treated)}: {each.verdict}, {_differs_by(each)}"
+            for each in self.contrasts
+        ]
+        return f"Comparison(with {plain(self.plain)} at {named(self.target)}: {'; '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [
+                each.treated,
+                each.verdict,
+                number(each.p_adjusted, digits=2),
+                _differs_by(each),
+                estimated(each.exponent_difference.value, each.exponent_difference.ci, digits=3),
+            ]
+            for each in self.contrasts
+        ]
+        return html_table(
+            f"Recipes compared with {self.plain} at {named(self.target)} (level {self.level:g})",
+            ["recipe", "verdict", "p", "its loss against the plain one", "exponent, difference"],
+            rows,
+            notes=[*(flag for each in self.contrasts for flag in each.flags), *self.notes],
+        )
+
+
+def _differs_by(contrast: Contrast) -> str:
+    """The relative difference at the target in percent, or what is known of it."""
+    if contrast.at_target is None:
+        return "difference unknown"
+    found = contrast.at_target.difference
+    low, high = (None if side is None else 100 * side for side in found.ci)
+    value = None if found.value is None else 100 * found.value
+    return f"{estimated(value, (low, high), digits=3)} %"
 
 
 def _is_told(difference: Measure) -> bool:

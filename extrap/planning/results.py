@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from extrap.records import Fit, Measure
+from extrap.records.displays import estimated, html_table, number, plain
 
 __all__ = ["Allocation", "Estimated", "RepeatedData", "Serving"]
 
@@ -145,3 +146,35 @@ class Allocation:
     def exponent(self) -> Measure:
         """Exponent of `N_opt ∝ C^a`."""
         return self.chosen.exponent
+
+    def __repr__(self) -> str:
+        parts = [f"{name} {text}" for name, text in _split(self.chosen)[:3]]
+        doubts = f"; {len(self.warnings)} warnings" if self.warnings else ""
+        budget = f"{number(self.flops)} FLOPs by {self.estimator}"
+        return f"Allocation({budget}: {', '.join(parts)}{doubts})"
+
+    def _repr_html_(self) -> str:
+        found = {self.estimator: self.chosen, **self.estimators}
+        columns = [name for name, _ in _split(self.chosen)]
+        return html_table(
+            f"{number(self.flops)} FLOPs, {number(self.extrapolation_ratio, digits=3)} times the "
+            f"largest run, split by {self.estimator} (level {self.level:g})",
+            ["estimator", *columns],
+            [[key, *(text for _, text in _split(each))] for key, each in found.items()],
+            notes=[
+                *(f"{plain(name)}: {why}" for name, why in self.refused.items()),
+                *self.warnings,
+                *self.notes,
+            ],
+        )
+
+
+def _split(found: Estimated) -> list[tuple[str, str]]:
+    measures = {
+        "parameters": found.params,
+        "tokens": found.tokens,
+        "loss": found.loss,
+        "tokens per parameter": found.tokens_per_param,
+        "exponent": found.exponent,
+    }
+    return [(name, estimated(m.value, m.ci, digits=3)) for name, m in measures.items()]

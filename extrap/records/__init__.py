@@ -16,7 +16,16 @@ from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.levers import Lever, LeverStudy
 from extrap.records.overrides import override
 from extrap.records.recipe import BUDGET, DATA_SIZE, EXAMPLES, TUNABLE, Recipe
-from extrap.records.results import Estimate, Fit, Interval, Measure, Optimum, Point, Verdict
+from extrap.records.results import (
+    Estimate,
+    Fit,
+    Interval,
+    Measure,
+    Optimum,
+    Point,
+    Verdict,
+    Verdicts,
+)
 from extrap.records.study import (
     Cell,
     OnEval,
@@ -64,6 +73,7 @@ __all__ = [
     "TextRule",
     "TunedRange",
     "Verdict",
+    "Verdicts",
     "Workload",
     "condition_text",
     "override",

@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["Estimate", "Fit", "Interval", "Measure", "Optimum", "Point", "Verdict"]
+from extrap.records.displays import (
+    MOST_ROWS,
+    between,
+    estimated,
+    html_table,
+    named,
+    number,
+    percent,
+    plain,
+    plural,
+    quantity,
+)
+
+__all__ = [
+    "Estimate",
+    "Fit",
+    "Interval",
+    "Measure",
+    "Optimum",
+    "Point",
+    "Verdict",
+    "Verdicts",
+    "verdicts_html",
+]
 
 LARGEST_LOG = 709.0
 """`exp` of more than this is no finite float."""
+MOST_ADVICE = 5
+"""Sentences of advice below a table of verdicts."""
 
 
 class Interval(NamedTuple):
@@ -33,6 +58,10 @@ class Interval(NamedTuple):
         below = self.upper is None or value <= self.upper
         return above and below
 
+    def __repr__(self) -> str:
+        lower, upper = ("None" if side is None else f"{side:.6g}" for side in self)
+        return f"Interval({lower}, {upper})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
@@ -40,6 +69,9 @@ class Measure:
 
     value: float | None
     ci: Interval
+
+    def __repr__(self) -> str:
+        return f"Measure({number(self.value)}, ci {between(self.ci)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +89,9 @@ class Estimate:
     se: float | None
     ci: Interval
     pi: Interval
+
+    def __repr__(self) -> str:
+        return f"Estimate({number(self.value)}, ci {between(self.ci)}, pi {between(self.pi)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +123,16 @@ class Optimum:
     n_diverged: int
     bracketed: bool
     edge: Mapping[str, str] | None
+
+    def __repr__(self) -> str:
+        parts = [f"{plain(name)} {estimated(e.value, e.ci)}" for name, e in self.tuned.items()]
+        if self.loss is not None:
+            error = "" if self.loss_se is None else f" ± {number(self.loss_se, digits=2)}"
+            parts.append(f"loss {number(self.loss)}{error}")
+        parts.append(plural(self.n_runs, "run"))
+        parts += [f"{self.n_diverged} diverged"] * (self.n_diverged > 0)
+        parts += ["not bracketed"] * (not self.bracketed)
+        return f"Optimum({named(self.size)}: {', '.join(parts)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +180,37 @@ class Fit:
         """Parameter name → value."""
         return dict(zip(self.names, self.values, strict=True))
 
+    def __repr__(self) -> str:
+        found = ", ".join(f"{plain(name)} {text}" for name, text in self._written().items())
+        flags = f"; {', '.join(map(plain, self.flags))}" if self.flags else ""
+        points = plural(self.n_points, "point")
+        return f"Fit({plain(self.law)} over {self._reach()}: {found}; {points}{flags})"
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            f"{self.law} over {self._reach()}, {plural(self.n_points, 'point')}",
+            ["parameter", "value ± se"],
+            [*self._written().items()],
+            notes=[
+                f"Points scatter by {100 * self.scatter:.2g} % about it. Coefficients hold at "
+                f"{named(dict(zip(self.columns, self.reference, strict=True)))}.",
+                *self.flags,
+            ],
+        )
+
+    def _written(self) -> dict[str, str]:
+        """Parameter → its value with its standard error, or that it is pinned."""
+        written = {}
+        for i, (name, value) in enumerate(self.parameters.items()):
+            se = math.sqrt(max(self.covariance[i][i], 0.0))
+            error = "pinned" if name in self.fixed else f"± {number(se, digits=2)}"
+            written[name] = f"{number(value)} {error}"
+        return written
+
+    def _reach(self) -> str:
+        ends = zip(self.columns, self.fitted_range, strict=True)
+        return ", ".join(f"{plain(c)} {quantity(low)}–{quantity(high)}" for c, (low, high) in ends)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
@@ -157,6 +233,26 @@ class Point:
     tuned: Mapping[str, Estimate]
     extrapolation_ratio: float
     flags: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        parts = [f"loss {estimated(self.loss, self.loss_pi)}"]
+        parts += [f"{plain(name)} {estimated(e.value, e.pi)}" for name, e in self.tuned.items()]
+        flags = f"; {', '.join(map(plain, self.flags))}" if self.flags else ""
+        ratio = f"{number(self.extrapolation_ratio, digits=3)}× fitted"
+        return f"Point({named(self.size)}, {ratio}: {', '.join(parts)}{flags})"
+
+    def _repr_html_(self) -> str:
+        rows = [("loss", number(self.loss), between(self.loss_ci), between(self.loss_pi))]
+        rows += [
+            (name, number(e.value), between(e.ci), between(e.pi)) for name, e in self.tuned.items()
+        ]
+        return html_table(
+            f"Forecast at {named(self.size)}, {number(self.extrapolation_ratio, digits=3)} times "
+            "the largest fitted size",
+            ["", "forecast", "the law (ci)", "one new run (pi)"],
+            rows,
+            notes=self.flags,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,3 +307,60 @@ class Verdict:
     evidence: Mapping[str, float] = field(default_factory=dict)
     experiment: str = ""
     seal: str | None = None
+
+    def __repr__(self) -> str:
+        word = {True: "on the law", False: "OFF the law", None: "not judged"}[self.on_law]
+        cause = f", {plain(self.cause)}" if self.cause else ""
+        parts = [named(self.size), *([named(self.tuned)] if self.tuned else [])]
+        parts += [] if self.seed is None else [f"seed {plain(self.seed)}"]
+        seen = plain(self.status) if self.loss is None else f"loss {number(self.loss)}"
+        off = ";" if self.deviation is None else f", {percent(self.deviation)} off"
+        seen = f"{seen}{off} the forecast {estimated(self.predicted, self.predicted_pi)}"
+        p = "" if self.p_value is None else f", p {number(self.p_value, digits=2)}"
+        return f"Verdict({word}{cause}: {', '.join(parts)}: {seen}{p})"
+
+    def _repr_html_(self) -> str:
+        return verdicts_html([self])
+
+
+class Verdicts(tuple[Verdict, ...]):
+    """Verdicts in the order of the runs: a tuple, shown as a table in a notebook."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        n_off = sum(verdict.on_law is False for verdict in self)
+        lines = "".join(f"\n  {verdict!r}" for verdict in self[:MOST_ROWS])
+        more = f"\n  … {len(self) - MOST_ROWS} more" if len(self) > MOST_ROWS else ""
+        return f"Verdicts({plural(len(self), 'run')}, {n_off} off the law){lines}{more}"
+
+    def _repr_html_(self) -> str:
+        return verdicts_html(self)
+
+
+def verdicts_html(verdicts: Sequence[Verdict]) -> str:
+    """A table of verdicts, one row a run, with the advice on those off the law below."""
+    sizes = list(verdicts[0].size) if verdicts else []
+    tuned = list(verdicts[0].tuned) if verdicts else []
+    rows = [
+        (
+            {True: "on the law", False: "OFF the law", None: "not judged"}[v.on_law],
+            *(quantity(v.size.get(name)) for name in sizes),
+            *(quantity(v.tuned.get(name)) for name in tuned),
+            "" if v.seed is None else str(v.seed),
+            v.status if v.loss is None else number(v.loss),
+            estimated(v.predicted, v.predicted_pi),
+            percent(v.deviation),
+            number(v.p_value, digits=2),
+            v.cause or "",
+        )
+        for v in verdicts
+    ]
+    n_off = sum(v.on_law is False for v in verdicts)
+    advice = dict.fromkeys(v.advice for v in verdicts if v.on_law is False)
+    return html_table(
+        f"{plural(len(verdicts), 'run')} held against the forecast, {n_off} off the law",
+        ["verdict", *sizes, *tuned, "seed", "loss", "forecast", "off by", "p", "cause"],
+        rows,
+        notes=[*advice][:MOST_ADVICE],
+    )

@@ -11,6 +11,7 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.files import as_written
+from extrap.records.displays import html_table, plain, quantity, spanned
 
 __all__ = ["STAGES", "STATUSES", "Runs", "condition_text"]
 
@@ -126,6 +127,49 @@ class Runs:
 
     def __len__(self) -> int:
         return len(self._frame)
+
+    def __repr__(self) -> str:
+        status = self._frame["status"].value_counts()
+        counts = ", ".join(f"{status[name]} {name}" for name in STATUSES if name in status)
+        source = f"; source {plain(self.source)!r}" if self.source else ""
+        return f"Runs({'; '.join([counts or 'empty', *self._reach()])}{source})"
+
+    def _repr_html_(self) -> str:
+        table = self._frame
+        by_size = table.groupby(list(self.sizes), sort=True)
+        rows = []
+        for size, runs in by_size:
+            lost = int(runs["status"].ne("complete").sum())
+            tried = [spanned("", runs[name].dropna()) for name in self.tuned]
+            best = runs["loss"].min()
+            rows.append(
+                [
+                    *map(quantity, size),
+                    str(len(runs)),
+                    str(lost),
+                    *tried,
+                    "none" if np.isnan(best) else f"{best:.4g}",
+                ]
+            )
+        return html_table(
+            repr(self).removeprefix("Runs(").removesuffix(")"),
+            [*self.sizes, "runs", "without a loss", *self.tuned, "smallest loss"],
+            rows,
+            notes=self.notes,
+        )
+
+    def _reach(self) -> list[str]:
+        """What the columns that play a part range over."""
+        table = self._frame
+        reach = [spanned(name, table[name].dropna()) for name in (*self.sizes, *self.tuned)]
+        n_seeds = table["seed"].nunique()
+        reach.append(f"{n_seeds} seed{'' if n_seeds == 1 else 's'}")
+        stages = table["stage"].value_counts()
+        if "check" in stages:
+            reach.append(", ".join(f"{stages[name]} of stage {name}" for name in stages.index))
+        if self._curves is not None:
+            reach.append(f"{self._curves['run'].nunique()} with a loss curve")
+        return reach
 
     def to_frame(self) -> pd.DataFrame:
         """A copy of the table, one row a run, in the order given."""

@@ -13,32 +13,38 @@
 * `write_index` — an index over the reports of a folder; `beside_page` — two side by side.
 * `read_report` — the numbers of a page; `report_markdown` — its summary for a pull request.
 * `save_figures` — the pictures and tables of a report as files.
+
+Each is fetched on first use: text for a terminal needs no drawing library.
 """
 
 from __future__ import annotations
 
-from extrap.reporting.allocation_studies import (
-    AllocationReport,
-    allocation_page,
-    allocations_text,
-)
-from extrap.reporting.baselines import baseline_text
-from extrap.reporting.batch_documents import batches_document
-from extrap.reporting.batch_studies import batch_page, batches_text
-from extrap.reporting.beside import beside_page
-from extrap.reporting.cascade_studies import cascade_page, cascades_text
-from extrap.reporting.comparison_documents import checks_document, comparison_study_document
-from extrap.reporting.comparison_findings import GroupFindings, TargetCheck
-from extrap.reporting.comparisons import comparison_page, comparison_study_text
-from extrap.reporting.embedded import read_report
-from extrap.reporting.index import write_index
-from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
-from extrap.reporting.levers import lever_page, levers_document, levers_text
-from extrap.reporting.markdown import report_markdown
-from extrap.reporting.page import report, report_document
-from extrap.reporting.saved import save_figures
-from extrap.reporting.sections import Section
-from extrap.reporting.sparsity import SparseCount, sparsity_section
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from extrap.reporting.allocation_studies import (
+        AllocationReport,
+        allocation_page,
+        allocations_text,
+    )
+    from extrap.reporting.baselines import baseline_text
+    from extrap.reporting.batch_documents import batches_document
+    from extrap.reporting.batch_studies import batch_page, batches_text
+    from extrap.reporting.beside import beside_page
+    from extrap.reporting.cascade_studies import cascade_page, cascades_text
+    from extrap.reporting.comparison_documents import checks_document, comparison_study_document
+    from extrap.reporting.comparison_findings import GroupFindings, TargetCheck
+    from extrap.reporting.comparisons import comparison_page, comparison_study_text
+    from extrap.reporting.embedded import read_report
+    from extrap.reporting.index import write_index
+    from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
+    from extrap.reporting.levers import lever_page, levers_document, levers_text
+    from extrap.reporting.markdown import report_markdown
+    from extrap.reporting.page import report, report_document
+    from extrap.reporting.saved import save_figures
+    from extrap.reporting.sections import Section
+    from extrap.reporting.sparsity import SparseCount, sparsity_section
 
 __all__ = [
     "AllocationReport",
@@ -73,3 +79,34 @@ __all__ = [
     "sparsity_section",
     "write_index",
 ]
+
+_NAMES = {
+    "allocation_studies": ("AllocationReport", "allocation_page", "allocations_text"),
+    "baselines": ("baseline_text",),
+    "batch_documents": ("batches_document",),
+    "batch_studies": ("batch_page", "batches_text"),
+    "beside": ("beside_page",),
+    "cascade_studies": ("cascade_page", "cascades_text"),
+    "comparison_documents": ("checks_document", "comparison_study_document"),
+    "comparison_findings": ("GroupFindings", "TargetCheck"),
+    "comparisons": ("comparison_page", "comparison_study_text"),
+    "embedded": ("read_report",),
+    "index": ("write_index",),
+    "knobs": ("knob_page", "knobs_document", "knobs_text"),
+    "levers": ("lever_page", "levers_document", "levers_text"),
+    "markdown": ("report_markdown",),
+    "page": ("report", "report_document"),
+    "saved": ("save_figures",),
+    "sections": ("Section",),
+    "sparsity": ("SparseCount", "sparsity_section"),
+}
+"""Module → the public names it defines."""
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from extrap.forecasting import Forecast
 from extrap.records import Interval
-from extrap.reporting.answer import AnswerRow
 from extrap.reporting.choices import differs
 from extrap.reporting.glossary import explain_parameter
 from extrap.reporting.groups import RunGroup
@@ -23,6 +23,9 @@ from extrap.reporting.numbers import (
     name_tuned,
 )
 from extrap.reporting.statements import pins_of
+
+if TYPE_CHECKING:
+    from extrap.reporting.answer import AnswerRow
 
 __all__ = [
     "Table",

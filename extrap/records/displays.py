@@ -1,0 +1,129 @@
+"""Records as people see them: a few words for a prompt, a small table for a notebook.
+
+The HTML inherits font and colours, holds no script, no link and no picture, and is bounded; text
+from people's files is escaped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from extrap.files import as_written
+
+__all__ = [
+    "MOST_ROWS",
+    "between",
+    "estimated",
+    "html_table",
+    "named",
+    "number",
+    "percent",
+    "plain",
+    "plural",
+    "quantity",
+    "spanned",
+]
+
+MOST_ROWS = 30
+"""Rows of a table in a notebook."""
+MOST_TEXT = 200
+"""Characters of a text that comes from a file."""
+
+Side = tuple[float | None, float | None]
+"""Lower and upper end, None where it is open."""
+
+
+def number(value: float | None, *, digits: int = 4) -> str:
+    """A number as a person types it; `unknown` where there is none."""
+    return "unknown" if value is None or math.isnan(value) else f"{value:.{digits}g}"
+
+
+def quantity(value: float | None) -> str:
+    """A size or a tuned value: whole numbers to six digits, others to three."""
+    return number(value, digits=6 if value is None or value == round(value, 0) else 3)
+
+
+def between(interval: Side, *, digits: int = 4) -> str:
+    """`1.67 to 1.83`, `at most 1.83`, or `unknown` where both sides are open."""
+    lower, upper = interval
+    if lower is None and upper is None:
+        return "unknown"
+    if lower is None:
+        return f"at most {number(upper, digits=digits)}"
+    if upper is None:
+        return f"at least {number(lower, digits=digits)}"
+    return f"{number(lower, digits=digits)} to {number(upper, digits=digits)}"
+
+
+def estimated(value: float | None, interval: Side, *, digits: int = 4) -> str:
+    """`1.75 (1.67 to 1.83)`; the interval alone where there is no point estimate."""
+    if value is None:
+        return between(interval, digits=digits)
+    return f"{number(value, digits=digits)} ({between(interval, digits=digits)})"
+
+
+def named(values: Mapping[str, float | None]) -> str:
+    """Column and value in pairs: `width 1024, depth 8`."""
+    return ", ".join(f"{plain(name)} {quantity(v)}" for name, v in values.items())
+
+
+def spanned(name: str, values: Iterable[float]) -> str:
+    """A column, or without a name what it ranges over: `width 16–192 (8 values)`."""
+    found = sorted(set(values))
+    if len(found) < 2:
+        return f"{plain(name)} {quantity(found[0]) if found else 'empty'}".strip()
+    low, high = (quantity(value) for value in (found[0], found[-1]))
+    return f"{plain(name)} {low}–{high} ({len(found)} values)".strip()
+
+
+def percent(fraction: float | None) -> str:
+    """A relative difference with its sign: `+1.2 %`."""
+    return "unknown" if fraction is None else f"{100 * fraction:+.3g} %"
+
+
+def plural(n: int, noun: str) -> str:
+    """`1 size`, `8 sizes`."""
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
+def plain(text: object) -> str:
+    """Text from a file on one line, hidden characters spelled out, cut where it is long."""
+    words = " ".join(as_written(str(text)).split())
+    return words if len(words) <= MOST_TEXT else f"{words[: MOST_TEXT - 1]}…"
+
+
+def html_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    notes: Iterable[str] = (),
+) -> str:
+    """A table for a notebook, every text escaped.
+
+    Args:
+        title: What it shows.
+        columns: Headings.
+        rows: Cells, as many as columns; the first heads its row. Beyond `MOST_ROWS` they are
+            left out, and a note says so.
+        notes: Sentences below.
+    """
+    below = [*notes]
+    if len(rows) > MOST_ROWS:
+        below.append(f"The first {MOST_ROWS} of {len(rows)} rows.")
+    head = "".join(f'<th scope="col">{_cell(name)}</th>' for name in columns)
+    body = "".join(
+        f'<tr><th scope="row">{_cell(row[0])}</th>'
+        + "".join(f"<td>{_cell(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in rows[:MOST_ROWS]
+    )
+    small = "".join(f"<p><small>{_cell(note)}</small></p>" for note in below)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+    return f"<div><p><strong>{_cell(title)}</strong></p>{table}{small}</div>"
+
+
+def _cell(text: str) -> str:
+    return escape(plain(text))

@@ -1,0 +1,301 @@
+"""Pages of the documentation as programs: their blocks of code, run in order in one folder.
+
+| block | what is done with it |
+|---|---|
+| `python` | run, in one namespace a page |
+| `python NAME`, `yaml NAME`, `csv NAME` | written to the file NAME, and parsed |
+| `sh` | every line that begins with `extrap` or `python` is run; exit code 0, or what `# exit 1` says |
+| `text` | is what the block before it prints; `…` on a line of its own stands for lines left out |
+
+A comment `<!-- … -->` on the line before a block may change that: `<!-- given: NAME -->` runs what
+the tests have under that name first, `<!-- smaller: --set … -->` adds options to `extrap study`
+commands, `<!-- only parsed: WHY -->` checks commands and runs nothing, `<!-- no output: WHY -->`
+says that a text is none.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from extrap.cli import cli, main
+
+__all__ = ["ROOT", "Block", "Page", "anchors", "blocks_of", "links_of", "parse_command", "slug"]
+
+ROOT = Path(__file__).parents[1]
+LANGUAGES = ("python", "sh", "text", "yaml", "csv")
+FENCE = re.compile(
+    r"(?:^<!-- (?P<note>.*?) -->\n)?^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$",
+    flags=re.MULTILINE | re.DOTALL,
+)
+EXPECTED = re.compile(r"#.*?\bexit(?: code)? (\d+)")
+ELLIPSIS = "…"
+OTHER_COMMANDS = (
+    r"make [a-z-]+( [A-Z]+=\S+)*",
+    r"pip install (-e )?'?\.(\[[a-z,]+\])?'?",
+    r"pip install ('?git\+https://HOST/extrap(\.git)?'?|optuna-dashboard|'psycopg\[binary\]')",
+    r"git clone URL( \w+)?",
+    r"cd \S+",
+    r"python3? -m venv \.venv",
+    r"\. \.venv/bin/activate",
+    r"time make report",
+    r"sbatch --export=\S+ examples/cluster/slurm\.sh",
+    r"kubectl apply -f examples/cluster/kubernetes\.yaml",
+    r"PASSWORD=… docker compose -f examples/cluster/compose\.yaml up --scale worker=\d",
+    r"optuna-dashboard \S+",
+    r"export [A-Z_]+=\S+",
+)
+"""What else a shell block may say; none of it is run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One fenced block: its language, the name of the file it is, its text, the note before it."""
+
+    language: str
+    name: str
+    text: str
+    note: str
+    line: int
+
+    @property
+    def directive(self) -> tuple[str, str]:
+        """What the note asks for, and its argument."""
+        kind, _, rest = self.note.partition(":")
+        return kind.strip(), rest.strip()
+
+    @property
+    def commands(self) -> tuple[tuple[str, int], ...]:
+        """Lines of a shell block with the exit code that each is to have."""
+        found = []
+        for line in self.text.replace("\\\n", " ").splitlines():
+            if line.strip() and not line.lstrip().startswith("#"):
+                expected = EXPECTED.search(line)
+                found.append((line.strip(), int(expected[1]) if expected else 0))
+        return tuple(found)
+
+
+def blocks_of(text: str) -> list[Block]:
+    """All blocks of a page, in order."""
+    found = []
+    for match in FENCE.finditer(text):
+        language, _, name = match["info"].strip().partition(" ")
+        line = text.count("\n", 0, match.start("info")) + 1
+        found.append(
+            Block(
+                language=language,
+                name=name.strip(),
+                text=match["text"],
+                note=match["note"] or "",
+                line=line,
+            )
+        )
+    return found
+
+
+def without_blocks(text: str) -> str:
+    """A page without its code, in which brackets are no links."""
+    return re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))
+
+
+def links_of(text: str) -> list[str]:
+    """Targets of all links and pictures."""
+    return re.findall(r"\]\(([^)\s]+)\)", without_blocks(text))
+
+
+def slug(heading: str) -> str:
+    """The anchor that a forge gives a heading."""
+    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return kept.replace(" ", "-")
+
+
+def anchors(text: str) -> list[str]:
+    """Anchors of all headings of a page."""
+    return [slug(h) for h in re.findall(r"^#+ (.*)$", FENCE.sub("", text), flags=re.MULTILINE)]
+
+
+def parse_command(line: str) -> click.Context:
+    """An `extrap …` line as click takes it, run by nobody.
+
+    Raises:
+        click.UsageError: There is no such command or option, or an argument is missing.
+    """
+    words = shlex.split(line.partition(" | ")[0], comments=True)[1:]
+    command: click.Command = cli
+    context = click.Context(cli, info_name="extrap")
+    while isinstance(command, click.Group):
+        if words and words[0].startswith("-"):
+            words = words[1:]
+            continue
+        if not words:
+            return context
+        name, command, words = command.resolve_command(context, words)  # type: ignore[assignment]
+        if isinstance(command, click.Group):
+            context = click.Context(command, info_name=name, parent=context)
+    assert command is not None
+    if set(words) & {"-h", "--help"}:
+        return context
+    return command.make_context("", list(words), parent=context)
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Whether a text is what was printed, but for the lines that `…` stands for."""
+
+    def words(text: str) -> list[str]:
+        return [line.strip() for line in text.strip("\n").splitlines()]
+
+    parts: list[list[str]] = [[]]
+    for line in words(shown):
+        if line == ELLIPSIS:
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    whole = words(printed)
+    first, *others = parts
+    if whole[: len(first)] != first:
+        return False
+    if not others:
+        return whole == first
+    at = len(first)
+    for part in others[:-1]:
+        starts = [i for i in range(at, len(whole)) if whole[i : i + len(part)] == part]
+        if not starts:
+            return False
+        at = starts[0] + len(part)
+    last = others[-1]
+    return len(whole) - at >= len(last) and whole[len(whole) - len(last) :] == last
+
+
+@dataclass(slots=True)
+class Page:
+    """A page as it is run: its namespace, its folder, and what was last printed.
+
+    Attributes:
+        path: The page, relative to the root.
+        folder: Where it runs; `examples` and `studies` are there.
+        setups: Name → what `given: NAME` runs first; it may put names into the namespace.
+        done: What was done with each block, counted.
+    """
+
+    path: str
+    folder: Path
+    setups: Mapping[str, Callable[[dict[str, Any]], None]] = field(default_factory=dict)
+    namespace: dict[str, Any] = field(default_factory=dict)
+    printed: str = ""
+    done: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The page as it is written."""
+        return (ROOT / self.path).read_text(encoding="utf-8")
+
+    def run(self) -> None:
+        """Run all blocks; an error names the page and the line."""
+        for name in ("examples", "studies"):
+            (self.folder / name).symlink_to(ROOT / name)
+        for block in blocks_of(self.text):
+            where = f"{self.path}:{block.line}"
+            done = self._run_block(block, where)
+            self.done[done] = self.done.get(done, 0) + 1
+
+    def _run_block(self, block: Block, where: str) -> str:
+        kind, argument = block.directive
+        if kind == "given":
+            assert argument in self.setups, f"{where}: nothing is given as {argument!r}"
+            self.setups[argument](self.namespace)
+        if block.language in ("yaml", "csv") or (block.language == "python" and block.name):
+            return self._write(block, where)
+        if block.language == "python":
+            with redirect_stdout(io.StringIO()) as out:
+                code = compile("\n" * block.line + block.text, where, "exec")
+                exec(code, self.namespace)
+            self.printed = out.getvalue()
+            return "python"
+        if block.language == "sh":
+            return self._run_shell(block, where)
+        assert block.language == "text", f"{where}: no block may be {block.language!r}"
+        if kind == "no output":
+            assert argument, f"{where}: say why"
+            return "no output"
+        assert matches(block.text, self.printed), (
+            f"{where} shows what is not printed; printed was:\n{self.printed}"
+        )
+        return "text"
+
+    def _write(self, block: Block, where: str) -> str:
+        if block.language == "python":
+            ast.parse(block.text, where)
+        if block.language == "yaml":
+            import yaml
+
+            yaml.safe_load(block.text)
+        if block.name:
+            path = self.folder / block.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+        return "file"
+
+    def _run_shell(self, block: Block, where: str) -> str:
+        kind, argument = block.directive
+        printed = []
+        ran = 0
+        for line, expected in block.commands:
+            if line.startswith("extrap "):
+                parse_command(line)
+                if kind == "only parsed":
+                    assert argument, f"{where}: say why"
+                    continue
+                words = shlex.split(line, comments=True)[1:]
+                if kind == "smaller" and words[0] == "study":
+                    words += shlex.split(argument)
+                with redirect_stdout(io.StringIO()) as out:
+                    code = main(words)
+                printed.append(out.getvalue())
+                assert code == expected, f"{where}: {line!r} ended with {code}\n{printed[-1]}"
+                ran += 1
+            elif re.fullmatch(r"python \w+\.py( .*)?", line):
+                printed.append(self._run_program(line, expected))
+                ran += 1
+            elif module := re.match(r"python -m (benchmarks\.\w+)", line):
+                assert (ROOT / (module[1].replace(".", "/") + ".py")).is_file(), where
+            else:
+                check_other(line, where)
+        self.printed = "".join(printed)
+        return "sh" if ran else "parsed"
+
+    def _run_program(self, line: str, expected: int) -> str:
+        words = [sys.executable, *shlex.split(line, comments=True)[1:]]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(words, cwd=self.folder, env=environment, capture_output=True)
+        assert done.returncode == expected, done.stderr.decode()
+        return done.stdout.decode()
+
+
+def check_other(line: str, where: str) -> None:
+    """A line that is run by nobody: known, and its targets, studies and extras exist."""
+    command = line.partition("#")[0].strip()
+    known = any(re.fullmatch(each, command) for each in OTHER_COMMANDS)
+    assert known, f"{where}: {command!r} is neither run nor known to OTHER_COMMANDS"
+    if target := re.match(r"(?:time )?make (\S+)", command):
+        makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+        study = target[1].removeprefix("study-")
+        if study not in (target[1], "NAME"):
+            assert (ROOT / "studies" / f"{study}.py").is_file(), f"{where}: {command}"
+        elif study != "NAME":
+            assert re.search(rf"^{target[1]}:", makefile, flags=re.MULTILINE), where
+    extras = re.search(r"\.\[([a-z,]+)\]", command)
+    for extra in extras[1].split(",") if extras else ():
+        project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+        assert re.search(rf"^{extra} = \[", project, flags=re.MULTILINE), f"{where}: {extra}"

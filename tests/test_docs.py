@@ -1,0 +1,318 @@
+"""The documentation is true: its code runs, its links lead somewhere, what it lists is there."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import extrap
+from .pages import LANGUAGES, ROOT, Page, anchors, blocks_of, links_of, matches, parse_command
+
+PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
+SLOW = {"docs/tutorials/gpu_sweep.md", "docs/tutorials/own_trainer.md"}
+"""Pages that train, or start processes."""
+Setup = Callable[[dict[str, Any]], None]
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def setups(request: pytest.FixtureRequest) -> Mapping[str, Setup]:
+    """What pages are given where a program of the reader's own would stand."""
+
+    def progress(names: dict[str, Any]) -> None:
+        """A sealed forecast with curves, and a training whose rate is three octaves too low."""
+        extrap.save_forecast(request.getfixturevalue("watched"), "forecast.json")
+        losses = request.getfixturevalue("draw_curve")(4096, -3.0, np.random.default_rng(0))
+        steps = np.linspace(0, 20_000, len(losses) + 1)[1:]
+        pairs = list(zip(steps, losses, strict=True))
+        names.update(extrap=extrap, train=lambda: iter(pairs))
+        rows = [f"{step:g},{loss:.5g}" for step, loss in pairs]
+        Path("train.csv").write_text("\n".join(["step,loss", *rows]) + "\n")
+
+    def accumulation(names: dict[str, Any]) -> None:
+        torch = pytest.importorskip("torch")
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 1)
+        names.update(
+            extrap=extrap,
+            model=model,
+            data=[[torch.randn(32, 5) for _ in range(2)] for _ in range(300)],
+            optimizer=torch.optim.SGD(model.parameters(), lr=1e-3),
+            loss=lambda m, b: (m(b[:, :4]) - b[:, 4:]).square().mean(),
+        )
+
+    def predictions(names: dict[str, Any]) -> None:
+        rng = np.random.default_rng(0)
+        sure = rng.uniform(size=2000)
+        table = {
+            "confidence_small": sure,
+            "correct_small": (rng.uniform(size=2000) < 0.5 + 0.5 * sure).astype(int),
+            "correct_large": (rng.uniform(size=2000) < 0.8).astype(int),
+        }
+        pd.DataFrame(table).to_csv("saved.csv", index=False)
+
+    def embedding(names: dict[str, Any]) -> None:
+        np.save("embedding.npy", np.random.default_rng(0).normal(size=(200, 8)))
+
+    return {
+        "a training in progress": progress,
+        "a training with gradient accumulation": accumulation,
+        "predictions of two models": predictions,
+        "an embedding": embedding,
+    }
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, marks=[pytest.mark.slow] if p in SLOW else []) for p in PAGES]
+)
+def test_page_runs_as_it_is_written(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setups: Mapping[str, Setup]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    run = Page(path=page, folder=tmp_path, setups=setups)
+    known = set(sys.modules)
+    run.run()
+    for name in set(sys.modules) - known:  # a page's own files
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == tmp_path:
+            del sys.modules[name]
+    assert sum(run.done.values()) == len(blocks_of(text_of(page)))
+    assert set(run.done) <= {"python", "sh", "parsed", "file", "text", "no output"}
+
+
+def test_no_block_is_of_an_unknown_kind_or_left_open() -> None:
+    kinds = Counter(block.language for page in PAGES for block in blocks_of(text_of(page)))
+    assert set(kinds) <= set(LANGUAGES), kinds
+    for page in PAGES:
+        text = text_of(page)
+        fences = len(re.findall(r"^\s*```", text, flags=re.MULTILINE))
+        assert fences == 2 * len(blocks_of(text)), page
+    assert min(kinds["python"], kinds["sh"], kinds["text"]) > 10, kinds
+
+
+def test_what_is_not_run_says_why() -> None:
+    notes = [b for page in PAGES for b in blocks_of(text_of(page)) if b.note]
+    for block in notes:
+        kind, argument = block.directive
+        assert kind in ("given", "smaller", "only parsed", "no output"), block.note
+        assert len(argument) > 5, block.note
+    left_out = [b for b in notes if b.directive[0] == "only parsed"]
+    assert len(left_out) <= 6, "commands that nothing runs had better be few"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_what_is_there(page: str) -> None:
+    for link in links_of(text_of(page)):
+        if link.startswith(("https://", "http://", "mailto:")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / name if name else ROOT / page
+        assert target.exists(), f"{page}: {link}"
+        assert ROOT in target.resolve().parents or target.resolve() == ROOT, link
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target.read_text(encoding="utf-8")), f"{page}: {link}"
+
+
+def test_every_page_is_linked_from_the_contents() -> None:
+    contents = {
+        (ROOT / "docs" / link.partition("#")[0]).resolve()
+        for link in links_of(text_of("docs/README.md"))
+    }
+    missing = [p for p in PAGES if (ROOT / p).resolve() not in contents]
+    assert missing in (["docs/README.md"], []), missing
+
+
+def test_tables_have_as_many_cells_in_every_row() -> None:
+    for page in PAGES:
+        rows = [line for line in text_of(page).splitlines() if line.startswith("|")]
+        previous = 0
+        for line in text_of(page).splitlines():
+            cells = len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", line)))
+            if line.startswith("|"):
+                assert previous in (0, cells), f"{page}: {line}"
+                previous = cells
+            else:
+                previous = 0
+        assert rows or page.startswith(("README", "docs"))
+
+
+def test_flags_that_are_explained_are_those_that_exist() -> None:
+    listed = re.findall(r"^\| ((?:`[a-z-]+(?:: NAME)?`(?:, )?)+) \|", text_of("docs/limits.md"), re.M)
+    flags = [flag for cell in listed for flag in re.findall(r"`([a-z-]+)", cell)]
+    assert len(flags) > 10
+    sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "extrap").rglob("*.py"))
+    assert [flag for flag in flags if f'"{flag}' not in sources] == []
+
+
+def used_tables() -> set[str]:
+    """CSV files of `examples/` that some command of a page is run on."""
+    used = set()
+    for page in PAGES:
+        for block in blocks_of(text_of(page)):
+            if block.language == "sh" and block.directive[0] != "only parsed":
+                for line, _ in block.commands:
+                    used |= set(re.findall(r"examples/([\w/]+\.csv)", line))
+    return used
+
+
+def check_table(path: Path) -> None:
+    assert str(path.relative_to(ROOT / "examples")) in used_tables(), f"no page runs {path.name}"
+    assert len(pd.read_csv(path)) > 10
+
+
+def check_yaml(path: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if path.parent.name == "ci":
+        for job in found["jobs"].values():
+            for step in job["steps"]:
+                for line in step.get("run", "").splitlines():
+                    if line.startswith("extrap "):
+                        parse_command(line.partition("|")[0])
+
+
+def check_shell(path: Path) -> None:
+    subprocess.run(["sh", "-n", str(path)], check=True)
+    lines = path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    commands = [line[line.index("extrap ") :] for line in lines if re.match(r"\w.* extrap ", line)]
+    assert commands, path
+    for command in commands:
+        parse_command(command)
+
+
+def check_python(path: Path) -> None:
+    """A program is run by the page that names it."""
+    name = str(path.relative_to(ROOT))
+    assert any(name in text_of(page) for page in PAGES), f"no page names {name}"
+    compile(path.read_text(encoding="utf-8"), name, "exec")
+
+
+def check_picture(path: Path) -> None:
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert f"](examples/{path.name})" in text_of("README.md")
+
+
+EXECUTED: dict[str, Callable[[Path], None]] = {
+    ".csv": check_table,
+    ".yml": check_yaml,
+    ".yaml": check_yaml,
+    ".sh": check_shell,
+    ".py": check_python,
+    ".png": check_picture,
+}
+"""Ending of a file in `examples/` → how it is executed or parsed."""
+EXAMPLES = [p for p in sorted((ROOT / "examples").rglob("*")) if p.is_file()]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
+def test_example_is_executed_or_parsed(path: Path) -> None:
+    assert path.suffix in EXECUTED, f"say in EXECUTED how {path.name} is executed"
+    EXECUTED[path.suffix](path)
+
+
+DOCUMENTS = {
+    "forecast": "forecast examples/sweep.csv --size width --tune lr --at 1024 --json",
+    "verdicts": "check examples/sweep.csv examples/big.csv --size width --tune lr --json",
+    "backtest": "backtest examples/sweep.csv --size width --tune lr --json",
+    "comparison": "compare examples/sweep.csv examples/kept_rate.csv --size width --tune lr --json",
+    "allocation": "allocate examples/splits.csv --flops 1e21 --json",
+    "critical batches": "critical-batch examples/steps.csv --by width --by target --json",
+    "cascade": "cascade saved.csv --cost-small 1 --cost-large 20 --json",
+    "selection": "select embedding.npy --keep 0.2 --json",
+    "study status": "study status studies/metz.py --json",
+    "reading": "watch forecast.json train.csv --at width=4096 --total-steps 20000 --json",
+}
+"""Document → the command that prints it; the tables are those of `setups`."""
+
+
+def listed_keys() -> dict[str, set[str]]:
+    """Document → its keys as docs/stability.md lists them."""
+    section = text_of("docs/stability.md").split("## JSON documents")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| \*\*(.*?)\*\* \|.*\| (.*?) \|$", section, flags=re.MULTILINE)
+    return {name: set(re.findall(r"`([^`]+)`", keys)) for name, keys in rows}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_keys_that_are_listed_are_those_that_are_printed(
+    document: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    setups: Mapping[str, Setup],
+) -> None:
+    from extrap.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("examples", "studies"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for setup in ("a training in progress", "predictions of two models", "an embedding"):
+        setups[setup]({})
+    assert main(DOCUMENTS[document].split()) in (0, 1)
+    printed = capsys.readouterr().out
+    first = printed.splitlines()[0] if document == "reading" else printed
+    assert set(json.loads(first)) == listed_keys()[document]
+
+
+def test_documents_that_studies_write_have_the_listed_keys() -> None:
+    import ast
+
+    functions = {
+        "batch study": ("reporting/batch_documents.py", "batches_document"),
+        "lever study": ("reporting/levers.py", "levers_document"),
+        "comparison study": ("reporting/comparison_documents.py", "comparison_study_document"),
+        "knobs": ("reporting/knobs.py", "knobs_document"),
+    }
+    for document, (module, name) in functions.items():
+        tree = ast.parse((ROOT / "extrap" / module).read_text(encoding="utf-8"))
+        (function,) = [
+            n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == name
+        ]
+        literal = next(n for n in ast.walk(function) if isinstance(n, ast.Dict))
+        keys = {ast.literal_eval(key) for key in literal.keys if key is not None}
+        assert keys == listed_keys()[document], document
+
+
+def test_every_document_with_a_kind_is_listed() -> None:
+    listed = text_of("docs/stability.md")
+    sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "extrap").rglob("*.py"))
+    kinds = set(re.findall(r'"kind": "(extrap-[a-z-]+)"', sources))
+    assert len(kinds) > 6
+    assert [kind for kind in sorted(kinds) if f"`{kind}`" not in listed] == []
+
+
+def test_public_names_are_those_that_the_policy_lists() -> None:
+    section = text_of("docs/stability.md").split("## Python")[1].split("\n## ")[0]
+    listed = set(re.findall(r"`extrap\.(\w+)`", section))
+    assert listed == set(extrap.__all__) - {"__version__"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("a\nb\n", "a\nb\n", True),
+        ("a\n", "a\nb\n", False),
+        ("a\n…\n", "a\nb\nc\n", True),
+        ("…\nc\n", "a\nb\nc\n", True),
+        ("a\n…\nc\n…\n", "a\nb\nc\nd\n", True),
+        ("a\n…\nx\n…\n", "a\nb\nc\nd\n", False),
+        ("a\n…\nb\n", "a\nb\nc\n", False),
+        ("  a\n", "a\n", True),
+    ],
+)
+def test_shown_output_may_leave_lines_out_and_nothing_else(
+    shown: str, printed: str, same: bool
+) -> None:
+    assert matches(shown, printed) is same

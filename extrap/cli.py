@@ -18,7 +18,7 @@ import click
 
 from extrap import __version__
 from extrap.commands.allocate import allocate_command
-from extrap.commands.arguments import parse_assignments, parse_size
+from extrap.commands.arguments import parse_assignments, parse_size, parse_tuned
 from extrap.commands.cascade import cascade_command
 from extrap.commands.compare import compare_command
 from extrap.commands.critical_batch import critical_batch_command
@@ -27,6 +27,7 @@ from extrap.commands.exports import export_command, import_command, repair_comma
 from extrap.commands.knobs import knobs_command
 from extrap.commands.pages import beside_command, index_command, page_command, write_besides
 from extrap.commands.printing import PlainFormatter, print_json, say
+from extrap.commands.reading import READING, reading_of
 from extrap.commands.select import select_command
 from extrap.commands.status import status_command
 from extrap.commands.studies import report_study_file, run_study_file
@@ -46,7 +47,15 @@ if TYPE_CHECKING:
 
 __all__ = ["cli", "main"]
 
-EXTRAS = {"grpc": "grpc", "psycopg": "postgres", "tensorboard": "tensorboard"}
+EXTRAS = {
+    "grpc": "grpc",
+    "mlflow": "mlflow",
+    "polars": "polars",
+    "psycopg": "postgres",
+    "tensorboard": "tensorboard",
+    "wandb": "wandb",
+    "yaml": "yaml",
+}
 """The extra that holds a library; of all others it is `train`."""
 MOST_MESSAGE = 2000
 """Characters of an error: what it quotes may be as long as a file."""
@@ -75,8 +84,13 @@ def _columns(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say what the columns of a table are and how a forecast is made."""
     options = [
         click.option("--size", multiple=True, help="A size column, e.g. width (repeatable)."),
-        click.option("--tune", multiple=True, help="A tuned column, e.g. lr (repeatable)."),
+        click.option(
+            "--tune",
+            multiple=True,
+            help="A tuned column, e.g. lr (repeatable); none: the loss law alone.",
+        ),
         click.option("--seed", default="seed", show_default=True, help="The seed column."),
+        *READING,
         click.option(
             "--condition", multiple=True, help="A recipe column that must not vary (repeatable)."
         ),
@@ -112,7 +126,7 @@ _big_curves = click.option(
     type=click.Path(dir_okay=False),
     help="Loss curves of BIG's runs: a table with the columns run, step and loss.",
 )
-_loss = click.option("--loss", default="loss", show_default=True, help="The loss column.")
+_loss = click.option("--loss", help="The loss column; default loss.")
 
 
 @cli.command(name="forecast")
@@ -138,8 +152,8 @@ def forecast_command(
 ) -> None:
     """Forecast larger sizes from SWEEP.
 
-    SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage, a sealed forecast
-    (.json), or - for CSV on the standard input.
+    SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage or MLflow store, a folder
+    of a tracker's runs, a sealed forecast (.json), or - for CSV on the standard input.
     """
     from extrap.documents import forecast_document, save_forecast
     from extrap.reporting.terminal import forecast_text
@@ -232,9 +246,7 @@ def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) 
     "--loss",
     "losses",
     multiple=True,
-    default=["loss"],
-    show_default=True,
-    help="The loss column; further ones get a short section each (repeatable).",
+    help="The loss column, default loss; further ones get a short section each (repeatable).",
 )
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), help="The HTML file; default by name."
@@ -274,11 +286,9 @@ def report_command(
     SWEEP may be a study file: then the page is made from its storage, or from the run table BIG
     that the study wrote to reports/NAME.runs.csv, and nothing is trained.
     """
-    first, *others = dict.fromkeys(losses)
+    first, *others = dict.fromkeys(losses or columns["maximise"][:1] or (None,))
     if sweep.endswith(".py"):
-        _refuse_columns(
-            sweep, {**columns, "loss": () if first == "loss" and not others else losses}
-        )
+        _refuse_columns(sweep, {**columns, "loss": losses})
         page = report_study_file(sweep, storage=storage, table=big, output=output)
         write_besides(page, markdown=markdown, figures=figures)
         return
@@ -290,7 +300,7 @@ def report_command(
             f"several --loss need tables that can be read again, got {once[0]}; give one --loss."
         )
     made, verdicts, runs = _judged(sweep, big, {**columns, "loss": first})
-    metrics = {name: _judged(sweep, big, {**columns, "loss": name})[:2] for name in others}
+    metrics = {str(name): _judged(sweep, big, {**columns, "loss": name})[:2] for name in others}
     path = report(
         made,
         verdicts,
@@ -486,7 +496,7 @@ def _check_sealed(source: str, made: Forecast, columns: dict[str, Any]) -> None:
     asked = {**columns, "fix": _pin_words(_parse_pins(columns["fix"]))}
     sealed = {
         "size": made.runs.sizes,
-        "tune": made.runs.tuned,
+        "tune": made.runs.tuned or ("none",),
         "condition": made.runs.conditions,
         "level": made.level,
         "band": made.band,
@@ -516,18 +526,17 @@ def _pin_words(pins: Mapping[str, float]) -> tuple[str, ...]:
 def _read(source: str, columns: dict[str, Any], *, stage: str = "tune") -> Runs:
     from extrap.reading import read_runs
 
-    if not columns["size"]:
-        raise click.UsageError("name at least one size column: --size width.")
     return read_runs(
         sys.stdin if source == "-" else source,
         size=columns["size"],
-        tune=columns["tune"],
+        tune=parse_tuned(columns["tune"]),
         loss=columns["loss"],
         seed=columns["seed"],
         conditions=columns["condition"],
         study=columns["study"],
         stage=stage,
         curves=columns["curves"],
+        **reading_of(columns),
     )
 
 
@@ -540,7 +549,7 @@ def _read_big(source: str, made: Forecast, columns: dict[str, Any]) -> Runs:
 
 def _refuse_columns(study_file: str, columns: dict[str, Any]) -> None:
     """Options that a study file settles would have no effect: say so."""
-    given = [name for name, value in columns.items() if value not in (None, (), "seed")]
+    given = [name for name, value in columns.items() if value not in (None, (), "seed", "last")]
     if given:
         raise click.UsageError(
             f"a study file says how its runs are read and fitted, {study_file} was given "

@@ -214,10 +214,13 @@ def rank_table(
     size: str,
     knobs: Mapping[str, float | str | None],
     target: float | None = None,
-    loss: str = "loss",
+    loss: str | None = None,
     seed: str = "seed",
     level: float = 0.95,
     path: str | Path | None = None,
+    let: str | Iterable[str] = (),
+    final: str = "last",
+    maximise: str | Iterable[str] = (),
 ) -> tuple[KnobReport, Path | None]:
     """Rank the knobs of a table of your own runs, one knob moved at a time.
 
@@ -230,11 +233,16 @@ def rank_table(
         seed: The seed column.
         level: Level of all intervals.
         path: Where to write a page; by default there is none.
+        let: New columns by formula, as in `extrap.read_runs`.
+        final: The rule of the final loss, as there.
+        maximise: Metrics that are better when larger, as there.
 
     Raises:
         DataError: As `extrap.read_runs` and `extrap.knobs.read_moves`.
     """
-    runs = read_runs(source, size=size, loss=loss, seed=seed)
+    runs = read_runs(
+        source, size=size, tune=(), loss=loss, seed=seed, let=let, final=final, maximise=maximise
+    )
     frame = runs.to_frame()
     ranking = rank_knobs(
         read_moves(frame, column=size, knobs=knobs),

@@ -85,6 +85,7 @@ STORAGES = (
     "reading.patience",
     "reading.copies",
     "reading.exports",
+    "reading.foreign",
 )
 """Names of studies and attributes, addresses, lost connections, copies, exports."""
 MEETINGS = {("tuning", module) for module in STORAGES}
@@ -93,10 +94,11 @@ MEETINGS = {("tuning", module) for module in STORAGES}
 DOORS = {
     "accelerate": ("integrations.huggingface",),
     "click": ("cli", "commands"),
-    "google": ("reading.events",),  # protobuf, in which event files are written
+    "google": ("reading.events", "reading.trackers.wandb_files"),  # protobuf
     "jinja2": ("reporting",),
     "lightning": ("integrations.lightning",),
     "matplotlib": ("reporting.figures",),
+    "mlflow": ("reading.trackers.mlflow_server",),
     "numpy": None,
     "PIL": ("workloads",),
     "optuna": ("tuning", *STORAGES),
@@ -114,6 +116,8 @@ DOORS = {
     "tensorboard": ("reading.events",),
     "torch": ("workloads", "training", "integrations"),
     "transformers": ("integrations.huggingface",),
+    "wandb": ("reading.trackers.wandb_files", "reading.trackers.wandb_runs"),
+    "yaml": ("reading.trackers.yaml_files",),
 }
 CATCH_ALLS = {"utils", "util", "helpers", "helper", "common", "misc"}
 LOADS_OF_NUMPY = {"np.load", "numpy.load"}

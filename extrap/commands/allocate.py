@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from extrap.commands.arguments import parse_assignments
 from extrap.commands.printing import print_json, say
+from extrap.commands.reading import reading_of, reading_options
 
 __all__ = ["allocate_command"]
 
@@ -18,7 +20,8 @@ __all__ = ["allocate_command"]
 @click.option("--flops", type=float, required=True, help="The budget C = 6 N D, in FLOPs.")
 @click.option("--params", default="params", show_default=True, help="The column of parameters.")
 @click.option("--tokens", default="tokens", show_default=True, help="The column of tokens.")
-@click.option("--loss", default="loss", show_default=True, help="The loss column.")
+@click.option("--loss", help="The loss column; default loss.")
+@reading_options
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(
     "--fix",
@@ -41,27 +44,36 @@ def allocate_command(
     flops: float,
     params: str,
     tokens: str,
-    loss: str,
+    loss: str | None,
     level: float,
     fix: Sequence[str],
     unique_tokens: float | None,
     inference_tokens: float | None,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Split a budget between parameters and tokens at the smallest loss.
 
     SOURCE is a CSV, Parquet or JSONL file, or - for CSV on the standard input: one row a run, with
-    its parameters, tokens and final loss.
+    its parameters, tokens and final loss. With --let, --final or --maximise it is whatever extrap
+    forecast takes.
     """
     from extrap.planning import allocate, allocation_document
     from extrap.reporting.allocations import allocation_text
 
+    given: Any = sys.stdin if source == "-" else source
+    if reading["let"] or reading["maximise"] or reading["final"] != "last":
+        from extrap.reading import read_runs
+
+        options = reading_of(reading)
+        given = read_runs(given, size=(params, tokens), tune=(), loss=loss, **options)
+        loss = "loss"
     found = allocate(
-        sys.stdin if source == "-" else source,
+        given,
         flops=flops,
         params=params,
         tokens=tokens,
-        loss=loss,
+        loss=loss or "loss",
         level=level,
         fix=parse_assignments(fix, option="--fix", example="E=1.7"),
         unique_tokens=unique_tokens,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-__all__ = ["parse_assignments", "parse_size"]
+__all__ = ["parse_assignments", "parse_size", "parse_tuned"]
 
 
 def parse_assignments(texts: Sequence[str], *, option: str, example: str) -> dict[str, float]:
@@ -27,6 +27,15 @@ def parse_assignments(texts: Sequence[str], *, option: str, example: str) -> dic
             raise click.UsageError(f"{option} {name} was given twice; a name has one value.")
         numbers[name] = number
     return numbers
+
+
+def parse_tuned(names: Sequence[str]) -> tuple[str, ...] | None:
+    """Tuned columns; `none` is no column, and nothing at all is what the source knows."""
+    if "none" in names and len(names) > 1:
+        raise click.UsageError(
+            f"--tune none is the loss law alone, got {', '.join(names)}; leave one of them out."
+        )
+    return None if not names else () if tuple(names) == ("none",) else tuple(names)
 
 
 def parse_size(text: str, columns: Sequence[str]) -> dict[str, float]:

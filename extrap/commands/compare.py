@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from extrap.commands.arguments import parse_size
+from extrap.commands.arguments import parse_size, parse_tuned
 from extrap.commands.printing import print_json, say
+from extrap.commands.reading import reading_of, reading_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +25,9 @@ __all__ = ["compare_command"]
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--size", multiple=True, required=True, help="A size column (repeatable).")
 @click.option("--tune", multiple=True, help="A tuned column, e.g. lr (repeatable).")
-@click.option("--loss", default="loss", show_default=True, help="The loss column.")
+@click.option("--loss", help="The loss column; default loss.")
 @click.option("--seed", default="seed", show_default=True, help="The seed column.")
+@reading_options
 @click.option("--at", help="The target size: 4096, or params=1e9,tokens=2e10.")
 @click.option("--names", help="Names of the recipes, separated by commas; default of the files.")
 @click.option("--by", help="Column that says which recipe a run is of, for a single file.")
@@ -155,8 +157,9 @@ def _read(source: Any, columns: dict[str, Any]) -> Runs:
     return read_runs(
         source,
         size=columns["size"],
-        tune=columns["tune"],
+        tune=parse_tuned(columns["tune"]),
         loss=columns["loss"],
         seed=columns["seed"],
         conditions=columns.get("conditions", ()),
+        **reading_of(columns),
     )

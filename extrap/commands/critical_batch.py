@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -36,6 +37,12 @@ __all__ = ["critical_batch_command"]
     help="Batch from which linear scaling is counted; default one for all groups: the "
     "largest of their smallest that reached the target.",
 )
+@click.option(
+    "--let",
+    multiple=True,
+    metavar="FORMULA",
+    help='A new column, e.g. "tokens = steps * batch_size" (repeatable, in order).',
+)
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(
     "--at",
@@ -53,6 +60,7 @@ def critical_batch_command(
     seed: str,
     overhead: float,
     from_batch: float | None,
+    let: Sequence[str],
     level: float,
     at: Sequence[str],
     as_json: bool,
@@ -70,8 +78,14 @@ def critical_batch_command(
     )
     from extrap.reporting.batches import critical_batches_text
 
+    given: Any = sys.stdin if source == "-" else source
+    if let:
+        from extrap.reading.definitions import with_definitions
+        from extrap.reading.tables import read_table
+
+        given = with_definitions(read_table(given), let, source)
     found = critical_batch(
-        sys.stdin if source == "-" else source,
+        given,
         batch=batch,
         steps=steps,
         by=by,

@@ -12,6 +12,7 @@ import click
 
 from extrap.commands.arguments import parse_size
 from extrap.commands.printing import print_json, say
+from extrap.commands.reading import reading_of, reading_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +36,9 @@ __all__ = ["knobs_command", "study_of_knobs"]
     help="A knob; of a table with its fixed value, default the commonest (repeatable).",
 )
 @click.option("--size", help="The size column of a table.")
-@click.option("--loss", default="loss", show_default=True, help="The loss column of a table.")
+@click.option("--loss", help="The loss column of a table; default loss.")
 @click.option("--seed", default="seed", show_default=True, help="The seed column of a table.")
+@reading_options
 @click.option("--level", type=float, help="Level of the intervals of a table; default 0.95.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="The HTML file.")
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -81,7 +83,15 @@ def knobs_command(
         say(f"report    {page}", err=as_json)
 
 
-_OF_TABLES = {"size": None, "loss": "loss", "seed": "seed", "level": None}
+_OF_TABLES = {
+    "size": None,
+    "loss": None,
+    "seed": "seed",
+    "level": None,
+    "let": (),
+    "final": "last",
+    "maximise": (),
+}
 """Options of a table of moved runs, with their defaults."""
 
 
@@ -139,9 +149,10 @@ def _read_knobs(
     *,
     output: str | None,
     size: str | None,
-    loss: str,
+    loss: str | None,
     seed: str,
     level: float | None,
+    **reading: Any,
 ) -> tuple[KnobReport, Path | None]:
     """Rank the knobs of a table."""
     from extrap.knob_sweeps import rank_table
@@ -160,6 +171,7 @@ def _read_knobs(
         seed=seed,
         level=0.95 if level is None else level,
         path=output,
+        **reading_of(reading),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extrap.reading.embeddings import read_embedding
-from extrap.reading.runs import read_runs, without_password
+from extrap.reading.runs import read_runs
+from extrap.reading.sources import without_password
 
 __all__ = ["read_embedding", "read_runs", "without_password"]

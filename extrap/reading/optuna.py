@@ -39,6 +39,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import DataError, StudyError
 from extrap.reading.copies import open_to_read
+from extrap.reading.foreign import STATUS, read_foreign, studies_by_base
+from extrap.reading.found import Found
 from extrap.reading.storages import open_storage, reading_faults, safe_url, storage_faults
 from extrap.records import STAGES
 
@@ -65,6 +67,7 @@ __all__ = [
     "WORKER",
     "StudyKey",
     "Tables",
+    "find_study",
     "ignored_trials",
     "kept_trials",
     "parse_study_name",
@@ -103,11 +106,6 @@ GRADIENTS = "gradients"
 OUR_STUDY = re.compile(
     r"(?P<name>[^/]+)/(?P<check>check/)?(?P<size>[^/=,]+=[^/=,]+(,[^/=,]+=[^/=,]+)*)"
 )
-STATUS = {
-    TrialState.COMPLETE: "complete",
-    TrialState.PRUNED: "pruned",
-    TrialState.FAIL: "failed",
-}
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 """How trials end that have a result."""
 MOMENTS = ("grad_sq_norm", "grad_cov_trace")
@@ -181,6 +179,68 @@ def read_storage(url: str, *, study: str | None = None, stage: str | None = None
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}.")
     with storage_faults(url), reading_faults(url):
         return read_tables(open_to_read(url), study=study, stage=stage, source=safe_url(url))
+
+
+def find_study(
+    url: str, *, study: str | None = None, stage: str = "tune", sizes: Sequence[str] = ()
+) -> Found:
+    """As `read_storage`, with what the study says of its columns; of anyone's, any directions.
+
+    Args:
+        url: The storage, as in `open_storage`.
+        study: Name of the study; of studies that hold a size each, what their names share.
+        stage: `"tune"` or `"check"`.
+        sizes: Size columns that were asked for, which names of studies may hold.
+
+    Raises:
+        DataError: There is no such file or study, or there are several and none was named.
+        StudyError: The storage cannot be opened.
+    """
+    source = safe_url(url)
+    with storage_faults(url), reading_faults(url):
+        storage = open_to_read(url)
+        names = study_names(storage)
+        ours = {
+            name: key
+            for name in names
+            if (key := parse_study_name(name)) is not None and not _has_other_goals(storage, name)
+        }
+        theirs = studies_by_base([name for name in names if name not in ours], sizes)
+        bases = list(dict.fromkeys([key.name for key in ours.values()] + list(theirs)))
+        chosen = study if study is not None else _only(bases, source)
+        if chosen in theirs:
+            return read_foreign(storage, theirs[chosen], stage=stage, source=source)
+        if chosen in names and chosen not in ours:
+            return read_foreign(storage, [chosen], stage=stage, source=source)
+        tables = read_tables(storage, study=chosen, stage=stage, source=source)
+        wanted = {n: k for n, k in ours.items() if chosen in (k.name, n)}
+        return Found(
+            table=tables.runs,
+            where=source,
+            curves=lambda loss: tables.curves if loss == "loss" else None,
+            notes=tables.notes,
+            sizes=tuple(dict.fromkeys(c for key in wanted.values() for c, _ in key.size)),
+            tuned=_tuned_of(storage, wanted),
+        )
+
+
+def _has_other_goals(storage: BaseStorage, name: str) -> bool:
+    """Whether a study maximises or has several values, which none of ours does."""
+    directions = storage.get_study_directions(storage.get_study_id_from_name(name))
+    return list(directions) != [StudyDirection.MINIMIZE]
+
+
+def _tuned_of(storage: BaseStorage, names: Iterable[str]) -> tuple[str, ...]:
+    """Names of the tuned values of our studies, of old ones those of their trials."""
+    found: dict[str, None] = {}
+    for name in names:
+        found.update(dict.fromkeys(_order_of_tuned(storage, name)))
+    if not found:
+        for name in names:
+            study_id = storage.get_study_id_from_name(name)
+            for trial in storage.get_all_trials(study_id, deepcopy=False):
+                found.update(dict.fromkeys(trial.params))
+    return tuple(found)
 
 
 def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
@@ -333,14 +393,28 @@ def read_tables(
         key = ours.get(chosen)
         if key is not None:
             return _read_ours(storage, {chosen: key}, None)
-        return _read_plain(storage, chosen, stage or "tune", source)
+        found = read_foreign(storage, [chosen], stage=stage or "tune", source=source)
+        if found.losses != ("loss",):
+            raise DataError(
+                f"runs need one loss that is minimised; the study {chosen!r} in {source} has "
+                f"{_directions(storage, chosen)}; extrap.read_runs takes it, with its loss named."
+            )
+        return Tables(found.table, found.curves("loss"), found.notes)
     raise DataError(
         f"{source} has no study {chosen!r}; it has {_listed(_base_names(names, ours))}."
     )
 
 
+def _directions(storage: BaseStorage, name: str) -> str:
+    directions = storage.get_study_directions(storage.get_study_id_from_name(name))
+    return _listed([direction.name.lower() for direction in directions])
+
+
 def _only_study(names: Sequence[str], ours: Mapping[str, StudyKey], source: str) -> str:
-    bases = _base_names(names, ours)
+    return _only(_base_names(names, ours), source)
+
+
+def _only(bases: Sequence[str], source: str) -> str:
     if not bases:
         raise DataError(f"{source} holds no study; check the address, or tune first.")
     if len(bases) > 1:
@@ -439,37 +513,6 @@ def _our_row(key: StudyKey, trial: FrozenTrial, params: Mapping[str, Any]) -> di
 def _utc(moment: datetime | None) -> str | None:
     """ISO 8601 in UTC; Optuna writes local time without saying so."""
     return None if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")
-
-
-def _read_plain(storage: BaseStorage, name: str, stage: str, source: str) -> Tables:
-    directions = storage.get_study_directions(storage.get_study_id_from_name(name))
-    if list(directions) != [StudyDirection.MINIMIZE]:
-        raise DataError(
-            f"runs need one loss that is minimised; the study {name!r} in {source} has "
-            f"{_listed([d.name.lower() for d in directions])}; negate the metric or choose a loss."
-        )
-    trials = [trial for trial in _trials(storage, name) if trial.state in STATUS]
-    rows = [_plain_row(trial, stage) for trial in trials]
-    dropped = sorted({k for t in trials for k, v in t.user_attrs.items() if not _is_scalar(v)})
-    notes = (f"attributes that are not single values were left out: {', '.join(dropped)}.",)
-    curves = ([(step, loss) for step, loss in t.intermediate_values.items()] for t in trials)
-    return Tables(pd.DataFrame(rows), _long(curves), notes if dropped else ())
-
-
-def _plain_row(trial: FrozenTrial, stage: str) -> dict[str, Any]:
-    finite = trial.value is not None and abs(trial.value) < float("inf")
-    is_complete = trial.state == TrialState.COMPLETE
-    return {
-        **{k: v for k, v in trial.user_attrs.items() if _is_scalar(v)},
-        **trial.params,
-        "loss": trial.value if is_complete and finite else float("nan"),
-        "status": "diverged" if is_complete and not finite else STATUS[trial.state],
-        "stage": stage,
-    }
-
-
-def _trials(storage: BaseStorage, name: str) -> list[FrozenTrial]:
-    return storage.get_all_trials(storage.get_study_id_from_name(name), deepcopy=False)
 
 
 def _long(curves: Iterable[Iterable[Sequence[float]]]) -> pd.DataFrame:

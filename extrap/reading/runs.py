@@ -2,54 +2,61 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
-from extrap.reading.bounds import shown
 from extrap.reading.cells import is_empty, read_numbers
-from extrap.reading.columns import missing_column
-from extrap.reading.curves import read_curves
-from extrap.reading.tables import read_table
-from extrap.reading.units import check_units
-from extrap.records import STAGES, STATUSES, Runs
-
-__all__ = ["read_runs", "without_password"]
-
-OPTIONAL_NUMBERS = (
-    "loss_se",
-    "n_params",
-    "n_tokens",
-    "epochs",
-    "batch_size",
-    "noise_scale",
-    "flops",
-    "wall_s",
-    "updates",
+from extrap.reading.columns import find_column, missing_column, unnamed_columns
+from extrap.reading.definitions import with_definitions
+from extrap.reading.finals import parse_final, with_final_losses
+from extrap.reading.found import Found
+from extrap.reading.metrics import loss_of_metric
+from extrap.reading.replicates import (
+    OPTIONAL_NUMBERS,
+    count_notes,
+    read_seeds,
+    renumbered,
+    without_copies,
 )
-"""Columns with a fixed meaning that a table may have; they must be numbers where they are."""
+from extrap.reading.settings import number_in
+from extrap.reading.sources import find_runs, without_password
+from extrap.reading.states import given_status
+from extrap.reading.units import check_units
+from extrap.records import STAGES, Runs
+
+__all__ = ["read_runs"]
+
 FIXED_MEANING = ("loss", "seed", "status", "stage")
 """Columns that every table of runs has; sizes, tuned values and conditions have other names."""
 
 
 def read_runs(
-    source: str | Path | TextIO | pd.DataFrame,
+    source: Any,
     *,
-    size: str | Iterable[str],
-    tune: str | Iterable[str] = (),
-    loss: str = "loss",
+    size: str | Iterable[str] | None = None,
+    tune: str | Iterable[str] | None = None,
+    loss: str | None = None,
     seed: str = "seed",
     conditions: str | Iterable[str] = (),
     study: str | None = None,
     stage: str = "tune",
     curves: str | Path | pd.DataFrame | None = None,
+    final: str = "last",
+    let: str | Iterable[str] = (),
+    maximise: str | Iterable[str] = (),
 ) -> Runs:
-    """Read training runs from a table or an Optuna storage.
+    """Read training runs from a table, an Optuna storage or what a tracker left.
+
+    A column answers to its own name and, where no other does, to the name behind a tracker's
+    prefix: `lr` is `config/lr`, `config.lr`, `params.lr`. A column that is missing is an error
+    that names the nearest; sizes that are not named are one that suggests some.
 
     An empty loss is a failed run, a loss that is not finite (`nan`, `inf`) a diverged one; in a
     DataFrame `None` and `pd.NA` are empty and a float NaN is not finite. Without a seed column
@@ -58,19 +65,29 @@ def read_runs(
     unit that cannot be right: compute far from 6 N D, tokens that are not steps × batch × length.
 
     Args:
-        source: A CSV, Parquet or JSONL file, open CSV text, a pandas DataFrame, or the URL of an
-            Optuna storage (`sqlite:///…`, `postgresql://…`).
-        size: Size column(s), positive numbers. With two, the model first and the data second.
-        tune: Tuned column(s), positive numbers; none: the loss law alone.
-        loss: The loss column, smaller is better.
+        source: A CSV, Parquet or JSONL file, open CSV text, a frame of pandas, polars or pyarrow,
+            a list of dictionaries or of W&B's run objects, the URL of an Optuna storage or of an
+            MLflow store (`sqlite:///…`, `postgresql://…`, `http://…`), or a folder of MLflow,
+            W&B, TensorBoard, Lightning's CSV logs or HF Trainer's checkpoints.
+        size: Size column(s), positive numbers. With two, the model first and the data second. May
+            be left out where the source knows them, such as a study of ours.
+        tune: Tuned column(s), positive numbers; `()`: the loss law alone. Left out, they are what
+            an Optuna study tuned, and of anything else none.
+        loss: The loss column, smaller is better; `loss` by default, of HF's `eval_loss` first.
         seed: The seed column, if there is one.
         conditions: Recipe columns that must not vary.
-        study: Name of the study, where a storage holds several.
+        study: Name of the study or MLflow experiment, where a storage holds several.
         stage: `"tune"` for a sweep, `"check"` for runs to judge. A table with a `stage` column is
             filtered by it; the rows of any other are all taken to be of this stage.
         curves: Loss curves of the runs of a table, one row a point: `run`, `step` and `loss`.
             `run` is that of the table's own `run` column, or counts its rows from 0. A storage
-            has its own.
+            or tracker has its own.
+        final: The final loss of a curve: `last`, `best`, `tail` (the mean of its last 5 %) or
+            `tail:SHARE`. A table without curves has last losses only.
+        let: New columns by formula, `"lr_mult = lr * width / 256"`, in this order, before any
+            other column is looked for.
+        maximise: Metrics that are better when larger. Where the loss is one of them it becomes
+            1 − x of a share in [0, 1], −x of what is below 0; other metrics need a formula.
 
     Returns:
         The runs, in the order of the source.
@@ -78,90 +95,80 @@ def read_runs(
     Raises:
         DataError: The source cannot be read, is empty, lacks a column (the nearest is named), or
             holds text or impossible values where numbers belong.
-        ValueError: `stage` is unknown, or a column is named twice.
+        ValueError: `stage`, `final` or a formula is none, or a column is named twice.
     """
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}; got {stage!r}.")
-    sizes, tuned, recipe = _names(size), _names(tune), _names(conditions)
-    _check_distinct([*sizes, *tuned, loss, seed])
-    _check_free([*sizes, *tuned, *recipe])
-    notes: tuple[str, ...] = ()
-    given = curves
-    if isinstance(source, str) and "://" in source:
-        from extrap.reading.optuna import read_storage
-
-        if given is not None:
-            raise ValueError("a storage holds the curves of its runs; leave curves= out.")
-        table, points, notes = read_storage(source, study=study, stage=stage)
-        where = without_password(source)
-    else:
-        table = read_table(source)
-        where = _place(source)
-        points = None if given is None else read_curves(given, table)
-    if table.empty:
-        raise DataError(f"a table needs at least one row, {where} has none.")
-    _require_columns(table, [*sizes, *tuned, loss, *recipe], where)
+    rule, maximised = parse_final(final), _names(maximise)
+    sizes, recipe = _names(size or ()), _names(conditions)
+    tuned = None if tune is None else _names(tune)
+    loss = loss or (maximised[0] if len(maximised) == 1 else None)
+    _check_parts(sizes, tuned or (), recipe, loss, seed)
+    found = find_runs(source, study=study, stage=stage, sizes=sizes, curves=curves)
+    if found.table.empty:
+        raise DataError(f"a table needs at least one row, {found.where} has none.")
+    found = replace(found, table=with_definitions(found.table, _names(let), found.where))
+    is_told = tuned is None and found.tuned_note  # what the source tuned is taken
+    sizes, tuned, loss = _chosen(found, sizes, tuned, recipe, loss)
+    _check_parts(sizes, tuned, recipe, loss, seed)
+    metric = _column_of(found, loss, "loss")
+    maximised = tuple(_column_of(found, name, "maximise") for name in maximised)
+    points = found.curves(metric)
+    table, name_notes = _renamed(found, sizes=sizes, tuned=tuned, recipe=recipe, seed=seed)
     if "stage" in table:
         kept = table["stage"].astype(str).str.strip().eq(stage)
-        points = _renumbered(points, kept)
+        points = renumbered(points, kept)
         table = table[kept].reset_index(drop=True)
         if table.empty:
             raise DataError(
-                f"{where} has no rows of stage {stage!r}; its stage column has others."
+                f"{found.where} has no rows of stage {stage!r}; its stage column has others."
             )
+    cells, loss_notes = table[metric], []
+    if metric in (*maximised, *found.maximised):
+        cells, points, loss_notes = _turned(table, cells, loss, points)
+    cells, final_notes = with_final_losses(cells, points, rule, found.where)
     frame = table.drop(columns=[c for c in ("loss", "seed") if c in table])
     frame["stage"] = stage
-    failed = is_empty(table[loss])
-    frame["loss"] = read_numbers(table[loss], loss)
-    frame["status"] = _status(table, frame["loss"], failed)
-    frame["seed"], seed_note = _seeds(table, seed, by=[*sizes, *tuned], loss=frame["loss"])
-    for column in sizes:
-        frame[column] = read_numbers(table[column], column, required=True)
-    for column in tuned:
-        frame[column] = read_numbers(table[column], column, required=stage == "tune")
-    for column in OPTIONAL_NUMBERS:
-        if column in table and column not in (*sizes, *tuned, *recipe):
-            frame[column] = read_numbers(table[column], column)
+    frame["loss"] = read_numbers(cells, loss)
+    frame["status"], state_notes = _status(table, frame["loss"], is_empty(cells))
+    frame["seed"], seed_note = read_seeds(table, seed, by=[*sizes, *tuned], loss=frame["loss"])
+    _read_parts(frame, table, sizes=sizes, tuned=tuned, recipe=recipe, stage=stage)
+    told = [found.tuned_note] if is_told else []
+    notes = [*found.notes, *told, *name_notes, *loss_notes, *final_notes, *state_notes]
     if stage == "tune":  # every row that is to be judged is judged
-        frame, points, copy_notes = _without_copies(frame, points, by=[*sizes, *tuned])
-        notes = (*notes, *copy_notes)
+        frame, points, copy_notes = without_copies(frame, points, by=[*sizes, *tuned])
+        notes += copy_notes
+    notes += [*count_notes(frame, [*sizes, *tuned, "seed"], recipe), *seed_note]
     return Runs.from_frame(
         frame,
         sizes=sizes,
         tuned=tuned,
         conditions=recipe,
         curves=points,
-        source=without_password(where),
-        notes=(
-            *notes,
-            *_count_notes(frame, [*sizes, *tuned, "seed"], recipe),
-            *seed_note,
-            *check_units(frame),
-        ),
+        source=without_password(found.where),
+        notes=(*notes, *check_units(frame)),
     )
-
-
-def _place(source: str | Path | TextIO | pd.DataFrame) -> str:
-    """What to call a source in a message."""
-    if isinstance(source, pd.DataFrame):
-        return "the DataFrame"
-    return str(source) if isinstance(source, str | Path) else "the standard input"
 
 
 def _names(columns: str | Iterable[str]) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
-def _check_distinct(columns: Sequence[str]) -> None:
-    twice = sorted({c for c in columns if columns.count(c) > 1})
+def _check_parts(
+    sizes: Sequence[str],
+    tuned: Sequence[str],
+    recipe: Sequence[str],
+    loss: str | None,
+    seed: str,
+) -> None:
+    """Raise where a column is given two parts, or one that is not its own."""
+    played = [*sizes, *tuned, loss or "loss", seed]
+    twice = sorted({c for c in played if played.count(c) > 1})
     if twice:
         raise ValueError(
             f"each column plays one part, {twice[0]!r} was given two; name another column."
         )
-
-
-def _check_free(columns: Sequence[str]) -> None:
-    taken = sorted(set(FIXED_MEANING).intersection(columns))
+    taken = sorted(set(FIXED_MEANING).intersection((*sizes, *tuned, *recipe)))
     if taken:
         raise ValueError(
             f"the columns {', '.join(FIXED_MEANING)} have a fixed meaning, got "
@@ -169,134 +176,131 @@ def _check_free(columns: Sequence[str]) -> None:
         )
 
 
-def _require_columns(table: pd.DataFrame, needed: Sequence[str], where: str) -> None:
-    have = [str(c) for c in table.columns]
-    for name in needed:
-        if name not in have:
-            raise missing_column(name, have, where)
+def _chosen(
+    found: Found,
+    sizes: tuple[str, ...],
+    tuned: tuple[str, ...] | None,
+    recipe: tuple[str, ...],
+    loss: str | None,
+) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Size columns, tuned columns and loss: what was asked for, else what the source knows."""
+    have = _columns(found)
+    sizes = sizes or found.sizes
+    if loss is None:
+        known = (name for name in found.losses if find_column(name, have, found.where))
+        loss = next(known, None)
+    if not sizes:
+        parts = ["size"] if loss else ["size", "loss"]
+        is_known = tuned is not None or found.tuned is not None
+        raise unnamed_columns(
+            found.table, found.where, parts, have_tuned=is_known, metrics=found.metrics
+        )
+    if loss is None:
+        if not found.losses:
+            raise unnamed_columns(
+                found.table, found.where, ["loss"], have_tuned=True, metrics=found.metrics
+            )
+        raise missing_column(found.losses[0], have, found.where, option="loss")
+    if tuned is None:
+        spoken_for = {*sizes, *recipe, loss}
+        tuned = tuple(name for name in found.tuned or () if name not in spoken_for)
+    return sizes, tuned, loss
 
 
-def _status(table: pd.DataFrame, loss: pd.Series, failed: pd.Series) -> pd.Series:
+def _columns(found: Found) -> list[str]:
+    return [str(column) for column in found.table.columns]
+
+
+def _column_of(found: Found, name: str, option: str) -> str:
+    have = _columns(found)
+    column = find_column(name, have, found.where)
+    if column is None:
+        raise missing_column(name, have, found.where, option=option)
+    return column
+
+
+def _renamed(
+    found: Found,
+    *,
+    sizes: Sequence[str],
+    tuned: Sequence[str],
+    recipe: Sequence[str],
+    seed: str,
+) -> tuple[pd.DataFrame, list[str]]:
+    """The table with the columns that were asked for under the names that were asked for."""
+    table, notes, have = found.table, [], _columns(found)
+    asked = {
+        **dict.fromkeys(sizes, "size"),
+        **dict.fromkeys(tuned, "tune"),
+        **dict.fromkeys(recipe, "condition"),
+        seed: "seed",
+    }
+    for name, option in asked.items():
+        column = find_column(name, have, found.where)
+        if column is not None:
+            table = table.rename(columns={column: name}) if column != name else table
+            continue
+        numbers = _in_names(found, name)
+        if numbers is not None:
+            table = table.assign(**{name: numbers})
+            notes.append(f"{name} was read from the names of the runs")
+        elif name != "seed":
+            raise missing_column(name, have, found.where, option=option)
+    for name in OPTIONAL_NUMBERS:
+        column = None if name in table else find_column(name, have, found.where)
+        if column is not None:
+            with suppress(DataError):  # a column nobody asked for
+                table = table.assign(**{name: read_numbers(table[column], name)})
+    return table, notes
+
+
+def _in_names(found: Found, column: str) -> pd.Series | None:
+    """What the names of the runs say of a column; None unless all do."""
+    if found.names is None:
+        return None
+    numbers = found.table[found.names].map(lambda name: number_in(str(name), column))
+    return None if numbers.isna().any() else numbers
+
+
+def _turned(
+    table: pd.DataFrame, cells: pd.Series, name: str, points: pd.DataFrame | None
+) -> tuple[pd.Series, pd.DataFrame | None, list[str]]:
+    """A metric that is maximised, and its curves, as a loss; what is empty stays so."""
+    numbers, empty = read_numbers(cells, name), is_empty(cells)
+    made = loss_of_metric(numbers[_status(table, numbers, empty)[0].eq("complete")], name)
+    if points is not None:
+        points = points.assign(loss=made.turn(points["loss"]))
+    return made.turn(numbers).astype(object).where(~empty, None), points, [made.note]
+
+
+def _status(
+    table: pd.DataFrame, loss: pd.Series, failed: pd.Series
+) -> tuple[pd.Series, list[str]]:
     derived = pd.Series(
         np.where(failed, "failed", np.where(np.isfinite(loss), "complete", "diverged")),
         index=table.index,
     )
-    if "status" not in table:
-        return derived
-    given = table["status"].astype(str).str.strip().str.lower()
-    unknown = sorted({str(s) for s in given[~given.isin(STATUSES) & ~is_empty(table["status"])]})
-    if unknown:
-        raise DataError(f"status must be one of {', '.join(STATUSES)}; got {shown(unknown[0])}.")
-    status = given.where(given.isin(STATUSES), derived)
-    return status.where(status.ne("complete") | derived.eq("complete"), derived)
+    given, notes = given_status(table)
+    if given is None:
+        return derived, notes
+    status = given.where(given.notna(), derived)
+    return status.where(status.ne("complete") | derived.eq("complete"), derived), notes
 
 
-def _seeds(
-    table: pd.DataFrame, seed: str, *, by: list[str], loss: pd.Series
-) -> tuple[pd.Series, list[str]]:
-    if seed != "seed":
-        _require_columns(table, [seed], "the table")
-    if seed in table:
-        values = table[seed]
-        empty = is_empty(values) | values.isna()
-        numbers = [None if e else _whole(v) for v, e in zip(values, empty, strict=True)]
-        is_number = all(n is not None for n, e in zip(numbers, empty, strict=True) if not e)
-        texts = values.astype(str).tolist()
-        seeds = pd.Series(numbers if is_number else texts, index=table.index, dtype=object)
-        if not empty.any():
-            return seeds, []
-    else:
-        seeds = pd.Series([None] * len(table), index=table.index, dtype=object)
-        empty = pd.Series(data=True, index=table.index)
-    keys = [loss, *(table[name] for name in reversed(by))]  # the last key sorts first
-    order = np.lexsort([key.astype(str).to_numpy(dtype=str) for key in keys])
-    rank = pd.Series(np.argsort(order), index=table.index)
-    seeds = seeds.where(~empty, rank.map(lambda i: f"row-{i}"))
-    return seeds, [f"{int(empty.sum())} run(s) without a seed: each counts as its own replicate"]
-
-
-def _whole(value: object) -> int | None:
-    """A whole number, exact however long it is; None if it is none."""
-    text = str(value).strip()
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return int(number) if number.is_integer() else None
-
-
-def _count_notes(frame: pd.DataFrame, cell: list[str], recipe: Sequence[str]) -> list[str]:
-    """What was accepted though it is not a plain result, counted."""
-    varying = _undeclared(frame, cell, recipe)
-    hint = f" (they differ in {', '.join(varying)}: tuned, or a condition?)" if varying else ""
-    status = frame["status"].value_counts()
-    counted = {
-        "run(s) diverged (loss not finite): they only bound the optimum": status.get(
-            "diverged", 0
-        ),
-        "run(s) failed (no loss): left out": status.get("failed", 0),
-        "run(s) pruned: they only bound the optimum": status.get("pruned", 0),
-        f"run(s) repeat an earlier size, tuned values and seed: kept as replicates{hint}": int(
-            frame.duplicated(cell).sum()
-        ),
-    }
-    return [f"{count} {text}" for text, count in counted.items() if count]
-
-
-def _without_copies(
-    frame: pd.DataFrame, curves: pd.DataFrame | None, *, by: list[str]
-) -> tuple[pd.DataFrame, pd.DataFrame | None, list[str]]:
-    """One row of those equal in every column; a copy is no replicate."""
-    alike = frame[frame.duplicated([*by, "loss"], keep=False)].astype(str)
-    copies = alike.duplicated().reindex(frame.index, fill_value=False)
-    unsure = alike.drop(columns="seed").duplicated() & alike["seed"].str.startswith("row-")
-    counted = {
-        "row(s) are copies of an earlier one, seed and loss included: left out": copies.sum(),
-        "run(s) without a seed equal an earlier one in every column: leave copies out, they say "
-        "nothing about noise": unsure.sum(),
-    }
-    kept = ~copies
-    return (
-        frame[kept].reset_index(drop=True),
-        _renumbered(curves, kept),
-        [f"{count} {text}" for text, count in counted.items() if count],
-    )
-
-
-def _undeclared(frame: pd.DataFrame, cell: list[str], recipe: Sequence[str]) -> list[str]:
-    """Columns without a part to play that vary between runs of one cell."""
-    repeats = frame[frame.duplicated(cell, keep=False)]
-    known = {*cell, *recipe, *OPTIONAL_NUMBERS, "loss", "status", "stage"}
-    others = [c for c in repeats.columns if c not in known]
-    if repeats.empty or not others:
-        return []
-    texts = repeats[others].astype(str).where(repeats[others].notna())  # cells may be lists
-    counts = texts.groupby([repeats[c] for c in cell], dropna=False).nunique()
-    few = len(repeats) / 2  # what differs in almost every row measures a run, it does not set it
-    return [c for c in others if (counts[c] > 1).any() and texts[c].nunique() <= few]
-
-
-def _renumbered(curves: pd.DataFrame | None, kept: pd.Series) -> pd.DataFrame | None:
-    if curves is None:
-        return None
-    position = {int(old): new for new, old in enumerate(kept.index[kept])}
-    curves = curves[curves["run"].isin(position.keys())].copy()
-    curves["run"] = curves["run"].map(position)
-    return curves
-
-
-def without_password(url: str) -> str:
-    """A storage URL with `user:password@` cut to `user@`, and without `password=…` behind it."""
-    scheme, found, rest = url.partition("://")
-    if found:
-        # to the end: an & in a password, which should be %26, would look like the end of it
-        rest = re.sub(r"(?is)[?&;](ssl)?passw(or)?d=.*", "", rest)
-        url = f"{scheme}://{rest}"
-    if not found or "@" not in rest:
-        return url
-    account, _, host = rest.rpartition("@")
-    return f"{scheme}://{account.partition(':')[0]}@{host}"
+def _read_parts(
+    frame: pd.DataFrame,
+    table: pd.DataFrame,
+    *,
+    sizes: Sequence[str],
+    tuned: Sequence[str],
+    recipe: Sequence[str],
+    stage: str,
+) -> None:
+    """Fill in the columns that are numbers."""
+    for column in sizes:
+        frame[column] = read_numbers(table[column], column, required=True)
+    for column in tuned:
+        frame[column] = read_numbers(table[column], column, required=stage == "tune")
+    for column in OPTIONAL_NUMBERS:
+        if column in table and column not in (*sizes, *tuned, *recipe):
+            frame[column] = read_numbers(table[column], column)

@@ -1,4 +1,4 @@
-"""Files and DataFrames, read as they are: no cell is converted or dropped here."""
+"""Files and frames, read as they are: no cell is converted or dropped here."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from extrap.reading.bounds import (
     require_file,
     shown,
 )
+from extrap.reading.frames import as_frame, is_table, with_flat_cells
 
 __all__ = ["read_table"]
 
@@ -32,24 +33,29 @@ HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 """How JSON spells one half of a character beyond the first 65,536; alone it is none."""
 
 
-def read_table(source: str | Path | TextIO | pd.DataFrame) -> pd.DataFrame:
-    """A table from a CSV, Parquet or JSONL file, from CSV text, or a copy of a DataFrame.
+def read_table(source: Any) -> pd.DataFrame:
+    """A table from a CSV, Parquet or JSONL file, from CSV text, or a copy of one in memory.
 
-    Text cells stay text, so that an empty cell and the word `nan` can be told apart.
+    Text cells stay text, so that an empty cell and the word `nan` can be told apart. Cells that
+    are dictionaries become columns with dots.
+
+    Args:
+        source: A path, open CSV text, a frame of pandas, polars or pyarrow, or a list of
+            dictionaries, one a row.
 
     Raises:
         DataError: The file is missing, empty, or not a table.
     """
-    if isinstance(source, pd.DataFrame):
-        frame = source.reset_index(drop=True).copy()
-    elif isinstance(source, str | Path):
+    if isinstance(source, str | Path):
         frame = _read_file(Path(source))
+    elif is_table(source):
+        frame = as_frame(source)
     elif hasattr(source, "read"):
         frame = _guarded(_read_csv, source, name="the standard input")
     else:
         raise DataError(
-            "runs are read from a file, a storage URL or a DataFrame, got "
-            f"{type(source).__name__}; convert it to a pandas DataFrame first."
+            "runs are read from a file, a folder, a storage URL, a frame or a list of "
+            f"dictionaries, got {type(source).__name__}; convert it to a pandas DataFrame first."
         )
     frame.columns = [str(c).strip() for c in frame.columns]
     repeated = frame.columns[frame.columns.duplicated()]
@@ -57,7 +63,7 @@ def read_table(source: str | Path | TextIO | pd.DataFrame) -> pd.DataFrame:
         raise DataError(
             f"column names must differ, {shown(repeated[0])} appears twice; rename one."
         )
-    return frame
+    return with_flat_cells(frame)
 
 
 def _read_file(path: Path) -> pd.DataFrame:

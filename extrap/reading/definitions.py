@@ -1,0 +1,55 @@
+"""Columns by formula: `lr_mult = lr * width / 256`, over those a table has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from extrap.errors import DataError
+from extrap.expressions import parse_definition
+from extrap.reading.cells import read_numbers
+from extrap.reading.columns import find_column, missing_column
+
+__all__ = ["with_definitions"]
+
+
+def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> pd.DataFrame:
+    """A table with further columns, in the order they are defined; a later one may use an earlier.
+
+    A row that lacks a number has none in the new column either. Where the formula has no value (a
+    division by zero, the root of a negative number) the new one is not finite.
+
+    Args:
+        table: The table.
+        texts: Definitions `name = formula`; a name may stand behind a tracker's prefix.
+        where: What to call the table.
+
+    Raises:
+        ValueError: A definition cannot be read.
+        DataError: It redefines a column, or speaks of one that is missing or holds no numbers.
+    """
+    for text in texts:
+        name, formula = parse_definition(text)
+        have = [str(c) for c in table.columns]
+        if name in have:
+            raise DataError(
+                f"a definition makes a new column, {where} has {name!r} already; choose another "
+                "name."
+            )
+        numbers, is_there = {}, pd.Series(data=True, index=table.index)
+        for used in formula.names:
+            column = find_column(used, have, where)
+            if column is None:
+                raise missing_column(used, have, where)
+            numbers[used] = read_numbers(table[column], column)
+            is_there &= _is_there(table[column], numbers[used])
+        values = pd.Series(formula(numbers), index=table.index, dtype=float)
+        table = table.assign(**{name: values.astype(object).where(is_there, None)})
+    return table
+
+
+def _is_there(cells: pd.Series, numbers: pd.Series) -> pd.Series:
+    """Where a cell has a number, be it not finite."""
+    words = cells.astype(str).str.strip().str.lower()
+    return numbers.notna() | words.isin(["nan", "+nan", "-nan"])

@@ -1,0 +1,116 @@
+"""The final loss of a run, from its curve, by a rule that has a name.
+
+| rule | the loss of a run is |
+|---|---|
+| `last` | that of its last step |
+| `best` | the smallest of its curve: optimistic by the noise of one evaluation |
+| `tail` | the mean over the last 5 % of its points; `tail:0.1` over the last 10 % |
+
+A run whose last point is not finite has diverged, whatever the rule. The points of one tail are
+correlated and share a seed, so their scatter is no standard error of the loss and is not used as
+one; that comes from replicates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from extrap.errors import DataError
+
+__all__ = ["FinalRule", "final_losses", "parse_final", "with_final_losses"]
+
+TAIL = 0.05
+"""Share of a curve's points that `tail` averages."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinalRule:
+    """A rule for the final loss.
+
+    Attributes:
+        name: `last`, `best` or `tail`.
+        share: Of the points that a tail averages, in (0, 1].
+    """
+
+    name: str
+    share: float = TAIL
+
+
+def parse_final(text: str) -> FinalRule:
+    """`last`, `best`, `tail` or `tail:SHARE`.
+
+    Raises:
+        ValueError: It is none of them, or the share is not in (0, 1].
+    """
+    name, has_share, share = text.strip().partition(":")
+    try:
+        rule = FinalRule(name, float(share) if has_share else TAIL)
+    except ValueError:
+        rule = FinalRule("")
+    allowed = ("tail",) if has_share else ("last", "best", "tail")
+    if rule.name not in allowed or not 0 < rule.share <= 1:
+        raise ValueError(
+            f"the final loss is last, best, tail or tail:SHARE with a share in (0, 1], got "
+            f"{text!r}; write tail:0.1 for the mean of the last 10 %."
+        )
+    return rule
+
+
+def final_losses(curves: pd.DataFrame, rule: FinalRule) -> pd.Series:
+    """The final loss of each run that has a curve.
+
+    Args:
+        curves: Columns `run`, `step`, `loss`; of two points of one step the later row counts.
+        rule: The rule.
+
+    Returns:
+        Run → loss; NaN for a run whose last point is not finite.
+    """
+    ordered = curves.drop_duplicates(["run", "step"], keep="last")
+    ordered = ordered.sort_values(["run", "step"], kind="stable")
+    return ordered.groupby("run")["loss"].agg(lambda loss: _final(loss.to_numpy(float), rule))
+
+
+def _final(losses: np.ndarray, rule: FinalRule) -> float:
+    if not math.isfinite(losses[-1]):
+        return math.nan
+    if rule.name == "best":
+        return float(losses[np.isfinite(losses)].min())
+    n_points = math.ceil(rule.share * len(losses)) if rule.name == "tail" else 1
+    return float(losses[-n_points:].mean())  # NaN where one of them is not finite
+
+
+def with_final_losses(
+    losses: pd.Series, curves: pd.DataFrame | None, rule: FinalRule, where: str
+) -> tuple[pd.Series, list[str]]:
+    """The losses of a table by a rule, and a note of what was done.
+
+    Args:
+        losses: As the table has them, one a run.
+        curves: The runs' curves, `run` the row of the table.
+        rule: The rule; `last` leaves the losses as they are.
+        where: The source, for a message.
+
+    Raises:
+        DataError: The rule needs curves and there are none.
+    """
+    if rule.name == "last":
+        return losses, []
+    if curves is None or curves.empty:
+        raise DataError(
+            f"the final loss is {rule.name!r} of a curve, {where} has the last loss of a run "
+            "only; hand in --curves, or leave --final out."
+        )
+    found = final_losses(curves, rule)
+    has_curve = losses.index.isin(found.index)
+    chosen = pd.Series([None] * len(losses), index=losses.index, dtype=object)
+    chosen[has_curve] = found.reindex(losses.index[has_curve]).astype(object)
+    said = f"the mean of the last {rule.share:.3g} of" if rule.name == "tail" else "the best of"
+    notes = [f"the loss of a run is {said} its curve"]
+    if not has_curve.all():
+        notes.append(f"{int((~has_curve).sum())} run(s) without a curve: left out")
+    return chosen, notes

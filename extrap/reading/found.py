@@ -1,0 +1,46 @@
+"""What a source holds, before anybody says what its columns mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+__all__ = ["Found", "no_curves"]
+
+
+def no_curves(loss: str) -> pd.DataFrame | None:
+    """The curves of a table that has none."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """A table of runs and what its source knows of it.
+
+    Attributes:
+        table: One row a run, cells as they are; a metric's column has its last values.
+        where: What to call the source in a message.
+        curves: Of the metric in a column: `run` (row of the table), `step`, `loss`; or None.
+        notes: What reading had to decide, one sentence each.
+        sizes: Size columns, where the source says which they are.
+        tuned: Tuned columns, where the source says which they are; None where it does not.
+        tuned_note: What to say where these are taken.
+        losses: Columns to take the loss from if none is named: the first there is.
+        metrics: Columns that were measured, where the source says which they are.
+        maximised: Columns of metrics that the source says are better when larger.
+        names: The column of the runs' names, in which settings may stand.
+    """
+
+    table: pd.DataFrame
+    where: str
+    curves: Callable[[str], pd.DataFrame | None] = no_curves
+    notes: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
+    tuned: tuple[str, ...] | None = None
+    tuned_note: str = ""
+    losses: tuple[str, ...] = ("loss",)
+    metrics: tuple[str, ...] = ()
+    maximised: tuple[str, ...] = ()
+    names: str | None = None

@@ -1,0 +1,123 @@
+"""Rows that repeat each other: copies are left out, replicates are kept and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from extrap.reading.cells import is_empty
+
+__all__ = ["OPTIONAL_NUMBERS", "count_notes", "read_seeds", "renumbered", "without_copies"]
+
+OPTIONAL_NUMBERS = (
+    "loss_se",
+    "n_params",
+    "n_tokens",
+    "epochs",
+    "batch_size",
+    "noise_scale",
+    "flops",
+    "wall_s",
+    "updates",
+)
+"""Columns with a fixed meaning that a table may have; they must be numbers where they are."""
+
+
+def read_seeds(
+    table: pd.DataFrame, seed: str, *, by: list[str], loss: pd.Series
+) -> tuple[pd.Series, list[str]]:
+    """The seed of each run, and a note where some have none: each is its own replicate."""
+    if seed in table:
+        values = table[seed]
+        empty = is_empty(values) | values.isna()
+        numbers = [None if e else _whole(v) for v, e in zip(values, empty, strict=True)]
+        is_number = all(n is not None for n, e in zip(numbers, empty, strict=True) if not e)
+        texts = values.astype(str).tolist()
+        seeds = pd.Series(numbers if is_number else texts, index=table.index, dtype=object)
+        if not empty.any():
+            return seeds, []
+    else:
+        seeds = pd.Series([None] * len(table), index=table.index, dtype=object)
+        empty = pd.Series(data=True, index=table.index)
+    keys = [loss, *(table[name] for name in reversed(by))]  # the last key sorts first
+    order = np.lexsort([key.astype(str).to_numpy(dtype=str) for key in keys])
+    rank = pd.Series(np.argsort(order), index=table.index)
+    seeds = seeds.where(~empty, rank.map(lambda i: f"row-{i}"))
+    return seeds, [f"{int(empty.sum())} run(s) without a seed: each counts as its own replicate"]
+
+
+def _whole(value: object) -> int | None:
+    """A whole number, exact however long it is; None if it is none."""
+    text = str(value).strip()
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else None
+
+
+def count_notes(frame: pd.DataFrame, cell: list[str], recipe: Sequence[str]) -> list[str]:
+    """What was accepted though it is not a plain result, counted."""
+    varying = _undeclared(frame, cell, recipe)
+    hint = f" (they differ in {', '.join(varying)}: tuned, or a condition?)" if varying else ""
+    status = frame["status"].value_counts()
+    counted = {
+        "run(s) diverged (loss not finite): they only bound the optimum": status.get(
+            "diverged", 0
+        ),
+        "run(s) failed (no loss): left out": status.get("failed", 0),
+        "run(s) pruned: they only bound the optimum": status.get("pruned", 0),
+        f"run(s) repeat an earlier size, tuned values and seed: kept as replicates{hint}": int(
+            frame.duplicated(cell).sum()
+        ),
+    }
+    return [f"{count} {text}" for text, count in counted.items() if count]
+
+
+def without_copies(
+    frame: pd.DataFrame, curves: pd.DataFrame | None, *, by: list[str]
+) -> tuple[pd.DataFrame, pd.DataFrame | None, list[str]]:
+    """One row of those equal in every column; a copy is no replicate."""
+    alike = frame[frame.duplicated([*by, "loss"], keep=False)].astype(str)
+    copies = alike.duplicated().reindex(frame.index, fill_value=False)
+    unsure = alike.drop(columns="seed").duplicated() & alike["seed"].str.startswith("row-")
+    counted = {
+        "row(s) are copies of an earlier one, seed and loss included: left out": copies.sum(),
+        "run(s) without a seed equal an earlier one in every column: leave copies out, they say "
+        "nothing about noise": unsure.sum(),
+    }
+    kept = ~copies
+    return (
+        frame[kept].reset_index(drop=True),
+        renumbered(curves, kept),
+        [f"{count} {text}" for text, count in counted.items() if count],
+    )
+
+
+def _undeclared(frame: pd.DataFrame, cell: list[str], recipe: Sequence[str]) -> list[str]:
+    """Columns without a part to play that vary between runs of one cell."""
+    repeats = frame[frame.duplicated(cell, keep=False)]
+    known = {*cell, *recipe, *OPTIONAL_NUMBERS, "loss", "status", "stage"}
+    others = [c for c in repeats.columns if c not in known]
+    if repeats.empty or not others:
+        return []
+    texts = repeats[others].astype(str).where(repeats[others].notna())  # cells may be lists
+    counts = texts.groupby([repeats[c] for c in cell], dropna=False).nunique()
+    few = len(repeats) / 2  # what differs in almost every row measures a run, it does not set it
+    return [c for c in others if (counts[c] > 1).any() and texts[c].nunique() <= few]
+
+
+def renumbered(curves: pd.DataFrame | None, kept: pd.Series) -> pd.DataFrame | None:
+    """The curves of the rows that are kept, `run` the row's new place."""
+    if curves is None:
+        return None
+    position = {int(old): new for new, old in enumerate(kept.index[kept])}
+    curves = curves[curves["run"].isin(position.keys())].copy()
+    curves["run"] = curves["run"].map(position)
+    return curves

@@ -1,0 +1,62 @@
+"""How a run ended, in the words of those who track runs, as one of our statuses."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from extrap.errors import DataError
+from extrap.reading.bounds import shown
+from extrap.reading.cells import is_empty
+from extrap.records import STATUSES
+
+__all__ = ["given_status", "state_column"]
+
+WORDS = {
+    **{status: status for status in STATUSES},
+    "finished": "complete",
+    "crashed": "failed",
+    "fail": "failed",
+    "killed": "failed",
+    "pending": "failed",
+    "preempted": "failed",
+    "preempting": "failed",
+    "running": "failed",
+    "scheduled": "failed",
+    "waiting": "failed",
+}
+"""What W&B, MLflow and Optuna call a run that ended, or has not ended yet → status."""
+COLUMNS = ("state", "State")
+
+
+def state_column(table: pd.DataFrame) -> str | None:
+    """The column `status`, or else one called state that holds nothing but words for it."""
+    if "status" in table:
+        return "status"
+    for column in COLUMNS:
+        if column in table:
+            words = table[column][~is_empty(table[column])].astype(str).str.strip().str.lower()
+            if len(words) and words.isin(WORDS).all():
+                return column
+    return None
+
+
+def given_status(table: pd.DataFrame) -> tuple[pd.Series | None, list[str]]:
+    """The status that a table gives each run, NaN where it gives none, and notes.
+
+    Raises:
+        DataError: A status is a word that nobody uses for one.
+    """
+    column = state_column(table)
+    if column is None:
+        return None, []
+    words = table[column].astype(str).str.strip().str.lower()
+    words = words.mask(is_empty(table[column]) | words.isin(["nan", "<na>"]))
+    unknown = sorted({str(word) for word in words.dropna() if word not in WORDS})
+    if unknown:
+        raise DataError(f"status must be one of {', '.join(STATUSES)}; got {shown(unknown[0])}.")
+    unfinished = words[words.isin(set(WORDS) - {*STATUSES, "finished"})].value_counts()
+    notes = [
+        f"{count} run(s) did not finish ({word}): counted as failed"
+        for word, count in sorted(unfinished.items())
+    ]
+    return words.map(WORDS), notes

@@ -26,6 +26,7 @@ ROOMS = {
     "extrap.planning": ["Allocation", "allocate"],
     "extrap.reading": ["read_runs"],
     "extrap.records": [
+        "Command",
         "Estimate",
         "Fit",
         "Interval",

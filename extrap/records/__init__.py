@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING
 from extrap.records.allocations import AllocationStudy
 from extrap.records.batches import BatchStudy, BatchTask
 from extrap.records.cascades import CascadeStudy, SizedModel, TextRule
+from extrap.records.command import Command
 from extrap.records.comparisons import ComparisonStudy, RecipeGroup
 from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.levers import Lever, LeverStudy
 from extrap.records.overrides import override
 from extrap.records.recipe import BUDGET, DATA_SIZE, EXAMPLES, TUNABLE, Recipe
 from extrap.records.results import Estimate, Fit, Interval, Measure, Optimum, Point, Verdict
+from extrap.records.size_paths import SizePath
 from extrap.records.study import (
+    OWN,
     Cell,
     OnEval,
     RunResult,
     StudySpec,
     Target,
+    Train,
+    TrainFunction,
     TunedRange,
     Workload,
 )
@@ -34,6 +39,7 @@ __all__ = [
     "BUDGET",
     "DATA_SIZE",
     "EXAMPLES",
+    "OWN",
     "STAGES",
     "STATUSES",
     "TUNABLE",
@@ -42,6 +48,7 @@ __all__ = [
     "BatchTask",
     "CascadeStudy",
     "Cell",
+    "Command",
     "ComparisonStudy",
     "Estimate",
     "Fit",
@@ -58,10 +65,13 @@ __all__ = [
     "RecipeGroup",
     "RunResult",
     "Runs",
+    "SizePath",
     "SizedModel",
     "StudySpec",
     "Target",
     "TextRule",
+    "Train",
+    "TrainFunction",
     "TunedRange",
     "Verdict",
     "Workload",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from extrap.planning import Allocation, allocate
     from extrap.reading import read_runs
     from extrap.records import (
+        Command,
         Estimate,
         Fit,
         Interval,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Allocation",
     "Backtest",
+    "Command",
     "Comparison",
     "CoordinateCheck",
     "DataError",

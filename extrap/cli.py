@@ -30,9 +30,10 @@ from extrap.commands.printing import PlainFormatter, print_json, say
 from extrap.commands.reading import READING, reading_of
 from extrap.commands.select import select_command
 from extrap.commands.status import status_command
-from extrap.commands.studies import report_study_file, run_study_file
+from extrap.commands.studies import accept_training, report_study_file, run_study_file
 from extrap.commands.watch import watch_command
 from extrap.commands.workers import (
+    accepting,
     merge_command,
     preemptible,
     serve_command,
@@ -373,6 +374,7 @@ def study() -> None:
     help="Override a field, of the baseline too if the study has one (repeatable).",
 )
 @preemptible
+@accepting
 @click.option("--quiet", is_flag=True, help="No progress.")
 def study_run(
     path: str,
@@ -382,9 +384,12 @@ def study_run(
     assignments: Sequence[str],
     checkpoints: str | None,
     stop_within: float,
+    accepts: bool,
     quiet: bool,
 ) -> None:
     """Run the study file PATH, or resume it, and write its report."""
+    if accepts:
+        accept_training(path, assignments, storage)
     with stops_gracefully(stop_within, checkpoints=checkpoints):
         run_study_file(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
 
@@ -420,7 +425,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.exceptions.Abort):
         return _fail("stopped; the same command resumes", INTERRUPTED, given)
     except (ExtrapError, ValueError) as error:
-        return _fail(str(error), BAD_USAGE, given)
+        return _fail(_noted(error), BAD_USAGE, given)
     except SystemExit:  # click saw the reader of our output, such as head, leave
         return FINE
     except OSError as error:
@@ -433,8 +438,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         extra = EXTRAS.get((error.name or "").partition(".")[0], "train")
         return _fail(f"{needed}; run pip install 'extrap-hp[{extra}]'", BAD_USAGE, given)
     except Exception as error:  # the last door: nobody sees a bare traceback
-        return _fail(f"unexpected {type(error).__name__}: {error}", UNEXPECTED, given)
+        return _fail(f"unexpected {type(error).__name__}: {_noted(error)}", UNEXPECTED, given)
     return result if isinstance(result, int) else FINE
+
+
+def _noted(error: Exception) -> str:
+    """An error and what was noted of it on its way, such as the run in which it arose."""
+    return "; ".join([str(error), *getattr(error, "__notes__", ())])
 
 
 def _fail(message: str, code: int, arguments: Sequence[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import platform
+import shlex
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,17 +24,20 @@ from extrap.reading import read_runs, without_password
 from extrap.reading.optuna import read_fingerprint, seal_time
 from extrap.records import (
     DATA_SIZE,
+    OWN,
     BatchStudy,
     Cell,
+    Command,
     ComparisonStudy,
     LeverStudy,
     Runs,
+    SizePath,
     StudySpec,
     Verdict,
 )
 from extrap.reporting import baseline_text, report, write_index
 from extrap.study_files import check_baseline
-from extrap.tuning import Notify, TrainFunction, TuneEvent, tune
+from extrap.tuning import Notify, Train, TuneEvent, tune
 
 __all__ = [
     "ReadSweep",
@@ -115,8 +119,8 @@ def run_study(
     *,
     storage: str | None = None,
     reports: str | Path = "reports",
-    train: TrainFunction | None = None,
-    train_baseline: TrainFunction | None = None,
+    train: Train | None = None,
+    train_baseline: Train | None = None,
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> StudyOutcome:
@@ -130,7 +134,7 @@ def run_study(
         baseline: A second sweep to compare it with, in the same storage; has no larger runs.
         storage: Storage URL; by default `default_storage(spec)`.
         reports: Folder of the reports.
-        train: Your own training function, as in `extrap.tune`; ours by default.
+        train: Your own training function or command, as in `extrap.tune`; ours by default.
         train_baseline: The same for the baseline, which needs one of its own.
         notify: Hears of the progress of the training; the stage of a baseline's sweep is its name.
         say: Hears one line at each step.
@@ -225,20 +229,26 @@ def seal_in_storage(made: Forecast, storage: str, *, study: str) -> tuple[Foreca
 
 
 def plan_study(
-    spec: StudySpec, baseline: StudySpec | None = None, *, storage: str | None = None
+    spec: StudySpec,
+    baseline: StudySpec | None = None,
+    *,
+    storage: str | None = None,
+    train: Train | None = None,
 ) -> str:
     """What `run_study` would train, in words; nothing is opened or trained."""
     storage = storage or default_storage(spec)
     lines = [
         f"study {spec.name}: {spec.question}",
         f"storage: {without_password(storage)}",
-        f"workload: {spec.workload.name} {dict(spec.workload.options) or ''}".rstrip(),
+        f"workload: {spec.workload.name} {dict(spec.workload.options) or ''}".rstrip()
+        if train is None
+        else f"trained by {_training_words(train)}",
         *_sweep_lines(spec),
     ]
     for target in spec.targets:
-        settings = len(target.factors) + target.fixed
+        n_runs = (len(target.factors) + target.fixed) * len(spec.target_seeds)
         lines.append(
-            f"then {_sized(target.size)}: {settings * len(spec.target_seeds)} runs at the "
+            f"then {_sized(spec.size_values(target.size))}: {n_runs} runs at the "
             f"forecast times {', '.join(f'{f:g}' for f in target.factors)}"
             + (" and at the values tuned at the smallest size" if target.fixed else "")
         )
@@ -248,10 +258,17 @@ def plan_study(
     return "\n".join(lines)
 
 
+def _training_words(train: Train) -> str:
+    if isinstance(train, Command):
+        return shlex.join(train.args)
+    return f"the function {getattr(train, 'name', getattr(train, '__name__', 'train'))}"
+
+
 def _sweep_lines(spec: StudySpec) -> list[str]:
     cells, places = spec.grid_cells(), spec.sampler == "law" and can_place(spec)
     steps, examples = spec.recipe.n_updates, spec.recipe.n_examples
-    length = "" if DATA_SIZE in spec.sizes else f" of {steps} steps ({examples} examples)"
+    is_set_by_size = DATA_SIZE in spec.sizes or spec.path or spec.workload.name == OWN
+    length = "" if is_set_by_size else f" of {steps} steps ({examples} examples)"
     lines = [
         f"sweep: {'at most ' if places else ''}{len(cells)} runs{length} at "
         f"{len(spec.size_points())} sizes, sampler {spec.sampler}",
@@ -259,7 +276,7 @@ def _sweep_lines(spec: StudySpec) -> list[str]:
     for size in spec.size_points():
         here = [cell for cell in cells if dict(cell.size) == size]
         n_runs = "as many as the results call for" if places else f"{len(here)} runs"
-        lines.append(f"  {_sized(size)}: {n_runs}")
+        lines.append(f"  {_sized(spec.size_values(size))}: {n_runs}")
     return lines
 
 
@@ -458,7 +475,9 @@ def _provenance(
     rows = {
         "study": spec.name,
         "storage" if is_storage else "run table": without_password(source),
-        "workload": spec.workload.name,
+        "workload": "" if spec.workload.name == OWN else spec.workload.name,
+        "trained by": _trained_by(made_with),
+        "path of the size": str(SizePath(spec.path)),
         "corpus hash (SHA-256)": str(made_with.get("data.corpus_sha256", "")),
         "recipe": _recipe_words(spec),
         "sealed": f"{made.created}, content hash {seal}",
@@ -468,6 +487,18 @@ def _provenance(
         "trained with": installed("torch", "optuna"),
     }
     return {key: value for key, value in rows.items() if value}
+
+
+def _trained_by(made_with: Mapping[str, object]) -> str:
+    """A training function or command of the user's own, with the hash of its source."""
+    trainer = str(made_with.get("data.trainer", ""))
+    if trainer in ("", "extrap"):
+        return ""
+    told = str(made_with.get("data.command", f"the function {trainer}"))
+    prefix = "data.source."
+    parts = (f"{k.removeprefix(prefix)} {v}" for k, v in made_with.items() if prefix in k)
+    source = ", ".join(parts)
+    return f"{told} ({source})" if source else told
 
 
 def _recipe_words(spec: StudySpec) -> str:

@@ -8,23 +8,29 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from extrap.records import (
+    OWN,
     AllocationStudy,
     BatchStudy,
     CascadeStudy,
+    Command,
     ComparisonStudy,
     KnobStudy,
     Lever,
     LeverStudy,
     RecipeGroup,
     StudySpec,
+    Train,
     override,
 )
+from extrap.records.own_training import StudyFunction
+from extrap.sources import describe_source
 
 __all__ = [
     "KINDS",
+    "OwnTraining",
     "allocation_of",
     "batches_of",
     "cascade_of",
@@ -41,6 +47,7 @@ __all__ = [
     "load_knobs",
     "load_levers",
     "load_study",
+    "load_training",
     "override_both",
 ]
 
@@ -77,10 +84,69 @@ def load_study(path: str | Path) -> StudySpec:
     Raises:
         ValueError: There is no such file, or it defines no `STUDY` of type `StudySpec`.
     """
-    study = getattr(_module(Path(path)), "STUDY", None)
+    module = _module(Path(path))
+    study = getattr(module, "STUDY", None)
     if not isinstance(study, StudySpec):
         raise ValueError(f"{path} defines no STUDY; a study file ends with STUDY = StudySpec(…).")
+    if study.workload.name == OWN and _own(module, path, "TRAIN", "COMMAND") is None:
+        hint = "; its function train is not named so" if hasattr(module, "train") else ""
+        raise ValueError(
+            f"a study is trained by a workload or by a training of its own, {path} has none"
+            f"{hint}: write TRAIN = train, COMMAND = Command([…]) or workload=Workload(name=…)."
+        )
     return study
+
+
+class OwnTraining(NamedTuple):
+    """How the studies of a file are trained; None for ours."""
+
+    train: Train | None = None
+    baseline: Train | None = None
+
+
+def load_training(path: str | Path) -> OwnTraining:
+    """The `TRAIN` or `COMMAND` of a study file, and those of its baseline.
+
+    A baseline is trained as its study is unless there is a `TRAIN_BASELINE` or
+    `COMMAND_BASELINE`.
+
+    Raises:
+        ValueError: There is no such file, there are both, or one is neither function nor command.
+    """
+    module = _module(Path(path))
+    train = _own(module, path, "TRAIN", "COMMAND")
+    baseline = _own(module, path, "TRAIN_BASELINE", "COMMAND_BASELINE")
+    if baseline is not None and train is None:
+        raise ValueError(
+            f"a baseline is trained as its study is, {path} has a training of its own for the "
+            "baseline only; define TRAIN or COMMAND too."
+        )
+    return OwnTraining(train, baseline or train)
+
+
+def _own(module: ModuleType, path: str | Path, function: str, command: str) -> Train | None:
+    """The training that a study file defines by one of two names, if it does."""
+    given, words = getattr(module, function, None), getattr(module, command, None)
+    if given is not None and words is not None:
+        raise ValueError(
+            f"a study is trained in one way, {path} defines {function} and {command}; leave one "
+            "out."
+        )
+    if isinstance(given, Command):
+        return given
+    if words is not None:
+        return words if isinstance(words, Command) else Command(words)
+    if given is None:
+        return None
+    if not callable(given):
+        raise ValueError(
+            f"{function} is a function train(size, tuned, seed), got {type(given).__name__} in "
+            f"{path}; write {function} = train."
+        )
+    name = getattr(given, "__qualname__", type(given).__qualname__)
+    return StudyFunction(
+        function=given, name=name, source=describe_source(given, known_as=function)
+    )
 
 
 def load_baseline(path: str | Path) -> StudySpec | None:
@@ -109,6 +175,11 @@ def load_knobs(path: str | Path) -> KnobStudy | None:
         ValueError: As `load_study`, or the `KNOBS` is no `KnobStudy`, or one of another study.
     """
     study, knobs = load_study(path), getattr(_module(Path(path)), "KNOBS", None)
+    if load_training(path).train is not None:
+        raise ValueError(
+            f"knobs are fields of the recipe, which the training of its own in {path} does not "
+            "look at; tune what it takes."
+        )
     if knobs is None:
         return None
     if not isinstance(knobs, KnobStudy):

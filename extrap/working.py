@@ -15,7 +15,7 @@ from extrap.tuning import (
     GRACE_S,
     Merged,
     Notify,
-    TrainFunction,
+    Train,
     merge_storages,
     shard_cells,
     tune,
@@ -62,8 +62,8 @@ def work_study(
     shard: Shard | None = None,
     device: str | None = None,
     grace_s: float = GRACE_S,
-    train: TrainFunction | None = None,
-    train_baseline: TrainFunction | None = None,
+    train: Train | None = None,
+    train_baseline: Train | None = None,
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> None:
@@ -81,7 +81,7 @@ def work_study(
             larger is trained. `merge_study` puts the parts together.
         device: `"cpu"`, `"cuda:1"`, …; CUDA where there is any by default.
         grace_s: Silence after which others may take this worker for dead.
-        train: Your own training function, as in `extrap.tune`.
+        train: Your own training function or command, as in `extrap.tune`.
         train_baseline: The same for the baseline.
         notify: Hears of the progress.
         say: Hears one line at each step.

@@ -56,6 +56,7 @@ FLOORS = {
     "standing": 5,
     "sweeps": 5,
     "study_files": 1,
+    "sources": 1,
     "integrations": 5,
     "progress": 6,
     "commands": 6,

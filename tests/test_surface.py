@@ -27,6 +27,7 @@ ROOMS = {
     "extrap.planning": ["Allocation", "allocate"],
     "extrap.reading": ["read_runs"],
     "extrap.records": [
+        "Command",
         "Estimate",
         "Fit",
         "Interval",

@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from extrap.records import BatchStudy, ComparisonStudy, LeverStudy, StudySpec
     from extrap.tuning import Tune
 
-__all__ = ["KINDS", "StudyKind", "Work", "report_study_file", "run_study_file", "train_study_file"]
+__all__ = [
+    "KINDS",
+    "StudyKind",
+    "Work",
+    "accept_training",
+    "report_study_file",
+    "run_study_file",
+    "train_study_file",
+]
 
 
 class RunStudy(Protocol):
@@ -91,6 +99,26 @@ def run_study_file(
     KINDS[_kind(path)].run(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
 
 
+def accept_training(path: str, assignments: Sequence[str], storage: str | None) -> None:
+    """Let the training of its own in a study file be another one than its storage knows."""
+    from extrap.pipeline import default_storage
+    from extrap.study_files import load_baseline, load_study, load_training, override_both
+    from extrap.tuning import adopt_training
+
+    own = load_training(path)
+    if own.train is None:
+        raise click.UsageError(
+            f"--accept-training is for a file with TRAIN or COMMAND, {path} has none; leave it "
+            "out."
+        )
+    spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
+    place = storage or default_storage(spec)
+    for each, train in ((spec, own.train), (baseline, own.baseline)):
+        if each is not None and train is not None:
+            for change in adopt_training(each, place, train):
+                say(f"{each.name}: {change}")
+
+
 def train_study_file(path: str, assignments: Sequence[str], work: Work) -> None:
     """Train what the study in a file of another kind than `STUDY` wants, beside other workers."""
     kind = _kind(path)
@@ -130,14 +158,23 @@ def _study_of_forecast(
 
     from extrap.pipeline import plan_study, run_study
     from extrap.progress import StudyProgress
-    from extrap.study_files import load_baseline, load_study, override_both
+    from extrap.study_files import load_baseline, load_study, load_training, override_both
 
     spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
+    own = load_training(path)
     if dry_run:
-        say(plan_study(spec, baseline, storage=storage))
+        say(plan_study(spec, baseline, storage=storage, train=own.train))
         return
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        outcome = run_study(spec, baseline, storage=storage, notify=progress.notify, say=say)
+        outcome = run_study(
+            spec,
+            baseline,
+            storage=storage,
+            train=own.train,
+            train_baseline=None if baseline is None else own.baseline,
+            notify=progress.notify,
+            say=say,
+        )
     say(f"forecast  {outcome.forecast_path} (content hash {outcome.seal})")
     say(f"report    {outcome.report_path}")
     say(f"index     {outcome.index_path}")

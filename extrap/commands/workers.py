@@ -13,10 +13,17 @@ from typing import Any, NoReturn
 import click
 
 from extrap.commands.printing import say
-from extrap.commands.studies import Work, train_study_file
+from extrap.commands.studies import Work, accept_training, train_study_file
 from extrap.training.preemption import CHECKPOINTS, Preemption
 
-__all__ = ["merge_command", "preemptible", "serve_command", "stops_gracefully", "work_command"]
+__all__ = [
+    "accepting",
+    "merge_command",
+    "preemptible",
+    "serve_command",
+    "stops_gracefully",
+    "work_command",
+]
 
 STDERR = 2
 SIGNALS = ("SIGTERM", "SIGUSR1")
@@ -31,6 +38,16 @@ _assignments = click.option(
     metavar="KEY=VALUE",
     help="Override a field, of the baseline too if the study has one (repeatable).",
 )
+
+
+def accepting(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option that says that another training of one's own is the same study."""
+    return click.option(
+        "--accept-training",
+        "accepts",
+        is_flag=True,
+        help="Go on although TRAIN or COMMAND changed: what is there counts as trained by it.",
+    )(command)
 
 
 def preemptible(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,6 +97,7 @@ def preemptible(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @preemptible
 @_assignments
+@accepting
 @click.option("--quiet", is_flag=True, help="No progress.")
 def work_command(
     path: str,
@@ -91,6 +109,7 @@ def work_command(
     checkpoints: str | None,
     stop_within: float,
     assignments: Sequence[str],
+    accepts: bool,
     quiet: bool,
 ) -> None:
     """Train cells of the study file PATH until none is missing.
@@ -101,10 +120,18 @@ def work_command(
     from rich.console import Console
 
     from extrap.progress import StudyProgress
-    from extrap.study_files import kind_of, load_baseline, load_study, override_both
+    from extrap.study_files import (
+        kind_of,
+        load_baseline,
+        load_study,
+        load_training,
+        override_both,
+    )
     from extrap.tuning import tune
     from extrap.working import Shard, work_study
 
+    if accepts:
+        accept_training(path, assignments, storage)
     stops = stops_gracefully(stop_within, checkpoints=checkpoints)
     if shard is not None:
         _require_study(path, "work --shard")
@@ -116,6 +143,12 @@ def work_command(
             train_study_file(path, assignments, Work(storage=storage, tune=share, say=say))
         return
     spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
+    own = load_training(path)
+    if device is not None and own.train is not None:
+        raise click.UsageError(
+            f"--device is for our own training, {path} has one of its own; set "
+            "CUDA_VISIBLE_DEVICES for this worker instead."
+        )
     with stops, StudyProgress(Console(stderr=True), quiet=quiet) as progress:
         work_study(
             spec,
@@ -124,6 +157,8 @@ def work_command(
             shard=None if shard is None else Shard.parse(shard),
             device=device,
             grace_s=grace,
+            train=own.train,
+            train_baseline=own.baseline,
             notify=progress.notify,
             say=say,
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from extrap.records.allocations import AllocationStudy
 from extrap.records.batches import BatchStudy, BatchTask
 from extrap.records.cascades import CascadeStudy, SizedModel, TextRule
+from extrap.records.command import Command
 from extrap.records.comparisons import ComparisonStudy, RecipeGroup
 from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.levers import Lever, LeverStudy
@@ -26,12 +27,16 @@ from extrap.records.results import (
     Verdict,
     Verdicts,
 )
+from extrap.records.size_paths import SizePath
 from extrap.records.study import (
+    OWN,
     Cell,
     OnEval,
     RunResult,
     StudySpec,
     Target,
+    Train,
+    TrainFunction,
     TunedRange,
     Workload,
 )
@@ -43,6 +48,7 @@ __all__ = [
     "BUDGET",
     "DATA_SIZE",
     "EXAMPLES",
+    "OWN",
     "STAGES",
     "STATUSES",
     "TUNABLE",
@@ -51,6 +57,7 @@ __all__ = [
     "BatchTask",
     "CascadeStudy",
     "Cell",
+    "Command",
     "ComparisonStudy",
     "Estimate",
     "Fit",
@@ -67,10 +74,13 @@ __all__ = [
     "RecipeGroup",
     "RunResult",
     "Runs",
+    "SizePath",
     "SizedModel",
     "StudySpec",
     "Target",
     "TextRule",
+    "Train",
+    "TrainFunction",
     "TunedRange",
     "Verdict",
     "Verdicts",

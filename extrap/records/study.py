@@ -7,16 +7,22 @@ import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from extrap.records.command import Command
 from extrap.records.fields import require_name
 from extrap.records.recipe import DATA_SIZE, Recipe
+from extrap.records.size_paths import SizePath
 
 __all__ = [
+    "OWN",
     "Cell",
     "OnEval",
     "RunResult",
     "StudySpec",
     "Target",
+    "Train",
+    "TrainFunction",
     "TunedRange",
     "Workload",
 ]
@@ -24,6 +30,8 @@ __all__ = [
 Option = int | float | str | bool
 OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
 """Hears a step and the held-out loss of every run; may say which runs to keep."""
+OWN = "own"
+"""The workload of a study that names none: whatever its training function or command trains."""
 SAMPLERS = ("grid", "law", "tpe", "gp")
 RESULT_STATUSES = ("complete", "diverged", "pruned")
 
@@ -162,6 +170,14 @@ class RunResult:
             )
 
 
+TrainFunction = Callable[
+    [Mapping[str, float], Mapping[str, float], int], float | Mapping[str, Any] | RunResult
+]
+"""A user's own `train(size, tuned, seed)`: the loss, a mapping with it, or a `RunResult`."""
+Train = TrainFunction | Command
+"""How a user trains: a function or a command."""
+
+
 def _single(value: Option | tuple[float, ...]) -> Option:
     """A field as one value of a column."""
     return " ".join(f"{part:g}" for part in value) if isinstance(value, tuple) else value
@@ -178,7 +194,8 @@ class StudySpec:
     Attributes:
         name: Name of the study in its storage and of its report; letters, digits, `-`, `_`, `.`.
         question: What the study asks, one sentence; printed on the report.
-        workload: Model and data.
+        workload: Model and data; left out by a study that is trained by a function or command of
+            its own, which no recipe concerns.
         recipe: What is held fixed.
         sizes: Size column → tuned sizes. Several columns: every combination.
         tune: Tuned column → range.
@@ -190,11 +207,14 @@ class StudySpec:
         growth: Values by which each side of a grid may grow towards an optimum that is not
             bracketed.
         level: Level of all intervals, in (0, 1).
+        path: What else the size sets, name → formula, as in `{"width": "64 * depth"}`: size
+            columns of the model, `tokens`, fields of the recipe, `lr` where it is not tuned;
+            anything at all that a function or command of one's own is to be told.
     """
 
     name: str
     question: str
-    workload: Workload
+    workload: Workload = field(default_factory=lambda: Workload(name=OWN))
     sizes: Mapping[str, tuple[float, ...]]
     tune: Mapping[str, TunedRange]
     recipe: Recipe = field(default_factory=Recipe)
@@ -204,6 +224,7 @@ class StudySpec:
     sampler: str = "grid"
     growth: int = 4
     level: float = 0.95
+    path: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_name(self.name)
@@ -236,6 +257,33 @@ class StudySpec:
                     f"a target may not lie below the smallest tuned {below[0]}, "
                     f"{min(self.sizes[below[0]]):g}, got {target.size[below[0]]:g}."
                 )
+        if self.path:
+            self._check_path()
+
+    def _check_path(self) -> None:
+        path = SizePath(self.path)
+        twice = [name for name in self.path if name in {*self.sizes, *self.tune, "seed"}]
+        if twice:
+            raise ValueError(
+                f"a path sets what is neither a size nor tuned, got {twice[0]}; leave it out of "
+                "the path, or of the sizes and tuned ranges."
+            )
+        unknown = [dial for dial in path.dials if dial not in self.sizes]
+        if unknown:
+            raise ValueError(
+                f"the formulas of a path speak of the size columns {', '.join(self.sizes)} and of "
+                f"each other, got {', '.join(unknown)}; define it, or make it a size."
+            )
+        for size in (*self.size_points(), *(target.size for target in self.targets)):
+            path.values(size)
+
+    def size_values(self, size: Mapping[str, float]) -> dict[str, float]:
+        """Everything that a size says: its columns and what the path makes of them.
+
+        Raises:
+            ValueError: A formula of the path gives no positive number there.
+        """
+        return {**size, **SizePath(self.path).values(size)} if self.path else dict(size)
 
     def conditions(self) -> dict[str, Option]:
         """What every run of the study has in common: the workload, its options, the recipe.
@@ -244,11 +292,13 @@ class StudySpec:
         at. Of the options the numbers that the study gives: texts are places of data, which
         differ from machine to machine. Runs read from a storage have columns of the others too.
         """
-        moving = {*self.tune, *self.sizes, *(("steps",) if DATA_SIZE in self.sizes else ())}
+        moving = {*self.tune, *self.sizes, *self.path}
+        moving |= {"steps"} if DATA_SIZE in moving else set()
+        fields = () if self.workload.name == OWN else self.recipe.in_use()
         common = {
             **{k: v for k, v in self.workload.options.items() if not isinstance(v, str)},
             "workload": self.workload.name,
-            **{name: _single(getattr(self.recipe, name)) for name in self.recipe.in_use()},
+            **{name: _single(getattr(self.recipe, name)) for name in fields},
         }
         return {name: value for name, value in common.items() if name not in moving}
 

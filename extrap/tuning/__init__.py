@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from extrap.records import Train, TrainFunction
 from extrap.training.preemption import Preemption
+from extrap.tuning.adoption import adopt_training
 from extrap.tuning.events import Notify, TuneEvent
 from extrap.tuning.leases import GRACE_S
 from extrap.tuning.loop import Extend, Tune, tune
 from extrap.tuning.sharing import Merged, merge_storages, shard_cells
-from extrap.tuning.trainers import TrainFunction
 
 __all__ = [
     "GRACE_S",
@@ -15,9 +16,11 @@ __all__ = [
     "Merged",
     "Notify",
     "Preemption",
+    "Train",
     "TrainFunction",
     "Tune",
     "TuneEvent",
+    "adopt_training",
     "merge_storages",
     "shard_cells",
     "tune",

@@ -7,12 +7,14 @@ from dataclasses import asdict
 from typing import Any
 
 from extrap.errors import StudyError
-from extrap.records import Recipe, StudySpec
+from extrap.records import OWN, Recipe, StudySpec
 from extrap.records.recipe import SPARSE_ONLY, STEPS_ONLY
 
-__all__ = ["fingerprint", "require_same"]
+__all__ = ["fingerprint", "is_of_own_training", "require_same"]
 
 SCHEMA_VERSION = 2
+OWN_PARTS = ("trainer", "command", "source", "loss", "result")
+"""What of the data identifies a function or command of the user's own."""
 NEWER = ("noise_every", *STEPS_ONLY, *SPARSE_ONLY)
 """Fields of a recipe that came after the schema; where they are idle nobody need know them."""
 
@@ -28,9 +30,10 @@ def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:
     """
     parts = {
         "workload": {"name": spec.workload.name, **spec.workload.options},
-        "recipe": _recipe(spec.recipe),
+        "recipe": {} if spec.workload.name == OWN else _recipe(spec.recipe),
         "tune": {name: asdict(tuned) for name, tuned in spec.tune.items()},
         "data": dict(data),
+        "path": dict(spec.path),
     }
     return {"schema_version": SCHEMA_VERSION, "sampler": spec.sampler, **_flat(parts)}
 
@@ -48,10 +51,19 @@ def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], *, study: st
         if stored.get(name) != now.get(name)
     ]
     if differences:
+        differ = [name for name in names if stored.get(name) != now.get(name)]
+        hint = " Where only the training changed, and it does not matter: --accept-training."
         raise StudyError(
             f"the study {study!r} can only be resumed as it was begun; {'; '.join(differences)}. "
             "Choose another --storage or another name, or delete the old storage."
+            + (hint if all(map(is_of_own_training, differ)) else "")
         )
+
+
+def is_of_own_training(name: str) -> bool:
+    """Whether a name of a fingerprint is of the function or command that trains."""
+    data, _, part = name.partition(".")
+    return data == "data" and part.partition(".")[0] in OWN_PARTS
 
 
 def _recipe(recipe: Recipe) -> dict[str, Any]:

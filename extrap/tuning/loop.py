@@ -13,14 +13,14 @@ from optuna.storages import BaseStorage
 
 from extrap.reading.optuna import Tables, read_tables
 from extrap.reading.storages import open_storage, storage_faults
-from extrap.records import STAGES, Cell, Runs, StudySpec
+from extrap.records import STAGES, Cell, Runs, StudySpec, Train
 from extrap.training.preemption import Preemption, current_preemption
 from extrap.tuning.events import Notify, TuneEvent
 from extrap.tuning.fingerprints import fingerprint
 from extrap.tuning.leases import GRACE_S
 from extrap.tuning.ledger import Claim, Ledger, LostError
 from extrap.tuning.sampling import OPTUNA_SAMPLERS, Sampling
-from extrap.tuning.trainers import OwnTrainer, PackedTrainer, Trainer, TrainFunction
+from extrap.tuning.trainers import PackedTrainer, Trainer, own_trainer
 
 __all__ = ["Extend", "Tune", "tune"]
 
@@ -45,7 +45,7 @@ def tune(
     spec: StudySpec,
     storage: str,
     *,
-    train: TrainFunction | None = None,
+    train: Train | None = None,
     extend: Extend | None = None,
     stage: str = "tune",
     notify: Notify | None = None,
@@ -64,7 +64,8 @@ def tune(
         spec: The study.
         storage: URL of its storage, `sqlite:///…` or any other that Optuna can open.
         train: Your own training function `train(size, tuned, seed)`; it returns the loss, NaN for
-            a diverged run, or a `RunResult`. Ours by default.
+            a diverged run, a mapping with `loss` and perhaps `curve`, `n_params`, `n_tokens` and
+            `flops`, or a `RunResult`. Or a `Command` that trains a run. Ours by default.
         extend: From the runs so far to every cell still wanted; cells that are done already are
             skipped. The study's grid by default, or with `sampler="tpe"` or `"gp"` nothing
             beyond what Optuna samples. `run_study` hands in that of the study's sampler.
@@ -104,7 +105,7 @@ def tune(
     if train is None:
         trainer: Trainer = PackedTrainer(spec, device, preemption, leaves=not samples)
     else:
-        trainer = OwnTrainer(train)
+        trainer = own_trainer(train, spec, preemption)
     with closing(trainer), storage_faults(storage), ExitStack() as stack:
         opened = open_storage(storage)
         made_with = fingerprint(spec, trainer.fingerprint)

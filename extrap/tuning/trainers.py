@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from extrap.records import DATA_SIZE, EXAMPLES, Cell, OnEval, Recipe, RunResult, StudySpec
+from extrap.records import (
+    BUDGET,
+    DATA_SIZE,
+    EXAMPLES,
+    OWN,
+    TUNABLE,
+    Cell,
+    Command,
+    OnEval,
+    Recipe,
+    RunResult,
+    StudySpec,
+    Train,
+    TrainFunction,
+)
+from extrap.records.own_training import StudyFunction
 from extrap.training.preemption import Preemption
+from extrap.tuning.answers import read_answer
+from extrap.tuning.commands import CommandRunner
 from extrap.tuning.fingerprints import fingerprint
 
 if TYPE_CHECKING:
@@ -19,9 +36,7 @@ if TYPE_CHECKING:
     from extrap.training.checkpoints import Checkpoints
     from extrap.workloads import LoadedWorkload
 
-__all__ = ["OwnTrainer", "PackedTrainer", "TrainFunction", "Trainer"]
-
-TrainFunction = Callable[[Mapping[str, float], Mapping[str, float], int], float | RunResult]
+__all__ = ["OwnTrainer", "PackedTrainer", "Trainer", "own_fingerprint", "own_trainer"]
 
 NVIDIA = Path("/dev/nvidiactl")
 """There where a GPU is; to ask torch would mean to import it first."""
@@ -82,9 +97,17 @@ class PackedTrainer:
     ) -> None:
         from extrap.training import Crew, n_cores
 
+        if spec.workload.name == OWN:
+            raise ValueError(
+                f"the study {spec.name!r} names no workload and no training of its own; give "
+                "workload=Workload(name=…), or define TRAIN or COMMAND in the study file, train= "
+                "in Python."
+            )
         self._spec = spec
         self._device = device
         self._n_params: dict[tuple[tuple[str, float], ...], int] = {}
+        self._sizes: dict[tuple[tuple[str, float], ...], dict[str, float]] = {}
+        self._values = _SizeValues(spec)
         self._crew = Crew(n_cores() - 1, spec.workload)
         try:
             is_on_gpu = NVIDIA.exists() and device != "cpu"  # which trains without them
@@ -111,7 +134,8 @@ class PackedTrainer:
         """FLOPs of one run."""
         from extrap.training import flops_6nd
 
-        size = tuple((c, v) for c, v in cell.size if c not in (DATA_SIZE, EXAMPLES))
+        handed = self._handed(cell).size
+        size = tuple((c, v) for c, v in handed if c not in (DATA_SIZE, EXAMPLES))
         if size not in self._n_params:
             self._n_params[size] = self._workload.n_params(dict(size))
         n_tokens = self._recipe(cell).n_examples * self._workload.tokens_per_example
@@ -133,7 +157,7 @@ class PackedTrainer:
         from extrap.training import train
 
         pack = self._pack(cells)
-        return train(
+        results = train(
             pack,
             on_eval=on_eval,
             device=self._device,
@@ -142,10 +166,13 @@ class PackedTrainer:
             prunes=prunes,
             checkpoints=self._checkpoints,
         )
+        if not self._spec.path:
+            return results
+        return [replace(r, cell=c) for r, c in zip(results, cells, strict=True)]
 
     def forget(self, cells: Iterable[Cell]) -> None:
         """Delete their checkpoints."""
-        self._checkpoints.drop(cells)
+        self._checkpoints.drop(self._handed(cell) for cell in cells)
 
     def close(self) -> None:
         """End the processes that share the work."""
@@ -154,11 +181,12 @@ class PackedTrainer:
     def _pack(self, cells: Sequence[Cell]) -> Pack:
         from extrap.training import Pack
 
+        handed = tuple(self._handed(cell) for cell in cells)
         return Pack(
             workload=self._workload,
-            size=dict(cells[0].size),
-            recipe=self._spec.recipe,
-            cells=tuple(cells),
+            size=dict(handed[0].size),
+            recipe=self._recipe_at(cells[0]),
+            cells=handed,
             source=self._spec.workload,
         )
 
@@ -168,11 +196,46 @@ class PackedTrainer:
         return recipe.batch_size, recipe.steps
 
     def _recipe(self, cell: Cell) -> Recipe:
-        return self._spec.recipe.with_values(
-            dict(cell.size),
-            dict(cell.tuned),
+        handed = self._handed(cell)
+        return self._recipe_at(cell).with_values(
+            dict(handed.size),
+            dict(handed.tuned),
             tokens_per_example=self._workload.tokens_per_example,
         )
+
+    def _recipe_at(self, cell: Cell) -> Recipe:
+        """The recipe at the size of a cell, the fields that the path sets put in."""
+        recipe = self._spec.recipe
+        if not self._spec.path:
+            return recipe
+        values = self._values(cell)
+        fields = {name: values[name] for name in self._spec.path if name in (*TUNABLE, BUDGET)}
+        return recipe.with_values({}, fields, tokens_per_example=1)
+
+    def _handed(self, cell: Cell) -> Cell:
+        """A cell as the model is handed it: with what the path makes of its size.
+
+        A dial that is no size of the model is left out.
+        """
+        if not self._spec.path:
+            return cell
+        if cell.size not in self._sizes:
+            self._sizes[cell.size] = self._model_size(dict(cell.size))
+        size, tuned, values = self._sizes[cell.size], dict(cell.tuned), self._values(cell)
+        rate = {} if "lr" in tuned or "lr" not in values else {"lr": values["lr"]}
+        return Cell.of(size, {**rate, **tuned}, cell.seed)
+
+    def _model_size(self, dials: Mapping[str, float]) -> dict[str, float]:
+        values = self._spec.size_values(dials)
+        unused = (*TUNABLE, BUDGET, "lr")
+        defined = {name: values[name] for name in self._spec.path if name not in unused}
+        whole, data = {**dials, **defined}, (DATA_SIZE, EXAMPLES)
+        try:
+            self._workload.n_params({n: v for n, v in whole.items() if n not in data})
+        except ValueError:
+            self._workload.n_params({n: v for n, v in defined.items() if n not in data})
+            return defined
+        return whole
 
 
 def _checkpoints(
@@ -196,21 +259,39 @@ def _is_long(spec: StudySpec) -> bool:
     return len(spec.grid_cells()) * spec.recipe.steps >= LONG
 
 
-class OwnTrainer:
-    """A user's function `train(size, tuned, seed)`, which returns a loss or a `RunResult`."""
+class _SizeValues:
+    """What the sizes of a study say, each worked out once."""
 
-    def __init__(self, function: TrainFunction) -> None:
+    def __init__(self, spec: StudySpec) -> None:
+        self._spec = spec
+        self._known: dict[tuple[tuple[str, float], ...], Mapping[str, float]] = {}
+
+    def __call__(self, cell: Cell) -> Mapping[str, float]:
+        if cell.size not in self._known:
+            self._known[cell.size] = self._spec.size_values(dict(cell.size))
+        return self._known[cell.size]
+
+
+class OwnTrainer:
+    """A user's function `train(size, tuned, seed)`, or a command that does as much.
+
+    Args:
+        function: The function; one with a `fingerprint` says itself what it is.
+        spec: The study, whose path tells it more of a size than its columns.
+    """
+
+    def __init__(self, function: TrainFunction, spec: StudySpec) -> None:
         self._function = function
-        name = getattr(function, "__qualname__", type(function).__qualname__)
-        self.fingerprint: Mapping[str, Any] = {"trainer": name}
+        self._values = _SizeValues(spec)
+        self.fingerprint = own_fingerprint(function)
 
     def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
         """The first: the function trains a single cell."""
         return list(cells[:1])
 
     def cost(self, cell: Cell) -> float:
-        """Every run counts alike; what it costs is not known."""
-        return 1.0
+        """FLOPs where the path of the study tells them; else every run counts alike."""
+        return self._values(cell).get("flops", 1.0)
 
     def steps(self, cell: Cell) -> int:
         """One: what the function does is not known."""
@@ -234,25 +315,33 @@ class OwnTrainer:
         return [self._train_one(cell) for cell in cells]
 
     def _train_one(self, cell: Cell) -> RunResult:
+        size = dict(self._values(cell))
         started = time.perf_counter()
-        answer = self._function(dict(cell.size), dict(cell.tuned), cell.seed)
-        if isinstance(answer, RunResult):
-            if answer.cell != cell:
-                raise ValueError(
-                    f"train= must answer for the cell it was given, {cell}; got {answer.cell}."
-                )
-            return answer
         try:
-            loss = float(answer)
-        except (TypeError, ValueError):
-            raise TypeError(
-                "train= returns the final loss as a number, nan for a diverged run, or a "
-                f"RunResult; got {answer!r}."
-            ) from None
-        is_finite = math.isfinite(loss)
-        return RunResult(
-            cell=cell,
-            status="complete" if is_finite else "diverged",
-            loss=loss if is_finite else None,
-            wall_s=time.perf_counter() - started,
-        )
+            answer = self._function(size, dict(cell.tuned), cell.seed)
+            wall_s = time.perf_counter() - started
+            return read_answer(answer, cell, wall_s=wall_s, known=size)
+        except Exception as error:
+            values = [f"{name}={value:g}" for name, value in (*cell.size, *cell.tuned)]
+            error.add_note(f"in the run {', '.join([*values, f'seed={cell.seed}'])}")
+            raise
+
+
+def own_fingerprint(function: TrainFunction) -> Mapping[str, Any]:
+    """What tells a user's training from another one: its name, and of a study file its source."""
+    if isinstance(function, CommandRunner):
+        return function.fingerprint
+    if isinstance(function, StudyFunction):
+        return {"trainer": function.name, "source": dict(function.source)}
+    return {"trainer": getattr(function, "__qualname__", type(function).__qualname__)}
+
+
+def own_trainer(train: Train, spec: StudySpec, preemption: Preemption) -> OwnTrainer:
+    """The trainer for a function or command.
+
+    Raises:
+        ValueError: A command does not go with the study.
+    """
+    if isinstance(train, Command):
+        return OwnTrainer(CommandRunner(train, spec, preemption), spec)
+    return OwnTrainer(train, spec)

@@ -1,0 +1,118 @@
+"""What a training function or command may answer, as the result of a run."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from extrap.records import Cell, RunResult
+
+__all__ = ["COSTS", "MOST_POINTS", "read_answer", "read_curve"]
+
+COSTS = ("n_params", "n_params_total", "n_tokens", "epochs", "flops", "updates")
+"""Numbers that an answer may have beside its loss, or the path of the study may tell."""
+WHOLE = ("n_params", "n_params_total", "n_tokens", "updates")
+KEYS = ("loss", "curve", "initial_loss", "diverged_step", *COSTS)
+MOST_POINTS = 1000
+"""Of a longer curve every other point is left out, as often as it takes."""
+
+
+def read_answer(
+    answer: object, cell: Cell, *, wall_s: float, known: Mapping[str, float]
+) -> RunResult:
+    """The result of a run from what trained it.
+
+    Args:
+        answer: The final loss, nan or inf for a diverged run; a mapping with `loss` and any of
+            `KEYS`; or a `RunResult`.
+        cell: What was trained.
+        wall_s: Seconds it took.
+        known: Numbers that the size tells; those of `COSTS` are taken where the answer has none.
+
+    Raises:
+        TypeError: It is none of these, or has a key that means nothing.
+        ValueError: A loss is not positive, or the result is that of another cell.
+    """
+    if isinstance(answer, RunResult):
+        if answer.cell != cell:
+            raise ValueError(
+                f"train= must answer for the cell it was given, {cell}; got {answer.cell}."
+            )
+        return answer
+    parts: Mapping[str, Any] = answer if isinstance(answer, Mapping) else {"loss": answer}
+    _require_keys(parts)
+    loss = _number(parts["loss"], answer)
+    initial, diverged_step = parts.get("initial_loss"), parts.get("diverged_step")
+    is_finite = math.isfinite(loss)
+    return RunResult(
+        cell=cell,
+        status="complete" if is_finite else "diverged",
+        loss=loss if is_finite else None,
+        initial_loss=None if initial is None else _number(initial, answer),
+        curve=read_curve(parts.get("curve", ()), last=loss),
+        diverged_step=None if diverged_step is None else int(diverged_step),
+        wall_s=wall_s,
+        **{**_costs(known), **_costs(parts)},
+    )
+
+
+def read_curve(points: Any, *, last: float) -> tuple[tuple[int, float], ...]:
+    """A loss curve of rising steps and finite losses, the last one that of the run.
+
+    Where steps go back, as after a restart, what came before of them is left out.
+
+    Args:
+        points: Pairs of a step and a loss.
+        last: The final loss; of a run that did not diverge it takes the place of the last one.
+
+    Raises:
+        TypeError: They are no pairs of numbers.
+    """
+    curve: list[tuple[int, float]] = []
+    try:
+        for step, loss in points:
+            number = int(step)
+            while curve and curve[-1][0] >= number:
+                curve.pop()
+            if math.isfinite(float(loss)):
+                curve.append((number, float(loss)))
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"a curve is a list of pairs of step and loss, got {str(points)[:80]}; write "
+            "'curve': [(100, 2.5), (200, 2.1)]."
+        ) from None
+    while len(curve) > MOST_POINTS:
+        curve = [*curve[:-1:2], curve[-1]]
+    if curve and math.isfinite(last):
+        curve[-1] = (curve[-1][0], last)
+    return tuple(curve)
+
+
+def _require_keys(parts: Mapping[str, Any]) -> None:
+    for key in parts:
+        if key not in KEYS:
+            near = difflib.get_close_matches(str(key), KEYS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "leave it out."
+            raise TypeError(f"train= answers with any of {', '.join(KEYS)}; got {key!r}: {hint}")
+    if "loss" not in parts:
+        raise TypeError(
+            f"train= answers with a loss, got only {', '.join(map(repr, parts)) or 'nothing'}; "
+            "add 'loss'."
+        )
+
+
+def _number(value: Any, answer: object) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(
+            "train= returns the final loss as a number, nan for a diverged run, a mapping with "
+            f"'loss', or a RunResult; got {str(answer)[:80]}."
+        ) from None
+
+
+def _costs(parts: Mapping[str, Any]) -> dict[str, Any]:
+    numbers = {name: _number(parts[name], parts[name]) for name in COSTS if name in parts}
+    return {name: round(v) if name in WHOLE else v for name, v in numbers.items()}

@@ -1,0 +1,170 @@
+"""The loss that a training script tells: in lines that it prints, or in a file that it writes.
+
+In a line a loss stands as `loss=1.23`, `loss: 1.23`, `loss 1.23` or `"loss": 1.23`; `nan` and
+`inf` are losses of a diverged run. The last line with one counts. A line that also has a `step` is
+a point of the curve. A file holds records, of a JSON object, a list of them, lines of JSON or rows
+of a CSV; the last record with a loss counts, and may have numbers of parameters, tokens and FLOPs.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from extrap.errors import ExtrapError
+from extrap.records.command import is_pattern
+from extrap.tuning.answers import COSTS, MOST_POINTS
+
+__all__ = ["LOSSES", "PrintedLoss", "read_result"]
+
+LOSSES = ("val_loss", "validation_loss", "eval_loss", "loss")
+"""What a loss may be called, the first that is there counts."""
+STEPS = ("step", "global_step", "iter", "iteration")
+MOST_BYTES = 1 << 26
+"""A larger result file is refused: it is no record of losses."""
+NUMBER = r"([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?))(?!\w|\.\w)"
+
+
+class PrintedLoss:
+    """Hears the lines of a script and keeps its losses.
+
+    Args:
+        loss: What the loss is called, a regular expression with one group, or nothing.
+    """
+
+    def __init__(self, loss: str = "") -> None:
+        names = (loss,) if loss else LOSSES
+        self._patterns = [
+            re.compile(loss) if is_pattern(loss) else _named(name, NUMBER) for name in names
+        ]
+        self._words = ("",) if is_pattern(loss) else tuple({_last_word(n) for n in names})
+        self._step = _named("|".join(STEPS), r"(\d+)(?!\w)", is_choice=True)
+        self._last: dict[int, float] = {}
+        self._curves: dict[int, list[tuple[int, float]]] = {}
+
+    def hear(self, line: str) -> None:
+        """Take a line in."""
+        lower = line.lower()
+        if not any(word in lower for word in self._words):
+            return
+        for place, pattern in enumerate(self._patterns):
+            found = pattern.search(line)
+            loss = None if found is None else _number(found[1])
+            if loss is None:
+                continue
+            self._last[place] = loss
+            if step := self._step.search(line):
+                curve = self._curves.setdefault(place, [])
+                curve.append((int(step[1]), loss))
+                if len(curve) > 2 * MOST_POINTS:
+                    del curve[1:-1:2]
+
+    def answer(self) -> dict[str, Any] | None:
+        """The last loss and the curve; None if no loss was printed."""
+        if not self._last:
+            return None
+        place = min(self._last)
+        return {"loss": self._last[place], "curve": self._curves.get(place, [])}
+
+
+def read_result(path: Path, loss: str = "") -> dict[str, Any]:
+    """The last loss in a file, its curve, and what else its record says of the run.
+
+    Args:
+        path: The file.
+        loss: What the loss is called, or nothing.
+
+    Raises:
+        ExtrapError: There is no such file, it cannot be read, or no record has a loss.
+    """
+    if not path.is_file():
+        raise ExtrapError(f"a training command writes its result, there is no {path}.")
+    if (n_bytes := path.stat().st_size) > MOST_BYTES:
+        raise ExtrapError(
+            f"a result file has at most {MOST_BYTES >> 20} MiB, {path} has {n_bytes >> 20}; write "
+            "its losses only."
+        )
+    try:
+        records = list(_records(path))
+    except (ValueError, RecursionError, csv.Error, OSError) as error:
+        raise ExtrapError(f"the result {path} cannot be read: {str(error)[:200]}.") from error
+    names = (loss,) if loss else LOSSES
+    name = next((n for n in names if any(n in record for record in records)), None)
+    told = [record for record in records if name in record]
+    if name is None or not told:
+        keys = sorted({str(key) for record in records for key in record})
+        raise ExtrapError(
+            f"a result has a record with {' or '.join(names)}, {path} has "
+            f"{', '.join(keys[:20]) or 'none at all'}; name it with loss=…."
+        )
+    curve = [
+        (int(record[key]), _told_number(record[name], path))
+        for record in told
+        for key in STEPS[:2]
+        if isinstance(record.get(key), int | float) and math.isfinite(record[key])
+    ]
+    costs = {key: told[-1][key] for key in COSTS if key in told[-1]}
+    return {"loss": _told_number(told[-1][name], path), "curve": curve, **costs}
+
+
+def _records(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The records of a file; those of a table have numbers where there are any."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if path.suffix == ".csv":
+        for row in csv.DictReader(text.splitlines()):
+            numbers = {key: _number(value or "") for key, value in row.items() if key is not None}
+            yield {key: value for key, value in numbers.items() if value is not None}
+        return
+    if path.suffix == ".jsonl":
+        whole: Any = [json.loads(line) for line in _whole_lines(text)]
+    else:
+        whole = json.loads(text)
+    yield from (r for r in (whole if isinstance(whole, list) else [whole]) if isinstance(r, dict))
+
+
+def _whole_lines(text: str) -> list[str]:
+    """Lines without empty ones, and without the half of one that a stopped run left at the end."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[:-1] if lines and not text.endswith("\n") and not _is_json(lines[-1]) else lines
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _told_number(value: object, path: Path) -> float:
+    """A loss in a record; null is how JSON writes NaN."""
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ExtrapError(f"a loss is a number, {path} has {str(value)[:40]!r}.")
+    number = _number(str(value))
+    if number is None:
+        raise ExtrapError(f"a loss is a number, {path} has {str(value)[:40]!r}.")
+    return number
+
+
+def _named(name: str, number: str, *, is_choice: bool = False) -> re.Pattern[str]:
+    """A name and its number; in the name an underscore stands for a space, `/` or `-` too."""
+    inner = f"(?:{name})" if is_choice else "[ _/-]".join(map(re.escape, name.split("_")))
+    return re.compile(rf"(?<![\w/.-]){inner}[\"']?(?:\s*[:=]\s*|\s+){number}", re.IGNORECASE)
+
+
+def _last_word(name: str) -> str:
+    return name.lower().split("_")[-1]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return None

@@ -25,6 +25,8 @@ EXPONENTS = np.exp(np.linspace(np.log(0.02), np.log(3.0), 100))
 NEGLIGIBLE = 1e-5
 """Components of a smaller weight are left out."""
 MIN_SIZES = 4
+BEST_KNOWN = 1.2
+"""A point counts as known at most so many times better than that of the largest size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,9 @@ def fit_local(
     precision = np.ones(len(y))
     if loss_se is not None:
         log_se = np.asarray(loss_se, dtype=float) / y
-        precision = log_se.min() / log_se if log_se.min() > 0 else precision
+        # else one point known very well would make all the others count for nothing
+        best = max(float(log_se.min()), float(log_se[x.argmax()]) / BEST_KNOWN)
+        precision = np.minimum(best / log_se, 1.0) if log_se.min() > 0 else precision
     parts, scatters, dofs = [], [], []
     for k in DISCOUNTS:
         root = z**k * precision

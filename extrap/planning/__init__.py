@@ -1,8 +1,10 @@
-"""Where a compute budget goes: parameters and tokens, repeated data, serving.
+"""Where a compute budget goes: the next runs, parameters and tokens, repeated data, serving.
 
 What to use when:
 
 * `allocate` — from a table of runs to the split of a budget, with intervals and warnings.
+* `plan` — which runs to buy next, for the narrowest forecast at a size.
+* `cost` — what a tuned value that is off costs at a size.
 * `allocate_each` — several budgets by one fit.
 * `optimal_split` — the same from a law whose coefficients are known.
 * `repeated_split` — with fewer unique tokens than the split asks for.
@@ -16,8 +18,13 @@ from __future__ import annotations
 from extrap.planning.allocation import allocate, allocate_each
 from extrap.planning.checks import AllocationCheck, CheckedSplit, check_allocation
 from extrap.planning.documents import allocation_document
+from extrap.planning.cost_documents import cost_document
+from extrap.planning.costs import Cost, ShiftedCost, cost
 from extrap.planning.envelope import envelope_optima
+from extrap.planning.next_runs import plan
 from extrap.planning.parametric import FittedLaw, fit_chinchilla, law_of
+from extrap.planning.plan_documents import plan_document, purchases_table
+from extrap.planning.plans import LargerSize, Outlook, Plan, Purchase
 from extrap.planning.points import Points, read_points
 from extrap.planning.profiles import (
     Profile,
@@ -40,25 +47,36 @@ __all__ = [
     "AllocationCheck",
     "CheckedSplit",
     "ChinchillaLaw",
+    "Cost",
     "Estimated",
     "FittedLaw",
+    "LargerSize",
+    "Outlook",
+    "Plan",
     "Points",
     "Profile",
+    "Purchase",
     "RepeatedData",
     "Serving",
+    "ShiftedCost",
     "Split",
     "allocate",
     "allocate_each",
     "allocation_document",
     "around_best",
     "check_allocation",
+    "cost",
+    "cost_document",
     "envelope_optima",
     "find_profiles",
     "fit_chinchilla",
     "law_of",
     "minimum",
     "optimal_split",
+    "plan",
+    "plan_document",
     "profile_optima",
+    "purchases_table",
     "read_points",
     "repeated_split",
     "served_split",

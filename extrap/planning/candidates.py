@@ -1,0 +1,298 @@
+"""What may be bought next: seeds and values at swept sizes, first runs at new ones."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from extrap.errors import DataError
+from extrap.forecasting import Forecast
+from extrap.laws.base import Array
+from extrap.planning.vertices import VertexModel
+from extrap.records import Runs
+
+__all__ = ["Cell", "Market", "Move", "new_sizes", "read_among"]
+
+INNER, OUTER = 0.8, 1.6
+"""Offsets from the optimum, in units of the distance at which a run's weight halves."""
+REACH = 0.5
+"""A value tried within so many octaves of the one wanted stands for it."""
+FAR = 1.5
+"""Of cells that are given, none farther than so many octaves from the one wanted is bought."""
+FACTORS = (2**0.5, 2.0)
+"""Sizes beyond the sweep, as multiples of the largest …"""
+MOST_OF_TARGET = 0.5
+"""… and at most this share of the target."""
+MOST_SIZES = 40
+MOST_SEEDS = 16
+"""At one place: what a law errs by at a size is not mended by more."""
+SAME = 1e-6
+
+Cell = tuple[tuple[float, ...], int]
+"""Tuned values and seed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Runs that are bought together at one size."""
+
+    size: Mapping[str, float]
+    cells: tuple[Cell, ...]
+    octaves: tuple[tuple[float, ...], ...]
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Market:
+    """Which runs exist, and which may be bought.
+
+    Attributes:
+        forecast: Where the optima are.
+        model: How far from them runs tell most.
+        among: Size → the cells that may be bought there; None where any may.
+        tried: Size → the cells that exist or are bought, in order.
+    """
+
+    forecast: Forecast
+    model: VertexModel
+    among: Mapping[tuple[float, ...], list[tuple[tuple[float, ...], int | None]]] | None = None
+    tried: dict[tuple[float, ...], list[Cell]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for size, cell in _cells(self.forecast.runs, self.forecast.runs.to_frame()):
+            self.tried.setdefault(size, []).append((cell[0], 0 if cell[1] is None else cell[1]))
+
+    def take(self, move: Move) -> None:
+        """Buy."""
+        self.tried.setdefault(tuple(move.size.values()), []).extend(move.cells)
+
+    def moves(self, size: Mapping[str, float], *, is_known: bool) -> list[Move]:
+        """What may be bought at a size next; `is_known`: its optimum is, or will be."""
+        if not self.forecast.runs.tuned:
+            found = [self._seed_alone(size, is_known=is_known)]
+        elif is_known:
+            found = [self._around(size, self._star(size, r), n_seeds=1) for r in (INNER, OUTER)]
+        else:
+            shape = self._block(size)
+            found = [self._around(size, shape, n_seeds=n, is_first=True) for n in (1, 2)]
+        return [move for move in found if move is not None]
+
+    def bracket(self, size: Mapping[str, float], edge: Mapping[str, str]) -> Move | None:
+        """The next two values beyond the edge at which a size was best."""
+        key = tuple(size.values())
+        names = self.forecast.runs.tuned
+        values = np.log2([cell[0] for cell in self.tried.get(key, [])])
+        if not len(values) or not edge:
+            return None
+        wanted = []
+        for step in (1.0, 2.0):
+            at = np.median(values, axis=0)
+            for name, side in edge.items():
+                j = names.index(name)
+                ends = np.unique(np.round(values[:, j], 6))
+                gap = float(np.median(np.diff(ends))) if len(ends) > 1 else 1.0
+                at[j] = ends[0] - step * gap if side == "low" else ends[-1] + step * gap
+            wanted.append(at)
+        centre = self._centre(size)
+        shift = np.zeros(len(names)) if centre is None else centre
+        return self._around(size, np.array(wanted) - shift, n_seeds=1, reason="bracket")
+
+    def _seed_alone(self, size: Mapping[str, float], *, is_known: bool) -> Move | None:
+        key = tuple(size.values())
+        used = [seed for _, seed in self.tried.get(key, [])]
+        if self.among is not None:
+            free = [s for _, s in self.among.get(key, []) if s is not None and s not in used]
+            seed = min(free, default=None)
+        elif len(set(used)) >= MOST_SEEDS:
+            seed = None
+        else:
+            seed = _fresh(used, self._seeds())
+        if seed is None:
+            return None
+        reason = "replicate" if is_known else "new size"
+        return Move(size=dict(size), cells=(((), seed),), octaves=((),), reason=reason)
+
+    def _centre(self, size: Mapping[str, float]) -> Array | None:
+        values = [estimate.value for estimate in self.forecast.predict_tuned(size).values()]
+        return None if None in values else np.log2(np.array(values, dtype=float))
+
+    def _star(self, size: Mapping[str, float], radius: float) -> Array:
+        """Two places on each axis, one to either side."""
+        reach = np.array(self.model.spacing(size)) * radius
+        return np.vstack([np.diag(-reach), np.diag(reach)])
+
+    def _block(self, size: Mapping[str, float]) -> Array:
+        """What determines a surface: both stars, and the corners between several columns."""
+        parts = [self._star(size, INNER), self._star(size, OUTER)]
+        d = len(self.forecast.runs.tuned)
+        if d > 1:
+            reach = np.array(self.model.spacing(size)) * INNER
+            parts.append(np.array(list(itertools.product((-1.0, 1.0), repeat=d))) * reach)
+        return np.vstack(parts)
+
+    def _around(
+        self,
+        size: Mapping[str, float],
+        wanted: Array,
+        *,
+        n_seeds: int,
+        is_first: bool = False,
+        reason: str | None = None,
+    ) -> Move | None:
+        """Cells at places about the predicted optimum, in octaves from it."""
+        centre = self._centre(size)
+        if centre is None and reason is None:
+            return None
+        middle = np.zeros(wanted.shape[1]) if centre is None else centre
+        key = tuple(size.values())
+        tried = self.tried.get(key, [])
+        choose = self._anything if self.among is None else self._among
+        cells = choose(key, wanted + middle, tried, n_seeds)
+        if len(cells) < (len(wanted) * n_seeds if is_first else 1):
+            return None
+        values = {tuple(round(v, 12) for v in cell[0]) for cell in tried}
+        repeats = all(tuple(round(v, 12) for v in cell[0]) in values for cell in cells)
+        told = "new size" if is_first else "replicate" if repeats else "new values"
+        octaves = tuple(tuple(map(float, np.log2(cell[0]) - middle)) for cell in cells)
+        return Move(
+            size=dict(size), cells=tuple(cells), octaves=octaves, reason=reason or told
+        )
+
+    def _anything(
+        self, key: tuple[float, ...], places: Array, tried: Sequence[Cell], n_seeds: int
+    ) -> list[Cell]:
+        """The values tried nearby, else those wanted; with the first seed that is new to all."""
+        known = list(dict.fromkeys(cell[0] for cell in tried))
+        near = [_nearest(place, known) for place in places]
+        chosen = [
+            tuple(float(f"{v:.6g}") for v in 2.0**place) if values is None else values
+            for place, values in zip(places, near, strict=True)
+        ]
+        chosen = list(dict.fromkeys(chosen))
+        used = [seed for values, seed in tried if values in chosen]
+        cells: list[Cell] = []
+        for _ in range(n_seeds):
+            if len(set(used)) >= MOST_SEEDS:
+                break
+            seed = _fresh(used, self._seeds())
+            used.append(seed)
+            cells += [(values, seed) for values in chosen]
+        return cells
+
+    def _among(
+        self, key: tuple[float, ...], places: Array, tried: Sequence[Cell], n_seeds: int
+    ) -> list[Cell]:
+        """The nearest cells that may be bought and were not."""
+        assert self.among is not None
+        free = [
+            (values, seed)
+            for values, seed in self.among.get(key, [])
+            if not any(_alike(values, v) and seed in (None, s) for v, s in tried)
+        ]
+        cells: list[Cell] = []
+        for place in [p for p in places for _ in range(n_seeds)]:
+            away = [float(np.linalg.norm(np.log2(values) - place)) for values, _ in free]
+            if away and min(away) <= FAR:
+                values, seed = free.pop(int(np.argmin(away)))
+                cells.append((values, 0 if seed is None else seed))
+        return cells
+
+    def _seeds(self) -> list[int]:
+        """Every seed there is, in order."""
+        return sorted({seed for cells in self.tried.values() for _, seed in cells})
+
+
+def new_sizes(runs: Runs, at: Mapping[str, float]) -> tuple[list[dict[str, float]], ...]:
+    """Sizes that the sweep lacks: between its own, and beyond them towards the target.
+
+    Between are geometric means of neighbours, or with several columns those of their combinations
+    that are missing; beyond are multiples of the largest, all columns alike.
+    """
+    frame = runs.to_frame()
+    swept = {tuple(map(float, row)) for row in frame[list(runs.sizes)].to_numpy()}
+    whole = bool((frame[list(runs.sizes)].to_numpy(dtype=float) % 1 == 0).all())
+    values = [sorted({key[i] for key in swept}) for i in range(len(runs.sizes))]
+    if len(runs.sizes) == 1:
+        pairs = itertools.pairwise(values[0])
+        between: Iterable[tuple[float, ...]] = [
+            (_rounded(math.sqrt(a * b), whole),) for a, b in pairs if b / a > 2**0.4
+        ]
+    else:
+        between = itertools.islice(itertools.product(*values), 10 * MOST_SIZES)
+    top = tuple(v[-1] for v in values)
+    beyond = [tuple(_rounded(v * f, whole) for v in top) for f in FACTORS]
+    limits = [max(MOST_OF_TARGET * at[c], 0.0) for c in runs.sizes]
+    beyond = [key for key in beyond if all(v <= m for v, m in zip(key, limits, strict=True))]
+
+    def named(keys: Iterable[tuple[float, ...]]) -> list[dict[str, float]]:
+        kept = [key for key in dict.fromkeys(keys) if key not in swept]
+        return [dict(zip(runs.sizes, key, strict=True)) for key in kept[:MOST_SIZES]]
+
+    return named(between), named(beyond)
+
+
+def read_among(
+    table: pd.DataFrame, runs: Runs
+) -> dict[tuple[float, ...], list[tuple[tuple[float, ...], int | None]]]:
+    """Size → the cells of a table, each with its seed if there is such a column.
+
+    Raises:
+        DataError: It lacks a size or tuned column, or a value is no positive number.
+    """
+    needed = [*runs.sizes, *runs.tuned]
+    missing = [name for name in needed if name not in table]
+    if missing:
+        raise DataError(
+            f"the runs that may be bought need the column(s) {', '.join(missing)}; add them."
+        )
+    numbers = table[needed].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
+    if not (np.isfinite(numbers) & (numbers > 0)).all():
+        raise DataError(
+            "sizes and tuned values that may be bought must be positive numbers; mend the table."
+        )
+    found: dict[tuple[float, ...], list[tuple[tuple[float, ...], int | None]]] = {}
+    for size, cell in _cells(runs, table):
+        found.setdefault(size, []).append(cell)
+    return found
+
+
+def _cells(
+    runs: Runs, table: pd.DataFrame
+) -> Iterable[tuple[tuple[float, ...], tuple[tuple[float, ...], int | None]]]:
+    """Size, tuned values and seed of every row; seeds that are no whole numbers are counted."""
+    k, columns = len(runs.sizes), [*runs.sizes, *runs.tuned]
+    seeds: Sequence[int | None] = [None] * len(table)
+    if "seed" in table:
+        numbers = pd.to_numeric(table["seed"], errors="coerce")
+        whole = bool(numbers.notna().all() and (numbers % 1 == 0).all())
+        codes = numbers if whole else pd.Series(table["seed"].astype(str).factorize()[0])
+        seeds = [int(seed) for seed in codes]
+    for row, seed in zip(table[columns].to_numpy(dtype=float), seeds, strict=True):
+        yield tuple(map(float, row[:k])), (tuple(map(float, row[k:])), seed)
+
+
+def _fresh(used: Sequence[int], known: Sequence[int]) -> int:
+    """The first seed of the sweep that is not used here, else the next number."""
+    free = [seed for seed in known if seed not in used]
+    return free[0] if free else max([*known, *used, -1]) + 1
+
+
+def _nearest(place: Array, tried: Sequence[tuple[float, ...]]) -> tuple[float, ...] | None:
+    if not tried:
+        return None
+    away = np.abs(np.log2(tried) - place).max(axis=1)
+    best = int(np.argmin(away))
+    return tried[best] if away[best] <= REACH else None
+
+
+def _alike(a: Sequence[float], b: Sequence[float]) -> bool:
+    return all(abs(x - y) <= SAME * abs(y) for x, y in zip(a, b, strict=True))
+
+
+def _rounded(value: float, whole: bool) -> float:
+    return float(round(value)) if whole and value < 1e6 else float(f"{value:.4g}")

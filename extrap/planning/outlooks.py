@@ -1,0 +1,443 @@
+"""How wide a forecast will be once runs are bought that nobody has trained yet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from extrap.errors import DataError, FitError
+from extrap.fitting import (
+    LossModel,
+    LossPrediction,
+    fit_loss_model,
+    predict_log,
+    relative_sizes,
+)
+from extrap.fitting.loss_law import MIN_LOG_SE
+from extrap.forecasting import Forecast
+from extrap.laws import LAWS
+from extrap.laws.base import Array
+from extrap.planning.vertices import Design, VertexModel, Vertices
+from extrap.records import Fit
+
+__all__ = ["Foresight", "Widths", "foresee"]
+
+LEAST_SCATTER = 0.05
+"""Octaves by which optima scatter about their law at least, whatever their number."""
+TINY = 1e-12
+MANY = 1e9
+"""Degrees of freedom of a normal distribution, near enough."""
+PINNED = "pinned: "
+"""Before a parameter that was given, in a forecast's flags."""
+PRIOR_DOF = 4.0
+"""Degrees of freedom that the errors of the optima count for, where the optima scatter less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Widths:
+    """ln(upper / lower) of the loss's interval, octaves of each tuned one's; None if unknown."""
+
+    loss: float | None
+    tuned: Mapping[str, float | None]
+
+    def log_sum(self, aims: Sequence[str]) -> float:
+        """Sum of the logarithms of those aimed at: what a plan makes small."""
+        each = {"loss": self.loss, **self.tuned}
+        return sum(math.log(max(each[name] or TINY, TINY)) for name in aims)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Foresight:
+    """A forecast, and what its optima would be known to with other runs.
+
+    Attributes:
+        forecast: The forecast.
+        at: The target.
+        model: Predicts variances of an optimum.
+        designs: The runs of every size whose optimum is known.
+        loss_ratio: Observed variance of each of these log losses / predicted, (n_sizes,).
+        place_ratio: The same of the optima, (n_sizes, n_tuned).
+        extra: Variance of the optima about their law beyond what their errors explain, (n_tuned,).
+        jackknife: Factor on the variance of each optimum's law, (n_tuned,).
+    """
+
+    forecast: Forecast
+    at: Mapping[str, float]
+    model: VertexModel
+    designs: tuple[Design, ...]
+    loss_ratio: Array
+    place_ratio: Array
+    extra: Array
+    jackknife: Array
+    _seen: dict[object, Any] = field(default_factory=dict)
+
+    def now(self) -> Widths:
+        """The widths as the forecast itself has them."""
+        point = self.forecast.at(**self.at)
+        lower, upper = point.loss_pi
+        tuned = {}
+        for name, estimate in point.tuned.items():
+            low, high = estimate.pi
+            tuned[name] = math.log2(high / low) if low and high else None
+        return Widths(loss=math.log(upper / lower) if lower and upper else None, tuned=tuned)
+
+    def quick(self, designs: Sequence[Design]) -> Widths:
+        """Widths by the laws' linearisation at their fitted parameters."""
+        found = [self._vertices(design) for design in designs]
+        sizes = [design.size for design in designs]
+        return Widths(loss=self._loss_by_line(sizes, found), tuned=self._tuned(sizes, found))
+
+    def refitted(self, designs: Sequence[Design], *, n_new: int) -> Widths:
+        """Widths of the laws fitted anew to losses as the forecast expects them.
+
+        Residuals of swept sizes shrink with their errors, so misfit stays as large against the
+        noise as it is now.
+
+        Args:
+            designs: Runs of every size.
+            n_new: How many of them are bought.
+        """
+        found = [self._vertices(design) for design in designs]
+        sizes = [design.size for design in designs]
+        return Widths(
+            loss=self._loss_refitted(sizes, found, n_new=n_new), tuned=self._tuned(sizes, found)
+        )
+
+    def floor(self) -> Widths:
+        """The widths with any number of runs at the swept sizes."""
+        none = (0.0,) * len(self.forecast.runs.tuned)
+        nothing = Vertices(position=none, floor=none, loss=0.0)
+        sizes = [design.size for design in self.designs]
+        found = [nothing] * len(sizes)
+        return Widths(
+            loss=self._loss_refitted(sizes, found, n_new=0), tuned=self._tuned(sizes, found)
+        )
+
+    def limits(self) -> dict[str, dict[str, float]]:
+        """What makes each interval wide now, as shares of its variance."""
+        found: dict[str, dict[str, float]] = {}
+        prediction = self.forecast.predict_loss(self.at)
+        if prediction is not None:
+            shared = self.forecast.noise.shared_sd**2
+            within, form, common = _split(prediction, self.forecast)
+            found["loss"] = _shares(
+                {
+                    "parameters of the law": sum(v for v, _ in within),
+                    "form of the law": form,
+                    "seeds shared by all sizes": sum(v for v, _ in common),
+                    "seed of the new run": sum(v for v, _ in prediction.run) - shared,
+                    "shared seed of the new run": shared,
+                }
+            )
+        sizes = [design.size for design in self.designs]
+        vertices = [self._vertices(design) for design in self.designs]
+        for j, name in enumerate(self.forecast.runs.tuned):
+            fit = self.forecast.tuned_laws[name]
+            if fit is not None:
+                leverage, own, _ = self._tuned_parts(fit, j, sizes, vertices)
+                total = own + float(self.extra[j])
+                found[name] = _shares(
+                    {
+                        "noise of the optima": own * (1 + leverage),
+                        "scatter of the optima about the law": float(self.extra[j]),
+                        "slope of the law": total * leverage - own * leverage,
+                    }
+                )
+        return found
+
+    def _vertices(self, design: Design) -> Vertices:
+        """Predicted variances, corrected by what was observed at that size or at most sizes."""
+        key = (tuple(design.size.values()), design.octaves.tobytes(), design.seeds)
+        if key not in self._seen:
+            raw = self.model.of_design(design)
+            loss, place = self._ratios(design.size)
+            self._seen[key] = Vertices(
+                position=tuple(float(r * v) for r, v in zip(place, raw.position, strict=True)),
+                floor=raw.floor,
+                loss=float(loss * raw.loss),
+            )
+        found: Vertices = self._seen[key]
+        return found
+
+    def _ratios(self, size: Mapping[str, float]) -> tuple[float, Array]:
+        for i, design in enumerate(self.designs):
+            if design.size == size:
+                return float(self.loss_ratio[i]), self.place_ratio[i]
+        return float(np.median(self.loss_ratio)), np.median(self.place_ratio, axis=0)
+
+    def _loss_by_line(
+        self, sizes: Sequence[Mapping[str, float]], found: Sequence[Vertices]
+    ) -> float | None:
+        if "now" not in self._seen:
+            before = [self._vertices(design) for design in self.designs]
+            swept = [design.size for design in self.designs]
+            prediction = self.forecast.predict_loss(self.at)
+            self._seen["now"] = prediction, self._line_variance(swept, before)
+        prediction, now = self._seen["now"]
+        if prediction is None:
+            return None
+        ratio = self._line_variance(sizes, found) / max(now, TINY**2)
+        within, form, common = _split(prediction, self.forecast)
+        form *= self._reach(sizes) ** 2
+        curve = [*((v * ratio, dof) for v, dof in within), (form, math.inf), *common]
+        return _width(replace(prediction, curve=tuple(curve)), self.forecast.level)
+
+    def _reach(self, sizes: Sequence[Mapping[str, float]]) -> float:
+        """The change predicted beyond the largest size, as a share of that beyond the sweep."""
+        swept = [design.size for design in self.designs]
+        beyond = self._change(sizes)
+        return beyond / max(self._change(swept), TINY)
+
+    def _change(self, among: Sequence[Mapping[str, float]]) -> float:
+        """How far the loss is predicted to fall between the largest of these and the target."""
+        top = {c: min(max(s[c] for s in among), self.at[c]) for c in self.at}
+        key = ("change", *top.values())
+        if key not in self._seen:
+            here, there = (self.forecast.predict_loss(x) for x in (top, self.at))
+            assert here is not None
+            assert there is not None
+            self._seen[key] = abs(there.log_loss - here.log_loss)
+        return float(self._seen[key])
+
+    def _line_variance(
+        self, sizes: Sequence[Mapping[str, float]], found: Sequence[Vertices]
+    ) -> float:
+        """Variance of the log loss at the target, of the laws' parameters alone."""
+        weights = 1.0 / (np.array([v.loss for v in found]) + MIN_LOG_SE**2)
+        total, model = 0.0, self.forecast.loss_model
+        assert model is not None
+        for i, (fit, share) in enumerate(model.kept):
+            design = np.array([self._slopes(i, fit, size) for size in sizes])
+            target = self._slopes(i, fit, self.at)
+            norm = np.maximum(np.linalg.norm(design, axis=0), TINY)
+            inverse = np.linalg.pinv(((design / norm).T * weights) @ (design / norm))
+            total += share * float((target / norm) @ inverse @ (target / norm))
+        return total
+
+    def _slopes(self, i: int, fit: Fit, size: Mapping[str, float]) -> Array:
+        """Derivatives of a law's log loss in its free parameters, at one size."""
+        key = ("slopes", i, *size.values())
+        if key not in self._seen:
+            free = [j for j, name in enumerate(fit.names) if name not in fit.fixed]
+            z = relative_sizes(fit, size)
+            gradient = LAWS[fit.law].log_gradient(np.asarray(fit.values), z)
+            self._seen[key] = gradient[0, free]
+        return np.asarray(self._seen[key])
+
+    def _loss_refitted(
+        self, sizes: Sequence[Mapping[str, float]], found: Sequence[Vertices], *, n_new: int
+    ) -> float | None:
+        forecast, model = self.forecast, self.forecast.loss_model
+        if model is None:
+            return None
+        losses, errors = [], []
+        observed = {tuple(o.size.items()): o for o in forecast.optima}
+        for size, vertex in zip(sizes, found, strict=True):
+            prediction = forecast.predict_loss(size)
+            assert prediction is not None
+            optimum = observed.get(tuple(size.items()))
+            rest = 0.0
+            if optimum is not None and optimum.loss is not None:
+                before = optimum.paired_loss_se or 0.0
+                shrunk = math.sqrt(vertex.loss) / max(before / optimum.loss, TINY)
+                rest = (math.log(optimum.loss) - prediction.log_loss) * min(shrunk, 1.0)
+            losses.append(math.exp(prediction.log_loss + rest))
+            errors.append(losses[-1] * math.sqrt(vertex.loss))
+        known = forecast.noise.own_sd is not None
+        own = forecast.noise.own_dof
+        dof = own + round(n_new * own / max(len(forecast.runs), 1))
+        columns = {c: [size[c] for size in sizes] for c in forecast.runs.sizes}
+        try:
+            refitted = fit_loss_model(
+                columns,
+                losses,
+                loss_se=errors if known else None,
+                loss_se_dof=dof if known else None,
+                fix=_pins(forecast),
+            )
+        except (DataError, FitError):
+            return None
+        noise = replace(forecast.noise, own_dof=dof)
+        prediction = refitted.predict(self.at, noise=noise, band=forecast.band)
+        return _width(prediction, forecast.level)
+
+    def _tuned(
+        self, sizes: Sequence[Mapping[str, float]], found: Sequence[Vertices]
+    ) -> dict[str, float | None]:
+        """Widths in proportion to those of the forecast itself."""
+        if "tuned" not in self._seen:
+            swept = [design.size for design in self.designs]
+            before = [self._vertices(design) for design in self.designs]
+            predicted, told = self._tuned_raw(swept, before), self.now().tuned
+            self._seen["tuned"] = {
+                name: (told[name] or 1.0) / max(width, TINY) for name, width in predicted.items()
+            }
+        ratios = self._seen["tuned"]
+        raw = self._tuned_raw(sizes, found)
+        return {name: width * ratios[name] for name, width in raw.items()}
+
+    def _tuned_raw(
+        self, sizes: Sequence[Mapping[str, float]], found: Sequence[Vertices]
+    ) -> dict[str, float]:
+        widths = {}
+        for j, name in enumerate(self.forecast.runs.tuned):
+            fit = self.forecast.tuned_laws[name]
+            assert fit is not None
+            leverage, own, dof = self._tuned_parts(fit, j, sizes, found)
+            sd = math.sqrt((own + float(self.extra[j])) * (1 + leverage))
+            widths[name] = 2 * float(special.stdtrit(dof, 0.5 + self.forecast.level / 2)) * sd
+        return widths
+
+    def _tuned_parts(
+        self, fit: Fit, j: int, sizes: Sequence[Mapping[str, float]], found: Sequence[Vertices]
+    ) -> tuple[float, float, int]:
+        """Leverage of the target, mean variance of the optima (octave²), degrees of freedom."""
+        own = np.array([vertices.position[j] for vertices in found])
+        extra = float(self.extra[j])
+        floor = np.array([vertices.floor[j] for vertices in found])
+        leverage, weights = _leverage(fit, sizes, own + floor, self.at)
+        n_free = len(fit.names) - len(fit.fixed)
+        # what weighted residuals of these variances come out as, on average
+        mean = float(np.mean(weights * (own + extra))) - extra
+        return leverage * float(self.jackknife[j]), max(mean, 0.0), max(len(sizes) - n_free, 1)
+
+
+def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
+    """What a forecast's optima rest on, and by how much its own errors differ from predicted.
+
+    Raises:
+        DataError: The sweep gives no law of the loss, of an optimum, or no valley.
+    """
+    runs = forecast.runs
+    fits = [forecast.tuned_laws[name] for name in runs.tuned]
+    if forecast.loss_model is None or None in fits or (runs.tuned and forecast.valley is None):
+        raise DataError(
+            "how far further runs would narrow a forecast needs a law of the loss, of each "
+            f"optimum, and the valley around them ({'; '.join(forecast.flags)}); extend the sweep "
+            "first: a grid whose best value lies inside, at four sizes or more."
+        )
+    scatter = max(fit.scatter for fit, _ in forecast.loss_model.kept)
+    model = VertexModel.of(forecast.valley, forecast.noise, scatter=scatter)
+    designs, loss_ratio, place_ratio, own = [], [], [], []
+    for optimum in forecast.optima:
+        if optimum.loss is None:
+            continue
+        design = _design(forecast, optimum.size)
+        raw = model.of_design(design)
+        log_se = (optimum.paired_loss_se or 0.0) / optimum.loss
+        loss_ratio.append(_ratio(log_se**2, raw.loss))
+        seen = [_octave_variance(optimum.tuned[n].value, optimum.tuned[n].se) for n in runs.tuned]
+        place = [max(s - f, 0.05 * s) for s, f in zip(seen, raw.floor, strict=True)]
+        place_ratio.append([_ratio(p, r) for p, r in zip(place, raw.position, strict=True)])
+        own.append(place)
+        designs.append(design)
+    found = np.array(own).reshape(len(designs), len(runs.tuned))
+    ratios = np.array(place_ratio).reshape(len(designs), len(runs.tuned))
+    extra, jackknife = np.zeros(len(fits)), np.ones(len(fits))
+    spaced = np.array([model.of_design(d).floor for d in designs]).reshape(found.shape)
+    for j, fit in enumerate(fits):
+        assert fit is not None
+        mean, scatter = float(found[:, j].mean()), (fit.scatter / math.log(2)) ** 2
+        if scatter < mean:  # the optima scatter less than their errors say: these are too large
+            less = (fit.dof * scatter + PRIOR_DOF * mean) / (fit.dof + PRIOR_DOF) / mean
+            found[:, j], ratios[:, j] = less * found[:, j], less * ratios[:, j]
+        extra[j] = max(scatter - mean, LEAST_SCATTER**2)
+        variances = found[:, j] + spaced[:, j]
+        jackknife[j] = _jackknife(fit, [d.size for d in designs], variances, at)
+    return Foresight(
+        forecast=forecast,
+        at=dict(at),
+        model=model,
+        designs=tuple(designs),
+        loss_ratio=np.array(loss_ratio),
+        place_ratio=ratios,
+        extra=extra,
+        jackknife=jackknife,
+    )
+
+
+def _design(forecast: Forecast, size: Mapping[str, float]) -> Design:
+    """The complete runs of a size."""
+    frame = forecast.runs.complete().to_frame()
+    here = frame[np.logical_and.reduce([frame[c] == v for c, v in size.items()])]
+    centre = forecast.predict_tuned(size)
+    columns = [
+        np.log2(here[name].to_numpy(dtype=float) / (centre[name].value or math.nan))
+        for name in forecast.runs.tuned
+    ]
+    octaves = np.column_stack(columns) if columns else np.empty((len(here), 0))
+    seeds = tuple(int(code) for code in here["seed"].astype(str).factorize()[0])
+    return Design(size=dict(size), octaves=octaves, seeds=seeds)
+
+
+def _ratio(observed: float, predicted: float) -> float:
+    """Observed / predicted, no further apart than a factor of ten."""
+    if observed <= 0 or predicted <= 0:
+        return 1.0
+    return min(max(observed / predicted, 0.1), 10.0)
+
+
+def _octave_variance(value: float | None, se: float | None) -> float:
+    return 0.0 if not value or not se else (se / value / math.log(2)) ** 2
+
+
+def _leverage(
+    fit: Fit,
+    sizes: Sequence[Mapping[str, float]],
+    variances: Array,
+    at: Mapping[str, float],
+) -> tuple[float, Array]:
+    """Variance of a straight law at a size in units of a point's, and the points' weights."""
+    free = [i for i, name in enumerate(fit.names) if name not in fit.fixed]
+    law, values = LAWS[fit.law], np.asarray(fit.values)
+    z = np.vstack([relative_sizes(fit, size) for size in sizes])
+    design = law.log_gradient(values, z)[:, free]
+    target = law.log_gradient(values, relative_sizes(fit, at))[:, free][0]
+    weights = 1.0 / (variances + TINY)
+    weights /= weights.mean()
+    inverse = np.linalg.pinv((design.T * weights) @ design)
+    return float(target @ inverse @ target), weights
+
+
+def _jackknife(
+    fit: Fit, sizes: Sequence[Mapping[str, float]], variances: Array, at: Mapping[str, float]
+) -> float:
+    """By how much a jackknife has scaled the covariance of an optimum's law: never below 1."""
+    leverage, _ = _leverage(fit, sizes, variances, at)
+    se = float(predict_log(fit, relative_sizes(fit, at))[1][0])
+    return max(1.0, se**2 / max(fit.scatter**2 * leverage, TINY**2))
+
+
+def _split(
+    prediction: LossPrediction, forecast: Forecast
+) -> tuple[list[tuple[float, float]], float, list[tuple[float, float]]]:
+    """The curve's variances: of parameters, of the law's form, of seeds that all sizes share."""
+    curve = list(prediction.curve)
+    common = [curve.pop()] if forecast.noise.shared_sd > 0 else []
+    within = [(v, dof) for v, dof in curve if math.isfinite(dof)]
+    form = sum(v for v, dof in curve if not math.isfinite(dof))
+    return within, form, common
+
+
+def _width(prediction: LossPrediction, level: float) -> float:
+    """ln(upper / lower) of the interval of a new run, as `LossPrediction.interval` has it."""
+    sds, dofs = (np.array(part) for part in zip(*prediction.spreads(), strict=True))
+    return 2 * float(np.max(special.stdtrit(np.minimum(dofs, MANY), 0.5 + level / 2) * sds))
+
+
+def _shares(parts: Mapping[str, float]) -> dict[str, float]:
+    total = sum(parts.values())
+    return {name: v / total for name, v in parts.items() if v > 0} if total > 0 else {}
+
+
+def _pins(forecast: Forecast) -> dict[str, float]:
+    """Pinned parameters of the loss, as a forecast's flags name them."""
+    flagged = [f.removeprefix(PINNED) for f in forecast.flags if f.startswith(PINNED)]
+    given = {text.partition(" = ")[0] for text in flagged}
+    pairs = [pair for fit, _ in forecast.loss_laws for pair in fit.fixed.items()]
+    return {name: value for name, value in pairs if name in given}

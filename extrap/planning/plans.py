@@ -1,0 +1,112 @@
+"""What a plan is: the runs to buy, how wide the forecast will then be, and what limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["LargerSize", "Outlook", "Plan", "Purchase"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purchase:
+    """One run to buy.
+
+    Attributes:
+        size: Size column → value.
+        tuned: Tuned column → value.
+        seed: Its seed.
+        cost: What it costs, in the plan's unit.
+        step: Number of the step it belongs to, from 1; the runs of a step belong together.
+        reason: `"bracket"`: the sweep has no optimum at that size; `"new size"`; `"replicate"`:
+            values that were tried, with another seed; or `"new values"`.
+    """
+
+    size: Mapping[str, float]
+    tuned: Mapping[str, float]
+    seed: int
+    cost: float
+    step: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """How wide the prediction intervals at the target are, or will be.
+
+    Attributes:
+        n_runs: Runs bought until then.
+        cost: What they cost.
+        loss_width: ln(upper / lower) of the interval of one new, tuned run; None if unknown.
+        tuned_width: Tuned column → octaves between the sides of its interval; None if unknown.
+    """
+
+    n_runs: int
+    cost: float
+    loss_width: float | None
+    tuned_width: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargerSize:
+    """What the first runs at a size beyond the sweep would do, bought alone.
+
+    Attributes:
+        size: Size column → value.
+        outlook: Runs, their cost, and the widths they leave.
+        in_budget: Whether the budget pays for them.
+    """
+
+    size: Mapping[str, float]
+    outlook: Outlook
+    in_budget: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which runs to buy next, in order, for the narrowest forecast at one size.
+
+    Attributes:
+        at: The target: size column → value.
+        level: Of the intervals whose widths are told.
+        budget: What may be spent; None if only the number of runs is bounded.
+        unit: Of all costs: `"FLOPs"`, `"hours"`, or `"units"` of a formula of the user's own.
+        cost_from: Where the cost of a run is from, in words.
+        spent: What the sweep itself cost, by the same measure.
+        purchases: The runs, in the order in which to buy them.
+        outlooks: Widths now, after parts of the purchases, and after all of them.
+        floor: The widths that no number of runs at the swept sizes goes below.
+        limits: `"loss"` or a tuned column → what makes its interval wide → share of the variance.
+        larger: Sizes beyond the sweep, each bought alone, smallest first.
+        advice: What to do, in sentences.
+        flags: Reasons to doubt the plan.
+    """
+
+    at: Mapping[str, float]
+    level: float
+    budget: float | None
+    unit: str
+    cost_from: str
+    spent: float
+    purchases: tuple[Purchase, ...]
+    outlooks: tuple[Outlook, ...]
+    floor: Outlook
+    limits: Mapping[str, Mapping[str, float]]
+    larger: tuple[LargerSize, ...]
+    advice: tuple[str, ...]
+    flags: tuple[str, ...]
+
+    @property
+    def cost(self) -> float:
+        """What all purchases cost together."""
+        return sum(purchase.cost for purchase in self.purchases)
+
+    @property
+    def now(self) -> Outlook:
+        """The widths before anything is bought."""
+        return self.outlooks[0]
+
+    @property
+    def then(self) -> Outlook:
+        """The widths after everything is bought."""
+        return self.outlooks[-1]

@@ -57,7 +57,6 @@ FLOORS = {
     "sweeps": 5,
     "study_files": 1,
     "integrations": 5,
-    "progress": 6,
     "commands": 6,
     "cli": 6,
     "__main__": 6,
@@ -94,6 +93,7 @@ DOORS = {
     "accelerate": ("integrations.huggingface",),
     "click": ("cli", "commands"),
     "google": ("reading.events",),  # protobuf, in which event files are written
+    "IPython": ("tuning.progress",),  # a notebook's display, where there is a notebook
     "jinja2": ("reporting",),
     "lightning": ("integrations.lightning",),
     "matplotlib": ("reporting.figures",),
@@ -104,7 +104,7 @@ DOORS = {
     "psutil": ("training", "tuning"),
     "pyarrow": ("reading",),
     "pytorch_lightning": ("integrations.lightning",),
-    "rich": ("cli", "commands", "progress"),
+    "rich": ("cli", "commands", "tuning.progress"),
     "scipy": ("laws", "fitting", *VERDICTS),
     "scoringrules": ("fitting",),
     "seaborn": ("reporting.figures",),

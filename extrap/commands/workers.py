@@ -100,9 +100,9 @@ def work_command(
     """
     from rich.console import Console
 
-    from extrap.progress import StudyProgress
     from extrap.study_files import kind_of, load_baseline, load_study, override_both
     from extrap.tuning import tune
+    from extrap.tuning.progress import StudyProgress
     from extrap.working import Shard, work_study
 
     stops = stops_gracefully(stop_within, checkpoints=checkpoints)

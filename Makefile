@@ -45,6 +45,7 @@ bench-batch: $(INSTALLED)  ## Noise scales, critical batches and levers, write r
 
 bench-compute: $(INSTALLED)  ## Budgets, recipes, selected data, sparsity, write reports/bench-compute.html
 	$(BIN)/python -m benchmarks.compute
+
 soak: $(TESTED)  ## Kill, freeze and cut off workers, write reports/soak.html
 	$(BIN)/python -m benchmarks.soak
 

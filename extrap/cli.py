@@ -21,6 +21,7 @@ from extrap.commands.allocate import allocate_command
 from extrap.commands.arguments import parse_assignments, parse_size, parse_tuned
 from extrap.commands.cascade import cascade_command
 from extrap.commands.compare import compare_command
+from extrap.commands.completion import completes, completion_command
 from extrap.commands.critical_batch import critical_batch_command
 from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.exports import export_command, import_command, repair_command
@@ -411,6 +412,8 @@ cli.add_command(index_command)
 cli.add_command(knobs_command)
 cli.add_command(page_command)
 cli.add_command(watch_command)
+cli.add_command(completion_command)
+completes(cli)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -58,7 +58,6 @@ FLOORS = {
     "study_files": 1,
     "sources": 1,
     "integrations": 5,
-    "progress": 6,
     "commands": 6,
     "cli": 6,
     "__main__": 6,
@@ -96,6 +95,7 @@ DOORS = {
     "accelerate": ("integrations.huggingface",),
     "click": ("cli", "commands"),
     "google": ("reading.events", "reading.trackers.wandb_files"),  # protobuf
+    "IPython": ("tuning.progress",),  # a notebook's display, where there is a notebook
     "jinja2": ("reporting",),
     "lightning": ("integrations.lightning",),
     "matplotlib": ("reporting.figures",),
@@ -107,7 +107,7 @@ DOORS = {
     "psutil": ("training", "tuning"),
     "pyarrow": ("reading",),
     "pytorch_lightning": ("integrations.lightning",),
-    "rich": ("cli", "commands", "progress"),
+    "rich": ("cli", "commands", "tuning.progress"),
     "scipy": ("laws", "fitting", *VERDICTS),
     "scoringrules": ("fitting",),
     "seaborn": ("reporting.figures",),

@@ -16,9 +16,9 @@ def study_of_allocation(
     from rich.console import Console
 
     from extrap.allocation_sweeps import plan_allocation, run_allocation
-    from extrap.progress import StudyProgress
     from extrap.reporting import allocations_text
     from extrap.study_files import allocation_of
+    from extrap.tuning.progress import StudyProgress
 
     study = allocation_of(path, assignments=assignments)
     if dry_run:

@@ -16,9 +16,9 @@ def study_of_batches(
     from rich.console import Console
 
     from extrap.batch_sweeps import plan_batches, run_batches
-    from extrap.progress import StudyProgress
     from extrap.reporting import batches_text
     from extrap.study_files import batches_of
+    from extrap.tuning.progress import StudyProgress
 
     study = batches_of(path, assignments=assignments)
     if dry_run:

@@ -16,9 +16,9 @@ def study_of_comparison(
     from rich.console import Console
 
     from extrap.comparison_sweeps import plan_comparison, run_comparison
-    from extrap.progress import StudyProgress
     from extrap.reporting import comparison_study_text
     from extrap.study_files import comparison_of
+    from extrap.tuning.progress import StudyProgress
 
     study = comparison_of(path, assignments=assignments)
     if dry_run:

@@ -130,7 +130,7 @@ def _knob_outcome(
     from rich.console import Console
 
     from extrap.knob_sweeps import run_knobs
-    from extrap.progress import StudyProgress
+    from extrap.tuning.progress import StudyProgress
 
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
         return run_knobs(

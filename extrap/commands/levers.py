@@ -16,9 +16,9 @@ def study_of_levers(
     from rich.console import Console
 
     from extrap.lever_sweeps import plan_levers, run_levers
-    from extrap.progress import StudyProgress
     from extrap.reporting import levers_text
     from extrap.study_files import levers_of
+    from extrap.tuning.progress import StudyProgress
 
     study = levers_of(path, assignments=assignments)
     if dry_run:

@@ -157,8 +157,8 @@ def _study_of_forecast(
     from rich.console import Console
 
     from extrap.pipeline import plan_study, run_study
-    from extrap.progress import StudyProgress
     from extrap.study_files import load_baseline, load_study, load_training, override_both
+    from extrap.tuning.progress import StudyProgress
 
     spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
     own = load_training(path)

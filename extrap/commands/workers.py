@@ -119,7 +119,6 @@ def work_command(
     """
     from rich.console import Console
 
-    from extrap.progress import StudyProgress
     from extrap.study_files import (
         kind_of,
         load_baseline,
@@ -128,6 +127,7 @@ def work_command(
         override_both,
     )
     from extrap.tuning import tune
+    from extrap.tuning.progress import StudyProgress
     from extrap.working import Shard, work_study
 
     if accepts:

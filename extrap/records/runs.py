@@ -167,7 +167,7 @@ class Runs:
         stages = table["stage"].value_counts()
         if "check" in stages:
             reach.append(", ".join(f"{stages[name]} of stage {name}" for name in stages.index))
-        if self._curves is not None:
+        if self._curves is not None and len(self._curves):
             reach.append(f"{self._curves['run'].nunique()} with a loss curve")
         return reach
 

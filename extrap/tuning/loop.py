@@ -49,6 +49,7 @@ def tune(
     extend: Extend | None = None,
     stage: str = "tune",
     notify: Notify | None = None,
+    progress: bool = False,
     device: str | None = None,
     shares: bool = False,
     grace_s: float = GRACE_S,
@@ -71,6 +72,8 @@ def tune(
             beyond what Optuna samples. `run_study` hands in that of the study's sampler.
         stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
         notify: Called with a `TuneEvent` at every evaluation and when a pack is done.
+        progress: Whether to show how far it is: a bar in a notebook or on a terminal, a line a
+            minute elsewhere.
         device: `"cpu"`, `"cuda:1"`, …, of our own training; CUDA where there is any by default.
         shares: Whether others are about to train cells of this study too, so that this process
             leaves some to them. Those that are at work already are always seen.
@@ -111,6 +114,10 @@ def tune(
         made_with = fingerprint(spec, trainer.fingerprint)
         ledger = Ledger(opened, spec, stage=stage, fingerprint=made_with, grace_s=grace_s)
         stack.enter_context(closing(ledger))
+        if progress:
+            from extrap.tuning.progress import StudyProgress
+
+            notify = stack.enter_context(StudyProgress()).beside(notify)
         stage_of = _Stage(
             spec, opened, trainer, ledger, stage, notify, shares=shares, preemption=preemption
         )

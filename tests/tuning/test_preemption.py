@@ -295,7 +295,7 @@ STUDY = StudySpec(
 SCRIPT = """
 import os, signal, sys
 from extrap.cli import main
-from extrap.progress import StudyProgress
+from extrap.tuning.progress import StudyProgress
 from extrap.training import parts, preemption
 from extrap.training.stacks import Stack
 number, seen, trained = int(sys.argv[1]), [], 0

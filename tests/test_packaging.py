@@ -1,0 +1,217 @@
+"""What is built, installed and run elsewhere: distributions, the workflow, the Makefile's help."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email.parser import HeaderParser
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "seaborn", "sklearn", "torch")
+BUILD = """
+import sys
+from hatchling import build
+for make in (build.build_wheel, build.build_sdist):
+    print(make(sys.argv[1]))
+"""
+WITHOUT = """
+import sys
+
+class Without:  # a finder that does not find some packages, as if they were not installed
+    def __init__(self, finder):
+        self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked}:
+            return None
+        return self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+"""
+TRAINING = ("torch", "optuna", "psutil", "transformers", "lightning", "accelerate")
+
+
+def run(arguments: list[str], **options: object) -> str:
+    done = subprocess.run(
+        arguments, capture_output=True, text=True, timeout=300, check=False, **options
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The wheel and the source distribution, made offline in a copy of what git tracks."""
+    if not find_spec("hatchling"):
+        pytest.skip("NOT TESTED that wheels are made: hatchling is not installed")
+    out = tmp_path_factory.mktemp("dist")
+    names = run([sys.executable, "-c", BUILD, str(out)], cwd=ROOT).split()
+    wheel, sdist = (out / name for name in names)
+    return wheel, sdist
+
+
+def package_files() -> set[str]:
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "extrap").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_package_and_nothing_else(built: tuple[Path, Path]) -> None:
+    with zipfile.ZipFile(built[0]) as wheel:
+        names = set(wheel.namelist())
+        info = next(name for name in names if name.endswith(".dist-info/METADATA"))
+        metadata = HeaderParser().parsestr(wheel.read(info).decode())
+    own = {name for name in names if ".dist-info/" not in name}
+    assert own == package_files()
+    assert {"extrap/py.typed", "extrap/cli.py"} <= own
+    assert [name for name in own if name.endswith(".html.jinja") or "/templates/" in name]
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert metadata["Name"] == "extrap-hp"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    needed = [text for text in metadata.get_all("Requires-Dist") if "extra ==" not in text]
+    assert not [text for text in needed if re.match("torch|optuna", text)]
+
+
+@pytest.mark.slow
+def test_the_source_distribution_holds_what_its_tests_need(built: tuple[Path, Path]) -> None:
+    with tarfile.open(built[1]) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    tracked = set(run(["git", "ls-files"], cwd=ROOT).splitlines()) if _is_checkout() else set()
+    assert package_files() <= names
+    assert tracked <= names
+    for needed in ("tests/conftest.py", "examples/sweep.csv", "studies/metz.py", "Makefile"):
+        assert needed in names
+    assert not [name for name in names if "__pycache__" in name or name.startswith(".venv")]
+
+
+@pytest.mark.slow
+def test_a_wheel_made_from_the_source_distribution_is_the_same(
+    built: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with tarfile.open(built[1]) as sdist:
+        sdist.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    out = tmp_path / "again"
+    out.mkdir()
+    names = run([sys.executable, "-c", BUILD, str(out)], cwd=folder).split()
+    with zipfile.ZipFile(built[0]) as first, zipfile.ZipFile(out / names[0]) as second:
+        assert {i.filename: i.CRC for i in first.infolist()} == {
+            i.filename: i.CRC for i in second.infolist()
+        }
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_where_it_is_installed(built: tuple[Path, Path], tmp_path: Path) -> None:
+    place = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index"]
+    run([*pip, "--no-compile", "--target", str(place), str(built[0])])
+    here = {**os.environ, "PYTHONPATH": str(place)}
+    told = run(
+        [sys.executable, "-c", "import extrap; print(extrap.__file__, extrap.__version__)"],
+        cwd=tmp_path,
+        env=here,
+    ).split()
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert told == [str(place / "extrap" / "__init__.py"), version]
+    sweep = str(ROOT / "examples" / "sweep.csv")
+    page = tmp_path / "page.html"
+    verb = [sys.executable, "-m", "extrap", "report", sweep, "--size", "width", "--tune", "lr"]
+    run([*verb, "-o", str(page)], cwd=tmp_path, env=here)
+    assert "<svg" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["forecast", "examples/sweep.csv", "--at", "1024"],
+        ["backtest", "examples/sweep.csv"],
+        ["check", "examples/sweep.csv", "examples/big.csv"],
+    ],
+    ids=lambda verb: verb[0],
+)
+def test_the_statistics_wing_runs_without_the_training_libraries(verb: list[str]) -> None:
+    code = WITHOUT.format(blocked=TRAINING) + (
+        f"from extrap.cli import main\ncode = main({[*verb, '--size', 'width', '--tune', 'lr']})\n"
+        f"print(code, sorted(set({TRAINING}) & set(sys.modules)))"
+    )
+    last = run([sys.executable, "-c", code], cwd=ROOT).splitlines()[-1]
+    assert last == f"{int(verb[0] == 'check')} []"
+
+
+def test_help_imports_no_heavy_library() -> None:
+    code = (
+        "import sys\nfrom extrap.cli import main\n"
+        f"main(['--help'])\nprint('heavy:', *sorted(set({HEAVY}) & set(sys.modules)))"
+    )
+    assert run([sys.executable, "-c", code], cwd=ROOT).splitlines()[-1] == "heavy:"
+
+
+def test_a_forecast_imports_no_drawing_library() -> None:
+    verb = ["forecast", "examples/sweep.csv", "--size", "width", "--tune", "lr"]
+    code = (
+        f"import sys\nfrom extrap.cli import main\nmain({verb})\n"
+        "print('heavy:', *sorted({'matplotlib', 'seaborn', 'jinja2'} & set(sys.modules)))"
+    )
+    assert run([sys.executable, "-c", code], cwd=ROOT).splitlines()[-1] == "heavy:"
+
+
+def test_the_workflow_calls_make_test_on_every_python_that_is_promised() -> None:
+    yaml = pytest.importorskip("yaml")
+    text = (ROOT / ".github" / "workflows" / "tests.yml").read_text("utf-8")
+    workflow = yaml.safe_load(text)
+    events = workflow[True]  # YAML 1.1 reads the key `on` as a boolean
+    assert {"push", "pull_request", "schedule", "workflow_dispatch"} == set(events)
+    assert workflow["permissions"] == {"contents": "read"}
+    jobs = workflow["jobs"]
+    steps = {name: [step.get("run", "") for step in job["steps"]] for name, job in jobs.items()}
+    assert "make test" in steps["quick"]
+    assert any(step.startswith(".ci/run") for step in steps["slow"])
+    assert "make test\n" in (ROOT / ".ci" / "run").read_text("utf-8")
+    assert "schedule" in jobs["slow"]["if"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    promised = [c.rpartition(" ")[2] for c in project["classifiers"] if re.search(r":: 3\.\d", c)]
+    assert jobs["quick"]["strategy"]["matrix"]["python"] == promised
+    assert all("timeout-minutes" in job for job in jobs.values())
+    assert not re.search(r"https?://", text)
+
+
+def test_every_target_of_make_is_explained_and_phony() -> None:
+    text = (ROOT / "Makefile").read_text("utf-8")
+    explained = dict(re.findall(r"^([\w%-]+):.*?## (.+)$", text, re.MULTILINE))
+    (phony,) = re.findall(r"^\.PHONY: (.+)$", text, re.MULTILINE)
+    assert set(phony.split()) == {name for name in explained if "%" not in name}
+    shown = run(["make", "-s", "help"], cwd=ROOT, env=_outside_make()).splitlines()
+    assert len(shown) == len(explained)
+    for name, words in explained.items():
+        line = next(line for line in shown if line.split()[1] == name.replace("%", "NAME"))
+        assert line.endswith(words)
+
+
+def test_blocks_of_the_makefile_stand_apart() -> None:
+    lines = (ROOT / "Makefile").read_text("utf-8").splitlines()
+    for before, line in pairwise(lines):
+        assert not (before.startswith("\t") and re.match(r"[\w%-]+:", line)), line
+
+
+def _is_checkout() -> bool:
+    return (ROOT / ".git").exists()
+
+
+def _outside_make() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         Verdict,
         Workload,
     )
-    from extrap.reporting import report
+    from extrap.reporting import read_report, report
     from extrap.selection import Selection, choose_next, prototype_distance, select
     from extrap.training import CoordinateCheck, NoiseMeter, coordinate_check
     from extrap.tuning import tune
@@ -84,6 +84,7 @@ __all__ = [
     "load_forecast",
     "noise_scale",
     "prototype_distance",
+    "read_report",
     "read_runs",
     "report",
     "save_forecast",
@@ -99,7 +100,7 @@ _HOMES = {
     "critical_batch": "batching",
     "fit": "fitting",
     "read_runs": "reading",
-    "report": "reporting",
+    **dict.fromkeys(("read_report", "report"), "reporting"),
     "tune": "tuning",
     **dict.fromkeys(("Allocation", "allocate"), "planning"),
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),

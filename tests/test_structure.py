@@ -98,7 +98,7 @@ DOORS = {
     "lightning": ("integrations.lightning",),
     "matplotlib": ("reporting.figures",),
     "numpy": None,
-    "PIL": ("workloads",),
+    "PIL": ("workloads", "reporting.figures"),  # matplotlib brings it
     "optuna": ("tuning", *STORAGES),
     "pandas": tuple(set(FLOORS) - {"noise", "selection"}),
     "psutil": ("training", "tuning"),

@@ -39,7 +39,7 @@ ROOMS = {
         "Verdict",
         "Workload",
     ],
-    "extrap.reporting": ["report"],
+    "extrap.reporting": ["read_report", "report"],
     "extrap.selection": ["Selection", "choose_next", "prototype_distance", "select"],
     "extrap.training": ["CoordinateCheck", "NoiseMeter", "coordinate_check"],
     "extrap.tuning": ["tune"],

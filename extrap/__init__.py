@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         Verdicts,
         Workload,
     )
-    from extrap.reporting import report
+    from extrap.reporting import read_report, report
     from extrap.reporting.figures.plots import plot_backtest, plot_law, plot_optimum, plot_sweep
     from extrap.selection import Selection, choose_next, prototype_distance, select
     from extrap.training import CoordinateCheck, NoiseMeter, coordinate_check
@@ -95,6 +95,7 @@ __all__ = [
     "plot_optimum",
     "plot_sweep",
     "prototype_distance",
+    "read_report",
     "read_runs",
     "report",
     "save_forecast",
@@ -111,7 +112,7 @@ _HOMES = {
     "LawRegressor": "fitting.regressor",
     "fit": "fitting",
     "read_runs": "reading",
-    "report": "reporting",
+    **dict.fromkeys(("read_report", "report"), "reporting"),
     "tune": "tuning",
     **dict.fromkeys(("Allocation", "allocate"), "planning"),
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),

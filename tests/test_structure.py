@@ -101,7 +101,7 @@ DOORS = {
     "matplotlib": ("reporting.figures",),
     "mlflow": ("reading.trackers.mlflow_server",),
     "numpy": None,
-    "PIL": ("workloads",),
+    "PIL": ("workloads", "reporting.figures"),  # matplotlib brings it
     "optuna": ("tuning", *STORAGES),
     "pandas": tuple(set(FLOORS) - {"noise", "selection"}),
     "psutil": ("training", "tuning"),

@@ -113,4 +113,4 @@ def _document(source: str, columns: dict[str, Any]) -> dict[str, Any]:
     runs = read_runs(
         source, size=columns["size"], tune=columns["tune"], loss=columns["loss"], conditions=()
     )
-    return report_document(forecast(runs))
+    return report_document(forecast(runs), title=Path(source).name)

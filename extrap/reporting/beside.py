@@ -284,7 +284,7 @@ def _studies_table(names: tuple[str, str], both: Sequence[Document]) -> Table:
         ("level", *(f"{100 * n['forecast']['level']:g}{NBSP}%" for n in told)),
         ("data hash", *(n["forecast"]["data_hash"][:12] for n in told)),
     ]
-    return Table(caption="The studies", columns=("", *names), rows=tuple(rows))
+    return Table(caption="The studies", columns=("what", *names), rows=tuple(rows))
 
 
 def _range_words(numbers: Mapping[str, Any]) -> str:

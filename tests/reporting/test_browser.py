@@ -40,6 +40,8 @@ FLAGS = (
 )
 
 
+pytestmark = pytest.mark.timeout(900)
+"""Twelve pages are drawn before the first test."""
 SIZES = {"phone": 390, "desktop": 1280}
 SCHEMES = ("light", "dark")
 AXES = ("axe_playwright_python", "axe_core_python")

@@ -3,38 +3,100 @@
 from __future__ import annotations
 
 import ast
-import inspect
+import re
+from pathlib import Path
 
 import pytest
 
-from extrap import forecasting
-from extrap.fitting import RULES, health, loss_law, optimum_law
+import extrap
+from extrap.batching import FLAGS as BATCH_FLAGS
+from extrap.fitting import RULES
+from extrap.reporting.flag_words import FAMILIES, UNKNOWN
 from extrap.reporting.glossary import (
     RULE_NAMES,
     explain_flag,
     explain_flags,
     explain_parameter,
 )
+from extrap.reporting.knobs import FLAGS as KNOB_FLAGS
 
-PLACES = (forecasting, health, loss_law, optimum_law)
+ROOT = Path(extrap.__file__).parent
+FLAG = re.compile(r"[a-z]+(-[a-z]+)+|bends|far|pinned|censored|infeasible|diverged|edge")
+"""What a flag's name looks like; those of one word are listed."""
 
 
-def flags_in_source() -> set[str]:
-    """Strings that look like a flag where flags are made."""
-    texts = {
-        node.value.partition(":")[0]
-        for module in PLACES
-        for node in ast.walk(ast.parse(inspect.getsource(module)))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+def flags_of(path: Path) -> set[str]:
+    """Names of flags that a module makes: in what is called flags, and in functions that are."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found: set[str] = set()
+    named = {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
     }
-    return {t for t in texts if "-" in t.strip("-") and t.replace("-", "").isalpha()}
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Assign(targets=[target], value=value)
+                | ast.AugAssign(target=target, value=value)
+            ):
+                places = [value] if "flags" in ast.unparse(target).lower() else []
+            case ast.keyword(arg="flags", value=value):
+                places = [value]
+            case ast.Call(func=ast.Attribute(value=owner, attr="append" | "extend"), args=args):
+                places = args if "flags" in ast.unparse(owner).lower() else []
+            case ast.FunctionDef(name=name, body=body):
+                places = body if "flags" in name or name == "check_health" else []
+            case _:
+                places = []
+        for place in places:
+            texts = [each.value for each in ast.walk(place) if isinstance(each, ast.Constant)]
+            texts += [named.get(each.id) for each in ast.walk(place) if isinstance(each, ast.Name)]
+            found |= {text.partition(":")[0] for text in texts if isinstance(text, str)}
+    return {name for name in found if FLAG.fullmatch(name)}
 
 
-def test_every_flag_of_the_library_is_explained() -> None:
-    flags = {flag for flag in flags_in_source() if flag == flag.lower() and flag.isascii()}
-    assert {"optimum-law-bends", "lack-of-fit", "columns-collinear", "bound-hit"} <= flags
-    unknown = [f for f in [*flags, "pinned"] if "See the manual" in explain_flag(f).action]
-    assert unknown == []
+FAMILY_OF = {"batching": "batches", "knobs": "knobs", "comparing": "comparison"}
+"""Room → the family of its flags; of all other rooms it is `forecast`."""
+MODULES = [
+    path
+    for path in sorted(ROOT.rglob("*.py"))
+    if path.relative_to(ROOT).parts[0] not in ("reporting", "cli.py", "commands")
+]
+
+
+def test_flags_are_found_where_they_are_made() -> None:
+    """The test below is worth nothing if the search is blind."""
+    found = set().union(*map(flags_of, MODULES))
+    assert {"optimum-law-bends", "lack-of-fit", "bound-hit", "far-extrapolation"} <= found
+    assert {"one-seed", "no-noise", "edge", "diverged"} <= found
+    assert {"curvature-drifts", "far", "bends", "lost-runs"} <= found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_flag_that_a_module_makes_has_its_three_parts(path: Path) -> None:
+    room = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    for flag in flags_of(path):
+        found = explain_flag(flag, of=FAMILY_OF.get(room, "forecast"))
+        assert found.name == flag, flag
+        assert found.action != UNKNOWN[2], flag
+
+
+def test_flags_that_other_rooms_list_are_all_explained() -> None:
+    assert set(BATCH_FLAGS) == set(FAMILIES["batches"])
+    assert set(KNOB_FLAGS) == set(FAMILIES["knobs"])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_part_is_a_sentence_of_its_own(family: str) -> None:
+    for name, parts in FAMILIES[family].items():
+        assert len(set(parts)) == 3, name
+        for part in parts:
+            assert part[0].isupper(), name
+            assert part.endswith("."), name
+            assert len(part) > 10, name
 
 
 def test_detail_of_a_flag_is_kept_apart() -> None:

@@ -27,7 +27,7 @@ HINTS = "hints"
 """Class of the shapes."""
 MOST = 500
 """Hints of one drawing; bands and lines make room first."""
-ALONG = 16
+ALONG = 12
 """Points at which a curve or a band says its value."""
 LONGEST = 60
 """Characters of a name."""

@@ -1,0 +1,91 @@
+"""Two studies side by side: what they share, what differs, and what cannot be compared."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from extrap.errors import DataError
+from extrap.forecasting import forecast
+from extrap.reporting import beside_page, read_report, report_document
+from extrap.reporting.beside import common_targets
+
+from .conftest import as_runs, sweep_frame
+from .hostile import EVIL, inspected
+
+
+@pytest.fixture(scope="module")
+def first(made, judge):
+    return report_document(made, judge(), title="First")
+
+
+@pytest.fixture(scope="module")
+def second():
+    frame = sweep_frame(widths=(16, 32, 64, 128))
+    return report_document(
+        forecast(as_runs(frame.assign(loss=1.3 * frame["loss"]))), title="Second"
+    )
+
+
+def test_common_sizes_are_those_either_forecast_and_both_tell(first, second, made):
+    found = common_targets(first["numbers"], second["numbers"])
+    sizes = [size["width"] for size, _ in found]
+    assert sizes == [256, 512, 1024]
+    _, (a, b) = found[1]
+    assert a["loss"] == made.at(width=512).loss
+    assert (a["is_read_off"], b["is_read_off"]) == (False, False)
+    _, (a, b) = found[0]
+    assert a["is_read_off"]
+    assert a["loss"] == pytest.approx(made.at(width=256).loss, rel=2e-4)
+    assert a["loss_pi"] == pytest.approx(list(made.at(width=256).loss_pi), rel=2e-3)
+    assert a["tuned"]["lr"]["value"] == pytest.approx(
+        made.at(width=256).tuned["lr"].value, rel=1e-3
+    )
+
+
+def test_page_marks_intervals_that_do_not_meet(tmp_path, first, second):
+    path = beside_page(first, second, path=tmp_path / "b.html")
+    html = path.read_text(encoding="utf-8")
+    page = inspected(html)
+    words = " ".join(page.words)
+    assert "the intervals do not meet" in words
+    assert "≠" in words
+    assert "extrap compare tests it" in words
+    assert "4 of 4 on law" in words
+    found = read_report(path)
+    assert (found["kind"], found["status"]) == ("beside", "differ")
+    assert [t["size"]["width"] for t in found["numbers"]["targets"]] == [256, 512, 1024]
+
+
+def test_a_study_beside_itself_differs_nowhere(tmp_path, first):
+    path = beside_page(first, first, path=tmp_path / "b.html")
+    found = read_report(path)
+    assert found["status"] == ""
+    assert "A: First" in found["answer"]
+    assert "+0.0 %" in found["answer"]
+    assert "Both rest on the same runs." in path.read_text(encoding="utf-8")
+
+
+def test_other_size_columns_are_said_and_nothing_is_drawn(tmp_path, first, second):
+    other = copy.deepcopy(second)
+    numbers = other["numbers"]
+    numbers["sizes"] = ["n_params"]
+    for entry in (*numbers["forecast"]["points"], *numbers["forecast"]["optima"]):
+        entry["size"] = {"n_params": entry["size"]["width"]}
+    numbers["curve"]["n_params"] = numbers["curve"].pop("width")
+    html = beside_page(first, other, path=tmp_path / "b.html").read_text(encoding="utf-8")
+    assert "The sizes differ, width against n_params" in html
+    assert "<svg" not in html
+    assert 'id="forecasts"' not in html
+    assert "Parameters of the fitted laws" in html
+
+
+def test_names_are_shown_as_they_are(tmp_path, first, second):
+    evil = {**first, "title": EVIL, "question": EVIL, "answer": EVIL, "status": EVIL}
+    inspected(beside_page(evil, second, path=tmp_path / "b.html").read_text(encoding="utf-8"))
+
+
+def test_only_forecasts_stand_side_by_side(tmp_path, first):
+    with pytest.raises(DataError, match="two reports on forecasts"):
+        beside_page(first, {**first, "kind": "knobs"}, path=tmp_path / "b.html")

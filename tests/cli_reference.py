@@ -21,8 +21,9 @@ __all__ = ["PATH", "cli_page"]
 PATH = ROOT / "docs" / "reference" / "cli.md"
 HEAD = """# The command line
 
-Made by `make docs` from the commands themselves: what `extrap COMMAND --help` says. Exit codes are in
-[stability.md](../stability.md#exit-codes). `extrap --debug COMMAND …` shows the traceback of an error.
+Made by `make docs` from the commands themselves: what `extrap COMMAND --help` says. Exit codes
+are in [stability.md](../stability.md#exit-codes). `extrap --debug COMMAND …` shows the traceback
+of an error.
 """
 
 

@@ -21,8 +21,14 @@ from .cli_reference import PATH, cli_page
 from .pages import LANGUAGES, ROOT, Page, anchors, blocks_of, links_of, matches, parse_command
 
 PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
-SLOW = {"docs/tutorials/gpu_sweep.md", "docs/tutorials/own_trainer.md"}
-"""Pages that train, or start processes."""
+SLOW = {
+    "docs/questions.md",
+    "docs/tutorials/csv.md",
+    "docs/tutorials/gpu_sweep.md",
+    "docs/tutorials/optuna.md",
+    "docs/tutorials/own_trainer.md",
+}
+"""Pages that train, or take more than some seconds."""
 Setup = Callable[[dict[str, Any]], None]
 
 
@@ -311,7 +317,8 @@ DOCUMENTS = {
     "forecast": "forecast examples/sweep.csv --size width --tune lr --at 1024 --json",
     "verdicts": "check examples/sweep.csv examples/big.csv --size width --tune lr --json",
     "backtest": "backtest examples/sweep.csv --size width --tune lr --json",
-    "comparison": "compare examples/sweep.csv examples/kept_rate.csv --size width --tune lr --json",
+    "comparison": "compare examples/sweep.csv examples/kept_rate.csv --size width "
+    "--tune lr --json",
     "allocation": "allocate examples/splits.csv --flops 1e21 --json",
     "critical batches": "critical-batch examples/steps.csv --by width --by target --json",
     "cascade": "cascade saved.csv --cost-small 1 --cost-large 20 --json",

@@ -10,7 +10,7 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=2684
 	glibc.malloc.mmap_threshold=33554432:glibc.malloc.top_pad=33554432
 
 .DEFAULT_GOAL := help
-.PHONY: help report test test-slow lint backtest bench bench-check bench-batch bench-compute soak clean
+.PHONY: help report test test-slow lint backtest bench bench-check bench-batch bench-compute soak docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ bench-compute: $(INSTALLED)  ## Budgets, recipes, selected data, sparsity, write
 
 soak: $(TESTED)  ## Kill, freeze and cut off workers, write reports/soak.html
 	$(BIN)/python -m benchmarks.soak
+
+docs: $(INSTALLED)  ## Write docs/reference/cli.md anew
+	$(BIN)/python -m tests.cli_reference
 
 clean:  ## Remove caches and reports; .venv/ and the studies in .extrap/ stay
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis reports/*.html reports/*.csv

@@ -4,7 +4,7 @@
 |---|---|
 | `python` | run, in one namespace a page |
 | `python NAME`, `yaml NAME`, `csv NAME` | written to the file NAME, and parsed |
-| `sh` | every line that begins with `extrap` or `python` is run; exit code 0, or what `# exit 1` says |
+| `sh` | lines that begin with `extrap` or `python` are run; exit code 0, or what `# exit 1` says |
 | `text` | is what the block before it prints; `…` on a line of its own stands for lines left out |
 
 A comment `<!-- … -->` on the line before a block may change that: `<!-- given: NAME -->` runs what

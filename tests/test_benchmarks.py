@@ -347,7 +347,7 @@ def test_every_part_of_the_batch_figures_is_there(tmp_path):
 
 
 def test_figures_of_the_batch_studies_are_those_of_their_tables(monkeypatch):
-    """What README and docstrings say, to the digits they say it with."""
+    """What docs/measured.md and docstrings say, to the digits they say it with."""
 
     def short(value: float, digits: int = 2) -> str:
         return f"{value:.{digits}f}".replace("0.", ".", 1).replace("-", "−")
@@ -355,7 +355,7 @@ def test_figures_of_the_batch_studies_are_those_of_their_tables(monkeypatch):
     monkeypatch.setattr(batch_studies, "_cost", lambda *case: 1.03)
     found = batch_studies.measure()
     root = Path(batch_studies.__file__).parents[1]
-    readme = (root / "README.md").read_text(encoding="utf-8")
+    measured = (root / "docs" / "measured.md").read_text(encoding="utf-8")
     study = (root / "studies" / "batch_size.py").read_text(encoding="utf-8").replace("-", "−")
     noise = (root / "studies" / "noise_scale.py").read_text(encoding="utf-8")
     front = found.front
@@ -366,20 +366,20 @@ def test_figures_of_the_batch_studies_are_those_of_their_tables(monkeypatch):
     joint, size = found.joint, found.collapse.size_exponent
     assert (
         f"{short(found.agreement.r_squared)}; a factor of {found.agreement.largest_factor:.1f}"
-        in readme
+        in measured
     )
     assert f"is {short(found.agreement.r_squared)}, the worst pair" in noise
     assert f"batch is {short(found.agreement.ratio)} times" in noise
     held, lines = (100 * np.median(np.abs(x)) for x in (found.held_out, found.interpolated))
-    assert f"{held:.1f} %; {lines:.1f} %" in readme
+    assert f"{held:.1f} %; {lines:.1f} %" in measured
     assert f"out were {held:.0f} % off" in study
-    assert f"{off:.0f} %, worse than {largest:.1f} %" in readme
+    assert f"{off:.0f} %, worse than {largest:.1f} %" in measured
     assert f"{largest:.1f} % off" in study
     exponent = f"batch^{short(joint.value)} ({short(joint.ci.lower)} to {short(joint.ci.upper)})"
-    assert exponent in readme
+    assert exponent in measured
     assert exponent in study
     flat = f"{short(size.value)} ({short(size.ci.lower)} to {short(size.ci.upper)})"
-    assert f"× {10**found.growth.value:.1f}; {flat}" in readme
+    assert f"× {10**found.growth.value:.1f}; {flat}" in measured
     assert f"width^{flat}" in study
 
 

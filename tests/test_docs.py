@@ -16,11 +16,19 @@ import pandas as pd
 import pytest
 
 import extrap
+
+from .cli_reference import PATH, cli_page
 from .pages import LANGUAGES, ROOT, Page, anchors, blocks_of, links_of, matches, parse_command
 
 PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
-SLOW = {"docs/tutorials/gpu_sweep.md", "docs/tutorials/own_trainer.md"}
-"""Pages that train, or start processes."""
+SLOW = {
+    "docs/questions.md",
+    "docs/tutorials/csv.md",
+    "docs/tutorials/gpu_sweep.md",
+    "docs/tutorials/optuna.md",
+    "docs/tutorials/own_trainer.md",
+}
+"""Pages that train, or take more than some seconds."""
 Setup = Callable[[dict[str, Any]], None]
 
 
@@ -93,6 +101,12 @@ def test_page_runs_as_it_is_written(
     assert set(run.done) <= {"python", "sh", "parsed", "file", "text", "no output"}
 
 
+def test_page_of_commands_is_what_the_commands_say() -> None:
+    page = cli_page()
+    assert PATH.read_text(encoding="utf-8") == page, "run make docs"
+    assert page.count("\n## ") > 15
+
+
 def test_no_block_is_of_an_unknown_kind_or_left_open() -> None:
     kinds = Counter(block.language for page in PAGES for block in blocks_of(text_of(page)))
     assert set(kinds) <= set(LANGUAGES), kinds
@@ -150,11 +164,87 @@ def test_tables_have_as_many_cells_in_every_row() -> None:
 
 
 def test_flags_that_are_explained_are_those_that_exist() -> None:
-    listed = re.findall(r"^\| ((?:`[a-z-]+(?:: NAME)?`(?:, )?)+) \|", text_of("docs/limits.md"), re.M)
+    listed = re.findall(
+        r"^\| ((?:`[a-z-]+(?:: NAME)?`(?:, )?)+) \|", text_of("docs/limits.md"), re.M
+    )
     flags = [flag for cell in listed for flag in re.findall(r"`([a-z-]+)", cell)]
     assert len(flags) > 10
     sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "extrap").rglob("*.py"))
     assert [flag for flag in flags if f'"{flag}' not in sources] == []
+
+
+METHODS = (
+    "backtesting.py",
+    "batching",
+    "cascading",
+    "checking",
+    "comparing",
+    "fitting",
+    "knobs",
+    "laws",
+    "levers.py",
+    "monitoring.py",
+    "noise.py",
+    "planning",
+    "selection.py",
+    "training",
+    "workloads",
+)
+"""Where formulas are computed."""
+
+
+def sources_of_methods() -> dict[str, str]:
+    paths = [ROOT / "extrap" / name for name in METHODS]
+    files = [f for path in paths for f in (path.rglob("*.py") if path.is_dir() else [path])]
+    return {str(f.relative_to(ROOT)): f.read_text(encoding="utf-8") for f in sorted(files)}
+
+
+def test_method_page_names_every_paper_that_a_docstring_follows() -> None:
+    page = text_of("docs/methods.md")
+    numbers = {
+        (number, name)
+        for name, source in sources_of_methods().items()
+        for number in re.findall(r"arXiv\s+(\d{4}\.\d{4,5})", source)
+    }
+    assert len(numbers) > 40
+    assert sorted((n, name) for n, name in numbers if n not in page) == []
+
+
+def test_method_page_names_every_file_that_cites_a_source() -> None:
+    page = text_of("docs/methods.md")
+    rooms = ("training", "workloads", "integrations")
+    citing = [
+        name
+        for name, source in sources_of_methods().items()
+        if "References:" in source and name.split("/")[1] not in rooms
+    ]
+    assert len(citing) > 40
+    missing = [
+        n for n in citing if Path(n).name not in page and f"`{Path(n).parent}/`" not in page
+    ]
+    assert missing == []
+
+
+def test_every_law_is_on_the_method_page_and_in_the_readme() -> None:
+    from extrap.laws import LAWS
+
+    for page in ("docs/methods.md", "README.md"):
+        rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text_of(page), flags=re.MULTILINE)
+        listed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+        assert set(LAWS) <= listed, page
+    for law in LAWS.values():
+        assert f"`{type(law).__name__}`" in text_of("README.md")
+
+
+def test_defaults_are_those_of_the_code() -> None:
+    import ast
+    from importlib import import_module
+
+    section = text_of("docs/methods.md").split("## Defaults")[-1]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| `([\w.]+)` \|$", section, flags=re.MULTILINE)
+    assert len(rows) > 40
+    for name, value, module in rows:
+        assert getattr(import_module(module), name) == ast.literal_eval(value), f"{module}.{name}"
 
 
 def used_tables() -> set[str]:
@@ -227,7 +317,8 @@ DOCUMENTS = {
     "forecast": "forecast examples/sweep.csv --size width --tune lr --at 1024 --json",
     "verdicts": "check examples/sweep.csv examples/big.csv --size width --tune lr --json",
     "backtest": "backtest examples/sweep.csv --size width --tune lr --json",
-    "comparison": "compare examples/sweep.csv examples/kept_rate.csv --size width --tune lr --json",
+    "comparison": "compare examples/sweep.csv examples/kept_rate.csv --size width "
+    "--tune lr --json",
     "allocation": "allocate examples/splits.csv --flops 1e21 --json",
     "critical batches": "critical-batch examples/steps.csv --by width --by target --json",
     "cascade": "cascade saved.csv --cost-small 1 --cost-large 20 --json",
@@ -240,9 +331,29 @@ DOCUMENTS = {
 
 def listed_keys() -> dict[str, set[str]]:
     """Document → its keys as docs/stability.md lists them."""
-    section = text_of("docs/stability.md").split("## JSON documents")[1].split("\n## ")[0]
+    section = text_of("docs/stability.md").split("\n## JSON documents")[1].split("\n## ")[0]
     rows = re.findall(r"^\| \*\*(.*?)\*\* \|.*\| (.*?) \|$", section, flags=re.MULTILINE)
     return {name: set(re.findall(r"`([^`]+)`", keys)) for name, keys in rows}
+
+
+def inner_keys() -> dict[str, dict[str, set[str]]]:
+    """Document → place in it → keys there."""
+    section = text_of("docs/stability.md").split("\n## Inside them")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| \*\*(.*?)\*\* \| `(.*?)` \| (.*?) \|$", section, flags=re.MULTILINE)
+    found: dict[str, dict[str, set[str]]] = {}
+    for document, at, keys in rows:
+        found.setdefault(document, {})[at] = set(re.findall(r"`([^`]+)`", keys))
+    assert sum(map(len, found.values())) > 20
+    return found
+
+
+def at_path(document: Any, path: str) -> Any:
+    """`points[].rules[]` → the first rule of the first point."""
+    for part in path.split("."):
+        document = document[part.removesuffix("[]")]
+        if part.endswith("[]"):
+            document = document[0]
+    return document
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -262,8 +373,10 @@ def test_keys_that_are_listed_are_those_that_are_printed(
         setups[setup]({})
     assert main(DOCUMENTS[document].split()) in (0, 1)
     printed = capsys.readouterr().out
-    first = printed.splitlines()[0] if document == "reading" else printed
-    assert set(json.loads(first)) == listed_keys()[document]
+    found = json.loads(printed.splitlines()[0] if document == "reading" else printed)
+    assert set(found) == listed_keys()[document]
+    for at, keys in inner_keys().get(document, {}).items():
+        assert keys == set(at_path(found, at)), f"{document}: {at}"
 
 
 def test_documents_that_studies_write_have_the_listed_keys() -> None:
@@ -285,6 +398,12 @@ def test_documents_that_studies_write_have_the_listed_keys() -> None:
         assert keys == listed_keys()[document], document
 
 
+def test_keys_of_a_sealed_forecast_are_listed(watched: extrap.Forecast, tmp_path: Path) -> None:
+    extrap.save_forecast(watched, tmp_path / "forecast.json")
+    found = json.loads((tmp_path / "forecast.json").read_text(encoding="utf-8"))
+    assert set(found) == listed_keys()["sealed forecast"]
+
+
 def test_every_document_with_a_kind_is_listed() -> None:
     listed = text_of("docs/stability.md")
     sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "extrap").rglob("*.py"))
@@ -294,7 +413,7 @@ def test_every_document_with_a_kind_is_listed() -> None:
 
 
 def test_public_names_are_those_that_the_policy_lists() -> None:
-    section = text_of("docs/stability.md").split("## Python")[1].split("\n## ")[0]
+    section = text_of("docs/stability.md").split("\n## Python")[1].split("\n## ")[0]
     listed = set(re.findall(r"`extrap\.(\w+)`", section))
     assert listed == set(extrap.__all__) - {"__version__"}
 

@@ -50,7 +50,10 @@ def test_an_example_is_one_command_that_is_accepted(read: Any) -> None:
 
 def test_a_journal_on_a_shared_disk_is_named_from_the_root() -> None:
     (storage,) = [each for each in work_command.params if each.name == "storage"]
-    texts = [getattr(storage, "help", ""), (ROOT / "README.md").read_text(encoding="utf-8")]
+    texts = [
+        getattr(storage, "help", ""),
+        (ROOT / "docs" / "many_machines.md").read_text(encoding="utf-8"),
+    ]
     texts += [path.read_text(encoding="utf-8") for path in CLUSTER.iterdir()]
     named = re.findall(r"journal:/+[A-Z]\w*[^\s`]*", " ".join(texts))
     assert len(named) >= 3

@@ -105,7 +105,7 @@ def test_split_of_the_runs_is_the_published_one(table: pd.DataFrame) -> None:
     found = extrap.allocate(table, flops=1e26, level=0.8)
     low, high = found.tokens_per_param.ci
     assert found.exponent.value == pytest.approx(0.513, abs=0.02)
-    assert found.exponent.value == pytest.approx(0.514, abs=5e-4)  # as the README says
+    assert found.exponent.value == pytest.approx(0.514, abs=5e-4)  # as docs/measured.md says
     assert 0.513 in found.exponent.ci
     assert 4 < low < 20 < high < 40
     assert not any("disagree" in said for said in found.warnings)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-__all__ = ["EventLog", "is_event_log"]
+__all__ = ["EventLog", "Scalars", "is_event_log", "read_scalars"]
 
 MARK = "tfevents"
 """Stands in the name of every event file."""
+HPARAMS = "_hparams_/"
+"""How the tags of the plugin for hyperparameters begin."""
 
 
 def is_event_log(path: Path) -> bool:
@@ -71,3 +73,58 @@ class EventLog:
                 return pairs
             else:
                 return pairs
+
+
+class Scalars(NamedTuple):
+    """What an event file says of its run.
+
+    Attributes:
+        points: Tag → steps and values, in the order they were written.
+        hparams: Name → hyperparameter, of the plugin for them.
+    """
+
+    points: dict[str, list[tuple[float, float]]]
+    hparams: dict[str, bool | float | str]
+
+
+def read_scalars(path: Path) -> Scalars:
+    """Every scalar of an event file, to its end or to where its writer was killed."""
+    from google.protobuf.message import DecodeError
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+    from tensorboard.util.tensor_util import make_ndarray
+
+    found = Scalars({}, {})
+    loader = EventFileLoader(str(path))
+    while True:
+        try:
+            for event in loader.Load():
+                for value in event.summary.value:
+                    if value.tag.startswith(HPARAMS):
+                        found.hparams.update(_hparams(value.metadata.plugin_data.content))
+                    elif not any(axis.size != 1 for axis in value.tensor.tensor_shape.dim):
+                        number = make_ndarray(value.tensor).reshape(-1)
+                        if number.size == 1 and number.dtype.kind in "fiu":
+                            point = (float(event.step), float(number[0]))
+                            found.points.setdefault(value.tag, []).append(point)
+        except DecodeError:  # a whole record that is no event; the loader goes on behind it
+            continue
+        except (MemoryError, OverflowError, TypeError, ValueError):  # a torn or a made-up record
+            return found
+        else:
+            return found
+
+
+def _hparams(content: bytes) -> dict[str, bool | float | str]:
+    from google.protobuf.message import DecodeError
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
+    try:
+        data = HParamsPluginData.FromString(content)
+    except DecodeError:
+        return {}
+    kinds = ("number_value", "string_value", "bool_value")
+    return {
+        name: getattr(value, value.WhichOneof("kind"))
+        for name, value in data.session_start_info.hparams.items()
+        if value.WhichOneof("kind") in kinds
+    }

@@ -10,7 +10,13 @@ from typing import Any
 import pandas as pd
 
 from extrap.errors import DataError
-from extrap.reading.bounds import MOST_CELLS, MOST_STORED_CELLS, check_shape, shown
+from extrap.reading.bounds import (
+    MOST_CELLS,
+    MOST_COLUMNS,
+    MOST_STORED_CELLS,
+    check_shape,
+    shown,
+)
 
 __all__ = ["as_frame", "flat", "is_table", "with_flat_cells"]
 
@@ -60,7 +66,7 @@ def flat(nested: Mapping[Any, Any], *, above: str = "", depth: int = 0) -> dict[
     """A dictionary of dictionaries as one whose keys have dots.
 
     Raises:
-        DataError: It is nested deeper than eight times.
+        DataError: It is nested deeper than eight times, or holds too much.
     """
     if depth > MOST_NESTED:
         raise DataError(
@@ -74,6 +80,11 @@ def flat(nested: Mapping[Any, Any], *, above: str = "", depth: int = 0) -> dict[
             found.update(flat(value, above=f"{name}.", depth=depth + 1))
         else:
             found[name] = value
+        if len(found) > MOST_COLUMNS:
+            raise DataError(
+                f"a run has at most {MOST_COLUMNS:,} settings, got more; leave out what is not "
+                "needed."
+            )
     return found
 
 

@@ -23,8 +23,14 @@ from extrap.reading.curves import read_curves
 from extrap.reading.found import Found
 from extrap.reading.frames import is_table
 from extrap.reading.tables import read_table
+from extrap.reading.trackers.folders import find_in_folder, kind_of_file, read_files
+from extrap.reading.trackers.histories import history_of, is_history
+from extrap.reading.trackers.wandb_runs import are_runs, read_project, read_run_objects
 
 __all__ = ["find_runs", "without_password"]
+
+SERVERS = ("http://", "https://", "mlflow+")
+DATABASES = (".db", ".sqlite", ".sqlite3")
 
 
 def find_runs(
@@ -48,16 +54,67 @@ def find_runs(
         DataError: There is nothing that can be read.
         ValueError: Curves were handed in beside a source that has its own.
     """
-    if isinstance(source, str) and "://" in source:
+    found = _tracked(source, study=study, stage=stage, sizes=sizes)
+    if found is not None:
         if curves is not None:
-            raise ValueError("a storage holds the curves of its runs; leave curves= out.")
-        from extrap.reading.optuna import find_study
-
-        return find_study(source, study=study, stage=stage, sizes=sizes)
-    table = read_table(source)
-    where = _place(source)
+            raise ValueError(
+                "a storage holds the curves of its runs, and so does a tracker; leave curves= out."
+            )
+        return found
+    table, where = read_table(source), _place(source)
+    if curves is None and is_history(table):
+        return history_of(table, where)
     points = None if curves is None else read_curves(curves, table)
     return Found(table=table, where=where, curves=lambda loss: points)
+
+
+def _tracked(source: Any, *, study: str | None, stage: str, sizes: Sequence[str]) -> Found | None:
+    """What a storage or a tracker has; None of a table. Each is imported where it is needed."""
+    if are_runs(source):
+        return read_run_objects(source)
+    if not isinstance(source, str | Path):
+        return None
+    address = _address(source)
+    if address is None:
+        return _on_disk(Path(source), study=study)
+    if address.startswith("wandb://"):
+        return read_project(address)
+    if address.startswith(SERVERS):
+        from extrap.reading.trackers.mlflow_server import read_server
+
+        return read_server(address, study=study)
+    if address.startswith("sqlite:///"):
+        from extrap.reading.trackers.mlflow_database import is_database, read_database
+
+        path = Path(address.removeprefix("sqlite:///").partition("?")[0])
+        if is_database(path):
+            return read_database(path, study=study)
+    from extrap.reading.optuna import find_study
+
+    return find_study(address, study=study, stage=stage, sizes=sizes)
+
+
+def _address(source: str | Path) -> str | None:
+    """The address of a storage, of a file that is a database too; None of anything else."""
+    text = str(source)
+    if isinstance(source, str) and text.startswith("file:///"):
+        return None
+    if isinstance(source, str) and "://" in text:
+        return text
+    if text.lower().endswith(DATABASES) and not Path(text).is_dir():
+        return f"sqlite:///{text}"
+    return None
+
+
+def _on_disk(path: Path, *, study: str | None) -> Found | None:
+    """What a folder holds, or a file that is a run; None of a table."""
+    try:
+        is_folder, kind = path.is_dir(), kind_of_file(path)
+    except OSError:  # a name that is too long; the table's reader says so
+        return None
+    if is_folder:
+        return find_in_folder(path, study=study)
+    return None if kind is None else read_files(kind, path, [path], study=study)
 
 
 def _place(source: Any) -> str:

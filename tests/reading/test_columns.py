@@ -41,7 +41,7 @@ def test_columns_answer_to_their_name_behind_a_prefix() -> None:
 
 def test_a_name_that_two_columns_bear_is_no_name() -> None:
     table = tracked().assign(**{"params.lr": 0.1})
-    with pytest.raises(DataError, match="several columns that could be 'lr'.*whole name"):
+    with pytest.raises(DataError, match=r"several columns that could be 'lr'.*whole name"):
         read_runs(table, size="width", tune="lr", loss="val_loss")
 
 

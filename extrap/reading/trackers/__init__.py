@@ -1,0 +1,15 @@
+"""What trackers and trainers leave behind, read as runs; a file each.
+
+| they leave | is read by |
+|---|---|
+| tables of W&B's pages | `histories`, and as any table |
+| W&B's run objects, `wandb://ENTITY/PROJECT`, offline run folders | `wandb_runs`, `wandb_files` |
+| MLflow's folders, databases and servers | `mlflow_files`, `mlflow_database`, `mlflow_server` |
+| TensorBoard's event files | `tensorboard` |
+| HF Trainer's checkpoints | `huggingface` |
+| Lightning's CSV logs | `lightning` |
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,43 @@
+"""Which of several experiments of MLflow is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from extrap.errors import DataError
+from extrap.reading.bounds import shown
+
+__all__ = ["chosen_experiment"]
+
+MOST_NAMED = 12
+
+
+def chosen_experiment(
+    with_runs: Iterable[str], names: Mapping[str, str], study: str | None, *, where: str
+) -> str:
+    """The ID of the experiment of a name, or of the only one that has runs.
+
+    Args:
+        with_runs: IDs of the experiments of all runs.
+        names: ID → name.
+        study: Name or ID that was asked for.
+        where: What to call the store.
+
+    Raises:
+        DataError: There is none of that name, or several and none was named.
+    """
+    ids = list(dict.fromkeys(with_runs))
+    known = [names.get(each, each) for each in ids]
+    listed = ", ".join(shown(name) for name in known[:MOST_NAMED]) or "none"
+    if study is not None:
+        found = [each for each in ids if study in (each, names.get(each))]
+        if not found:
+            raise DataError(f"{where} has no experiment {study!r} with runs; it has {listed}.")
+        return found[0]
+    if len(ids) > 1:
+        raise DataError(
+            f"{where} holds several experiments, {listed}; name one of them with study=."
+        )
+    if not ids:
+        raise DataError(f"{where} holds no runs of MLflow; check the path.")
+    return ids[0]

@@ -18,13 +18,20 @@ import click
 
 from extrap import __version__
 from extrap.commands.allocate import allocate_command
-from extrap.commands.arguments import parse_assignments, parse_size, parse_tuned
+from extrap.commands.arguments import (
+    parse_assignments,
+    parse_path,
+    parse_size,
+    parse_tuned,
+    path_option,
+)
 from extrap.commands.cascade import cascade_command
 from extrap.commands.compare import compare_command
 from extrap.commands.completion import completes, completion_command
 from extrap.commands.critical_batch import critical_batch_command
 from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.exports import export_command, import_command, repair_command
+from extrap.commands.init import init_command
 from extrap.commands.knobs import knobs_command
 from extrap.commands.pages import beside_command, index_command, page_command, write_besides
 from extrap.commands.printing import PlainFormatter, print_json, say
@@ -117,6 +124,7 @@ def _columns(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME=VALUE",
             help="Pin a parameter of the laws, e.g. E=1.6 or lr.b=-0.5 (repeatable).",
         ),
+        path_option,
     ]
     for option in reversed(options):
         command = option(command)
@@ -163,7 +171,8 @@ def forecast_command(
     if as_json and summary:
         raise click.UsageError("--json and --summary are two ways to print; give one of them.")
     made = _forecast(sweep, columns)
-    sizes = [parse_size(text, made.runs.sizes) for text in at] or made.default_targets()
+    columns_at = made.runs.sizes if made.path is None else made.path.dials
+    sizes = [parse_size(text, columns_at) for text in at] or made.default_targets()
     points = [made.at(**size) for size in sizes]
     if as_json:
         print_json(forecast_document(made, points))
@@ -409,6 +418,7 @@ cli.add_command(select_command)
 cli.add_command(compare_command)
 cli.add_command(critical_batch_command)
 cli.add_command(index_command)
+cli.add_command(init_command)
 cli.add_command(knobs_command)
 cli.add_command(page_command)
 cli.add_command(watch_command)
@@ -474,6 +484,7 @@ def _forecast(source: str, columns: dict[str, Any]) -> Forecast:
         level=level,
         band=columns["band"] or "default",
         fix=_parse_pins(columns["fix"]),
+        path=parse_path(columns["path"]),
     )
 
 
@@ -492,6 +503,8 @@ def _judged(
 
 def _backtested(source: str, columns: dict[str, Any]) -> tuple[Runs, str, dict[str, float]]:
     """The sweep in a table, a storage or a sealed forecast, and its forecast's band and pins."""
+    if columns["path"]:
+        raise click.UsageError("a backtest asks for the sizes of its runs; leave --path out.")
     if not source.endswith(".json"):
         return _read(source, columns), columns["band"] or "default", _parse_pins(columns["fix"])
     from extrap.documents import load_forecast
@@ -506,7 +519,12 @@ def _check_sealed(source: str, made: Forecast, columns: dict[str, Any]) -> None:
     """Options that contradict a sealed forecast would have no effect: say so."""
     from extrap.reporting.statements import pins_of
 
-    asked = {**columns, "fix": _pin_words(_parse_pins(columns["fix"]))}
+    asked_path = parse_path(columns["path"])
+    asked = {
+        **columns,
+        "fix": _pin_words(_parse_pins(columns["fix"])),
+        "path": None if asked_path is None else str(asked_path),
+    }
     sealed = {
         "size": made.runs.sizes,
         "tune": made.runs.tuned or ("none",),
@@ -514,6 +532,7 @@ def _check_sealed(source: str, made: Forecast, columns: dict[str, Any]) -> None:
         "level": made.level,
         "band": made.band,
         "fix": _pin_words(pins_of(made)),
+        "path": "none" if made.path is None else str(made.path),
     }
     for option, value in sealed.items():
         if asked[option] not in (None, (), value):

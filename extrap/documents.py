@@ -32,7 +32,7 @@ from extrap.fitting import (
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.reading.bounds import MOST_BYTES, first_line, parse_json, require_file
-from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Verdict
+from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, SizePath, Verdict
 from extrap.records.fields import require_fields
 
 __all__ = [
@@ -65,6 +65,7 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
             "schema_version": SCHEMA_VERSION,
             "level": forecast.level,
             "band": forecast.band,
+            **_path(forecast),
             "points": [_advised_point(forecast, point) for point in points],
             "optima": [_optimum(optimum) for optimum in forecast.optima],
             "laws": _laws(forecast),
@@ -257,6 +258,7 @@ def _content(forecast: Forecast) -> dict[str, Any]:
         "optima": [_optimum(optimum) for optimum in forecast.optima],
         "noise": asdict(forecast.noise),
         "band": forecast.band,
+        **_path(forecast),
         "loss_laws": [{"fit": asdict(fit), "weight": w} for fit, w in forecast.loss_laws],
         **_combination(forecast.loss_model),
         "tuned_laws": {
@@ -270,6 +272,11 @@ def _content(forecast: Forecast) -> dict[str, Any]:
             "rows": table.astype(object).to_numpy().tolist(),
         },
     }
+
+
+def _path(forecast: Forecast) -> dict[str, Any]:
+    """How sizes follow from a dial; forecasts without such a path have no such key."""
+    return {} if forecast.path is None else {"path": dict(forecast.path.formulas)}
 
 
 def _combination(model: LossModel | None) -> dict[str, Any]:
@@ -326,6 +333,7 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 def _point(point: Point) -> dict[str, Any]:
     return {
+        **({"dial": dict(point.dial)} if point.dial else {}),
         "size": dict(point.size),
         "loss": point.loss,
         "loss_ci": list(point.loss_ci),
@@ -459,6 +467,7 @@ def _restore(
         curves=_restore_curves(curves),
         flags=tuple(document["flags"]),
         created=created,
+        path=SizePath(document["path"]) if "path" in document else None,
     )
 
 

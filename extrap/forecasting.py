@@ -50,6 +50,7 @@ from extrap.records import (
     Optimum,
     Point,
     Runs,
+    SizePath,
 )
 from extrap.records.displays import (
     between,
@@ -87,6 +88,7 @@ class Forecast:
         valley: What a mistuned value costs, or None.
         divergence: How likely a run diverges; None where nothing, or everything, did.
         curves: What the loss curve of a tuned run looks like; None where too few runs have one.
+        path: How sizes follow from a dial, so that `at(depth=34)` works; None without one.
         flags: Named reasons to doubt every point.
         created: When it was made, UTC, ISO 8601.
     """
@@ -103,6 +105,7 @@ class Forecast:
     flags: tuple[str, ...]
     created: str
     curves: ReferenceCurves | None = None
+    path: SizePath | None = None
 
     def __repr__(self) -> str:
         lines = [f"Forecast({self._basis()})", *self._law_words()]
@@ -161,10 +164,11 @@ class Forecast:
         return () if self.loss_model is None else self.loss_model.laws
 
     def at(self, /, **size: float) -> Point:
-        """The forecast at one size, given by size column.
+        """The forecast at one size, given by size column, or by what the path makes it of.
 
         Args:
-            size: One positive number a size column, not below the smallest fitted one.
+            size: One positive number a size column, not below the smallest fitted one; or one a
+                dial of the path.
 
         Raises:
             ValueError: A size column is missing, unknown, or out of range.
@@ -189,6 +193,7 @@ class Forecast:
             tuned=self.predict_tuned(target),
             extrapolation_ratio=float(ratio),
             flags=tuple(flags),
+            dial={} if set(size) == set(target) else dict(size),
         )
 
     def predict_loss(self, size: Mapping[str, float]) -> LossPrediction | None:
@@ -406,9 +411,11 @@ class Forecast:
 
     def _checked(self, size: Mapping[str, float]) -> dict[str, float]:
         expected = ", ".join(self.runs.sizes)
+        size = self._sized(size)
         if set(size) != set(self.runs.sizes):
+            dials = f" or the dial(s) {', '.join(self.path.dials)}" if self.path else ""
             raise ValueError(
-                f"a forecast needs exactly the size column(s) {expected}, got "
+                f"a forecast needs exactly the size column(s) {expected}{dials}, got "
                 f"{', '.join(size) or 'none'}; ask for at({expected.replace(', ', '=…, ')}=…)."
             )
         smallest = {c: min(o.size[c] for o in self.optima) for c in self.runs.sizes}
@@ -422,6 +429,16 @@ class Forecast:
                     "laws are not extrapolated downwards: ask for a larger size."
                 )
         return {c: float(size[c]) for c in self.runs.sizes}
+
+    def _sized(self, given: Mapping[str, float]) -> Mapping[str, float]:
+        """The size columns where the path makes them of what is given; else what is given."""
+        columns = self.runs.sizes
+        if self.path is None or set(given) == set(columns):
+            return given
+        if set(given) != set(self.path.dials):
+            return given
+        values = {**self.path.values(given), **given}
+        return {c: values[c] for c in columns} if set(columns) <= set(values) else given
 
     def _all_tuned_laws(self) -> dict[str, Fit] | None:
         """The laws of all tuned columns, in the valley's order; None if one is missing."""
@@ -474,6 +491,7 @@ def forecast(
     level: float = 0.95,
     band: str = "default",
     fix: Mapping[str, float] | None = None,
+    path: Mapping[str, str] | SizePath | None = None,
 ) -> Forecast:
     """Fit the optima, the law of the loss and the law of each tuned value's optimum.
 
@@ -485,6 +503,9 @@ def forecast(
         fix: Parameters of the laws to pin instead of fitting, such as a floor from elsewhere,
             `{"E": 1.6}`, or an exponent where size columns move together, `{"c1": 0.34}`; of the
             law of a tuned value with its name in front, `{"lr.b": -0.5}`.
+        path: How the size columns follow from a dial or few, name → formula, as in
+            `{"n_params": "12 * depth * (64 * depth)**2", "n_tokens": "20 * n_params"}`; then
+            `at(depth=34)` works too. The fit does not look at it.
 
     Returns:
         The forecast. Where the data allow no point estimate it says so in its flags instead.
@@ -492,7 +513,7 @@ def forecast(
     Raises:
         TypeError: `runs` are not `Runs`.
         ValueError: `level` is not in (0, 1), the band is unknown, or no law has a parameter of
-            `fix`.
+            `fix`, or the path does not lead to every size column.
         DataError: Too few sizes, a tuned column with a single value, no run with a loss, or
             conditions that vary within the sweep.
 
@@ -509,6 +530,7 @@ def forecast(
         raise ValueError(f"level must lie in (0, 1), got {level:g}{hint}.")
     if band not in BANDS:
         raise ValueError(f"band must be one of {', '.join(BANDS)}; got {band!r}.")
+    followed = _path_to(path, runs.sizes)
     sweep = runs.of_stage("tune").in_order()
     check_sweep(sweep)
     of_loss, of_tuned = _pins(fix or {}, sweep.tuned)
@@ -546,8 +568,23 @@ def forecast(
         divergence=fit_divergence(sweep) if sweep.tuned else None,
         flags=tuple(flags),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        path=followed,
     )
     return replace(made, curves=_reference_curves(made))
+
+
+def _path_to(path: Mapping[str, str] | SizePath | None, columns: Sequence[str]) -> SizePath | None:
+    """The path as a record, after a look at where it leads."""
+    if not path:
+        return None
+    followed = path if isinstance(path, SizePath) else SizePath(dict(path))
+    missing = [c for c in columns if c not in (*followed.formulas, *followed.dials)]
+    if missing or not set(columns) & set(followed.formulas):
+        raise ValueError(
+            f"a path leads to the size columns {', '.join(columns)}, got {followed}; add "
+            f"{(missing or list(columns))[0]} = …."
+        )
+    return followed
 
 
 def _reference_curves(made: Forecast) -> ReferenceCurves | None:

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-__all__ = ["parse_assignments", "parse_size", "parse_tuned"]
+if TYPE_CHECKING:
+    from extrap.records import SizePath
+
+__all__ = ["parse_assignments", "parse_path", "parse_size", "parse_tuned", "path_option"]
+
+path_option = click.option(
+    "--path",
+    multiple=True,
+    metavar="NAME=FORMULA",
+    help="How a size column follows from a dial, e.g. 'n_params = 12 * depth * (64 * depth)**2', "
+    "so that --at depth=34 works (repeatable).",
+)
+
+
+def parse_path(texts: Sequence[str]) -> SizePath | None:
+    """`n_params = 12 * depth**3` each, as the path of the sizes."""
+    from extrap.records import SizePath
+
+    return SizePath.parse(texts)
 
 
 def parse_assignments(texts: Sequence[str], *, option: str, example: str) -> dict[str, float]:

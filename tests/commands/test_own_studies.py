@@ -1,0 +1,202 @@
+"""Study files with a function or command of their own, through every command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from optuna.trial import TrialState
+
+from extrap.cli import main
+from extrap.reading.optuna import study_names
+from extrap.reading.storages import open_storage
+
+ROOT = Path(__file__).parents[2]
+HEAD = """
+import os, time
+from pathlib import Path
+from extrap import Command, StudySpec, TunedRange
+STUDY = StudySpec(name="mine", question="?", sizes={"width": (8, 16, 32)}, growth=0,
+                  tune={"lr": TunedRange(low=2**-6, high=2**-3, n=4)}, seeds=(0, 1))
+"""
+FUNCTION = (
+    HEAD
+    + """
+def train(size, tuned, seed):
+    with Path("trained.txt").open("a") as file:
+        file.write(f"{size['width']} {tuned['lr']} {seed}\\n")
+    time.sleep(float(os.environ.get("PAUSE", 0)))
+    return 1 + size["width"] ** -0.5 + (tuned["lr"] - 0.05) ** 2 + 0.001 * seed
+TRAIN = train
+"""
+)
+COMMAND = (
+    HEAD
+    + """
+COMMAND = ["python", "fit.py", "{width}", "{lr}", "{seed}"]
+"""
+)
+SCRIPT = """
+import os, sys, time
+width, lr, seed = map(float, sys.argv[1:])
+with open("trained.txt", "a") as file:
+    file.write(f"{width} {lr} {seed} {os.getpid()}\\n")
+time.sleep(float(os.environ.get("PAUSE", 0)))
+for step in (1, 2):
+    print(f"step {step} loss={1 + width ** -0.5 + (lr - 0.05) ** 2 + 0.001 * seed + 2 - step}")
+"""
+N_CELLS = 24
+
+
+@pytest.fixture(params=["function", "command"])
+def study(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(FUNCTION if request.param == "function" else COMMAND)
+    Path("fit.py").write_text(SCRIPT)
+    return "mine.py"
+
+
+def status(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    capsys.readouterr()
+    assert main(["study", "status", "mine.py", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_status_export_import_and_repair_know_it(
+    study: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["--set", "sizes.width=8,16", "--set", "seeds=0"]
+    assert main(["study", "work", study, "--quiet", *few]) == 0
+    assert status(capsys)["complete"] == 8
+    assert main(["study", "export", study, "--out", "runs.parquet"]) == 0
+    other = ["--storage", "sqlite:///other.db"]
+    assert main(["study", "import", study, "runs.parquet", *other]) == 0
+    assert "8 runs copied" in capsys.readouterr().out
+    assert main(["study", "repair", study, *other]) == 0
+    assert "nothing to mend" in capsys.readouterr().out
+    assert main(["study", "work", study, "--quiet", *few, *other]) == 0
+    assert len(Path("trained.txt").read_text().splitlines()) == 8  # none of them again
+
+
+def test_a_failed_run_is_told_with_its_place_and_stands_as_failed(
+    study: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("mine.py").write_text(Path("mine.py").read_text().replace("size['width']", "size['x']"))
+    Path("fit.py").write_text(SCRIPT.replace("int(", "x(").replace("open(", "nothing("))
+    code = main(["study", "work", study, "--quiet"])
+    said = capsys.readouterr().err
+    assert code == (3 if "KeyError" in said else 2)
+    assert "in the run width=8, lr=0.015625, seed=0" in said
+    assert "KeyError" in said or "NameError: name 'nothing' is not defined" in said
+    assert status(capsys)["failed"] == 1
+
+
+def test_a_changed_training_is_refused_and_then_accepted(
+    study: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = ["--quiet", "--set", "sizes.width=8", "--set", "seeds=0"]
+    assert main(["study", "work", study, *one]) == 0
+    for path in map(Path, ("mine.py", "fit.py")):
+        path.write_text(path.read_text().replace("0.05", "0.06"))
+    assert main(["study", "work", study, *one]) == 2
+    assert "in the storage" in (said := capsys.readouterr().err)
+    assert "--accept-training" in said
+    assert main(["study", "work", study, *one, "--accept-training"]) == 0
+    assert "data.source." in capsys.readouterr().out
+    assert main(["study", "work", study, *one]) == 0
+    assert len(Path("trained.txt").read_text().splitlines()) == 4
+
+
+def test_a_device_is_of_our_own_training(study: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "work", study, "--device", "cpu"]) == 2
+    assert "CUDA_VISIBLE_DEVICES" in capsys.readouterr().err
+
+
+def test_accepting_is_for_a_training_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(ROOT / "studies" / "metz.py")
+    assert main(["study", "run", path, "--accept-training"]) == 2
+    assert "has none; leave it out" in capsys.readouterr().err
+
+
+def test_knobs_of_a_training_of_ones_own_are_none(
+    study: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["knobs", study]) == 2
+    assert "knobs are fields of the recipe" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_of_two_workers_one_is_killed_and_every_cell_is_trained_once(study: str) -> None:
+    first, second = worker(pause=0.3), worker(pause=0.3)
+    wait_for(lambda: n_trained() >= 6)
+    os.kill(first.pid, signal.SIGKILL)
+    assert second.wait(300) == 0, second.stderr.read().decode()
+    assert first.wait() == -signal.SIGKILL
+
+    storage = open_storage("sqlite:///.extrap/mine.db")
+    counts = Counter(
+        (name, *sorted(trial.params.items()), trial.user_attrs["seed"])
+        for name in study_names(storage)
+        for trial in storage.get_all_trials(storage.get_study_id_from_name(name))
+        if trial.state == TrialState.COMPLETE
+    )
+    assert set(counts.values()) == {1}
+    assert len(counts) == N_CELLS
+    # the run that was in the killed worker's hands was begun again, and no other
+    assert N_CELLS <= n_trained() <= N_CELLS + 1
+    wait_for(lambda: not orphans())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["study", "command", "one_dial"])
+def test_examples_run_to_their_reports(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = str(ROOT / "examples" / "own" / f"{name}.py")
+    assert main(["study", "run", path, "--quiet"]) == 0
+    (page,) = (p for p in Path("reports").glob("*.html") if p.name != "index.html")
+    assert main(["check", *sorted(map(str, Path("reports").glob("*.json"))), *large_runs()]) == 0
+    assert "0 off the law" in capsys.readouterr().out
+    if name == "one_dial":
+        assert "width = 64 * depth" in page.read_text()
+
+
+def large_runs() -> list[str]:
+    return [str(path) for path in Path("reports").glob("*.runs.csv")]
+
+
+def worker(*, pause: float) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "extrap", "study", "work", "mine.py", "--quiet"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PAUSE": str(pause)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
+def n_trained() -> int:
+    path = Path("trained.txt")
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def orphans() -> list[int]:
+    """Scripts that are still running."""
+    told = [line.split() for line in Path("trained.txt").read_text().splitlines()]
+    return [int(words[3]) for words in told if len(words) > 3 and psutil.pid_exists(int(words[3]))]
+
+
+def wait_for(claim: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not claim():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

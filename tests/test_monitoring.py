@@ -258,3 +258,9 @@ def test_infinite_step_is_ignored(watched):
     monitor.update(math.inf, 2.0)
     assert monitor.n_ignored == 1
     assert monitor.update(20, 9.0).step == 20
+
+
+def test_a_monitor_says_what_it_watches_and_where_it_stands(watched):
+    monitor = Monitor(watched, at={"width": 512}, total_steps=1000)
+    assert repr(monitor) == f"Monitor(at width 512, 1000 steps, level 0.95: {monitor.reading!r})"
+    assert repr(monitor.reading).startswith("Reading(step 0, 0 %: loss unknown")

@@ -93,10 +93,8 @@ class _Column(click.types.StringParamType):
 
 def _given(values: Iterable[Any]) -> list[str]:
     """Every text among the parameters, those that were given several times too."""
-    texts: list[str] = []
-    for value in values:
-        texts += [v for v in (value if isinstance(value, tuple) else (value,)) if v]
-    return [text for text in texts if isinstance(text, str)]
+    flat = [each for v in values for each in (v if isinstance(v, tuple | list) else (v,))]
+    return [text for text in flat if isinstance(text, str) and text]
 
 
 def _headings(path: Path) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from extrap.records import Fit, Measure
-from extrap.records.displays import estimated, html_table, number, plain
+from extrap.records.displays import estimated, html_table, number, plain, plural
 
 __all__ = ["Allocation", "Estimated", "RepeatedData", "Serving"]
 
@@ -149,7 +149,7 @@ class Allocation:
 
     def __repr__(self) -> str:
         parts = [f"{name} {text}" for name, text in _split(self.chosen)[:3]]
-        doubts = f"; {len(self.warnings)} warnings" if self.warnings else ""
+        doubts = f"; {plural(len(self.warnings), 'warning')}" if self.warnings else ""
         budget = f"{number(self.flops)} FLOPs by {self.estimator}"
         return f"Allocation({budget}: {', '.join(parts)}{doubts})"
 

@@ -7,7 +7,10 @@ import pandas as pd
 import pytest
 
 import extrap
+from extrap.comparing.results import Comparison, Contrast, Crossover, SizeDifference
+from extrap.monitoring import Reading
 from extrap.noise import noise_scale
+from extrap.planning.results import Allocation, Estimated
 from extrap.records import Estimate, Interval, Measure, Runs, Verdicts
 from extrap.records.displays import MOST_ROWS, between, html_table, quantity, spanned
 from tests.reporting.hostile import EVIL, PAYLOADS, poisoned
@@ -160,6 +163,99 @@ def test_a_backtest_shows_every_prediction(runs):
     assert rows[1][4] == f"{found.holdouts[0].predicted:.4g}"
     assert "10 predictions of 8 sizes: rms error" in repr(found)
     assert repr(replace(found, holdouts=())) == "Backtest(rolling, 0 predictions of 8 sizes)"
+
+
+UNKNOWN = Measure(value=None, ci=Interval(None, None))
+EVIL_NAME = PAYLOADS["script"]
+
+
+def measure(value: float, half: float = 0.1) -> Measure:
+    return Measure(value=value, ci=Interval(value - half, value + half))
+
+
+def test_an_allocation_shows_every_estimator_and_why_others_were_refused():
+    split = Estimated(
+        params=measure(2e9, 1e8),
+        tokens=measure(4e10, 1e9),
+        tokens_per_param=measure(20.0),
+        loss=measure(2.0),
+        loss_if_right=measure(2.0),
+        exponent=UNKNOWN,
+        n_points=9,
+        how="",
+    )
+    found = Allocation(
+        flops=4.8e20,
+        level=0.9,
+        estimator="isoflop",
+        estimators={"isoflop": split, "parametric": replace(split, params=measure(3e9, 1e8))},
+        refused={"envelope": f"too few curves of {EVIL_NAME}"},
+        law=None,
+        extrapolation_ratio=10.0,
+        discrepancy=0.1,
+        frontier_offset=None,
+        warnings=("far",),
+    )
+    assert repr(found) == (
+        "Allocation(4.8e+20 FLOPs by isoflop: parameters 2e+09 (1.9e+09 to 2.1e+09), "
+        "tokens 4e+10 (3.9e+10 to 4.1e+10), loss 2 (1.9 to 2.1); 1 warning)"
+    )
+    page = shown(found)
+    assert [row[0] for row in page.rows] == ["estimator", "isoflop", "parametric"]
+    assert page.rows[1][-1] == "unknown"
+    assert "envelope: too few curves of <script>" in page.words
+
+
+def test_a_comparison_shows_each_recipe_against_the_plain_one():
+    at = SizeDifference(
+        size={"width": 512.0},
+        n_pairs=0,
+        plain=measure(2.0),
+        treated=measure(1.9),
+        difference=measure(-0.05, 0.01),
+        is_forecast=True,
+    )
+    contrast = Contrast(
+        treated=EVIL_NAME,
+        verdict="shift",
+        p_value=0.001,
+        p_adjusted=0.002,
+        by_size=(),
+        at_target=at,
+        exponents={},
+        exponent_difference=measure(0.01, 0.02),
+        effective_compute=(),
+        crossover=Crossover(size=UNKNOWN, better_below="", is_inside=False),
+    )
+    found = Comparison(
+        plain="adam",
+        contrasts=(contrast, replace(contrast, treated="sgd", verdict="unknown", at_target=None)),
+        columns=("width",),
+        target={"width": 512.0},
+        level=0.95,
+        laws={},
+        costs=(),
+    )
+    assert "sgd: unknown, difference unknown" in repr(found)
+    rows = shown(found).rows
+    assert rows[1][:4] == [EVIL_NAME, "shift", "0.002", "-5 (-6 to -4) %"]
+
+
+def test_a_reading_says_where_a_run_stands():
+    reading = Reading(
+        step=500.0,
+        fraction=0.25,
+        loss=2.5,
+        expected=2.4,
+        band=Interval(2.3, 2.5),
+        e_value=30.0,
+        alarm=True,
+        cause="mistuned",
+        advice="",
+    )
+    assert repr(reading) == (
+        "Reading(step 500, 25 %: loss 2.5, expected 2.4 (2.3 to 2.5), e-value 30; ALARM, mistuned)"
+    )
 
 
 @pytest.mark.parametrize("payload", [*PAYLOADS.values(), EVIL], ids=[*PAYLOADS, "all"])

@@ -198,4 +198,4 @@ def _is_dark(ax: Axes) -> bool:
 
 def _width(ax: Axes) -> float:
     """Width in inches."""
-    return float(ax.get_window_extent().width / ax.get_figure(root=True).dpi)
+    return float(ax.get_window_extent().width / ax.figure.dpi)

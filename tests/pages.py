@@ -44,12 +44,11 @@ EXPECTED = re.compile(r"#.*?\bexit(?: code)? (\d+)")
 ELLIPSIS = "…"
 OTHER_COMMANDS = (
     r"make [a-z-]+( [A-Z]+=\S+)*",
-    r"pip install (-e )?'?\.(\[[a-z,]+\])?'?",
+    r"pip install (-e |--no-compile )?'?\.(\[[a-z,]+\])?'?",
     r"pip install ('?git\+https://HOST/extrap(\.git)?'?|optuna-dashboard|'psycopg\[binary\]')",
     r"git clone URL( \w+)?",
     r"cd \S+",
-    r"python3? -m venv \.venv",
-    r"\. \.venv/bin/activate",
+    r"python3 -m venv \.venv && \. \.venv/bin/activate",
     r"time make report",
     r"sbatch --export=\S+ examples/cluster/slurm\.sh",
     r"kubectl apply -f examples/cluster/kubernetes\.yaml",

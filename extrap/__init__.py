@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from extrap.forecasting import Forecast, forecast
     from extrap.monitoring import Monitor, Reading
     from extrap.noise import NoiseScale, noise_scale
-    from extrap.planning import Allocation, allocate
+    from extrap.planning import Allocation, Cost, Plan, allocate, cost, plan
     from extrap.reading import read_runs
     from extrap.records import (
         Estimate,
@@ -47,6 +47,7 @@ __all__ = [
     "Backtest",
     "Comparison",
     "CoordinateCheck",
+    "Cost",
     "DataError",
     "Estimate",
     "ExtrapError",
@@ -59,6 +60,7 @@ __all__ = [
     "NoiseMeter",
     "NoiseScale",
     "Optimum",
+    "Plan",
     "Point",
     "Reading",
     "Recipe",
@@ -78,11 +80,13 @@ __all__ = [
     "choose_next",
     "compare",
     "coordinate_check",
+    "cost",
     "critical_batch",
     "fit",
     "forecast",
     "load_forecast",
     "noise_scale",
+    "plan",
     "prototype_distance",
     "read_runs",
     "report",
@@ -101,7 +105,7 @@ _HOMES = {
     "read_runs": "reading",
     "report": "reporting",
     "tune": "tuning",
-    **dict.fromkeys(("Allocation", "allocate"), "planning"),
+    **dict.fromkeys(("Allocation", "Cost", "Plan", "allocate", "cost", "plan"), "planning"),
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
     **dict.fromkeys(("Comparison", "compare"), "comparing"),
     **dict.fromkeys(("CoordinateCheck", "NoiseMeter", "coordinate_check"), "training"),

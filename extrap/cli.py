@@ -21,10 +21,12 @@ from extrap.commands.allocate import allocate_command
 from extrap.commands.arguments import parse_assignments, parse_size
 from extrap.commands.cascade import cascade_command
 from extrap.commands.compare import compare_command
+from extrap.commands.cost import cost_command
 from extrap.commands.critical_batch import critical_batch_command
 from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.exports import export_command, import_command, repair_command
 from extrap.commands.knobs import knobs_command
+from extrap.commands.plan import plan_command
 from extrap.commands.printing import PlainFormatter, print_json, say
 from extrap.commands.select import select_command
 from extrap.commands.status import status_command
@@ -380,6 +382,18 @@ cli.add_command(compare_command)
 cli.add_command(critical_batch_command)
 cli.add_command(knobs_command)
 cli.add_command(watch_command)
+
+
+def _sweep(command: Callable[..., Any]) -> Callable[..., Any]:
+    return _columns(_loss(command))
+
+
+def _read_forecast(source: str, columns: dict[str, Any]) -> Forecast:
+    return _forecast(source, columns)  # defined below
+
+
+cli.add_command(cost_command(_sweep, _read_forecast))
+cli.add_command(plan_command(_sweep, _read_forecast))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

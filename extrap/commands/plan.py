@@ -38,7 +38,7 @@ def plan_command(
     @click.option(
         "--cost",
         metavar="FORMULA",
-        help="Cost of a run over columns, e.g. '6 * n_params * n_tokens'; default the column flops.",
+        help="Cost of a run, e.g. '6 * n_params * n_tokens'; default the column flops.",
     )
     @click.option("--aim", help="Only narrow the interval of loss, or of one tuned column.")
     @click.option(
@@ -71,8 +71,8 @@ def plan_command(
     ) -> None:
         """Choose the runs to buy next: sizes, tuned values, seeds.
 
-        SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage, a sealed forecast (.json),
-        or - for CSV on the standard input.
+        SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage, a sealed forecast
+        (.json), or - for CSV on the standard input.
         """
         from extrap.files import write_csv
         from extrap.planning import plan, plan_document, purchases_table

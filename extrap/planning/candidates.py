@@ -35,6 +35,10 @@ SAME = 1e-6
 
 Cell = tuple[tuple[float, ...], int]
 """Tuned values and seed."""
+Offer = tuple[tuple[float, ...], int | None]
+"""The same; without a seed where none is named."""
+Key = tuple[float, ...]
+"""A size, in the order of its columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +65,9 @@ class Market:
 
     forecast: Forecast
     model: VertexModel
-    among: Mapping[tuple[float, ...], list[tuple[tuple[float, ...], int | None]]] | None = None
-    tried: dict[tuple[float, ...], list[Cell]] = field(default_factory=dict)
-    free: dict[tuple[float, ...], list[tuple[tuple[float, ...], int | None]]] = field(
-        default_factory=dict
-    )
+    among: Mapping[Key, list[Offer]] | None = None
+    tried: dict[Key, list[Cell]] = field(default_factory=dict)
+    free: dict[Key, list[Offer]] = field(default_factory=dict)
 
     def copy(self) -> Market:
         """The same, to buy from on its own."""
@@ -293,9 +295,7 @@ def new_sizes(runs: Runs, at: Mapping[str, float]) -> tuple[list[dict[str, float
     return named(between), named(beyond)
 
 
-def read_among(
-    table: pd.DataFrame, runs: Runs
-) -> dict[tuple[float, ...], list[tuple[tuple[float, ...], int | None]]]:
+def read_among(table: pd.DataFrame, runs: Runs) -> dict[Key, list[Offer]]:
     """Size → the cells of a table, each with its seed if there is such a column.
 
     Raises:
@@ -312,15 +312,13 @@ def read_among(
         raise DataError(
             "sizes and tuned values that may be bought must be positive numbers; mend the table."
         )
-    found: dict[tuple[float, ...], list[tuple[tuple[float, ...], int | None]]] = {}
+    found: dict[Key, list[Offer]] = {}
     for size, cell in _cells(runs, table):
         found.setdefault(size, []).append(cell)
     return found
 
 
-def _cells(
-    runs: Runs, table: pd.DataFrame
-) -> Iterable[tuple[tuple[float, ...], tuple[tuple[float, ...], int | None]]]:
+def _cells(runs: Runs, table: pd.DataFrame) -> Iterable[tuple[Key, Offer]]:
     """Size, tuned values and seed of every row; seeds that are no whole numbers are counted."""
     k, columns = len(runs.sizes), [*runs.sizes, *runs.tuned]
     seeds: Sequence[int | None] = [None] * len(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -245,19 +246,17 @@ def _spend(
         return [(move,) for move in own.market.moves(size, is_known=is_known)]
 
     def enter(bundles: Sequence[Bundle]) -> None:
-        nonlocal number
         for bundle in bundles:
             if own.purse.affords(*bundle):
-                number += 1
                 rate = gain(bundle) / own.purse.cost(*bundle)
-                heapq.heappush(queue, (-rate, number, n_bought, bundle))
+                heapq.heappush(queue, (-rate, next(numbers), n_bought, bundle))
 
     def gain(bundle: Bundle) -> float:
         return now - sight.quick(basket.with_moves(bundle)).log_sum(aims)
 
     now = sight.quick(basket.designs).log_sum(aims)
     queue: list[tuple[float, int, int, Bundle]] = []
-    number, n_bought = 0, 0
+    numbers, n_bought = itertools.count(), 0
     enter([*(bundle for size in sizes for bundle in offers(size)), *_common(own, basket)])
     while queue:
         rate, i, told, bundle = heapq.heappop(queue)

@@ -193,10 +193,10 @@ class Foresight:
         ratio = self._line_variance(sizes, found) / max(now, TINY**2)
         within, form, common = _split(prediction, self.forecast)
         form *= self._reach(sizes) ** 2
-        run, before = list(prediction.run), self.forecast.noise
+        run, old = list(prediction.run), self.forecast.noise
         noise = self._noise(n_new=0, n_common=n_common, n_sizes=len(sizes))
-        within = [(v, float(noise.own_dof) if dof == before.own_dof else dof) for v, dof in within]
-        run[0] = (run[0][0], float(noise.own_dof) if before.own_sd is not None else run[0][1])
+        within = [(v, float(noise.own_dof) if dof == old.own_dof else dof) for v, dof in within]
+        run[0] = (run[0][0], float(noise.own_dof) if old.own_sd is not None else run[0][1])
         if common:
             shared, dof = noise.shared_sd**2, float(noise.shared_dof)
             common, run[-1] = [(shared / noise.n_seeds, dof)], (shared, dof)

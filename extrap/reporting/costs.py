@@ -65,7 +65,7 @@ def cost_text(found: Cost) -> str:
     priced = [*found.around, *found.kept]
     lines += text_columns(
         _header(found),
-        [[c.replace("\n", " ") for c in _cells(_what(e), e.penalty, found)] for e in priced],
+        [[_one_line(c) for c in _cells(_what(e), e.penalty, found)] for e in priced],
     )
     lines += [""] * bool(found.flags)
     lines += ["flag: " + flag for flag in found.flags]
@@ -74,26 +74,32 @@ def cost_text(found: Cost) -> str:
 
 def _sentence(penalty: Penalty) -> str:
     parts = [
-        f"{_signed(penalty.relative)} loss",
-        f"{_number(penalty.nats)} nats",
+        f"loss {_one_line(_signed(penalty.relative))} higher",
+        f"nats {_one_line(_number(penalty.nats))}",
     ]
     share = penalty.equivalent_compute
     if share.value is not None or share.ci.upper is not None:
-        parts.append(f"as good as a tuned run with {_share(share)} of the compute")
+        parts.append(f"compute of a tuned run that does as well {_one_line(_share(share))}")
     wasted = [
-        f"{_number(measure)} {unit}"
+        f"{unit} {_one_line(_number(measure))}"
         for measure, unit in (
             (penalty.wasted_flops, "FLOPs"),
             (penalty.wasted_gpu_hours, "GPU-hours"),
-            (penalty.wasted_money, "of its price"),
+            (penalty.wasted_money, "money"),
         )
         if measure.value is not None
     ]
     if wasted:
-        parts.append(f"wasted: {', '.join(wasted)}")
+        parts.append(f"wasted {', '.join(wasted)}")
     if penalty.chance_of_divergence is not None:
         parts.append(f"chance of divergence {penalty.chance_of_divergence:.1%}")
     return "; ".join(parts)
+
+
+def _one_line(cell: str) -> str:
+    """A value, and what stands below it in brackets."""
+    value, line, sides = cell.partition("\n")
+    return f"{value} ({sides})" if line else cell
 
 
 def _header(found: Cost) -> list[str]:
@@ -127,7 +133,7 @@ def _signed(measure: Measure) -> str:
 
 def _share(measure: Measure) -> str:
     def told(share: float) -> str:
-        return f"{100 * share:.2g}{NBSP}%"
+        return f"{100 * share:.{0 if share >= 0.0995 else 1}f}{NBSP}%"
 
     lower, upper = measure.ci
     if measure.value is None:

@@ -10,7 +10,8 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=2684
 	glibc.malloc.mmap_threshold=33554432:glibc.malloc.top_pad=33554432
 
 .DEFAULT_GOAL := help
-.PHONY: help report test test-slow lint backtest bench bench-check bench-batch bench-compute soak docs clean
+.PHONY: help report test test-slow lint backtest bench bench-check bench-batch bench-compute bench-plan \
+	soak docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +46,9 @@ bench-batch: $(INSTALLED)  ## Noise scales, critical batches and levers, write r
 
 bench-compute: $(INSTALLED)  ## Budgets, recipes, selected data, sparsity, write reports/bench-compute.html
 	$(BIN)/python -m benchmarks.compute
+
+bench-plan: $(INSTALLED)  ## The next runs to buy and what being wrong costs, write reports/bench-plan.html
+	$(BIN)/python -m benchmarks.plans
 
 soak: $(TESTED)  ## Kill, freeze and cut off workers, write reports/soak.html
 	$(BIN)/python -m benchmarks.soak

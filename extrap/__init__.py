@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from extrap.forecasting import Forecast, forecast
     from extrap.monitoring import Monitor, Reading
     from extrap.noise import NoiseScale, noise_scale
-    from extrap.planning import Allocation, allocate
+    from extrap.planning import Allocation, Cost, Plan, allocate, cost, plan
     from extrap.reading import read_runs
     from extrap.records import (
         Command,
@@ -52,6 +52,7 @@ __all__ = [
     "Command",
     "Comparison",
     "CoordinateCheck",
+    "Cost",
     "DataError",
     "Estimate",
     "ExtrapError",
@@ -65,6 +66,7 @@ __all__ = [
     "NoiseMeter",
     "NoiseScale",
     "Optimum",
+    "Plan",
     "Point",
     "Reading",
     "Recipe",
@@ -85,11 +87,13 @@ __all__ = [
     "choose_next",
     "compare",
     "coordinate_check",
+    "cost",
     "critical_batch",
     "fit",
     "forecast",
     "load_forecast",
     "noise_scale",
+    "plan",
     "plot_backtest",
     "plot_law",
     "plot_optimum",
@@ -114,7 +118,7 @@ _HOMES = {
     "read_runs": "reading",
     **dict.fromkeys(("read_report", "report"), "reporting"),
     "tune": "tuning",
-    **dict.fromkeys(("Allocation", "allocate"), "planning"),
+    **dict.fromkeys(("Allocation", "Cost", "Plan", "allocate", "cost", "plan"), "planning"),
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
     **dict.fromkeys(("Comparison", "compare"), "comparing"),
     **dict.fromkeys(("CoordinateCheck", "NoiseMeter", "coordinate_check"), "training"),

@@ -28,12 +28,14 @@ from extrap.commands.arguments import (
 from extrap.commands.cascade import cascade_command
 from extrap.commands.compare import compare_command
 from extrap.commands.completion import completes, completion_command
+from extrap.commands.cost import cost_command
 from extrap.commands.critical_batch import critical_batch_command
 from extrap.commands.exits import BAD_USAGE, DEVIATES, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.exports import export_command, import_command, repair_command
 from extrap.commands.init import init_command
 from extrap.commands.knobs import knobs_command
 from extrap.commands.pages import beside_command, index_command, page_command, write_besides
+from extrap.commands.plan import plan_command
 from extrap.commands.printing import PlainFormatter, print_json, say
 from extrap.commands.reading import READING, reading_of
 from extrap.commands.select import select_command
@@ -424,6 +426,18 @@ cli.add_command(page_command)
 cli.add_command(watch_command)
 cli.add_command(completion_command)
 completes(cli)
+
+
+def _sweep(command: Callable[..., Any]) -> Callable[..., Any]:
+    return _columns(_loss(command))
+
+
+def _read_forecast(source: str, columns: dict[str, Any]) -> Forecast:
+    return _forecast(source, columns)  # defined below
+
+
+cli.add_command(cost_command(_sweep, _read_forecast))
+cli.add_command(plan_command(_sweep, _read_forecast))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -24,7 +24,7 @@ ROOMS = {
     "extrap.forecasting": ["Forecast", "forecast"],
     "extrap.monitoring": ["Monitor", "Reading"],
     "extrap.noise": ["NoiseScale", "noise_scale"],
-    "extrap.planning": ["Allocation", "allocate"],
+    "extrap.planning": ["Allocation", "Cost", "Plan", "allocate", "cost", "plan"],
     "extrap.reading": ["read_runs"],
     "extrap.records": [
         "Command",

@@ -10,7 +10,7 @@ import numpy as np
 from extrap.checking.cases import Case, known_number
 from extrap.forecasting import Forecast
 
-__all__ = ["add_equivalents"]
+__all__ = ["add_equivalents", "loss_along"]
 
 FACTORS = np.geomspace(1 / 256, 64, 49)
 """Multiples of a run's sizes at which the law is asked."""
@@ -41,7 +41,7 @@ def add_equivalents(
         if is_off and case.log_deviation is not None:
             key = tuple(case.size.values())
             if key not in curves:
-                curves[key] = _along(forecast, case.size)
+                curves[key] = loss_along(forecast, case.size)
             share = _share(*curves[key], case.prediction.log_loss + case.log_deviation)
         if share is None:
             found.append({})
@@ -71,7 +71,7 @@ def _compute_exponent(forecast: Forecast) -> float | None:
     return float(slopes[1:].sum())
 
 
-def _along(forecast: Forecast, size: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
+def loss_along(forecast: Forecast, size: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
     """Log multiples within the law's reach, and the log losses there."""
     smallest = {c: min(o.size[c] for o in forecast.optima) for c in size}
     logs, losses = [], []

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from extrap.planning.allocation import allocate, allocate_each
 from extrap.planning.checks import AllocationCheck, CheckedSplit, check_allocation
-from extrap.planning.documents import allocation_document
 from extrap.planning.cost_documents import cost_document
-from extrap.planning.costs import Cost, ShiftedCost, cost
+from extrap.planning.costs import Cost, Penalty, PricedValue, cost
+from extrap.planning.documents import allocation_document
 from extrap.planning.envelope import envelope_optima
 from extrap.planning.next_runs import plan
 from extrap.planning.parametric import FittedLaw, fit_chinchilla, law_of
@@ -52,13 +52,14 @@ __all__ = [
     "FittedLaw",
     "LargerSize",
     "Outlook",
+    "Penalty",
     "Plan",
     "Points",
+    "PricedValue",
     "Profile",
     "Purchase",
     "RepeatedData",
     "Serving",
-    "ShiftedCost",
     "Split",
     "allocate",
     "allocate_each",

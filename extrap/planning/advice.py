@@ -72,7 +72,9 @@ def _best_larger(found: Plan, name: str, width: float) -> LargerSize | None:
         left = widths_of(each.outlook)[name]
         return 0.0 if left is None else math.log(width / left) / each.outlook.cost
 
-    useful = [e for e in found.larger if (widths_of(e.outlook)[name] or math.inf) < NARROWS * width]
+    useful = [
+        e for e in found.larger if (widths_of(e.outlook)[name] or math.inf) < NARROWS * width
+    ]
     return max(useful, key=rate, default=None)
 
 

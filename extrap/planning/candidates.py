@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from extrap.laws.base import Array
 from extrap.planning.vertices import VertexModel
 from extrap.records import Runs
 
-__all__ = ["Cell", "Market", "Move", "new_sizes", "read_among"]
+__all__ = ["Cell", "Market", "Move", "new_sizes", "read_among", "seed_numbers"]
 
 INNER, OUTER = 0.8, 1.6
 """Offsets from the optimum, in units of the distance at which a run's weight halves."""
@@ -35,6 +35,10 @@ SAME = 1e-6
 
 Cell = tuple[tuple[float, ...], int]
 """Tuned values and seed."""
+Offer = tuple[tuple[float, ...], int | None]
+"""The same; without a seed where none is named."""
+Key = tuple[float, ...]
+"""A size, in the order of its columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,20 +60,43 @@ class Market:
         model: How far from them runs tell most.
         among: Size → the cells that may be bought there; None where any may.
         tried: Size → the cells that exist or are bought, in order.
+        free: Size → the cells of `among` that are left.
     """
 
     forecast: Forecast
     model: VertexModel
-    among: Mapping[tuple[float, ...], list[tuple[tuple[float, ...], int | None]]] | None = None
-    tried: dict[tuple[float, ...], list[Cell]] = field(default_factory=dict)
+    among: Mapping[Key, list[Offer]] | None = None
+    tried: dict[Key, list[Cell]] = field(default_factory=dict)
+    free: dict[Key, list[Offer]] = field(default_factory=dict)
+
+    def copy(self) -> Market:
+        """The same, to buy from on its own."""
+        tried, free = ({k: [*v] for k, v in d.items()} for d in (self.tried, self.free))
+        return replace(self, tried=tried, free=free)
 
     def __post_init__(self) -> None:
+        if self.tried:
+            return
         for size, cell in _cells(self.forecast.runs, self.forecast.runs.to_frame()):
-            self.tried.setdefault(size, []).append((cell[0], 0 if cell[1] is None else cell[1]))
+            self.tried.setdefault(size, []).append((cell[0], cell[1] or 0))
+        for size, offered in (self.among or {}).items():
+            self.free[size] = [c for c in offered if not self._is_tried(size, c)]
+
+    def _is_tried(
+        self, size: tuple[float, ...], cell: tuple[tuple[float, ...], int | None]
+    ) -> bool:
+        return any(
+            _alike(cell[0], values) and cell[1] in (None, seed)
+            for values, seed in self.tried.get(size, [])
+        )
 
     def take(self, move: Move) -> None:
         """Buy."""
-        self.tried.setdefault(tuple(move.size.values()), []).extend(move.cells)
+        key = tuple(move.size.values())
+        self.tried.setdefault(key, []).extend(move.cells)
+        if key in self.free:
+            bought = {(values, seed) for values, seed in move.cells}
+            self.free[key] = [c for c in self.free[key] if (c[0], c[1] or 0) not in bought]
 
     def moves(self, size: Mapping[str, float], *, is_known: bool) -> list[Move]:
         """What may be bought at a size next; `is_known`: its optimum is, or will be."""
@@ -81,6 +108,27 @@ class Market:
             shape = self._block(size)
             found = [self._around(size, shape, n_seeds=n, is_first=True) for n in (1, 2)]
         return [move for move in found if move is not None]
+
+    def with_seed(self, size: Mapping[str, float], seed: int) -> Move | None:
+        """One seed at the values beside the optimum."""
+        if not self.forecast.runs.tuned:
+            move = Move(size=dict(size), cells=(((), seed),), octaves=((),), reason="replicate")
+            return move if self._is_free(size, ((), seed)) else None
+        return self._around(size, self._star(size, INNER), n_seeds=1, seed=seed)
+
+    def seeds(self) -> list[int]:
+        """Every seed there is, and where any may be bought the next one, in order."""
+        known = {seed for cells in self.tried.values() for _, seed in cells}
+        if self.among is None:
+            return [*sorted(known), max(known, default=-1) + 1]
+        offered = {s for cells in self.among.values() for _, s in cells if s is not None}
+        return sorted(known | offered)
+
+    def _is_free(self, size: Mapping[str, float], cell: Cell) -> bool:
+        key = tuple(size.values())
+        if self.among is not None and cell not in self.among.get(key, []):
+            return False
+        return cell not in self.tried.get(key, [])
 
     def bracket(self, size: Mapping[str, float], edge: Mapping[str, str]) -> Move | None:
         """The next two values beyond the edge at which a size was best."""
@@ -106,7 +154,7 @@ class Market:
         key = tuple(size.values())
         used = [seed for _, seed in self.tried.get(key, [])]
         if self.among is not None:
-            free = [s for _, s in self.among.get(key, []) if s is not None and s not in used]
+            free = [s for _, s in self.free.get(key, []) if s is not None and s not in used]
             seed = min(free, default=None)
         elif len(set(used)) >= MOST_SEEDS:
             seed = None
@@ -143,6 +191,7 @@ class Market:
         n_seeds: int,
         is_first: bool = False,
         reason: str | None = None,
+        seed: int | None = None,
     ) -> Move | None:
         """Cells at places about the predicted optimum, in octaves from it."""
         centre = self._centre(size)
@@ -152,19 +201,22 @@ class Market:
         key = tuple(size.values())
         tried = self.tried.get(key, [])
         choose = self._anything if self.among is None else self._among
-        cells = choose(key, wanted + middle, tried, n_seeds)
+        cells = choose(key, wanted + middle, tried, n_seeds, seed)
         if len(cells) < (len(wanted) * n_seeds if is_first else 1):
             return None
         values = {tuple(round(v, 12) for v in cell[0]) for cell in tried}
         repeats = all(tuple(round(v, 12) for v in cell[0]) in values for cell in cells)
         told = "new size" if is_first else "replicate" if repeats else "new values"
         octaves = tuple(tuple(map(float, np.log2(cell[0]) - middle)) for cell in cells)
-        return Move(
-            size=dict(size), cells=tuple(cells), octaves=octaves, reason=reason or told
-        )
+        return Move(size=dict(size), cells=tuple(cells), octaves=octaves, reason=reason or told)
 
     def _anything(
-        self, key: tuple[float, ...], places: Array, tried: Sequence[Cell], n_seeds: int
+        self,
+        key: tuple[float, ...],
+        places: Array,
+        tried: Sequence[Cell],
+        n_seeds: int,
+        only: int | None,
     ) -> list[Cell]:
         """The values tried nearby, else those wanted; with the first seed that is new to all."""
         known = list(dict.fromkeys(cell[0] for cell in tried))
@@ -175,6 +227,8 @@ class Market:
         ]
         chosen = list(dict.fromkeys(chosen))
         used = [seed for values, seed in tried if values in chosen]
+        if only is not None:
+            return [(values, only) for values in chosen if (values, only) not in tried]
         cells: list[Cell] = []
         for _ in range(n_seeds):
             if len(set(used)) >= MOST_SEEDS:
@@ -185,21 +239,26 @@ class Market:
         return cells
 
     def _among(
-        self, key: tuple[float, ...], places: Array, tried: Sequence[Cell], n_seeds: int
+        self,
+        key: tuple[float, ...],
+        places: Array,
+        tried: Sequence[Cell],
+        n_seeds: int,
+        only: int | None,
     ) -> list[Cell]:
         """The nearest cells that may be bought and were not."""
-        assert self.among is not None
-        free = [
-            (values, seed)
-            for values, seed in self.among.get(key, [])
-            if not any(_alike(values, v) and seed in (None, s) for v, s in tried)
-        ]
+        free = [cell for cell in self.free.get(key, []) if only in (None, cell[1])]
+        if not free:
+            return []
+        log2_values = np.log2([values for values, _ in free])
         cells: list[Cell] = []
+        left = np.ones(len(free), dtype=bool)
         for place in [p for p in places for _ in range(n_seeds)]:
-            away = [float(np.linalg.norm(np.log2(values) - place)) for values, _ in free]
-            if away and min(away) <= FAR:
-                values, seed = free.pop(int(np.argmin(away)))
-                cells.append((values, 0 if seed is None else seed))
+            away = np.where(left, np.linalg.norm(log2_values - place, axis=1), np.inf)
+            best = int(np.argmin(away))
+            if away[best] <= FAR:
+                left[best] = False
+                cells.append((free[best][0], free[best][1] or 0))
         return cells
 
     def _seeds(self) -> list[int]:
@@ -236,9 +295,7 @@ def new_sizes(runs: Runs, at: Mapping[str, float]) -> tuple[list[dict[str, float
     return named(between), named(beyond)
 
 
-def read_among(
-    table: pd.DataFrame, runs: Runs
-) -> dict[tuple[float, ...], list[tuple[tuple[float, ...], int | None]]]:
+def read_among(table: pd.DataFrame, runs: Runs) -> dict[Key, list[Offer]]:
     """Size → the cells of a table, each with its seed if there is such a column.
 
     Raises:
@@ -255,25 +312,28 @@ def read_among(
         raise DataError(
             "sizes and tuned values that may be bought must be positive numbers; mend the table."
         )
-    found: dict[tuple[float, ...], list[tuple[tuple[float, ...], int | None]]] = {}
+    found: dict[Key, list[Offer]] = {}
     for size, cell in _cells(runs, table):
         found.setdefault(size, []).append(cell)
     return found
 
 
-def _cells(
-    runs: Runs, table: pd.DataFrame
-) -> Iterable[tuple[tuple[float, ...], tuple[tuple[float, ...], int | None]]]:
+def _cells(runs: Runs, table: pd.DataFrame) -> Iterable[tuple[Key, Offer]]:
     """Size, tuned values and seed of every row; seeds that are no whole numbers are counted."""
     k, columns = len(runs.sizes), [*runs.sizes, *runs.tuned]
     seeds: Sequence[int | None] = [None] * len(table)
     if "seed" in table:
-        numbers = pd.to_numeric(table["seed"], errors="coerce")
-        whole = bool(numbers.notna().all() and (numbers % 1 == 0).all())
-        codes = numbers if whole else pd.Series(table["seed"].astype(str).factorize()[0])
-        seeds = [int(seed) for seed in codes]
+        seeds = [int(seed) for seed in seed_numbers(table["seed"])]
     for row, seed in zip(table[columns].to_numpy(dtype=float), seeds, strict=True):
         yield tuple(map(float, row[:k])), (tuple(map(float, row[k:])), seed)
+
+
+def seed_numbers(seeds: pd.Series) -> Array:
+    """Seeds as whole numbers, (n,); names are numbered in the order they come."""
+    numbers = pd.to_numeric(seeds, errors="coerce")
+    if bool(numbers.notna().all() and (numbers % 1 == 0).all()):
+        return numbers.to_numpy(dtype=int)
+    return np.asarray(seeds.astype(str).factorize()[0], dtype=int)
 
 
 def _fresh(used: Sequence[int], known: Sequence[int]) -> int:

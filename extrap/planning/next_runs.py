@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.forecasting import Forecast, forecast
 from extrap.planning.advice import advise
-from extrap.planning.candidates import Market, Move, new_sizes, read_among
+from extrap.planning.candidates import Market, Move, new_sizes, read_among, seed_numbers
 from extrap.planning.outlooks import Foresight, Widths, foresee
 from extrap.planning.plans import LargerSize, Outlook, Plan, Purchase
 from extrap.planning.run_costs import RunCost, read_run_cost
@@ -24,12 +25,16 @@ __all__ = ["plan"]
 
 MOST_RUNS = 2000
 """A plan longer than this is no next step."""
+MOST_FIRST = 3
+"""Sizes beyond the sweep that a plan may begin with."""
 LEAST_GAIN = 1e-3
 """Relative narrowing of an interval for which no run is bought."""
 N_OUTLOOKS = 5
 """Parts of the purchases after which the laws are fitted anew to what is expected."""
 
 Sizes = Mapping[str, float]
+Bundle = tuple[Move, ...]
+"""Moves that are bought together or not at all."""
 
 
 def plan(
@@ -92,8 +97,11 @@ def plan(
     cells = None if among is None else read_among(among, made.runs)
     noise_free = VertexModel.of(made.valley, made.noise, scatter=0.0)
     market = Market(forecast=made, model=noise_free, among=cells)
-    purse = _Purse(price=price, budget=math.inf if budget is None else budget,
-                   n_runs=min(n_runs or MOST_RUNS, MOST_RUNS))
+    purse = _Purse(
+        price=price,
+        budget=math.inf if budget is None else budget,
+        n_runs=min(n_runs or MOST_RUNS, MOST_RUNS),
+    )
     brackets = _bracketed(made, market, purse)
     try:
         sight = foresee(made, target)
@@ -105,7 +113,7 @@ def plan(
     between, beyond = _places(made, target, cells)
     designs = [*sight.designs, *_expected(made, sight, brackets)]
     swept = [dict(o.size) for o in made.optima if o.loss is not None] + [
-        dict(design.size) for design in designs[len(sight.designs):]
+        dict(design.size) for design in designs[len(sight.designs) :]
     ]
     sizes = [*swept, *between, *(beyond if larger else [])]
     found = _best(sight, market, purse, designs, sizes, beyond if larger else [], aims)
@@ -140,16 +148,17 @@ class _Purse:
     spent: float = 0.0
     bought: int = 0
 
-    def cost(self, move: Move) -> float:
-        return self.price.of(move.size) * len(move.cells)
+    def cost(self, *moves: Move) -> float:
+        return sum(self.price.of(move.size) * len(move.cells) for move in moves)
 
-    def affords(self, move: Move) -> bool:
-        total = self.spent + self.cost(move)
-        return total <= self.budget * (1 + 1e-9) and self.bought + len(move.cells) <= self.n_runs
+    def affords(self, *moves: Move) -> bool:
+        total = self.spent + self.cost(*moves)
+        n_runs = self.bought + sum(len(move.cells) for move in moves)
+        return total <= self.budget * (1 + 1e-9) and n_runs <= self.n_runs
 
-    def pay(self, move: Move) -> None:
-        self.spent += self.cost(move)
-        self.bought += len(move.cells)
+    def pay(self, *moves: Move) -> None:
+        self.spent += self.cost(*moves)
+        self.bought += sum(len(move.cells) for move in moves)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -160,18 +169,21 @@ class _Basket:
     moves: list[Move] = field(default_factory=list)
     states: list[list[Design]] = field(default_factory=list)
 
-    def with_move(self, move: Move) -> list[Design]:
-        """The designs with a further move."""
-        octaves = np.array(move.octaves).reshape(len(move.cells), -1)
-        seeds = tuple(seed for _, seed in move.cells)
-        for i, design in enumerate(self.designs):
-            if design.size == move.size:
-                fuller = design.with_runs(octaves, seeds)
-                return [*self.designs[:i], fuller, *self.designs[i + 1 :]]
-        return [*self.designs, Design(size=move.size, octaves=octaves, seeds=seeds)]
+    def with_moves(self, moves: Bundle) -> list[Design]:
+        """The designs with further moves."""
+        designs = list(self.designs)
+        for move in moves:
+            octaves = np.array(move.octaves).reshape(len(move.cells), -1)
+            seeds = tuple(seed for _, seed in move.cells)
+            at = [i for i, design in enumerate(designs) if design.size == move.size]
+            if at:
+                designs[at[0]] = designs[at[0]].with_runs(octaves, seeds)
+            else:
+                designs.append(Design(size=move.size, octaves=octaves, seeds=seeds))
+        return designs
 
     def add(self, move: Move) -> None:
-        self.designs = self.with_move(move)
+        self.designs = self.with_moves((move,))
         self.moves.append(move)
         self.states.append(self.designs)
 
@@ -187,10 +199,10 @@ def _best(
 ) -> _Basket:
     """The best of the greedy plans that begin with nothing, or with a size beyond the sweep."""
     best, lowest = None, math.inf
-    for first in (None, *beyond):
+    for first in (None, *beyond[:MOST_FIRST]):
         basket = _Basket(designs=list(designs))
         own = _Stand(
-            market=replace(market, tried={k: [*v] for k, v in market.tried.items()}),
+            market=market.copy(),
             purse=replace(purse),
         )
         if first is not None:
@@ -214,10 +226,11 @@ class _Stand:
     market: Market
     purse: _Purse
 
-    def buy(self, basket: _Basket, move: Move) -> None:
-        self.purse.pay(move)
-        self.market.take(move)
-        basket.add(move)
+    def buy(self, basket: _Basket, *moves: Move) -> None:
+        for move in moves:
+            self.purse.pay(move)
+            self.market.take(move)
+            basket.add(move)
 
 
 def _spend(
@@ -228,37 +241,53 @@ def _spend(
     Lazily: a gain that was told before is an upper bound, near enough, of what it is now.
     """
 
-    def offers(size: Sizes) -> list[Move]:
+    def offers(size: Sizes) -> list[Bundle]:
         is_known = any(design.size == size for design in basket.designs)
-        return [m for m in own.market.moves(size, is_known=is_known) if own.purse.affords(m)]
+        return [(move,) for move in own.market.moves(size, is_known=is_known)]
 
-    def gain(move: Move) -> float:
-        return now - sight.quick(basket.with_move(move)).log_sum(aims)
+    def enter(bundles: Sequence[Bundle]) -> None:
+        for bundle in bundles:
+            if own.purse.affords(*bundle):
+                rate = gain(bundle) / own.purse.cost(*bundle)
+                heapq.heappush(queue, (-rate, next(numbers), n_bought, bundle))
+
+    def gain(bundle: Bundle) -> float:
+        return now - sight.quick(basket.with_moves(bundle)).log_sum(aims)
 
     now = sight.quick(basket.designs).log_sum(aims)
-    queue: list[tuple[float, int, int, Move]] = []
-    number, round_ = 0, 0
-    for size in sizes:
-        for move in offers(size):
-            number += 1
-            heapq.heappush(queue, (-gain(move) / own.purse.cost(move), number, round_, move))
+    queue: list[tuple[float, int, int, Bundle]] = []
+    numbers, n_bought = itertools.count(), 0
+    enter([*(bundle for size in sizes for bundle in offers(size)), *_common(own, basket)])
     while queue:
-        rate, i, told, move = heapq.heappop(queue)
-        if not own.purse.affords(move):
+        rate, i, told, bundle = heapq.heappop(queue)
+        if not own.purse.affords(*bundle):
             continue
-        if told < round_:
-            heapq.heappush(queue, (-gain(move) / own.purse.cost(move), i, round_, move))
+        if told < n_bought:
+            rate = gain(bundle) / own.purse.cost(*bundle)
+            heapq.heappush(queue, (-rate, i, n_bought, bundle))
             continue
-        if -rate * own.purse.cost(move) < LEAST_GAIN:
+        if -rate * own.purse.cost(*bundle) < LEAST_GAIN:
             continue
-        own.buy(basket, move)
-        round_ += 1
+        own.buy(basket, *bundle)
+        n_bought += 1
         now = sight.quick(basket.designs).log_sum(aims)
-        queue = [entry for entry in queue if entry[3].size != move.size]
+        touched = [move.size for move in bundle]
+        queue = [
+            entry for entry in queue if len(entry[3]) == 1 and entry[3][0].size not in touched
+        ]
         heapq.heapify(queue)
-        for fresh in offers(move.size):
-            number += 1
-            heapq.heappush(queue, (-gain(fresh) / own.purse.cost(fresh), number, round_, fresh))
+        enter([*(fresh for size in touched for fresh in offers(size)), *_common(own, basket)])
+
+
+def _common(own: _Stand, basket: _Basket) -> list[Bundle]:
+    """A seed at all sizes that lack it: only seeds that all sizes have tell what seeds share."""
+    found = []
+    for seed in own.market.seeds():
+        lacking = [d.size for d in basket.designs if seed not in d.seeds]
+        moves = [own.market.with_seed(size, seed) for size in lacking]
+        if lacking and None not in moves:
+            found.append(tuple(move for move in moves if move is not None))
+    return sorted(found, key=lambda bundle: own.purse.cost(*bundle))[:1]
 
 
 def _places(
@@ -270,18 +299,15 @@ def _places(
         return between, beyond
     columns = made.runs.sizes
     swept = {tuple(o.size.values()) for o in made.optima}
-    low = [min(key[i] for key in swept) for i in range(len(columns))]
-    top = [max(key[i] for key in swept) for i in range(len(columns))]
-    fresh = sorted(key for key in cells if key not in swept)
+    low, top = ([end(key[i] for key in swept) for i in range(len(columns))] for end in (min, max))
+    fresh = [k for k in sorted(cells) if k not in swept]
     fresh = [k for k in fresh if all(v >= m for v, m in zip(k, low, strict=True))]
-    inside = [k for k in fresh if all(v <= m for v, m in zip(k, top, strict=True))]
-    outside = [
-        k
-        for k in fresh
-        if k not in inside and all(v <= at[c] for v, c in zip(k, columns, strict=True))
-    ]
-    named = [[dict(zip(columns, k, strict=True)) for k in keys] for keys in (inside, outside)]
-    return named[0], named[1]
+    is_inside = [all(v <= m for v, m in zip(k, top, strict=True)) for k in fresh]
+    named = [dict(zip(columns, k, strict=True)) for k in fresh]
+    inside, outside = (
+        [s for s, i in zip(named, is_inside, strict=True) if i == w] for w in (1, 0)
+    )
+    return inside, outside
 
 
 def _bracketed(made: Forecast, market: Market, purse: _Purse) -> list[Move]:
@@ -308,7 +334,7 @@ def _expected(made: Forecast, sight: Foresight, brackets: Sequence[Move]) -> lis
         here = frame[np.logical_and.reduce([frame[c] == v for c, v in move.size.items()])]
         centre = [made.predict_tuned(move.size)[n].value or 1.0 for n in made.runs.tuned]
         own = np.log2(here[list(made.runs.tuned)].to_numpy(dtype=float) / np.array(centre))
-        seeds = tuple(int(code) for code in here["seed"].astype(str).factorize()[0])
+        seeds = tuple(seed_numbers(frame["seed"])[here.index])
         design = Design(size=move.size, octaves=own, seeds=seeds)
         whole = design.with_runs(np.array(move.octaves), tuple(s for _, s in move.cells))
         if sight.model.of_design(whole).loss < 1.0:
@@ -369,7 +395,7 @@ def _larger(
     for size in beyond[:4]:
         moves = market.moves(size, is_known=False)
         if moves:
-            designs = _Basket(designs=list(sight.designs)).with_move(moves[0])
+            designs = _Basket(designs=list(sight.designs)).with_moves((moves[0],))
             widths = sight.refitted(designs, n_new=len(moves[0].cells))
             cost = price.of(size) * len(moves[0].cells)
             outlook = _outlook(widths, n_runs=len(moves[0].cells), cost=cost)

@@ -12,8 +12,8 @@ from scipy import special
 
 from extrap.errors import DataError, FitError
 from extrap.fitting import (
-    LossModel,
     LossPrediction,
+    Noise,
     fit_loss_model,
     predict_log,
     relative_sizes,
@@ -22,20 +22,21 @@ from extrap.fitting.loss_law import MIN_LOG_SE
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.laws.base import Array
+from extrap.planning.candidates import seed_numbers
 from extrap.planning.vertices import Design, VertexModel, Vertices
 from extrap.records import Fit
 
 __all__ = ["Foresight", "Widths", "foresee"]
 
-LEAST_SCATTER = 0.05
-"""Octaves by which optima scatter about their law at least, whatever their number."""
+MOST_NOISE = 0.5
+"""Share of the variance of optima about their law that counts as noise at most."""
 TINY = 1e-12
+MANY_RUNS = 10_000
+"""Runs and seeds that stand for any number of them."""
 MANY = 1e9
 """Degrees of freedom of a normal distribution, near enough."""
 PINNED = "pinned: "
 """Before a parameter that was given, in a forecast's flags."""
-PRIOR_DOF = 4.0
-"""Degrees of freedom that the errors of the optima count for, where the optima scatter less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,8 @@ class Foresight:
         """Widths by the laws' linearisation at their fitted parameters."""
         found = [self._vertices(design) for design in designs]
         sizes = [design.size for design in designs]
-        return Widths(loss=self._loss_by_line(sizes, found), tuned=self._tuned(sizes, found))
+        loss = self._loss_by_line(sizes, found, n_common=_n_common(designs))
+        return Widths(loss=loss, tuned=self._tuned(sizes, found))
 
     def refitted(self, designs: Sequence[Design], *, n_new: int) -> Widths:
         """Widths of the laws fitted anew to losses as the forecast expects them.
@@ -104,9 +106,9 @@ class Foresight:
         """
         found = [self._vertices(design) for design in designs]
         sizes = [design.size for design in designs]
-        return Widths(
-            loss=self._loss_refitted(sizes, found, n_new=n_new), tuned=self._tuned(sizes, found)
-        )
+        noise = self._noise(n_new=n_new, n_common=_n_common(designs), n_sizes=len(designs))
+        loss = self._loss_refitted(sizes, found, noise)
+        return Widths(loss=loss, tuned=self._tuned(sizes, found))
 
     def floor(self) -> Widths:
         """The widths with any number of runs at the swept sizes."""
@@ -114,9 +116,12 @@ class Foresight:
         nothing = Vertices(position=none, floor=none, loss=0.0)
         sizes = [design.size for design in self.designs]
         found = [nothing] * len(sizes)
-        return Widths(
-            loss=self._loss_refitted(sizes, found, n_new=0), tuned=self._tuned(sizes, found)
-        )
+        known = replace(self.forecast.noise, n_seeds=MANY_RUNS, own_dof=MANY_RUNS)
+        if known.shared_sd > 0:
+            known = replace(known, shared_dof=MANY_RUNS)
+        loss, now = self._loss_refitted(sizes, found, known), self.now().loss
+        least = loss if loss is None or now is None else min(loss, now)
+        return Widths(loss=least, tuned=self._tuned(sizes, found))
 
     def limits(self) -> dict[str, dict[str, float]]:
         """What makes each interval wide now, as shares of its variance."""
@@ -171,7 +176,11 @@ class Foresight:
         return float(np.median(self.loss_ratio)), np.median(self.place_ratio, axis=0)
 
     def _loss_by_line(
-        self, sizes: Sequence[Mapping[str, float]], found: Sequence[Vertices]
+        self,
+        sizes: Sequence[Mapping[str, float]],
+        found: Sequence[Vertices],
+        *,
+        n_common: int,
     ) -> float | None:
         if "now" not in self._seen:
             before = [self._vertices(design) for design in self.designs]
@@ -184,8 +193,16 @@ class Foresight:
         ratio = self._line_variance(sizes, found) / max(now, TINY**2)
         within, form, common = _split(prediction, self.forecast)
         form *= self._reach(sizes) ** 2
+        run, old = list(prediction.run), self.forecast.noise
+        noise = self._noise(n_new=0, n_common=n_common, n_sizes=len(sizes))
+        within = [(v, float(noise.own_dof) if dof == old.own_dof else dof) for v, dof in within]
+        run[0] = (run[0][0], float(noise.own_dof) if old.own_sd is not None else run[0][1])
+        if common:
+            shared, dof = noise.shared_sd**2, float(noise.shared_dof)
+            common, run[-1] = [(shared / noise.n_seeds, dof)], (shared, dof)
         curve = [*((v * ratio, dof) for v, dof in within), (form, math.inf), *common]
-        return _width(replace(prediction, curve=tuple(curve)), self.forecast.level)
+        seen = replace(prediction, curve=tuple(curve), run=tuple(run))
+        return _width(seen, self.forecast.level)
 
     def _reach(self, sizes: Sequence[Mapping[str, float]]) -> float:
         """The change predicted beyond the largest size, as a share of that beyond the sweep."""
@@ -229,8 +246,22 @@ class Foresight:
             self._seen[key] = gradient[0, free]
         return np.asarray(self._seen[key])
 
+    def _noise(self, *, n_new: int, n_common: int, n_sizes: int) -> Noise:
+        """The noise as it will be known, by as many degrees of freedom as there will be."""
+        noise = self.forecast.noise
+        grown = noise.own_dof + round(n_new * noise.own_dof / max(len(self.forecast.runs), 1))
+        if noise.shared_dof == 0 or n_common < 2:
+            return replace(noise, own_dof=grown)
+        crossed = (n_sizes - 1) * (n_common - 1)  # two-way, as in `estimate_noise`
+        return replace(
+            noise,
+            own_dof=max(noise.own_dof, crossed),
+            n_seeds=n_common,
+            shared_dof=n_common - 1,
+        )
+
     def _loss_refitted(
-        self, sizes: Sequence[Mapping[str, float]], found: Sequence[Vertices], *, n_new: int
+        self, sizes: Sequence[Mapping[str, float]], found: Sequence[Vertices], noise: Noise
     ) -> float | None:
         forecast, model = self.forecast, self.forecast.loss_model
         if model is None:
@@ -249,20 +280,17 @@ class Foresight:
             losses.append(math.exp(prediction.log_loss + rest))
             errors.append(losses[-1] * math.sqrt(vertex.loss))
         known = forecast.noise.own_sd is not None
-        own = forecast.noise.own_dof
-        dof = own + round(n_new * own / max(len(forecast.runs), 1))
         columns = {c: [size[c] for size in sizes] for c in forecast.runs.sizes}
         try:
             refitted = fit_loss_model(
                 columns,
                 losses,
                 loss_se=errors if known else None,
-                loss_se_dof=dof if known else None,
+                loss_se_dof=noise.own_dof if known else None,
                 fix=_pins(forecast),
             )
         except (DataError, FitError):
             return None
-        noise = replace(forecast.noise, own_dof=dof)
         prediction = refitted.predict(self.at, noise=noise, band=forecast.band)
         return _width(prediction, forecast.level)
 
@@ -343,10 +371,11 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
     for j, fit in enumerate(fits):
         assert fit is not None
         mean, scatter = float(found[:, j].mean()), (fit.scatter / math.log(2)) ** 2
-        if scatter < mean:  # the optima scatter less than their errors say: these are too large
-            less = (fit.dof * scatter + PRIOR_DOF * mean) / (fit.dof + PRIOR_DOF) / mean
-            found[:, j], ratios[:, j] = less * found[:, j], less * ratios[:, j]
-        extra[j] = max(scatter - mean, LEAST_SCATTER**2)
+        # errors of optima are on the safe side: not all of the scatter is what more runs mend
+        noise = min(mean, MOST_NOISE * scatter)
+        found[:, j] *= noise / max(mean, TINY)
+        ratios[:, j] *= noise / max(mean, TINY)
+        extra[j] = scatter - noise
         variances = found[:, j] + spaced[:, j]
         jackknife[j] = _jackknife(fit, [d.size for d in designs], variances, at)
     return Foresight(
@@ -371,8 +400,13 @@ def _design(forecast: Forecast, size: Mapping[str, float]) -> Design:
         for name in forecast.runs.tuned
     ]
     octaves = np.column_stack(columns) if columns else np.empty((len(here), 0))
-    seeds = tuple(int(code) for code in here["seed"].astype(str).factorize()[0])
+    seeds = tuple(seed_numbers(frame["seed"])[here.index])
     return Design(size=dict(size), octaves=octaves, seeds=seeds)
+
+
+def _n_common(designs: Sequence[Design]) -> int:
+    """Seeds that every size has."""
+    return len(set.intersection(*(set(design.seeds) for design in designs)))
 
 
 def _ratio(observed: float, predicted: float) -> float:

@@ -71,8 +71,13 @@ def read_run_cost(runs: Runs, *, formula: str | None = None, hours: bool = False
     if formula is not None:
         flops = "flops" in formula or "6" in formula.replace(" ", "").split("*")
         values = _by_formula(frame, formula)
-        return _power_of_size(runs, frame, values, HOURS if hours else FLOPS if flops else UNITS,
-                              source=f"the formula {formula}")
+        return _power_of_size(
+            runs,
+            frame,
+            values,
+            HOURS if hours else FLOPS if flops else UNITS,
+            source=f"the formula {formula}",
+        )
     if hours:
         found = hours_of_runs(runs)
         if found is None:
@@ -103,8 +108,11 @@ def hours_of_runs(runs: Runs) -> RunCost | None:
 
 def _by_formula(frame: pd.DataFrame, text: str) -> pd.Series:
     expression = Expression(text)
-    columns = {name: pd.to_numeric(frame[name], errors="coerce").astype(float)
-               for name in expression.names if name in frame}
+    columns = {
+        name: pd.to_numeric(frame[name], errors="coerce").astype(float)
+        for name in expression.names
+        if name in frame
+    }
     named = {**dict.fromkeys(map(str, frame.columns), 0.0), **columns}
     return pd.Series(np.broadcast_to(expression(named), len(frame)), index=frame.index)
 

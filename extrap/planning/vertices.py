@@ -81,7 +81,9 @@ class VertexModel:
         """The variances of the least-squares vertex of a cubic, and the mean of the seeds."""
         n_seeds = max(len(set(design.seeds)), 1)
         if self.valley is None:
-            return Vertices(position=(), floor=(), loss=self.size_sd**2 / max(len(design.seeds), 1))
+            return Vertices(
+                position=(), floor=(), loss=self.size_sd**2 / max(len(design.seeds), 1)
+            )
         d = design.octaves.shape[1]
         excess = self.valley.excesses(design.octaves, design.size)
         weights = 1.0 / (1.0 + (excess / max(HALF_WEIGHT, self.run_sd)) ** 2)

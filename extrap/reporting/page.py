@@ -19,6 +19,7 @@ from extrap.reporting.baselines import baseline_section
 from extrap.reporting.cards import verdict_card
 from extrap.reporting.choice_tables import rules_table, transfer_table
 from extrap.reporting.choices import transfer_sentence
+from extrap.reporting.costs import cost_table
 from extrap.reporting.divergence import divergence_sentence
 from extrap.reporting.equations import Piece, equation
 from extrap.reporting.figures import (
@@ -50,7 +51,6 @@ from extrap.reporting.statements import composition_sentence, curvature_sentence
 from extrap.reporting.story import fixed_law_sentences
 from extrap.reporting.tables import (
     answer_table,
-    cost_table,
     optima_table,
     parameter_table,
     points_table,
@@ -158,7 +158,7 @@ def render(
         panels=sweep_plates(forecast, groups, axis),
         axis_note=axis.note,
         **_laws(forecast, lead),
-        cost=cost_table(forecast, rows[-1]),
+        cost=cost_table(forecast, rows[-1], price=price),
         cost_size=name_size(rows[-1].size),
         flags=explain_flags(flags),
         metrics=metric_sections(metrics),

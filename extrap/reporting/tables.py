@@ -31,7 +31,6 @@ __all__ = [
     "Table",
     "answer_table",
     "capped_table",
-    "cost_table",
     "optima_table",
     "parameter_table",
     "points_table",
@@ -234,32 +233,6 @@ def parameter_table(forecast: Forecast) -> Table:
             rows.append((target, fit.law, weight, name, shown, gloss))
     columns = ("law of", "form", "weight", "parameter", "value ± se", "meaning")
     return Table(caption="Fitted parameters", columns=columns, rows=tuple(rows))
-
-
-def cost_table(forecast: Forecast, row: AnswerRow) -> Table | None:
-    """What a mistuned value costs at one size; None without a valley."""
-    centre = {n: e.value for n, e in row.point.tuned.items()}
-    known = {n: v for n, v in centre.items() if v is not None}
-    if forecast.valley is None or len(known) < len(centre) or not known:
-        return None
-    factors = (0.25, 0.5, 2**-0.5, 1.0, 2**0.5, 2.0, 4.0)
-    rows = []
-    for name in known:
-        costs = [
-            forecast.predict_excess(row.size, {**known, name: known[name] * f}) or 0.0
-            for f in factors
-        ]
-        rows.append((name, *(format_percent(math.expm1(c), signed=False) for c in costs)))
-    heads = ("¼ ×", "½ ×", "0.71 ×", "forecast", "1.41 ×", "2 ×", "4 ×")
-    spread = forecast.valley.relative_sd
-    return Table(
-        caption="Expected extra loss for a value off the forecast's",
-        columns=("tuned value", *heads),
-        rows=tuple(rows),
-        note=""
-        if spread is None
-        else f"Observed costs scatter by {format_percent(spread, signed=False)} about these.",
-    )
 
 
 def capped_table(caption: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:

@@ -1,0 +1,415 @@
+"""`cost`: what it costs to be wrong: nats, equivalent compute, GPU-hours and money at a size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from extrap.checking.equivalents import loss_along
+from extrap.errors import DataError
+from extrap.fitting import fit_valley
+from extrap.fitting.recommendation import expected_excess
+from extrap.fitting.spread import OptimumSpread, predict_optimum
+from extrap.fitting.valley import CEILING, Valley
+from extrap.forecasting import Forecast
+from extrap.laws.base import Array
+from extrap.planning.run_costs import FLOPS, RunCost, hours_of_runs, read_run_cost
+from extrap.records import Fit, Interval, Measure, Runs
+
+__all__ = ["FACTORS", "Cost", "Penalty", "PricedValue", "cost"]
+
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Multiples of the predicted optimum whose price is told."""
+N_DRAWS = 4000
+SECONDS = 3600.0
+LEAST_SIZES = 4
+"""Fewer optima than this, and none is left out to see how the valley changes."""
+NOTHING = Measure(value=None, ci=Interval(None, None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Penalty:
+    """What a run at given tuned values is expected to lose against one at the optimum.
+
+    Attributes:
+        tuned: Tuned column → value.
+        octaves: Tuned column → log2(value / predicted optimum).
+        relative: Loss / loss of a tuned run − 1.
+        nats: Difference of these losses, in the unit of the runs' loss.
+        equivalent_compute: Compute of the tuned run, smaller in all sizes alike, that reaches the
+            same loss, as a share of the run's own: .8 says that a fifth is wasted. A side, or
+            the value, is None where that run would lie below the smallest swept size.
+        wasted_flops: The rest of the run's FLOPs; None where they are not known.
+        wasted_gpu_hours: Of its GPU-hours.
+        wasted_money: Of its price.
+        chance_of_divergence: None where it is not modelled.
+    """
+
+    tuned: Mapping[str, float]
+    octaves: Mapping[str, float]
+    relative: Measure
+    nats: Measure
+    equivalent_compute: Measure
+    wasted_flops: Measure
+    wasted_gpu_hours: Measure
+    wasted_money: Measure
+    chance_of_divergence: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedValue:
+    """The penalty of a tuned column that is off by a factor, or kept from a swept size.
+
+    Attributes:
+        name: The tuned column.
+        factor: Value / predicted optimum; None for a kept one.
+        kept_from: The size whose optimum is kept; None for a factor.
+        penalty: What it costs; the other columns are at their predicted optimum.
+    """
+
+    name: str
+    factor: float | None
+    kept_from: Mapping[str, float] | None
+    penalty: Penalty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a choice of tuned values costs at one size, and what others would.
+
+    Attributes:
+        size: Size column → value.
+        level: Content of the intervals.
+        loss: Expected of a tuned run there.
+        flops: Of one run; None if unknown.
+        gpu_hours: Of one run; None if unknown.
+        money: Of one run; None without a price.
+        is_recommended: Whether the values are the forecast's own recommendation.
+        chosen: Their penalty.
+        around: Of multiples of the predicted optimum, each tuned column by itself.
+        kept: Of the optima of the smallest and of the largest swept size.
+        flags: Reasons to doubt them.
+    """
+
+    size: Mapping[str, float]
+    level: float
+    loss: float
+    flops: float | None
+    gpu_hours: float | None
+    money: float | None
+    is_recommended: bool
+    chosen: Penalty
+    around: tuple[PricedValue, ...]
+    kept: tuple[PricedValue, ...]
+    flags: tuple[str, ...]
+
+
+def cost(
+    forecast: Forecast,
+    *,
+    at: Mapping[str, float],
+    tuned: Mapping[str, float] | None = None,
+    flops: float | None = None,
+    gpu_hours: float | None = None,
+    flops_per_s: float | None = None,
+    price: float | None = None,
+    formula: str | None = None,
+    seed: int = 0,
+) -> Cost:
+    """Price a choice of tuned values at a size: what a run there loses against a tuned one.
+
+    The expected log excess is that of the valley, averaged over where the optimum may lie. Its
+    interval, and all that follows from it, holds the central draws over the optimum's place, over
+    the valley's scatter and how its steepness at that size changes when each swept size is left
+    out, and over the law of the loss: its curve, and its slope by the structural discrepancy.
+
+    Args:
+        forecast: The forecast.
+        at: One value a size column.
+        tuned: Tuned column → value; a column that is not given is at its recommended value.
+        flops: FLOPs of a run there; by default as the runs' own grow with size.
+        gpu_hours: GPU-hours of a run there; by default from the column `wall_s`, or from FLOPs.
+        flops_per_s: Speed of a GPU, for hours from FLOPs.
+        price: Of a GPU-hour.
+        formula: FLOPs of a run as arithmetic over columns, where the table has none.
+        seed: Of the draws.
+
+    Raises:
+        ValueError: A size or tuned column is unknown, or a number is not positive.
+        DataError: The forecast knows no law of the loss, of an optimum, or no valley.
+
+    References:
+        Ours. Equivalent compute as in `extrap check`: the tuned run of the law that does as well.
+
+    Example:
+        >>> import extrap
+        >>> runs = extrap.read_runs("examples/sweep.csv", size="width", tune="lr")
+        >>> found = extrap.cost(extrap.forecast(runs), at={"width": 1024}, tuned={"lr": 0.01})
+        >>> found.chosen.nats.value > 0.01
+        True
+    """
+    _check(flops=flops, gpu_hours=gpu_hours, flops_per_s=flops_per_s, price=price)
+    point = forecast.at(**at)
+    advised = forecast.recommend(**at)
+    laws = {name: fit for name, fit in forecast.tuned_laws.items() if fit is not None}
+    if point.loss is None or advised is None or forecast.valley is None:
+        raise DataError(
+            "what a value costs needs a law of the loss, of each optimum, and the valley around "
+            f"them ({'; '.join(forecast.flags)}); extend the sweep first."
+        )
+    values = {**advised.tuned, **_known(tuned or {}, forecast.runs)}
+    growth = _growth(forecast.runs, formula)
+    if flops is None and growth is not None and growth.unit == FLOPS:
+        flops = growth.of(point.size)
+    hours = _hours(forecast.runs, point.size, gpu_hours, flops, flops_per_s)
+    pricing = _Pricing(
+        forecast=forecast,
+        size=point.size,
+        draws=_draws(forecast, laws, point.size, seed=seed),
+        exponent=None if growth is None else growth.exponent,
+        run=(flops, hours, None if hours is None or price is None else hours * price),
+        curve=loss_along(forecast, point.size),
+    )
+    return Cost(
+        size=point.size,
+        level=forecast.level,
+        loss=point.loss,
+        flops=flops,
+        gpu_hours=hours,
+        money=pricing.run[2],
+        is_recommended=not tuned,
+        chosen=pricing.of(values),
+        around=_around(pricing),
+        kept=_kept(pricing),
+        flags=(*point.flags, *_doubts(forecast, flops, hours, price)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Draws:
+    """Equally likely worlds: log2 optima (n, n_tuned), factors on the excess, log losses, slopes.
+
+    `log_loss` is that of a tuned run; `slope` multiplies how fast the law falls.
+    """
+
+    spread: OptimumSpread
+    optima: Array
+    factor: Array
+    log_loss: Array
+    slope: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Pricing:
+    """All that a penalty follows from; `run` holds FLOPs, GPU-hours and money of a run."""
+
+    forecast: Forecast
+    size: Mapping[str, float]
+    draws: _Draws
+    exponent: float | None
+    run: tuple[float | None, float | None, float | None]
+    curve: tuple[Array, Array]
+
+    def of(self, tuned: Mapping[str, float]) -> Penalty:
+        """The penalty of tuned values, one a column."""
+        draws, level, valley = self.draws, self.forecast.level, self.forecast.valley
+        assert valley is not None
+        place = np.log2([tuned[name] for name in draws.spread.tuned])
+        excess = valley.excesses(place - draws.optima, self.size) * draws.factor
+        excess = np.minimum(excess, CEILING)
+        mean = expected_excess(draws.spread, tuned, self.size, valley=valley)
+        share = self._shares(excess, draws.slope)
+        shares = _measure(self._shares(np.array([mean]), np.ones(1))[0], share, level)
+        tuned_loss = math.exp(_tuned_log_loss(self.forecast, self.size))
+        divergence = self.forecast.divergence
+        return Penalty(
+            tuned=dict(tuned),
+            octaves=dict(
+                zip(draws.spread.tuned, map(float, place - draws.spread.centre), strict=True)
+            ),
+            relative=_measure(math.expm1(mean), np.expm1(excess), level),
+            nats=_measure(
+                tuned_loss * math.expm1(mean), np.exp(draws.log_loss) * np.expm1(excess), level
+            ),
+            equivalent_compute=shares,
+            wasted_flops=_wasted(self.run[0], shares),
+            wasted_gpu_hours=_wasted(self.run[1], shares),
+            wasted_money=_wasted(self.run[2], shares),
+            chance_of_divergence=None
+            if divergence is None
+            else divergence.chance(self.size, tuned),
+        )
+
+    def _shares(self, excess: Array, slope: Array) -> Array:
+        """Compute shares of tuned runs this much worse; NaN below the law's reach."""
+        logs, losses = self.curve
+        if self.exponent is None or len(logs) < 2 or np.any(np.diff(losses) >= 0):
+            return np.full(len(excess), math.nan)
+        here = float(np.interp(0.0, logs, losses))
+        wanted = here + excess / slope
+        at = np.interp(wanted, losses[::-1], logs[::-1])
+        return np.where(wanted > losses[0], math.nan, np.exp(self.exponent * at))
+
+
+def _draws(
+    forecast: Forecast, laws: Mapping[str, Fit], size: Mapping[str, float], *, seed: int
+) -> _Draws:
+    rng, spread = np.random.default_rng(seed), predict_optimum(laws, size)
+    optima = np.column_stack(
+        [
+            centre + sd * rng.standard_t(dof, N_DRAWS)
+            for centre, sd, dof in zip(spread.centre, spread.sd, spread.dof, strict=True)
+        ]
+    )
+    valley, prediction, model = forecast.valley, forecast.predict_loss(size), forecast.loss_model
+    assert valley is not None
+    assert prediction is not None
+    assert model is not None
+    scatter = math.log1p((valley.relative_sd or 0.0) ** 2)
+    sd = math.hypot(math.sqrt(scatter), _steepness_sd(forecast, valley, size))
+    return _Draws(
+        spread=spread,
+        optima=optima,
+        factor=np.exp(sd * rng.standard_normal(N_DRAWS) - scatter / 2),
+        log_loss=prediction.log_loss + prediction.curve_log_sd * rng.standard_normal(N_DRAWS),
+        slope=np.exp(model.discrepancy * rng.standard_normal(N_DRAWS)),
+    )
+
+
+def _steepness_sd(forecast: Forecast, valley: Valley, size: Mapping[str, float]) -> float:
+    """How well ln of the valley's steepness at a size is known: a jackknife over swept sizes."""
+    known = [o for o in forecast.optima if o.loss is not None]
+    if len(known) < LEAST_SIZES:
+        return 0.0
+    steps = np.vstack([np.eye(len(valley.tuned)), -np.eye(len(valley.tuned))])
+    logs = []
+    for left_out in known:
+        others = fit_valley(forecast.runs, [o for o in known if o is not left_out])
+        if others is not None:
+            logs.append(float(np.mean(np.log(others.excesses(steps, size)))))
+    n = len(logs)
+    return math.sqrt((n - 1) / n * float(np.sum((np.array(logs) - np.mean(logs)) ** 2)))
+
+
+def _tuned_log_loss(forecast: Forecast, size: Mapping[str, float]) -> float:
+    prediction = forecast.predict_loss(size)
+    assert prediction is not None
+    return prediction.log_loss
+
+
+def _measure(value: float, draws: Array, level: float) -> Measure:
+    """A value with the central share of its draws; NaN, which is lowest, is an open side."""
+    lower, upper = np.quantile(
+        np.where(np.isnan(draws), -np.inf, draws),
+        [0.5 - level / 2, 0.5 + level / 2],
+        method="nearest",
+    )
+    return Measure(
+        value=None if math.isnan(value) else float(value),
+        ci=Interval(*(float(side) if math.isfinite(side) else None for side in (lower, upper))),
+    )
+
+
+def _wasted(total: float | None, share: Measure) -> Measure:
+    """What of a run's cost a tuned one would not have needed."""
+    if total is None:
+        return NOTHING
+    lower, upper = (None if side is None else total * (1 - side) for side in share.ci[::-1])
+    return Measure(
+        value=None if share.value is None else total * (1 - share.value),
+        ci=Interval(lower, upper),
+    )
+
+
+def _around(pricing: _Pricing) -> tuple[PricedValue, ...]:
+    spread = pricing.draws.spread
+    best = {name: 2.0**centre for name, centre in zip(spread.tuned, spread.centre, strict=True)}
+    return tuple(
+        PricedValue(
+            name=name,
+            factor=factor,
+            kept_from=None,
+            penalty=pricing.of({**best, name: best[name] * factor}),
+        )
+        for name in spread.tuned
+        for factor in FACTORS
+    )
+
+
+def _kept(pricing: _Pricing) -> tuple[PricedValue, ...]:
+    """What it costs to keep the optimum of the smallest or the largest swept size."""
+    spread, found = pricing.draws.spread, []
+    best = {name: 2.0**centre for name, centre in zip(spread.tuned, spread.centre, strict=True)}
+    for name in spread.tuned:
+        known = [o for o in pricing.forecast.optima if o.tuned[name].value is not None]
+        for optimum in dict.fromkeys([0, len(known) - 1]):
+            kept = known[optimum]
+            value = float(kept.tuned[name].value or math.nan)
+            found.append(
+                PricedValue(
+                    name=name,
+                    factor=None,
+                    kept_from=dict(kept.size),
+                    penalty=pricing.of({**best, name: value}),
+                )
+            )
+    return tuple(found)
+
+
+def _growth(runs: Runs, formula: str | None) -> RunCost | None:
+    """FLOPs of a run over size, else its hours; None where the runs tell neither."""
+    try:
+        return read_run_cost(runs, formula=formula)
+    except DataError:
+        if formula is not None:
+            raise
+        return hours_of_runs(runs)
+
+
+def _hours(
+    runs: Runs,
+    size: Mapping[str, float],
+    gpu_hours: float | None,
+    flops: float | None,
+    flops_per_s: float | None,
+) -> float | None:
+    """GPU-hours of a run: as given, else FLOPs by the speed that is given, else as measured."""
+    if gpu_hours is not None:
+        return gpu_hours
+    if flops_per_s is not None:
+        return None if flops is None else flops / flops_per_s / SECONDS
+    measured = hours_of_runs(runs)
+    return None if measured is None else measured.of(size)
+
+
+def _doubts(
+    forecast: Forecast, flops: float | None, hours: float | None, price: float | None
+) -> list[str]:
+    found = []
+    if forecast.valley is not None and forecast.valley.relative_sd is None:
+        found.append("valley-scatter-unknown: no run lies deep enough to tell how costs scatter")
+    if flops is None and hours is None:
+        found.append("cost-of-a-run-unknown: give --flops or --gpu-hours")
+    elif price is not None and hours is None:
+        found.append("hours-unknown: give --gpu-hours or --flops-per-s, then a price counts")
+    return found
+
+
+def _known(tuned: Mapping[str, float], runs: Runs) -> Mapping[str, float]:
+    for name, value in tuned.items():
+        if name not in runs.tuned:
+            raise ValueError(
+                f"the tuned columns are {', '.join(runs.tuned)}, got {name!r}; name one of them."
+            )
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name} must be positive and finite, got {value:g}.")
+    return tuned
+
+
+def _check(**given: float | None) -> None:
+    for name, value in given.items():
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name} must be positive and finite, got {value:g}; leave it out.")

@@ -1,0 +1,239 @@
+"""`extrap plan`: what is bought, what it costs, how wide the intervals will then be."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import extrap
+from extrap.cli import main
+from extrap.errors import DataError
+from extrap.planning import plan_document, purchases_table
+from extrap.planning.next_runs import plan
+from extrap.planning.plans import Plan
+from extrap.reporting.plans import plan_text
+
+SWEEP = Path(__file__).parents[2] / "examples" / "sweep.csv"
+TARGET = {"width": 1024.0}
+BUDGET = 3e11
+
+
+@cache
+def shipped() -> extrap.Forecast:
+    return extrap.forecast(extrap.read_runs(SWEEP, size="width", tune="lr"))
+
+
+@cache
+def small_plan() -> Plan:
+    return plan(shipped(), at=TARGET, budget=BUDGET)
+
+
+def valleys(
+    *, rates: range = range(-4, 5), seeds: int = 2, widths: tuple[int, ...] = (16, 32, 64, 128)
+) -> pd.DataFrame:
+    """Quadratic valleys about a power law, with a little seeded noise."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for width in widths:
+        best = -8 - 0.5 * math.log2(width / 32)
+        for rate in rates:
+            for seed in range(seeds):
+                at = -8 + 0.7 * rate
+                loss = (1.5 + 2 * width**-0.5) * math.exp(0.02 * (at - best) ** 2)
+                rows.append((width, 2.0**at, seed, loss * math.exp(0.002 * rng.normal())))
+    table = pd.DataFrame(rows, columns=["width", "lr", "seed", "loss"])
+    return table.assign(flops=1e6 * table["width"] ** 2.0)
+
+
+def runs_of(table: pd.DataFrame) -> extrap.Runs:
+    return extrap.read_runs(table, size="width", tune="lr")
+
+
+def test_purchases_cost_no_more_than_the_budget_and_none_exists_already() -> None:
+    found = small_plan()
+    assert 0 < found.cost <= BUDGET
+    assert found.cost == pytest.approx(sum(p.cost for p in found.purchases))
+    frame = shipped().runs.to_frame()
+    owned = set(zip(frame["width"], frame["lr"], frame["seed"], strict=True))
+    bought = [(p.size["width"], p.tuned["lr"], p.seed) for p in found.purchases]
+    assert len(set(bought)) == len(bought)
+    assert not owned & set(bought)
+
+
+def test_the_first_outlook_is_the_forecasts_own_interval() -> None:
+    point = shipped().at(**TARGET)
+    lower, upper = point.loss_pi
+    assert small_plan().now.loss_width == pytest.approx(math.log((upper or 0) / (lower or 1)))
+    low, high = point.tuned["lr"].pi
+    assert small_plan().now.tuned_width["lr"] == pytest.approx(math.log2((high or 0) / (low or 1)))
+
+
+def test_what_is_bought_narrows_the_rate_and_the_floor_lies_below() -> None:
+    found = small_plan()
+    now, then, floor = (o.tuned_width["lr"] or 0 for o in (found.now, found.then, found.floor))
+    assert floor < then < now
+
+
+def test_costs_are_those_of_the_column_flops() -> None:
+    frame = shipped().runs.to_frame()
+    known = frame.groupby("width")["flops"].median()
+    found = small_plan()
+    for purchase in found.purchases:
+        if purchase.size["width"] in known.index:
+            assert purchase.cost == pytest.approx(known[purchase.size["width"]])
+    assert found.spent == pytest.approx(frame["flops"].sum())
+    assert found.unit == "FLOPs"
+
+
+def test_values_lie_near_the_predicted_optimum() -> None:
+    for purchase in small_plan().purchases:
+        best = shipped().predict_tuned(purchase.size)["lr"].value or math.nan
+        assert abs(math.log2(purchase.tuned["lr"] / best)) < 3
+
+
+def test_a_bound_on_runs_alone_is_a_budget() -> None:
+    found = plan(shipped(), at=TARGET, n_runs=6)
+    assert 0 < len(found.purchases) <= 6
+    assert found.budget is None
+
+
+def test_a_formula_says_what_a_run_costs() -> None:
+    found = plan(runs_of(valleys()), at=TARGET, budget=1e6, cost="width ** 2")
+    assert found.unit == "units"
+    assert all(p.cost == pytest.approx(p.size["width"] ** 2, rel=1e-6) for p in found.purchases)
+
+
+def test_a_table_without_costs_asks_for_a_formula() -> None:
+    with pytest.raises(DataError, match="give a formula"):
+        plan(runs_of(valleys().drop(columns="flops")), at=TARGET, budget=1e6)
+
+
+def test_only_cells_on_offer_are_bought_and_each_once() -> None:
+    table = valleys(seeds=4)
+    owned = (table["seed"] < 2) & (table["width"] < 128) | (table["width"] < 64)
+    offer = table.loc[~owned, ["width", "lr", "seed"]]
+    runs = runs_of(pd.concat([table[owned], valleys(widths=(8, 24))]))
+    found = plan(runs, at=TARGET, budget=1e12, among=offer)
+    bought = [(p.size["width"], p.tuned["lr"], p.seed) for p in found.purchases]
+    on_offer = {(w, lr, s) for w, lr, s in offer.itertuples(index=False)}
+    assert bought
+    assert set(bought) <= on_offer
+    assert len(set(bought)) == len(bought)
+
+
+def test_an_optimum_at_the_edge_is_bracketed_first() -> None:
+    table = pd.concat(
+        [valleys(widths=(16, 32, 64, 96)), valleys(widths=(128,), rates=range(1, 5))]
+    )
+    found = plan(runs_of(table), at=TARGET, n_runs=10)
+    first = found.purchases[0]
+    assert first.reason == "bracket"
+    assert first.size == {"width": 128.0}
+    assert first.tuned["lr"] < table.loc[table["width"] == 128, "lr"].min()
+    assert any("brackets-first" in flag for flag in found.flags)
+
+
+def test_without_any_law_the_plan_only_brackets_and_tells_no_width() -> None:
+    found = plan(runs_of(valleys(rates=range(2, 6))), at=TARGET, n_runs=20)
+    assert {p.reason for p in found.purchases} == {"bracket"}
+    assert found.now.loss_width is None
+    assert "plan again" in found.advice[0]
+    json.dumps(plan_document(found), allow_nan=False)
+
+
+def test_without_tuned_columns_seeds_and_sizes_are_bought() -> None:
+    table = valleys(rates=range(0, 1), seeds=2, widths=(16, 24, 32, 48, 64, 96))
+    runs = extrap.read_runs(table.drop(columns="lr"), size="width")
+    found = plan(runs, at=TARGET, budget=2e11)
+    assert found.purchases
+    assert all(p.tuned == {} for p in found.purchases)
+    assert (found.then.loss_width or 0) <= (found.now.loss_width or 0)
+
+
+def test_a_larger_size_is_named_where_small_runs_cannot_help() -> None:
+    found = plan(shipped(), at={"width": 4096.0}, budget=BUDGET)
+    assert any("Only a larger size helps" in line for line in found.advice)
+    assert found.larger[0].size["width"] > 192
+
+
+def test_no_budget_is_refused_and_so_is_an_unknown_aim() -> None:
+    with pytest.raises(ValueError, match="needs a budget"):
+        plan(shipped(), at=TARGET)
+    with pytest.raises(ValueError, match="positive and finite"):
+        plan(shipped(), at=TARGET, budget=-1.0)
+    with pytest.raises(ValueError, match="at least 1"):
+        plan(shipped(), at=TARGET, n_runs=0)
+    with pytest.raises(ValueError, match="aim is one of loss, lr"):
+        plan(shipped(), at=TARGET, budget=BUDGET, aim="batch")
+
+
+def test_limits_are_shares_of_the_variance() -> None:
+    for parts in small_plan().limits.values():
+        assert sum(parts.values()) == pytest.approx(1)
+        assert min(parts.values()) > 0
+
+
+def test_the_document_is_plain_json_and_the_table_has_a_row_a_run() -> None:
+    found = small_plan()
+    document = json.loads(json.dumps(plan_document(found), allow_nan=False))
+    assert document["kind"] == "extrap-plan"
+    assert len(document["purchases"]) == len(found.purchases)
+    assert set(document["outlooks"][0]) == {"n_runs", "cost", "loss_width", "tuned_width"}
+    table = purchases_table(found)
+    assert list(table)[:3] == ["width", "lr", "seed"]
+    assert len(table) == len(found.purchases)
+
+
+def test_the_text_says_what_to_buy_and_how_wide_it_leaves_the_intervals() -> None:
+    text = plan_text(small_plan())
+    assert "runs to buy, in order" in text
+    assert "any number of runs at these sizes" in text
+    assert "what makes lr uncertain now" in text
+
+
+def test_the_command_writes_the_runs_for_a_trainer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, out = tmp_path / "runs.csv", tmp_path / "next.csv"
+    valleys().to_csv(table, index=False)
+    options = ["--size", "width", "--tune", "lr", "--at", "1024", "--runs", "6"]
+    assert main(["plan", str(table), *options, "--out", str(out), "--json"]) == 0
+    printed = capsys.readouterr()
+    bought = pd.read_csv(out)
+    assert len(json.loads(printed.out)["purchases"]) == len(bought)
+    assert {"width", "lr", "seed"} <= set(bought)
+
+
+def test_two_units_of_a_budget_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "runs.csv"
+    valleys().to_csv(table, index=False)
+    options = ["--size", "width", "--at", "1024", "--budget", "1", "--budget-hours", "1"]
+    assert main(["plan", str(table), *options]) == 2
+    assert "give one of them" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_widths_come_out_as_foreseen() -> None:
+    """Buy what is planned from the same truth: the interval of the loss is about as foreseen."""
+    full = valleys(seeds=4, widths=(16, 24, 32, 48, 64, 96))
+    owned = (full["seed"] < 2) & (full["width"] <= 64)
+    found = plan(
+        runs_of(full[owned]),
+        at=TARGET,
+        budget=float(full["flops"].sum()) / 4,
+        among=full.loc[~owned, ["width", "lr", "seed"]],
+    )
+    bought = {(p.size["width"], p.tuned["lr"], p.seed) for p in found.purchases}
+    keys = zip(full["width"], full["lr"], full["seed"], strict=True)
+    then = extrap.forecast(runs_of(full[owned | [key in bought for key in keys]]))
+    lower, upper = then.at(**TARGET).loss_pi
+    seen = math.log((upper or math.inf) / (lower or math.nan))
+    assert seen == pytest.approx(found.then.loss_width, rel=0.5)

@@ -19,7 +19,7 @@ from matplotlib.collections import LineCollection, PathCollection, PolyCollectio
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedFormatter
+from matplotlib.ticker import FixedLocator
 
 __all__ = ["HINTS", "Hint", "add_hints", "hints_of", "tell_cells"]
 
@@ -128,11 +128,13 @@ def _curves(ax: Axes) -> Iterator[Hint]:
 def _marks(ax: Axes) -> Iterator[Hint]:
     """Points, error bars, intervals and cells."""
     spans: dict[int, list[Span]] = {}
+    owners: dict[int, Any] = {}
     bars: set[int] = set()
     for container in ax.containers:
         if isinstance(container, ErrorbarContainer):
             bars |= {id(part) for part in (*container.lines[1], *container.lines[2])}
             line, _, ranges = container.lines
+            owners[id(line)] = container
             if line is not None and ranges:
                 spans[id(line)] = [_upright(segment) for segment in ranges[0].get_segments()]
     for collection in ax.collections:
@@ -142,7 +144,8 @@ def _marks(ax: Axes) -> Iterator[Hint]:
             yield from _intervals(ax, collection)
     for line in ax.lines:
         if line.get_marker() not in ("None", "none", "", " ", None) and id(line) not in bars:
-            yield from _circles(ax, line, _points_of(ax, line), spans.get(id(line)))
+            owner = owners.get(id(line), line)
+            yield from _circles(ax, owner, _points_of(ax, line), spans.get(id(line)))
     for collection in ax.collections:
         is_points = isinstance(collection, PathCollection)
         if is_points and collection.get_offset_transform() == ax.transData:
@@ -258,11 +261,12 @@ def _cut(text: str) -> str:
 
 def _written(axis: Axis, value: float) -> str:
     """A value as its axis has it: the name of a category, else four digits."""
-    ticks = axis.get_major_formatter()
-    if isinstance(ticks, FixedFormatter) and axis.get_scale() == "linear":
-        for place, label in zip(axis.get_major_locator()(), ticks.seq, strict=False):
-            if place == value and label and not _is_number(str(label)):
-                return _cut(str(label))
+    places = axis.get_major_locator()
+    if isinstance(places, FixedLocator) and axis.get_scale() == "linear":
+        for i, place in enumerate(places.locs):
+            label = str(axis.get_major_formatter()(place, i)) if place == value else ""
+            if label and not _is_number(label):
+                return _cut(label)
     return _number(value)
 
 
@@ -304,4 +308,4 @@ def _flipped(hint: Hint, height: float) -> Hint:
     """From pixels above the bottom to pixels below the top."""
     x, y, *size = hint.place
     top = height - y - (size[1] if hint.shape == "rect" else 0.0)
-    return Hint(shape=hint.shape, place=(x, top, *size), text=hint.text)
+    return Hint(shape=hint.shape, place=(x, float(top), *size), text=hint.text)

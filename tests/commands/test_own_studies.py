@@ -136,10 +136,10 @@ def test_knobs_of_a_training_of_ones_own_are_none(
 
 @pytest.mark.slow
 def test_of_two_workers_one_is_killed_and_every_cell_is_trained_once(study: str) -> None:
-    first, second = worker(pause=0.3), worker(pause=0.3)
+    first, second = worker(pause=0.15), worker(pause=0.15)
     wait_for(lambda: n_trained() >= 6)
     os.kill(first.pid, signal.SIGKILL)
-    assert second.wait(300) == 0, second.stderr.read().decode()
+    assert second.wait(300) == 0
     assert first.wait() == -signal.SIGKILL
 
     storage = open_storage("sqlite:///.extrap/mine.db")
@@ -180,7 +180,6 @@ def worker(*, pause: float) -> subprocess.Popen[bytes]:
         [sys.executable, "-m", "extrap", "study", "work", "mine.py", "--quiet"],
         env={**os.environ, "PYTHONPATH": str(ROOT), "PAUSE": str(pause)},
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
     )
 
 

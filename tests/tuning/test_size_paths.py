@@ -13,7 +13,10 @@ from extrap.tuning import tune
 SPEC = StudySpec(
     name="dial",
     question="?",
-    workload=Workload(name="teacher", options={"n_features": 16, "n_examples": 500}),
+    workload=Workload(
+        name="bytes-mlp",
+        options={"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 64},
+    ),
     recipe=Recipe(steps=10, batch_size=8, n_evals=2),
     sizes={"depth": (1, 2)},
     tune={"lr": TunedRange(low=2**-4, high=2**-2, n=2)},
@@ -74,5 +77,5 @@ def test_a_rate_that_is_not_tuned_may_be_on_the_path(url: str, tmp_path: Path) -
 
 
 def test_a_name_that_nothing_takes_is_refused_by_the_model(url: str) -> None:
-    with pytest.raises(ValueError, match="sizes of teacher are whole numbers"):
+    with pytest.raises(ValueError, match="sizes of bytes-mlp are whole numbers"):
         tune(replace(SPEC, path={**SPEC.path, "height": "3"}), url)

@@ -76,7 +76,7 @@ def test_formulas_serve_the_sweep_and_its_larger_runs(capsys: pytest.CaptureFixt
     capsys.readouterr()
     assert main(["check", "f.json", "sweep.csv", *let, "--json"]) in (0, 1)
     verdicts = json.loads(capsys.readouterr().out)["verdicts"]
-    assert verdicts[0]["point"]["size"] == {"params": 12 * 16**2}
+    assert verdicts[0]["run"]["size"] == {"params": 12 * 16**2}
     assert main(["check", "f.json", "sweep.csv", "--loss", "val_loss"]) == 2
     assert "no column 'params'" in capsys.readouterr().err
 
@@ -110,7 +110,8 @@ def test_other_commands_take_formulas_and_metrics_too(
     for options in (error, turned):
         assert main(["check", "sweep.csv", "sweep.csv", *NAMES, *options, "--json"]) in (0, 1)
         found.append(json.loads(capsys.readouterr().out)["verdicts"])
-    assert [v["observed"] for v in found[0]] == pytest.approx([v["observed"] for v in found[1]])
+    first, second = ([v["deviation"] for v in verdicts] for verdicts in found)
+    assert first == pytest.approx(second, abs=1e-6)
     sweep.assign(tokens=sweep["config/lr"] * 1e12).to_csv("split.csv", index=False)
     sized = ("--let", "params = width * 1e6", "--flops", "1e19")
     for options in (error, turned):

@@ -68,7 +68,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 # the trainers and trackers that only the tests need
 $(TESTED): $(INSTALLED)
-	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,postgres,grpc]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,wandb,mlflow,polars,yaml,postgres,grpc]'
 	touch $@
 else
 $(INSTALLED) $(TESTED): pyproject.toml constraints.txt

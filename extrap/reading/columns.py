@@ -131,7 +131,7 @@ def candidates(table: pd.DataFrame, part: str) -> list[str]:
     names = [str(c) for c in table.columns if len(str(c)) <= MOST_NAME][:MOST_COMPARED]
     if part == "loss":
         by_word = [c for c in names if LOSSES.search(bare_name(c))]
-        by_word = sorted(by_word, key=lambda c: (not re.search("val|eval|test", c), len(c)))
+        by_word = sorted(by_word, key=_loss_rank)
         return [c for c in by_word if _numbers(table[c]).notna().any()][:MOST_SUGGESTED]
     words = WORDS[part]
     last = {c: re.split(r"[./:]", bare_name(c).lower())[-1] for c in names}
@@ -142,6 +142,12 @@ def candidates(table: pd.DataFrame, part: str) -> list[str]:
         free = [c for c in names if last[c] not in others and not LOSSES.search(c)]
         found = [c for c in free if not c.startswith("_") and _is_grid(_numbers(table[c]))]
     return found[:MOST_SUGGESTED]
+
+
+def _loss_rank(column: str) -> tuple[bool, bool, int]:
+    """Losses before metrics, of held-out data before others, short names before long ones."""
+    is_metric = not re.search(r"loss|nll|ppl|perplexity|bpb|entropy", column, re.IGNORECASE)
+    return is_metric, not re.search("val|eval|test", column, re.IGNORECASE), len(column)
 
 
 def _numbers(values: pd.Series) -> pd.Series:

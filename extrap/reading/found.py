@@ -23,6 +23,8 @@ class Found:
         table: One row a run, cells as they are; a metric's column has its last values.
         where: What to call the source in a message.
         curves: Of the metric in a column: `run` (row of the table), `step`, `loss`; or None.
+        is_remote: Whether a server is asked for every curve, so that they are left where they are
+            unless the final loss is one of them.
         notes: What reading had to decide, one sentence each.
         sizes: Size columns, where the source says which they are.
         tuned: Tuned columns, where the source says which they are; None where it does not.
@@ -36,6 +38,7 @@ class Found:
     table: pd.DataFrame
     where: str
     curves: Callable[[str], pd.DataFrame | None] = no_curves
+    is_remote: bool = False
     notes: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
     tuned: tuple[str, ...] | None = None

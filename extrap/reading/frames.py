@@ -27,7 +27,7 @@ DICTIONARIES = ("config", "summary")
 """Columns of a table of text whose cells may be dictionaries, as W&B's own example writes them."""
 
 
-def is_table(source: object) -> bool:
+def is_table(source: Any) -> bool:
     """Whether something in memory is a table of any kind this room knows."""
     if isinstance(source, pd.DataFrame) or hasattr(source, "__arrow_c_stream__"):
         return True

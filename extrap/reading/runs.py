@@ -113,7 +113,7 @@ def read_runs(
     _check_parts(sizes, tuned, recipe, loss, seed)
     metric = _column_of(found, loss, "loss")
     maximised = tuple(_column_of(found, name, "maximise") for name in maximised)
-    points = found.curves(metric)
+    points = None if found.is_remote and rule.name == "last" else found.curves(metric)
     table, name_notes = _renamed(found, sizes=sizes, tuned=tuned, recipe=recipe, seed=seed)
     if "stage" in table:
         kept = table["stage"].astype(str).str.strip().eq(stage)

@@ -1,15 +1,23 @@
-"""Which of several experiments of MLflow is read."""
+"""What MLflow's readers share: which of several experiments, and what a stored value means."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from extrap.errors import DataError
 from extrap.reading.bounds import shown
 
-__all__ = ["chosen_experiment"]
+__all__ = ["as_stored", "chosen_experiment"]
 
 MOST_NAMED = 12
+LARGEST = 1.79e308
+"""MLflow's databases store what is infinite as the largest number."""
+
+
+def as_stored(value: float) -> float:
+    """A value as it was before MLflow's database had it."""
+    return math.copysign(math.inf, value) if abs(value) > LARGEST else value
 
 
 def chosen_experiment(

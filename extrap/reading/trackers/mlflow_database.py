@@ -15,7 +15,7 @@ from extrap.errors import DataError
 from extrap.reading.bounds import first_line, require_file
 from extrap.reading.found import Found
 from extrap.reading.settings import as_number
-from extrap.reading.trackers.experiments import chosen_experiment
+from extrap.reading.trackers.experiments import as_stored, chosen_experiment
 from extrap.reading.trackers.stitching import stitched
 from extrap.reading.trackers.tracked import (
     MOST_POINTS,
@@ -30,8 +30,6 @@ __all__ = ["is_database", "read_database"]
 TABLES = {"experiments", "runs", "params", "metrics"}
 BESIDE = ("-wal", "-journal")
 """Files in which the newest pages of a database may lie."""
-LARGEST = 1.79e308
-"""MLflow stores what is infinite as the largest number."""
 RUNS = """SELECT run_uuid, name, status, start_time, experiment_id FROM runs
           WHERE lifecycle_stage IS NULL OR lifecycle_stage != 'deleted' ORDER BY start_time"""
 OF_EXPERIMENT = "run_uuid IN (SELECT run_uuid FROM runs WHERE experiment_id = ?)"
@@ -110,7 +108,7 @@ def _read(database: sqlite3.Connection, where: str, study: str | None) -> Found:
 def _value(value: object, is_nan: object) -> float:
     if is_nan or not isinstance(value, int | float):
         return math.nan
-    return math.copysign(math.inf, value) if abs(value) > LARGEST else float(value)
+    return as_stored(float(value))
 
 
 def _has_tables(database: sqlite3.Connection) -> bool:

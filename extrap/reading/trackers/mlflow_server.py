@@ -13,7 +13,7 @@ from extrap.errors import DataError
 from extrap.reading.bounds import first_line
 from extrap.reading.found import Found
 from extrap.reading.settings import as_number
-from extrap.reading.trackers.experiments import chosen_experiment
+from extrap.reading.trackers.experiments import as_stored, chosen_experiment
 from extrap.reading.trackers.stitching import stitched
 from extrap.reading.trackers.tracked import (
     MOST_RUNS,
@@ -60,7 +60,7 @@ def read_server(address: str, *, study: str | None = None) -> Found:
         return table_of(joined, where=where, notes=notes)
     except MlflowException as error:
         raise DataError(
-            f"MLflow does not give the runs of {where}: {first_line(error)}; check the address."
+            f"MLflow does not give the runs of {where}: {_reason(error, uri)}; check the address."
         ) from error
 
 
@@ -70,13 +70,13 @@ def _tracked(client: Any, run: Any) -> TrackedRun:
     def fetch(metric: str) -> Points:
         history = client.get_metric_history(run.info.run_id, metric)
         ordered = sorted(history, key=lambda each: (each.step, each.timestamp))
-        return [(float(each.step), float(each.value)) for each in ordered]
+        return [(float(each.step), as_stored(float(each.value))) for each in ordered]
 
     return TrackedRun(
         name=name,
         settings={key: as_number(str(value)) for key, value in run.data.params.items()},
         history=LazyHistory(run.data.metrics, fetch),
-        summary={key: float(value) for key, value in run.data.metrics.items()},
+        summary={key: as_stored(float(value)) for key, value in run.data.metrics.items()},
         status=str(run.info.status).lower(),
         family=name,
         started=float(run.info.start_time or 0) / 1000,
@@ -91,6 +91,13 @@ def _pages(search: Callable[..., Any]) -> Iterator[Any]:
         token = page.token
         if not token:
             return
+
+
+def _reason(error: Exception, uri: str) -> str:
+    """The first line of what MLflow says, without what stands before the @ of an address."""
+    account, has_account, _ = uri.partition("://")[2].rpartition("@")
+    text = str(error).replace(f"{account}@", "") if has_account else str(error)
+    return first_line(text.replace(account.partition(":")[2] or "\0", "***"))
 
 
 def _without_secret(uri: str) -> str:

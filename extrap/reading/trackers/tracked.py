@@ -138,6 +138,7 @@ def table_of(
         table=pd.DataFrame(rows, dtype=object),
         where=where,
         curves=lambda loss: _curves(runs, back[loss]) if loss in back else None,
+        is_remote=any(isinstance(run.history, LazyHistory) for run in runs),
         notes=tuple(notes),
         losses=losses,
         metrics=tuple(back),

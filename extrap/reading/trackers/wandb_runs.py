@@ -33,14 +33,14 @@ SCHEME = "wandb://"
 STEP = "_step"
 
 
-def are_runs(source: object) -> bool:
+def are_runs(source: Any) -> bool:
     """Whether these are W&B's run objects: a list of them, or what `Api().runs(…)` gives."""
     if isinstance(source, str | bytes | Mapping | pd.DataFrame) or hasattr(source, "read"):
         return False
     if type(source).__module__.startswith("wandb.") and hasattr(source, "__iter__"):
         return True
     is_list = isinstance(source, list | tuple) and bool(source)
-    return is_list and all(_is_run(item) for item in source)  # type: ignore[attr-defined]
+    return is_list and all(_is_run(item) for item in source)
 
 
 def _is_run(item: object) -> bool:

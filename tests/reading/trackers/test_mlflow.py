@@ -166,8 +166,6 @@ def test_a_torn_store_is_one_clear_error(folder: Path, database: Path, tmp_path:
 
 def test_a_server_that_does_not_answer_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    with pytest.raises(
-        DataError, match="MLflow does not give the runs of http://127.0.0.1:9"
-    ) as e:
+    with pytest.raises(DataError, match=r"MLflow does not give the runs of http://127") as e:
         read_runs("http://me:secret@127.0.0.1:9", **NAMES)
     assert "secret" not in str(e.value)

@@ -129,6 +129,8 @@ def test_histories_of_objects_are_asked_for_where_a_curve_is_wanted() -> None:
             return [{"_step": 0, keys[1]: 1.5}, {"_step": 1, keys[1]: "NaN"}, {"_step": 2}]
 
     run = Told()
+    assert read_runs([run], **NAMES).to_frame()["loss"].tolist() == [2.0]
+    assert run.asked == 0
     best = read_runs([run], **NAMES, final="best").to_frame()
     assert best["status"].tolist() == ["diverged"]
     assert run.asked == 1

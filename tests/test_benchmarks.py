@@ -22,6 +22,7 @@ from benchmarks import (
     levers,
     noise_scales,
     peers,
+    plans,
     samplers,
     simulated,
     verb,
@@ -437,3 +438,39 @@ def test_a_pack_that_is_stopped_loses_no_training() -> None:
     assert found.n_equal == found.n_runs == 4
     assert found.n_saves == 3  # at each of the evaluations but the last
     assert [row.met for row in checkpoint_rows(found)[:2]] == [True, True]
+
+
+def test_a_plan_needs_the_share_at_which_its_median_interval_is_the_grids():
+    """Two sweeps by hand: the loss's interval is the grid's at 18 %, the rate's never is."""
+    rows = []
+    for replicate, grid in enumerate((0.1, 0.2)):
+        head = {"bed": "simulated", "replicate": replicate, "seconds": 1.0}
+        full = {"strategy": "grid", "share": 1, "spent": 1, "loss_width": grid, "lr_width": grid}
+        rows.append({**head, **full})
+        for share, factor in ((0.06, 1.5), (0.18, 0.9)):
+            widths = {"loss_width": factor * grid, "lr_width": 2 * grid}
+            rows.append({**head, "strategy": "plan", "share": share, "spent": share, **widths})
+    loss, lr, *_ = plans.rows(pd.DataFrame(rows))
+    assert loss.reached.startswith("18%")
+    assert loss.met
+    assert lr.reached.startswith("not reached")
+    assert lr.met is False
+
+
+def test_a_simulated_bed_trains_a_cell_alike_each_time_and_knows_its_truth():
+    bed = plans.simulated(3)
+    wanted = pd.DataFrame({"width": [39.0, 39.0], "lr": [0.01, 0.01], "seed": [5, 6]})
+    assert bed.train is not None
+    assert bed.excess is not None
+    first, again = bed.train(wanted), bed.train(wanted)
+    assert list(first["loss"]) == list(again["loss"])
+    assert first["loss"].nunique() == 2
+    assert bed.excess(bed.log2_optima) == pytest.approx(0, abs=1e-12)
+    assert bed.cells.loc[bed.pilot, "cost"].sum() < 0.06 * bed.budget
+
+
+def test_halving_pays_less_than_all_its_runs_to_the_end():
+    bed = plans.simulated(3)
+    kept = plans.halving(bed)
+    assert len(kept) == 8 * plans.SEEDS * 3
+    assert kept["cost"].sum() < kept.attrs["cost"] < bed.budget

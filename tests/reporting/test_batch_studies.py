@@ -107,7 +107,9 @@ def test_headline_without_a_critical_batch_says_so(one_task: Study) -> None:
     blank = replace(found.result, critical=replace(critical, groups=groups))
     findings = (replace(found, result=blank),)
     assert headline(findings).startswith("No critical batch was told")
-    assert flags_seen(findings)[0][:2] == ("a", "flat-only")
+    letter, flag = flags_seen(findings)[0]
+    assert (letter, flag.name) == ("a", "flat-only")
+    assert flag.action == "Measure smaller batches."
     assert {row[-1] for row in critical_table(findings).rows} == {"a"}
 
 

@@ -95,7 +95,10 @@ def show(driver, path, *, width=1280, scheme="light", media="") -> None:
         "Emulation.setDeviceMetricsOverride",
         {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
     )
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    features = [
+        {"name": "prefers-color-scheme", "value": scheme},
+        {"name": "prefers-reduced-motion", "value": "reduce"},  # a smooth scroll takes its time
+    ]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
     driver.get(path.as_uri())
 

@@ -15,6 +15,7 @@ from jinja2 import ChoiceLoader, FileSystemLoader
 
 import extrap
 from benchmarks.rows import Row
+from extrap.documents import plain_document
 from extrap.files import write_text
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.pages import PageHead, environment, render_page
@@ -82,7 +83,7 @@ def write_page(
             created=created,
             status="all met" if all(row.met is not False for row in rows) else "some missed",
         ),
-        numbers={"kind": "extrap-figures", "rows": [asdict(row) for row in rows]},
+        numbers=plain_document({"kind": "extrap-figures", "rows": [asdict(row) for row in rows]}),
         templates=templates,
         made_by=words.command,
         missed=[row for row in rows if row.met is False],

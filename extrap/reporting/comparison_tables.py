@@ -115,7 +115,7 @@ def losses_table(info: RecipeLosses) -> Table:
                 ends = Interval(_open(row.lower), _open(row.upper))
                 loss = _stacked(Measure(value=row.loss, ci=ends))
                 rows.append((arm, format_quantity(row.x), how, loss, shown))
-    columns = ("recipe", info.axis.column, "", "tuned loss", "seeds at the best values tried")
+    columns = ("recipe", info.axis.column, "what", "tuned loss", "seeds at the best values tried")
     return capped_table("Tuned losses", columns, rows)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +126,13 @@ def _section(found: GroupFindings, place: int) -> Section:
 
 def _flags(comparison: Comparison) -> tuple[Explanation, ...]:
     """Flags of the contrasts, each with the recipe it was raised for."""
-    raised = [
-        explain_flag(flag, of="comparison") for c in comparison.contrasts for flag in c.flags
-    ]
     found: dict[tuple[str, str], Explanation] = {}
-    for flag in raised:
-        found.setdefault((flag.name, flag.detail), flag)
+    for contrast in comparison.contrasts:
+        for flag in contrast.flags:
+            words = explain_flag(flag, of="comparison")
+            if words.name == flag:  # none that we know: it does not say of whom it speaks
+                words = replace(words, name=f"{contrast.treated}: {flag}")
+            found.setdefault((words.name, words.detail), words)
     return tuple(found.values())
 
 

@@ -187,7 +187,7 @@ def test_every_template_of_a_page_has_the_policy():
     pages = [n for n in loader.list_templates() if "<html" in loader.get_source(_NONE, n)[0]]
     assert pages == ["base.html.j2"]
     head = loader.get_source(_NONE, "base.html.j2")[0].partition("<head>")[2]
-    assert "{{ policy }}" in head.strip().split("\n")[1]
+    assert "{{ policy|safe }}" in head.strip().split("\n")[1]
     others = {n for n in loader.list_templates() if n.endswith(".html.j2")}
     others -= {"base.html.j2", "macros.html.j2"}
     assert len(others) >= 9

@@ -165,14 +165,13 @@ def test_examples_run_to_their_reports(
     path = str(ROOT / "examples" / "own" / f"{name}.py")
     assert main(["study", "run", path, "--quiet"]) == 0
     (page,) = (p for p in Path("reports").glob("*.html") if p.name != "index.html")
-    assert main(["check", *sorted(map(str, Path("reports").glob("*.json"))), *large_runs()]) == 0
-    assert "0 off the law" in capsys.readouterr().out
+    capsys.readouterr()
+    main(["check", *map(str, [*Path("reports").glob("*.json"), *Path("reports").glob("*.csv")])])
+    said = capsys.readouterr().out
+    assert said.count("on the law ") == 2  # at the forecast rate, for two seeds
+    assert said.count("OFF the law") == said.count("mistuned: lr") == 2 * (name != "one_dial")
     if name == "one_dial":
         assert "width = 64 * depth" in page.read_text()
-
-
-def large_runs() -> list[str]:
-    return [str(path) for path in Path("reports").glob("*.runs.csv")]
 
 
 def worker(*, pause: float) -> subprocess.Popen[bytes]:

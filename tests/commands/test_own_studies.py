@@ -134,6 +134,22 @@ def test_knobs_of_a_training_of_ones_own_are_none(
     assert "knobs are fields of the recipe" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("study", "trained by the function train"),
+        ("command", "--width '{width}' --lr '{lr}' --seed '{seed}'"),
+        ("one_dial", "depth 4, width 256, n_params 3.14573e+06"),
+    ],
+)
+def test_a_dry_run_of_the_examples_says_who_trains_what(
+    name: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(ROOT / "examples" / "own" / f"{name}.py")
+    assert main(["study", "run", path, "--dry-run"]) == 0
+    assert words in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_of_two_workers_one_is_killed_and_every_cell_is_trained_once(study: str) -> None:
     first, second = worker(pause=0.15), worker(pause=0.15)

@@ -39,20 +39,22 @@ class PrintedLoss:
 
     def __init__(self, loss: str = "") -> None:
         names = (loss,) if loss else LOSSES
-        self._patterns = [
-            re.compile(loss) if is_pattern(loss) else _named(name, NUMBER) for name in names
-        ]
-        self._words = ("",) if is_pattern(loss) else tuple({_last_word(n) for n in names})
+        # a line is searched for a name only where the words of the name are: that is quick
+        self._patterns = (
+            [((), re.compile(loss))]
+            if is_pattern(loss)
+            else [(tuple(name.lower().split("_")), _named(name, NUMBER)) for name in names]
+        )
         self._step = _named("|".join(STEPS), r"(\d+)(?!\w)", is_choice=True)
         self._last: dict[int, float] = {}
         self._curves: dict[int, list[tuple[int, float]]] = {}
 
     def hear(self, line: str) -> None:
         """Take a line in."""
-        lower = line.lower()
-        if not any(word in lower for word in self._words):
-            return
-        for place, pattern in enumerate(self._patterns):
+        lower, first = line.lower(), min(self._last, default=len(self._patterns))
+        for place, (words, pattern) in enumerate(self._patterns[: first + 1]):
+            if not all(word in lower for word in words):
+                continue
             found = pattern.search(line)
             loss = None if found is None else _number(found[1])
             if loss is None:
@@ -157,10 +159,6 @@ def _named(name: str, number: str, *, is_choice: bool = False) -> re.Pattern[str
     """A name and its number; in the name an underscore stands for a space, `/` or `-` too."""
     inner = f"(?:{name})" if is_choice else "[ _/-]".join(map(re.escape, name.split("_")))
     return re.compile(rf"(?<![\w/.-]){inner}[\"']?(?:\s*[:=]\s*|\s+){number}", re.IGNORECASE)
-
-
-def _last_word(name: str) -> str:
-    return name.lower().split("_")[-1]
 
 
 def _number(text: str) -> float | None:

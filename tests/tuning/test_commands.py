@@ -48,7 +48,10 @@ def only_log(tmp_path: Path) -> Path:
     return log
 
 
-def test_words_are_arguments_as_they_stand(tmp_path: Path) -> None:
+def test_words_are_arguments_as_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     script = "import json, sys\nprint(json.dumps(sys.argv[1:]))\nprint('loss=2')"
     evil = "; touch pwned $(touch pwned) `touch pwned` {{x}} *"
     assert run(runner(tmp_path, script, evil), lr=0.0078125)["loss"] == 2

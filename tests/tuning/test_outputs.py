@@ -1,0 +1,85 @@
+"""What counts as a loss in a line that a script prints."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from extrap.tuning.answers import MOST_POINTS
+from extrap.tuning.outputs import PrintedLoss
+
+
+def heard(*lines: str, loss: str = "") -> dict[str, object] | None:
+    printed = PrintedLoss(loss)
+    for line in lines:
+        printed.hear(line)
+    return printed.answer()
+
+
+@pytest.mark.parametrize(
+    ("line", "loss"),
+    [
+        ("loss=1.25", 1.25),
+        ("final Loss : 1.25e-1,", 0.125),
+        ("loss 3", 3.0),
+        ('{"epoch": 2, "loss": 0.5}', 0.5),
+        ("{'eval_loss': 2.5, 'eval_runtime': 1.0}", 2.5),
+        ("step 250: train loss 1.5, val loss 1.75", 1.75),
+        ("val/loss=.5", 0.5),
+        ("loss=1.5.", 1.5),
+        ("loss: -inf", -math.inf),
+        ("loss=1.5 (best loss=1.0)", 1.5),
+    ],
+)
+def test_a_loss_is_found_as_people_print_it(line: str, loss: float) -> None:
+    answer = heard("nothing", line, "done")
+    assert answer is not None
+    assert answer["loss"] == loss
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train_loss=1",
+        "loss=1.5.2",
+        "loss=abc",
+        "loss=1x",
+        "lossy=1",
+        "gloss=2",
+        "my.loss=1",
+        "loss=",
+    ],
+)
+def test_what_is_no_loss_is_passed_over(line: str) -> None:
+    assert heard(line) is None
+
+
+def test_a_loss_of_validation_counts_before_any_other_and_the_last_one_counts() -> None:
+    lines = ("loss=9", "step 1 loss=8 val_loss=7", "step 2 val_loss=6", "step 3 loss=5")
+    assert heard(*lines) == {"loss": 6.0, "curve": [(1, 7.0), (2, 6.0)]}
+
+
+def test_a_loss_may_have_a_name_or_a_pattern_of_its_own() -> None:
+    assert heard("loss=1 bits_per_byte=2", loss="bits_per_byte") == {"loss": 2.0, "curve": []}
+    assert heard("bits per byte: 2", loss="bits_per_byte") == {"loss": 2.0, "curve": []}
+    assert heard("ppl -> 3 at", "step 7 ppl -> 4", loss=r"ppl -> (\S+)") == {
+        "loss": 4.0,
+        "curve": [(7, 4.0)],
+    }
+    assert heard("ppl -> none", loss=r"ppl -> (\S+)") is None
+
+
+def test_a_nan_at_the_end_counts() -> None:
+    answer = heard("step 1 loss=2", "step 2 loss=nan")
+    assert answer is not None
+    assert math.isnan(float(str(answer["loss"])))
+
+
+def test_of_very_many_lines_a_bounded_number_of_points_is_kept() -> None:
+    answer = heard(*(f"iter {i} loss={1 + 1 / i}" for i in range(1, 50 * MOST_POINTS)))
+    assert answer is not None
+    curve = answer["curve"]
+    assert isinstance(curve, list)
+    assert MOST_POINTS / 2 < len(curve) <= 2 * MOST_POINTS
+    assert curve[-1][0] == 50 * MOST_POINTS - 1

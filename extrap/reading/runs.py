@@ -123,7 +123,7 @@ def read_runs(
             raise DataError(
                 f"{found.where} has no rows of stage {stage!r}; its stage column has others."
             )
-    cells, loss_notes = table[metric], []
+    cells, loss_notes = table[metric], list[str]()
     if metric in (*maximised, *found.maximised):
         cells, points, loss_notes = _turned(table, cells, loss, points)
     cells, final_notes = with_final_losses(cells, points, rule, found.where)

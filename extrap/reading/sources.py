@@ -62,7 +62,7 @@ def find_runs(
             )
         return found
     table, where = read_table(source), _place(source)
-    if curves is None and is_history(table):
+    if curves is None and is_history(table, sizes):
         return history_of(table, where)
     points = None if curves is None else read_curves(curves, table)
     return Found(table=table, where=where, curves=lambda loss: points)

@@ -117,7 +117,7 @@ def test_other_commands_take_formulas_and_metrics_too(
     for options in (error, turned):
         assert main(["allocate", "split.csv", *sized, *options, "--json"]) == 0
         found.append(json.loads(capsys.readouterr().out))
-    assert found[2]["params"] == pytest.approx(found[3]["params"], rel=1e-3)
+    assert found[2]["params"]["value"] == pytest.approx(found[3]["params"]["value"], rel=1e-3)
 
 
 def test_an_export_of_the_runs_table_is_forecast_in_one_command(

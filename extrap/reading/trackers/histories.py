@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from extrap.reading.cells import is_empty
+from extrap.reading.columns import bare_name
 from extrap.reading.found import Found
 from extrap.reading.settings import settings_in
 from extrap.reading.states import state_column
@@ -30,8 +31,11 @@ LINE = re.compile(r"(?P<run>.+) - (?P<metric>[^ ].*?)")
 EDGES = ("__MIN", "__MAX")
 
 
-def is_history(table: pd.DataFrame) -> bool:
-    """Whether a table has a row a step, by a step that differs within a run."""
+def is_history(table: pd.DataFrame, sizes: Sequence[str] = ()) -> bool:
+    """Whether a table has a row a step, by a step that differs within a run.
+
+    Where a size differs within a run too, such as its tokens, every row is a run of its own.
+    """
     if _chart_step(table) is not None:
         return True
     run, step = _first(RUNS, table), _first(STEPS, table)
@@ -40,6 +44,9 @@ def is_history(table: pd.DataFrame) -> bool:
     if run is None or step is None or not table[run].duplicated().any():
         return False
     repeats = table[table[run].duplicated(keep=False)]
+    sized = [c for c in table if str(c) in sizes or bare_name(str(c)) in sizes]
+    if any(repeats.groupby(run, sort=False)[c].nunique().gt(1).any() for c in sized):
+        return False
     is_stepped = repeats.groupby(run, sort=False)[step].nunique().gt(1).all()
     return bool(is_stepped) and not table.duplicated([run, step]).any()
 

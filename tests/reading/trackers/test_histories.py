@@ -46,6 +46,12 @@ def test_other_tables_have_a_row_a_run(other: pd.DataFrame) -> None:
     assert len(runs) == len(other)
 
 
+def test_rows_of_a_size_that_grows_within_a_run_are_runs() -> None:
+    table = history().fillna(4.0).assign(tokens=[1, 2, 3] * 2)
+    assert len(read_runs(table, size=("width", "tokens"), loss="val_loss")) == 6
+    assert len(read_runs(table, size="width", loss="val_loss")) == 2
+
+
 def test_lines_of_an_exported_chart_are_runs_whose_names_say_their_settings() -> None:
     lines = [
         '"Step","lr: 0.01, width: 64 - val_loss","lr: 0.01, width: 64 - val_loss__MIN",'

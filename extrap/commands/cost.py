@@ -2,84 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from extrap.commands.arguments import parse_assignments, parse_size
 from extrap.commands.printing import print_json, say
-
-if TYPE_CHECKING:
-    from extrap.forecasting import Forecast
+from extrap.commands.sweeps import forecast_of, loss_option, size_columns, sweep_options
 
 __all__ = ["cost_command"]
 
 
+@click.command(name="cost")
+@click.argument("forecast_or_sweep")
+@sweep_options
+@loss_option
+@click.option("--at", required=True, help="The size: 4096, or params=1e9,tokens=2e10.")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A tuned value there, e.g. lr=3e-4 (repeatable); default the recommended one.",
+)
+@click.option("--flops", type=float, help="FLOPs of a run there; default from the runs' own.")
+@click.option(
+    "--gpu-hours", type=float, help="GPU-hours of a run there; default from column wall_s."
+)
+@click.option("--flops-per-s", type=float, help="Speed of a GPU, for hours from FLOPs.")
+@click.option("--price", type=float, help="Price of a GPU-hour.")
+@click.option(
+    "--cost",
+    "formula",
+    metavar="FORMULA",
+    help="FLOPs of a run over columns, e.g. '6 * n_params * n_tokens'.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cost_command(
-    columns_of: Callable[[Callable[..., Any]], Callable[..., Any]],
-    forecast_of: Callable[[str, dict[str, Any]], Forecast],
-) -> click.Command:
-    """The command, with the options of every sweep and what reads one."""
+    forecast_or_sweep: str,
+    *,
+    at: str,
+    assignments: Sequence[str],
+    flops: float | None,
+    gpu_hours: float | None,
+    flops_per_s: float | None,
+    price: float | None,
+    formula: str | None,
+    as_json: bool,
+    **columns: Any,
+) -> None:
+    """Say what a choice of tuned values costs: loss, compute, GPU-hours, money.
 
-    @click.command(name="cost")
-    @click.argument("forecast_or_sweep")
-    @columns_of
-    @click.option("--at", required=True, help="The size: 4096, or params=1e9,tokens=2e10.")
-    @click.option(
-        "--set",
-        "assignments",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="A tuned value there, e.g. lr=3e-4 (repeatable); default the recommended one.",
+    FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep.
+    """
+    from extrap.planning import cost, cost_document
+    from extrap.reporting.costs import cost_text
+
+    made = forecast_of(forecast_or_sweep, columns)
+    found = cost(
+        made,
+        at=parse_size(at, size_columns(made)),
+        tuned=parse_assignments(assignments, option="--set", example="lr=3e-4") or None,
+        flops=flops,
+        gpu_hours=gpu_hours,
+        flops_per_s=flops_per_s,
+        price=price,
+        formula=formula,
     )
-    @click.option("--flops", type=float, help="FLOPs of a run there; default from the runs' own.")
-    @click.option(
-        "--gpu-hours", type=float, help="GPU-hours of a run there; default from column wall_s."
-    )
-    @click.option("--flops-per-s", type=float, help="Speed of a GPU, for hours from FLOPs.")
-    @click.option("--price", type=float, help="Price of a GPU-hour.")
-    @click.option(
-        "--cost",
-        "formula",
-        metavar="FORMULA",
-        help="FLOPs of a run over columns, e.g. '6 * n_params * n_tokens'.",
-    )
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-    def run(
-        forecast_or_sweep: str,
-        *,
-        at: str,
-        assignments: Sequence[str],
-        flops: float | None,
-        gpu_hours: float | None,
-        flops_per_s: float | None,
-        price: float | None,
-        formula: str | None,
-        as_json: bool,
-        **columns: Any,
-    ) -> None:
-        """Say what a choice of tuned values costs: loss, compute, GPU-hours, money.
-
-        FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep.
-        """
-        from extrap.planning import cost, cost_document
-        from extrap.reporting.costs import cost_text
-
-        made = forecast_of(forecast_or_sweep, columns)
-        found = cost(
-            made,
-            at=parse_size(at, made.runs.sizes),
-            tuned=parse_assignments(assignments, option="--set", example="lr=3e-4") or None,
-            flops=flops,
-            gpu_hours=gpu_hours,
-            flops_per_s=flops_per_s,
-            price=price,
-            formula=formula,
-        )
-        if as_json:
-            print_json(cost_document(found))
-        else:
-            say(cost_text(found))
-
-    return run
+    if as_json:
+        print_json(cost_document(found))
+    else:
+        say(cost_text(found))

@@ -3,104 +3,88 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from extrap.commands.arguments import parse_size
 from extrap.commands.printing import print_json, say
-
-if TYPE_CHECKING:
-    from extrap.forecasting import Forecast
+from extrap.commands.sweeps import forecast_of, loss_option, size_columns, sweep_options
 
 __all__ = ["plan_command"]
 
 
+@click.command(name="plan")
+@click.argument("sweep")
+@sweep_options
+@loss_option
+@click.option("--at", required=True, help="The target: 4096, or params=1e9,tokens=2e10.")
+@click.option("--budget", type=float, help="What may be spent, in FLOPs or the unit of --cost.")
+@click.option("--budget-hours", type=float, help="What may be spent, in hours of column wall_s.")
+@click.option("--runs", "n_runs", type=click.IntRange(min=1), help="The most runs to buy.")
+@click.option(
+    "--cost",
+    metavar="FORMULA",
+    help="Cost of a run, e.g. '6 * n_params * n_tokens'; default the column flops.",
+)
+@click.option("--aim", help="Only narrow the interval of loss, or of one tuned column.")
+@click.option(
+    "--among",
+    type=click.Path(dir_okay=False),
+    help="Only buy runs of this table: size and tuned columns, perhaps seed.",
+)
+@click.option("--no-larger", is_flag=True, help="Buy no run beyond the swept sizes.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(dir_okay=False),
+    help="Write the runs to buy to this CSV file.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def plan_command(
-    columns_of: Callable[[Callable[..., Any]], Callable[..., Any]],
-    forecast_of: Callable[[str, dict[str, Any]], Forecast],
-) -> click.Command:
-    """The command, with the options of every sweep and what reads one."""
+    sweep: str,
+    *,
+    at: str,
+    budget: float | None,
+    budget_hours: float | None,
+    n_runs: int | None,
+    cost: str | None,
+    aim: str | None,
+    among: str | None,
+    no_larger: bool,
+    out: str | None,
+    as_json: bool,
+    **columns: Any,
+) -> None:
+    """Choose the runs to buy next: sizes, tuned values, seeds.
 
-    @click.command(name="plan")
-    @click.argument("sweep")
-    @columns_of
-    @click.option("--at", required=True, help="The target: 4096, or params=1e9,tokens=2e10.")
-    @click.option(
-        "--budget", type=float, help="What may be spent, in FLOPs or the unit of --cost."
-    )
-    @click.option(
-        "--budget-hours", type=float, help="What may be spent, in hours of column wall_s."
-    )
-    @click.option("--runs", "n_runs", type=click.IntRange(min=1), help="The most runs to buy.")
-    @click.option(
-        "--cost",
-        metavar="FORMULA",
-        help="Cost of a run, e.g. '6 * n_params * n_tokens'; default the column flops.",
-    )
-    @click.option("--aim", help="Only narrow the interval of loss, or of one tuned column.")
-    @click.option(
-        "--among",
-        type=click.Path(dir_okay=False),
-        help="Only buy runs of this table: size and tuned columns, perhaps seed.",
-    )
-    @click.option("--no-larger", is_flag=True, help="Buy no run beyond the swept sizes.")
-    @click.option(
-        "-o",
-        "--out",
-        type=click.Path(dir_okay=False),
-        help="Write the runs to buy to this CSV file.",
-    )
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-    def run(
-        sweep: str,
-        *,
-        at: str,
-        budget: float | None,
-        budget_hours: float | None,
-        n_runs: int | None,
-        cost: str | None,
-        aim: str | None,
-        among: str | None,
-        no_larger: bool,
-        out: str | None,
-        as_json: bool,
-        **columns: Any,
-    ) -> None:
-        """Choose the runs to buy next: sizes, tuned values, seeds.
+    SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage, a sealed forecast
+    (.json), or - for CSV on the standard input.
+    """
+    from extrap.files import write_csv
+    from extrap.planning import plan, plan_document, purchases_table
+    from extrap.reading.tables import read_table
+    from extrap.reporting.plans import plan_text
 
-        SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage, a sealed forecast
-        (.json), or - for CSV on the standard input.
-        """
-        from extrap.files import write_csv
-        from extrap.planning import plan, plan_document, purchases_table
-        from extrap.reading.tables import read_table
-        from extrap.reporting.plans import plan_text
-
-        if budget is not None and budget_hours is not None:
-            raise click.UsageError("--budget and --budget-hours are two units; give one of them.")
-        made = forecast_of(sweep, columns)
-        found = plan(
-            made,
-            at=parse_size(at, made.runs.sizes),
-            budget=budget if budget_hours is None else budget_hours,
-            n_runs=n_runs,
-            hours=budget_hours is not None,
-            cost=cost,
-            aim=aim,
-            among=None
-            if among is None
-            else read_table(sys.stdin if among == "-" else Path(among)),
-            larger=not no_larger,
-        )
-        if as_json:
-            print_json(plan_document(found))
-        else:
-            say(plan_text(found))
-        if out:
-            write_csv(purchases_table(found), Path(out))
-            say(f"wrote {len(found.purchases)} runs to {out}", err=as_json)
-
-    return run
+    if budget is not None and budget_hours is not None:
+        raise click.UsageError("--budget and --budget-hours are two units; give one of them.")
+    made = forecast_of(sweep, columns)
+    found = plan(
+        made,
+        at=parse_size(at, size_columns(made)),
+        budget=budget if budget_hours is None else budget_hours,
+        n_runs=n_runs,
+        hours=budget_hours is not None,
+        cost=cost,
+        aim=aim,
+        among=None if among is None else read_table(sys.stdin if among == "-" else Path(among)),
+        larger=not no_larger,
+    )
+    if as_json:
+        print_json(plan_document(found))
+    else:
+        say(plan_text(found))
+    if out:
+        write_csv(purchases_table(found), Path(out))
+        say(f"wrote {len(found.purchases)} runs to {out}", err=as_json)

@@ -1,0 +1,45 @@
+"""`extrap backtest`: would the forecast have worked on the sweep's own larger sizes?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from extrap.commands.printing import print_json, say
+from extrap.commands.sweeps import (
+    backtested,
+    loss_option,
+    sweep_options,
+)
+
+__all__ = ["backtest_command"]
+
+
+@click.command(name="backtest")
+@click.argument("sweep")
+@sweep_options
+@loss_option
+@click.option(
+    "--scheme",
+    type=click.Choice(["rolling", "leave-one-out"]),
+    default="rolling",
+    show_default=True,
+    help="Fit the smallest sizes and predict the larger ones, or all sizes but one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) -> None:
+    """Say how well forecasts from a part of SWEEP would have met the rest.
+
+    SWEEP is what forecast takes; of a sealed forecast its runs, band and pins are used.
+    """
+    from extrap.backtesting import backtest, backtest_document
+    from extrap.reporting.terminal import backtest_text
+
+    level = 0.9 if columns["level"] is None else columns["level"]
+    runs, band, fix = backtested(sweep, columns)
+    found = backtest(runs, level=level, scheme=scheme, band=band, fix=fix)
+    if as_json:
+        print_json(backtest_document(found))
+    else:
+        say(backtest_text(found))

@@ -1,0 +1,53 @@
+"""`extrap check`: larger runs held against a forecast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from extrap.commands.exits import DEVIATES, FINE
+from extrap.commands.printing import print_json, say
+from extrap.commands.sweeps import (
+    big_curves_option,
+    forecast_of,
+    loss_option,
+    read_big,
+    sweep_options,
+)
+
+__all__ = ["check_command"]
+
+
+@click.command(name="check")
+@click.argument("forecast_or_sweep")
+@click.argument("big")
+@sweep_options
+@loss_option
+@big_curves_option
+@click.option(
+    "--tolerance",
+    default=0.005,
+    show_default=True,
+    help="Relative deviation that is no alarm, however significant.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check_command(
+    forecast_or_sweep: str, big: str, *, tolerance: float, as_json: bool, **columns: Any
+) -> int:
+    """Hold the larger runs of BIG against a forecast; exit 1 if a run deviates.
+
+    FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep.
+    """
+    from extrap.checking import check
+    from extrap.documents import verdicts_document
+    from extrap.reporting.terminal import verdicts_text
+
+    made = forecast_of(forecast_or_sweep, columns)
+    verdicts = check(made, read_big(big, made, columns), tolerance=tolerance)
+    document = verdicts_document(verdicts, level=made.level, forecast=made)
+    if as_json:
+        print_json(document)
+    else:
+        say(verdicts_text(verdicts, made))
+    return FINE if document["ok"] else DEVIATES

@@ -1,0 +1,56 @@
+"""`extrap coord-check`: do the outputs of every layer move equally far at every width?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import click
+
+from extrap.commands.exits import DEVIATES, FINE
+from extrap.commands.printing import print_json, say
+
+__all__ = ["coord_check_command"]
+
+
+@click.command(name="coord-check")
+@click.argument("study_file")
+@click.option(
+    "--width", multiple=True, type=int, help="A width (repeatable); default the study's."
+)
+@click.option("--steps", default=5, show_default=True, help="Updates.")
+@click.option("--lr", type=float, help="Learning rate; default the middle of the study's range.")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a field of the study, e.g. recipe.parametrization=mup (repeatable).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def coord_check_command(
+    study_file: str,
+    *,
+    width: Sequence[int],
+    steps: int,
+    lr: float | None,
+    assignments: Sequence[str],
+    as_json: bool,
+) -> int:
+    """Check that the outputs of every layer move equally far at every width.
+
+    Trains the model of STUDY_FILE for a few updates at the study's widths or those given. Under a
+    width rule that lets the learning rate transfer, such as muP, the changes are flat; exit code 1
+    says that one is not.
+    """
+    from extrap import coordinate_check
+    from extrap.records import override
+    from extrap.study_files import load_study
+
+    spec = override(load_study(study_file), assignments)
+    found = coordinate_check(spec, widths=width or None, steps=steps, lr=lr)
+    if as_json:
+        print_json({**asdict(found), "is_flat": found.is_flat})
+    else:
+        say(str(found))
+    return FINE if found.is_flat else DEVIATES

@@ -1,0 +1,64 @@
+"""`extrap forecast`: hyperparameters and loss at larger sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from extrap.commands.arguments import parse_size
+from extrap.commands.printing import print_json, say
+from extrap.commands.sweeps import (
+    forecast_of,
+    loss_option,
+    size_columns,
+    sweep_options,
+)
+
+__all__ = ["forecast_command"]
+
+
+@click.command(name="forecast")
+@click.argument("sweep")
+@sweep_options
+@loss_option
+@click.option(
+    "--at",
+    multiple=True,
+    help="A size to forecast: 4096, width=4096, or params=1e9,tokens=2e10 (repeatable).",
+)
+@click.option("--save", type=click.Path(dir_okay=False), help="Seal the forecast in this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--summary", is_flag=True, help="Print tables of coefficients and forecasts.")
+def forecast_command(
+    sweep: str,
+    *,
+    at: Sequence[str],
+    save: str | None,
+    as_json: bool,
+    summary: bool,
+    **columns: Any,
+) -> None:
+    """Forecast larger sizes from SWEEP.
+
+    SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage or MLflow store, a folder
+    of a tracker's runs, a sealed forecast (.json), or - for CSV on the standard input.
+    """
+    from extrap.documents import forecast_document, save_forecast
+    from extrap.reporting.terminal import forecast_text
+
+    if as_json and summary:
+        raise click.UsageError("--json and --summary are two ways to print; give one of them.")
+    made = forecast_of(sweep, columns)
+    sizes = [parse_size(text, size_columns(made)) for text in at] or made.default_targets()
+    points = [made.at(**size) for size in sizes]
+    if as_json:
+        print_json(forecast_document(made, points))
+    elif summary:
+        say(str(made.summary()))
+    else:
+        say(forecast_text(made, points))
+    if save:
+        sealed = save_forecast(made, save)
+        say(f"sealed in {save}, content hash {sealed}", err=as_json)

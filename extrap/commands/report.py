@@ -1,0 +1,95 @@
+"""`extrap report`: one HTML page on a sweep and its larger runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from extrap.commands.pages import write_besides
+from extrap.commands.studies import report_study_file
+from extrap.commands.sweeps import (
+    big_curves_option,
+    judged,
+    refuse_columns,
+    sweep_options,
+)
+
+__all__ = ["report_command"]
+
+
+@click.command(name="report")
+@click.argument("sweep")
+@click.argument("big", required=False)
+@sweep_options
+@big_curves_option
+@click.option(
+    "--loss",
+    "losses",
+    multiple=True,
+    help="The loss column, default loss; further ones get a short section each (repeatable).",
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), help="The HTML file; default by name."
+)
+@click.option("--storage", help="Storage URL of the study, for a study file.")
+@click.option("--title", help="Title of the page.")
+@click.option(
+    "--price",
+    type=click.FloatRange(min=0),
+    help="Price of an hour of training, for what is wasted; needs columns wall_s and flops.",
+)
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Write a summary for a pull request into this file; - prints it.",
+)
+@click.option(
+    "--figures",
+    type=click.Path(file_okay=False),
+    help="Write the figures (SVG, PNG) and tables (CSV) into this folder too.",
+)
+def report_command(
+    sweep: str,
+    big: str | None,
+    *,
+    output: str | None,
+    storage: str | None,
+    title: str | None,
+    price: float | None,
+    markdown: str | None,
+    figures: str | None,
+    losses: Sequence[str],
+    **columns: Any,
+) -> None:
+    """Write one HTML page on SWEEP and, if given, the larger runs of BIG.
+
+    SWEEP may be a study file: then the page is made from its storage, or from the run table BIG
+    that the study wrote to reports/NAME.runs.csv, and nothing is trained.
+    """
+    first, *others = dict.fromkeys(losses or columns["maximise"][:1] or (None,))
+    if sweep.endswith(".py"):
+        refuse_columns(sweep, {**columns, "loss": losses})
+        page = report_study_file(sweep, storage=storage, table=big, output=output)
+        write_besides(page, markdown=markdown, figures=figures)
+        return
+    from extrap.reporting import report
+
+    once = [source for source in (sweep, big) if source == "-" or (source or "").endswith(".json")]
+    if others and once:
+        raise click.UsageError(
+            f"several --loss need tables that can be read again, got {once[0]}; give one --loss."
+        )
+    made, verdicts, runs = judged(sweep, big, {**columns, "loss": first})
+    metrics = {str(name): judged(sweep, big, {**columns, "loss": name})[:2] for name in others}
+    path = report(
+        made,
+        verdicts,
+        path=output or "reports/report.html",
+        title=title,
+        metrics=metrics,
+        runs=runs,
+        price=price,
+    )
+    write_besides(path, markdown=markdown, figures=figures)

@@ -1,0 +1,208 @@
+"""A sweep on the command line: the options that every command on one takes, and what reads it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from extrap.commands.arguments import parse_assignments, parse_path, parse_tuned, path_option
+from extrap.commands.reading import READING, reading_of
+
+if TYPE_CHECKING:
+    from extrap.forecasting import Forecast
+    from extrap.records import Runs, Verdict
+
+__all__ = [
+    "backtested",
+    "big_curves_option",
+    "forecast_of",
+    "judged",
+    "loss_option",
+    "read_big",
+    "refuse_columns",
+    "size_columns",
+    "sweep_options",
+]
+
+
+def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say what the columns of a table are and how a forecast is made."""
+    options = [
+        click.option("--size", multiple=True, help="A size column, e.g. width (repeatable)."),
+        click.option(
+            "--tune",
+            multiple=True,
+            help="A tuned column, e.g. lr (repeatable); none: the loss law alone.",
+        ),
+        click.option("--seed", default="seed", show_default=True, help="The seed column."),
+        *READING,
+        click.option(
+            "--condition", multiple=True, help="A recipe column that must not vary (repeatable)."
+        ),
+        click.option("--study", help="Name of the study, where a storage holds several."),
+        click.option(
+            "--curves",
+            type=click.Path(dir_okay=False),
+            help="Loss curves of the sweep's runs: a table with the columns run, step and loss.",
+        ),
+        click.option(
+            "--level", type=float, help="Level of the intervals; default 0.95, of a backtest 0.9."
+        ),
+        click.option(
+            "--band",
+            type=click.Choice(["default", "family"]),
+            help="What the loss's intervals allow for: default, that no law is quite right; "
+            "family, only which law is.",
+        ),
+        click.option(
+            "--fix",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Pin a parameter of the laws, e.g. E=1.6 or lr.b=-0.5 (repeatable).",
+        ),
+        path_option,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+big_curves_option = click.option(
+    "--big-curves",
+    type=click.Path(dir_okay=False),
+    help="Loss curves of BIG's runs: a table with the columns run, step and loss.",
+)
+loss_option = click.option("--loss", help="The loss column; default loss.")
+
+
+def size_columns(made: Forecast) -> tuple[str, ...]:
+    """What a size is given by: the dials of the forecast's path, else its size columns."""
+    return made.runs.sizes if made.path is None else made.path.dials
+
+
+def forecast_of(source: str, columns: dict[str, Any]) -> Forecast:
+    """A forecast from a sealed file or from a sweep."""
+    if source.endswith(".json"):
+        from extrap.documents import load_forecast
+
+        made = load_forecast(source)
+        _check_sealed(source, made, columns)
+        return made
+    from extrap.forecasting import forecast
+
+    level = 0.95 if columns["level"] is None else columns["level"]
+    return forecast(
+        read_sweep(source, columns),
+        level=level,
+        band=columns["band"] or "default",
+        fix=_parse_pins(columns["fix"]),
+        path=parse_path(columns["path"]),
+    )
+
+
+def judged(
+    source: str, big: str | None, columns: dict[str, Any]
+) -> tuple[Forecast, tuple[Verdict, ...], Runs | None]:
+    """A forecast, its larger runs if any are given, and the verdicts on them."""
+    from extrap.checking import check
+
+    made = forecast_of(source, columns)
+    if not big:
+        return made, (), None
+    runs = read_big(big, made, columns)
+    return made, check(made, runs), runs
+
+
+def backtested(source: str, columns: dict[str, Any]) -> tuple[Runs, str, dict[str, float]]:
+    """The sweep in a table, a storage or a sealed forecast, and its forecast's band and pins."""
+    if columns["path"]:
+        raise click.UsageError("a backtest asks for the sizes of its runs; leave --path out.")
+    if not source.endswith(".json"):
+        return (
+            read_sweep(source, columns),
+            columns["band"] or "default",
+            _parse_pins(columns["fix"]),
+        )
+    from extrap.documents import load_forecast
+    from extrap.reporting.statements import pins_of
+
+    made = load_forecast(source)
+    _check_sealed(source, made, {**columns, "level": None})  # a backtest has a level of its own
+    return made.runs, made.band, pins_of(made)
+
+
+def _check_sealed(source: str, made: Forecast, columns: dict[str, Any]) -> None:
+    """Options that contradict a sealed forecast would have no effect: say so."""
+    from extrap.reporting.statements import pins_of
+
+    asked_path = parse_path(columns["path"])
+    asked = {
+        **columns,
+        "fix": _pin_words(_parse_pins(columns["fix"])),
+        "path": None if asked_path is None else str(asked_path),
+    }
+    sealed = {
+        "size": made.runs.sizes,
+        "tune": made.runs.tuned or ("none",),
+        "condition": made.runs.conditions,
+        "level": made.level,
+        "band": made.band,
+        "fix": _pin_words(pins_of(made)),
+        "path": "none" if made.path is None else str(made.path),
+    }
+    for option, value in sealed.items():
+        if asked[option] not in (None, (), value):
+            raise click.UsageError(
+                f"a sealed forecast keeps its columns and level, {source} has --{option} "
+                f"{_words(value)}, got {_words(asked[option])}; leave the option out, or forecast "
+                "anew."
+            )
+
+
+def _words(value: object) -> str:
+    return " ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
+
+
+def _parse_pins(texts: Sequence[str]) -> dict[str, float]:
+    return parse_assignments(texts, option="--fix", example="E=1.6 or lr.b=-0.5")
+
+
+def _pin_words(pins: Mapping[str, float]) -> tuple[str, ...]:
+    return tuple(sorted(f"{name}={value:g}" for name, value in pins.items()))
+
+
+def read_sweep(source: str, columns: dict[str, Any], *, stage: str = "tune") -> Runs:
+    from extrap.reading import read_runs
+
+    return read_runs(
+        sys.stdin if source == "-" else source,
+        size=columns["size"],
+        tune=parse_tuned(columns["tune"]),
+        loss=columns["loss"],
+        seed=columns["seed"],
+        conditions=columns["condition"],
+        study=columns["study"],
+        stage=stage,
+        curves=columns["curves"],
+        **reading_of(columns),
+    )
+
+
+def read_big(source: str, made: Forecast, columns: dict[str, Any]) -> Runs:
+    """Runs to judge; what their columns are is known from the forecast."""
+    known = {"size": made.runs.sizes, "tune": made.runs.tuned, "condition": made.runs.conditions}
+    known["curves"] = columns["big_curves"]
+    return read_sweep(source, {**columns, **known}, stage="check")
+
+
+def refuse_columns(study_file: str, columns: dict[str, Any]) -> None:
+    """Options that a study file settles would have no effect: say so."""
+    given = [name for name, value in columns.items() if value not in (None, (), "seed", "last")]
+    if given:
+        raise click.UsageError(
+            f"a study file says how its runs are read and fitted, {study_file} was given "
+            f"--{given[0]} too; leave the option out."
+        )

@@ -262,9 +262,9 @@ def _cut(text: str) -> str:
 
 def _written(axis: Axis, value: float) -> str:
     """A value as its axis has it: the name of a category, else four digits."""
-    places: Any = axis.get_major_locator()
+    places = axis.get_major_locator()
     if isinstance(places, FixedLocator) and axis.get_scale() == "linear":
-        for i, place in enumerate(places.locs):
+        for i, place in enumerate(getattr(places, "locs", ())):
             label = str(axis.get_major_formatter()(place, i)) if place == value else ""
             if label and not _is_number(label):
                 return _cut(label)

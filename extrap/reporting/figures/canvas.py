@@ -223,7 +223,7 @@ def _painted(draw: Draw, width: int, height: int, *, most: int | None) -> bytes:
     buffer = io.BytesIO()
     with inked("light"), _figure(draw, width, height, most=most) as figure:
         figure.set_dpi(72 * PNG_SCALE)
-        canvas = FigureCanvasAgg(figure)
+        canvas: Any = FigureCanvasAgg(figure)
         canvas.draw()
         image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
     # few colours, no dithering: a third of the bytes, and nobody sees a difference

@@ -135,7 +135,7 @@ def _marks(ax: Axes) -> Iterator[Hint]:
             bars |= {id(part) for part in (*container.lines[1], *container.lines[2])}
             line, _, ranges = container.lines
             owners[id(line)] = container
-            if line is not None and ranges:
+            if ranges:
                 spans[id(line)] = [_upright(segment) for segment in ranges[0].get_segments()]
     for collection in ax.collections:
         if isinstance(collection, QuadMesh):
@@ -191,9 +191,10 @@ def _cells(ax: Axes, mesh: QuadMesh) -> Iterator[Hint]:
     """The cells of a mesh that has told what they stand for."""
     if (told := getattr(mesh, _CELLS, None)) is None or (array := mesh.get_array()) is None:
         return
-    values = np.ma.filled(np.ma.asarray(array, dtype=float), np.nan)
+    values: Any = np.ma.filled(np.ma.asarray(array, dtype=float), np.nan)
     values = values.reshape(len(told[1]), len(told[0]))
-    pixels = ax.transData.transform(mesh.get_coordinates().reshape(-1, 2))
+    corners_of: Any = mesh.get_coordinates()
+    pixels = ax.transData.transform(corners_of.reshape(-1, 2))
     pixels = pixels.reshape(len(told[1]) + 1, len(told[0]) + 1, 2)
     for (row, column), value in np.ndenumerate(values):
         if not math.isfinite(value):
@@ -218,7 +219,7 @@ def _points_of(ax: Axes, line: Line2D) -> list[tuple[float, float]]:
 
 
 def _finite(points: Any) -> list[tuple[float, float]]:
-    found = np.ma.filled(np.ma.asarray(points, dtype=float), np.nan)
+    found: Any = np.ma.filled(np.ma.asarray(points, dtype=float), np.nan)
     return [(float(x), float(y)) for x, y in found if math.isfinite(x) and math.isfinite(y)]
 
 
@@ -263,7 +264,7 @@ def _written(axis: Axis, value: float) -> str:
     """A value as its axis has it: the name of a category, else four digits."""
     places = axis.get_major_locator()
     if isinstance(places, FixedLocator) and axis.get_scale() == "linear":
-        for i, place in enumerate(places.locs):
+        for i, place in enumerate(getattr(places, "locs", ())):
             label = str(axis.get_major_formatter()(place, i)) if place == value else ""
             if label and not _is_number(label):
                 return _cut(label)

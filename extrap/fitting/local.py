@@ -26,7 +26,7 @@ NEGLIGIBLE = 1e-5
 """Components of a smaller weight are left out."""
 MIN_SIZES = 4
 BEST_KNOWN = 1.2
-"""A point counts as known at most so many times better than that of the largest size."""
+"""A point counts as known at most so many times better than the median one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ def fit_local(
     if loss_se is not None:
         log_se = np.asarray(loss_se, dtype=float) / y
         # else one point known very well would make all the others count for nothing
-        best = max(float(log_se.min()), float(log_se[x.argmax()]) / BEST_KNOWN)
+        best = max(float(log_se.min()), float(np.median(log_se)) / BEST_KNOWN)
         precision = np.minimum(best / log_se, 1.0) if log_se.min() > 0 else precision
     parts, scatters, dofs = [], [], []
     for k in DISCOUNTS:

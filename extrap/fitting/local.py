@@ -25,8 +25,8 @@ EXPONENTS = np.exp(np.linspace(np.log(0.02), np.log(3.0), 100))
 NEGLIGIBLE = 1e-5
 """Components of a smaller weight are left out."""
 MIN_SIZES = 4
-BEST_KNOWN = 1.2
-"""A point counts as known at most so many times better than the median one."""
+LEAST_BEST = 1 / 1.2
+"""The point that counts most counts at least so much, however well others far off are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,8 @@ def fit_local(
 
     For each exponent c on a grid and each discount k, floor and coefficient follow by non-negative
     least squares on relative residuals `(1 − f / L) (x / x_max)^k`. With R their sum of squares
-    and n = Σ (x / x_max)^(2k), the weight of c is `R^(−n/2)` times its prior.
+    and n = Σ (x / x_max)^(2k), the weight of c is `R^(−n/2)` times its prior. Where the largest size
+    is known badly, n is in units of the point that then counts most.
 
     Args:
         column: Name of the size column.
@@ -98,12 +99,11 @@ def fit_local(
     precision = np.ones(len(y))
     if loss_se is not None:
         log_se = np.asarray(loss_se, dtype=float) / y
-        # else one point known very well would make all the others count for nothing
-        best = max(float(log_se.min()), float(np.median(log_se)) / BEST_KNOWN)
-        precision = np.minimum(best / log_se, 1.0) if log_se.min() > 0 else precision
+        precision = log_se.min() / log_se if log_se.min() > 0 else precision
     parts, scatters, dofs = [], [], []
     for k in DISCOUNTS:
         root = z**k * precision
+        root = root * max(1.0, LEAST_BEST / float(root.max()))
         floor, coefficient, squares = _profile(z, y, root)
         n = float(root @ root)
         weight = _posterior(squares, n)

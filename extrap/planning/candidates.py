@@ -68,6 +68,7 @@ class Market:
     among: Mapping[Key, list[Offer]] | None = None
     tried: dict[Key, list[Cell]] = field(default_factory=dict)
     free: dict[Key, list[Offer]] = field(default_factory=dict)
+    _centres: dict[Key, Array | None] = field(default_factory=dict)
 
     def copy(self) -> Market:
         """The same, to buy from on its own."""
@@ -166,8 +167,13 @@ class Market:
         return Move(size=dict(size), cells=(((), seed),), octaves=((),), reason=reason)
 
     def _centre(self, size: Mapping[str, float]) -> Array | None:
-        values = [estimate.value for estimate in self.forecast.predict_tuned(size).values()]
-        return None if None in values else np.log2(np.array(values, dtype=float))
+        """The predicted optimum, log2; None without a law."""
+        key = tuple(size.values())
+        if key not in self._centres:
+            values = [estimate.value for estimate in self.forecast.predict_tuned(size).values()]
+            known = None if None in values else np.log2(np.array(values, dtype=float))
+            self._centres[key] = known
+        return self._centres[key]
 
     def _star(self, size: Mapping[str, float], radius: float) -> Array:
         """Two places on each axis, one to either side."""

@@ -197,8 +197,12 @@ def _best(
     beyond: Sequence[Sizes],
     aims: Sequence[str],
 ) -> _Basket:
-    """The best of the greedy plans that begin with nothing, or with a size beyond the sweep."""
-    best, lowest = None, math.inf
+    """The best of the greedy plans that begin with nothing, or with a size beyond the sweep.
+
+    One that leaves an interval wider than it is comes after all that do not.
+    """
+    now = sight.now()
+    best, lowest = None, (True, math.inf)
     for first in (None, *beyond[:MOST_FIRST]):
         basket = _Basket(designs=list(designs))
         own = _Stand(
@@ -212,9 +216,10 @@ def _best(
             own.buy(basket, begin[0])
         _spend(sight, own, basket, sizes, aims)
         n_bought = sum(len(move.cells) for move in basket.moves)
-        reached = sight.refitted(basket.designs, n_new=n_bought).log_sum(aims)
-        if reached < lowest - LEAST_GAIN:
-            best, lowest = basket, reached
+        then = sight.refitted(basket.designs, n_new=n_bought)
+        reached = (then.widens(now, aims), then.log_sum(aims) + LEAST_GAIN)
+        if best is None or reached < lowest:
+            best, lowest = basket, (reached[0], then.log_sum(aims))
     assert best is not None
     return best
 
@@ -281,13 +286,16 @@ def _spend(
 
 def _common(own: _Stand, basket: _Basket) -> list[Bundle]:
     """A seed at all sizes that lack it: only seeds that all sizes have tell what seeds share."""
-    found = []
-    for seed in own.market.seeds():
-        lacking = [d.size for d in basket.designs if seed not in d.seeds]
-        moves = [own.market.with_seed(size, seed) for size in lacking]
-        if lacking and None not in moves:
-            found.append(tuple(move for move in moves if move is not None))
-    return sorted(found, key=lambda bundle: own.purse.cost(*bundle))[:1]
+    price = own.purse.price
+    lacking = {
+        seed: [d.size for d in basket.designs if seed not in d.seeds]
+        for seed in own.market.seeds()
+    }
+    for seed, sizes in sorted(lacking.items(), key=lambda pair: sum(map(price.of, pair[1]))):
+        moves = [own.market.with_seed(size, seed) for size in sizes]
+        if sizes and None not in moves:
+            return [tuple(move for move in moves if move is not None)]
+    return []
 
 
 def _places(
@@ -367,7 +375,10 @@ def _outlooks(
     told = [_outlook(now, n_runs=0, cost=0.0)]
     if not stops:
         return 0, told
-    last = int(np.argmin([each.log_sum(aims) for each in widths]))
+    rank = [(each.widens(now, aims), each.log_sum(aims)) for each in widths]
+    last = rank.index(min(rank))
+    if rank[last][0] and not brackets:
+        return 0, told
     for i, each in list(zip(stops, widths, strict=True))[: last + 1]:
         told.append(_outlook(each, n_runs=runs[i], cost=costs[i]))
     return stops[last], told

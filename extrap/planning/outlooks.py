@@ -51,6 +51,12 @@ class Widths:
         each = {"loss": self.loss, **self.tuned}
         return sum(math.log(max(each[name] or TINY, TINY)) for name in aims)
 
+    def widens(self, now: Widths, aims: Sequence[str]) -> bool:
+        """Whether one of those aimed at is wider than now."""
+        each, before = {"loss": self.loss, **self.tuned}, {"loss": now.loss, **now.tuned}
+        pairs = ((each[name], before[name]) for name in aims)
+        return any(b is not None and (w is None or w > b) for w, b in pairs)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Foresight:

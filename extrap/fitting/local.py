@@ -75,8 +75,8 @@ def fit_local(
 
     For each exponent c on a grid and each discount k, floor and coefficient follow by non-negative
     least squares on relative residuals `(1 − f / L) (x / x_max)^k`. With R their sum of squares
-    and n = Σ (x / x_max)^(2k), the weight of c is `R^(−n/2)` times its prior. Where the largest size
-    is known badly, n is in units of the point that then counts most.
+    and n = Σ (x / x_max)^(2k), the weight of c is `R^(−n/2)` times its prior. Where the largest
+    size is known badly, n is in units of the point that then counts most.
 
     Args:
         column: Name of the size column.

@@ -23,6 +23,7 @@ from .pages import LANGUAGES, ROOT, Page, anchors, blocks_of, links_of, matches,
 PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 SLOW = {
     "docs/questions.md",
+    "docs/sharing.md",
     "docs/tutorials/csv.md",
     "docs/tutorials/gpu_sweep.md",
     "docs/tutorials/optuna.md",
@@ -271,7 +272,7 @@ def check_yaml(path: Path) -> None:
             for step in job["steps"]:
                 for line in step.get("run", "").splitlines():
                     if line.startswith("extrap "):
-                        parse_command(line.partition("|")[0])
+                        parse_command(re.split(r"\||>>", line)[0])
 
 
 def check_shell(path: Path) -> None:
@@ -322,6 +323,8 @@ DOCUMENTS = {
     "allocation": "allocate examples/splits.csv --flops 1e21 --json",
     "critical batches": "critical-batch examples/steps.csv --by width --by target --json",
     "cascade": "cascade saved.csv --cost-small 1 --cost-large 20 --json",
+    "plan": "plan examples/sweep.csv --size width --tune lr --at 1024 --runs 8 --json",
+    "cost": "cost examples/sweep.csv --size width --tune lr --at 1024 --json",
     "selection": "select embedding.npy --keep 0.2 --json",
     "study status": "study status studies/metz.py --json",
     "reading": "watch forecast.json train.csv --at width=4096 --total-steps 20000 --json",
@@ -387,6 +390,8 @@ def test_documents_that_studies_write_have_the_listed_keys() -> None:
         "lever study": ("reporting/levers.py", "levers_document"),
         "comparison study": ("reporting/comparison_documents.py", "comparison_study_document"),
         "knobs": ("reporting/knobs.py", "knobs_document"),
+        "allocation study": ("reporting/allocation_studies.py", "_numbers"),
+        "cascade study": ("reporting/cascade_studies.py", "_numbers"),
     }
     for document, (module, name) in functions.items():
         tree = ast.parse((ROOT / "extrap" / module).read_text(encoding="utf-8"))
@@ -402,6 +407,28 @@ def test_keys_of_a_sealed_forecast_are_listed(watched: extrap.Forecast, tmp_path
     extrap.save_forecast(watched, tmp_path / "forecast.json")
     found = json.loads((tmp_path / "forecast.json").read_text(encoding="utf-8"))
     assert set(found) == listed_keys()["sealed forecast"]
+
+
+def test_pages_carry_the_keys_that_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from extrap.reporting.beside import beside_page
+    from extrap.reporting.index import write_index
+
+    monkeypatch.chdir(tmp_path)
+    sweep = extrap.read_runs(ROOT / "examples/sweep.csv", size="width", tune="lr")
+    made = extrap.forecast(sweep, band="family")
+    extrap.report(made, path="reports/a.html")
+    report = extrap.read_report("reports/a.html")
+    beside = beside_page(report, report, path="reports/b.html")
+    pages = {"report": report, "beside": extrap.read_report(beside)}
+    pages["index"] = extrap.read_report(write_index(tmp_path / "reports"))
+    for kind, page in pages.items():
+        assert page["kind"] == kind
+        assert set(page) == listed_keys()["page"]
+        assert set(page["numbers"]) == listed_keys()[f"{kind} page"], kind
+    for at, keys in inner_keys()["report page"].items():
+        assert keys == set(at_path(report["numbers"], at)), at
 
 
 def test_every_document_with_a_kind_is_listed() -> None:

@@ -23,6 +23,7 @@ from .pages import LANGUAGES, ROOT, Page, anchors, blocks_of, links_of, matches,
 PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 SLOW = {
     "docs/questions.md",
+    "docs/sharing.md",
     "docs/tutorials/csv.md",
     "docs/tutorials/gpu_sweep.md",
     "docs/tutorials/optuna.md",
@@ -271,7 +272,7 @@ def check_yaml(path: Path) -> None:
             for step in job["steps"]:
                 for line in step.get("run", "").splitlines():
                     if line.startswith("extrap "):
-                        parse_command(line.partition("|")[0])
+                        parse_command(re.split(r"\||>>", line)[0])
 
 
 def check_shell(path: Path) -> None:
@@ -322,6 +323,8 @@ DOCUMENTS = {
     "allocation": "allocate examples/splits.csv --flops 1e21 --json",
     "critical batches": "critical-batch examples/steps.csv --by width --by target --json",
     "cascade": "cascade saved.csv --cost-small 1 --cost-large 20 --json",
+    "plan": "plan examples/sweep.csv --size width --tune lr --at 1024 --runs 8 --json",
+    "cost": "cost examples/sweep.csv --size width --tune lr --at 1024 --json",
     "selection": "select embedding.npy --keep 0.2 --json",
     "study status": "study status studies/metz.py --json",
     "reading": "watch forecast.json train.csv --at width=4096 --total-steps 20000 --json",
@@ -387,21 +390,36 @@ def test_documents_that_studies_write_have_the_listed_keys() -> None:
         "lever study": ("reporting/levers.py", "levers_document"),
         "comparison study": ("reporting/comparison_documents.py", "comparison_study_document"),
         "knobs": ("reporting/knobs.py", "knobs_document"),
+        "allocation study": ("reporting/allocation_studies.py", "_numbers"),
+        "cascade study": ("reporting/cascade_studies.py", "_numbers"),
+        "beside page": ("reporting/beside.py", "beside_page"),
+        "index page": ("reporting/index.py", "write_index"),
     }
     for document, (module, name) in functions.items():
         tree = ast.parse((ROOT / "extrap" / module).read_text(encoding="utf-8"))
         (function,) = [
             n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == name
         ]
-        literal = next(n for n in ast.walk(function) if isinstance(n, ast.Dict))
-        keys = {ast.literal_eval(key) for key in literal.keys if key is not None}
-        assert keys == listed_keys()[document], document
+        literals = (n for n in ast.walk(function) if isinstance(n, ast.Dict))
+        each = [{k.value for k in n.keys if isinstance(k, ast.Constant)} for n in literals]
+        assert next(keys for keys in each if "kind" in keys) == listed_keys()[document], document
 
 
 def test_keys_of_a_sealed_forecast_are_listed(watched: extrap.Forecast, tmp_path: Path) -> None:
     extrap.save_forecast(watched, tmp_path / "forecast.json")
     found = json.loads((tmp_path / "forecast.json").read_text(encoding="utf-8"))
     assert set(found) == listed_keys()["sealed forecast"]
+
+
+def test_pages_carry_the_keys_that_are_listed() -> None:
+    from extrap.reporting import report_document
+
+    sweep = extrap.read_runs(ROOT / "examples/sweep.csv", size="width", tune="lr")
+    page = report_document(extrap.forecast(sweep))  # its optima bend, so there is a flag
+    assert set(page) == listed_keys()["page"]
+    assert set(page["numbers"]) == listed_keys()["report page"]
+    for at, keys in inner_keys()["report page"].items():
+        assert keys == set(at_path(page["numbers"], at)), at
 
 
 def test_every_document_with_a_kind_is_listed() -> None:

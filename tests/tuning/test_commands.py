@@ -258,6 +258,62 @@ def test_a_changed_script_is_another_training_wherever_it_lies(
         tune(SPEC, url, train=Command(["python", str(script), *TOLD, "--more"]))
 
 
+RESUMES = """
+import pathlib, sys
+left = pathlib.Path(sys.argv[-1]) / "loss"
+left.write_text(left.read_text() if left.exists() else "LOSS")
+print(f"loss={left.read_text()}")
+raise SystemExit(int(not pathlib.Path("gate").exists()))
+"""
+"""Goes on from what it left itself, as from a checkpoint, and fails until there is a gate."""
+
+
+def test_what_a_run_left_is_taken_up_by_the_same_study_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script, gate = tmp_path / "fit.py", tmp_path / "gate"
+    command = Command(["python", "fit.py", *TOLD, "{run_dir}"])
+
+    def losses(storage: str, told: float) -> set[float]:
+        script.write_text(RESUMES.replace("LOSS", str(told)))
+        return set(tune(SPEC, f"sqlite:///{storage}", train=command).to_frame()["loss"])
+
+    def n_left() -> int:
+        return len(list(Path(".extrap/mine/runs").rglob("loss")))
+
+    with pytest.raises(ExtrapError, match="exit code 1"):
+        losses("one.db", 1)
+    gate.touch()
+    assert losses("one.db", 1) == {1}
+    assert n_left() == 2  # the one that failed went on where it was
+    assert losses("two.db", 2) == {2}  # another script
+    losses("three.db", 2)  # the same script, but what it imports may have changed
+    assert n_left() == 6
+
+
+def test_files_of_one_name_and_files_behind_an_equals_sign_are_part_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ("a/conf.yaml", "b/conf.yaml", "c.json")
+    for name in names:
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(f"of {name}")
+    command = Command(["python", names[0], names[1], f"--set={names[2]}", *TOLD])
+
+    def described() -> dict[str, Any]:
+        return dict(CommandRunner(command, SPEC, NO_STOP).fingerprint)
+
+    begun = described()
+    assert list(begun["source"]) == ["conf.yaml", "conf.yaml (2)", "c.json"]
+    for name in names:
+        Path(name).write_text("changed")
+        assert described() != begun
+        Path(name).write_text(f"of {name}")
+    assert described() == begun
+
+
 def test_runs_are_named_readably_and_apart() -> None:
     one = Cell.of({"n/../x": 8}, {"lr": 0.1234567891}, 0)
     two = Cell.of({"n/../x": 8}, {"lr": 0.1234567892}, 0)

@@ -119,6 +119,45 @@ def test_a_run_that_hangs_is_ended_with_all_it_started(tmp_path: Path) -> None:
     assert is_over(int(said.read_text()))
 
 
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+
+
+@pytest.mark.parametrize("last_word", ["print('loss=1')", "sys.exit(3)"])
+@pytest.mark.parametrize("own_group", ["", ", process_group=0"])
+def test_what_a_command_leaves_running_is_ended_however_it_ends(
+    tmp_path: Path, last_word: str, own_group: str
+) -> None:
+    script = (
+        "import pathlib, subprocess, sys, time\n"
+        f"words = [[sys.executable, '-c', {DEAF!r}], ['sleep', '60']]\n"
+        f"left = [subprocess.Popen(w{own_group}) for w in words]\n"
+        "time.sleep(0.5)\n"
+        "pathlib.Path(sys.argv[-1]).write_text(' '.join(str(child.pid) for child in left))\n"
+        f"{last_word}"
+    )
+    said = tmp_path / "pids"
+    trainer = runner(tmp_path, script, str(said), grace_s=0.5)
+    if "exit" in last_word:
+        with pytest.raises(ExtrapError, match="exit code 3"):
+            run(trainer)
+    else:
+        assert run(trainer)["loss"] == 1
+    assert [is_over(int(pid)) for pid in said.read_text().split()] == [True, True]
+
+
+def test_a_command_whose_keeper_is_killed_is_killed_too(tmp_path: Path) -> None:
+    said = tmp_path / "pid"
+    script = (
+        "import os, pathlib, sys, time\n"
+        "pathlib.Path(sys.argv[-1]).write_text(str(os.getpid()))\n"
+        "os.kill(os.getppid(), 9)\n"
+        "time.sleep(60)"
+    )
+    with pytest.raises(ExtrapError, match="was ended by SIGKILL"):
+        run(runner(tmp_path, script, str(said)))
+    assert is_over(int(said.read_text()))
+
+
 def test_what_does_not_hear_sigterm_is_killed(tmp_path: Path) -> None:
     script = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)"
     started = time.monotonic()

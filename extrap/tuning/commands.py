@@ -109,7 +109,13 @@ class CommandRunner:
         answer = printed.answer()
         if answer is None:
             name = command.loss or " or ".join(LOSSES)
-            raise _failure(f"printed no loss ({name})", ended, log)
+            hint = (
+                f"; {as_written(printed.refused)!r} is another loss, if it is the one that counts "
+                "say so: loss='…'"
+                if printed.refused
+                else ""
+            )
+            raise _failure(f"printed no loss ({name}){hint}", ended, log)
         return answer
 
     def _made_with(self) -> str:

@@ -2,9 +2,10 @@
 
 In a line a loss stands as `loss=1.23`, `loss: 1.23`, `loss 1.23` or `"loss": 1.23`; `nan` and
 `inf` are losses of a diverged run. The last line with one counts. A line that also has a `step` is
-a point of the curve. A `loss` after another word, such as `aux loss`, is another one, and so is one
-after `best` or `from`; a number with a comma in it or a percent sign is none. A file holds records, of a JSON object, a list of them, lines of JSON or rows
-of a CSV; the last record with a loss counts, and may have numbers of parameters, tokens and FLOPs.
+a point of the curve. A `loss` after another word, such as `aux loss`, is another one, and so is
+one after `best` or `from`; a number with a comma in it or a percent sign is none. A file holds
+records, of a JSON object, a list of them, lines of JSON or rows of a CSV; the last record with a
+loss counts, and may have numbers of parameters, tokens and FLOPs.
 """
 
 from __future__ import annotations

@@ -78,9 +78,7 @@ def test_a_command_that_prints_no_loss_has_failed(tmp_path: Path) -> None:
         run(runner(tmp_path, "print('hello')"))
     with pytest.raises(ExtrapError, match=r"printed no loss \(top1\), without a word"):
         run(runner(tmp_path, "", loss="top1"))
-    with pytest.raises(
-        ExtrapError, match=r"'train loss=1' is another loss.*say so: loss='…'; the"
-    ):
+    with pytest.raises(ExtrapError, match=r"'train loss=1' is another loss.*so: loss='…'; the"):
         run(runner(tmp_path, "print('train loss=1')"))
 
 

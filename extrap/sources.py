@@ -20,50 +20,85 @@ SHORT = 60
 DIGITS = 12
 
 
-def describe_source(function: Callable[..., Any], *, known_as: str) -> dict[str, str]:
+def describe_source(
+    function: Callable[..., Any], *, known_as: str, study: str | Path | None = None
+) -> dict[str, str]:
     """Name → text or hash of every definition that a function rests on, in its own file.
 
     Args:
         function: The function; of another kind of callable its class.
         known_as: The name it has in the study file, for one that has no name of its own.
+        study: The study file, where the statement that gives it this name counts too, unless it
+            only names the function: `TRAIN = partial(fit, k=2)` does, `TRAIN = fit` does not.
 
     Returns:
         The function and, however deep, the functions, classes and constants of its file that it
-        speaks of. Empty where there is no source to read, as of a compiled function.
+        speaks of, with all statements that give them their values. Empty where there is no source
+        to read, as of a compiled function.
     """
     inner = inspect.unwrap(function)
     inner = getattr(inner, "func", inner)  # of a partial
     inner = inner if hasattr(inner, "__qualname__") else type(inner)
     try:
         file = inspect.getsourcefile(inner)
-        if file is None:
-            return {}
-        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    except (OSError, TypeError, ValueError, SyntaxError):
+    except TypeError:
         return {}
-    defined = _definitions(tree)
     first = str(inner.__qualname__).partition(".")[0]
-    start = first if first in defined else known_as
-    return {name: _told(defined[name]) for name in sorted(_reachable(start, defined))}
+    own = {} if file is None else _described(Path(file), first, otherwise=known_as)
+    given = {} if study is None else _described(Path(study), known_as)
+    return {**given, **own}
+
+
+def _described(file: Path, start: str, *, otherwise: str | None = None) -> dict[str, str]:
+    """Name → text or hash of what a name of a file rests on; a mere other name is left out."""
+    try:
+        defined = _definitions(ast.parse(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, SyntaxError):
+        return {}
+    start = start if start in defined or otherwise is None else otherwise
+    names = _reachable(start, defined)
+    if start in names and all(map(_is_alias, defined[start])):
+        names.remove(start)
+    return {name: _told(defined[name]) for name in sorted(names)}
+
+
+def _is_alias(statement: ast.stmt) -> bool:
+    """Whether a statement gives what has a name already another one."""
+    return isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name)
 
 
 def _definitions(tree: ast.Module) -> dict[str, list[ast.stmt]]:
     """Name → the statements of a file that give it its value; imports are left out."""
     found: dict[str, list[ast.stmt]] = {}
     for statement in tree.body:
-        names: list[str] = []
-        match statement:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                names = [name]
-            case ast.AsyncFunctionDef(name=name):
-                names = [name]
-            case ast.Assign(targets=targets):
-                names = [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
-            case ast.AnnAssign(target=ast.Name(id=name)) | ast.AugAssign(target=ast.Name(id=name)):
-                names = [name]
-        for name in names:
+        for name in dict.fromkeys(_bound(statement)):
             found.setdefault(name, []).append(statement)
     return found
+
+
+def _bound(node: ast.AST) -> list[str]:
+    """The names that a statement binds or changes, within `if`, `for`, `with` and the like too."""
+    match node:
+        case (
+            ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name)
+        ):
+            return [name]
+        case ast.Lambda():
+            return []
+        case ast.NamedExpr(target=ast.Name(id=name), value=value):
+            return [name, *_bound(value)]
+        case ast.Assign(targets=targets):
+            places: list[ast.expr] = targets
+        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
+            places = [target]
+        case ast.For(target=target) | ast.AsyncFor(target=target):
+            places = [target]
+        case ast.withitem(optional_vars=ast.expr() as target):
+            places = [target]
+        case _:
+            places = []
+    names = [n.id for place in places for n in ast.walk(place) if isinstance(n, ast.Name)]
+    return names + [name for child in ast.iter_child_nodes(node) for name in _bound(child)]
 
 
 def _reachable(start: str, defined: Mapping[str, list[ast.stmt]]) -> set[str]:

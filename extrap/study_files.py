@@ -144,9 +144,8 @@ def _own(module: ModuleType, path: str | Path, function: str, command: str) -> T
             f"{path}; write {function} = train."
         )
     name = getattr(given, "__qualname__", type(given).__qualname__)
-    return StudyFunction(
-        function=given, name=name, source=describe_source(given, known_as=function)
-    )
+    source = describe_source(given, known_as=function, study=path)
+    return StudyFunction(function=given, name=name, source=source)
 
 
 def load_baseline(path: str | Path) -> StudySpec | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,15 +133,28 @@ def init_command(name: str, *, command_line: str | None, force: bool) -> None:
         )
     study = _study_name(path)
     if command_line is None:
-        texts = {path: FUNCTION.format(file=path, name=study)}
+        texts = {path: FUNCTION.format(file=path.name, name=study)}
     else:
         texts = _of_command(path, study, command_line)
     from extrap.files import write_text
 
+    if path.exists() and not _is_study(path):
+        raise click.UsageError(
+            f"--force writes over study files, {path} is none: it has neither STUDY nor any other "
+            "kind; name the study something else, or move that file away."
+        )
     for place, text in texts.items():
         write_text(place, text)
         say(f"wrote {place}")
     say(f"next: extrap study run {path}")
+
+
+def _is_study(path: Path) -> bool:
+    """Whether a file speaks of a study as study files do; it is not run for that."""
+    from extrap.study_files import KINDS
+
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return any(re.search(rf"^{kind}\b", text, re.MULTILINE) for kind in KINDS)
 
 
 def _study_name(path: Path) -> str:
@@ -153,6 +167,12 @@ def _study_name(path: Path) -> str:
 def _of_command(path: Path, name: str, line: str) -> dict[Path, str]:
     """The study file of a command, and its script if there is none."""
     command = _parse(line)
+    script = _script(command)
+    if script is not None and script.resolve() == path.resolve():
+        raise click.UsageError(
+            f"a study file and the script that it runs are two files, got {path} for both; name "
+            f"the study something else: extrap init {path.stem}_study --command …."
+        )
     values = [v for v in command.placeholders() if v not in ("seed", "run_dir")]
     tuned = [v for v in values if v in TUNED]
     sizes = [v for v in values if v not in TUNED]
@@ -166,7 +186,7 @@ def _of_command(path: Path, name: str, line: str) -> dict[Path, str]:
     grids = {column: SIZES.get(column, WIDTHS) for column in sizes}
     texts = {
         path: COMMAND.format(
-            file=path,
+            file=path.name,
             name=name,
             question=f"Which {tuned[0]} does a larger {sizes[0]} want, and what loss?",
             sizes=_quoted(grids),
@@ -175,7 +195,6 @@ def _of_command(path: Path, name: str, line: str) -> dict[Path, str]:
             words="\n".join(f"        {_quoted(word)}," for word in command.args),
         )
     }
-    script = _script(command)
     if script is not None and not script.exists():
         centres = ", ".join(f"({_quoted(c)}, {TUNED[c][2]:.3g})" for c in tuned)
         names = _quoted([*sizes, *tuned, "seed"])

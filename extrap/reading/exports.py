@@ -40,6 +40,7 @@ from extrap.errors import DataError
 from extrap.reading.optuna import (
     FINGERPRINT,
     IGNORED,
+    ORIGIN,
     SEALED,
     UNREADABLE,
     WORKER,
@@ -80,7 +81,7 @@ WRITTEN_AT_ONCE = 16 * 2**20
 A_ROW = 256
 """Bytes of what is no JSON in a row, at most as a rule."""
 MOST_METADATA = 16 * 2**20
-LEFT_OUT = (WORKER, IGNORED, UNREADABLE)
+LEFT_OUT = (WORKER, IGNORED, UNREADABLE, ORIGIN)
 """Beginnings of attributes that are not in a file, for what they tell of is not."""
 LONGEST_TEXT = 16 * 2**20
 """Of one cell of the table; a curve of a million points is about as long."""

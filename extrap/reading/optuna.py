@@ -56,6 +56,7 @@ __all__ = [
     "IMPORTED_SEAL",
     "INTERRUPTED",
     "LOST_RACE",
+    "ORIGIN",
     "OWNER",
     "RESULT",
     "SCHEMA",
@@ -82,6 +83,8 @@ __all__ = [
 ]
 
 FINGERPRINT = "fingerprint"
+ORIGIN = "origin"
+"""A name of a storage's own: what runs of a command leave is not taken up in another one."""
 SEED = "seed"
 CONDITIONS = "conditions"
 OWNER = "owner"

@@ -30,8 +30,9 @@ class Command:
     Attributes:
         args: The words. `python` as the first is the Python that extrap runs in.
         loss: What the loss is called, such as `val_loss`, or a regular expression with one group.
-            By default `val_loss`, `validation_loss`, `eval_loss` or `loss`, the first that is
-            there. An underscore stands for a space, `/` or `-` as well.
+            By default `val_loss`, `validation_loss`, `eval_loss`, `test_loss` or `loss`, the
+            first that is there; with `loss` alone, not `train loss` or `aux loss`. An underscore
+            stands for a space, `/` or `-` as well.
         result: A file that the program writes in `{run_dir}`, `.json`, `.jsonl` or `.csv`; its
             last record with a loss counts. Without one, the last line with a loss that the
             program prints.

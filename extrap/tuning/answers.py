@@ -33,7 +33,7 @@ def read_answer(
 
     Raises:
         TypeError: It is none of these, or has a key that means nothing.
-        ValueError: A loss is not positive, or the result is that of another cell.
+        ValueError: A loss or cost is not positive, or the result is that of another cell.
     """
     if isinstance(answer, RunResult):
         if answer.cell != cell:
@@ -52,7 +52,7 @@ def read_answer(
         loss=loss if is_finite else None,
         initial_loss=None if initial is None else _number(initial, answer),
         curve=read_curve(parts.get("curve", ()), last=loss),
-        diverged_step=None if diverged_step is None else int(diverged_step),
+        diverged_step=None if diverged_step is None else _step(diverged_step),
         wall_s=wall_s,
         **{**_costs(known), **_costs(parts)},
     )
@@ -105,6 +105,8 @@ def _require_keys(parts: Mapping[str, Any]) -> None:
 
 def _number(value: Any, answer: object) -> float:
     try:
+        if _is_truth(value):
+            raise TypeError
         return float(value)
     except (TypeError, ValueError):
         raise TypeError(
@@ -114,5 +116,37 @@ def _number(value: Any, answer: object) -> float:
 
 
 def _costs(parts: Mapping[str, Any]) -> dict[str, Any]:
-    numbers = {name: _number(parts[name], parts[name]) for name in COSTS if name in parts}
+    """The costs among the parts of an answer; of those that are None nothing is known."""
+    numbers = {name: _cost(name, parts[name]) for name in COSTS if parts.get(name) is not None}
     return {name: round(v) if name in WHOLE else v for name, v in numbers.items()}
+
+
+def _cost(name: str, value: Any) -> float:
+    try:
+        number = math.nan if _is_truth(value) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ValueError(
+            f"{name} is a finite number above 0, train= answered {str(value)[:40]!r}; leave it "
+            "out where it is not known."
+        )
+    return number
+
+
+def _step(value: Any) -> int:
+    try:
+        number = math.nan if _is_truth(value) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not (number >= 0 and number.is_integer()):
+        raise ValueError(
+            "diverged_step is a whole number of steps from 0 on, train= answered "
+            f"{str(value)[:40]!r}; leave it out where it is not known."
+        )
+    return int(number)
+
+
+def _is_truth(value: object) -> bool:
+    """Whether a value is True or False, of NumPy too, which Python would count as 1 and 0."""
+    return type(value).__name__ in ("bool", "bool_")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shlex
 import shutil
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,12 @@ class CommandRunner:
         spec: The study; what moves in it is what the command is told.
         preemption: How training is asked to stop: the command then gets SIGTERM.
         folder: Where runs leave their logs and what they write themselves; by default
-            `.extrap/NAME/runs`.
+            `.extrap/NAME/runs`. The folder of a run is another one when the command or its script
+            changed, or `origin` did.
+
+    Attributes:
+        fingerprint: What tells the command from another one.
+        origin: A name of the storage that the runs are recorded in.
 
     Raises:
         ValueError: There is no such program, or its placeholders are not those of the study.
@@ -66,6 +73,7 @@ class CommandRunner:
         self._preemption = preemption
         self._folder = folder or RUNS / spec.name / "runs"
         self.fingerprint: Mapping[str, Any] = {"trainer": "command", **_described(command)}
+        self.origin = ""
 
     def __call__(
         self, size: Mapping[str, float], tuned: Mapping[str, float], seed: int
@@ -77,7 +85,7 @@ class CommandRunner:
             StopAsked: Training was asked to stop.
         """
         command = self._command
-        place = self._folder / run_name(Cell.of(size, tuned, seed))
+        place = self._folder / run_name(Cell.of(size, tuned, seed), self._made_with())
         words = command.words({**size, **tuned, "seed": seed, RUN_DIR: str(place.absolute())})
         if RUN_DIR in command.placeholders():
             place.mkdir(parents=True, exist_ok=True)
@@ -101,8 +109,17 @@ class CommandRunner:
         answer = printed.answer()
         if answer is None:
             name = command.loss or " or ".join(LOSSES)
-            raise _failure(f"printed no loss ({name})", ended, log)
+            hint = (
+                f"; {as_written(printed.refused)!r} is another loss, if it is the one that counts "
+                "say so: loss='…'"
+                if printed.refused
+                else ""
+            )
+            raise _failure(f"printed no loss ({name}){hint}", ended, log)
         return answer
+
+    def _made_with(self) -> str:
+        return f"{self.origin} {json.dumps(self.fingerprint, sort_keys=True)}"
 
     def _require_success(self, ended: Ended, log: Path) -> None:
         if ended.is_late:
@@ -112,27 +129,47 @@ class CommandRunner:
             raise _failure(_code_words(ended.code), ended, log)
 
 
-def run_name(cell: Cell) -> str:
-    """The name of a run's folder: readable, safe as a file, the same at every attempt."""
+def run_name(cell: Cell, made_with: str = "") -> str:
+    """The name of a run's folder: readable, safe as a file, the same at every attempt.
+
+    Args:
+        cell: What is trained.
+        made_with: By what and for which storage; another one does not go on where this one was.
+    """
     parts = [f"{name}={value:g}" for name, value in (*cell.size, *cell.tuned)]
     text = re.sub(r"[^\w=,.+-]", "_", ",".join([*parts, f"seed={cell.seed}"]))[:MOST_NAME]
-    return f"{text}-{hashlib.sha256(repr(cell).encode()).hexdigest()[:8]}"
+    told = f"{cell!r}{made_with}"
+    return f"{text}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
 
 def _described(command: Command) -> dict[str, Any]:
-    """What tells a command from another one: its words, and the files among them."""
-    files, words = {}, []
+    """What tells a command from another one: its words, and the files among them.
+
+    A word may be a file or end in one, as `--config=FILE` does; files of one name are numbered.
+    """
+    files: dict[str, str] = {}
+    words = []
     for word in command.args:
-        try:
-            content = Path(word).read_bytes() if _is_source(Path(word)) else None
-        except (OSError, ValueError):
-            content = None
-        words.append(word if content is None else Path(word).name)  # it may lie elsewhere there
+        start, path, content = _file_in(word)
+        words.append(word if content is None else f"{start}{path.name}")  # it may lie elsewhere
         if content is not None:
-            files[Path(word).name] = hashlib.sha256(content).hexdigest()[:12]
+            n_same = sum(name.partition(" ")[0] == path.name for name in files)
+            key = f"{path.name} ({n_same + 1})" if n_same else path.name
+            files[key] = hashlib.sha256(content).hexdigest()[:12]
     told: dict[str, Any] = {"command": shlex.join(words), "source": files}
     told |= {"loss": command.loss} if command.loss else {}
     return told | ({"result": command.result} if command.result else {})
+
+
+def _file_in(word: str) -> tuple[str, Path, bytes | None]:
+    """What a word begins with, the file that it is or ends in, and its content if there is one."""
+    name, is_option, value = word.partition("=")
+    parts = [("", word)] + ([(f"{name}=", value)] if is_option and value else [])
+    for start, text in parts:
+        with suppress(OSError, ValueError):
+            if _is_source(Path(text)):
+                return start, Path(text), Path(text).read_bytes()
+    return "", Path(word), None
 
 
 def _is_source(path: Path) -> bool:

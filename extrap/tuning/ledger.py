@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import optuna
 from optuna.distributions import FloatDistribution
@@ -41,6 +42,7 @@ from extrap.reading.optuna import (
     GRADIENTS,
     INTERRUPTED,
     LOST_RACE,
+    ORIGIN,
     OWNER,
     RESULT,
     SCHEMA,
@@ -189,6 +191,13 @@ class Ledger:
                 else:
                     cells.setdefault(shelf.cell_of(trial), False)
         return cells
+
+    def origin(self, size: Mapping[str, float]) -> str:
+        """A name that the trials of one size have in this storage and in no other."""
+        study_id = self._studies[self.study_of(size)]
+        if ORIGIN not in self._storage.get_study_user_attrs(study_id):
+            self._storage.set_study_user_attr(study_id, ORIGIN, uuid4().hex)
+        return str(self._storage.get_study_user_attrs(study_id)[ORIGIN])  # others may be quicker
 
     def finished(self) -> list[Cell]:
         """Cells that were seen to be finished when the storage was last read."""

@@ -20,7 +20,7 @@ from extrap.tuning.fingerprints import fingerprint
 from extrap.tuning.leases import GRACE_S
 from extrap.tuning.ledger import Claim, Ledger, LostError
 from extrap.tuning.sampling import OPTUNA_SAMPLERS, Sampling
-from extrap.tuning.trainers import PackedTrainer, Trainer, own_trainer
+from extrap.tuning.trainers import OwnTrainer, PackedTrainer, Trainer, own_trainer
 
 __all__ = ["Extend", "Tune", "tune"]
 
@@ -114,6 +114,8 @@ def tune(
         made_with = fingerprint(spec, trainer.fingerprint)
         ledger = Ledger(opened, spec, stage=stage, fingerprint=made_with, grace_s=grace_s)
         stack.enter_context(closing(ledger))
+        if isinstance(trainer, OwnTrainer):
+            trainer.belong_to(ledger.origin)
         if progress:
             from extrap.tuning.progress import StudyProgress
 

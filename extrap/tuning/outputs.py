@@ -2,8 +2,10 @@
 
 In a line a loss stands as `loss=1.23`, `loss: 1.23`, `loss 1.23` or `"loss": 1.23`; `nan` and
 `inf` are losses of a diverged run. The last line with one counts. A line that also has a `step` is
-a point of the curve. A file holds records, of a JSON object, a list of them, lines of JSON or rows
-of a CSV; the last record with a loss counts, and may have numbers of parameters, tokens and FLOPs.
+a point of the curve. A `loss` after another word, such as `aux loss`, is another one, and so is
+one after `best` or `from`; a number with a comma in it or a percent sign is none. A file holds
+records, of a JSON object, a list of them, lines of JSON or rows of a CSV; the last record with a
+loss counts, and may have numbers of parameters, tokens and FLOPs.
 """
 
 from __future__ import annotations
@@ -22,12 +24,34 @@ from extrap.tuning.answers import COSTS, MOST_POINTS
 
 __all__ = ["LOSSES", "PrintedLoss", "read_result"]
 
-LOSSES = ("val_loss", "validation_loss", "eval_loss", "loss")
+LOSSES = ("val_loss", "validation_loss", "eval_loss", "test_loss", "loss")
 """What a loss may be called, the first that is there counts."""
 STEPS = ("step", "global_step", "iter", "iteration")
 MOST_BYTES = 1 << 26
 """A larger result file is refused: it is no record of losses."""
-NUMBER = r"([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?))(?!\w|\.\w)"
+NUMBER = r"([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?))"
+AFTER = r"(?!\w|\.\w|,\d|\s?%|\s\d{3},\d|\s*(?:->|→)|\s+of\b)"
+"""What does not follow a number: it would be a part of one, or one of several."""
+COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+WORD = re.compile(r"(?<![=:\w])(?<![=:]\s)([^\W\d_]+)[\s\"']+$")
+"""The word right before a name; not a value such as `nan`."""
+MOST_WORD = 40
+BARE = "loss"
+PLAIN = ("final", "last", "current", "and", "with", "info", "debug")
+"""Words that may stand before a bare `loss`; any other one makes it another loss."""
+EARLIER = (
+    "best",
+    "lowest",
+    "minimum",
+    "min",
+    "from",
+    "previous",
+    "prev",
+    "old",
+    "initial",
+    "than",
+)
+"""Words before a name that make it no loss of now."""
 
 
 class PrintedLoss:
@@ -35,27 +59,35 @@ class PrintedLoss:
 
     Args:
         loss: What the loss is called, a regular expression with one group, or nothing.
+
+    Attributes:
+        refused: The words before the last loss that was passed over for them, with it.
     """
 
     def __init__(self, loss: str = "") -> None:
         names = (loss,) if loss else LOSSES
         # a line is searched for a name only where the words of the name are: that is quick
         self._patterns = (
-            [((), re.compile(loss))]
+            [("", (), re.compile(loss))]
             if is_pattern(loss)
-            else [(tuple(name.lower().split("_")), _named(name, NUMBER)) for name in names]
+            else [
+                (name, tuple(name.lower().split("_")), _named(name, NUMBER + AFTER))
+                for name in names
+            ]
         )
-        self._step = _named("|".join(STEPS), r"(\d+)(?!\w)", is_choice=True)
+        self._step = _named("|".join(STEPS), r"(\d+)(?![\w%]|[.,]\d)", is_choice=True)
+        self.refused = ""
         self._last: dict[int, float] = {}
         self._curves: dict[int, list[tuple[int, float]]] = {}
 
     def hear(self, line: str) -> None:
         """Take a line in."""
+        line = COLOUR.sub("", line) if "\x1b" in line else line
         lower, first = line.lower(), min(self._last, default=len(self._patterns))
-        for place, (words, pattern) in enumerate(self._patterns[: first + 1]):
+        for place, (name, words, pattern) in enumerate(self._patterns[: first + 1]):
             if not all(word in lower for word in words):
                 continue
-            found = pattern.search(line)
+            found = next((f for f in pattern.finditer(line) if self._is_meant(name, f)), None)
             loss = None if found is None else _number(found[1])
             if loss is None:
                 continue
@@ -65,6 +97,15 @@ class PrintedLoss:
                 curve.append((int(step[1]), loss))
                 if len(curve) > 2 * MOST_POINTS:
                     del curve[1:-1:2]
+
+    def _is_meant(self, name: str, found: re.Match[str]) -> bool:
+        """Whether a name stands for the loss of now, as far as the word before it tells."""
+        before = WORD.search(found.string, max(0, found.start() - MOST_WORD), found.start())
+        word = before[1].lower() if before and name else ""
+        is_other = word in EARLIER or (name == BARE and word not in ("", *PLAIN))
+        if before and is_other:
+            self.refused = found.string[before.start() : found.end()]
+        return not is_other
 
     def answer(self) -> dict[str, Any] | None:
         """The last loss and the curve; None if no loss was printed."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import psutil
 
-__all__ = ["is_gone", "is_process", "this_process"]
+__all__ = ["is_gone", "is_process", "kill_session", "this_process"]
 
 # A process start time is read from clocks that may drift by as much.
 CLOCK_DRIFT_S = 2.0
+N_SWEEPS = 3
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PID_NAMESPACE = Path("/proc/self/ns/pid")
 # Of what stands behind a process' name in its stat file: its start in ticks since the boot.
@@ -64,6 +67,37 @@ def is_gone(owner: Mapping[str, Any]) -> bool | None:
         return None if _is_hidden(owner["pid"]) else True
     except psutil.AccessDenied:
         return False
+
+
+def kill_session(number: int) -> None:
+    """Kill every process of a session with SIGKILL.
+
+    Args:
+        number: The process that began it; it may be gone.
+    """
+    for _ in range(N_SWEEPS):  # a process may start another one meanwhile
+        found = [pid for pid in psutil.pids() if _session(pid) == number and not _is_dead(pid)]
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if not found:
+            return
+
+
+def _session(pid: int) -> int | None:
+    """The session of a process, if it may be seen."""
+    try:
+        return os.getsid(pid) if pid else None  # 0 would be this process
+    except OSError:
+        return None
+
+
+def _is_dead(pid: int) -> bool:
+    """Whether a process is gone, or ended and waits for nobody."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return True
 
 
 def _is_same(process: psutil.Process, owner: Mapping[str, Any]) -> bool:

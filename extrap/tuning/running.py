@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import selectors
-import signal
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from extrap.errors import ExtrapError, StudyError
+from extrap.tuning.processes import kill_session
 
 __all__ = ["LOG_BYTES", "Ended", "run_command"]
 
@@ -83,7 +83,11 @@ def run_command(
 
 @contextmanager
 def _started(words: Sequence[str], grace_s: float) -> Iterator[subprocess.Popen[bytes]]:
-    """A command under its keeper; at the end of the block nothing of it runs any more."""
+    """A command under its keeper; at the end of the block nothing of its session runs any more.
+
+    Left is what began a session of its own, as daemons do, and, if this process and the keeper are
+    both killed with SIGKILL, the command.
+    """
     keeper = [sys.executable, "-I", "-S", str(KEEPER), repr(grace_s), *words]
     try:
         process = subprocess.Popen(
@@ -102,12 +106,10 @@ def _started(words: Sequence[str], grace_s: float) -> Iterator[subprocess.Popen[
             if process.stdin is not None and not process.stdin.closed:
                 process.stdin.close()
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(grace_s)
+                    process.wait(grace_s + DRAIN_S)
             raise
         finally:
-            if process.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+            kill_session(process.pid)  # that the keeper began, which may itself be killed
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()

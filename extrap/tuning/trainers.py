@@ -283,7 +283,16 @@ class OwnTrainer:
     def __init__(self, function: TrainFunction, spec: StudySpec) -> None:
         self._function = function
         self._values = _SizeValues(spec)
+        self._origin: Callable[[Mapping[str, float]], str] = lambda size: ""
         self.fingerprint = own_fingerprint(function)
+
+    def belong_to(self, origin: Callable[[Mapping[str, float]], str]) -> None:
+        """Keep what runs leave apart by where they are recorded.
+
+        Args:
+            origin: From a size to a name of the storage's own.
+        """
+        self._origin = origin
 
     def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
         """The first: the function trains a single cell."""
@@ -316,6 +325,8 @@ class OwnTrainer:
 
     def _train_one(self, cell: Cell) -> RunResult:
         size = dict(self._values(cell))
+        if isinstance(self._function, CommandRunner):
+            self._function.origin = self._origin(dict(cell.size))
         started = time.perf_counter()
         try:
             answer = self._function(size, dict(cell.tuned), cell.seed)

@@ -62,12 +62,41 @@ def test_a_script_that_is_there_stays() -> None:
 
 
 def test_nothing_is_written_over_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("toy.py").write_text("mine")
+    Path("toy.py").write_text("STUDY = mine")
     assert main(["init", "toy"]) == 2
     assert "toy.py is there already; name another" in capsys.readouterr().err
-    assert Path("toy.py").read_text() == "mine"
+    assert Path("toy.py").read_text() == "STUDY = mine"
     assert main(["init", "toy", "--force"]) == 0
     assert load_study("toy.py").name == "toy"
+
+
+@pytest.mark.parametrize("more", [[], ["--force"]])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_study_is_never_the_script_that_it_runs(
+    more: list[str], is_there: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if is_there:
+        Path("train.py").write_text("print('loss=1')\n")
+    words = "python train.py --lr {lr} --width {width}"
+    assert main(["init", "train", "--command", words, *more]) == 2
+    if more or not is_there:
+        assert "two files, got train.py for both" in capsys.readouterr().err
+    assert [path.read_text() for path in Path().iterdir()] == ["print('loss=1')\n"] * is_there
+
+
+def test_force_writes_over_study_files_only(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("train.py").write_text("print('loss=1')\n")
+    assert main(["init", "train", "--force"]) == 2
+    assert "writes over study files, train.py is none" in capsys.readouterr().err
+    assert Path("train.py").read_text() == "print('loss=1')\n"
+
+
+@pytest.mark.parametrize("folder", ['a"""b', "c\\N", "{x}"])
+@pytest.mark.parametrize("more", [[], ["--command", WORDS]])
+def test_a_folder_of_any_name_may_hold_a_study(folder: str, more: list[str]) -> None:
+    Path(folder).mkdir()
+    assert main(["init", f"{folder}/toy", *more]) == 0
+    assert load_study(f"{folder}/toy.py").name == "toy"
 
 
 @pytest.mark.parametrize(

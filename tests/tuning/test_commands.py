@@ -78,6 +78,8 @@ def test_a_command_that_prints_no_loss_has_failed(tmp_path: Path) -> None:
         run(runner(tmp_path, "print('hello')"))
     with pytest.raises(ExtrapError, match=r"printed no loss \(top1\), without a word"):
         run(runner(tmp_path, "", loss="top1"))
+    with pytest.raises(ExtrapError, match=r"'train loss=1' is another loss.*so: loss='…'; the"):
+        run(runner(tmp_path, "print('train loss=1')"))
 
 
 def test_a_command_that_fails_is_told_with_its_last_words(tmp_path: Path) -> None:
@@ -116,6 +118,45 @@ def test_a_run_that_hangs_is_ended_with_all_it_started(tmp_path: Path) -> None:
     said = tmp_path / "pid"
     with pytest.raises(ExtrapError, match="took longer than its timeout of 1 s and was ended"):
         run(runner(tmp_path, script, str(said), timeout_s=1, grace_s=5))
+    assert is_over(int(said.read_text()))
+
+
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+
+
+@pytest.mark.parametrize("last_word", ["print('loss=1')", "sys.exit(3)"])
+@pytest.mark.parametrize("own_group", ["", ", process_group=0"])
+def test_what_a_command_leaves_running_is_ended_however_it_ends(
+    tmp_path: Path, last_word: str, own_group: str
+) -> None:
+    script = (
+        "import pathlib, subprocess, sys, time\n"
+        f"words = [[sys.executable, '-c', {DEAF!r}], ['sleep', '60']]\n"
+        f"left = [subprocess.Popen(w{own_group}) for w in words]\n"
+        "time.sleep(0.5)\n"
+        "pathlib.Path(sys.argv[-1]).write_text(' '.join(str(child.pid) for child in left))\n"
+        f"{last_word}"
+    )
+    said = tmp_path / "pids"
+    trainer = runner(tmp_path, script, str(said), grace_s=0.5)
+    if "exit" in last_word:
+        with pytest.raises(ExtrapError, match="exit code 3"):
+            run(trainer)
+    else:
+        assert run(trainer)["loss"] == 1
+    assert [is_over(int(pid)) for pid in said.read_text().split()] == [True, True]
+
+
+def test_a_command_whose_keeper_is_killed_is_killed_too(tmp_path: Path) -> None:
+    said = tmp_path / "pid"
+    script = (
+        "import os, pathlib, sys, time\n"
+        "pathlib.Path(sys.argv[-1]).write_text(str(os.getpid()))\n"
+        "os.kill(os.getppid(), 9)\n"
+        "time.sleep(60)"
+    )
+    with pytest.raises(ExtrapError, match="was ended by SIGKILL"):
+        run(runner(tmp_path, script, str(said)))
     assert is_over(int(said.read_text()))
 
 
@@ -256,6 +297,62 @@ def test_a_changed_script_is_another_training_wherever_it_lies(
         tune(SPEC, url, train=Command(["python", str(script), *TOLD]))
     with pytest.raises(StudyError, match=r"data\.command: python fit\.py"):
         tune(SPEC, url, train=Command(["python", str(script), *TOLD, "--more"]))
+
+
+RESUMES = """
+import pathlib, sys
+left = pathlib.Path(sys.argv[-1]) / "loss"
+left.write_text(left.read_text() if left.exists() else "LOSS")
+print(f"loss={left.read_text()}")
+raise SystemExit(int(not pathlib.Path("gate").exists()))
+"""
+"""Goes on from what it left itself, as from a checkpoint, and fails until there is a gate."""
+
+
+def test_what_a_run_left_is_taken_up_by_the_same_study_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script, gate = tmp_path / "fit.py", tmp_path / "gate"
+    command = Command(["python", "fit.py", *TOLD, "{run_dir}"])
+
+    def losses(storage: str, told: float) -> set[float]:
+        script.write_text(RESUMES.replace("LOSS", str(told)))
+        return set(tune(SPEC, f"sqlite:///{storage}", train=command).to_frame()["loss"])
+
+    def n_left() -> int:
+        return len(list(Path(".extrap/mine/runs").rglob("loss")))
+
+    with pytest.raises(ExtrapError, match="exit code 1"):
+        losses("one.db", 1)
+    gate.touch()
+    assert losses("one.db", 1) == {1}
+    assert n_left() == 2  # the one that failed went on where it was
+    assert losses("two.db", 2) == {2}  # another script
+    losses("three.db", 2)  # the same script, but what it imports may have changed
+    assert n_left() == 6
+
+
+def test_files_of_one_name_and_files_behind_an_equals_sign_are_part_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ("a/conf.yaml", "b/conf.yaml", "c.json")
+    for name in names:
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(f"of {name}")
+    command = Command(["python", names[0], names[1], f"--set={names[2]}", *TOLD])
+
+    def described() -> dict[str, Any]:
+        return dict(CommandRunner(command, SPEC, NO_STOP).fingerprint)
+
+    begun = described()
+    assert list(begun["source"]) == ["conf.yaml", "conf.yaml (2)", "c.json"]
+    for name in names:
+        Path(name).write_text("changed")
+        assert described() != begun
+        Path(name).write_text(f"of {name}")
+    assert described() == begun
 
 
 def test_runs_are_named_readably_and_apart() -> None:

@@ -30,6 +30,13 @@ def heard(*lines: str, loss: str = "") -> dict[str, object] | None:
         ("loss=1.5.", 1.5),
         ("loss: -inf", -math.inf),
         ("loss=1.5 (best loss=1.0)", 1.5),
+        ("(best loss=1.0) loss=1.5", 1.5),
+        ("train loss: 1.2, test loss: 1.5", 1.5),
+        ("train loss: 1.2, loss: 1.5", 1.5),
+        ("2026-01-01 INFO loss=1.5", 1.5),
+        ("lr=nan loss=1.5", 1.5),
+        ("loss: 1.5, 0.5 s", 1.5),
+        ("\x1b[1mloss\x1b[0m: \x1b[32m1.5\x1b[0m", 1.5),
     ],
 )
 def test_a_loss_is_found_as_people_print_it(line: str, loss: float) -> None:
@@ -49,10 +56,37 @@ def test_a_loss_is_found_as_people_print_it(line: str, loss: float) -> None:
         "gloss=2",
         "my.loss=1",
         "loss=",
+        "loss: 2,345",
+        "loss: 1,234.5",
+        "loss: 1.234,5",
+        "final loss: 1 234,5",
+        "loss = 95%",
+        "loss: 5 %",
+        "loss 3 of 10 batches lost",
+        "val_loss: 1.92 -> 1.85",
+        "aux loss: 0.01",
+        "weight decay loss: .5",
+        "train loss 2",
+        "NaN loss 1 times",
+        "best val_loss=1.2",
+        "resume from val_loss=9.9",
     ],
 )
 def test_what_is_no_loss_is_passed_over(line: str) -> None:
     assert heard(line) is None
+
+
+def test_colours_hide_no_loss() -> None:
+    assert heard("val_loss=1.5", "\x1b[32mval_loss=1.2\x1b[0m") == {"loss": 1.2, "curve": []}
+
+
+def test_a_step_with_a_separator_is_no_step() -> None:
+    assert heard("step 5 of 90 loss=3") == {"loss": 3.0, "curve": [(5, 3.0)]}
+    assert heard("step 1,000 loss=2", "step 20, loss=1") == {"loss": 1.0, "curve": [(20, 1.0)]}
+
+
+def test_a_loss_with_a_word_before_it_is_read_by_its_name() -> None:
+    assert heard("loss=2 aux loss: 0.5", loss="aux_loss") == {"loss": 0.5, "curve": []}
 
 
 def test_a_loss_of_validation_counts_before_any_other_and_the_last_one_counts() -> None:

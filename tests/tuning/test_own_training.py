@@ -86,11 +86,36 @@ def test_what_the_size_tells_of_its_cost_fills_in_what_the_answer_leaves_out() -
         ({"loss": 1.0, "curve": 3}, "a curve is a list of pairs of step and loss, got 3"),
         ({"loss": 1.0, "curve": [1, 2]}, "pairs of step and loss"),
         (None, "as a number"),
+        (True, "as a number"),
+        ({"loss": True}, "as a number"),
     ],
 )
 def test_an_answer_of_another_kind_says_what_is_expected(answer: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         answered(answer)
+
+
+@pytest.mark.parametrize(
+    ("part", "rule"),
+    [
+        ({"n_params": math.nan}, "n_params is a finite number above 0, .* 'nan'; leave it out"),
+        ({"n_tokens": math.inf}, "n_tokens is a finite number above 0, .* 'inf'"),
+        ({"n_params": -5}, "n_params is a finite number above 0, .* '-5'"),
+        ({"epochs": True}, "epochs is a finite number above 0, .* 'True'"),
+        ({"flops": "many"}, "flops is a finite number above 0, .* 'many'"),
+        ({"diverged_step": "x"}, "diverged_step is a whole number of steps .* 'x'; leave it out"),
+        ({"diverged_step": math.nan}, "diverged_step is a whole number"),
+        ({"diverged_step": -1}, "diverged_step is a whole number"),
+    ],
+)
+def test_an_odd_part_of_an_answer_is_named(part: dict[str, Any], rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        answered({"loss": 1.0, **part})
+
+
+def test_what_is_none_is_not_known() -> None:
+    result = answered({"loss": 1.0, "n_params": None, "diverged_step": None})
+    assert (result.n_params, result.diverged_step) == (None, None)
 
 
 def test_an_answer_for_another_cell_is_refused() -> None:
@@ -235,6 +260,40 @@ def test_a_function_from_another_file_is_followed_there(
     monkeypatch.syspath_prepend(tmp_path)
     text = "from elsewhere_of_mine import fit\n" + FILE.replace("TRAIN = train", "TRAIN = fit")
     assert set(load_training(study_of(tmp_path, text)).train.source) == {"fit", "K"}
+
+
+USES_K = "\ndef fit(size, tuned, seed):\n    return K\nTRAIN = fit"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def b(a, t, s, k):\n    return k\nTRAIN = functools.partial(b, k=1)", "k=2"),
+        ("def b(a, t, s, k):\n    return k\nfit = functools.partial(b, k=1)\nTRAIN = fit", "k=2"),
+        ("TRAIN = functools.partial(elsewhere_too.fit, k=1)", "k=2"),
+        ("class T:\n    def __init__(self, **k): pass\n    __call__ = max\nTRAIN = T(k=1)", "k=2"),
+        ("def m(k):\n    def t(a, b, c): return k\n    return t\nTRAIN = m(k=1)", "k=2"),
+        (f"if FLAG := True:\n    K = dict(k=1)\nelse:\n    K = 3{USES_K}", "k=2"),
+        (f"K = 0\nfor i in range(3):\n    K += dict(k=1)['k']{USES_K}", "k=2"),
+        (f"with contextlib.nullcontext(dict(k=1)) as K:\n    pass{USES_K}", "k=2"),
+        (f"try:\n    K = dict(k=1)\nfinally:\n    pass{USES_K}", "k=2"),
+        (f"K = {{}}\nK['x'] = dict(k=1){USES_K}", "k=2"),
+    ],
+)
+def test_all_that_makes_the_function_what_it_is_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str
+) -> None:
+    (tmp_path / "elsewhere_too.py").write_text("def fit(size, tuned, seed, k):\n    return k\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    start = "import contextlib, functools, elsewhere_too\nI = [fit for fit in ()]\n"
+
+    def source(text: str) -> dict[str, str]:
+        return dict(load_training(study_of(tmp_path, start + text)).train.source)
+
+    begun = source(before)
+    assert begun == source(f"# so\n{before}\nOTHER = 3")
+    assert begun != source(before.replace("k=1", after))
+    assert not {"I", "OTHER"} & set(begun)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ __all__ = ["FinalRule", "final_losses", "parse_final", "with_final_losses"]
 
 TAIL = 0.05
 """Share of a curve's points that `tail` averages."""
+ROUNDING = 1e-9
+"""Points that a product of floats may be above a whole number: 0.07 × 100 is 7.000…01."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def _final(losses: np.ndarray, rule: FinalRule) -> float:
         return math.nan
     if rule.name == "best":
         return float(losses[np.isfinite(losses)].min())
-    n_points = math.ceil(rule.share * len(losses)) if rule.name == "tail" else 1
+    n_points = math.ceil(rule.share * len(losses) - ROUNDING) if rule.name == "tail" else 1
     return float(losses[-n_points:].mean())  # NaN where one of them is not finite
 
 

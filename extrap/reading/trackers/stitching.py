@@ -5,7 +5,8 @@ identity, of two runs of one family with equal settings, the seed among them, th
 the first if it begins behind the first's beginning and no later than two of its intervals behind
 its end, goes on beyond that end at the same intervals, and the first is not known to have
 finished. Without a seed, it begins in the second half of the first as well. Replicates begin at
-the same step, or log at other intervals, and stay apart. What a later part logged replaces what an earlier one had from that step on.
+the same step, or log at other intervals, and stay apart. What a later part logged replaces what an
+earlier one had from that step on.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ __all__ = ["find_runs", "without_password"]
 
 SERVERS = ("http://", "https://", "mlflow+")
 DATABASES = (".db", ".sqlite", ".sqlite3")
+OWN_CURVES = "a storage holds the curves of its runs, and so does a tracker; leave curves= out."
 
 
 def find_runs(
@@ -57,12 +58,12 @@ def find_runs(
         DataError: There is nothing that can be read.
         ValueError: Curves were handed in beside a source that has its own.
     """
+    if curves is not None and isinstance(source, str | Path) and _address(source) is not None:
+        raise ValueError(OWN_CURVES)
     found = _tracked(source, study=study, stage=stage, sizes=sizes)
     if found is not None:
         if curves is not None:
-            raise ValueError(
-                "a storage holds the curves of its runs, and so does a tracker; leave curves= out."
-            )
+            raise ValueError(OWN_CURVES)
         return found
     table, where = read_table(source), _place(source)
     settings = (*sizes, *settings)

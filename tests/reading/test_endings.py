@@ -89,7 +89,7 @@ def test_a_run_whose_end_is_known_is_not(status: str, n_told: int) -> None:
             "step": [0, 1, 2, 0, 1, 2, 0],
             "width": 8,
             "lr": [1] * 3 + [2] * 3 + [3],
-            "loss": 2.5,
+            "loss": [4.0, 3.0, 2.5, 4.0, 3.0, 2.0, 4.0],
             "state": [status] * 7,
         }
     )

@@ -11,7 +11,7 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.reading.bounds import shown
 
-__all__ = ["bare_name", "candidates", "find_column", "missing_column", "unnamed_columns"]
+__all__ = ["WORDS", "bare_name", "candidates", "find_column", "missing_column", "unnamed_columns"]
 
 MOST_NAME, MOST_COMPARED = 100, 2000
 """Longer names, and more of them, are not searched for the one that was meant."""

@@ -20,11 +20,23 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.reading.cells import is_empty
 
-__all__ = ["FinalRule", "final_losses", "parse_final", "with_final_losses"]
+__all__ = [
+    "FinalRule",
+    "final_losses",
+    "parse_final",
+    "summary_notes",
+    "with_final_losses",
+    "with_last_losses",
+]
 
+EXTREMES = {"min": "minimum", "max": "maximum", "best": "best value"}
+"""Endings of a summary's metrics → what they are of a curve."""
 TAIL = 0.05
 """Share of a curve's points that `tail` averages."""
+ROUNDING = 1e-9
+"""Points that a product of floats may be above a whole number: 0.07 × 100 is 7.000…01."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +92,7 @@ def _final(losses: np.ndarray, rule: FinalRule) -> float:
         return math.nan
     if rule.name == "best":
         return float(losses[np.isfinite(losses)].min())
-    n_points = math.ceil(rule.share * len(losses)) if rule.name == "tail" else 1
+    n_points = math.ceil(rule.share * len(losses) - ROUNDING) if rule.name == "tail" else 1
     return float(losses[-n_points:].mean())  # NaN where one of them is not finite
 
 
@@ -114,3 +126,23 @@ def with_final_losses(
     if not has_curve.all():
         notes.append(f"{int((~has_curve).sum())} run(s) without a curve: left out")
     return chosen, notes
+
+
+def with_last_losses(losses: pd.Series, curves: pd.DataFrame | None) -> pd.Series:
+    """Losses, and the last of its curve for a run that has none in the table."""
+    if curves is None or curves.empty:
+        return losses
+    empty = is_empty(losses)
+    last = final_losses(curves, FinalRule("last")).reindex(losses.index)
+    return losses.astype(object).mask(empty & losses.index.isin(curves["run"]), last)
+
+
+def summary_notes(metric: str) -> list[str]:
+    """What to say of a metric that is an extreme of a curve, such as `val_loss.min`."""
+    whole, _, end = metric.rpartition(".")
+    if not whole or end not in EXTREMES:
+        return []
+    return [
+        f"{metric} is the {EXTREMES[end]} of {whole} over a run, not its last: optimistic by the "
+        "noise of one evaluation"
+    ]

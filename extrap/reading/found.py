@@ -25,6 +25,7 @@ class Found:
         curves: Of the metric in a column: `run` (row of the table), `step`, `loss`; or None.
         is_remote: Whether a server is asked for every curve, so that they are left where they are
             unless the final loss is one of them.
+        unread: Columns of metrics whose last values stand in their curves alone.
         notes: What reading had to decide, one sentence each.
         sizes: Size columns, where the source says which they are.
         tuned: Tuned columns, where the source says which they are; None where it does not.
@@ -39,6 +40,7 @@ class Found:
     where: str
     curves: Callable[[str], pd.DataFrame | None] = no_curves
     is_remote: bool = False
+    unread: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
     tuned: tuple[str, ...] | None = None

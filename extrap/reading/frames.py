@@ -18,7 +18,7 @@ from extrap.reading.bounds import (
     shown,
 )
 
-__all__ = ["as_frame", "flat", "is_table", "with_flat_cells"]
+__all__ = ["as_frame", "flat", "frame_of_rows", "is_table", "with_flat_cells"]
 
 MOST_NESTED = 8
 MOST_TEXT = 100_000
@@ -52,14 +52,35 @@ def as_frame(source: Any) -> pd.DataFrame:
         table = pa.table(source)
         n_cells = table.num_rows * table.num_columns
         check_shape(n_cells, table.num_columns, "the frame", most_cells=MOST_STORED_CELLS)
-        return table.to_pandas(types_mapper=pd.ArrowDtype)
+        return _without_views(table).to_pandas(types_mapper=pd.ArrowDtype)
     return _of_rows([flat(row) for row in source])
 
 
+def frame_of_rows(rows: Sequence[Mapping[str, Any]], where: str) -> pd.DataFrame:
+    """Rows as a table in which what a row lacks is None: empty, and no NaN that was measured.
+
+    Raises:
+        DataError: It is too large.
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    check_shape(len(rows) * len(names), len(names), where, most_cells=MOST_CELLS)
+    whole = [{name: row.get(name) for name in names} for row in rows]
+    return pd.DataFrame(whole, dtype=object)
+
+
 def _of_rows(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    names = {name for row in rows for name in row}
-    check_shape(len(rows) * len(names), len(names), "the list of runs", most_cells=MOST_CELLS)
-    return pd.DataFrame(rows, dtype=object)
+    return frame_of_rows(rows, "the list of runs")
+
+
+def _without_views(table: Any) -> Any:
+    """An arrow table without views of text, as polars has them, which pandas cannot take from."""
+    import pyarrow as pa
+
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    if not any(field.type in plain for field in table.schema):
+        return table
+    fields = [field.with_type(plain.get(field.type, field.type)) for field in table.schema]
+    return table.cast(pa.schema(fields))
 
 
 def flat(nested: Mapping[Any, Any], *, above: str = "", depth: int = 0) -> dict[str, Any]:

@@ -422,7 +422,8 @@ def _only(bases: Sequence[str], source: str) -> str:
         raise DataError(f"{source} holds no study; check the address, or tune first.")
     if len(bases) > 1:
         raise DataError(
-            f"{source} holds several studies, {_listed(bases)}; name one of them with study=."
+            f"{source} holds several studies, {_listed(bases)}; name one of them with "
+            "study=, on the command line --study."
         )
     return bases[0]
 

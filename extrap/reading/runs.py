@@ -15,7 +15,13 @@ from extrap.errors import DataError
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import find_column, missing_column, unnamed_columns
 from extrap.reading.definitions import with_definitions
-from extrap.reading.finals import parse_final, with_final_losses
+from extrap.reading.endings import early_notes, set_rows
+from extrap.reading.finals import (
+    parse_final,
+    summary_notes,
+    with_final_losses,
+    with_last_losses,
+)
 from extrap.reading.found import Found
 from extrap.reading.metrics import loss_of_metric
 from extrap.reading.replicates import (
@@ -61,7 +67,8 @@ def read_runs(
     An empty loss is a failed run, a loss that is not finite (`nan`, `inf`) a diverged one; in a
     DataFrame `None` and `pd.NA` are empty and a float NaN is not finite. Without a seed column
     each row is its own replicate. Of rows that are equal in every column, seed and loss included,
-    one is kept; runs to judge are all kept. All of that is counted in `Runs.notes`, and so is a
+    one is kept; runs to judge are all kept. A run without settings that has no loss or did not
+    finish is left out. All of that is counted in `Runs.notes`, and so is a
     unit that cannot be right: compute far from 6 N D, tokens that are not steps × batch × length.
 
     Args:
@@ -104,7 +111,10 @@ def read_runs(
     tuned = None if tune is None else _names(tune)
     loss = loss or (maximised[0] if len(maximised) == 1 else None)
     _check_parts(sizes, tuned or (), recipe, loss, seed)
-    found = find_runs(source, study=study, stage=stage, sizes=sizes, curves=curves)
+    set_by = (*(tuned or ()), *recipe, seed)
+    found = find_runs(
+        source, study=study, stage=stage, sizes=sizes, settings=set_by, curves=curves
+    )
     if found.table.empty:
         raise DataError(f"a table needs at least one row, {found.where} has none.")
     found = replace(found, table=with_definitions(found.table, _names(let), found.where))
@@ -113,7 +123,8 @@ def read_runs(
     _check_parts(sizes, tuned, recipe, loss, seed)
     metric = _column_of(found, loss, "loss")
     maximised = tuple(_column_of(found, name, "maximise") for name in maximised)
-    points = None if found.is_remote and rule.name == "last" else found.curves(metric)
+    is_lasting = rule.name == "last" and metric not in found.unread
+    points = None if found.is_remote and is_lasting else found.curves(metric)
     table, name_notes = _renamed(found, sizes=sizes, tuned=tuned, recipe=recipe, seed=seed)
     if "stage" in table:
         kept = table["stage"].astype(str).str.strip().eq(stage)
@@ -126,15 +137,25 @@ def read_runs(
     cells, loss_notes = table[metric], list[str]()
     if metric in (*maximised, *found.maximised):
         cells, points, loss_notes = _turned(table, cells, loss, points)
+    if metric in found.unread:
+        cells = with_last_losses(cells, points)
     cells, final_notes = with_final_losses(cells, points, rule, found.where)
+    final_notes += summary_notes(metric)
     frame = table.drop(columns=[c for c in ("loss", "seed") if c in table])
     frame["stage"] = stage
     frame["loss"] = read_numbers(cells, loss)
     frame["status"], state_notes = _status(table, frame["loss"], is_empty(cells))
-    frame["seed"], seed_note = read_seeds(table, seed, by=[*sizes, *tuned], loss=frame["loss"])
+    frame["seed"] = None
+    required = (*sizes, *(tuned if stage == "tune" else ()))
+    kept, unset_notes = set_rows(table, frame["status"], required)
+    if not kept.all():
+        table, frame = (each[kept].reset_index(drop=True) for each in (table, frame))
+        points = renumbered(points, kept)
     _read_parts(frame, table, sizes=sizes, tuned=tuned, recipe=recipe, stage=stage)
+    frame["seed"], seed_note = read_seeds(table, seed, by=[*sizes, *tuned], loss=frame["loss"])
     told = [found.tuned_note] if is_told else []
     notes = [*found.notes, *told, *name_notes, *loss_notes, *final_notes, *state_notes]
+    notes += [*unset_notes, *early_notes(frame, points, sizes, is_told=_has_status(table))]
     if stage == "tune":  # every row that is to be judged is judged
         frame, points, copy_notes = without_copies(frame, points, by=[*sizes, *tuned])
         notes += copy_notes
@@ -247,9 +268,9 @@ def _renamed(
         elif name != "seed":
             raise missing_column(name, have, found.where, option=option)
     for name in OPTIONAL_NUMBERS:
-        column = None if name in table else find_column(name, have, found.where)
-        if column is not None:
-            with suppress(DataError):  # a column nobody asked for
+        with suppress(DataError):  # columns nobody asked for
+            column = None if name in table else find_column(name, have, found.where)
+            if column is not None:
                 table = table.assign(**{name: read_numbers(table[column], name)})
     return table, notes
 
@@ -285,6 +306,12 @@ def _status(
         return derived, notes
     status = given.where(given.notna(), derived)
     return status.where(status.ne("complete") | derived.eq("complete"), derived), notes
+
+
+def _has_status(table: pd.DataFrame) -> pd.Series:
+    """Whether the source says how a run ended."""
+    given, _ = given_status(table)
+    return pd.Series(data=False, index=table.index) if given is None else given.notna()
 
 
 def _read_parts(

@@ -24,13 +24,14 @@ from extrap.reading.found import Found
 from extrap.reading.frames import is_table
 from extrap.reading.tables import read_table
 from extrap.reading.trackers.folders import find_in_folder, kind_of_file, read_files
-from extrap.reading.trackers.histories import history_of, is_history
+from extrap.reading.trackers.histories import check_rows_are_runs, history_of, is_history
 from extrap.reading.trackers.wandb_runs import are_runs, read_project, read_run_objects
 
 __all__ = ["find_runs", "without_password"]
 
 SERVERS = ("http://", "https://", "mlflow+")
 DATABASES = (".db", ".sqlite", ".sqlite3")
+OWN_CURVES = "a storage holds the curves of its runs, and so does a tracker; leave curves= out."
 
 
 def find_runs(
@@ -39,6 +40,7 @@ def find_runs(
     study: str | None = None,
     stage: str = "tune",
     sizes: Sequence[str] = (),
+    settings: Sequence[str] = (),
     curves: str | Path | pd.DataFrame | None = None,
 ) -> Found:
     """Read a source as whatever it is.
@@ -48,22 +50,27 @@ def find_runs(
         study: The study or experiment, where a storage holds several.
         stage: `tune` or `check`, by which studies of ours are told apart.
         sizes: Size columns that were asked for, which the names of studies may hold.
+        settings: Tuned values, conditions and the seed that were asked for; they and the sizes
+            tell a table of steps from one of runs.
         curves: Loss curves beside a table.
 
     Raises:
         DataError: There is nothing that can be read.
         ValueError: Curves were handed in beside a source that has its own.
     """
+    if curves is not None and isinstance(source, str | Path) and _address(source) is not None:
+        raise ValueError(OWN_CURVES)
     found = _tracked(source, study=study, stage=stage, sizes=sizes)
     if found is not None:
         if curves is not None:
-            raise ValueError(
-                "a storage holds the curves of its runs, and so does a tracker; leave curves= out."
-            )
+            raise ValueError(OWN_CURVES)
         return found
     table, where = read_table(source), _place(source)
-    if curves is None and is_history(table, sizes):
-        return history_of(table, where)
+    settings = (*sizes, *settings)
+    if curves is None and is_history(table, settings):
+        return history_of(table, where, settings)
+    if curves is None and sizes:
+        check_rows_are_runs(table, settings)
     points = None if curves is None else read_curves(curves, table)
     return Found(table=table, where=where, curves=lambda loss: points)
 

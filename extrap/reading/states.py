@@ -7,6 +7,7 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.reading.bounds import shown
 from extrap.reading.cells import is_empty
+from extrap.reading.columns import bare_name
 from extrap.records import STATUSES
 
 __all__ = ["given_status", "state_column"]
@@ -25,18 +26,20 @@ WORDS = {
     "waiting": "failed",
 }
 """What W&B, MLflow and Optuna call a run that ended, or has not ended yet → status."""
-COLUMNS = ("state", "State")
+COLUMNS = ("status", "state")
+"""However written, and behind a tracker's prefix too."""
 
 
 def state_column(table: pd.DataFrame) -> str | None:
-    """The column `status`, or else one called state that holds nothing but words for it."""
+    """The column `status`, or else one of such a name that holds a word for it."""
     if "status" in table:
         return "status"
-    for column in COLUMNS:
-        if column in table:
-            words = table[column][~is_empty(table[column])].astype(str).str.strip().str.lower()
-            if len(words) and words.isin(WORDS).all():
-                return column
+    bare = {str(column): bare_name(str(column)).lower() for column in table}
+    named = [column for name in COLUMNS for column in bare if bare[column] == name]
+    for column in sorted(named, key=lambda column: column.lower() not in COLUMNS):
+        words = table[column][~is_empty(table[column])].astype(str).str.strip().str.lower()
+        if words.isin(WORDS).any():
+            return column
     return None
 
 
@@ -53,7 +56,11 @@ def given_status(table: pd.DataFrame) -> tuple[pd.Series | None, list[str]]:
     words = words.mask(is_empty(table[column]) | words.isin(["nan", "<na>"]))
     unknown = sorted({str(word) for word in words.dropna() if word not in WORDS})
     if unknown:
-        raise DataError(f"status must be one of {', '.join(STATUSES)}; got {shown(unknown[0])}.")
+        own = "" if column == "status" else f" in the column {shown(column)}"
+        raise DataError(
+            f"status must be one of {', '.join(STATUSES)}; got {shown(unknown[0])}{own}. Write "
+            "the nearest of them, or give the column another name if it says something else."
+        )
     unfinished = words[words.isin(set(WORDS) - {*STATUSES, "finished"})].value_counts()
     notes = [
         f"{count} run(s) did not finish ({word}): counted as failed"

@@ -25,7 +25,7 @@ from extrap.reading.bounds import (
     require_file,
     shown,
 )
-from extrap.reading.frames import as_frame, is_table, with_flat_cells
+from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_cells
 
 __all__ = ["read_table"]
 
@@ -53,6 +53,8 @@ def read_table(source: Any) -> pd.DataFrame:
     elif hasattr(source, "read"):
         frame = _guarded(_read_csv, source, name="the standard input")
     else:
+        if type(source).__name__ == "LazyFrame":
+            raise DataError("a LazyFrame has no rows yet; hand in what its .collect() gives.")
         raise DataError(
             "runs are read from a file, a folder, a storage URL, a frame or a list of "
             f"dictionaries, got {type(source).__name__}; convert it to a pandas DataFrame first."
@@ -165,4 +167,4 @@ def _read_jsonl(path: Path) -> pd.DataFrame:
         rows.append(row)
         names.update(dict.fromkeys(row))
         check_shape(len(rows) * len(names), len(names), str(path), most_cells=MOST_CELLS)
-    return pd.DataFrame(rows, dtype=object)
+    return frame_of_rows(rows, str(path))

@@ -57,3 +57,9 @@ def test_losses_of_a_table_are_replaced_by_those_of_its_curves() -> None:
 def test_a_table_without_curves_has_last_losses_only() -> None:
     with pytest.raises(DataError, match="hand in --curves, or leave --final out"):
         read_runs(pd.DataFrame({"width": [1], "loss": [2.0]}), size="width", final="tail")
+
+
+def test_a_tail_is_no_point_longer_than_its_share_says() -> None:
+    falling = pd.DataFrame({"run": 0, "step": range(100), "loss": [100.0 - i for i in range(100)]})
+    assert final_losses(falling, parse_final("tail:0.07"))[0] == 4.0  # the mean of 1 … 7
+    assert final_losses(falling, parse_final("tail:0.071"))[0] == 4.5

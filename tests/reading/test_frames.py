@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import io
+import json
 import math
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -11,6 +14,7 @@ from extrap.errors import DataError
 from extrap.reading import read_runs
 from extrap.reading.frames import flat
 from extrap.reading.tables import read_table
+from extrap.reading.trackers.tracked import TrackedRun, table_of
 
 COLUMNS = {
     "width": [16, 32, 64, 128],
@@ -84,3 +88,38 @@ def test_what_is_no_table_is_named() -> None:
         read_runs(3, size="width")
     with pytest.raises(DataError, match="at least one row"):
         read_runs([], size="width")
+
+
+def test_a_polars_frame_with_text_and_bytes_is_read() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({**COLUMNS, "name": ["a", "b", None, "d"], "raw": [b"x"] * 4})
+    assert statuses(frame) == ["complete", "failed", "diverged", "complete"]
+    found = read_runs(frame, size="width", tune="lr").to_frame()
+    assert found["name"].tolist()[:2] == ["a", "b"]
+
+
+def test_a_frame_of_polars_that_was_not_collected_is_told_how() -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.raises(DataError, match=r"\.collect\(\)"):
+        read_runs(polars.DataFrame(COLUMNS).lazy(), size="width", tune="lr")
+
+
+def test_a_metric_that_a_run_never_logged_failed_and_did_not_diverge(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"width": 16, "lr": 0.1, "loss": 2.5},
+        {"width": 32, "lr": 0.1},
+        {"width": 64, "lr": 0.1, "loss": math.nan},
+    ]
+    lines = tmp_path / "runs.jsonl"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    nested = [{"config": row, "summary": row} for row in rows]
+    for source in (rows, lines):
+        assert statuses(source) == ["complete", "failed", "diverged"]
+    for table in (nested, pd.DataFrame(nested)):
+        runs = read_runs(table, size="config.width", tune="config.lr", loss="summary.loss")
+        assert runs.to_frame()["status"].tolist() == ["complete", "failed", "diverged"]
+    tracked = [
+        TrackedRun(name="a", settings={"width": 8}, history={"val": [(0.0, 2.0)]}),
+        TrackedRun(name="b", settings={"width": 16}, history={"train": [(0.0, 3.0)]}),
+    ]
+    assert table_of(tracked, where="here").table["val"].tolist() == [2.0, None]

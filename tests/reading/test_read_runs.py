@@ -241,3 +241,10 @@ def test_forgotten_tuned_column_is_named_in_the_note(tmp_path: Path) -> None:
     path.write_text("\n".join(["width,lr,seed,loss", *rows]))
     (note,) = read_runs(path, size="width").notes
     assert "they differ in lr: tuned, or a condition?" in note
+
+
+def test_two_columns_behind_prefixes_that_nobody_asked_for_are_no_error() -> None:
+    columns = {"config.n_params": [1, 2, 3], "summary.n_params": [1, 2, 3]}
+    assert len(read(frame_of(**columns))) == 3
+    with pytest.raises(DataError, match="several columns that could be 'n_params'"):
+        read(frame_of(**columns), size="n_params")

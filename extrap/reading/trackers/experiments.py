@@ -44,7 +44,8 @@ def chosen_experiment(
         return found[0]
     if len(ids) > 1:
         raise DataError(
-            f"{where} holds several experiments, {listed}; name one of them with study=."
+            f"{where} holds several experiments, {listed}; name one of them with study=, on the "
+            "command line --study."
         )
     if not ids:
         raise DataError(f"{where} holds no runs of MLflow; check the path.")

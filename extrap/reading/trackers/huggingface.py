@@ -23,6 +23,7 @@ __all__ = ["read"]
 LOSSES = ("eval_loss", "loss")
 RATE = "learning_rate"
 STATED = ("train_batch_size", "max_steps", "num_train_epochs")
+STOPPER = "EarlyStoppingCallback"
 OWN = ("step", "epoch")
 """Of an entry of the log: where it stands."""
 
@@ -59,9 +60,41 @@ def _read_part(root: Path, path: Path) -> TrackedRun:
         name=name,
         settings=_settings(path, state, history, name),
         history=measured,
+        status=_status(state, is_checkpoint=home != path.parent),
         identity=str(home),
         started=number_of(state.get("global_step")) or 0.0,
     )
+
+
+def _status(state: dict[str, Any], *, is_checkpoint: bool) -> str:
+    """How a run ended: a checkpoint before the last step is of one that did not finish.
+
+    One that a callback stopped did, and so did one whose state was saved after training, beside
+    its checkpoints. Empty where the state does not say how many steps there should be.
+    """
+    done, most = number_of(state.get("global_step")), number_of(state.get("max_steps"))
+    if done is None or most is None or most <= 0:
+        return ""
+    is_whole = done >= most or not is_checkpoint or _was_stopped(state)
+    return "finished" if is_whole else "running"
+
+
+def _was_stopped(state: dict[str, Any]) -> bool:
+    """Whether the state says that training was to stop there, early stopping among the reasons."""
+    callbacks = state.get("stateful_callbacks")
+    found = callbacks if isinstance(callbacks, dict) else {}
+    control, stopper = _saved(found.get("TrainerControl")), _saved(found.get(STOPPER))
+    waited = number_of(stopper.get("early_stopping_patience_counter"))
+    patience = number_of(stopper.get("early_stopping_patience"))
+    has_waited = waited is not None and patience is not None and waited >= patience
+    return control.get("should_training_stop") is True or has_waited
+
+
+def _saved(callback: object) -> dict[str, Any]:
+    """Arguments and attributes of a callback as the state has them; a list is of several such."""
+    each = callback[-1] if isinstance(callback, list) and callback else callback
+    parts = [each.get(key) for key in ("args", "attributes")] if isinstance(each, dict) else []
+    return {key: value for part in parts if isinstance(part, dict) for key, value in part.items()}
 
 
 def _settings(

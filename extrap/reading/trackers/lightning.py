@@ -21,7 +21,8 @@ __all__ = ["read"]
 
 STEPS = ("step", "epoch")
 VERSION = re.compile(r"version_(\d+)")
-LOSSES = ("loss", "val_loss", "val/loss")
+LOSSES = ("val_loss", "val/loss", "loss")
+"""`loss` is what was trained on, which falls where a model overfits."""
 
 
 def read(folder: Path, files: list[Path], *, study: str | None = None) -> Found:

@@ -20,6 +20,8 @@ from extrap.reading.trackers.tracked import MOST_POINTS, Points, TrackedRun, tab
 __all__ = ["read"]
 
 MOST_BYTES = 2**26
+TRASH = ".trash"
+"""Where deleted experiments lie."""
 MOST_DEPTH = 6
 """Of the slashes in a metric's name, which are folders."""
 STATUS = {"1": "running", "2": "scheduled", "3": "finished", "4": "failed", "5": "killed"}
@@ -33,7 +35,8 @@ def read(folder: Path, files: list[Path], *, study: str | None = None) -> Found:
         files: The `meta.yaml` of its runs and experiments.
         study: Name or ID of the experiment, where there are several with runs.
     """
-    metas = {path.parent: _meta(path) for path in files}
+    kept = [path for path in files if TRASH not in path.relative_to(folder).parts]
+    metas = {path.parent: _meta(path) for path in kept}
     names = {str(m["experiment_id"]): str(m["name"]) for m in metas.values() if "name" in m}
     active = {
         place: meta

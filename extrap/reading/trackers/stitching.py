@@ -3,13 +3,16 @@
 Parts of one identity (a resumed run's id, the checkpoints of one folder) are one run. Without an
 identity, of two runs of one family with equal settings, the seed among them, the second continues
 the first if it begins behind the first's beginning and no later than two of its intervals behind
-its end, and the first is not known to have finished. Replicates begin at the same step and stay
-apart. What a later part logged replaces what an earlier one had from that step on.
+its end, goes on beyond that end at the same intervals, and the first is not known to have
+finished. Without a seed, it begins in the second half of the first as well. Replicates begin at
+the same step, or log at other intervals, and stay apart. What a later part logged replaces what an
+earlier one had from that step on.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -22,6 +25,8 @@ __all__ = ["stitched"]
 FINISHED = ("finished", "complete")
 MOST_INTERVALS = 2.0
 """Between the end of a part and the beginning of the next."""
+MOST_RATIO = 1.5
+"""Between the intervals at which the parts of a run were logged."""
 MOST_NAMED = 3
 
 
@@ -69,12 +74,23 @@ def _misfit(earlier: TrackedRun, later: TrackedRun) -> float:
     if earlier.status.lower() in FINISHED:
         return math.inf
     before, after = _steps(earlier), _steps(later)
-    if not before or not after or after[0] <= before[0]:
+    if not before or not after or after[0] <= before[0] or after[-1] <= before[-1]:
         return math.inf
-    gaps = [b - a for steps in (before, after) for a, b in pairwise(steps)]
-    gap = median(gaps) if gaps else 0.0
+    own = [_interval(steps) for steps in (before, after) if len(steps) > 1]
+    gap = median(own) if own else 0.0
     is_behind = after[0] > before[-1] + MOST_INTERVALS * gap
-    return math.inf if is_behind else abs(after[0] - before[-1] - gap)
+    earliest = before[0] if _has_seed(earlier) else (before[0] + before[-1]) / 2
+    if is_behind or after[0] < earliest or (own and max(own) > MOST_RATIO * min(own)):
+        return math.inf
+    return abs(after[0] - before[-1] - gap)
+
+
+def _interval(steps: Sequence[float]) -> float:
+    return median(b - a for a, b in pairwise(steps))
+
+
+def _has_seed(run: TrackedRun) -> bool:
+    return any(re.split(r"[./_]", name.lower())[-1] == "seed" for name in run.settings)
 
 
 def _steps(run: TrackedRun) -> list[float]:

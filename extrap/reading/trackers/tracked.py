@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 
 from extrap.errors import DataError
-from extrap.reading.bounds import MOST_CELLS, check_shape
 from extrap.reading.found import Found
-from extrap.reading.frames import flat
+from extrap.reading.frames import flat, frame_of_rows
 
 __all__ = [
     "MOST_POINTS",
@@ -131,14 +130,16 @@ def table_of(
     metrics = dict.fromkeys(name for run in runs for name in (*run.history, *run.summary))
     called = {metric: f"summary.{metric}" if metric in OURS else metric for metric in metrics}
     rows = [_row(run, called) for run in runs]
-    names = {name for row in rows for name in row}
-    check_shape(len(rows) * len(names), len(names), where, most_cells=MOST_CELLS)
+    seen = {name for row in rows for name in row}
+    unread = [column for column in called.values() if column not in seen]
+    rows = [{**row, **dict.fromkeys(unread)} for row in rows]
     back = {column: metric for metric, column in called.items()}
     return Found(
-        table=pd.DataFrame(rows, dtype=object),
+        table=frame_of_rows(rows, where),
         where=where,
         curves=lambda loss: _curves(runs, back[loss]) if loss in back else None,
         is_remote=any(isinstance(run.history, LazyHistory) for run in runs),
+        unread=frozenset(called[metric] for metric in _unread(runs)),
         notes=tuple(notes),
         losses=losses,
         metrics=tuple(back),
@@ -158,6 +159,12 @@ def _row(run: TrackedRun, called: Mapping[str, str]) -> dict[str, Any]:
         **settings,
         **{called[metric]: value for metric, value in values.items()},
     }
+
+
+def _unread(runs: Sequence[TrackedRun]) -> set[str]:
+    """Metrics that a server has, and for whose last values it was not asked."""
+    lazy = [run for run in runs if isinstance(run.history, LazyHistory)]
+    return {name for run in lazy for name in run.history if name not in run.summary}
 
 
 def _last(points: Points) -> float:

@@ -31,6 +31,8 @@ __all__ = ["are_runs", "read_project", "read_run_objects"]
 
 SCHEME = "wandb://"
 STEP = "_step"
+EXTREMES = ("min", "max", "mean", "best", "last")
+"""What `define_metric` may make of a metric in the summary."""
 
 
 def are_runs(source: Any) -> bool:
@@ -98,12 +100,22 @@ def _tracked(run: Any) -> TrackedRun:
     return TrackedRun(
         name=name,
         settings=settings,
-        history=LazyHistory(summary, lambda metric: _history(run, metric)),
+        history=LazyHistory(_logged(summary), lambda metric: _history(run, metric)),
         summary=summary,
         status=str(run.state or ""),
         family=name,
         started=_seconds(getattr(run, "created_at", None)),
     )
+
+
+def _logged(summary: Mapping[str, float]) -> list[str]:
+    """Metrics that have a history; a summary may hold an extreme alone, `loss.min` of `loss`.
+
+    `define_metric("loss", summary="min")` leaves a run's summary without the last value.
+    """
+    parts = (name.rpartition(".") for name in summary)
+    defined = [whole for whole, _, end in parts if whole and end in EXTREMES]
+    return list(dict.fromkeys((*summary, *defined)))
 
 
 def _plain(values: Any) -> dict[str, Any]:

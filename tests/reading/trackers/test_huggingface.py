@@ -89,3 +89,57 @@ def test_a_state_that_is_none_is_one_clear_error(
     (tmp_path / "trainer_state.json").write_text(content)
     with pytest.raises(DataError, match=message):
         read_runs(tmp_path, size="width")
+
+
+@pytest.mark.parametrize(
+    ("place", "more", "status"),
+    [
+        ("checkpoint-2", {"max_steps": 10}, "failed"),
+        ("checkpoint-2", {"max_steps": 2}, "complete"),
+        ("checkpoint-2", {"max_steps": 0}, "complete"),  # not known
+        ("", {"max_steps": 10}, "complete"),  # saved after training
+        (
+            "checkpoint-2",
+            {
+                "max_steps": 10,
+                "stateful_callbacks": {
+                    "TrainerControl": {"args": {"should_training_stop": True}, "attributes": {}}
+                },
+            },
+            "complete",
+        ),
+        (
+            "checkpoint-2",
+            {
+                "max_steps": 10,
+                "stateful_callbacks": {
+                    "EarlyStoppingCallback": {
+                        "args": {"early_stopping_patience": 3},
+                        "attributes": {"early_stopping_patience_counter": 3},
+                    }
+                },
+            },
+            "complete",
+        ),
+        (
+            "checkpoint-2",
+            {
+                "max_steps": 10,
+                "stateful_callbacks": {
+                    "EarlyStoppingCallback": {
+                        "args": {"early_stopping_patience": 3},
+                        "attributes": {"early_stopping_patience_counter": 1},
+                    },
+                    "TrainerControl": [],
+                },
+            },
+            "failed",
+        ),
+    ],
+)
+def test_a_run_that_ended_before_its_last_step_did_not_finish(
+    tmp_path: Path, place: str, more: dict[str, Any], status: str
+) -> None:
+    state(tmp_path / "width=64" / place, {1: 3.0, 2: 2.0}, **more)
+    runs = read_runs(tmp_path, size="width").to_frame()
+    assert runs["status"].tolist() == [status]

@@ -81,3 +81,18 @@ def test_another_metrics_csv_is_named(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text("width,loss\n1,2\n")
     with pytest.raises(DataError, match="has no column step"):
         read_runs(tmp_path, **NAMES)
+
+
+def test_replicates_that_log_at_other_intervals_stay_apart(tmp_path: Path) -> None:
+    same = "width: 8\nlr: 0.1\n"
+    written(tmp_path / "logs/version_0", same, {s: 2.0 for s in range(9, 500, 10)})
+    written(tmp_path / "logs/version_1", same, {s: 2.4 for s in range(49, 500, 50)})
+    assert read_runs(tmp_path, **NAMES).to_frame()["loss"].tolist() == [2.0, 2.4]
+
+
+def test_the_loss_of_held_out_data_is_taken_where_none_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "logs/version_0"
+    folder.mkdir(parents=True)
+    (folder / "metrics.csv").write_text("step,loss,val_loss\n9,1.0,2.0\n19,0.5,2.2\n")
+    (folder / "hparams.yaml").write_text("width: 8\n")
+    assert read_runs(tmp_path, size="width").to_frame()["loss"].tolist() == [2.2]

@@ -108,7 +108,7 @@ def test_several_experiments_need_a_name(database: Path, tmp_path: Path) -> None
             "UPDATE runs SET experiment_id = 0 WHERE run_uuid = (SELECT min(run_uuid) FROM runs)"
         )
     connection.close()
-    with pytest.raises(DataError, match=r"several experiments, .*; name one of them"):
+    with pytest.raises(DataError, match=r"several experiments, .*; name one of them .* --study"):
         read_runs(str(path), **NAMES)
     assert len(read_runs(str(path), **NAMES, study="0")) == 1
     with pytest.raises(DataError, match="no experiment 'other' with runs"):
@@ -169,3 +169,15 @@ def test_a_server_that_does_not_answer_is_one_clear_error(monkeypatch: pytest.Mo
     with pytest.raises(DataError, match=r"MLflow does not give the runs of http://127") as e:
         read_runs("http://me:secret@127.0.0.1:9", **NAMES)
     assert "secret" not in str(e.value)
+
+
+def test_experiments_in_the_trash_do_not_count(folder: Path, tmp_path: Path) -> None:
+    root = tmp_path / "mlruns"
+    shutil.copytree(folder, root)
+    own = next(
+        path.parent for path in root.rglob("meta.yaml") if "name: sweep" in path.read_text()
+    )
+    shutil.copytree(own, root / ".trash/2")
+    for meta in (root / ".trash").rglob("meta.yaml"):
+        meta.write_text(meta.read_text().replace(own.name, "2").replace("name: sweep", "name: x"))
+    assert read_runs(root, **NAMES).data_hash() == read_runs(folder, **NAMES).data_hash()

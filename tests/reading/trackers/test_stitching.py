@@ -15,11 +15,11 @@ def part(
     identity: str = "",
     family: str = "f",
     started: float = 0.0,
-    seed: int = 0,
+    seed: int | None = 0,
 ) -> TrackedRun:
     return TrackedRun(
         name=name,
-        settings={"lr": 0.1, "seed": seed},
+        settings={"lr": 0.1} | ({} if seed is None else {"seed": seed}),
         history={"loss": [(float(step), value) for step in steps]},
         status=status,
         identity=identity,
@@ -49,12 +49,20 @@ def test_a_part_that_goes_on_replaces_what_the_first_had_from_there() -> None:
         (part(range(0, 50, 10), status="finished"), part(range(50, 90, 10), started=1)),
         (part(range(0, 50, 10)), part(range(500, 900, 100), started=1)),  # a gap
         (part(range(100, 101)), part(range(100, 101), started=1)),
+        (part(range(0, 50, 10)), part(range(20, 50, 10), started=1)),  # goes on nowhere
+        (part(range(0, 50, 10)), part(range(30, 90, 20), started=1)),  # other intervals
+        (part(range(0, 50, 10), seed=None), part(range(10, 90, 10), started=1, seed=None)),
     ],
 )
 def test_runs_that_are_two_stay_two(first: TrackedRun, second: TrackedRun) -> None:
     runs, notes = stitched([first, second])
     assert runs == [first, second]
     assert notes == []
+
+
+def test_a_part_without_a_seed_goes_on_from_near_the_end_of_the_first() -> None:
+    parts = [part(range(0, 50, 10), seed=None), part(range(40, 90, 10), seed=None, started=1)]
+    assert len(stitched(parts)[0]) == 1
 
 
 def test_replicates_that_were_both_split_find_their_own_parts() -> None:

@@ -142,3 +142,28 @@ def test_the_runs_table_exports_as_csv_and_is_read(table: pd.DataFrame, tmp_path
     named.to_csv(tmp_path / "export.csv", index=False)
     runs = read_runs(tmp_path / "export.csv", **NAMES)
     assert runs.to_frame()["status"].tolist() == ["failed"] + ["complete"] * (len(table) - 1)
+
+
+def test_a_metric_whose_summary_is_its_minimum_is_read_from_its_history() -> None:
+    class Told:
+        state = "finished"
+
+        def __init__(self, width: int, summary: dict[str, Any]) -> None:
+            self.id = self.name = f"w{width}"
+            self.config = {"width": width, "lr": 0.1}
+            self.summary = summary
+
+        def scan_history(self, keys: list[str]) -> list[dict[str, Any]]:
+            losses = {0: 3.0, 1: 1.5, 2: 2.0}
+            logged = keys[1] == "val_loss"
+            return [{"_step": s, keys[1]: loss} for s, loss in losses.items() if logged]
+
+    defined = [Told(8, {"val_loss": {"min": 1.5}}), Told(16, {"val_loss": {"min": 1.5}})]
+    runs = read_runs(defined, **NAMES)
+    assert runs.to_frame()["loss"].tolist() == [2.0, 2.0]
+    assert not any("optimistic" in note for note in runs.notes)
+    mixed = [Told(8, {"val_loss": 2.25}), Told(16, {"val_loss": {"min": 1.5}})]
+    assert read_runs(mixed, **NAMES).to_frame()["loss"].tolist() == [2.25, 2.0]
+    least = read_runs(defined, **{**NAMES, "loss": "val_loss.min"})
+    assert least.to_frame()["loss"].tolist() == [1.5, 1.5]
+    assert any("val_loss.min is the minimum of val_loss over a run" in n for n in least.notes)

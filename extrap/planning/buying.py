@@ -23,7 +23,7 @@ LEAST_GAIN = 1e-3
 """Relative narrowing of an interval for which no run is bought."""
 N_OUTLOOKS = 5
 """Parts of the purchases after which the laws are fitted anew to what is expected."""
-RUNGS = (1.0, 2.0, 5.0)
+RUNGS = (1.0, 5.0)
 """Times powers of ten: smaller budgets whose plans compete with that for the whole."""
 DECADES = 1
 """Powers of ten over which they go down."""
@@ -35,14 +35,13 @@ Bundle = tuple[Move, ...]
 
 @dataclass(slots=True, kw_only=True)
 class Purse:
-    """What is left to spend; `is_bound` once something was too dear."""
+    """What is left to spend."""
 
     price: RunCost
     budget: float
     n_runs: int
     spent: float = 0.0
     bought: int = 0
-    is_bound: bool = False
 
     def cost(self, *moves: Move) -> float:
         """What moves cost."""
@@ -52,9 +51,7 @@ class Purse:
         """Whether what is left pays for moves."""
         total = self.spent + self.cost(*moves)
         n_runs = self.bought + sum(len(move.cells) for move in moves)
-        pays = total <= self.budget * (1 + 1e-9) and n_runs <= self.n_runs
-        self.is_bound = self.is_bound or not pays
-        return pays
+        return total <= self.budget * (1 + 1e-9) and n_runs <= self.n_runs
 
     def pay(self, *moves: Move) -> None:
         """Spend."""
@@ -143,23 +140,27 @@ def best_plan(
     now = sight.now()
     best, lowest = Priced(), (False, now.log_sum(aims))
     if purse.bought:  # brackets come first, whatever they do
-        best = _priced(sight, Basket(designs=list(designs)), purse)
+        best = _priced(sight, Basket(designs=list(designs)), purse, n_parts=1)
         lowest = (False, best.widths[0].log_sum(aims))
     starts: list[Sizes | None] = [None, *beyond[:MOST_FIRST]]
-    for rung in _rungs(purse):
-        for first in list(starts):
+    rungs = _rungs(purse)
+    for rung in rungs:
+        sums: dict[int, float] = {}
+        for i_start, first in enumerate(list(starts)):
             own = _Stand(market=market.copy(), purse=replace(rung))
             basket = Basket(designs=list(designs))
             if first is not None and not own.begin(basket, first):
                 continue
             _spend(sight, own, basket, sizes, aims)
-            found = _priced(sight, basket, purse)
+            found = _priced(sight, basket, purse, n_parts=N_OUTLOOKS if rung is rungs[-1] else 1)
             for i, widths in enumerate(found.widths):
                 reached = (widths.widens(now, aims), widths.log_sum(aims))
                 if (reached[0], reached[1] + LEAST_GAIN) < lowest:
                     best, lowest = found.until(i), reached
-            if not own.purse.is_bound:  # more money buys nothing else
-                starts.remove(first)
+            sums[i_start] = min((w.log_sum(aims) for w in found.widths), default=math.inf)
+        kept = sorted((i for i in sums if starts[i] is not None), key=lambda i: sums[i])[:1]
+        if kept:  # of the larger sizes only the best goes on
+            starts = [None, starts[kept[0]]]
     return best
 
 
@@ -176,13 +177,13 @@ def _rungs(purse: Purse) -> list[Purse]:
     return [replace(purse, n_runs=int(total)) for total in totals if total >= 1]
 
 
-def _priced(sight: Foresight, basket: Basket, purse: Purse) -> Priced:
+def _priced(sight: Foresight, basket: Basket, purse: Purse, *, n_parts: int) -> Priced:
     """The widths after parts of a plan, each half of the next in cost."""
     costs, n_runs = [purse.spent], [purse.bought]
     for move in basket.moves:
         costs.append(costs[-1] + purse.cost(move))
         n_runs.append(n_runs[-1] + len(move.cells))
-    parts = [costs[-1] / 2**k for k in range(N_OUTLOOKS)]
+    parts = [costs[-1] / 2**k for k in range(n_parts)]
     near = {int(np.argmin(np.abs(np.array(costs) - part))) for part in parts}
     stops = sorted({*near, len(basket.moves)} - ({0} if not purse.bought else set()))
     states = [basket.begun, *basket.states]
@@ -264,11 +265,13 @@ def _spend(
 def _common(own: _Stand, basket: Basket) -> list[Bundle]:
     """A seed at all sizes that lack it: only seeds that all sizes have tell what seeds share."""
     price = own.purse.price
+    costs = [(design, price.of(design.size)) for design in basket.designs]
     lacking = {
-        seed: [d.size for d in basket.designs if seed not in d.seeds]
-        for seed in own.market.seeds()
+        seed: [(d.size, c) for d, c in costs if seed not in d.seeds] for seed in own.market.seeds()
     }
-    for seed, sizes in sorted(lacking.items(), key=lambda pair: sum(map(price.of, pair[1]))):
+    dear = {seed: sum(c for _, c in pairs) for seed, pairs in lacking.items()}
+    for seed in sorted(lacking, key=lambda each: dear[each]):
+        sizes = [size for size, _ in lacking[seed]]
         moves = [own.market.with_seed(size, seed) for size in sizes]
         if sizes and None not in moves:
             return [tuple(move for move in moves if move is not None)]

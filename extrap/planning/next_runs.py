@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral, Real
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,14 @@ from extrap.errors import DataError
 from extrap.forecasting import Forecast, forecast
 from extrap.planning.advice import advise
 from extrap.planning.buying import Basket, Priced, Purse, best_plan
-from extrap.planning.candidates import Market, Move, new_sizes, read_among, seed_numbers
+from extrap.planning.candidates import (
+    Market,
+    Move,
+    new_sizes,
+    read_among,
+    seed_names,
+    seed_numbers,
+)
 from extrap.planning.outlooks import Foresight, Widths, foresee
 from extrap.planning.plans import LargerSize, Outlook, Plan, Purchase
 from extrap.planning.run_costs import RunCost, read_run_cost
@@ -86,6 +94,7 @@ def plan(
     price = read_run_cost(made.runs, formula=cost, hours=hours)
     aims = _aims(made, aim)
     cells = None if among is None else read_among(among, made.runs)
+    names = seed_names(made.runs, among)
     noise_free = VertexModel.of(made.valley, made.noise, scatter=0.0)
     market = Market(forecast=made, model=noise_free, among=cells)
     purse = Purse(
@@ -99,7 +108,7 @@ def plan(
     except DataError:
         if not brackets:
             raise
-        return _unseen(made, target, price, brackets, budget=budget)
+        return _unseen(made, target, price, brackets, names, budget=budget)
     market.model = sight.model
     between, beyond = _places(made, target, cells)
     designs = [*sight.designs, *_expected(made, sight, brackets)]
@@ -117,7 +126,7 @@ def plan(
         unit=price.unit,
         cost_from=price.source,
         spent=_spent(made.runs, price),
-        purchases=_purchases(made, moves, price),
+        purchases=_purchases(made, moves, price, names),
         outlooks=tuple(_outlooks(sight, found)),
         floor=_outlook(sight.floor(), n_runs=0, cost=0.0),
         limits=sight.limits(),
@@ -125,7 +134,8 @@ def plan(
         advice=(),
         flags=(*made.at(**target).flags, *price.flags, *_flags(brackets)),
     )
-    return replace(made_plan, advice=advise(made_plan))
+    why = "" if moves else _why_none(market, purse, sizes, swept)
+    return replace(made_plan, advice=advise(made_plan, why=why))
 
 
 def _places(
@@ -192,6 +202,23 @@ def _outlook(widths: Widths, *, n_runs: int, cost: float) -> Outlook:
     return Outlook(n_runs=n_runs, cost=cost, loss_width=widths.loss, tuned_width=widths.tuned)
 
 
+def _why_none(market: Market, purse: Purse, sizes: Sequence[Sizes], swept: Sequence[Sizes]) -> str:
+    """Why nothing is bought, as a clause."""
+    moves = [m for size in sizes for m in market.moves(size, is_known=size in swept)]
+    if not moves:
+        return (
+            "every run on offer exists, lies too far from a predicted optimum, or is at a new "
+            "size that lacks values on both sides of it"
+        )
+    if not any(purse.affords(move) for move in moves):
+        least = min(moves, key=lambda m: (len(m.cells) > purse.n_runs, purse.cost(m)))
+        where = ", ".join(f"{c}={v:g}" for c, v in least.size.items())
+        bound = "the budget" if purse.cost(least) > purse.budget else "the number of runs"
+        runs = f"{len(least.cells)} run{'s' * (len(least.cells) > 1)}"
+        return f"the smallest step, {runs} at {where} for {purse.cost(least):.3g}, is over {bound}"
+    return "no affordable run narrows the forecast without leaving an interval wider"
+
+
 def _larger(
     sight: Foresight,
     market: Market,
@@ -212,12 +239,14 @@ def _larger(
     return found
 
 
-def _purchases(made: Forecast, moves: Sequence[Move], price: RunCost) -> tuple[Purchase, ...]:
+def _purchases(
+    made: Forecast, moves: Sequence[Move], price: RunCost, names: Mapping[int, str]
+) -> tuple[Purchase, ...]:
     return tuple(
         Purchase(
             size=dict(move.size),
             tuned=dict(zip(made.runs.tuned, values, strict=True)),
-            seed=seed,
+            seed=names.get(seed, seed),
             cost=price.of(move.size),
             step=step,
             reason=move.reason,
@@ -232,6 +261,7 @@ def _unseen(
     at: Sizes,
     price: RunCost,
     brackets: Sequence[Move],
+    names: Mapping[int, str],
     *,
     budget: float | None,
 ) -> Plan:
@@ -239,7 +269,7 @@ def _unseen(
     unknown = Outlook(
         n_runs=0, cost=0.0, loss_width=None, tuned_width=dict.fromkeys(made.runs.tuned)
     )
-    bought = _purchases(made, brackets, price)
+    bought = _purchases(made, brackets, price, names)
     then = replace(unknown, n_runs=len(bought), cost=sum(p.cost for p in bought))
     found = Plan(
         at=at,
@@ -281,6 +311,10 @@ def _aims(made: Forecast, aim: str | None) -> tuple[str, ...]:
 
 
 def _check_budget(budget: float | None, n_runs: int | None) -> None:
+    if isinstance(budget, bool) or not isinstance(budget, Real | None):
+        raise TypeError(f"a budget is a number, got {budget!r}; give its size.")
+    if isinstance(n_runs, bool) or not isinstance(n_runs, Integral | None):
+        raise TypeError(f"n_runs is a whole number, got {n_runs!r}; give how many runs.")
     if budget is None and n_runs is None:
         raise ValueError(
             "a plan needs a budget, got none; give budget=…, or a number of runs, n_runs=…."

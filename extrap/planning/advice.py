@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from extrap.planning.plans import LargerSize, Outlook, Plan
 
-__all__ = ["NO_HELP", "advise", "widths_of"]
+__all__ = ["NO_HELP", "advise", "runs_told", "widths_of"]
 
 NO_HELP = 0.9
 """More runs at the swept sizes do not help where they leave this share of a width."""
@@ -15,9 +15,14 @@ NARROWS = 0.97
 """A larger size helps where it leaves less than this share."""
 
 
-def advise(found: Plan) -> tuple[str, ...]:
-    """Sentences for a terminal or a page; widths of the loss in percent, of others in octaves."""
-    lines = [_bought(found)]
+def advise(found: Plan, *, why: str = "") -> tuple[str, ...]:
+    """Sentences for a terminal or a page; widths of the loss in percent, of others in octaves.
+
+    Args:
+        found: The plan.
+        why: Why it buys nothing, as a clause.
+    """
+    lines = [_bought(found, why)]
     for name, width in widths_of(found.now).items():
         least = widths_of(found.floor).get(name)
         if width is not None and least is not None and least >= NO_HELP * width:
@@ -30,19 +35,32 @@ def widths_of(outlook: Outlook) -> dict[str, float | None]:
     return {"loss": outlook.loss_width, **outlook.tuned_width}
 
 
-def _bought(found: Plan) -> str:
+def _bought(found: Plan, why: str) -> str:
     if not found.purchases:
-        return "No run on offer within the budget narrows the forecast: buy none."
+        return f"Buy none: {why or 'no run on offer narrows the forecast'}."
     now, then = widths_of(found.now), widths_of(found.then)
     share = f", {found.cost / found.spent:.1%} of what the sweep cost" if found.spent > 0 else ""
-    price = f"{len(found.purchases)} runs for {found.cost:.3g} {found.unit}{share}"
+    price = f"{runs_told(len(found.purchases))} for {found.cost:.3g} {found.unit}{share}"
     if None in now.values():
         return (
-            f"{price} bracket optima that lie at an edge; no width can be told before: train "
-            "them and plan again."
+            f"{price}: to bracket optima that lie at an edge. No width can be told before: train "
+            "and plan again."
         )
-    parts = [f"{_the(n)} from {_told(n, now[n])} to {_told(n, then[n])}" for n in now]
-    return f"{price} narrow the interval of {', of '.join(parts)}."
+    return f"{price}: {', '.join(_change(n, now[n], then[n]) for n in now)}."
+
+
+def _change(name: str, now: float | None, then: float | None) -> str:
+    """What becomes of one interval; where both are written alike, it stays."""
+    before, after = _told(name, now), _told(name, then)
+    if before == after:
+        return f"the interval of {_the(name)} stays at {before}"
+    verb = "narrows" if now is not None and then is not None and then < now else "widens"
+    return f"the interval of {_the(name)} {verb} from {before} to {after}"
+
+
+def runs_told(n_runs: int) -> str:
+    """A number of runs in words."""
+    return f"{n_runs} run" + "s" * (n_runs != 1)
 
 
 def _cannot_help(found: Plan, name: str, width: float, least: float) -> str:
@@ -50,17 +68,22 @@ def _cannot_help(found: Plan, name: str, width: float, least: float) -> str:
     most = max(causes, key=lambda cause: causes[cause]) if causes else None
     why = "" if most is None else f" ({causes[most]:.0%} of its variance: {most})"
     text = (
-        f"More runs at the swept sizes leave {_the(name)} {_told(name, min(least, width))} wide, "
-        f"now {_told(name, width)}{why}."
+        f"More runs at the swept sizes alone leave {_the(name)} "
+        f"{_told(name, min(least, width))} wide, now {_told(name, width)}{why}."
     )
     best = _best_larger(found, name, width)
+    planned = widths_of(found.then)[name]
+    is_helped = planned is not None and planned < NARROWS * width
+    if best is None and is_helped:
+        return f"{text} The plan's other sizes leave {_told(name, planned)}."
     if best is None:
         return f"{text} No larger size that was looked at narrows it either."
     size = ", ".join(f"{column}={value:g}" for column, value in best.size.items())
     left = widths_of(best.outlook)[name]
     paid = "" if best.in_budget else ", beyond the budget"
     return (
-        f"{text} Only a larger size helps: {best.outlook.n_runs} runs at {size} cost "
+        f"{text} {'Also' if is_helped else 'Only'} a larger size helps: "
+        f"{runs_told(best.outlook.n_runs)} at {size} cost "
         f"{best.outlook.cost:.3g} {found.unit}{paid}, and leave {_told(name, left)}."
     )
 
@@ -85,7 +108,10 @@ def _the(name: str) -> str:
 def _told(name: str, width: float | None) -> str:
     if width is None:
         return "unknown"
-    return f"{100 * math.expm1(width):.2g} %" if name == "loss" else f"{width:.2g} octaves"
+    if name == "loss":
+        return f"{100 * math.expm1(width):.2g} %"
+    octaves = f"{width:.2g}"
+    return f"{octaves} octave" + "s" * (octaves != "1")
 
 
 def shares_of(limits: Mapping[str, float]) -> str:

@@ -16,7 +16,7 @@ from extrap.laws.base import Array
 from extrap.planning.vertices import VertexModel
 from extrap.records import Runs
 
-__all__ = ["Cell", "Market", "Move", "new_sizes", "read_among", "seed_numbers"]
+__all__ = ["Cell", "Market", "Move", "new_sizes", "read_among", "seed_names", "seed_numbers"]
 
 INNER, OUTER = 0.8, 1.6
 """Offsets from the optimum, in units of the distance at which a run's weight halves."""
@@ -86,6 +86,8 @@ class Market:
     def _is_tried(
         self, size: tuple[float, ...], cell: tuple[tuple[float, ...], int | None]
     ) -> bool:
+        if not cell[0] and cell[1] is None:  # the next free seed
+            return False
         return any(
             _alike(cell[0], values) and cell[1] in (None, seed)
             for values, seed in self.tried.get(size, [])
@@ -96,8 +98,10 @@ class Market:
         key = tuple(move.size.values())
         self.tried.setdefault(key, []).extend(move.cells)
         if key in self.free:
-            bought = {(values, seed) for values, seed in move.cells}
-            self.free[key] = [c for c in self.free[key] if (c[0], c[1] or 0) not in bought]
+            for cell in move.cells:
+                offer = cell if cell in self.free[key] else (cell[0], None)
+                if offer in self.free[key]:
+                    self.free[key].remove(offer)
 
     def moves(self, size: Mapping[str, float], *, is_known: bool) -> list[Move]:
         """What may be bought at a size next; `is_known`: its optimum is, or will be."""
@@ -155,7 +159,10 @@ class Market:
         key = tuple(size.values())
         used = [seed for _, seed in self.tried.get(key, [])]
         if self.among is not None:
-            free = [s for _, s in self.free.get(key, []) if s is not None and s not in used]
+            offered = [s for _, s in self.free.get(key, [])]
+            free = [s for s in offered if s is not None and s not in used]
+            if None in offered:
+                free.append(_fresh(used, self._seeds()))
             seed = min(free, default=None)
         elif len(set(used)) >= MOST_SEEDS:
             seed = None
@@ -208,13 +215,26 @@ class Market:
         tried = self.tried.get(key, [])
         choose = self._anything if self.among is None else self._among
         cells = choose(key, wanted + middle, tried, n_seeds, seed)
-        if len(cells) < (len(wanted) * n_seeds if is_first else 1):
+        if not cells or (is_first and not self._determine(cells, wanted, middle, n_seeds)):
             return None
         values = {tuple(round(v, 12) for v in cell[0]) for cell in tried}
         repeats = all(tuple(round(v, 12) for v in cell[0]) in values for cell in cells)
         told = "new size" if is_first else "replicate" if repeats else "new values"
         octaves = tuple(tuple(map(float, np.log2(cell[0]) - middle)) for cell in cells)
         return Move(size=dict(size), cells=tuple(cells), octaves=octaves, reason=reason or told)
+
+    def _determine(
+        self, cells: Sequence[Cell], wanted: Array, centre: Array, n_seeds: int
+    ) -> bool:
+        """Whether the first runs of a size tell its optimum.
+
+        Of cells that are given, these are values enough for a surface, to both sides of it.
+        """
+        if self.among is None:
+            return len(cells) >= len(wanted) * n_seeds
+        values = np.log2(sorted({cell[0] for cell in cells})) - centre
+        enough = len(values) >= min(2 * wanted.shape[1] + 1, len(wanted))
+        return enough and bool(((values.min(axis=0) < 0) & (values.max(axis=0) > 0)).all())
 
     def _anything(
         self,
@@ -264,7 +284,9 @@ class Market:
             best = int(np.argmin(away))
             if away[best] <= FAR:
                 left[best] = False
-                cells.append((free[best][0], free[best][1] or 0))
+                values, seed = free[best]
+                used = [s for v, s in (*tried, *cells) if v == values]
+                cells.append((values, _fresh(used, self._seeds()) if seed is None else seed))
         return cells
 
     def _seeds(self) -> list[int]:
@@ -302,10 +324,13 @@ def new_sizes(runs: Runs, at: Mapping[str, float]) -> tuple[list[dict[str, float
 
 
 def read_among(table: pd.DataFrame, runs: Runs) -> dict[Key, list[Offer]]:
-    """Size → the cells of a table, each with its seed if there is such a column.
+    """Size → the cells of a table, each with its seed if it names one.
+
+    Seeds are numbered together with those of the runs. A row without one means the next seed that
+    is free.
 
     Raises:
-        DataError: It lacks a size or tuned column, or a value is no positive number.
+        DataError: It lacks a size or tuned column, or rows, or a value is no positive number.
     """
     needed = [*runs.sizes, *runs.tuned]
     missing = [name for name in needed if name not in table]
@@ -313,6 +338,8 @@ def read_among(table: pd.DataFrame, runs: Runs) -> dict[Key, list[Offer]]:
         raise DataError(
             f"the runs that may be bought need the column(s) {', '.join(missing)}; add them."
         )
+    if table.empty:
+        raise DataError("the runs that may be bought need a row at least, got none; add some.")
     numbers = table[needed].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
     if not (np.isfinite(numbers) & (numbers > 0)).all():
         raise DataError(
@@ -327,19 +354,59 @@ def read_among(table: pd.DataFrame, runs: Runs) -> dict[Key, list[Offer]]:
 def _cells(runs: Runs, table: pd.DataFrame) -> Iterable[tuple[Key, Offer]]:
     """Size, tuned values and seed of every row; seeds that are no whole numbers are counted."""
     k, columns = len(runs.sizes), [*runs.sizes, *runs.tuned]
-    seeds: Sequence[int | None] = [None] * len(table)
+    seeds: list[int | None] = [None] * len(table)
     if "seed" in table:
-        seeds = [int(seed) for seed in seed_numbers(table["seed"])]
+        own = runs.to_frame()["seed"]
+        named = [i for i, is_told in enumerate(table["seed"].notna()) if is_told]
+        told = seed_numbers(table["seed"].dropna(), after=own)
+        for i, seed in zip(named, told, strict=True):
+            seeds[i] = int(seed)
     for row, seed in zip(table[columns].to_numpy(dtype=float), seeds, strict=True):
         yield tuple(map(float, row[:k])), (tuple(map(float, row[k:])), seed)
 
 
-def seed_numbers(seeds: pd.Series) -> Array:
-    """Seeds as whole numbers, (n,); names are numbered in the order they come."""
+def seed_numbers(seeds: pd.Series, *, after: pd.Series | None = None) -> Array:
+    """Seeds as whole numbers, (n,); names are numbered in the order they come.
+
+    Args:
+        seeds: Numbers or names.
+        after: Seeds that are numbered first, so that the same name has the same number.
+    """
+    if after is None:
+        if _are_whole(seeds):
+            return pd.to_numeric(seeds).to_numpy(dtype=int)
+        return np.asarray(seeds.astype(str).factorize()[0], dtype=int)
+    if _are_whole(after) and _are_whole(seeds):
+        return pd.to_numeric(seeds).to_numpy(dtype=int)
+    known = dict(zip(_names(after), map(int, seed_numbers(after)), strict=True))
+    for name in _names(seeds):
+        known.setdefault(name, max(known.values(), default=-1) + 1)
+    return np.array([known[name] for name in _names(seeds)], dtype=int)
+
+
+def seed_names(runs: Runs, among: pd.DataFrame | None) -> dict[int, str]:
+    """Number → name of the seeds that are no whole numbers."""
+    own = runs.to_frame()["seed"]
+    offered = among["seed"].dropna() if among is not None and "seed" in among else own[:0]
+    if _are_whole(own) and _are_whole(offered):
+        return {}
+    names = [*_names(own), *_names(offered)]
+    numbers = [*seed_numbers(own), *seed_numbers(offered, after=own)]
+    return dict(zip(map(int, numbers), names, strict=True))
+
+
+def _names(seeds: pd.Series) -> list[str]:
+    """As text, a whole number without its point."""
+    whole = pd.to_numeric(seeds, errors="coerce")
+    return [
+        f"{number:.0f}" if number % 1 == 0 else str(seed)
+        for seed, number in zip(seeds, whole, strict=True)
+    ]
+
+
+def _are_whole(seeds: pd.Series) -> bool:
     numbers = pd.to_numeric(seeds, errors="coerce")
-    if bool(numbers.notna().all() and (numbers % 1 == 0).all()):
-        return numbers.to_numpy(dtype=int)
-    return np.asarray(seeds.astype(str).factorize()[0], dtype=int)
+    return bool(numbers.notna().all() and (numbers % 1 == 0).all())
 
 
 def _fresh(used: Sequence[int], known: Sequence[int]) -> int:

@@ -11,9 +11,9 @@ import numpy as np
 from extrap.checking.equivalents import loss_along
 from extrap.errors import DataError
 from extrap.fitting import fit_valley
-from extrap.fitting.recommendation import expected_excess
+from extrap.fitting.recommendation import DIVERGED_EXCESS
 from extrap.fitting.spread import OptimumSpread, predict_optimum
-from extrap.fitting.valley import CEILING, Valley
+from extrap.fitting.valley import Valley
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.planning.run_costs import FLOPS, RunCost, hours_of_runs, read_run_cost
@@ -25,6 +25,8 @@ FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the predicted optimum whose price is told."""
 N_DRAWS = 4000
 SECONDS = 3600.0
+LEAST_GROWTH = 1.1
+"""Factor by which the cost grows at least from the smallest swept size on, or tells nothing."""
 LEAST_SIZES = 4
 """Fewer optima than this, and none is left out to see how the valley changes."""
 NOTHING = Measure(value=None, ci=Interval(None, None))
@@ -88,6 +90,8 @@ class Cost:
         gpu_hours: Of one run; None if unknown.
         money: Of one run; None without a price.
         is_recommended: Whether the values are the forecast's own recommendation.
+        knows_compute: Whether shares of compute can be told; one that is None then belongs to a
+            tuned run below the smallest swept size.
         chosen: Their penalty.
         around: Of multiples of the predicted optimum, each tuned column by itself.
         kept: Of the optima of the smallest and of the largest swept size.
@@ -101,6 +105,7 @@ class Cost:
     gpu_hours: float | None
     money: float | None
     is_recommended: bool
+    knows_compute: bool
     chosen: Penalty
     around: tuple[PricedValue, ...]
     kept: tuple[PricedValue, ...]
@@ -121,7 +126,7 @@ def cost(
 ) -> Cost:
     """Price a choice of tuned values at a size: what a run there loses against a tuned one.
 
-    The expected log excess is that of the valley, averaged over where the optimum may lie. Its
+    The expected log excess is the mean of draws of it, none above that of a run that diverged. Its
     interval, and all that follows from it, holds the central draws over the optimum's place, over
     the valley's scatter and how its steepness at that size changes when each swept size is left
     out, and over the law of the loss: its curve, and its slope by the structural discrepancy.
@@ -165,14 +170,17 @@ def cost(
     if flops is None and growth is not None and growth.unit == FLOPS:
         flops = growth.of(point.size)
     hours = _hours(forecast.runs, point.size, gpu_hours, flops, flops_per_s)
+    along = loss_along(forecast, point.size)
+    log_costs = _log_costs(growth, point.size, along[0])
     pricing = _Pricing(
         forecast=forecast,
         size=point.size,
         draws=_draws(forecast, laws, point.size, seed=seed),
-        exponent=None if growth is None else growth.exponent,
         run=(flops, hours, None if hours is None or price is None else hours * price),
-        curve=loss_along(forecast, point.size),
+        curve=along,
+        log_costs=log_costs,
     )
+    chosen = pricing.of(values)
     return Cost(
         size=point.size,
         level=forecast.level,
@@ -181,10 +189,16 @@ def cost(
         gpu_hours=hours,
         money=pricing.run[2],
         is_recommended=not tuned,
-        chosen=pricing.of(values),
+        knows_compute=log_costs is not None,
+        chosen=chosen,
         around=_around(pricing),
         kept=_kept(pricing),
-        flags=(*point.flags, *_doubts(forecast, flops, hours, price)),
+        flags=(
+            *point.flags,
+            *_doubts(forecast, flops, hours, price),
+            *_growth_doubts(growth, log_costs),
+            *_far_off(forecast, chosen),
+        ),
     )
 
 
@@ -204,14 +218,18 @@ class _Draws:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Pricing:
-    """All that a penalty follows from; `run` holds FLOPs, GPU-hours and money of a run."""
+    """All that a penalty follows from.
+
+    `run` holds FLOPs, GPU-hours and money of a run; `curve` log multiples of the size and the log
+    losses there; `log_costs` the logs of the costs there as shares of the run's own.
+    """
 
     forecast: Forecast
     size: Mapping[str, float]
     draws: _Draws
-    exponent: float | None
     run: tuple[float | None, float | None, float | None]
     curve: tuple[Array, Array]
+    log_costs: Array | None
 
     def of(self, tuned: Mapping[str, float]) -> Penalty:
         """The penalty of tuned values, one a column."""
@@ -219,8 +237,8 @@ class _Pricing:
         assert valley is not None
         place = np.log2([tuned[name] for name in draws.spread.tuned])
         excess = valley.excesses(place - draws.optima, self.size) * draws.factor
-        excess = np.minimum(excess, CEILING)
-        mean = expected_excess(draws.spread, tuned, self.size, valley=valley)
+        excess = np.minimum(excess, DIVERGED_EXCESS)
+        mean = float(excess.mean())
         share = self._shares(excess, draws.slope)
         shares = _measure(self._shares(np.array([mean]), np.ones(1))[0], share, level)
         tuned_loss = math.exp(_tuned_log_loss(self.forecast, self.size))
@@ -246,12 +264,13 @@ class _Pricing:
     def _shares(self, excess: Array, slope: Array) -> Array:
         """Compute shares of tuned runs this much worse; NaN below the law's reach."""
         logs, losses = self.curve
-        if self.exponent is None or len(logs) < 2 or np.any(np.diff(losses) >= 0):
+        if self.log_costs is None or len(logs) < 2 or np.any(np.diff(losses) >= 0):
             return np.full(len(excess), math.nan)
         here = float(np.interp(0.0, logs, losses))
         wanted = here + excess / slope
         at = np.interp(wanted, losses[::-1], logs[::-1])
-        return np.where(wanted > losses[0], math.nan, np.exp(self.exponent * at))
+        share = np.minimum(np.exp(np.interp(at, logs, self.log_costs)), 1.0)
+        return np.where(wanted > losses[0], math.nan, share)
 
 
 def _draws(
@@ -301,12 +320,17 @@ def _tuned_log_loss(forecast: Forecast, size: Mapping[str, float]) -> float:
 
 
 def _measure(value: float, draws: Array, level: float) -> Measure:
-    """A value with the central share of its draws; NaN, which is lowest, is an open side."""
+    """A value with the central share of its draws, and itself; NaN, the lowest, is an open side.
+
+    Few draws far below the bound on the excess can draw the mean out of the central ones.
+    """
     lower, upper = np.quantile(
         np.where(np.isnan(draws), -np.inf, draws),
         [0.5 - level / 2, 0.5 + level / 2],
         method="nearest",
     )
+    if not math.isnan(value):
+        lower, upper = min(lower, value), max(upper, value)
     return Measure(
         value=None if math.isnan(value) else float(value),
         ci=Interval(*(float(side) if math.isfinite(side) else None for side in (lower, upper))),
@@ -367,6 +391,49 @@ def _growth(runs: Runs, formula: str | None) -> RunCost | None:
         if formula is not None:
             raise
         return hours_of_runs(runs)
+
+
+def _log_costs(growth: RunCost | None, size: Mapping[str, float], logs: Array) -> Array | None:
+    """Ln of the share of the run's cost at multiples of its size; None if it does not grow."""
+    if growth is None or len(logs) < 2:
+        return None
+    found = growth.along(size, logs)
+    grows = np.isfinite(found).all() and bool((np.diff(found) >= 0).all())
+    at = float(np.interp(0.0, logs, found)) if grows else -math.inf
+    return found if grows and at - found[0] >= math.log(LEAST_GROWTH) else None
+
+
+def _growth_doubts(growth: RunCost | None, log_costs: Array | None) -> list[str]:
+    if growth is None:
+        return []
+    if log_costs is None:
+        return [
+            f"cost-does-not-grow: by {growth.source} a run costs no more at larger sizes; no "
+            "smaller run saves compute"
+        ]
+    return list(growth.flags)
+
+
+def _far_off(forecast: Forecast, chosen: Penalty) -> list[str]:
+    """Tuned values farther from the optimum than any run of the sweep is from its own."""
+    frame, found = forecast.runs.to_frame(), []
+    by_size = {
+        key if isinstance(key, tuple) else (key,): part
+        for key, part in frame.groupby(list(forecast.runs.sizes))
+    }
+    for name, octaves in chosen.octaves.items():
+        reach = []
+        for key, part in by_size.items():
+            size = dict(zip(forecast.runs.sizes, map(float, key), strict=True))
+            best = forecast.predict_tuned(size)[name].value or math.nan
+            reach += [*np.log2(part[name].to_numpy(dtype=float) / best)]
+        low, high = float(np.nanmin(reach)), float(np.nanmax(reach))
+        if not low <= octaves <= high:
+            found.append(
+                f"far-off: {name}={chosen.tuned[name]:.3g} lies {octaves:+.1f} octaves from the "
+                f"predicted optimum, the runs of the sweep {low:+.1f} to {high:+.1f}"
+            )
+    return found
 
 
 def _hours(

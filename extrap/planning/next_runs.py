@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from numbers import Integral, Real
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,15 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.forecasting import Forecast, forecast
 from extrap.planning.advice import advise
-from extrap.planning.candidates import Market, Move, new_sizes, read_among, seed_numbers
+from extrap.planning.buying import Basket, Priced, Purse, best_plan
+from extrap.planning.candidates import (
+    Market,
+    Move,
+    new_sizes,
+    read_among,
+    seed_names,
+    seed_numbers,
+)
 from extrap.planning.outlooks import Foresight, Widths, foresee
 from extrap.planning.plans import LargerSize, Outlook, Plan, Purchase
 from extrap.planning.run_costs import RunCost, read_run_cost
@@ -25,16 +32,8 @@ __all__ = ["plan"]
 
 MOST_RUNS = 2000
 """A plan longer than this is no next step."""
-MOST_FIRST = 3
-"""Sizes beyond the sweep that a plan may begin with."""
-LEAST_GAIN = 1e-3
-"""Relative narrowing of an interval for which no run is bought."""
-N_OUTLOOKS = 5
-"""Parts of the purchases after which the laws are fitted anew to what is expected."""
 
 Sizes = Mapping[str, float]
-Bundle = tuple[Move, ...]
-"""Moves that are bought together or not at all."""
 
 
 def plan(
@@ -95,9 +94,10 @@ def plan(
     price = read_run_cost(made.runs, formula=cost, hours=hours)
     aims = _aims(made, aim)
     cells = None if among is None else read_among(among, made.runs)
+    names = seed_names(made.runs, among)
     noise_free = VertexModel.of(made.valley, made.noise, scatter=0.0)
     market = Market(forecast=made, model=noise_free, among=cells)
-    purse = _Purse(
+    purse = Purse(
         price=price,
         budget=math.inf if budget is None else budget,
         n_runs=min(n_runs or MOST_RUNS, MOST_RUNS),
@@ -108,7 +108,7 @@ def plan(
     except DataError:
         if not brackets:
             raise
-        return _unseen(made, target, price, brackets, budget=budget)
+        return _unseen(made, target, price, brackets, names, budget=budget)
     market.model = sight.model
     between, beyond = _places(made, target, cells)
     designs = [*sight.designs, *_expected(made, sight, brackets)]
@@ -116,9 +116,8 @@ def plan(
         dict(design.size) for design in designs[len(sight.designs) :]
     ]
     sizes = [*swept, *between, *(beyond if larger else [])]
-    found = _best(sight, market, purse, designs, sizes, beyond if larger else [], aims)
-    n_moves, outlooks = _outlooks(sight, designs, brackets, found, price, aims)
-    moves = [*brackets, *found.moves[:n_moves]]
+    found = best_plan(sight, market, purse, designs, sizes, beyond if larger else [], aims)
+    moves = [*brackets, *found.moves]
     beyond_outlooks = _larger(sight, market, price, beyond, purse.budget)
     made_plan = Plan(
         at=target,
@@ -127,175 +126,16 @@ def plan(
         unit=price.unit,
         cost_from=price.source,
         spent=_spent(made.runs, price),
-        purchases=_purchases(made, moves, price),
-        outlooks=tuple(outlooks),
+        purchases=_purchases(made, moves, price, names),
+        outlooks=tuple(_outlooks(sight, found)),
         floor=_outlook(sight.floor(), n_runs=0, cost=0.0),
         limits=sight.limits(),
         larger=tuple(beyond_outlooks),
         advice=(),
-        flags=(*made.at(**target).flags, *_flags(brackets)),
+        flags=(*made.at(**target).flags, *price.flags, *_flags(brackets)),
     )
-    return replace(made_plan, advice=advise(made_plan))
-
-
-@dataclass(slots=True, kw_only=True)
-class _Purse:
-    """What is left to spend."""
-
-    price: RunCost
-    budget: float
-    n_runs: int
-    spent: float = 0.0
-    bought: int = 0
-
-    def cost(self, *moves: Move) -> float:
-        return sum(self.price.of(move.size) * len(move.cells) for move in moves)
-
-    def affords(self, *moves: Move) -> bool:
-        total = self.spent + self.cost(*moves)
-        n_runs = self.bought + sum(len(move.cells) for move in moves)
-        return total <= self.budget * (1 + 1e-9) and n_runs <= self.n_runs
-
-    def pay(self, *moves: Move) -> None:
-        self.spent += self.cost(*moves)
-        self.bought += sum(len(move.cells) for move in moves)
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Basket:
-    """A plan in the making: what is known of each size once it is bought."""
-
-    designs: list[Design]
-    moves: list[Move] = field(default_factory=list)
-    states: list[list[Design]] = field(default_factory=list)
-
-    def with_moves(self, moves: Bundle) -> list[Design]:
-        """The designs with further moves."""
-        designs = list(self.designs)
-        for move in moves:
-            octaves = np.array(move.octaves).reshape(len(move.cells), -1)
-            seeds = tuple(seed for _, seed in move.cells)
-            at = [i for i, design in enumerate(designs) if design.size == move.size]
-            if at:
-                designs[at[0]] = designs[at[0]].with_runs(octaves, seeds)
-            else:
-                designs.append(Design(size=move.size, octaves=octaves, seeds=seeds))
-        return designs
-
-    def add(self, move: Move) -> None:
-        self.designs = self.with_moves((move,))
-        self.moves.append(move)
-        self.states.append(self.designs)
-
-
-def _best(
-    sight: Foresight,
-    market: Market,
-    purse: _Purse,
-    designs: Sequence[Design],
-    sizes: Sequence[Sizes],
-    beyond: Sequence[Sizes],
-    aims: Sequence[str],
-) -> _Basket:
-    """The best of the greedy plans that begin with nothing, or with a size beyond the sweep.
-
-    One that leaves an interval wider than it is comes after all that do not.
-    """
-    now = sight.now()
-    best, lowest = None, (True, math.inf)
-    for first in (None, *beyond[:MOST_FIRST]):
-        basket = _Basket(designs=list(designs))
-        own = _Stand(
-            market=market.copy(),
-            purse=replace(purse),
-        )
-        if first is not None:
-            begin = [m for m in own.market.moves(first, is_known=False) if own.purse.affords(m)]
-            if not begin:
-                continue
-            own.buy(basket, begin[0])
-        _spend(sight, own, basket, sizes, aims)
-        n_bought = sum(len(move.cells) for move in basket.moves)
-        then = sight.refitted(basket.designs, n_new=n_bought)
-        reached = (then.widens(now, aims), then.log_sum(aims) + LEAST_GAIN)
-        if best is None or reached < lowest:
-            best, lowest = basket, (reached[0], then.log_sum(aims))
-    assert best is not None
-    return best
-
-
-@dataclass(slots=True, kw_only=True)
-class _Stand:
-    """A market and a purse of one's own."""
-
-    market: Market
-    purse: _Purse
-
-    def buy(self, basket: _Basket, *moves: Move) -> None:
-        for move in moves:
-            self.purse.pay(move)
-            self.market.take(move)
-            basket.add(move)
-
-
-def _spend(
-    sight: Foresight, own: _Stand, basket: _Basket, sizes: Sequence[Sizes], aims: Sequence[str]
-) -> None:
-    """Buy what narrows most for its cost, until nothing that is affordable does.
-
-    Lazily: a gain that was told before is an upper bound, near enough, of what it is now.
-    """
-
-    def offers(size: Sizes) -> list[Bundle]:
-        is_known = any(design.size == size for design in basket.designs)
-        return [(move,) for move in own.market.moves(size, is_known=is_known)]
-
-    def enter(bundles: Sequence[Bundle]) -> None:
-        for bundle in bundles:
-            if own.purse.affords(*bundle):
-                rate = gain(bundle) / own.purse.cost(*bundle)
-                heapq.heappush(queue, (-rate, next(numbers), n_bought, bundle))
-
-    def gain(bundle: Bundle) -> float:
-        return now - sight.quick(basket.with_moves(bundle)).log_sum(aims)
-
-    now = sight.quick(basket.designs).log_sum(aims)
-    queue: list[tuple[float, int, int, Bundle]] = []
-    numbers, n_bought = itertools.count(), 0
-    enter([*(bundle for size in sizes for bundle in offers(size)), *_common(own, basket)])
-    while queue:
-        rate, i, told, bundle = heapq.heappop(queue)
-        if not own.purse.affords(*bundle):
-            continue
-        if told < n_bought:
-            rate = gain(bundle) / own.purse.cost(*bundle)
-            heapq.heappush(queue, (-rate, i, n_bought, bundle))
-            continue
-        if -rate * own.purse.cost(*bundle) < LEAST_GAIN:
-            continue
-        own.buy(basket, *bundle)
-        n_bought += 1
-        now = sight.quick(basket.designs).log_sum(aims)
-        touched = [move.size for move in bundle]
-        queue = [
-            entry for entry in queue if len(entry[3]) == 1 and entry[3][0].size not in touched
-        ]
-        heapq.heapify(queue)
-        enter([*(fresh for size in touched for fresh in offers(size)), *_common(own, basket)])
-
-
-def _common(own: _Stand, basket: _Basket) -> list[Bundle]:
-    """A seed at all sizes that lack it: only seeds that all sizes have tell what seeds share."""
-    price = own.purse.price
-    lacking = {
-        seed: [d.size for d in basket.designs if seed not in d.seeds]
-        for seed in own.market.seeds()
-    }
-    for seed, sizes in sorted(lacking.items(), key=lambda pair: sum(map(price.of, pair[1]))):
-        moves = [own.market.with_seed(size, seed) for size in sizes]
-        if sizes and None not in moves:
-            return [tuple(move for move in moves if move is not None)]
-    return []
+    why = "" if moves else _why_none(market, purse, sizes, swept)
+    return replace(made_plan, advice=advise(made_plan, why=why))
 
 
 def _places(
@@ -318,7 +158,7 @@ def _places(
     return inside, outside
 
 
-def _bracketed(made: Forecast, market: Market, purse: _Purse) -> list[Move]:
+def _bracketed(made: Forecast, market: Market, purse: Purse) -> list[Move]:
     """Values beyond the edges of sizes whose optimum is not inside, the cheapest sizes first."""
     moves = []
     for optimum in sorted(made.optima, key=lambda o: purse.price.of(o.size)):
@@ -350,48 +190,33 @@ def _expected(made: Forecast, sight: Foresight, brackets: Sequence[Move]) -> lis
     return found
 
 
-def _outlooks(
-    sight: Foresight,
-    designs: Sequence[Design],
-    brackets: Sequence[Move],
-    found: _Basket,
-    price: RunCost,
-    aims: Sequence[str],
-) -> tuple[int, list[Outlook]]:
-    """Widths now and after parts of the purchases, up to where they are least; moves until then.
-
-    The laws' linearisation does not see that another law may fit better, or a local one hold
-    fewer points: what follows the narrowest of the refitted forecasts is not worth its cost.
-    """
-    now = sight.now()
-    costs = [sum(price.of(m.size) * len(m.cells) for m in brackets)]
-    runs = [sum(len(m.cells) for m in brackets)]
-    for move in found.moves:
-        costs.append(costs[-1] + price.of(move.size) * len(move.cells))
-        runs.append(runs[-1] + len(move.cells))
-    states = [list(designs), *found.states]
-    stops = sorted({*_stops(costs), len(states) - 1} - ({0} if not brackets else set()))
-    widths = [sight.refitted(states[i], n_new=runs[i]) for i in stops]
-    told = [_outlook(now, n_runs=0, cost=0.0)]
-    if not stops:
-        return 0, told
-    rank = [(each.widens(now, aims), each.log_sum(aims)) for each in widths]
-    last = rank.index(min(rank))
-    if rank[last][0] and not brackets:
-        return 0, told
-    for i, each in list(zip(stops, widths, strict=True))[: last + 1]:
-        told.append(_outlook(each, n_runs=runs[i], cost=costs[i]))
-    return stops[last], told
+def _outlooks(sight: Foresight, found: Priced) -> list[Outlook]:
+    """Widths now, after parts of the purchases and after all of them."""
+    told = [_outlook(sight.now(), n_runs=0, cost=0.0)]
+    for widths, n_runs, cost in zip(found.widths, found.n_runs, found.costs, strict=True):
+        told.append(_outlook(widths, n_runs=n_runs, cost=cost))
+    return told
 
 
 def _outlook(widths: Widths, *, n_runs: int, cost: float) -> Outlook:
     return Outlook(n_runs=n_runs, cost=cost, loss_width=widths.loss, tuned_width=widths.tuned)
 
 
-def _stops(costs: Sequence[float]) -> list[int]:
-    """Moves after which the cost is nearest to parts of the whole, each half of the next."""
-    aims = [costs[-1] / 2**k for k in range(N_OUTLOOKS)]
-    return [int(np.argmin(np.abs(np.array(costs) - aim))) for aim in aims]
+def _why_none(market: Market, purse: Purse, sizes: Sequence[Sizes], swept: Sequence[Sizes]) -> str:
+    """Why nothing is bought, as a clause."""
+    moves = [m for size in sizes for m in market.moves(size, is_known=size in swept)]
+    if not moves:
+        return (
+            "every run on offer exists, lies too far from a predicted optimum, or is at a new "
+            "size that lacks values on both sides of it"
+        )
+    if not any(purse.affords(move) for move in moves):
+        least = min(moves, key=lambda m: (len(m.cells) > purse.n_runs, purse.cost(m)))
+        where = ", ".join(f"{c}={v:g}" for c, v in least.size.items())
+        bound = "the budget" if purse.cost(least) > purse.budget else "the number of runs"
+        runs = f"{len(least.cells)} run{'s' * (len(least.cells) > 1)}"
+        return f"the smallest step, {runs} at {where} for {purse.cost(least):.3g}, is over {bound}"
+    return "no affordable run narrows the forecast without leaving an interval wider"
 
 
 def _larger(
@@ -406,7 +231,7 @@ def _larger(
     for size in beyond[:4]:
         moves = market.moves(size, is_known=False)
         if moves:
-            designs = _Basket(designs=list(sight.designs)).with_moves((moves[0],))
+            designs = Basket(designs=list(sight.designs)).with_moves((moves[0],))
             widths = sight.refitted(designs, n_new=len(moves[0].cells))
             cost = price.of(size) * len(moves[0].cells)
             outlook = _outlook(widths, n_runs=len(moves[0].cells), cost=cost)
@@ -414,12 +239,14 @@ def _larger(
     return found
 
 
-def _purchases(made: Forecast, moves: Sequence[Move], price: RunCost) -> tuple[Purchase, ...]:
+def _purchases(
+    made: Forecast, moves: Sequence[Move], price: RunCost, names: Mapping[int, str]
+) -> tuple[Purchase, ...]:
     return tuple(
         Purchase(
             size=dict(move.size),
             tuned=dict(zip(made.runs.tuned, values, strict=True)),
-            seed=seed,
+            seed=names.get(seed, seed),
             cost=price.of(move.size),
             step=step,
             reason=move.reason,
@@ -434,6 +261,7 @@ def _unseen(
     at: Sizes,
     price: RunCost,
     brackets: Sequence[Move],
+    names: Mapping[int, str],
     *,
     budget: float | None,
 ) -> Plan:
@@ -441,7 +269,7 @@ def _unseen(
     unknown = Outlook(
         n_runs=0, cost=0.0, loss_width=None, tuned_width=dict.fromkeys(made.runs.tuned)
     )
-    bought = _purchases(made, brackets, price)
+    bought = _purchases(made, brackets, price, names)
     then = replace(unknown, n_runs=len(bought), cost=sum(p.cost for p in bought))
     found = Plan(
         at=at,
@@ -483,6 +311,10 @@ def _aims(made: Forecast, aim: str | None) -> tuple[str, ...]:
 
 
 def _check_budget(budget: float | None, n_runs: int | None) -> None:
+    if isinstance(budget, bool) or not isinstance(budget, Real | None):
+        raise TypeError(f"a budget is a number, got {budget!r}; give its size.")
+    if isinstance(n_runs, bool) or not isinstance(n_runs, Integral | None):
+        raise TypeError(f"n_runs is a whole number, got {n_runs!r}; give how many runs.")
     if budget is None and n_runs is None:
         raise ValueError(
             "a plan needs a budget, got none; give budget=…, or a number of runs, n_runs=…."

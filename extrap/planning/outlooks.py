@@ -95,10 +95,14 @@ class Foresight:
 
     def quick(self, designs: Sequence[Design]) -> Widths:
         """Widths by the laws' linearisation at their fitted parameters."""
-        found = [self._vertices(design) for design in designs]
-        sizes = [design.size for design in designs]
-        loss = self._loss_by_line(sizes, found, n_common=_n_common(designs))
-        return Widths(loss=loss, tuned=self._tuned(sizes, found))
+        key = ("quick", *map(_key, designs))
+        if key not in self._seen:
+            found = [self._vertices(design) for design in designs]
+            sizes = [design.size for design in designs]
+            loss = self._loss_by_line(sizes, found, n_common=_n_common(designs))
+            self._seen[key] = Widths(loss=loss, tuned=self._tuned(sizes, found))
+        widths: Widths = self._seen[key]
+        return widths
 
     def refitted(self, designs: Sequence[Design], *, n_new: int) -> Widths:
         """Widths of the laws fitted anew to losses as the forecast expects them.
@@ -110,11 +114,16 @@ class Foresight:
             designs: Runs of every size.
             n_new: How many of them are bought.
         """
+        key = ("refitted", n_new, *map(_key, designs))
+        if key in self._seen:
+            known: Widths = self._seen[key]
+            return known
         found = [self._vertices(design) for design in designs]
         sizes = [design.size for design in designs]
         noise = self._noise(n_new=n_new, n_common=_n_common(designs), n_sizes=len(designs))
         loss = self._loss_refitted(sizes, found, noise)
-        return Widths(loss=loss, tuned=self._tuned(sizes, found))
+        self._seen[key] = Widths(loss=loss, tuned=self._tuned(sizes, found))
+        return self.refitted(designs, n_new=n_new)
 
     def floor(self) -> Widths:
         """The widths with any number of runs at the swept sizes."""
@@ -163,7 +172,7 @@ class Foresight:
 
     def _vertices(self, design: Design) -> Vertices:
         """Predicted variances, corrected by what was observed at that size or at most sizes."""
-        key = (tuple(design.size.values()), design.octaves.tobytes(), design.seeds)
+        key = _key(design)
         if key not in self._seen:
             raw = self.model.of_design(design)
             loss, place = self._ratios(design.size)
@@ -408,6 +417,10 @@ def _design(forecast: Forecast, size: Mapping[str, float]) -> Design:
     octaves = np.column_stack(columns) if columns else np.empty((len(here), 0))
     seeds = tuple(seed_numbers(frame["seed"])[here.index])
     return Design(size=dict(size), octaves=octaves, seeds=seeds)
+
+
+def _key(design: Design) -> tuple[object, ...]:
+    return tuple(design.size.values()), design.octaves.tobytes(), design.seeds
 
 
 def _n_common(designs: Sequence[Design]) -> int:

@@ -15,7 +15,7 @@ class Purchase:
     Attributes:
         size: Size column → value.
         tuned: Tuned column → value.
-        seed: Its seed.
+        seed: Its seed; a name where those of the sweep are names.
         cost: What it costs, in the plan's unit.
         step: Number of the step it belongs to, from 1; the runs of a step belong together.
         reason: `"bracket"`: the sweep has no optimum at that size; `"new size"`; `"replicate"`:
@@ -24,7 +24,7 @@ class Purchase:
 
     size: Mapping[str, float]
     tuned: Mapping[str, float]
-    seed: int
+    seed: int | str
     cost: float
     step: int
     reason: str
@@ -75,7 +75,8 @@ class Plan:
         spent: What the sweep itself cost, by the same measure.
         purchases: The runs, in the order in which to buy them.
         outlooks: Widths now, after parts of the purchases, and after all of them.
-        floor: The widths that no number of runs at the swept sizes goes below.
+        floor: The widths that any number of runs at the swept sizes alone would leave; sizes of
+            their own, in between or beyond, may go below.
         limits: `"loss"` or a tuned column → what makes its interval wide → share of the variance.
         larger: Sizes beyond the sweep, each bought alone, smallest first.
         advice: What to do, in sentences.

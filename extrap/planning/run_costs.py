@@ -11,52 +11,80 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.expressions import Expression
+from extrap.laws.base import Array
+from extrap.planning.cost_curves import CostCurve, FormulaCurve, fit_cost_curve
 from extrap.records import Runs
 
 __all__ = ["RunCost", "hours_of_runs", "read_run_cost"]
 
 SECONDS = 3600.0
+SIX_N_D = "6 * n_params * n_tokens"
 FLOPS, HOURS, UNITS = "FLOPs", "hours", "units"
+MOST_MISFIT = 0.05
+"""Share by which a cost may miss its curve without a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCost:
-    """The cost of a run as a power of the sizes, and what was measured at the swept ones.
+    """The cost of a run as a curve over the sizes, and what was measured at the swept ones.
 
     Attributes:
         columns: Size columns.
-        log_scale: ln of the cost where all sizes are 1.
-        powers: Its exponents, one a size column.
+        curve: The cost at a size.
         known: Sizes in the order of the columns → median cost of the runs there.
+        misfit: Largest relative distance of the curve from these.
         unit: `"FLOPs"`, `"hours"` or `"units"`.
         source: Where it is from, in words.
     """
 
     columns: tuple[str, ...]
-    log_scale: float
-    powers: tuple[float, ...]
+    curve: CostCurve
     known: Mapping[tuple[float, ...], float]
+    misfit: float
     unit: str
     source: str
 
     def of(self, size: Mapping[str, float]) -> float:
-        """The cost of one run at a size."""
+        """The cost of one run at a size.
+
+        Raises:
+            DataError: A formula over the sizes is not positive there.
+        """
         key = tuple(float(size[column]) for column in self.columns)
-        if key in self.known:
-            return self.known[key]
-        return math.exp(self.log_scale + float(np.dot(self.powers, np.log(key))))
+        cost = self.known[key] if key in self.known else self.curve.at(key)
+        if not (math.isfinite(cost) and cost > 0):
+            told = ", ".join(f"{c}={size[c]:g}" for c in self.columns)
+            raise DataError(
+                f"the cost of a run by {self.source} must be positive, got {cost:g} at {told}; "
+                "give another formula."
+            )
+        return cost
+
+    def along(self, size: Mapping[str, float], logs: Array) -> Array:
+        """The log cost at multiples `exp(logs)` of a size less that at the size, (n,)."""
+        key = np.array([float(size[column]) for column in self.columns])
+        costs = np.array([self.curve.at(tuple(key * math.exp(log))) for log in (*logs, 0.0)])
+        if not (np.isfinite(costs) & (costs > 0)).all():
+            return np.full(len(logs), math.nan)
+        return np.asarray(np.log(costs[:-1] / costs[-1]))
 
     @property
-    def exponent(self) -> float:
-        """Exponent of the cost in a common factor of all sizes."""
-        return float(sum(self.powers))
+    def flags(self) -> tuple[str, ...]:
+        """Reasons to doubt costs beyond the swept sizes."""
+        if self.misfit <= MOST_MISFIT:
+            return ()
+        return (
+            f"cost-extrapolated: the curve through the costs of the swept sizes misses one by "
+            f"{self.misfit:.0%}; beyond them they follow the largest sizes",
+        )
 
 
 def read_run_cost(runs: Runs, *, formula: str | None = None, hours: bool = False) -> RunCost:
     """The cost of a run: by a formula, else hours, else the FLOPs of the table.
 
     Hours are those of the column `wall_s`. FLOPs are those of the column `flops`, else
-    `6 * n_params * n_tokens`. Between and beyond the swept sizes the cost is a power of the sizes.
+    `6 * n_params * n_tokens`. Between and beyond the swept sizes the cost is that of the formula
+    if it speaks of sizes alone, else of a curve through the costs (`fit_cost_curve`).
 
     Args:
         runs: The sweep.
@@ -71,12 +99,13 @@ def read_run_cost(runs: Runs, *, formula: str | None = None, hours: bool = False
     if formula is not None:
         flops = "flops" in formula or "6" in formula.replace(" ", "").split("*")
         values = _by_formula(frame, formula)
-        return _power_of_size(
+        return _over_sizes(
             runs,
             frame,
             values,
             HOURS if hours else FLOPS if flops else UNITS,
             source=f"the formula {formula}",
+            formula=formula,
         )
     if hours:
         found = hours_of_runs(runs)
@@ -87,10 +116,10 @@ def read_run_cost(runs: Runs, *, formula: str | None = None, hours: bool = False
             )
         return found
     if "flops" in frame and _positive(frame["flops"]).any():
-        return _power_of_size(runs, frame, frame["flops"], FLOPS, source="the column flops")
+        return _over_sizes(runs, frame, frame["flops"], FLOPS, source="the column flops")
     if {"n_params", "n_tokens"} <= set(frame):
-        values = _by_formula(frame, "6 * n_params * n_tokens")
-        return _power_of_size(runs, frame, values, FLOPS, source="6 * n_params * n_tokens")
+        values = _by_formula(frame, SIX_N_D)
+        return _over_sizes(runs, frame, values, FLOPS, source=SIX_N_D, formula=SIX_N_D)
     raise DataError(
         "the runs do not say what they cost: there is no column flops, nor n_params and n_tokens; "
         "give a formula over their columns, such as --cost '6 * params * tokens'."
@@ -103,7 +132,7 @@ def hours_of_runs(runs: Runs) -> RunCost | None:
     if "wall_s" not in frame or not _positive(frame["wall_s"]).any():
         return None
     seconds = pd.to_numeric(frame["wall_s"], errors="coerce")
-    return _power_of_size(runs, frame, seconds / SECONDS, HOURS, source="the column wall_s")
+    return _over_sizes(runs, frame, seconds / SECONDS, HOURS, source="the column wall_s")
 
 
 def _by_formula(frame: pd.DataFrame, text: str) -> pd.Series:
@@ -122,28 +151,37 @@ def _positive(values: pd.Series) -> pd.Series:
     return np.isfinite(numbers) & (numbers > 0)
 
 
-def _power_of_size(
-    runs: Runs, frame: pd.DataFrame, values: pd.Series, unit: str, *, source: str
+def _over_sizes(
+    runs: Runs,
+    frame: pd.DataFrame,
+    values: pd.Series,
+    unit: str,
+    *,
+    source: str,
+    formula: str | None = None,
 ) -> RunCost:
-    """A plane through the logarithms of the medians by size."""
+    """Medians by size, and the curve through them."""
     known = _positive(values)
     if not known.any():
         raise DataError(
             f"the cost of a run by {source} must be positive, it is nowhere; give another formula."
         )
-    columns = list(runs.sizes)
     numbers = pd.to_numeric(values[known], errors="coerce").astype(float)
-    medians = numbers.groupby([frame.loc[known, c].astype(float) for c in columns]).median()
+    by = [frame.loc[known, column].astype(float) for column in runs.sizes]
+    medians = numbers.groupby(by).median()
     keys = [key if isinstance(key, tuple) else (key,) for key in medians.index]
-    x = np.log(np.array(keys, dtype=float))
-    design = np.column_stack([np.ones(len(x)), x])
-    # the least steep plane where the sizes do not tell
-    found = np.linalg.lstsq(design, np.log(medians.to_numpy()), rcond=None)[0]
+    sizes, costs = np.array(keys, dtype=float), medians.to_numpy(dtype=float)
+    expression = None if formula is None else Expression(formula)
+    if expression is not None and set(expression.names) <= set(runs.sizes):
+        curve: CostCurve = FormulaCurve(expression=expression, columns=runs.sizes)
+    else:
+        curve = fit_cost_curve(sizes, costs)
+    told = np.array([curve.at(tuple(size)) for size in sizes])
     return RunCost(
         columns=runs.sizes,
-        log_scale=float(found[0]),
-        powers=tuple(map(float, found[1:])),
-        known={tuple(map(float, key)): float(v) for key, v in zip(keys, medians, strict=True)},
+        curve=curve,
+        known={tuple(map(float, key)): float(v) for key, v in zip(keys, costs, strict=True)},
+        misfit=float(np.max(np.abs(told / costs - 1))),
         unit=unit,
         source=source,
     )

@@ -20,6 +20,9 @@ from extrap.reporting.tables import Table, text_columns
 
 __all__ = ["cost_table", "cost_text"]
 
+BELOW = "below the law's reach"
+"""Of a tuned run that does as well but lies below the smallest swept size."""
+
 
 def cost_table(forecast: Forecast, row: AnswerRow, *, price: float | None = None) -> Table | None:
     """What values off the forecast's cost at one size; None without a valley."""
@@ -58,7 +61,7 @@ def cost_text(found: Cost) -> str:
     whose = "as recommended" if found.is_recommended else "as chosen"
     lines = [
         f"a run at {name_size(found.size)}: {', '.join(run)}",
-        f"{name_tuned(found.chosen.tuned)}, {whose}: {_sentence(found.chosen)}",
+        f"{name_tuned(found.chosen.tuned)}, {whose}: {_sentence(found.chosen, found)}",
         "",
         f"expected cost of other values, {found.level:.0%} intervals",
     ]
@@ -72,14 +75,14 @@ def cost_text(found: Cost) -> str:
     return "\n".join(lines).replace(NBSP, " ")
 
 
-def _sentence(penalty: Penalty) -> str:
+def _sentence(penalty: Penalty, found: Cost) -> str:
     parts = [
         f"loss {_one_line(_signed(penalty.relative))} higher",
         f"nats {_one_line(_number(penalty.nats))}",
     ]
     share = penalty.equivalent_compute
-    if share.value is not None or share.ci.upper is not None:
-        parts.append(f"compute of a tuned run that does as well {_one_line(_share(share))}")
+    if found.knows_compute:
+        parts.append(f"compute of a tuned run that does as well {_one_line(_share(share, found))}")
     wasted = [
         f"{unit} {_one_line(_number(measure))}"
         for measure, unit in (
@@ -87,7 +90,7 @@ def _sentence(penalty: Penalty) -> str:
             (penalty.wasted_gpu_hours, "GPU-hours"),
             (penalty.wasted_money, "money"),
         )
-        if measure.value is not None
+        if measure.value is not None or measure.ci.lower is not None
     ]
     if wasted:
         parts.append(f"wasted {', '.join(wasted)}")
@@ -113,7 +116,7 @@ def _cells(what: str, penalty: Penalty, found: Cost) -> list[str]:
         what,
         _signed(penalty.relative),
         _number(penalty.nats),
-        _share(penalty.equivalent_compute),
+        _share(penalty.equivalent_compute, found),
     ]
     cells += [_number(penalty.wasted_gpu_hours)] * (found.gpu_hours is not None)
     return cells + [_number(penalty.wasted_money)] * (found.money is not None)
@@ -131,13 +134,14 @@ def _signed(measure: Measure) -> str:
     return _with_sides(measure, lambda v: format_percent(v, signed=False))
 
 
-def _share(measure: Measure) -> str:
+def _share(measure: Measure, found: Cost) -> str:
     def told(share: float) -> str:
         return f"{100 * share:.{0 if share >= 0.0995 else 1}f}{NBSP}%"
 
     lower, upper = measure.ci
     if measure.value is None:
-        return "not known" if upper is None else f"at most {told(upper)}"
+        unknown = BELOW if found.knows_compute else "not known"
+        return unknown if upper is None else f"at most {told(upper)}"
     sides = f"{'…' if lower is None else told(lower)} to {told(upper if upper else 1.0)}"
     return f"{told(measure.value)}\n{sides}"
 

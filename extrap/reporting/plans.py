@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from extrap.files import as_written
 from extrap.planning import Outlook, Plan, Purchase
 from extrap.reporting.numbers import NBSP, format_quantity
 from extrap.reporting.tables import text_columns
@@ -19,8 +20,9 @@ def plan_text(found: Plan) -> str:
     """What to buy, how wide the intervals will be, what limits them, and every doubt."""
     budget = "" if found.budget is None else f" of {found.budget:.3g}"
     target = ", ".join(f"{c} {v:g}" for c, v in found.at.items())
+    n_runs = f"{len(found.purchases)} run" + "s" * (len(found.purchases) != 1)
     lines = [
-        f"plan for {target}: {len(found.purchases)} runs, {found.cost:.3g}{budget} {found.unit} "
+        f"plan for {target}: {n_runs}, {found.cost:.3g}{budget} {found.unit} "
         f"(cost from {found.cost_from})",
         "",
         *_purchase_lines(found),
@@ -60,7 +62,10 @@ def _purchase_lines(found: Plan) -> list[str]:
     return ["runs to buy, in order", *text_columns(header, rows[:MOST_LINES]), *more, ""]
 
 
-def _seeds(seeds: list[int]) -> str:
+def _seeds(found: list[int | str]) -> str:
+    seeds = [seed for seed in found if isinstance(seed, int)]
+    if len(seeds) < len(found):
+        return ",".join(as_written(str(seed)) for seed in dict.fromkeys(found))
     ordered = sorted(set(seeds))
     if len(ordered) > 2 and ordered[-1] - ordered[0] == len(ordered) - 1:
         return f"{ordered[0]}–{ordered[-1]}"
@@ -71,7 +76,7 @@ def _outlook_lines(found: Plan) -> list[str]:
     names = list(found.now.tuned_width)
     header = ["", "runs", found.unit, "loss", *(f"{name}, octaves" for name in names)]
     rows = [_row("now" if not o.n_runs else "then", o) for o in found.outlooks]
-    rows.append(["any number of runs at these sizes", "", "", *_widths(found.floor)])
+    rows.append(["any number of runs at the swept sizes alone", "", "", *_widths(found.floor)])
     for each in found.larger:
         where = ", ".join(f"{c} {v:g}" for c, v in each.size.items())
         rows.append(_row(f"{where} alone", each.outlook))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,8 +16,11 @@ import extrap
 from extrap.cli import main
 from extrap.errors import DataError
 from extrap.planning import plan_document, purchases_table
+from extrap.planning.advice import advise
+from extrap.planning.candidates import Market, read_among
 from extrap.planning.next_runs import plan
-from extrap.planning.plans import Plan
+from extrap.planning.plans import Outlook, Plan
+from extrap.planning.vertices import VertexModel
 from extrap.reporting.plans import plan_text
 
 SWEEP = Path(__file__).parents[2] / "examples" / "sweep.csv"
@@ -162,6 +166,90 @@ def test_a_larger_size_is_named_where_small_runs_cannot_help() -> None:
     assert found.larger[0].size["width"] > 192
 
 
+def test_a_larger_round_budget_has_no_worse_plan() -> None:
+    sums = []
+    for budget in (1e11, 5e11, 1e12):
+        then = plan(shipped(), at={"width": 4096.0}, budget=budget).then
+        sums.append(math.log((then.loss_width or 0) * (then.tuned_width["lr"] or 0)))
+    assert sums == sorted(sums, reverse=True)
+
+
+def test_seeds_with_names_are_one_and_the_same_in_both_tables() -> None:
+    table = valleys(seeds=4)
+    table = table.assign(seed=table["seed"].map(dict(enumerate("abcd"))))
+    owned = table["seed"] < "d"
+    found = plan(
+        runs_of(table[owned]),
+        at=TARGET,
+        n_runs=8,
+        among=table.loc[table["seed"] >= "c", ["width", "lr", "seed"]],
+    )
+    assert found.purchases
+    assert {p.seed for p in found.purchases} == {"d"}
+    assert set(purchases_table(found)["seed"]) == {"d"}
+    assert " d " in plan_text(found)
+
+
+def test_a_new_size_of_three_values_about_its_optimum_may_be_bought() -> None:
+    rates = [2.0**o for o in (-10.5, -9.5, -8.5)]
+    offer = pd.DataFrame({"width": 256, "lr": rates, "seed": 0})
+    found = plan(runs_of(valleys()), at=TARGET, n_runs=8, among=offer)
+    assert [p.reason for p in found.purchases] == ["new size"] * 3
+    one_sided = plan(runs_of(valleys()), at=TARGET, n_runs=8, among=offer.assign(lr=rates[2]))
+    assert not one_sided.purchases
+    assert "both sides" in one_sided.advice[0]
+
+
+def test_sizes_alone_on_offer_mean_the_next_seed_that_is_free() -> None:
+    table = valleys(rates=range(0, 1), seeds=2, widths=(16, 24, 32, 48, 64, 96))
+    runs = extrap.read_runs(table.drop(columns="lr"), size="width")
+    market = Market(
+        forecast=extrap.forecast(runs),
+        model=VertexModel.of(None, extrap.forecast(runs).noise, scatter=0.0),
+        among=read_among(pd.DataFrame({"width": [96, 96]}), runs),
+    )
+    bought = []
+    for _ in range(2):
+        (move,) = market.moves({"width": 96.0}, is_known=True)
+        market.take(move)
+        bought += [seed for _, seed in move.cells]
+    assert bought == [2, 3]
+    assert market.moves({"width": 96.0}, is_known=True) == []
+
+
+def test_an_offer_without_rows_is_refused() -> None:
+    with pytest.raises(DataError, match="a row at least"):
+        plan(shipped(), at=TARGET, n_runs=4, among=pd.DataFrame({"width": [], "lr": []}))
+
+
+def test_a_step_that_is_too_large_is_named() -> None:
+    found = plan(shipped(), at=TARGET, n_runs=1)
+    assert not found.purchases
+    assert "the smallest step, 2 runs at" in found.advice[0]
+    assert "over the number of runs" in found.advice[0]
+    poor = plan(shipped(), at=TARGET, budget=1e3)
+    assert "over the budget" in poor.advice[0]
+
+
+def test_an_interval_is_said_to_do_what_it_does() -> None:
+    now = Outlook(n_runs=0, cost=0.0, loss_width=0.1, tuned_width={"lr": 1.0})
+    then = Outlook(n_runs=1, cost=1.0, loss_width=0.2, tuned_width={"lr": 1.001})
+    one = replace(small_plan(), purchases=small_plan().purchases[:1], outlooks=(now, then))
+    (text, *_) = advise(one)
+    assert text.startswith("1 run for")
+    assert "the loss widens from 11 % to 22 %" in text
+    assert "lr stays at 1 octave." in text
+    assert "1 run," in plan_text(one)
+
+
+def test_only_a_larger_size_helps_is_not_said_of_a_plan_that_narrows() -> None:
+    found = plan(shipped(), at={"width": 4096.0}, budget=BUDGET)
+    width = found.now.loss_width or 0
+    better = replace(found.now, n_runs=9, loss_width=0.8 * width)
+    told = advise(replace(found, outlooks=(found.now, better)))
+    assert not any("Only a larger size" in line for line in told)
+
+
 def test_no_budget_is_refused_and_so_is_an_unknown_aim() -> None:
     with pytest.raises(ValueError, match="needs a budget"):
         plan(shipped(), at=TARGET)
@@ -169,6 +257,10 @@ def test_no_budget_is_refused_and_so_is_an_unknown_aim() -> None:
         plan(shipped(), at=TARGET, budget=-1.0)
     with pytest.raises(ValueError, match="at least 1"):
         plan(shipped(), at=TARGET, n_runs=0)
+    with pytest.raises(TypeError, match="a budget is a number"):
+        plan(shipped(), at=TARGET, budget=True)
+    with pytest.raises(TypeError, match="whole number"):
+        plan(shipped(), at=TARGET, n_runs=2.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="aim is one of loss, lr"):
         plan(shipped(), at=TARGET, budget=BUDGET, aim="batch")
 
@@ -193,7 +285,7 @@ def test_the_document_is_plain_json_and_the_table_has_a_row_a_run() -> None:
 def test_the_text_says_what_to_buy_and_how_wide_it_leaves_the_intervals() -> None:
     text = plan_text(small_plan())
     assert "runs to buy, in order" in text
-    assert "any number of runs at these sizes" in text
+    assert "any number of runs at the swept sizes alone" in text
     assert "what makes lr uncertain now" in text
 
 

@@ -17,8 +17,9 @@ import extrap
 from benchmarks.rows import Row
 from extrap.documents import plain_document
 from extrap.files import write_text
+from extrap.reporting.envelopes import PageHead
 from extrap.reporting.numbers import NBSP
-from extrap.reporting.pages import PageHead, environment, render_page
+from extrap.reporting.pages import environment, render_page
 from extrap.reporting.plates import Plate
 
 __all__ = ["Words", "write_page"]

@@ -1,9 +1,27 @@
-"""Tables and storages that people have, turned into `Runs`."""
+"""Tables and storages that people have, turned into `Runs`.
+
+Each is fetched on first use: who reads a page of ours needs no tables.
+"""
 
 from __future__ import annotations
 
-from extrap.reading.embeddings import read_embedding
-from extrap.reading.runs import read_runs
-from extrap.reading.sources import without_password
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from extrap.reading.embeddings import read_embedding
+    from extrap.reading.runs import read_runs
+    from extrap.reading.sources import without_password
 
 __all__ = ["read_embedding", "read_runs", "without_password"]
+
+_HOMES = {"read_embedding": "embeddings", "read_runs": "runs", "without_password": "sources"}
+"""Name → the module that defines it."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -15,6 +15,7 @@ from extrap.documents import plain_document
 from extrap.planning import Allocation, AllocationCheck, CheckedSplit, allocation_document
 from extrap.records import Interval, Measure
 from extrap.reporting.allocations import repeated_line, serving_line
+from extrap.reporting.envelopes import PageHead
 from extrap.reporting.figures import (
     draw_isoflop_profiles,
     draw_split_course,
@@ -23,7 +24,7 @@ from extrap.reporting.figures import (
     split_course_info,
 )
 from extrap.reporting.numbers import NBSP, format_estimate, format_interval, format_quantity
-from extrap.reporting.pages import PageHead, render_page, write_page
+from extrap.reporting.pages import render_page, write_page
 from extrap.reporting.plates import Plate
 from extrap.reporting.tables import Table
 

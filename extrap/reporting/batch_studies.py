@@ -45,8 +45,9 @@ from extrap.reporting.batch_words import (
     law_sentences,
     notes_of,
 )
+from extrap.reporting.envelopes import PageHead
 from extrap.reporting.numbers import NBSP
-from extrap.reporting.pages import PageHead, render_page, write_page
+from extrap.reporting.pages import render_page, write_page
 from extrap.reporting.sections import Section
 from extrap.reporting.tables import Table
 

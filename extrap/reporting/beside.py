@@ -16,6 +16,7 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.records import Interval
+from extrap.reporting.envelopes import PageHead
 from extrap.reporting.figures import Beside, draw_beside, draw_svg
 from extrap.reporting.glossary import explain_flag
 from extrap.reporting.numbers import (
@@ -27,7 +28,7 @@ from extrap.reporting.numbers import (
     format_value,
     name_size,
 )
-from extrap.reporting.pages import PageHead, render_page, write_page
+from extrap.reporting.pages import render_page, write_page
 from extrap.reporting.plates import Plate
 from extrap.reporting.tables import Table, stacked
 
@@ -96,6 +97,7 @@ def beside_page(
             "names": names,
             "studies": [
                 {k: document[k] for k in ("title", "question", "answer", "created", "status")}
+                | {"ok": document.get("ok")}
                 for document in both
             ],
             "targets": [{"size": size, "points": list(pair)} for size, pair in targets],

@@ -12,6 +12,7 @@ from extrap import __version__
 from extrap.cascading import MARGIN, CascadeFinding, CascadeReport
 from extrap.documents import plain_document
 from extrap.records import Interval, Measure
+from extrap.reporting.envelopes import PageHead
 from extrap.reporting.figures import (
     cascade_costs_info,
     cascade_curves_info,
@@ -20,7 +21,7 @@ from extrap.reporting.figures import (
     draw_svg,
 )
 from extrap.reporting.numbers import NBSP, format_estimate, format_percent
-from extrap.reporting.pages import PageHead, render_page, write_page
+from extrap.reporting.pages import render_page, write_page
 from extrap.reporting.plates import Plate
 from extrap.reporting.tables import Table
 

@@ -29,9 +29,10 @@ from extrap.reporting.comparison_words import (
     contrast_card,
     contrast_sentence,
 )
+from extrap.reporting.envelopes import PageHead
 from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.numbers import NBSP
-from extrap.reporting.pages import PageHead, render_page, write_page
+from extrap.reporting.pages import render_page, write_page
 from extrap.reporting.sections import Section
 from extrap.reporting.tables import Table
 

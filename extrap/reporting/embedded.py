@@ -7,7 +7,7 @@ from typing import Any
 
 from extrap.errors import DataError
 from extrap.reading.bounds import first_line, parse_json, require_file
-from extrap.reporting.pages import PAGE_VERSION
+from extrap.reporting.envelopes import PAGE_VERSION
 
 __all__ = ["read_report"]
 
@@ -24,9 +24,10 @@ def read_report(path: str | Path) -> dict[str, Any]:
         path: A page that `report` or another page of this package wrote.
 
     Returns:
-        `kind`, `title`, `question`, `answer`, `created`, `status`, and under `numbers` what the
-        page is made of: for a report `forecast`, `verdicts`, `curve`, `flags`, `baseline` and
-        `metrics`, as `extrap forecast --json` and `extrap check --json` print them.
+        `kind`, `title`, `question`, `answer`, `created`, `status`, `ok` (whether every judged run
+        is on law; None where none is judged), and under `numbers` what the page is made of: for
+        a report `forecast`, `verdicts`, `curve`, `flags`, `baseline` and `metrics`, as
+        `extrap forecast --json` and `extrap check --json` print them.
 
     Raises:
         DataError: The file is missing, no page of ours, or one of another schema.
@@ -53,8 +54,8 @@ def read_report(path: str | Path) -> dict[str, Any]:
             "report again."
         )
     texts = ("kind", "title", "question", "answer", "created", "status")
-    if not all(isinstance(document.get(k), str) for k in texts) or not isinstance(
-        document.get("numbers"), dict
-    ):
+    is_whole = all(isinstance(document.get(k), str) for k in texts)
+    is_whole = is_whole and isinstance(document.setdefault("ok", None), bool | None)
+    if not is_whole or not isinstance(document.get("numbers"), dict):
         raise DataError(f"the numbers of {path} are not whole; write the report again.")
     return document

@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
-from extrap.reporting.pages import PageHead, render_page, write_page
+from extrap.reporting.envelopes import PageHead
+from extrap.reporting.pages import render_page, write_page
 
 __all__ = ["write_index"]
 
@@ -72,6 +73,7 @@ def write_index(folder: str | Path) -> Path:
         head,
         numbers={"kind": "extrap-index", "reports": reports},
         has_contents=False,
+        has_figures=False,
         reports=reports,
         pair=sum(r["kind"] == KINDS["report"] for r in reports) > 1,
     )
@@ -97,6 +99,14 @@ def _read_meta(page: Path) -> dict[str, str]:
         **{key: found[key] for key in keys},
         "kind": KINDS.get(kind, kind),
         "status": found.get("status", ""),
+        "mark": _mark(found.get("status", "")),
         "bytes": str(size),
         "size": f"{size / 1e6:.2f} MB",
     }
+
+
+def _mark(status: str) -> str:
+    """The colour of a status: green only where no run is off."""
+    if status.startswith("on law;"):
+        return "warn"
+    return {"on law": "good", "deviates": "bad"}.get(status, "")

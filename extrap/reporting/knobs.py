@@ -14,6 +14,7 @@ from extrap.documents import plain_document
 from extrap.knobs import Knob, KnobReport, Measure
 from extrap.records import Interval
 from extrap.records.knobs import ONE_MINUS
+from extrap.reporting.envelopes import PageHead
 from extrap.reporting.figure_tables import knob_paths_table
 from extrap.reporting.figures import (
     draw_at_stake,
@@ -31,7 +32,7 @@ from extrap.reporting.numbers import (
     format_interval,
     format_quantity,
 )
-from extrap.reporting.pages import PageHead, render_page, write_page
+from extrap.reporting.pages import render_page, write_page
 from extrap.reporting.plates import Plate
 from extrap.reporting.tables import Table, stacked
 

@@ -11,6 +11,7 @@ from extrap import __version__
 from extrap.documents import plain_document
 from extrap.levers import ArmResult, LeverFinding, LeverReport
 from extrap.records import Interval, Measure
+from extrap.reporting.envelopes import PageHead
 from extrap.reporting.figures import (
     draw_lever_effects,
     draw_svg,
@@ -23,7 +24,7 @@ from extrap.reporting.numbers import (
     format_quantity,
     format_value,
 )
-from extrap.reporting.pages import PageHead, render_page, write_page
+from extrap.reporting.pages import render_page, write_page
 from extrap.reporting.plates import Plate
 from extrap.reporting.tables import Table
 

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from extrap.files import as_written
 from extrap.records import Interval
@@ -31,17 +32,29 @@ MOST_ROWS = 20
 LONGEST = 300
 """Characters of a text from a file."""
 _SIGNS = {"on law": "🟢", "deviates": "🔴", "forecast": "🔵"}
+_PARTLY = "🟡"
+"""Of a forecast that leads on law, while other runs are off it."""
 _ACTS = re.compile(r"[\\`*_\[\]<>|~$&]")
-_ADDRESS = re.compile(r"(?:https?://)?[\w./%~?=&#-]+(?::\d+[\w./%~?=&#-]*)?")
-"""Of a link; no other scheme, nothing that ends the link."""
-_LINKS = re.compile(r"@|#|://|\bGH-|\bwww\.", re.IGNORECASE)
-"""What becomes a mention, an issue or a link even as plain text."""
+_ADDRESS = re.compile(r"[\w./%~?=&#:+,;-]+")
+"""Characters of a link; none that ends it."""
+_SCHEMES = ("https", "http")
+_LINKS = re.compile(
+    r"@|#|://|\bGH-|\bwww\.|:(?=[\w+-]+:)|\b(?=[0-9]*[a-f])[0-9a-f]{7,40}\b|\b[0-9]{40}\b",
+    re.IGNORECASE,
+)
+"""What becomes a mention, an issue, a link, a picture or a commit even as plain text."""
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0]"
+)
+"""Characters without width or of no visible effect: names that differ by them look alike."""
 _WORD_JOINER = "\u2060"
 
 
 def escaped(text: object) -> str:
     """Text that Markdown shows as it is, on one line."""
     plain = " ".join(as_written(str(text)).replace(NBSP, " ").split())
+    plain = _UNSEEN.sub(lambda m: ascii(m[0])[1:-1], plain)
     if len(plain) > LONGEST:
         plain = f"{plain[: LONGEST - 1]}…"
     plain = _LINKS.sub(lambda m: m[0][0] + _WORD_JOINER + m[0][1:], plain)
@@ -56,7 +69,7 @@ def report_markdown(document: Mapping[str, Any], *, link: str | None = None) -> 
         document: What `read_report` returns.
         link: Address of the page, for the last line; only `https:`, `http:` and relative ones.
     """
-    head = f"{_SIGNS.get(document['status'], '')} {escaped(document['title'])}".strip()
+    head = f"{_sign(document)} {escaped(document['title'])}".strip()
     parts = [f"### {head}", f"**{escaped(document['answer'])}**"]
     if document["kind"] == "report":
         numbers = document["numbers"]
@@ -66,6 +79,14 @@ def report_markdown(document: Mapping[str, Any], *, link: str | None = None) -> 
         parts.insert(1, escaped(document["question"]))
     parts.append(_footer(document, link))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _sign(document: Mapping[str, Any]) -> str:
+    """Green only where no run is off."""
+    status = document["status"]
+    if document.get("ok") is False and status != "deviates":
+        return _PARTLY
+    return _SIGNS.get(status, "")
 
 
 def _forecasts(numbers: Mapping[str, Any]) -> str:
@@ -164,9 +185,22 @@ def _footer(document: Mapping[str, Any], link: str | None) -> str:
     words = f"Forecast made {escaped(document['created'][:10])}"
     if document["kind"] != "report":
         words = f"Made {escaped(document['created'][:10])}"
-    if link and _ADDRESS.fullmatch(link):
+    if link and _is_address(link):
         return f"{words}. [The whole page]({link})."
     return f"{words}." + (f" The whole page: {escaped(link)}" if link else "")
+
+
+def _is_address(link: str) -> bool:
+    """Whether a link leads to a page: https, http, or relative to the summary's own place."""
+    if not _ADDRESS.fullmatch(link):
+        return False
+    try:
+        parts = urlsplit(link)
+    except ValueError:
+        return False
+    if parts.scheme:
+        return parts.scheme in _SCHEMES and bool(parts.hostname)
+    return not link.startswith("//")
 
 
 def _table(

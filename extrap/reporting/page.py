@@ -21,6 +21,7 @@ from extrap.reporting.choice_tables import rules_table, transfer_table
 from extrap.reporting.choices import transfer_sentence
 from extrap.reporting.costs import cost_table
 from extrap.reporting.divergence import divergence_sentence
+from extrap.reporting.envelopes import PageHead, page_document
 from extrap.reporting.equations import Piece, equation
 from extrap.reporting.figures import (
     FixedLaw,
@@ -37,7 +38,7 @@ from extrap.reporting.numbers import (
     format_percent,
     name_size,
 )
-from extrap.reporting.pages import PageHead, page_document, render_page, write_page
+from extrap.reporting.pages import render_page, write_page
 from extrap.reporting.plates import (
     local_plates,
     progress_plates,
@@ -144,7 +145,7 @@ def render(
     numbers = report_numbers(forecast, verdicts, rows, axis, metrics=metrics, baseline=baseline)
     return render_page(
         "report.html.j2",
-        _head(forecast, rows, title=title, question=question),
+        _head(forecast, verdicts, rows, title=title, question=question),
         numbers=numbers,
         kind=lead.group.kind if lead.group else "forecast",
         answer=answer_sentences(forecast, rows, groups, fixed),
@@ -194,29 +195,41 @@ def report_document(
     groups = group_verdicts(verdicts)
     rows = answer_rows(forecast, groups)
     axis = size_axis(forecast, judged_sizes(groups))
-    head = _head(forecast, rows, title=title, question=question)
+    head = _head(forecast, verdicts, rows, title=title, question=question)
     return page_document(head, report_numbers(forecast, verdicts, rows, axis, metrics=metrics))
 
 
 def _head(
-    forecast: Forecast, rows: Sequence[AnswerRow], *, title: str | None, question: str | None
+    forecast: Forecast,
+    verdicts: Sequence[Verdict],
+    rows: Sequence[AnswerRow],
+    *,
+    title: str | None,
+    question: str | None,
 ) -> PageHead:
     """What the page says about itself."""
+    judged = [verdict.on_law for verdict in verdicts if verdict.on_law is not None]
     return PageHead(
         kind="report",
         title=title or f"Forecast from {forecast.runs.source or 'a sweep'}",
         question=question or _default_question(forecast),
         answer=headline(forecast, rows),
         created=forecast.created,
-        status=_status(leading_row(rows)),
+        status=_status(leading_row(rows), judged),
+        ok=all(judged) if judged else None,
     )
 
 
-def _status(lead: AnswerRow) -> str:
-    """What became of the forecast, in two words."""
-    if lead.group is None:
+def _status(lead: AnswerRow, judged: Sequence[bool]) -> str:
+    """What became of the forecast: on law only where every judged run is."""
+    if not judged:
         return "forecast"
-    return "on law" if lead.group.kind == "on" else "deviates"
+    if all(judged):
+        return "on law"
+    if lead.group is None or lead.group.kind != "on":
+        return "deviates"
+    n_off = judged.count(False)
+    return f"on law; {n_off} run{'s' * (n_off > 1)} off"
 
 
 def _laws(forecast: Forecast, lead: AnswerRow) -> dict[str, Any]:

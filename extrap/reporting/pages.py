@@ -4,57 +4,45 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from extrap import __version__
 from extrap.files import write_text
-from extrap.reporting.figures import Drawing, style_sheet
+from extrap.reporting.envelopes import PageHead, page_document
+from extrap.reporting.inks import ink_sheet
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.table_files import cell_number, file_name, table_csv
-from extrap.reporting.tables import Table
 
-__all__ = ["PAGE_VERSION", "PageHead", "environment", "page_document", "render_page", "write_page"]
+if TYPE_CHECKING:
+    from extrap.reporting.figures import Drawing
+    from extrap.reporting.plates import Plate
+    from extrap.reporting.tables import Table
 
-PAGE_VERSION = 1
-"""Of the envelope around the numbers of a page."""
+__all__ = ["MOST_BYTES", "environment", "render_page", "write_page"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageHead:
-    """What a page says about itself, to readers and to the index.
-
-    Attributes:
-        kind: What it is about, such as `report`, `knobs` or `beside`.
-        title: Heading.
-        question: The question it answers, one sentence.
-        answer: The answer, a sentence or two.
-        created: When, ISO 8601.
-        status: What became of it in two or three words, such as `on law`; may be empty.
-    """
-
-    kind: str
-    title: str
-    question: str
-    answer: str
-    created: str
-    status: str = ""
-
-
-def page_document(head: PageHead, numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON that a page carries: what it says about itself, and its numbers."""
-    return {
-        "schema_version": PAGE_VERSION,
-        "extrap_version": __version__,
-        **{name: text.replace(NBSP, " ") for name, text in asdict(head).items()},
-        "numbers": dict(numbers),
-    }
+MOST_BYTES = 3_000_000
+"""Of a page; one that would be larger leaves its PNGs out."""
+MARKS = {
+    "● on law": "good",
+    "■ runs disagree": "warn",
+    "◆ off law, mistuned": "warn",
+    "✕ off law": "bad",
+    "▲ no loss": "bad",
+}
+"""A verdict as tables write it → its colour."""
+_PNG = re.compile(
+    r' <a download="[a-z0-9-]+\.png" href="data:image/png;base64,[^"]*"[^>]*>PNG</a>'
+)
+_NO_PNGS = (
+    '<p class="small">With its figures as PNG this file would pass 3 MB, so they are left out; '
+    "each can be saved as SVG.</p></footer>"
+)
 
 
 def render_page(
@@ -66,6 +54,7 @@ def render_page(
     limits: Sequence[str] = (),
     made_by: str = "extrap",
     templates: Environment | None = None,
+    has_figures: bool = True,
     **context: Any,
 ) -> str:
     """One page as text, from a template that extends `base.html.j2`.
@@ -78,32 +67,49 @@ def render_page(
         limits: What the page cannot tell.
         made_by: Who wrote it, for the last line.
         templates: Where the template is; by default among those of this room.
+        has_figures: Whether figures are drawn on it; their colours and library are loaded.
         context: What else the template asks for.
 
     Raises:
         ValueError: A number is not finite.
     """
-    script = _script()
-    return (
+    light, dark = _sheets(has_figures=has_figures)
+    html = (
         (templates or environment())
         .get_template(template)
         .render(
-            about=asdict(head),
+            about=head.texts(),
             title=head.title,
             question=head.question,
             headline=head.answer,
             created=head.created,
             policy=policy(),
-            script=script,
+            script=_script(),
             document=None if numbers is None else page_document(head, numbers),
             provenance=provenance,
             limits=limits,
             made_by=made_by,
-            light=style_sheet("light"),
-            dark=style_sheet("dark"),
+            light=light,
+            dark=dark,
             **{"has_contents": True, **context},
         )
     )
+    return html if len(html.encode(errors="replace")) <= MOST_BYTES else _without_pngs(html)
+
+
+def _sheets(*, has_figures: bool) -> tuple[str, str]:
+    """The colours in light and in dark mode."""
+    if not has_figures:
+        return ink_sheet("light"), ink_sheet("dark")
+    from extrap.reporting.figures import style_sheet
+
+    return style_sheet("light"), style_sheet("dark")
+
+
+def _without_pngs(html: str) -> str:
+    """A page that is too large without its PNGs, saying so; text of users is escaped in it."""
+    lighter, n = _PNG.subn("", html)
+    return lighter.replace("</footer>", _NO_PNGS) if n else html
 
 
 def write_page(html: str, path: str | Path) -> Path:
@@ -141,6 +147,8 @@ def environment() -> Environment:
         "file_name": file_name,
         "figure_name": _figure_name,
         "figure_label": _figure_label,
+        "unbroken": _unbroken,
+        "mark": _mark,
     }
     return templates
 
@@ -162,22 +170,42 @@ def _csv_link(table: Table) -> str:
 
 
 def _svg_link(svg: str) -> str:
-    if not isinstance(svg, Drawing):
-        return ""
-    return _data_link("image/svg+xml", svg.as_svg().encode())
+    drawing = _drawing(svg)
+    return "" if drawing is None else _data_link("image/svg+xml", drawing.as_svg().encode())
 
 
 def _png_link(svg: str) -> str:
-    return _data_link("image/png", svg.as_png()) if isinstance(svg, Drawing) else ""
+    drawing = _drawing(svg)
+    return "" if drawing is None else _data_link("image/png", drawing.as_png())
+
+
+def _drawing(svg: str) -> Drawing | None:
+    """A picture that can be had as a file; None for the mere text of one."""
+    from extrap.reporting.figures import Drawing
+
+    return svg if isinstance(svg, Drawing) else None
 
 
 def _data_link(kind: str, content: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def _figure_name(svg: str, suffix: str) -> str:
-    return file_name(svg.key if isinstance(svg, Drawing) else "figure", suffix)
+def _figure_name(plate: Plate, suffix: str) -> str:
+    """The name of a figure's file: its heading, else its key."""
+    drawing = _drawing(plate.svg)
+    return file_name(plate.title or ("figure" if drawing is None else drawing.key), suffix)
 
 
 def _figure_label(svg: str) -> str:
-    return svg.label if isinstance(svg, Drawing) else ""
+    drawing = _drawing(svg)
+    return "" if drawing is None else drawing.label
+
+
+def _unbroken(text: str) -> str:
+    """A formula that breaks at no space within brackets."""
+    return re.sub(r"\([^()]*\)", lambda found: found[0].replace(" ", NBSP), text)
+
+
+def _mark(cell: str) -> str:
+    """What kind of verdict a cell is, for its colour; empty for other cells."""
+    return MARKS.get(cell.replace(NBSP, " "), "")

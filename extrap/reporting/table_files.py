@@ -7,23 +7,30 @@ rest. Percentages become fractions, `1.3B` becomes 1300000000.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from extrap.files import csv_text
 from extrap.reporting.numbers import NBSP
-from extrap.reporting.tables import Table
+
+if TYPE_CHECKING:
+    from extrap.reporting.tables import Table
 
 __all__ = ["cell_number", "file_name", "table_csv"]
 
-NUMBER = r"[+−-]?\d+(?:\.\d+)?(?:e[−+-]?\d+)?[MBT]? ?%?"
+NUMBER = r"[+−-]?[0-9]+(?:\.[0-9]+)?(?:e[−+-]?[0-9]+)?[MBT]? ?%?"
 _VALUE = re.compile(rf"({NUMBER})(?: ± ({NUMBER}))?(?: \((.+)\))?[×]?")
-_SCALED = re.compile(r"\(([+−-]?[\d.]+) ± ([\d.]+)\)(e[−+-]?\d+)")
-_RANGE = re.compile(rf"({NUMBER}) to ({NUMBER})")
+_SCALED = re.compile(r"\(([+−-]?[0-9]+(?:\.[0-9]+)?) ± ([0-9]+(?:\.[0-9]+)?)\)(e[−+-]?[0-9]+)")
+_RANGE = re.compile(rf"(…|{NUMBER}) to (…|{NUMBER})")
+"""An open side is written …."""
+_PLAIN = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 _SIDE = re.compile(rf"(at most|at least|<|>) ({NUMBER})")
 _SUFFIXES = {"M": "e6", "B": "e9", "T": "e12"}
-EMPTY = ("", "–", "unknown", "not known")
+OPEN = "…"
+EMPTY = ("", "–", "unknown", "not known", "… to …")
 LONGEST = 60
 """Characters of a file's name."""
 
@@ -52,12 +59,10 @@ def cell_number(cell: str) -> float | None:
     """The number that a cell is sorted by: its value, or the end of its interval that is known."""
     first = _plain(cell.split("\n")[0])
     if (side := _SIDE.fullmatch(first)) is not None:
-        return float(_digits(side[2]))
+        return _finite(_digits(side[2]))
     parts = _parts(first)
-    for text in (parts.value, parts.lower, parts.upper):
-        if _is_number(text):
-            return float(text)
-    return None
+    known = map(_finite, (parts.value, parts.lower, parts.upper))
+    return next((number for number in known if number is not None), None)
 
 
 def table_csv(table: Table) -> str:
@@ -79,7 +84,10 @@ def file_name(text: str, suffix: str) -> str:
     """A name for a file that says what is in it: letters, digits and hyphens only."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     words = re.findall(r"[a-z0-9]+", plain.lower())
-    return f"{'-'.join(words)[:LONGEST].strip('-') or 'table'}.{suffix}"
+    name = "-".join(words)
+    if len(name) > LONGEST:  # cut between words, unless the first alone is too long
+        name = name[: LONGEST + 1].rpartition("-")[0] or name[:LONGEST]
+    return f"{name or 'table'}.{suffix}"
 
 
 def _parts(cell: str) -> _Parts:
@@ -99,7 +107,8 @@ def _take(line: str, found: dict[str, str]) -> bool:
     if (match := _SCALED.fullmatch(line)) is not None:
         new = {"value": _digits(match[1] + match[3]), "error": _digits(match[2] + match[3])}
     elif (match := _RANGE.fullmatch(line)) is not None:
-        new = {"lower": _digits(match[1]), "upper": _digits(match[2])}
+        sides = zip(("lower", "upper"), match.groups(), strict=True)
+        new = {name: _digits(side) for name, side in sides if side != OPEN}
     elif (match := _SIDE.fullmatch(line)) is not None and match[1].startswith("at "):
         new = {"upper" if match[1] == "at most" else "lower": _digits(match[2])}
     elif (match := _VALUE.fullmatch(line)) is not None:
@@ -128,9 +137,7 @@ def _digits(text: str) -> str:
     return text
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _finite(text: str) -> float | None:
+    """The number that a text is, as a whole; None for other words, and beyond all numbers."""
+    value = float(text) if _PLAIN.fullmatch(text) else math.inf
+    return value if math.isfinite(value) else None

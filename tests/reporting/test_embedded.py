@@ -22,7 +22,9 @@ def test_a_report_carries_what_the_commands_print(tmp_path, made, judge):
     verdicts = judge()
     path = report(made, verdicts, path=tmp_path / "page.html", metrics={"other": made})
     found = read_report(path)
-    assert (found["kind"], found["status"], found["schema_version"]) == ("report", "on law", 1)
+    assert (found["kind"], found["schema_version"]) == ("report", 1)
+    assert (found["status"], found["ok"]) == ("on law; 2 runs off", False)
+    assert found["numbers"]["verdicts"]["ok"] is False
     numbers = found["numbers"]
     points = [made.at(width=w) for w in (512, 1024)]
     assert numbers["forecast"] == forecast_document(made, points)
@@ -99,7 +101,13 @@ def test_saved_files_are_those_of_the_page(tmp_path, made, judge):
     written = save_figures(page, tmp_path / "files")
     names = {path.name for path in written}
     assert len(names) == len(written)
-    assert {"story.svg", "story.png", "panela.svg", "panelc.png", "fitted-parameters.csv"} <= names
+    assert {
+        "story.svg",
+        "story.png",
+        "a-loss-against-width.svg",
+        "c-loss-over-lr-and-width.png",
+        "fitted-parameters.csv",
+    } <= names
     svg = (tmp_path / "files" / "story.svg").read_text(encoding="utf-8")
     assert "var(--" not in svg
     assert "#1264b8" in svg
@@ -125,4 +133,4 @@ def test_the_numbers_are_strict_json(tmp_path, made, judge):
     page = report(made, judge(1.1), path=tmp_path / "page.html")
     document = read_report(page)
     assert json.loads(json.dumps(document, allow_nan=False)) == document
-    assert document["status"] == "deviates"
+    assert (document["status"], document["ok"]) == ("deviates", False)

@@ -15,7 +15,9 @@ from .hostile import EVIL, PAYLOADS
 
 
 def test_a_summary_of_runs_on_law(made, judge):
-    document = report_document(made, judge(), title="My study")
+    on_law = [verdict for verdict in judge() if verdict.on_law]
+    document = report_document(made, on_law, title="My study")
+    assert (document["status"], document["ok"]) == ("on law", True)
     text = report_markdown(document, link="reports/my.html")
     lines = text.splitlines()
     assert lines[0] == "### 🟢 My study"
@@ -34,6 +36,27 @@ def test_a_summary_of_runs_off_law_names_cause_and_remedy(made, judge):
     assert "Likely cause at width 512: **" in text
     worst = next(v for v in document["numbers"]["verdicts"]["verdicts"] if v["on_law"] is False)
     assert worst["advice"][:40].replace("_", "&#95;") in text
+
+
+def test_a_summary_is_green_only_where_no_run_is_off(made, judge):
+    document = report_document(made, judge())
+    assert not document["numbers"]["verdicts"]["ok"]
+    assert (document["status"], document["ok"]) == ("on law; 2 runs off", False)
+    assert report_markdown(document).startswith("### 🟡")
+    off = [v for v in judge() if not v.on_law][:1]
+    assert report_document(made, off)["status"] == "deviates"
+    none = report_document(made, ())
+    assert (none["status"], none["ok"]) == ("forecast", None)
+    assert report_markdown(none).startswith("### 🔵")
+
+
+def test_what_is_not_seen_is_spelled_out_and_nothing_is_replaced():
+    assert escaped("a\u200bb\u00adc") == "a\\u200bb\\xadc".replace("\\", "&#92;")
+    assert ":smile:" not in escaped("so :smile: it")
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    assert commit not in escaped(f"see {commit}")
+    assert "7" * 40 not in escaped("7" * 40)
+    assert escaped("at 1048576: 2.5") == "at 1048576: 2.5"
 
 
 def test_every_warning_has_its_three_parts(made):
@@ -69,6 +92,14 @@ def test_names_act_on_nothing(kind):
         ("javascript:alert(1)", False),
         ("a) [b](https://e.example", False),
         ("data:text/html,x", False),
+        ("javascript:1", False),
+        ("JavaScript:1", False),
+        ("mailto:a", False),
+        ("//e.example/a", False),
+        ("/a/b.html", True),
+        ("https:a.html", False),
+        ("https://[x", False),
+        ("\\\\e.example", False),
     ],
 )
 def test_only_addresses_become_links(made, link, is_link):

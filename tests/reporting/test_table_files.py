@@ -41,6 +41,17 @@ RECOMMENDED = "recommended 0.0015"
         ("on law", None),
         ("width 64", None),
         ("3 seeds", None),
+        (f"… to 32{NBSP}%", 0.32),
+        (f"12{NBSP}% to …", 0.12),
+        ("1.5 (1.2 to …)", 1.5),
+        ("… to …", None),
+        ("nan", None),
+        ("inf", None),
+        ("-Infinity", None),
+        ("1_000", None),
+        ("٣", None),
+        ("1e400", None),
+        ("at most 1e400", None),
         ("", None),
     ],
 )
@@ -76,6 +87,18 @@ def test_each_part_of_a_cell_has_its_own_column(tmp_path):
     assert found["verdict"].tolist() == ["on", "=1+1", "3 lost"]
 
 
+def test_an_open_interval_keeps_the_end_it_has():
+    cells = (f"… to 32{NBSP}%", f"12{NBSP}% to …", "1.5 (… to 2.5)", "… to …")
+    table = Table(caption="t", columns=("excess",), rows=tuple((cell,) for cell in cells))
+    assert table_csv(table).splitlines() == [
+        "excess,excess from,excess to",
+        ",,0.32",
+        ",0.12,",
+        "1.5,,2.5",
+        ",,",
+    ]
+
+
 def test_text_that_a_spreadsheet_would_run_is_guarded():
     table = Table(caption="t", columns=("=cmd",), rows=(("@SUM(A1)",), ("−0.4",)))
     assert table_csv(table) == "'=cmd\n'@SUM(A1)\n-0.4\n"
@@ -89,6 +112,8 @@ def test_text_that_a_spreadsheet_would_run_is_guarded():
         ("é中 <script>", "e-script.csv"),
         ("中", "table.csv"),
         ("x" * 200, f"{'x' * 60}.csv"),
+        ("word " * 20, f"{'-'.join(['word'] * 12)}.csv"),
+        ("w" * 58 + " of the rest", f"{'w' * 58}.csv"),
     ],
 )
 def test_files_have_harmless_names(text, name):

@@ -30,6 +30,7 @@ from matplotlib.ticker import FixedFormatter
 from PIL import Image
 
 from extrap.reporting.figures.hints import HINTS, Hint, add_hints, hints_of
+from extrap.reporting.inks import INKS
 
 __all__ = [
     "RAMP_STEPS",
@@ -44,19 +45,6 @@ __all__ = [
 
 Draw = Callable[[Axes], None]
 
-# name → (light, dark)
-INKS = {
-    "ink": ("#1d2433", "#e6e9ef"),
-    "muted": ("#5d6778", "#9aa5b8"),
-    "grid": ("#e3e7ee", "#2b323e"),
-    "paper": ("#ffffff", "#161a21"),
-    "shade": ("#eef1f6", "#1f2530"),
-    "law": ("#1264b8", "#74b4ff"),
-    "fixed": ("#b5480b", "#f3a265"),
-    "good": ("#0a7457", "#55cfa6"),
-    "warn": ("#b5480b", "#f3a265"),
-    "bad": ("#b3211b", "#ff8d85"),
-}
 RAMP_STEPS = 24
 CUTS = (40, 16)
 """Characters of a label, where longer ones leave no room for the picture."""

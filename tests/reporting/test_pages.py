@@ -32,7 +32,7 @@ def test_who_reads_pages_loads_no_tables_and_no_figures(module):
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert not set(HEAVY) & set(found.stdout.split())
+    assert not set(HEAVY) & set(told.split())
 
 
 def test_a_formula_breaks_at_no_space_within_brackets():

@@ -29,6 +29,7 @@ __all__ = [
     "read_csv",
     "unguarded",
     "whole_file",
+    "write_bytes",
     "write_csv",
     "write_text",
 ]
@@ -93,6 +94,12 @@ def write_text(path: str | Path, text: str) -> None:
     """
     with whole_file(path) as draft:
         draft.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write bytes, whole or not at all."""
+    with whole_file(path) as draft:
+        draft.write_bytes(content)
 
 
 def write_csv(

@@ -9,7 +9,7 @@ from html import unescape
 from pathlib import Path
 
 from extrap.errors import DataError
-from extrap.files import whole_file
+from extrap.files import write_bytes
 from extrap.reading.bounds import require_file
 from extrap.reporting.embedded import MOST_BYTES
 
@@ -48,8 +48,7 @@ def save_figures(page: str | Path, folder: str | Path) -> list[Path]:
             plain = base64.b64decode(content, validate=True)
         except binascii.Error as error:
             raise DataError(f"{name} in {page} is not whole; write the report again.") from error
-        with whole_file(path) as draft:
-            draft.write_bytes(plain)
+        write_bytes(path, plain)
         written.append(path)
     return written
 

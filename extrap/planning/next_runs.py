@@ -310,11 +310,15 @@ def _aims(made: Forecast, aim: str | None) -> tuple[str, ...]:
     return (aim,)
 
 
-def _check_budget(budget: float | None, n_runs: int | None) -> None:
+def _check_types(budget: object, n_runs: object) -> None:
     if isinstance(budget, bool) or not isinstance(budget, Real | None):
         raise TypeError(f"a budget is a number, got {budget!r}; give its size.")
     if isinstance(n_runs, bool) or not isinstance(n_runs, Integral | None):
         raise TypeError(f"n_runs is a whole number, got {n_runs!r}; give how many runs.")
+
+
+def _check_budget(budget: float | None, n_runs: int | None) -> None:
+    _check_types(budget, n_runs)
     if budget is None and n_runs is None:
         raise ValueError(
             "a plan needs a budget, got none; give budget=…, or a number of runs, n_runs=…."

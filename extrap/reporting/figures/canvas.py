@@ -186,6 +186,7 @@ def draw_svg(draw: Draw, *, width: int, height: int, key: str, label: str) -> Dr
         except UserWarning:  # names so long that nothing is left for the picture
             continue
         break
+    label = _NO_XML.sub("\ufffd", label)
     svg = _inline(_NO_XML.sub("\ufffd", text), hints, key=key, label=label)
     paint = partial(_painted, draw, width, height, most=most)
     return Drawing.of(svg, key=key, label=label, paint=paint)

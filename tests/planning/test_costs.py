@@ -99,8 +99,9 @@ def test_the_penalty_is_the_valleys_averaged_over_where_the_optimum_may_lie() ->
     found = cost(shipped(), at=TARGET)
     assert found.is_recommended
     assert found.chosen.tuned == known.tuned
+    # the mean of 4,000 draws of a squared normal: its standard error is 2 %
     log_excess = math.log1p(found.chosen.relative.value or 0)
-    assert log_excess == pytest.approx(known.expected_excess, rel=0.1)  # draws against quadrature
+    assert log_excess == pytest.approx(known.expected_excess, rel=0.05)
 
 
 def test_nats_are_the_relative_penalty_of_the_tuned_loss() -> None:

@@ -12,6 +12,41 @@ Words = tuple[str, str, str]
 """What it means; why it matters; what to do."""
 
 _FORECAST: dict[str, Words] = {
+    "brackets-first": (
+        "At some size the best value lies at the end of those tried, so these runs come first.",
+        "Before they are there, nothing can be told of what further runs would narrow.",
+        "Train the runs marked bracket, then plan again.",
+    ),
+    "cost-extrapolated": (
+        "The curve through what runs cost misses the cost of a swept size by more than 5 %.",
+        "Costs beyond the sweep, and shares of compute, are off by as much or more.",
+        "Give the cost as a formula (--cost), or the FLOPs of the run (--flops).",
+    ),
+    "cost-does-not-grow": (
+        "Larger sizes cost no more, as hours of tiny models do that never fill the machine.",
+        "What compute a smaller tuned run would save cannot be told from such costs.",
+        "Give a column flops, or a formula (--cost).",
+    ),
+    "far-off": (
+        "The value lies farther from the best one than any that was tried.",
+        "What it costs there is the valley continued, and capped.",
+        "Take it as far too high or too low; try a value nearer the forecast.",
+    ),
+    "valley-scatter-unknown": (
+        "No run lies deep enough in the valley's sides to tell how costs scatter about it.",
+        "The interval of the cost holds the place of the optimum only.",
+        "Extend the grid to values that are clearly worse.",
+    ),
+    "cost-of-a-run-unknown": (
+        "Neither the table nor an option says what a run at that size costs.",
+        "Without it no FLOPs, hours or money can be told.",
+        "Give --flops or --gpu-hours, or a column flops.",
+    ),
+    "hours-unknown": (
+        "A price was given, but not how long a run takes.",
+        "Without hours no money can be told.",
+        "Give --gpu-hours, or --flops-per-s.",
+    ),
     "optimum-not-bracketed-everywhere": (
         "At some size the best value tried lies at the end of the grid.",
         "The true best may lie outside it, so that size tells the laws nothing.",

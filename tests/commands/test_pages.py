@@ -25,7 +25,7 @@ def page(tmp_path_factory) -> Path:
 
 def test_report_writes_its_summary_and_its_figures(page):
     text = (page.parent / "p.md").read_text(encoding="utf-8")
-    assert text.startswith("### 🟢 Forecast from examples/sweep.csv\n")
+    assert text.startswith("### 🟡 Forecast from examples/sweep.csv\n")
     assert "[The whole page](page.html)." in text
     names = {path.name for path in (page.parent / "figures").iterdir()}
     assert {"story.svg", "story.png", "fitted-parameters.csv"} <= names
@@ -55,7 +55,7 @@ def test_two_studies_stand_beside_each_other_and_in_the_index(page, tmp_path, ca
     assert "The tuned values differ" in output.read_text(encoding="utf-8")
     assert main(["index", str(page.parent)]) == 0
     rows = read_report(page.parent / "index.html")["numbers"]["reports"]
-    assert {(row["kind"], row["status"]) for row in rows} >= {("forecast", "on law")}
+    assert {(row["kind"], row["status"]) for row in rows} >= {("forecast", "on law; 4 runs off")}
     assert {row["link"] for row in rows} == {"./page.html", "./both.html"}
     capsys.readouterr()
     assert main(["beside", str(page), SWEEP]) == 2

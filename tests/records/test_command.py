@@ -47,7 +47,7 @@ def test_words_that_are_none_are_refused(args: Any, message: str) -> None:
         ({"loss": "(a"}, "is none"),
         ({"loss": "(a)", "result": "m.json"}, "for a file"),
         ({"result": "m.txt"}, "ends in .json, .jsonl, .csv"),
-        ({"result": "/tmp/m.json"}, "a file in {run_dir}"),
+        ({"result": "/elsewhere/m.json"}, "a file in {run_dir}"),
         ({"result": "../m.json"}, "a file in {run_dir}"),
         ({"timeout_s": 0}, "timeout_s is above 0 seconds"),
         ({"grace_s": math.nan}, "grace_s is above 0 seconds"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple, TypeVar
 
+from extrap.function_sources import describe_source
 from extrap.records import (
     OWN,
     AllocationStudy,
@@ -26,7 +27,6 @@ from extrap.records import (
     override,
 )
 from extrap.records.own_training import StudyFunction
-from extrap.sources import describe_source
 
 __all__ = [
     "KINDS",

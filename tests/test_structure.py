@@ -56,7 +56,7 @@ FLOORS = {
     "standing": 5,
     "sweeps": 5,
     "study_files": 1,
-    "sources": 1,
+    "function_sources": 1,
     "integrations": 5,
     "commands": 6,
     "cli": 6,

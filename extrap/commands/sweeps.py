@@ -95,7 +95,7 @@ def forecast_of(source: str, columns: dict[str, Any]) -> Forecast:
 
     level = 0.95 if columns["level"] is None else columns["level"]
     return forecast(
-        read_sweep(source, columns),
+        _read_sweep(source, columns),
         level=level,
         band=columns["band"] or "default",
         fix=_parse_pins(columns["fix"]),
@@ -122,7 +122,7 @@ def backtested(source: str, columns: dict[str, Any]) -> tuple[Runs, str, dict[st
         raise click.UsageError("a backtest asks for the sizes of its runs; leave --path out.")
     if not source.endswith(".json"):
         return (
-            read_sweep(source, columns),
+            _read_sweep(source, columns),
             columns["band"] or "default",
             _parse_pins(columns["fix"]),
         )
@@ -174,7 +174,7 @@ def _pin_words(pins: Mapping[str, float]) -> tuple[str, ...]:
     return tuple(sorted(f"{name}={value:g}" for name, value in pins.items()))
 
 
-def read_sweep(source: str, columns: dict[str, Any], *, stage: str = "tune") -> Runs:
+def _read_sweep(source: str, columns: dict[str, Any], *, stage: str = "tune") -> Runs:
     from extrap.reading import read_runs
 
     return read_runs(
@@ -195,7 +195,7 @@ def read_big(source: str, made: Forecast, columns: dict[str, Any]) -> Runs:
     """Runs to judge; what their columns are is known from the forecast."""
     known = {"size": made.runs.sizes, "tune": made.runs.tuned, "condition": made.runs.conditions}
     known["curves"] = columns["big_curves"]
-    return read_sweep(source, {**columns, **known}, stage="check")
+    return _read_sweep(source, {**columns, **known}, stage="check")
 
 
 def refuse_columns(study_file: str, columns: dict[str, Any]) -> None:

@@ -409,7 +409,7 @@ def _trial(i: int) -> optuna.trial.FrozenTrial:
 
 STUDY_FILE = """
 from extrap.records import *
-STUDY = StudySpec(name="mine", question="?", workload=Workload(name="own"), growth=0,
+STUDY = StudySpec(name="mine", question="?", workload=Workload(name="mine"), growth=0,
     sizes={"width": (16, 32)}, tune={"lr": TunedRange(low=2**-6, high=2**-4, n=3)}, seeds=(0, 1))
 """
 TEXTS_OF_EXPORT = ("params", "distributions", "user_attrs", "intermediate_values")

@@ -91,8 +91,8 @@ def load_study(path: str | Path) -> StudySpec:
     if study.workload.name == OWN and _own(module, path, "TRAIN", "COMMAND") is None:
         hint = "; its function train is not named so" if hasattr(module, "train") else ""
         raise ValueError(
-            f"a study is trained by a workload or by a training of its own, {path} has none"
-            f"{hint}: write TRAIN = train, COMMAND = Command([…]) or workload=Workload(name=…)."
+            f"{path} does not say how its study is trained{hint}: write TRAIN = train, "
+            "COMMAND = Command([…]) or workload=Workload(name=…)."
         )
     return study
 

@@ -71,6 +71,12 @@ class _Student(nn.Module):
         return linear(x_BF[..., : weight.shape[-1]], weight).squeeze(-1)
 
 
+def _logistic_loss(margin_B: torch.Tensor) -> torch.Tensor:
+    """log(1 + exp(−margin)), of each by itself: torch's softplus rounds by the place in a pack."""
+    pair_B2 = torch.stack((margin_B, torch.zeros_like(margin_B)), -1)
+    return -pair_B2.log_softmax(-1)[..., 0]
+
+
 class Perceptron(TensorWorkload):
     """Learns a plane; sizes are `examples` and maybe `width`, the features seen (all of them).
 
@@ -122,7 +128,8 @@ class Perceptron(TensorWorkload):
         """Mean logistic loss while it trains; in evaluation mode the error, see the class."""
         x_BF, y_B = batch
         if module.training:
-            return functional.softplus(-y_B * module(x_BF)).mean(-1)
+            margin_B = y_B * module(x_BF)
+            return _logistic_loss(margin_B).mean(-1)
         (weight,) = module.parameters()
         w_1F = functional.pad(weight, (0, x_BF.shape[-1] - weight.shape[-1]))
         along_B = (w_1F * x_BF).sum(-1)

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
 import numpy as np
 from scipy import stats
@@ -45,10 +46,8 @@ class OptimumSpread:
         """
         d = len(self.tuned)
         n = min(POINTS_A_COLUMN, max(3, round(POINTS ** (1 / d))))
-        x, w = np.polynomial.legendre.leggauss(n)
-        p, share = (x + 1) / 2, w / 2
-        axes = [sd * stats.t.ppf(p, dof) for sd, dof in zip(self.sd, self.dof, strict=True)]
-        weights = np.array(list(itertools.product(share, repeat=d))).prod(axis=1)
+        axes = [sd * _quantiles(n, dof) for sd, dof in zip(self.sd, self.dof, strict=True)]
+        weights = np.array(list(itertools.product(_rule(n)[1], repeat=d))).prod(axis=1)
         return np.array(list(itertools.product(*axes))), weights
 
     def alone(self, name: str) -> OptimumSpread:
@@ -57,6 +56,19 @@ class OptimumSpread:
         return OptimumSpread(
             tuned=(name,), centre=(self.centre[i],), sd=(self.sd[i],), dof=(self.dof[i],)
         )
+
+
+@cache
+def _rule(n: int) -> tuple[Array, Array]:
+    """Probabilities and weights of Gauss–Legendre quadrature in [0, 1]."""
+    x, w = np.polynomial.legendre.leggauss(n)
+    return (x + 1) / 2, w / 2
+
+
+@lru_cache(256)
+def _quantiles(n: int, dof: int) -> Array:
+    """Student's t there."""
+    return np.asarray(stats.t.ppf(_rule(n)[0], dof))
 
 
 def predict_optimum(laws: Mapping[str, Fit], size: Mapping[str, float]) -> OptimumSpread:

@@ -28,9 +28,15 @@ def check(spec: StudySpec = SPEC, lr: float = 2**-9, **recipe: object) -> Coordi
     return coordinate_check(replace(spec, recipe=replace(spec.recipe, **recipe)), lr=lr)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_changes_are_flat_under_mup(optimizer: str) -> None:
-    found = check(parametrization="mup", optimizer=optimizer)
+@pytest.mark.parametrize(
+    ("optimizer", "widths"),
+    # Muon's bfloat16 is slow where a processor has none
+    [("adam", (64, 128, 256, 512)), ("muon", (64, 128, 256))],
+)
+def test_changes_are_flat_under_mup(optimizer: str, widths: tuple[int, ...]) -> None:
+    found = check(
+        replace(SPEC, sizes={"width": widths}), parametrization="mup", optimizer=optimizer
+    )
     assert found.is_flat
     assert all(abs(c.slope) < 0.3 for c in found.coordinates)
 
@@ -38,7 +44,7 @@ def test_changes_are_flat_under_mup(optimizer: str) -> None:
 def test_muon_under_mup_moves_a_hidden_matrix_by_one_norm_at_every_width() -> None:
     """The outputs alone would not tell: the input layer, which AdamW moves, hides it."""
     recipe = replace(SPEC.recipe, parametrization="mup", optimizer="muon", schedule="constant")
-    norms = [hidden_change(replace(recipe, steps=3, warmup=0.0), width) for width in (64, 512)]
+    norms = [hidden_change(replace(recipe, steps=3, warmup=0.0), width) for width in (64, 256)]
     assert norms[1] == pytest.approx(norms[0], rel=0.2)
 
 

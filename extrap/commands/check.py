@@ -43,7 +43,7 @@ def check_command(
     from extrap.documents import verdicts_document
     from extrap.reporting.terminal import verdicts_text
 
-    made = forecast_of(forecast_or_sweep, columns)
+    made = forecast_of(forecast_or_sweep, columns, big=big)
     verdicts = check(made, read_big(big, made, columns), tolerance=tolerance)
     document = verdicts_document(verdicts, level=made.level, forecast=made)
     if as_json:

@@ -251,7 +251,7 @@ def test_a_metric_to_be_maximised_becomes_the_loss_of_the_sweep(tmp_path):
     append(tmp_path / "a.csv", "4,1,0\n")
     with pytest.raises(DataError, match="which must be positive, got acc 1 in row 4"):
         accuracy.poll()
-    with pytest.raises(DataError, match="within|lies in"):
+    with pytest.raises(DataError, match="a metric that is maximised lies in"):
         likelihood.poll()
     append(tmp_path / "b.csv", "step,acc\n1,37\n")
     with pytest.raises(DataError, match="got acc 37; say what its loss is"):

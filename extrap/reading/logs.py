@@ -139,7 +139,7 @@ class _Part:
         self._name = name
         needed = {name}
         self._formulas: dict[str, Expression] = {}
-        for made, formula in reversed(formulas.items()):
+        for made, formula in reversed(list(formulas.items())):
             if made in needed:
                 needed.remove(made)
                 needed.update(dict.fromkeys(formula.names))

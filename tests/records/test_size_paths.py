@@ -97,4 +97,4 @@ def test_what_is_trained_whole_is_whole_in_the_path(name: str) -> None:
         replace(ours, path={name: "depth / 8"}, sizes={"depth": (8, 16)},
                 targets=(Target(size={"depth": 34}),))  # fmt: skip
     assert replace(SPEC, path=path).size_values({"depth": 4})[name] == 100  # of one's own
-    assert replace(SPEC, path=path).size_values({"depth": 6})[name] == pytest.approx(122.474)
+    assert 122 < replace(SPEC, path=path).size_values({"depth": 6})[name] < 123

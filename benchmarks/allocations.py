@@ -195,7 +195,7 @@ def _losses(k: float, n_replicates: int) -> list[tuple[tuple[float, float], tupl
             assert found.params.value is not None
             assert found.tokens.value is not None
             true = float(truth(np.array(found.params.value), np.array(found.tokens.value)))
-            held[j] += (true in found.loss.ci, low <= true <= high, bool(law.doubt.warnings))
+            held[j] += (true in found.loss.ci, low <= true <= high, bool(law.doubt.flags))
     return [((k, b), tuple(h / n_replicates)) for b, h in zip(BEYOND, held, strict=True)]
 
 

@@ -46,19 +46,10 @@ from extrap.commands.workers import (
     work_command,
 )
 from extrap.errors import ExtrapError
+from extrap.installing import how_to_install
 
 __all__ = ["cli", "main"]
 
-EXTRAS = {
-    "grpc": "grpc",
-    "mlflow": "mlflow",
-    "polars": "polars",
-    "psycopg": "postgres",
-    "tensorboard": "tensorboard",
-    "wandb": "wandb",
-    "yaml": "yaml",
-}
-"""The extra that holds a library; of all others it is `train`."""
 MOST_MESSAGE = 2000
 """Characters of an error: what it quotes may be as long as a file."""
 REMEDIES = {
@@ -176,8 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"cannot read or write{place} ({reason}); {remedy}", BAD_USAGE, given)
     except ModuleNotFoundError as error:
         needed = f"this needs {error.name}, which is not installed"
-        extra = EXTRAS.get((error.name or "").partition(".")[0], "train")
-        return _fail(f"{needed}; run pip install 'extrap-hp[{extra}]'", BAD_USAGE, given)
+        return _fail(f"{needed}; {how_to_install(error.name or '')}", BAD_USAGE, given)
     except Exception as error:  # the last door: nobody sees a bare traceback
         return _fail(f"unexpected {type(error).__name__}: {_noted(error)}", UNEXPECTED, given)
     return result if isinstance(result, int) else FINE

@@ -150,13 +150,28 @@ def merge_study(
     sources: Sequence[str],
     *,
     storage: str | None = None,
+    train: Train | None = None,
+    train_baseline: Train | None = None,
+    accepts: bool = False,
 ) -> Merged:
     """Put the shards of a study together in one storage, from which `run_study` goes on.
 
+    Args:
+        spec: The study.
+        baseline: A second sweep, as in `run_study`.
+        sources: URLs of the shards.
+        storage: Storage URL to merge into; by default that of `run_study`.
+        train: Your own training function or command: the shards must have been trained by it.
+        train_baseline: The same for the baseline.
+        accepts: Whether what another training made counts as trained by it.
+
     Raises:
         DataError: A source is missing or holds no run of the study.
-        StudyError: A storage cannot be used, or the study was made differently in two of them.
+        StudyError: A storage cannot be used, or the study was made differently in two of them, or
+            by another training.
     """
     place = storage or default_storage(spec)
-    merged = merge_storages(spec, sources, place)
-    return merged if baseline is None else merged + merge_storages(baseline, sources, place)
+    merged = merge_storages(spec, sources, place, train=train, accepts=accepts)
+    if baseline is None:
+        return merged
+    return merged + merge_storages(baseline, sources, place, train=train_baseline, accepts=accepts)

@@ -15,6 +15,7 @@ from hypothesis import settings
 
 import extrap
 from benchmarks.servers import Server, ServerError, postgres_server
+from extrap.installing import how_to_install
 
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
@@ -48,7 +49,7 @@ def postgres() -> Iterator[Server]:
     pytest.importorskip("optuna")
     try:
         if not find_spec("psycopg"):
-            raise ServerError("psycopg is not installed; run pip install 'extrap-hp[postgres]'")
+            raise ServerError(f"psycopg is not installed; {how_to_install('psycopg')}")
         with postgres_server(["fsync=off", "full_page_writes=off"]) as server:
             yield server
     except ServerError as error:

@@ -31,7 +31,12 @@ from extrap.records import (
     TunedRange,
     Workload,
 )
-from extrap.reporting.allocation_studies import allocation_headline
+from extrap.reporting.allocation_studies import (
+    allocation_headline,
+    allocation_page,
+    allocations_text,
+)
+from extrap.reporting.flag_words import FAMILIES
 
 WIDTHS = (12, 16, 24, 32, 48, 64)
 BUDGETS = (2e9, 4e9, 8e9, 1.6e10, 3.2e10)
@@ -143,6 +148,29 @@ def test_page_and_words_tell_split_check_and_other_answers(outcome: AllocationOu
     assert html.count("<svg") == 4
     assert "<script src" not in html
     assert "toy" in outcome.index_path.read_text(encoding="utf-8")
+
+
+def test_each_doubt_stands_on_the_page_with_what_it_means_why_and_what_to_do(
+    outcome: AllocationOutcome, tmp_path: Path
+) -> None:
+    said = ("law-bends: they end 2.0% below the fitted law", "splits-disagree: a and b by 3.0")
+    report = replace(outcome.report, found=replace(outcome.report.found, warnings=said))
+    page = allocation_page(
+        report, path=tmp_path / "a.html", title="a", question="?", created="2026", provenance={}
+    )
+    html = page.read_text(encoding="utf-8")
+    assert html.count('<div class="flag">') == 2
+    assert "<code>law-bends</code> (they end 2.0% below the fitted law) The best runs" in html
+    text = allocations_text(report)
+    for name in ("law-bends", "splits-disagree"):
+        for part in FAMILIES["allocation"][name]:
+            assert part in html
+            assert part in text
+    plain = replace(outcome.report, found=replace(outcome.report.found, warnings=()))
+    page = allocation_page(
+        plain, path=tmp_path / "b.html", title="b", question="?", created="2026", provenance={}
+    )
+    assert 'class="flag"' not in page.read_text(encoding="utf-8")
 
 
 def test_a_better_neighbour_and_a_missed_loss_are_said(outcome: AllocationOutcome) -> None:

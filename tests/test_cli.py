@@ -218,6 +218,22 @@ def test_check_exits_one_where_a_run_deviates(run: Run, sweep_csv: str, big_csv:
     assert "1 run(s) judged, 0 off the law" in out
 
 
+def test_it_is_said_where_nothing_was_judged(
+    run: Run, sweep_csv: str, big_csv: str, tmp_path: Path
+) -> None:
+    small = tmp_path / "small.csv"
+    pd.read_csv(big_csv).assign(width=2).to_csv(small, index=False)
+    code, out, err = run("check", sweep_csv, str(small), *COLUMNS)
+    assert (code, err) == (0, "")  # no run deviates
+    assert "NOTHING WAS JUDGED: no run deviates because none could be held" in out
+    code, out, err = run("check", sweep_csv, str(small), *COLUMNS, "--json")
+    assert (code, parse(out)["n_judged"]) == (0, 0)
+    assert err.startswith("NOTHING WAS JUDGED")
+    code, out, err = run("check", sweep_csv, big_csv, *COLUMNS, "--json")
+    assert (code, err) == (1, "")
+    assert "NOTHING" not in run("check", sweep_csv, big_csv, *COLUMNS)[1]
+
+
 def test_sealed_forecast_replaces_the_sweep(run: Run, sweep_csv: str, big_csv: str) -> None:
     code, out, err = run("forecast", sweep_csv, *COLUMNS, "--json", "--save", "f.json")
     assert code == 0
@@ -458,7 +474,9 @@ def test_missing_training_library_is_one_line_that_says_what_to_install(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "extrap.reading.optuna", raising=False)
     assert main(["study", "run", "studies/metz.py", "--dry-run"]) == 2
-    assert "extrap-hp[train]" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "this needs optuna" in err
+    assert "; run pip install 'optuna" in err
 
 
 KNOB_STUDY = """

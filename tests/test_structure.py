@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 
 FLOORS = {
     "errors": 0,
+    "installing": 0,
     "expressions": 1,
     "files": 1,
     "records": 1,

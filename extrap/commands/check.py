@@ -37,17 +37,20 @@ def check_command(
 ) -> int:
     """Hold the larger runs of BIG against a forecast; exit 1 if a run deviates.
 
-    FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep.
+    FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep. Where nothing can be judged that is
+    said, and the exit code is 0: no run deviates. With --json see n_judged.
     """
     from extrap.checking import check
     from extrap.documents import verdicts_document
-    from extrap.reporting.terminal import verdicts_text
+    from extrap.reporting.terminal import NOTHING_JUDGED, verdicts_text
 
-    made = forecast_of(forecast_or_sweep, columns)
+    made = forecast_of(forecast_or_sweep, columns, big=big)
     verdicts = check(made, read_big(big, made, columns), tolerance=tolerance)
     document = verdicts_document(verdicts, level=made.level, forecast=made)
     if as_json:
         print_json(document)
+        if not document["n_judged"]:
+            say(NOTHING_JUDGED, err=True)
     else:
         say(verdicts_text(verdicts, made))
     return FINE if document["ok"] else DEVIATES

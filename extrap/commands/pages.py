@@ -75,7 +75,7 @@ def index_command(folder: str) -> None:
 @click.argument("second")
 @click.option("--size", multiple=True, help="A size column, where a sweep is given (repeatable).")
 @click.option("--tune", multiple=True, help="A tuned column, where a sweep is given (repeatable).")
-@click.option("--loss", default="loss", show_default=True, help="The loss column of a sweep.")
+@click.option("--loss", help="The loss column of a sweep; default loss.")
 @click.option("--title", help="Title of the page.")
 @click.option(
     "-o", "--output", default="reports/beside.html", show_default=True, help="The HTML file."
@@ -90,8 +90,18 @@ def beside_command(
     """
     from extrap.reporting.beside import beside_page
 
+    given = [name for name, value in columns.items() if value not in (None, ())]
+    if given and not any(map(_is_sweep, (first, second))):
+        raise click.UsageError(
+            f"--{given[0]} says how a sweep is read, and neither {first} nor {second} is one: "
+            "both hold what they were made from; leave the option out."
+        )
     both = [_document(source, columns) for source in (first, second)]
     say(f"wrote {beside_page(*both, path=output, title=title)}")
+
+
+def _is_sweep(source: str) -> bool:
+    return not source.endswith((".html", ".htm", ".json"))
 
 
 def _document(source: str, columns: dict[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,18 @@ __all__ = [
 ]
 
 
+READ_BY = {
+    "let": (),
+    "final": "last",
+    "maximise": (),
+    "loss": None,
+    "seed": "seed",
+    "study": None,
+    "curves": None,
+}
+"""Options that only say how runs are read → what they are where they were not given."""
+
+
 def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say what the columns of a table are and how a forecast is made."""
     options = [
@@ -83,11 +95,18 @@ def size_columns(made: Forecast) -> tuple[str, ...]:
     return made.runs.sizes if made.path is None else made.path.dials
 
 
-def forecast_of(source: str, columns: dict[str, Any]) -> Forecast:
-    """A forecast from a sealed file or from a sweep."""
+def forecast_of(source: str, columns: dict[str, Any], *, big: str | None = None) -> Forecast:
+    """A forecast from a sealed file or from a sweep.
+
+    Args:
+        source: The file, or the sweep.
+        columns: The options of `sweep_options`, and the loss.
+        big: The larger runs that are read by these options too, if any are.
+    """
     if source.endswith(".json"):
         from extrap.documents import load_forecast
 
+        _refuse_reading(source, columns, big=big)
         made = load_forecast(source)
         _check_sealed(source, made, columns)
         return made
@@ -109,7 +128,12 @@ def judged(
     """A forecast, its larger runs if any are given, and the verdicts on them."""
     from extrap.checking import check
 
-    made = forecast_of(source, columns)
+    if not big and columns["big_curves"]:
+        raise click.UsageError(
+            f"--big-curves are those of BIG, got {columns['big_curves']} without one; leave the "
+            "option out, or name the larger runs."
+        )
+    made = forecast_of(source, columns, big=big)
     if not big:
         return made, (), None
     runs = read_big(big, made, columns)
@@ -129,9 +153,23 @@ def backtested(source: str, columns: dict[str, Any]) -> tuple[Runs, str, dict[st
     from extrap.documents import load_forecast
     from extrap.reporting.statements import pins_of
 
+    _refuse_reading(source, columns)
     made = load_forecast(source)
     _check_sealed(source, made, {**columns, "level": None})  # a backtest has a level of its own
     return made.runs, made.band, pins_of(made)
+
+
+def _refuse_reading(source: str, columns: dict[str, Any], *, big: str | None = None) -> None:
+    """Options that say how runs are read would have no effect where none are: say so."""
+    for option, default in READ_BY.items():
+        is_used = big is not None and option != "curves"  # BIG's are --big-curves
+        if columns[option] in (None, (), default) or is_used:
+            continue
+        other = "give BIG's as --big-curves" if big else "forecast anew from the sweep"
+        raise click.UsageError(
+            f"--{option} says how runs are read, and a sealed forecast reads none: {source} holds "
+            f"those it was made from; leave the option out, or {other}."
+        )
 
 
 def _check_sealed(source: str, made: Forecast, columns: dict[str, Any]) -> None:

@@ -26,7 +26,18 @@ __all__ = ["watch_command"]
     help="A tuned value the job trains with, e.g. lr=0.001 (repeatable).",
 )
 @click.option("--step", default="step", show_default=True, help="The step's column or key.")
-@click.option("--loss", default="loss", show_default=True, help="The loss's column, key or tag.")
+@click.option("--loss", help="The loss's column, key or tag; default loss.")
+@click.option(
+    "--let",
+    multiple=True,
+    metavar="FORMULA",
+    help='The loss or the step by formula, e.g. "error = 1 - acc / 100" (repeatable, in order).',
+)
+@click.option(
+    "--maximise",
+    metavar="METRIC",
+    help="The logged metric is better when larger: 1 − x of a share, −x below 0.",
+)
 @click.option("--level", default=0.95, show_default=True, help="Level of the band and the alarm.")
 @click.option("--once", is_flag=True, help="Judge what is logged by now, and stop.")
 @click.option(
@@ -45,7 +56,9 @@ def watch_command(
     total_steps: float | None,
     tuned: Sequence[str],
     step: str,
-    loss: str,
+    loss: str | None,
+    let: Sequence[str],
+    maximise: str | None,
     level: float,
     once: bool,
     interval: float,
@@ -55,6 +68,9 @@ def watch_command(
 
     FORECAST is a sealed forecast (.json). LOG is a CSV or JSONL file, or TensorBoard's event files
     or their folder. Ends with exit code 1 at an alarm, with 0 when the run is over.
+
+    What is logged is made a loss as the sweep's was, by --let and --maximise. There is no --final:
+    losses are compared as they come, and a run in progress has no final one.
     """
     from extrap.documents import load_forecast
     from extrap.monitoring import Monitor
@@ -62,6 +78,12 @@ def watch_command(
     from extrap.reporting.terminal import reading_text
     from extrap.watching import reading_document, watch
 
+    loss = loss or maximise or "loss"
+    if maximise not in (None, loss):
+        raise click.UsageError(
+            f"one metric is watched, got --loss {loss} and --maximise {maximise}; name the same "
+            "one, or leave --loss out."
+        )
     made = load_forecast(forecast)
     monitor = Monitor(
         made,
@@ -70,7 +92,7 @@ def watch_command(
         tuned=parse_assignments(tuned, option="--tuned", example="lr=0.001") or None,
         level=level,
     )
-    reader = LogReader(log, step=step, loss=loss)
+    reader = LogReader(log, step=step, loss=loss, let=let, maximised=maximise is not None)
     reading = None
     for reading in watch(monitor, reader, interval=interval, once=once):
         if as_json:

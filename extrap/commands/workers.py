@@ -169,21 +169,40 @@ def work_command(
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--storage", help="Storage URL to merge into; default sqlite:///.extrap/NAME.db.")
 @_assignments
+@accepting
 def merge_command(
-    path: str, sources: Sequence[str], *, storage: str | None, assignments: Sequence[str]
+    path: str,
+    sources: Sequence[str],
+    *,
+    storage: str | None,
+    assignments: Sequence[str],
+    accepts: bool,
 ) -> None:
     """Copy the runs of the study file PATH from SOURCES into one storage.
 
     SOURCES are storage URLs or the paths of SQLite files, such as the shards of `extrap study
-    work --shard`. What is there already stays; merging twice changes nothing.
+    work --shard`. What is there already stays; merging twice changes nothing. Runs of a TRAIN or
+    COMMAND that has changed since are refused.
     """
-    from extrap.study_files import load_baseline, load_study, override_both
+    from extrap.study_files import load_baseline, load_study, load_training, override_both
     from extrap.working import merge_study
 
     _require_study(path, "merge")
+    if accepts:
+        accept_training(path, assignments, storage)
+    own = load_training(path)
     spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
     urls = [source if "://" in source else f"sqlite:///{source}" for source in sources]
-    say(merge_study(spec, baseline, urls, storage=storage))
+    merged = merge_study(
+        spec,
+        baseline,
+        urls,
+        storage=storage,
+        train=own.train,
+        train_baseline=own.baseline,
+        accepts=accepts,
+    )
+    say(merged)
 
 
 @click.command(name="serve")

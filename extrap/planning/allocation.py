@@ -235,7 +235,7 @@ def _split(
         frontier_offset=None if law is None else law.doubt.offset,
         repeated=law.repeated(flops, unique_tokens) if law and unique_tokens else None,
         serving=law.serving(flops, inference_tokens) if law and inference_tokens else None,
-        warnings=(*disagreements(estimators), *_distance(points, flops), *_doubts(law)),
+        warnings=(*disagreements(estimators), *_distance_flags(points, flops), *_doubts(law)),
         notes=(*points.notes, *_lost(law)),
     )
 
@@ -268,22 +268,20 @@ def _check_split(found: Estimated, flops: float) -> None:
 
 
 def disagreements(estimators: Mapping[str, Estimated]) -> list[str]:
-    """Pairs of estimators whose exponents or parameters cannot both be right."""
-    found = []
+    """Flags of pairs of estimators whose exponents or parameters cannot both be right."""
+    flags = []
     for (first, a), (second, b) in itertools.combinations(estimators.items(), 2):
         if not _overlap(a, b):
-            found.append(
-                f"{first} and {second} disagree on the exponent of N_opt, {a.exponent.value:.3f} "
-                f"and {b.exponent.value:.3f}, beyond their intervals: look at the runs before "
-                "spending the budget"
+            flags.append(
+                f"exponents-disagree: {first} {a.exponent.value:.3f}, {second} "
+                f"{b.exponent.value:.3f}"
             )
         ratio = (a.params.value or math.nan) / (b.params.value or math.nan)
         if max(ratio, 1 / ratio) > FACTOR:
-            found.append(
-                f"{first} and {second} put N_opt a factor of {max(ratio, 1 / ratio):.1f} apart: "
-                "add runs at a larger compute, around the optimum"
+            flags.append(
+                f"splits-disagree: {first} and {second} by a factor of {max(ratio, 1 / ratio):.1f}"
             )
-    return found
+    return flags
 
 
 def _overlap(a: Estimated, b: Estimated) -> bool:
@@ -295,18 +293,16 @@ def _overlap(a: Estimated, b: Estimated) -> bool:
 def _doubts(law: FittedLaw | None) -> list[str]:
     if law is None:
         return []
-    flags = [
-        f"the fitted law is doubtful ({', '.join(law.fitted.flags)}): add runs or pin its floor"
-    ]
-    return [*flags[: bool(law.fitted.flags)], *law.doubt.warnings]
+    flags = [f"law-in-doubt: {', '.join(law.fitted.flags)}"] if law.fitted.flags else []
+    return [*flags, *law.doubt.flags]
 
 
-def _distance(points: Points, flops: float) -> list[str]:
+def _distance_flags(points: Points, flops: float) -> list[str]:
     above, below = flops / float(points.flops.max()), flops / float(points.flops.min())
     if below >= 1 / FAR and above <= FAR:
         return []
     words = f"{above:.3g} times the largest" if above > FAR else f"{below:.3g} times the smallest"
-    return [f"the budget is {words} compute of a run: the intervals hold only if the law does"]
+    return [f"budget-far-from-runs: {words} compute of a run"]
 
 
 def _lost(law: FittedLaw | None) -> list[str]:

@@ -85,24 +85,19 @@ class FormDoubt:
         return LossPrediction(log_loss=log_loss, curve=((variance, math.inf),), run=())
 
     @property
-    def warnings(self) -> list[str]:
-        """What was told, and what to do, one sentence each."""
-        said = []
+    def flags(self) -> list[str]:
+        """What speaks against it, `name: detail` each."""
+        found = []
         if self.p_value < TOLD:
             side = "above" if self.offset > 0 else "below"
-            said.append(
-                f"the best runs of the largest budgets end {math.expm1(abs(self.offset)):.1%} "
-                f"{side} the fitted law: it bends there, and its loss beyond is rather too "
-                f"{'low' if self.offset > 0 else 'high'}; add runs at a larger compute, or fit "
-                "the larger budgets alone"
+            found.append(
+                f"law-bends: they end {math.expm1(abs(self.offset)):.1%} {side} the fitted law"
             )
         if self.missed > MISSED:
-            said.append(
-                "the law of the smaller budgets misses the largest ones by up to "
-                f"{self.missed:.0%} of the change it predicts, which the interval of the loss "
-                "counts; add runs at a larger compute before relying on the loss"
+            found.append(
+                f"law-misses-largest-budgets: by up to {self.missed:.0%} of the change it predicts"
             )
-        return said
+        return found
 
 
 def find_doubt(

@@ -99,7 +99,7 @@ class Allocation:
             positive where they end above it; None without a law.
         repeated: The split on repeated data, if asked for.
         serving: The split that counts serving, if asked for.
-        warnings: Reasons to doubt the answer, one sentence each.
+        warnings: Reasons to doubt the answer, flags `name: detail`.
         notes: What was left out or decided, one sentence each.
     """
 

@@ -39,6 +39,7 @@ from extrap.reading.storages import (
     engine_options,
     full_address,
     is_file,
+    no_driver,
     open_storage,
     parse_url,
     path_of,
@@ -112,7 +113,7 @@ def open_if_there(url: str) -> PatientStorage | None:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
     except ImportError as error:
-        raise StudyError(f"a storage needs its driver, got {safe_url(url)}: {error}.") from error
+        raise no_driver(error, url) from error
     except DAMAGES as error:  # a stranger's file, a torn one
         if isinstance(error, StudyError | DataError):
             raise

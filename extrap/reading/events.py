@@ -41,19 +41,19 @@ class EventLog:
         self.n_skipped = 0
         self.has_more = False
 
-    def poll(self) -> list[tuple[float, object]]:
-        """Every new (step, value) of the tag."""
+    def poll(self) -> list[tuple[tuple[float], tuple[object]]]:
+        """Every new (step, value) of the tag, each as the only cell of its kind."""
         files = sorted(self._path.glob(f"*{MARK}*")) if self._path.is_dir() else [self._path]
         return [pair for file in files if file.is_file() for pair in self._read(file)]
 
-    def _read(self, file: Path) -> list[tuple[float, object]]:
+    def _read(self, file: Path) -> list[tuple[tuple[float], tuple[object]]]:
         from google.protobuf.message import DecodeError
         from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
         from tensorboard.util.tensor_util import make_ndarray
 
         if file not in self._loaders:
             self._loaders[file] = EventFileLoader(str(file))
-        pairs: list[tuple[float, object]] = []
+        pairs: list[tuple[tuple[float], tuple[object]]] = []
         while True:
             try:
                 for event in self._loaders[file].Load():
@@ -64,7 +64,7 @@ class EventLog:
                         if any(axis.size != 1 for axis in value.tensor.tensor_shape.dim):
                             self.n_skipped += 1  # no scalar, and perhaps one of a huge shape
                             continue
-                        pairs.append((event.step, make_ndarray(value.tensor).tolist()))
+                        pairs.append(((event.step,), (make_ndarray(value.tensor).tolist(),)))
             except DecodeError:  # a whole record that is no event; the loader goes on behind it
                 self.n_skipped += 1
             except (MemoryError, OverflowError):  # a record that promises to be larger than memory

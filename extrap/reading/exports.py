@@ -305,7 +305,7 @@ def _metadata(place: Path, file: pq.ParquetFile, budget: _Budget) -> dict[str, A
     if version > FORMAT:
         raise DataError(
             f"an export must have format {FORMAT} or older, {place} has {version}: a newer extrap "
-            "wrote it; upgrade with pip install -U extrap-hp."
+            "wrote it; install that version here."
         )
     if version != FORMAT:
         raise _foreign(place, "its metadata name no format of ours")

@@ -6,13 +6,17 @@ import csv
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import pandas as pd
+
 from extrap.errors import DataError
+from extrap.expressions import Expression, parse_definition
 from extrap.reading.columns import missing_column
 from extrap.reading.events import EventLog, is_event_log
+from extrap.reading.metrics import loss_of_metric
 from extrap.reading.tailing import Tail
 
 __all__ = ["LogReader"]
@@ -36,11 +40,28 @@ class LogReader:
         path: The log, which need not exist yet.
         step: The column or key of the step. Event files know theirs.
         loss: The column, key or tag of the loss.
+        let: Definitions `name = formula` of the loss, or of the step, over what is logged; a later
+            one may use an earlier. Event files log each tag on its own: there over one tag.
+        maximised: Whether the loss is a metric that is better when larger: it becomes 1 − x of a
+            share, −x below 0, as `read_runs(maximise=…)` has it.
+
+    Raises:
+        ValueError: A definition cannot be read, is there twice, or is used by nothing.
     """
 
-    def __init__(self, path: str | Path, *, step: str = "step", loss: str = "loss") -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        step: str = "step",
+        loss: str = "loss",
+        let: Iterable[str] = (),
+        maximised: bool = False,
+    ) -> None:
         self.path = Path(path)
-        self._names = (step, loss)
+        formulas = _formulas(let, (step, loss))
+        self._step, self._loss = _Part(step, formulas), _Part(loss, formulas)
+        self._metric = _Maximised(loss) if maximised else None
         self._log: _Log | None = None
         self._n_skipped = 0
 
@@ -58,31 +79,107 @@ class LogReader:
         """The new (step, loss) in the order of the log; a loss that is not finite is NaN.
 
         Raises:
-            DataError: The path is no log, or its header lacks a column.
+            DataError: The path is no log, or its header lacks a column; or a metric to be
+                maximised is neither a share nor below 0.
         """
         if self._log is None:
             if not os.path.lexists(self.path):
                 return []
             _require_log(self.path)
-            self._log = _open(self.path, *self._names)
+            self._log = _open(self.path, self._step, self._loss)
         found = []
-        for step, loss in self._log.poll():
+        for steps, losses in self._log.poll():
             try:
-                found.append((_step(step), _loss(loss)))
+                pair = _step(self._step.value(steps)), _loss(self._loss.value(losses))
             except (TypeError, ValueError, OverflowError):
                 self._n_skipped += 1
+                continue
+            found.append(pair if self._metric is None else (pair[0], self._metric.loss(pair[1])))
         return found
 
     def missing(self) -> DataError | None:
         """What the log lacks though something is logged; None if it lacks nothing."""
         have = list(self._log.names) if self._log else []
-        needed = self._names[1:] if isinstance(self._log, EventLog) else self._names
+        needed = self._loss.names
+        if not isinstance(self._log, EventLog):
+            needed = (*self._step.names, *needed)
         absent = [name for name in needed if name not in have]
         return missing_column(absent[-1], have, str(self.path)) if have and absent else None
 
 
+def _formulas(let: Iterable[str], wanted: Sequence[str]) -> dict[str, Expression]:
+    """Name → formula; each is used by what is wanted or by a later one."""
+    formulas: dict[str, Expression] = {}
+    for text in let:
+        name, formula = parse_definition(text)
+        if name in formulas or name in formula.names:
+            raise ValueError(
+                f"a definition makes a new column, {name!r} is there already; choose another name."
+            )
+        formulas[name] = formula
+    used = {name for formula in formulas.values() for name in formula.names}
+    for name in formulas:
+        if name not in used and name not in wanted:
+            raise ValueError(
+                f"of a log the step and the loss are read, {wanted[0]} and {wanted[1]}, and the "
+                f"definition of {name!r} makes neither; leave it out, or name it --loss."
+            )
+    return formulas
+
+
+class _Part:
+    """The step or the loss: a name in the log, or formulas over such names.
+
+    Args:
+        name: Its name.
+        formulas: Name → formula, in the order they are defined.
+    """
+
+    def __init__(self, name: str, formulas: Mapping[str, Expression]) -> None:
+        self._name = name
+        needed = {name}
+        self._formulas: dict[str, Expression] = {}
+        for made, formula in reversed(list(formulas.items())):
+            if made in needed:
+                needed.remove(made)
+                needed.update(dict.fromkeys(formula.names))
+                self._formulas = {made: formula, **self._formulas}
+        self.names = tuple(sorted(needed))
+
+    def value(self, cells: Sequence[object]) -> object:
+        """What the cells of `names` make of it."""
+        if not self._formulas:
+            return cells[0]
+        numbers = {name: _loss(cell) for name, cell in zip(self.names, cells, strict=True)}
+        for made, formula in self._formulas.items():
+            numbers[made] = formula(numbers)
+        return numbers[self._name]
+
+
+class _Maximised:
+    """A metric that is better when larger, as a loss: the first value says by which rule."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._first: float | None = None
+        self._n = 0
+
+    def loss(self, value: float) -> float:
+        self._n += 1
+        if not math.isfinite(value):
+            return value
+        first = self._first = value if self._first is None else self._first
+        if first >= 0 and 0 <= value < 1:
+            return 1 - value
+        if first < 0 and value < 0:
+            return -value
+        rows = [0] if self._n == 1 else [0, self._n - 1]
+        values = pd.Series([first, value][-len(rows) :], index=rows)
+        return float(loss_of_metric(values, self._name).turn(values).iloc[-1])
+
+
 class _Log(Protocol):
-    """One kind of log: raw (step, loss) as they come, and the names it has seen."""
+    """One kind of log: raw (cells of the step, of the loss), and the names it has seen."""
 
     names: dict[str, None]
 
@@ -92,13 +189,13 @@ class _Log(Protocol):
     @property
     def has_more(self) -> bool: ...
 
-    def poll(self) -> Iterable[tuple[object, object]]: ...
+    def poll(self) -> Iterable[tuple[Sequence[object], Sequence[object]]]: ...
 
 
 class _CsvLog:
-    def __init__(self, path: Path, step: str, loss: str, *, separator: str) -> None:
+    def __init__(self, path: Path, step: _Part, loss: _Part, *, separator: str) -> None:
         self._path = path
-        self._needed = (step, loss)
+        self._step, self._loss = step.names, loss.names
         self._separator = separator
         self._tail = Tail(path)
         self._header: list[str] = []
@@ -113,7 +210,7 @@ class _CsvLog:
     def has_more(self) -> bool:
         return self._tail.has_more
 
-    def poll(self) -> list[tuple[object, object]]:
+    def poll(self) -> list[tuple[list[str], list[str]]]:
         lines, is_beginning = self._tail.read()
         if is_beginning:
             self._header = []
@@ -130,24 +227,25 @@ class _CsvLog:
         return [cell.strip() for cell in cells]
 
     def _read_header(self, header: list[str]) -> list[str]:
-        for name in self._needed:
+        for name in (*self._step, *self._loss):
             if name not in header:
                 raise missing_column(name, header, str(self._path))
         self.names = dict.fromkeys(header)
         return header
 
-    def _pair(self, row: Sequence[str]) -> tuple[object, object] | None:
+    def _pair(self, row: Sequence[str]) -> tuple[list[str], list[str]] | None:
         """Step and loss of a row, None if its loss was left out or it is no row."""
         if len(row) != len(self._header):
             self._n_skipped += 1
             return None
-        step, loss = (row[self._header.index(name)] for name in self._needed)
-        return (step, loss) if loss else None
+        step = [row[self._header.index(name)] for name in self._step]
+        loss = [row[self._header.index(name)] for name in self._loss]
+        return (step, loss) if all(loss) else None
 
 
 class _JsonLog:
-    def __init__(self, path: Path, step: str, loss: str) -> None:
-        self._needed = (step, loss)
+    def __init__(self, path: Path, step: _Part, loss: _Part) -> None:
+        self._step, self._loss = step.names, loss.names
         self._tail = Tail(path)
         self.names: dict[str, None] = {}
         self._n_skipped = 0
@@ -160,10 +258,13 @@ class _JsonLog:
     def has_more(self) -> bool:
         return self._tail.has_more
 
-    def poll(self) -> list[tuple[object, object]]:
-        step, loss = self._needed
+    def poll(self) -> list[tuple[list[object], list[object]]]:
         rows = [self._row(line) for line in self._tail.read()[0] if line.strip()]
-        return [(row.get(step, ""), row[loss]) for row in rows if loss in row]
+        return [
+            ([row.get(name, "") for name in self._step], [row[name] for name in self._loss])
+            for row in rows
+            if all(name in row for name in self._loss)
+        ]
 
     def _row(self, line: str) -> dict[str, Any]:
         try:
@@ -190,10 +291,15 @@ def _require_log(path: Path) -> None:
         )
 
 
-def _open(path: Path, step: str, loss: str) -> _Log:
+def _open(path: Path, step: _Part, loss: _Part) -> _Log:
     suffix = path.suffix.lower()
     if is_event_log(path):
-        return EventLog(path, tag=loss)
+        if len(loss.names) != 1:
+            raise DataError(
+                "event files log each tag on its own, so that a loss is made of one, got a "
+                f"formula over {', '.join(loss.names)}; log the loss itself."
+            )
+        return EventLog(path, tag=loss.names[0])
     if suffix in SEPARATORS:
         return _CsvLog(path, step, loss, separator=SEPARATORS[suffix])
     if suffix in JSON_LINES:

@@ -288,7 +288,7 @@ def require_schema(stored: Mapping[str, Any], *, study: str) -> None:
         return
     raise StudyError(
         f"the study {study!r} must have schema {SCHEMA_VERSION} or older, got {version!r}: a "
-        "newer extrap wrote it; upgrade with pip install -U extrap-hp."
+        "newer extrap wrote it; install that version here."
     )
 
 

@@ -34,6 +34,7 @@ from optuna.storages import BaseStorage, GrpcStorageProxy, JournalStorage, RDBSt
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
 from extrap.errors import DataError, ExtrapError, StudyError
+from extrap.installing import how_to_install
 from extrap.reading.bounds import first_line
 from extrap.reading.databases import Database
 from extrap.reading.patience import PATIENCE_S, PatientStorage
@@ -44,6 +45,7 @@ __all__ = [
     "engine_options",
     "full_address",
     "is_file",
+    "no_driver",
     "open_storage",
     "parse_url",
     "path_of",
@@ -165,7 +167,7 @@ def open_storage(url: str, *, patience_s: float = PATIENCE_S) -> PatientStorage:
             else:
                 inner = _open_database(parsed, url)
     except ImportError as error:
-        raise _no_driver(error, url) from error
+        raise no_driver(error, url) from error
     except DAMAGES as error:  # tables of another version of Optuna, a torn file
         raise error if isinstance(error, StudyError) else unusable(error, url) from error
     storage = PatientStorage(  # type: ignore[abstract]  # its methods are added by a decorator
@@ -275,7 +277,7 @@ def serve_storage(url: str, *, host: str, port: int) -> None:
             "--storage postgresql://USER@HOST/NAME."
         )
     if not find_spec("grpc"):
-        raise _no_driver(ImportError("No module named 'grpc'", name="grpc"), url)
+        raise no_driver(ImportError("No module named 'grpc'", name="grpc"), url)
     storage = open_storage(url)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -351,7 +353,7 @@ def parse_url(url: str) -> sqlalchemy.URL:
         if parsed.drivername not in OURS:
             _with_driver(parsed).get_dialect().import_dbapi()
     except ImportError as error:
-        raise _no_driver(error, url) from error
+        raise no_driver(error, url) from error
     except (sqlalchemy.exc.SQLAlchemyError, ValueError):
         # their words may hold part of a password: of an address, a port that is no number
         raise StudyError(
@@ -374,10 +376,10 @@ def _check_signs(parsed: sqlalchemy.URL, url: str) -> None:
         )
 
 
-def _no_driver(error: ImportError, url: str) -> StudyError:
-    kind = url.partition(":")[0].partition("+")[0]
-    extra = {"postgresql": "postgres", "grpc": "grpc"}.get(kind)
-    install = f"pip install 'extrap-hp[{extra}]'" if extra else "install it"
+def no_driver(error: ImportError, url: str) -> StudyError:
+    """The error that says which driver a storage lacks, and how to install it."""
+    is_default = url.partition(":")[0] == "postgresql"  # of which SQLAlchemy asks for an old one
+    install = how_to_install("psycopg" if is_default else error.name or "")
     return StudyError(
         f"a storage needs its database driver, got {safe_url(url)} without "
         f"{error.name or 'its driver'}; {install}, or use sqlite:///NAME.db."

@@ -11,7 +11,7 @@ from typing import Any
 
 from extrap.records.command import Command
 from extrap.records.fields import require_name
-from extrap.records.recipe import DATA_SIZE, Recipe
+from extrap.records.recipe import BUDGET, DATA_SIZE, Recipe
 from extrap.records.size_paths import SizePath
 
 __all__ = [
@@ -32,6 +32,8 @@ OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
 """Hears a step and the held-out loss of every run; may say which runs to keep."""
 OWN = "own"
 """The workload of a study that names none: whatever its training function or command trains."""
+WHOLE = ("batch_size", BUDGET)
+"""What of a recipe is trained as a whole number."""
 SAMPLERS = ("grid", "law", "tpe", "gp")
 RESULT_STATUSES = ("complete", "diverged", "pruned")
 
@@ -275,7 +277,18 @@ class StudySpec:
                 f"each other, got {', '.join(unknown)}; define it, or make it a size."
             )
         for size in (*self.size_points(), *(target.size for target in self.targets)):
-            path.values(size)
+            self._check_whole(size, path.values(size))
+
+    def _check_whole(self, size: Mapping[str, float], values: Mapping[str, float]) -> None:
+        """Raise where a workload of ours would train another number than the path says."""
+        for name in WHOLE if self.workload.name != OWN else ():
+            if name in values and not values[name].is_integer():
+                where = ", ".join(f"{dial}={value:g}" for dial, value in size.items())
+                raise ValueError(
+                    f"{name} of a path is a whole number, or what follows from it would not be "
+                    f"what is trained; {self.path[name]} gives {values[name]:g} at {where}; write "
+                    f"round({self.path[name]})."
+                )
 
     def size_values(self, size: Mapping[str, float]) -> dict[str, float]:
         """Everything that a size says: its columns and what the path makes of them.

@@ -23,6 +23,7 @@ from extrap.reporting.figures import (
     isoflop_profiles_info,
     split_course_info,
 )
+from extrap.reporting.glossary import explain_flags, flag_lines
 from extrap.reporting.numbers import NBSP, format_estimate, format_interval, format_quantity
 from extrap.reporting.pages import render_page, write_page
 from extrap.reporting.plates import Plate
@@ -108,7 +109,7 @@ def allocations_text(report: AllocationReport) -> str:
         f"loss {_estimate(split.loss)}, against the recommended {_signed(split.excess)}"
         for split in report.check.splits
     ]
-    lines += [f"beware: {warning}." for warning in report.found.warnings]
+    lines += flag_lines(report.found.warnings, of="allocation")
     return "\n".join(lines).replace(NBSP, " ")
 
 
@@ -251,7 +252,7 @@ def allocation_page(
         estimators=estimator_table(found),
         checked=check_table(report),
         others=[f"{line[0].upper()}{line[1:]}." for line in others],
-        warnings=found.warnings,
+        flags=explain_flags(found.warnings, of="allocation"),
         notes=found.notes,
         limits=LIMITS,
         provenance=[(k, v) for k, v in {**own, **provenance}.items() if v],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extrap.planning import Allocation, Estimated, RepeatedData, Serving
 from extrap.records import Interval, Measure
+from extrap.reporting.glossary import flag_lines
 from extrap.reporting.numbers import NBSP, format_quantity
 from extrap.reporting.tables import text_columns
 
@@ -28,7 +29,7 @@ def allocation_text(found: Allocation) -> str:
     if found.serving is not None:
         lines += ["", serving_line(found.serving)]
     lines += [""] * bool(found.warnings or found.notes)
-    lines += [f"beware: {warning}." for warning in found.warnings]
+    lines += flag_lines(found.warnings, of="allocation")
     lines += [f"note: {note}" for note in found.notes]
     return "\n".join(lines).rstrip().replace(NBSP, " ")
 

@@ -1,7 +1,7 @@
 """Every flag in three parts: what it means, why that matters, and what to do about it.
 
 Families keep apart what different results call alike: `forecast` (forecasts, fits and points),
-`batches`, `knobs` and `comparison`.
+`allocation`, `batches`, `knobs` and `comparison`.
 """
 
 from __future__ import annotations
@@ -243,7 +243,41 @@ _COMPARISON: dict[str, Words] = {
         "Extend the grid.",
     ),
 }
+_ALLOCATION: dict[str, Words] = {
+    "exponents-disagree": (
+        "Two estimators disagree on how the best parameters grow, beyond their intervals.",
+        "They cannot both be right, and the split of a larger budget hangs on which is.",
+        "Look at the runs before spending the budget; add some around the optimum.",
+    ),
+    "splits-disagree": (
+        "Two estimators put the best parameters of this budget far apart.",
+        "The interval of either holds only if that estimator is the right one.",
+        "Add runs at a larger compute, around the optimum.",
+    ),
+    "budget-far-from-runs": (
+        "The budget lies far from the compute of all runs.",
+        "The intervals hold only if the law does all the way.",
+        "Add runs at a compute in between before spending the budget.",
+    ),
+    "law-in-doubt": (
+        "The fitted law is marked for caution itself.",
+        "Its loss and its split beyond the runs are less certain than their intervals say.",
+        "Add runs, or pin its floor where it is known (--fix E=…).",
+    ),
+    "law-bends": (
+        "The best runs of the largest budgets lie off the fitted law, by more than luck.",
+        "It bends there: its loss beyond is rather too low where they end above it, and too "
+        "high where they end below.",
+        "Add runs at a larger compute, or fit the larger budgets alone.",
+    ),
+    "law-misses-largest-budgets": (
+        "The law of the smaller budgets misses the losses of the largest ones.",
+        "Beyond them it may miss by as much again, which the interval of the loss counts.",
+        "Add runs at a larger compute before relying on the loss.",
+    ),
+}
 FAMILIES: dict[str, dict[str, Words]] = {
+    "allocation": _ALLOCATION,
     "forecast": _FORECAST,
     "batches": _BATCHES,
     "knobs": _KNOBS,

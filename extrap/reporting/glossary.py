@@ -16,6 +16,7 @@ __all__ = [
     "explain_flag",
     "explain_flags",
     "explain_parameter",
+    "flag_lines",
 ]
 
 
@@ -123,6 +124,14 @@ def explain_flags(flags: Sequence[str], *, of: str = "forecast") -> list[Explana
             new = replace(old, detail=details)
         found[new.name] = new
     return list(found.values())
+
+
+def flag_lines(flags: Sequence[str], *, of: str) -> list[str]:
+    """A line of text for each flag, with its three parts."""
+    return [
+        f"flag: {f.name}{f' ({f.detail})' if f.detail else ''}: {f.meaning} {f.why} {f.action}"
+        for f in explain_flags(flags, of=of)
+    ]
 
 
 def explain_parameter(law: str, name: str) -> str:

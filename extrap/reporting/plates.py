@@ -176,7 +176,8 @@ def _held_out_words(info: HeldOut) -> list[str]:
         sentences.append("Marks at equal distances stand side by side.")
     if info.n_cut:
         n = info.n_cut
-        sentences.append(f"{n} bar{'s' * (n > 1)} reach{'es' * (n == 1)} beyond the picture.")
+        what = "bars reach" if n > 1 else "bar reaches"
+        sentences.append(f"{n} {what} beyond the picture, with an arrow at that end.")
     return sentences
 
 

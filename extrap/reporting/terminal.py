@@ -21,7 +21,7 @@ from extrap.reporting.statements import (
 )
 from extrap.reporting.tables import text_columns
 
-__all__ = ["backtest_text", "forecast_text", "reading_text", "verdicts_text"]
+__all__ = ["NOTHING_JUDGED", "backtest_text", "forecast_text", "reading_text", "verdicts_text"]
 
 
 def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
@@ -91,6 +91,11 @@ SEALS = {
     "in-sweep": "among its own runs",
 }
 """How runs stand to the forecast in time."""
+NOTHING_JUDGED = (
+    "NOTHING WAS JUDGED: no run deviates because none could be held against the forecast; "
+    "see what each run lacks."
+)
+"""What an exit code of 0 does not say."""
 
 
 def verdicts_text(verdicts: Sequence[Verdict], made: Forecast) -> str:
@@ -116,6 +121,7 @@ def verdicts_text(verdicts: Sequence[Verdict], made: Forecast) -> str:
     judged = [verdict.on_law for verdict in verdicts if verdict.on_law is not None]
     left_open = f", {len(verdicts) - len(judged)} left open" if len(judged) < len(verdicts) else ""
     lines.append(f"{len(judged)} run(s) judged, {judged.count(False)} off the law{left_open}")
+    lines += [] if judged else [NOTHING_JUDGED]
     seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
     told = "".join(f"; {n} {SEALS[seal]}" for seal, n in seals.items())
     made_of = f"data hash {made.runs.data_hash()[:12]}"

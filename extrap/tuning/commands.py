@@ -20,7 +20,7 @@ from extrap.records import Cell, Command, StudySpec
 from extrap.records.command import RUN_DIR
 from extrap.training.preemption import Preemption
 from extrap.tuning.outputs import LOSSES, PrintedLoss, read_result
-from extrap.tuning.running import Ended, run_command
+from extrap.tuning.running import Ended, run_command, write_note
 
 __all__ = ["RUNS", "CommandRunner"]
 
@@ -105,7 +105,9 @@ class CommandRunner:
         if command.result:
             if _state(place / command.result) == before:
                 raise _failure(f"wrote no {command.result} into {place}", ended, log)
-            return read_result(place / command.result, command.loss)
+            result, told = read_result(place / command.result, command.loss)
+            write_note(log, told)
+            return result
         answer = printed.answer()
         if answer is None:
             name = command.loss or " or ".join(LOSSES)
@@ -116,6 +118,7 @@ class CommandRunner:
                 else ""
             )
             raise _failure(f"printed no loss ({name}){hint}", ended, log)
+        write_note(log, printed.told())
         return answer
 
     def _made_with(self) -> str:

@@ -10,7 +10,7 @@ from extrap.errors import StudyError
 from extrap.records import OWN, Recipe, StudySpec
 from extrap.records.recipe import SPARSE_ONLY, STEPS_ONLY
 
-__all__ = ["fingerprint", "is_of_own_training", "require_same"]
+__all__ = ["fingerprint", "is_of_own_training", "require_mergeable", "require_same"]
 
 SCHEMA_VERSION = 2
 OWN_PARTS = ("trainer", "command", "source", "loss", "result")
@@ -38,26 +38,53 @@ def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, "sampler": spec.sampler, **_flat(parts)}
 
 
+ACCEPT = " Where only the training changed, and it does not matter: --accept-training."
+
+
 def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], *, study: str) -> None:
     """Raise unless a stored study was made with the same fingerprint.
 
     Raises:
         StudyError: They differ; every difference is named.
     """
-    names = [*now, *(name for name in stored if name not in now)]
-    differences = [
-        f"{name}: {stored.get(name, 'nothing')} in the storage, {now.get(name, 'nothing')} now"
-        for name in names
-        if stored.get(name) != now.get(name)
-    ]
-    if differences:
-        differ = [name for name in names if stored.get(name) != now.get(name)]
-        hint = " Where only the training changed, and it does not matter: --accept-training."
+    differ = _differences(stored, now)
+    if differ:
         raise StudyError(
-            f"the study {study!r} can only be resumed as it was begun; {'; '.join(differences)}. "
+            f"the study {study!r} can only be resumed as it was begun; "
+            f"{_told(differ, stored, now, 'the storage')}. "
             "Choose another --storage or another name, or delete the old storage."
-            + (hint if all(map(is_of_own_training, differ)) else "")
+            + (ACCEPT if all(map(is_of_own_training, differ)) else "")
         )
+
+
+def require_mergeable(
+    stored: Mapping[str, Any], now: Mapping[str, Any], *, study: str, source: str
+) -> None:
+    """Raise unless a source of a merge was made with the fingerprint that its study file has now.
+
+    Raises:
+        StudyError: They differ; every difference is named.
+    """
+    differ = _differences(stored, now)
+    if differ:
+        raise StudyError(
+            f"a source of a merge was made as the study {study!r} is now; "
+            f"{_told(differ, stored, now, source)}. Leave that source out, or merge with the "
+            "file that made it." + (ACCEPT if all(map(is_of_own_training, differ)) else "")
+        )
+
+
+def _differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The names that have another value."""
+    names = [*now, *(name for name in stored if name not in now)]
+    return [name for name in names if stored.get(name) != now.get(name)]
+
+
+def _told(names: list[str], stored: Mapping[str, Any], now: Mapping[str, Any], place: str) -> str:
+    return "; ".join(
+        f"{name}: {stored.get(name, 'nothing')} in {place}, {now.get(name, 'nothing')} now"
+        for name in names
+    )
 
 
 def is_of_own_training(name: str) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from extrap.errors import ExtrapError
+from extrap.files import as_written
 from extrap.records.command import is_pattern
 from extrap.tuning.answers import COSTS, MOST_POINTS
 
@@ -36,6 +37,8 @@ COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 WORD = re.compile(r"(?<![=:\w])(?<![=:]\s)([^\W\d_]+)[\s\"']+$")
 """The word right before a name; not a value such as `nan`."""
 MOST_WORD = 40
+MOST_SHOWN = 500
+"""Characters of a line that are shown as the one that was read."""
 BARE = "loss"
 PLAIN = ("final", "last", "current", "and", "with", "info", "debug")
 """Words that may stand before a bare `loss`; any other one makes it another loss."""
@@ -78,6 +81,7 @@ class PrintedLoss:
         self._step = _named("|".join(STEPS), r"(\d+)(?![\w%]|[.,]\d)", is_choice=True)
         self.refused = ""
         self._last: dict[int, float] = {}
+        self._lines: dict[int, str] = {}
         self._curves: dict[int, list[tuple[int, float]]] = {}
 
     def hear(self, line: str) -> None:
@@ -91,7 +95,7 @@ class PrintedLoss:
             loss = None if found is None else _number(found[1])
             if loss is None:
                 continue
-            self._last[place] = loss
+            self._last[place], self._lines[place] = loss, line
             if step := self._step.search(line):
                 curve = self._curves.setdefault(place, [])
                 curve.append((int(step[1]), loss))
@@ -107,6 +111,19 @@ class PrintedLoss:
             self.refused = found.string[before.start() : found.end()]
         return not is_other
 
+    def told(self) -> str:
+        """Which line the loss was read from, in words; nothing if no loss was printed."""
+        if not self._last:
+            return ""
+        place = min(self._last)
+        name, line = self._patterns[place][0] or "what matches the pattern", self._lines[place]
+        shown = line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
+        n_points = len(self._curves.get(place, []))
+        return (
+            f"loss {self._last[place]:g} is that of the last line with {name}, "
+            f"{as_written(shown)!r}; points of its curve: {n_points}"
+        )
+
     def answer(self) -> dict[str, Any] | None:
         """The last loss and the curve; None if no loss was printed."""
         if not self._last:
@@ -115,12 +132,15 @@ class PrintedLoss:
         return {"loss": self._last[place], "curve": self._curves.get(place, [])}
 
 
-def read_result(path: Path, loss: str = "") -> dict[str, Any]:
+def read_result(path: Path, loss: str = "") -> tuple[dict[str, Any], str]:
     """The last loss in a file, its curve, and what else its record says of the run.
 
     Args:
         path: The file.
         loss: What the loss is called, or nothing.
+
+    Returns:
+        The answer, and in words what it was read from.
 
     Raises:
         ExtrapError: There is no such file, it cannot be read, or no record has a loss.
@@ -152,7 +172,12 @@ def read_result(path: Path, loss: str = "") -> dict[str, Any]:
         if isinstance(record.get(key), int | float) and math.isfinite(record[key])
     ]
     costs = {key: told[-1][key] for key in COSTS if key in told[-1]}
-    return {"loss": _told_number(told[-1][name], path), "curve": curve, **costs}
+    final = _told_number(told[-1][name], path)
+    words = (
+        f"loss {final:g} is {name} of the last record with it in {path.name}; "
+        f"points of its curve: {len(curve)}"
+    )
+    return {"loss": final, "curve": curve, **costs}, words
 
 
 def _records(path: Path) -> Iterator[Mapping[str, Any]]:

@@ -17,7 +17,7 @@ from typing import IO, NamedTuple
 from extrap.errors import ExtrapError, StudyError
 from extrap.tuning.processes import kill_session
 
-__all__ = ["LOG_BYTES", "Ended", "run_command"]
+__all__ = ["LOG_BYTES", "Ended", "run_command", "write_note"]
 
 KEEPER = Path(__file__).with_name("keeper.py")
 TICK_S = 0.2
@@ -79,6 +79,15 @@ def run_command(
         raise StudyError("commands run in process groups, which Windows lacks; give a function.")
     with _started(words, grace_s) as process, _Log(log, words) as kept:
         return _follow(process, kept, on_line, timeout_s=timeout_s, is_asked=is_asked)
+
+
+def write_note(log: Path, text: str) -> None:
+    """Add a line of ours to the log of a command, as the one it begins with."""
+    with log.open("rb+") as file:
+        n = file.seek(0, os.SEEK_END)
+        file.seek(max(0, n - 1))
+        start = "" if file.read(1) in (b"", b"\n") else "\n"
+        file.write(f"{start}== {text}\n".encode("utf-8", "replace"))
 
 
 @contextmanager

@@ -30,8 +30,9 @@ from extrap.reading.optuna import (
 )
 from extrap.reading.patience import PatientStorage
 from extrap.reading.storages import open_storage, safe_url, storage_faults
-from extrap.records import STAGES, Cell, StudySpec
-from extrap.tuning.fingerprints import require_same
+from extrap.records import STAGES, Cell, StudySpec, Train
+from extrap.tuning.adoption import fingerprint_of, of_training
+from extrap.tuning.fingerprints import require_mergeable, require_same
 from extrap.tuning.ledger import Ledger, cell_of
 
 __all__ = ["Merged", "merge_export", "merge_storages", "shard_cells"]
@@ -105,7 +106,14 @@ def shard_cells(cells: Sequence[Cell], index: int, n: int) -> tuple[Cell, ...]:
     return tuple(cell for cell in cells if cell in chosen)
 
 
-def merge_storages(spec: StudySpec, sources: Sequence[str], target: str) -> Merged:
+def merge_storages(
+    spec: StudySpec,
+    sources: Sequence[str],
+    target: str,
+    *,
+    train: Train | None = None,
+    accepts: bool = False,
+) -> Merged:
     """Copy the finished runs and seals of a study from storages into another; once is enough.
 
     A cell that the target has already is left as it is there. Copying is claiming: workers may
@@ -115,12 +123,19 @@ def merge_storages(spec: StudySpec, sources: Sequence[str], target: str) -> Merg
         spec: The study.
         sources: URLs of the storages to copy from; they are only read.
         target: URL of the storage to copy into.
+        train: The study's own training function or command, if it has one: then all sources must
+            have been trained by it as it is now. Nothing is copied before all were looked at.
+        accepts: Whether what another training made counts as trained by it, as in a target that
+            `adopt_training` was called for.
 
     Raises:
         DataError: A source is missing or holds no run of this study.
-        StudyError: A storage cannot be used, or the study was made differently in two of them.
+        StudyError: A storage cannot be used, or the study was made differently in two of them, or
+            by another training.
+        ValueError: The command does not go with the study.
     """
-    merged = Merged()
+    now = None if train is None else fingerprint_of(spec, train)
+    found = []
     for source in sources:
         with storage_faults(source):
             opened = open_to_read(source)
@@ -134,8 +149,16 @@ def merge_storages(spec: StudySpec, sources: Sequence[str], target: str) -> Merg
                     f"a source of a merge holds runs of {spec.name!r}, {safe_url(source)} has "
                     "none; check the address."
                 )
+            made_with = _made_with(spec, opened, keys)
+        if now is not None:
+            kept = {k: v for k, v in made_with.items() if k not in of_training(made_with)}
+            made_with = {**kept, **of_training(now)} if accepts else made_with
+            require_mergeable(made_with, now, study=spec.name, source=safe_url(source))
+        found.append((opened, keys, made_with))
+    merged = Merged()
+    for opened, keys, made_with in found:
         with storage_faults(target):
-            merged += _merge(spec, opened, keys, open_storage(target))
+            merged += _merge(spec, opened, keys, open_storage(target), made_with)
     return merged
 
 
@@ -154,9 +177,11 @@ def merge_export(specs: Sequence[StudySpec], path: str | Path, target: str) -> M
         StudyError: The storage cannot be used, or a study was made differently in the two.
     """
     exported = read_export(path)
-    keys = {name: parse_study_name(name) for name in exported.attributes}
+    there = {name: parse_study_name(name) for name in exported.attributes}
     wanted = {
-        spec.name: {n: key for n, key in keys.items() if key is not None and key.name == spec.name}
+        spec.name: {
+            n: key for n, key in there.items() if key is not None and key.name == spec.name
+        }
         for spec in specs
     }
     if not any(wanted.values()):
@@ -171,7 +196,9 @@ def merge_export(specs: Sequence[StudySpec], path: str | Path, target: str) -> M
         opened = open_storage(target)
         for spec in specs:
             if wanted[spec.name]:
-                merged += _merge(spec, exported.storage, wanted[spec.name], opened)
+                keys = wanted[spec.name]
+                made_with = _made_with(spec, exported.storage, keys)
+                merged += _merge(spec, exported.storage, keys, opened, made_with)
     return merged
 
 
@@ -190,15 +217,26 @@ def _check_columns(
             )
 
 
+def _made_with(
+    spec: StudySpec, source: BaseStorage, keys: Mapping[str, StudyKey]
+) -> dict[str, Any]:
+    """The fingerprint that all parts of a study in a source have."""
+    first, *others = [_fingerprint(source, name) for name in keys]
+    for other in others:
+        require_same(first, other, study=spec.name)
+    return first
+
+
 def _merge(
-    spec: StudySpec, source: BaseStorage, keys: Mapping[str, StudyKey], target: PatientStorage
+    spec: StudySpec,
+    source: BaseStorage,
+    keys: Mapping[str, StudyKey],
+    target: PatientStorage,
+    made_with: Mapping[str, Any],
 ) -> Merged:
     merged = Merged()
-    made_with = [_fingerprint(source, name) for name in keys]
-    for other in made_with[1:]:
-        require_same(made_with[0], other, study=spec.name)
     for stage in STAGES:
-        with closing(Ledger(target, spec, stage=stage, fingerprint=made_with[0])) as ledger:
+        with closing(Ledger(target, spec, stage=stage, fingerprint=made_with)) as ledger:
             for name, key in keys.items():
                 if key.stage == stage:
                     found = _finished(source, name, key, tuple(spec.tune))

@@ -116,6 +116,38 @@ def test_a_changed_training_is_refused_and_then_accepted(
     assert len(Path("trained.txt").read_text().splitlines()) == 4
 
 
+def test_runs_of_a_changed_training_are_merged_only_when_that_is_accepted(
+    study: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quiet = ["--quiet", "--set", "sizes.width=8,16", "--set", "seeds=0"]
+    shards = [f".extrap/mine.shard-{i}-of-2.db" for i in (1, 2)]
+    merge = ["study", "merge", study, *shards, *quiet[1:]]
+    assert main(["study", "work", study, *quiet, "--shard", "1/2"]) == 0
+    before = {path: path.read_text() for path in map(Path, ("mine.py", "fit.py"))}
+    for path, text in before.items():
+        path.write_text(text.replace("0.05", "0.06"))
+    assert main(["study", "work", study, *quiet, "--shard", "2/2"]) == 0
+
+    capsys.readouterr()
+    assert main(merge) == 2  # the first was trained otherwise than the file says now
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "in sqlite:///.extrap/mine.shard-1-of-2.db" in said
+    assert "--accept-training" in said
+    assert not Path(".extrap/mine.db").exists()  # nothing was copied
+    for path, text in before.items():
+        path.write_text(text)
+    assert main(merge) == 2  # now the second
+    assert "in sqlite:///.extrap/mine.shard-2-of-2.db" in capsys.readouterr().err
+
+    assert main([*merge, "--accept-training"]) == 0
+    assert "8 runs copied" in capsys.readouterr().out
+    assert main(merge) == 2  # the target is settled, its sources are as they were
+    assert main([*merge, "--accept-training"]) == 0
+    assert main(["study", "work", study, *quiet]) == 0  # nothing is trained again
+    assert len(Path("trained.txt").read_text().splitlines()) == 8
+
+
 def test_a_device_is_of_our_own_training(study: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "work", study, "--device", "cpu"]) == 2
     assert "CUDA_VISIBLE_DEVICES" in capsys.readouterr().err

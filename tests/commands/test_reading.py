@@ -132,3 +132,65 @@ def test_an_export_of_the_runs_table_is_forecast_in_one_command(
     assert exported["loss"] == expected["loss"]
     assert exported["loss_pi"] == expected["loss_pi"]
     assert exported["tuned"] == expected["tuned"]
+
+
+USELESS = [
+    ("--let", "e = loss / 8"),
+    ("--final", "best"),
+    ("--maximise", "acc"),
+    ("--loss", "val_loss"),
+    ("--seed", "config/seed"),
+    ("--study", "other"),
+    ("--curves", "curves.csv"),
+]
+"""Options that would read runs."""
+
+
+@pytest.mark.parametrize("option", USELESS, ids=[name for name, _ in USELESS])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("forecast", "f.json"),
+        ("plan", "f.json", "--at", "256", "--budget", "1e9"),
+        ("cost", "f.json", "--at", "256"),
+        ("backtest", "f.json"),
+        ("report", "f.json"),
+        ("beside", "f.json", "page.html"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_options_that_would_read_no_runs_are_refused(
+    command: tuple[str, ...], option: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, *option]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    if command[0] == "beside" and option[0] != "--loss":
+        assert "No such option" in error
+        return
+    assert f"extrap: {option[0]} says how " in error
+    assert "f.json" in error
+    assert "leave the option out" in error
+
+
+@pytest.mark.usefixtures("sweep")
+def test_larger_runs_are_read_by_these_options_beside_a_sealed_forecast(
+    sweep: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    derived = ("--let", "e = val_loss / 8", "--loss", "e")
+    assert main(["forecast", "sweep.csv", *NAMES, *derived, "--save", "f.json"]) == 0
+    big = sweep.tail(4).assign(**{"config/width": 256})
+    big["summary/val_loss"] = 1.75 + (sweep["summary/val_loss"].tail(4) - 1.75) / 2
+    big.to_csv("big.csv", index=False)
+    capsys.readouterr()
+    assert main(["check", "f.json", "big.csv", "--json"]) == 2  # no column named loss
+    capsys.readouterr()
+    assert main(["check", "f.json", "big.csv", *derived, "--json"]) in (0, 1)
+    verdicts = json.loads(capsys.readouterr().out)["verdicts"]
+    told = [verdict["run"]["loss"] for verdict in verdicts]
+    assert told == pytest.approx((big["summary/val_loss"] / 8).tolist())
+    for command in ("check", "report"):
+        assert main([command, "f.json", "big.csv", *derived, "--curves", "c.csv"]) == 2
+        assert "or give BIG's as --big-curves" in capsys.readouterr().err
+    assert main(["report", "f.json", "--big-curves", "c.csv"]) == 2
+    assert "--big-curves are those of BIG" in capsys.readouterr().err

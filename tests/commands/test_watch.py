@@ -105,6 +105,19 @@ def test_options_reach_the_monitor_and_the_reader(run, built):
     }
 
 
+def test_a_metric_is_made_a_loss_as_in_the_sweep(run, built):
+    Path("log.csv").write_text("step,acc\n25,0.25\n50,0.5\n")
+    for options in (
+        ("--maximise", "acc"),
+        ("--maximise", "acc", "--loss", "acc"),
+        ("--loss", "error", "--let", "error = 1 - acc"),
+        ("--maximise", "share", "--let", "share = acc"),
+    ):
+        code, out, _ = run("--once", *options)
+        assert (code, out.splitlines()[0][:25]) == (0, "step 50 (50%): loss 0.5, ")
+    assert len(built) == 4
+
+
 def test_log_without_a_loss_yet_is_fine(run):
     Path("log.csv").write_text("step,loss\n")
     assert run("--once") == (0, "log.csv has no loss yet.\n", "")
@@ -119,6 +132,8 @@ def test_log_without_a_loss_yet_is_fine(run):
         (("--tuned", "lr"), {}, "as in lr=0.001; got 'lr'"),
         (("--tuned", "lr=1", "--tuned", "lr=2"), {}, "--tuned lr was given twice"),
         (("--interval", "0"), {}, "--interval"),
+        (("--maximise", "acc", "--loss", "ll"), {}, "got --loss ll and --maximise acc"),
+        (("--let", "error = 1 - loss"), {}, "leave it out, or name it --loss"),
         ((), {"at": "large"}, "--at needs numbers"),
     ],
 )
@@ -145,7 +160,7 @@ def test_forecast_without_reference_curves_is_exit_two(run, monkeypatch):
     assert "reference curves" in err
 
 
-def test_missing_tensorboard_is_one_line_that_names_its_extra(run, monkeypatch):
+def test_missing_tensorboard_is_one_line_that_says_what_to_install(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     for name in [name for name in sys.modules if name.startswith("tensorboard.")]:
         monkeypatch.delitem(sys.modules, name)
@@ -153,4 +168,4 @@ def test_missing_tensorboard_is_one_line_that_names_its_extra(run, monkeypatch):
     code, _, err = run("--once", log="events.out.tfevents.1")
     assert code == 2
     assert "needs tensorboard" in err
-    assert "extrap-hp[tensorboard]" in err
+    assert "run pip install 'tensorboard>=" in err

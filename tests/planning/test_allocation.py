@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from extrap.planning import ChinchillaLaw, allocation_document, optimal_split, p
 from extrap.planning.allocation import _lost, disagreements
 from extrap.records import Interval, Measure
 from extrap.reporting.allocations import allocation_text
+from extrap.reporting.flag_words import FAMILIES
 
 LAW = ChinchillaLaw(E=1.8, A=480.0, B=2000.0, alpha=0.34, beta=0.37)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "splits.csv"
@@ -102,16 +104,16 @@ def test_estimators_that_contradict_each_other_are_named(found) -> None:
     other = replace(a, exponent=Measure(value=0.9, ci=Interval(0.8, 1.0)))
     assert disagreements({"parametric": a, "isoflop": a}) == []
     (said,) = disagreements({"parametric": a, "isoflop": other})
-    assert "disagree on the exponent" in said
+    assert re.fullmatch(r"exponents-disagree: parametric 0\.\d{3}, isoflop 0\.900", said)
     far = replace(a, params=Measure(value=2.5 * a.params.value, ci=a.params.ci))
     (said,) = disagreements({"parametric": a, "isoflop": far})
-    assert "a factor of 2.5 apart" in said
+    assert said == "splits-disagree: parametric and isoflop by a factor of 2.5"
 
 
 def test_wrong_pins_make_estimators_disagree() -> None:
     found = allocate(simulated(), flops=1e23, fix={"c1": 0.6, "c2": 0.2})
     assert found.exponent.value == pytest.approx(0.25)
-    assert any(said.startswith("parametric and isoflop disagree") for said in found.warnings)
+    assert any(said.startswith("exponents-disagree: parametric ") for said in found.warnings)
 
 
 def test_sound_runs_bring_no_warning(found) -> None:
@@ -121,6 +123,9 @@ def test_sound_runs_bring_no_warning(found) -> None:
 def test_far_budgets_are_said() -> None:
     far = allocate(simulated(), flops=1e26)
     assert any("times the largest compute" in said for said in far.warnings)
+    (line,) = [line for line in allocation_text(far).splitlines() if "budget-far" in line]
+    assert line.startswith("flag: budget-far-from-runs (")
+    assert all(part in line for part in FAMILIES["allocation"]["budget-far-from-runs"])
 
 
 def test_runs_of_one_budget_only_are_refused_with_every_reason() -> None:

@@ -77,16 +77,16 @@ def test_repeated_data_and_serving_count_it_too(sound) -> None:
 
 
 def test_law_that_holds_brings_no_warning_and_one_that_bends_does(sound) -> None:
-    assert sound.doubt.warnings == []
+    assert sound.doubt.flags == []
     bent = fitted(bend=0.4, noise=0.001)
-    assert bent.doubt.warnings
+    assert bent.doubt.flags
     off = replace(bent.doubt, offset=-0.01, p_value=1e-4, missed=0.3)
-    bends, misses = off.warnings
-    assert "end 1.0% below the fitted law: it bends there" in bends
-    assert "misses the largest ones by up to 30%" in misses
-    assert all("add runs at a larger compute" in each for each in off.warnings)
+    assert off.flags == [
+        "law-bends: they end 1.0% below the fitted law",
+        "law-misses-largest-budgets: by up to 30% of the change it predicts",
+    ]
     table = simulated(bend=0.4, noise=0.001)
-    assert set(bent.doubt.warnings) <= set(allocate(table, flops=4 * LAST).warnings)
+    assert set(bent.doubt.flags) <= set(allocate(table, flops=4 * LAST).warnings)
 
 
 def test_pinned_laws_are_doubted_with_their_pins() -> None:

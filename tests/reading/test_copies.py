@@ -317,7 +317,7 @@ def test_a_schema_is_written_and_a_newer_one_is_refused(full: Path, tmp_path: Pa
     for study in storage.get_all_studies():
         assert study.user_attrs[SCHEMA] == SCHEMA_VERSION
     storage.set_study_user_attr(1, SCHEMA, SCHEMA_VERSION + 1)
-    words = rf"schema {SCHEMA_VERSION} or older, got {SCHEMA_VERSION + 1}.*upgrade"
+    words = rf"schema {SCHEMA_VERSION} or older, got {SCHEMA_VERSION + 1}.*install that version"
     with pytest.raises(StudyError, match=words):
         read_storage(url)
     with pytest.raises(StudyError, match=words):

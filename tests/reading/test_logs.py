@@ -199,3 +199,60 @@ def test_file_of_another_kind_is_refused(tmp_path):
     append(tmp_path / "out.log", "step 10 loss 3.5\n")
     with pytest.raises(DataError, match=r"a log ends in \.csv, .* got out\.log"):
         reader.poll()
+
+
+def test_a_loss_and_a_step_are_made_by_formulas(tmp_path):
+    append(tmp_path / "a.csv", "epoch,acc,note\n1,50,\n2,,x\n3,nan,\n4,75,\n5,odd,\n")
+    let = ["step = 100 * epoch", "share = acc / 100", "error = 1 - share"]
+    reader = LogReader(tmp_path / "a.csv", loss="error", let=let)
+    found = reader.poll()
+    assert found[0] == (100.0, 0.5)
+    assert found[1][0] == 300.0
+    assert math.isnan(found[1][1])  # a run that is lost
+    assert found[2] == (400.0, 0.25)
+    assert (len(found), reader.n_skipped) == (3, 1)
+
+    rows = [{"step": 1, "a": 2.0, "b": 0.5}, {"step": 2, "a": 2.0}, {"a": 1, "b": 0}]
+    append(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    reader = LogReader(tmp_path / "a.jsonl", let=["loss = a - b"])
+    assert reader.poll() == [(1.0, 1.5)]
+    assert reader.n_skipped == 1
+    reader = LogReader(tmp_path / "a.jsonl", let=["loss = a - c"])
+    assert reader.poll() == []
+    assert "'c'" in str(reader.missing())
+
+
+@pytest.mark.parametrize(
+    ("let", "message"),
+    [
+        (["error = 1 - acc"], "the definition of 'error' makes neither; leave it out"),
+        (["loss = loss / 2"], "'loss' is there already"),
+        (["loss = a", "loss = b"], "'loss' is there already"),
+        (["loss = open('x')"], "open"),
+    ],
+)
+def test_formulas_of_a_log_that_cannot_be_are_refused(log, let, message):
+    with pytest.raises(ValueError, match=message):
+        LogReader(log, let=let)
+
+
+def test_event_files_make_a_loss_of_one_tag(tmp_path):
+    with pytest.raises(DataError, match="made of one, got a formula over a, b"):
+        LogReader(tmp_path, let=["loss = a - b"]).poll()
+
+
+def test_a_metric_to_be_maximised_becomes_the_loss_of_the_sweep(tmp_path):
+    append(tmp_path / "a.csv", "step,acc,ll\n1,0.25,-2\n2,0.5,-1.5\n3,nan,nan\n")
+    accuracy = LogReader(tmp_path / "a.csv", loss="acc", maximised=True)
+    assert [loss for _, loss in accuracy.poll()][:2] == [0.75, 0.5]
+    likelihood = LogReader(tmp_path / "a.csv", loss="ll", maximised=True)
+    assert [loss for _, loss in likelihood.poll()][:2] == [2.0, 1.5]
+
+    append(tmp_path / "a.csv", "4,1,0\n")
+    with pytest.raises(DataError, match="which must be positive, got acc 1 in row 4"):
+        accuracy.poll()
+    with pytest.raises(DataError, match="a metric that is maximised lies in"):
+        likelihood.poll()
+    append(tmp_path / "b.csv", "step,acc\n1,37\n")
+    with pytest.raises(DataError, match="got acc 37; say what its loss is"):
+        LogReader(tmp_path / "b.csv", loss="acc", maximised=True).poll()

@@ -77,3 +77,24 @@ def test_what_the_path_moves_is_no_condition() -> None:
     assert "batch_size" not in spec.conditions()
     assert "steps" in spec.conditions()
     assert "steps" not in replace(spec, path={"tokens": "100 * depth"}).conditions()
+
+
+@pytest.mark.parametrize("name", ["batch_size", "steps"])
+def test_what_is_trained_whole_is_whole_in_the_path(name: str) -> None:
+    from extrap.records import Workload
+
+    ours = replace(SPEC, workload=Workload(name="bytes-mlp"))
+    path = {name: "50 * sqrt(depth)", "tokens": f"1e6 / {name}"}
+    with pytest.raises(
+        ValueError, match=rf"{name} of a path .* write round\(50 \* sqrt\(depth\)\)"
+    ):
+        replace(ours, path=path)
+    written = replace(ours, path={**path, name: "round(50 * sqrt(depth))"})
+    assert written.size_values({"depth": 6}) == pytest.approx(
+        {"depth": 6, name: 122, "tokens": 1e6 / 122}
+    )
+    with pytest.raises(ValueError, match=r"gives 4.25 at depth=34"):  # of a target
+        replace(ours, path={name: "depth / 8"}, sizes={"depth": (8, 16)},
+                targets=(Target(size={"depth": 34}),))  # fmt: skip
+    assert replace(SPEC, path=path).size_values({"depth": 4})[name] == 100  # of one's own
+    assert 122 < replace(SPEC, path=path).size_values({"depth": 6})[name] < 123

@@ -119,10 +119,14 @@ def test_bar_that_dwarfs_the_deviations_is_cut_and_counted(found: Backtest) -> N
     wide = replace(few.holdouts[0], predicted_pi=Interval(0.01, None))
     info = held_out_info(replace(few, holdouts=(wide, *few.holdouts[1:])))
     assert info.n_cut == 1
+    ends = info.cut_ends()
+    assert ends["side"].tolist() == [1, -1]
+    assert ends["x"].tolist() == [info.points["x"][0]] * 2
     assert 5 < info.limit < 20
     svg = draw_svg(lambda ax: draw_held_out(ax, info), width=480, height=360, key="t", label="t")
     assert "held out, outside" in svg
     assert held_out_info(few).n_cut == 0
+    assert held_out_info(few).cut_ends().empty
 
 
 @pytest.mark.usefixtures("without_ink")

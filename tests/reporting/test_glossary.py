@@ -58,8 +58,14 @@ def flags_of(path: Path) -> set[str]:
     return {name for name in found if FLAG.fullmatch(name)}
 
 
-FAMILY_OF = {"batching": "batches", "knobs": "knobs", "comparing": "comparison"}
-"""Room → the family of its flags; of all other rooms it is `forecast`."""
+FAMILY_OF = {
+    "planning/allocation.py": "allocation",
+    "planning/doubts.py": "allocation",
+    "batching": "batches",
+    "knobs": "knobs",
+    "comparing": "comparison",
+}
+"""Module or room → the family of its flags; of all others it is `forecast`."""
 MODULES = [
     path
     for path in sorted(ROOT.rglob("*.py"))
@@ -77,11 +83,17 @@ def test_flags_are_found_where_they_are_made() -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_flag_that_a_module_makes_has_its_three_parts(path: Path) -> None:
-    room = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    module = path.relative_to(ROOT)
+    family = FAMILY_OF.get(module.parts[0].removesuffix(".py"), "forecast")
     for flag in flags_of(path):
-        found = explain_flag(flag, of=FAMILY_OF.get(room, "forecast"))
+        found = explain_flag(flag, of=FAMILY_OF.get(module.as_posix(), family))
         assert found.name == flag, flag
         assert found.action != UNKNOWN[2], flag
+
+
+def test_every_flag_of_an_allocation_is_found_where_it_is_made() -> None:
+    made = [path for path in MODULES if FAMILY_OF.get(path.relative_to(ROOT).as_posix())]
+    assert set().union(*map(flags_of, made)) == set(FAMILIES["allocation"])
 
 
 def test_flags_that_other_rooms_list_are_all_explained() -> None:

@@ -67,6 +67,40 @@ def test_the_last_loss_and_its_curve_are_read(tmp_path: Path) -> None:
     assert answer == {"loss": 0.1, "curve": [(10, 0.3), (20, 0.15), (30, 0.1)]}
 
 
+def test_the_log_ends_with_the_line_that_was_read_as_the_loss(tmp_path: Path) -> None:
+    script = """
+for i in (10, 20): print(f'step {i}: val_loss={3 / i}  train loss 9')
+print('test loss=1 \\x1b[31mbest loss 0.1', end='')
+"""
+    trainer = runner(tmp_path, script)
+    run(trainer)
+    *said, note = only_log(tmp_path).read_text().splitlines()
+    assert said[-1].startswith("test loss=1 ")  # though it had no newline
+    line = "step 20: val_loss=0.15  train loss 9"
+    told = f"== loss 0.15 is that of the last line with val_loss, {line!r}; points of its curve: 2"
+    assert note == told
+    run(trainer)
+    notes = [line for line in only_log(tmp_path).read_text().splitlines() if "== loss" in line]
+    assert notes == [told, told]  # one a run
+
+
+def test_the_line_of_a_pattern_and_the_record_of_a_file_are_told_too(tmp_path: Path) -> None:
+    pattern = runner(tmp_path, "print('top1=0.75', 'x' * 900)", loss=r"top1=([0-9.]+)")
+    run(pattern)
+    note = only_log(tmp_path).read_text().splitlines()[-1]
+    assert note.startswith("== loss 0.75 is that of the last line with what matches the pattern")
+    assert note.endswith("x…'; points of its curve: 0")
+    assert len(note) < 700
+
+    script = "import pathlib, sys\npathlib.Path(sys.argv[4], 'a.jsonl').write_text(TEXT)"
+    text = '{"step": 1, "eval_loss": 3, "loss": 9}\n{"loss": 8}\n'
+    record = runner(tmp_path, f"TEXT = {text!r}\n{script}", "{run_dir}", result="a.jsonl")
+    assert run(record)["loss"] == 3
+    logs = [log.read_text() for log in (tmp_path / "runs").glob("*.log")]
+    told = "== loss 3 is eval_loss of the last record with it in a.jsonl; points of its curve: 1\n"
+    assert [log.endswith(told) for log in logs].count(True) == 1
+
+
 def test_a_nan_is_a_diverged_run(tmp_path: Path) -> None:
     trainer = runner(tmp_path, "print('loss=2')\nprint('loss: nan')")
     url = f"sqlite:///{tmp_path}/study.db"
@@ -227,7 +261,7 @@ def test_output_is_kept_within_bounds(tmp_path: Path) -> None:
     assert run(runner(tmp_path, script))["loss"] == 4
     kept = sum(path.stat().st_size for path in (tmp_path / "runs").iterdir())
     assert LOG_BYTES / 2 < kept <= 2 * LOG_BYTES + 2**16
-    assert only_log(tmp_path).read_text().endswith("loss=4\n")
+    assert only_log(tmp_path).read_text().partition("y\n")[2].startswith("loss=4\n== ")
 
 
 @pytest.mark.parametrize(

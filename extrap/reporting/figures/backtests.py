@@ -23,6 +23,8 @@ MANY = 60
 """Beyond so many predictions marks are drawn smaller."""
 TALLEST_BAR = 1.7
 """The axis shows intervals up to so many times the largest deviation."""
+EDGE = 0.965
+"""Where the arrow of an interval that goes on beyond the axis stands, a fraction of its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,6 +49,14 @@ class HeldOut:
         """Intervals that are longer than the axis."""
         longest = self.points[["lower", "upper"]].abs().max(axis=1)
         return int((longest > self.limit).sum())
+
+    def cut_ends(self) -> pd.DataFrame:
+        """One row an end of an interval beyond the axis: `x`, `side` (1 above, −1 below)."""
+        ends = [
+            self.points.loc[side * self.points[column] > self.limit, ["x"]].assign(side=side)
+            for column, side in (("upper", 1), ("lower", -1))
+        ]
+        return pd.concat(ends, ignore_index=True)
 
 
 def held_out_info(found: Backtest) -> HeldOut:
@@ -93,6 +103,17 @@ def draw_held_out(ax: Axes, info: HeldOut) -> None:
         lw=width,
         label=f"its {100 * info.level:g} % interval",
     )
+    for side, rows in info.cut_ends().groupby("side"):
+        ax.scatter(
+            rows["x"],
+            [EDGE * side * info.limit] * len(rows),
+            marker="^" if side > 0 else "v",
+            s=size,
+            color=colour("law"),
+            edgecolor=colour("paper"),
+            linewidth=0.8 if few else 0.3,
+            zorder=4,
+        )
     kinds = (
         (points.dropna(subset="last_deviation"), "last_deviation", "D", "fixed", "last value"),
         (points[points["inside"]], "deviation", "o", "good", "held out, inside"),

@@ -25,7 +25,7 @@ test: lint  ## Lint, types and the quick tests
 	$(BIN)/pytest -n 2
 
 test-slow: $(TESTED)  ## The other tests: simulations, studies, the browser
-	$(BIN)/pytest -m slow --timeout 1800
+	$(BIN)/pytest -m slow --timeout 1800 -n 2 --dist loadfile
 
 lint: $(TESTED)  ## Style and types
 	$(BIN)/ruff check

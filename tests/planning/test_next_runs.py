@@ -325,7 +325,8 @@ def test_widths_come_out_as_foreseen() -> None:
     )
     bought = {(p.size["width"], p.tuned["lr"], p.seed) for p in found.purchases}
     keys = zip(full["width"], full["lr"], full["seed"], strict=True)
-    then = extrap.forecast(runs_of(full[owned | [key in bought for key in keys]]))
+    is_bought = np.array([key in bought for key in keys])
+    then = extrap.forecast(runs_of(full[owned | is_bought]))
     lower, upper = then.at(**TARGET).loss_pi
     seen = math.log((upper or math.inf) / (lower or math.nan))
     assert seen == pytest.approx(found.then.loss_width, rel=0.5)

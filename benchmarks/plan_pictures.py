@@ -29,6 +29,8 @@ MARKS = "oDs^vP"
 STYLES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1)), "-")
 SPANS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7, 10)
 """Marks of the ratio, as far as they are reached, and their inverses."""
+LEAST = (0.8, 1.25)
+"""Ratios that are always within the picture."""
 
 
 def width_plate(found: pd.DataFrame, *, bed: str, column: str, n: int, target: float) -> Plate:
@@ -62,6 +64,7 @@ def width_plate(found: pd.DataFrame, *, bed: str, column: str, n: int, target: f
             )
         axes.set_xscale("log")
         axes.set_yscale("log")
+        axes.set_ylim(0.95 * min(*drawn[column], LEAST[0]), 1.05 * max(*drawn[column], LEAST[1]))
         axes.set_xticks([0.06, 0.12, 0.25, 0.5, 1.0])
         axes.set_yticks(_ticks(drawn[column]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
@@ -99,7 +102,7 @@ def width_plate(found: pd.DataFrame, *, bed: str, column: str, n: int, target: f
 
 
 def _ticks(ratios: Sequence[float] | pd.Series) -> list[float]:
-    """Round ratios within those drawn, 1 among them."""
-    low, high = min(*ratios, 1.0), max(*ratios, 1.0)
-    ticks = {1.0, *SPANS, *(round(1 / span, 2) for span in SPANS)}
+    """Round ratios within the picture."""
+    low, high = min(*ratios, LEAST[0]), max(*ratios, LEAST[1])
+    ticks = {*SPANS, *(round(1 / span, 2) for span in SPANS)}
     return sorted(t for t in ticks if 0.95 * low <= t <= 1.05 * high)

@@ -52,7 +52,7 @@ ROUNDS = 2
 """Of planning and buying, within each of these."""
 FREE_ROUNDS = 3
 TARGET = 0.25
-REPLICATES, OPTUNA_REPLICATES = 40, 6
+REPLICATES, OPTUNA_REPLICATES = 30, 6
 WIDTHS, RATES, STEP, SEEDS = (16, 24, 32, 48, 64, 96, 128, 192), 9, 0.75, 4
 POWER = 2.0
 """Compute of a simulated run ∝ width to this."""

@@ -43,8 +43,7 @@ class LossPrediction:
     def interval(self, level: float, *, new_run: bool) -> Interval:
         """The loss interval `exp(log_loss ± t sd)`: of one new run, or of the curve."""
         halves = [
-            float(stats.t.ppf(0.5 + level / 2, dof) * sd)
-            for sd, dof in self._spreads(new_run)
+            float(stats.t.ppf(0.5 + level / 2, dof) * sd) for sd, dof in self._spreads(new_run)
         ]
         return Interval.around_log(self.log_loss, max(halves))
 

@@ -457,6 +457,30 @@ def test_a_plan_needs_the_share_at_which_its_median_interval_is_the_grids():
     assert lr.met is False
 
 
+def test_a_replicate_of_plans_that_is_kept_is_not_measured_again(tmp_path, monkeypatch):
+    rows = [{"bed": "simulated", "loss_width": np.float64(0.5), "loss_held": np.bool_(True)}]
+    monkeypatch.setattr(plans, "_replicate", lambda *_: rows)
+    task = ("simulated", tmp_path, 0, tmp_path / "kept")
+    assert plans.replicate(task) == rows
+    monkeypatch.setattr(plans, "_replicate", None)
+    assert plans.replicate(task) == [{"bed": "simulated", "loss_width": 0.5, "loss_held": True}]
+
+
+def test_each_interval_of_a_bed_has_a_picture_with_a_row_a_strategy_and_share():
+    full = {"bed": "simulated", "replicate": 0, "strategy": "grid", "share": 1.0, "spent": 1.0}
+    half = {**full, "strategy": "plan", "share": 0.25, "spent": 0.24}
+    table = pd.DataFrame(
+        [
+            {**full, "loss_width": 0.1, "lr_width": 0.5},
+            {**half, "loss_width": 0.12, "lr_width": 0.4},
+        ]
+    )
+    loss, lr = plans.pictures(table)
+    assert loss.tables[0].rows[0] == ("extrap plan, the grid's cells", "24%", "1.20")
+    assert lr.tables[0].rows[0][-1] == "0.80"
+    assert "Gaussian process" not in str(loss.svg)
+
+
 def test_a_simulated_bed_trains_a_cell_alike_each_time_and_knows_its_truth():
     bed = plans.simulated(3)
     wanted = pd.DataFrame({"width": [39.0, 39.0], "lr": [0.01, 0.01], "seed": [5, 6]})

@@ -43,8 +43,7 @@ class LossPrediction:
     def interval(self, level: float, *, new_run: bool) -> Interval:
         """The loss interval `exp(log_loss ± t sd)`: of one new run, or of the curve."""
         halves = [
-            float((stats.t.ppf(0.5 + level / 2, dof) * sd)[0])
-            for sd, dof in self._spreads(new_run)
+            float(stats.t.ppf(0.5 + level / 2, dof) * sd) for sd, dof in self._spreads(new_run)
         ]
         return Interval.around_log(self.log_loss, max(halves))
 
@@ -85,7 +84,7 @@ class LossPrediction:
 
     def spreads(self) -> list[tuple[float, float]]:
         """Standard deviations of a new run's log loss, each with its degrees of freedom."""
-        return [(float(sd[0]), float(dof[0])) for sd, dof in self._spreads(True)]
+        return [(float(sd), float(dof)) for sd, dof in self._spreads(True)]
 
     def _spreads(
         self,
@@ -106,8 +105,8 @@ class LossPrediction:
         for parts in [curve, curve + run][: 1 + new_run]:
             estimates: dict[float, Array] = {}
             for variance, dof in parts:
-                estimates[dof] = estimates.get(dof, np.zeros(1)) + variance
-            total, satterthwaite = np.zeros(1), np.zeros(1)
+                estimates[dof] = estimates.get(dof, np.zeros(())) + variance
+            total, satterthwaite = np.zeros(()), np.zeros(())
             for dof, variance in sorted(estimates.items()):
                 total, satterthwaite = total + variance, satterthwaite + variance**2 / dof
                 known = total**2 / np.maximum(satterthwaite, TINY)

@@ -69,17 +69,20 @@ class Market:
     tried: dict[Key, list[Cell]] = field(default_factory=dict)
     free: dict[Key, list[Offer]] = field(default_factory=dict)
     _centres: dict[Key, Array | None] = field(default_factory=dict)
+    _reaches: dict[Key, Array] = field(default_factory=dict)
+    _known: set[int] = field(default_factory=set)
 
     def copy(self) -> Market:
         """The same, to buy from on its own."""
         tried, free = ({k: [*v] for k, v in d.items()} for d in (self.tried, self.free))
-        return replace(self, tried=tried, free=free)
+        return replace(self, tried=tried, free=free, _known=set(self._known))
 
     def __post_init__(self) -> None:
         if self.tried:
             return
         for size, cell in _cells(self.forecast.runs, self.forecast.runs.to_frame()):
             self.tried.setdefault(size, []).append((cell[0], cell[1] or 0))
+            self._known.add(cell[1] or 0)
         for size, offered in (self.among or {}).items():
             self.free[size] = [c for c in offered if not self._is_tried(size, c)]
 
@@ -97,6 +100,7 @@ class Market:
         """Buy."""
         key = tuple(move.size.values())
         self.tried.setdefault(key, []).extend(move.cells)
+        self._known.update(seed for _, seed in move.cells)
         if key in self.free:
             for cell in move.cells:
                 offer = cell if cell in self.free[key] else (cell[0], None)
@@ -123,11 +127,10 @@ class Market:
 
     def seeds(self) -> list[int]:
         """Every seed there is, and where any may be bought the next one, in order."""
-        known = {seed for cells in self.tried.values() for _, seed in cells}
         if self.among is None:
-            return [*sorted(known), max(known, default=-1) + 1]
+            return [*sorted(self._known), max(self._known, default=-1) + 1]
         offered = {s for cells in self.among.values() for _, s in cells if s is not None}
-        return sorted(known | offered)
+        return sorted(self._known | offered)
 
     def _is_free(self, size: Mapping[str, float], cell: Cell) -> bool:
         key = tuple(size.values())
@@ -184,15 +187,22 @@ class Market:
 
     def _star(self, size: Mapping[str, float], radius: float) -> Array:
         """Two places on each axis, one to either side."""
-        reach = np.array(self.model.spacing(size)) * radius
+        reach = self._reach(size) * radius
         return np.vstack([np.diag(-reach), np.diag(reach)])
+
+    def _reach(self, size: Mapping[str, float]) -> Array:
+        """Octaves at which a run costs what halves its weight."""
+        key = tuple(size.values())
+        if key not in self._reaches:
+            self._reaches[key] = np.array(self.model.spacing(size))
+        return self._reaches[key]
 
     def _block(self, size: Mapping[str, float]) -> Array:
         """What determines a surface: both stars, and the corners between several columns."""
         parts = [self._star(size, INNER), self._star(size, OUTER)]
         d = len(self.forecast.runs.tuned)
         if d > 1:
-            reach = np.array(self.model.spacing(size)) * INNER
+            reach = self._reach(size) * INNER
             parts.append(np.array(list(itertools.product((-1.0, 1.0), repeat=d))) * reach)
         return np.vstack(parts)
 
@@ -217,8 +227,8 @@ class Market:
         cells = choose(key, wanted + middle, tried, n_seeds, seed)
         if not cells or (is_first and not self._determine(cells, wanted, middle, n_seeds)):
             return None
-        values = {tuple(round(v, 12) for v in cell[0]) for cell in tried}
-        repeats = all(tuple(round(v, 12) for v in cell[0]) in values for cell in cells)
+        values = {cell[0] for cell in tried}
+        repeats = all(cell[0] in values or _is_among(cell[0], values) for cell in cells)
         told = "new size" if is_first else "replicate" if repeats else "new values"
         octaves = tuple(tuple(map(float, np.log2(cell[0]) - middle)) for cell in cells)
         return Move(size=dict(size), cells=tuple(cells), octaves=octaves, reason=reason or told)
@@ -291,7 +301,7 @@ class Market:
 
     def _seeds(self) -> list[int]:
         """Every seed there is, in order."""
-        return sorted({seed for cells in self.tried.values() for _, seed in cells})
+        return sorted(self._known)
 
 
 def new_sizes(runs: Runs, at: Mapping[str, float]) -> tuple[list[dict[str, float]], ...]:
@@ -421,6 +431,12 @@ def _nearest(place: Array, tried: Sequence[tuple[float, ...]]) -> tuple[float, .
     away = np.abs(np.log2(tried) - place).max(axis=1)
     best = int(np.argmin(away))
     return tried[best] if away[best] <= REACH else None
+
+
+def _is_among(values: tuple[float, ...], others: Iterable[tuple[float, ...]]) -> bool:
+    """Whether values are others but for rounding."""
+    rounded = tuple(round(v, 12) for v in values)
+    return rounded in {tuple(round(v, 12) for v in other) for other in others}
 
 
 def _alike(a: Sequence[float], b: Sequence[float]) -> bool:

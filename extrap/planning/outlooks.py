@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ class Foresight:
 
     def quick(self, designs: Sequence[Design]) -> Widths:
         """Widths by the laws' linearisation at their fitted parameters."""
-        key = ("quick", *map(_key, designs))
+        key = ("quick", *(design.key for design in designs))
         if key not in self._seen:
             found = [self._vertices(design) for design in designs]
             sizes = [design.size for design in designs]
@@ -114,7 +115,7 @@ class Foresight:
             designs: Runs of every size.
             n_new: How many of them are bought.
         """
-        key = ("refitted", n_new, *map(_key, designs))
+        key = ("refitted", n_new, *(design.key for design in designs))
         if key in self._seen:
             known: Widths = self._seen[key]
             return known
@@ -172,7 +173,7 @@ class Foresight:
 
     def _vertices(self, design: Design) -> Vertices:
         """Predicted variances, corrected by what was observed at that size or at most sizes."""
-        key = _key(design)
+        key = design.key
         if key not in self._seen:
             raw = self.model.of_design(design)
             loss, place = self._ratios(design.size)
@@ -201,12 +202,13 @@ class Foresight:
             before = [self._vertices(design) for design in self.designs]
             swept = [design.size for design in self.designs]
             prediction = self.forecast.predict_loss(self.at)
-            self._seen["now"] = prediction, self._line_variance(swept, before)
-        prediction, now = self._seen["now"]
+            parts = None if prediction is None else _split(prediction, self.forecast)
+            self._seen["now"] = prediction, parts, self._line_variance(swept, before)
+        prediction, parts, now = self._seen["now"]
         if prediction is None:
             return None
         ratio = self._line_variance(sizes, found) / max(now, TINY**2)
-        within, form, common = _split(prediction, self.forecast)
+        within, form, common = parts
         form *= self._reach(sizes) ** 2
         run, old = list(prediction.run), self.forecast.noise
         noise = self._noise(n_new=0, n_common=n_common, n_sizes=len(sizes))
@@ -246,13 +248,12 @@ class Foresight:
         for i, (fit, share) in enumerate(model.kept):
             design = np.array([self._slopes(i, fit, size) for size in sizes])
             target = self._slopes(i, fit, self.at)
-            norm = np.maximum(np.linalg.norm(design, axis=0), TINY)
-            inverse = np.linalg.pinv(((design / norm).T * weights) @ (design / norm))
-            total += share * float((target / norm) @ inverse @ (target / norm))
+            norm = np.maximum(np.sqrt((design**2).sum(axis=0)), TINY)
+            total += share * _at(target / norm, design / norm, weights)
         return total
 
-    def _slopes(self, i: int, fit: Fit, size: Mapping[str, float]) -> Array:
-        """Derivatives of a law's log loss in its free parameters, at one size."""
+    def _slopes(self, i: int | str, fit: Fit, size: Mapping[str, float]) -> Array:
+        """Derivatives of a law's logarithm in its free parameters, at one size."""
         key = ("slopes", i, *size.values())
         if key not in self._seen:
             free = [j for j, name in enumerate(fit.names) if name not in fit.fixed]
@@ -333,7 +334,7 @@ class Foresight:
             assert fit is not None
             leverage, own, dof = self._tuned_parts(fit, j, sizes, found)
             sd = math.sqrt((own + float(self.extra[j])) * (1 + leverage))
-            widths[name] = 2 * float(special.stdtrit(dof, 0.5 + self.forecast.level / 2)) * sd
+            widths[name] = 2 * _student(float(dof), self.forecast.level) * sd
         return widths
 
     def _tuned_parts(
@@ -343,7 +344,8 @@ class Foresight:
         own = np.array([vertices.position[j] for vertices in found])
         extra = float(self.extra[j])
         floor = np.array([vertices.floor[j] for vertices in found])
-        leverage, weights = _leverage(fit, sizes, own + floor, self.at)
+        slopes = [self._slopes(f"tuned {j}", fit, size) for size in (*sizes, self.at)]
+        leverage, weights = _leverage(np.array(slopes), own + floor)
         n_free = len(fit.names) - len(fit.fixed)
         # what weighted residuals of these variances come out as, on average
         mean = float(np.mean(weights * (own + extra))) - extra
@@ -419,13 +421,9 @@ def _design(forecast: Forecast, size: Mapping[str, float]) -> Design:
     return Design(size=dict(size), octaves=octaves, seeds=seeds)
 
 
-def _key(design: Design) -> tuple[object, ...]:
-    return tuple(design.size.values()), design.octaves.tobytes(), design.seeds
-
-
 def _n_common(designs: Sequence[Design]) -> int:
     """Seeds that every size has."""
-    return len(set.intersection(*(set(design.seeds) for design in designs)))
+    return len(frozenset.intersection(*(design.distinct for design in designs)))
 
 
 def _ratio(observed: float, predicted: float) -> float:
@@ -439,29 +437,38 @@ def _octave_variance(value: float | None, se: float | None) -> float:
     return 0.0 if not value or not se else (se / value / math.log(2)) ** 2
 
 
-def _leverage(
-    fit: Fit,
-    sizes: Sequence[Mapping[str, float]],
-    variances: Array,
-    at: Mapping[str, float],
-) -> tuple[float, Array]:
-    """Variance of a straight law at a size in units of a point's, and the points' weights."""
-    free = [i for i, name in enumerate(fit.names) if name not in fit.fixed]
-    law, values = LAWS[fit.law], np.asarray(fit.values)
-    z = np.vstack([relative_sizes(fit, size) for size in sizes])
-    design = law.log_gradient(values, z)[:, free]
-    target = law.log_gradient(values, relative_sizes(fit, at))[:, free][0]
+def _leverage(slopes: Array, variances: Array) -> tuple[float, Array]:
+    """Variance of a straight law at a size in units of a point's, and the points' weights.
+
+    Args:
+        slopes: Derivatives in the law's free parameters at each point and, last, at that size.
+        variances: Of each point.
+    """
     weights = 1.0 / (variances + TINY)
     weights /= weights.mean()
-    inverse = np.linalg.pinv((design.T * weights) @ design)
-    return float(target @ inverse @ target), weights
+    return _at(slopes[-1], slopes[:-1], weights), weights
+
+
+def _at(target: Array, design: Array, weights: Array) -> float:
+    """`g* (Gᵀ W G)⁺ g*`: variance at a target of a law through weighted points."""
+    normal = (design.T * weights) @ design
+    try:
+        found = float(target @ np.linalg.solve(normal, target))
+    except np.linalg.LinAlgError:
+        found = math.nan
+    if found > 0:  # else nothing is solved, or only by rounding
+        return found
+    return float(target @ np.linalg.pinv(normal) @ target)
 
 
 def _jackknife(
     fit: Fit, sizes: Sequence[Mapping[str, float]], variances: Array, at: Mapping[str, float]
 ) -> float:
     """By how much a jackknife has scaled the covariance of an optimum's law: never below 1."""
-    leverage, _ = _leverage(fit, sizes, variances, at)
+    z = np.vstack([relative_sizes(fit, size) for size in (*sizes, at)])
+    free = [i for i, name in enumerate(fit.names) if name not in fit.fixed]
+    slopes = LAWS[fit.law].log_gradient(np.asarray(fit.values), z)[:, free]
+    leverage, _ = _leverage(slopes, variances)
     se = float(predict_log(fit, relative_sizes(fit, at))[1][0])
     return max(1.0, se**2 / max(fit.scatter**2 * leverage, TINY**2))
 
@@ -479,8 +486,13 @@ def _split(
 
 def _width(prediction: LossPrediction, level: float) -> float:
     """ln(upper / lower) of the interval of a new run, as `LossPrediction.interval` has it."""
-    sds, dofs = (np.array(part) for part in zip(*prediction.spreads(), strict=True))
-    return 2 * float(np.max(special.stdtrit(np.minimum(dofs, MANY), 0.5 + level / 2) * sds))
+    return 2 * max(_student(min(dof, MANY), level) * sd for sd, dof in prediction.spreads())
+
+
+@lru_cache(maxsize=10_000)
+def _student(dof: float, level: float) -> float:
+    """Half the width of a central interval of Student's t."""
+    return float(special.stdtrit(dof, 0.5 + level / 2))
 
 
 def _shares(parts: Mapping[str, float]) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,11 +26,24 @@ LARGEST = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Design:
-    """The runs of one size: octaves from the predicted optimum, (n, n_tuned), and their seeds."""
+    """The runs of one size: octaves from the predicted optimum, (n, n_tuned), and their seeds.
+
+    Attributes:
+        key: What tells it from others.
+        distinct: Each seed once.
+    """
 
     size: Mapping[str, float]
     octaves: Array
     seeds: tuple[int, ...]
+    key: tuple[object, ...] = field(init=False, repr=False)
+    distinct: frozenset[int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # bytes keep their hash, tuples of many seeds do not
+        seeds = np.array(self.seeds, dtype=int).tobytes()
+        object.__setattr__(self, "key", (*self.size.values(), self.octaves.tobytes(), seeds))
+        object.__setattr__(self, "distinct", frozenset(self.seeds))
 
     def with_runs(self, octaves: Array, seeds: tuple[int, ...]) -> Design:
         """The same with further runs."""
@@ -79,7 +92,7 @@ class VertexModel:
 
     def of_design(self, design: Design) -> Vertices:
         """The variances of the least-squares vertex of a cubic, and the mean of the seeds."""
-        n_seeds = max(len(set(design.seeds)), 1)
+        n_seeds = max(len(design.distinct), 1)
         if self.valley is None:
             return Vertices(
                 position=(), floor=(), loss=self.size_sd**2 / max(len(design.seeds), 1)

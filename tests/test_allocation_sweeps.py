@@ -153,14 +153,14 @@ def test_page_and_words_tell_split_check_and_other_answers(outcome: AllocationOu
 def test_each_doubt_stands_on_the_page_with_what_it_means_why_and_what_to_do(
     outcome: AllocationOutcome, tmp_path: Path
 ) -> None:
-    said = ("law-bends: they end 2.0% below the fitted law", "splits-disagree: a and b by 3.0")
+    said = ("law-bends: 2.0% below it at the largest budgets", "splits-disagree: a and b by 3.0")
     report = replace(outcome.report, found=replace(outcome.report.found, warnings=said))
     page = allocation_page(
         report, path=tmp_path / "a.html", title="a", question="?", created="2026", provenance={}
     )
     html = page.read_text(encoding="utf-8")
     assert html.count('<div class="flag">') == 2
-    assert "<code>law-bends</code> (they end 2.0% below the fitted law) The best runs" in html
+    assert "<code>law-bends</code> (2.0% below it at the largest budgets) The best runs" in html
     text = allocations_text(report)
     for name in ("law-bends", "splits-disagree"):
         for part in FAMILIES["allocation"][name]:

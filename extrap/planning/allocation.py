@@ -273,7 +273,7 @@ def disagreements(estimators: Mapping[str, Estimated]) -> list[str]:
     for (first, a), (second, b) in itertools.combinations(estimators.items(), 2):
         if not _overlap(a, b):
             flags.append(
-                f"exponents-disagree: {first} {a.exponent.value:.3f}, {second} "
+                f"exponents-disagree: {first} {a.exponent.value:.3f} against {second} "
                 f"{b.exponent.value:.3f}"
             )
         ratio = (a.params.value or math.nan) / (b.params.value or math.nan)

@@ -139,9 +139,9 @@ def best_plan(
     """The best of greedy plans, by the widths of the forecast refitted to them.
 
     They begin with nothing, or with a size beyond the sweep, and are made for every round budget
-    below and for all of it; each competes whole, and up to where it parts from those for more.
-    The round budgets do not depend on the whole, so that no plan is worse than that for a smaller
-    round one. None wins that leaves an aimed interval wider than it is.
+    below and for all of it; each competes whole, its cheaper half, and up to where it parts from
+    those for more. The round budgets do not depend on the whole, so that a plan is seldom worse
+    than that for a smaller one. None wins that leaves an aimed interval wider than it is.
     """
     best, without = Priced(), sight.now().log_sum(aims)
     if purse.bought:  # brackets come first, whatever they do
@@ -180,7 +180,8 @@ def _narrowest(
         if stand.sum + off - FAITH >= least + LEAST_GAIN:
             break
         widths = _priced(sight, stand.basket, purse).widths[0]
-        off = min(off, widths.log_sum(aims) - stand.sum)
+        if widths.knows(aims):
+            off = min(off, widths.log_sum(aims) - stand.sum)
         if not widths.widens(now, aims):
             reached[i] = widths.log_sum(aims)
             least = min(least, reached[i])
@@ -266,14 +267,13 @@ class _Trip:
 
         Purchases are the same until one of them is too dear for a smaller purse, which then goes
         on alone. Purses beyond the first to which nothing is too dear have its plan.
-
         """
         rest = list(enumerate(rungs[:-1]))
         if first is not None:
             moves = [m for m in self.market.moves(first, is_known=False) if self.purse.affords(m)]
             if not moves:
                 return []
-            rest = [(i, rung) for i, rung in rest if replace(rung).affords(moves[0])]
+            rest = [(i, rung) for i, rung in rest if rung.affords(moves[0])]
             self.buy(moves[0])
         self.now = self._sum(self.basket.designs)
         self.enter([(move,) for size in sizes for move in self._moves(size)])
@@ -281,7 +281,7 @@ class _Trip:
         rest.append((len(rungs) - 1, self.purse))
         found: list[_Stand] = []
         while self.queue and rest:
-            if not self._with(rest[0][1]).purse.affords(*self.queue[0][3]):
+            if not self._pays(rest[0][1], self.queue[0][3]):
                 found += self._alone(*rest.pop(0))
             else:
                 self.step()
@@ -290,19 +290,20 @@ class _Trip:
         return found
 
     def _alone(self, i: int, rung: Purse) -> list[_Stand]:
-        fork = self._with(rung, copied=True)
+        fork = self._fork(rung)
         while fork.queue:
             fork.step()
         return fork._stands(i, len(self.basket.moves))
 
     def _stands(self, rung: int, n_moves: int) -> list[_Stand]:
-        """The whole plan, and a part of it: some first moves, or half if these are most of it."""
+        """The whole plan, half of it, and its first moves where they are not most of it."""
         spent = [self.purse.spent - self.purse.cost(*self.basket.moves)]
         for move in self.basket.moves:
             spent.append(spent[-1] + self.purse.cost(move))
-        if spent[n_moves] > NEAR * spent[-1]:
-            n_moves = int(np.argmin(np.abs(np.array(spent) - spent[-1] / 2)))
-        baskets = [self.basket.until(n) for n in (n_moves, len(self.basket.moves)) if n]
+        parts = {int(np.argmin(np.abs(np.array(spent) - spent[-1] / 2))), len(self.basket.moves)}
+        if spent[n_moves] <= NEAR * spent[-1]:
+            parts.add(n_moves)
+        baskets = [self.basket.until(n) for n in sorted(parts) if n]
         return [_Stand(rung=rung, basket=b, sum=self._sum(b.designs)) for b in baskets]
 
     def step(self) -> None:
@@ -342,13 +343,19 @@ class _Trip:
                 heapq.heappush(self.queue, entry)
                 self.n_entered += 1
 
-    def _with(self, rung: Purse, *, copied: bool = False) -> _Trip:
-        """The same with another purse."""
-        purse = replace(self.purse, budget=rung.budget, n_runs=rung.n_runs)
-        if not copied:
-            return replace(self, purse=purse)
-        market, basket = self.market.copy(), self.basket.until(len(self.basket.moves))
-        return replace(self, purse=purse, market=market, basket=basket, queue=list(self.queue))
+    def _pays(self, rung: Purse, bundle: Bundle) -> bool:
+        """Whether a smaller purse would still pay for more."""
+        return replace(self.purse, budget=rung.budget, n_runs=rung.n_runs).affords(*bundle)
+
+    def _fork(self, rung: Purse) -> _Trip:
+        """The same with another purse, to go on alone."""
+        return replace(
+            self,
+            purse=replace(self.purse, budget=rung.budget, n_runs=rung.n_runs),
+            market=self.market.copy(),
+            basket=self.basket.until(len(self.basket.moves)),
+            queue=list(self.queue),
+        )
 
     def _moves(self, size: Sizes) -> list[Move]:
         is_known = any(design.size == size for design in self.basket.designs)

@@ -90,9 +90,8 @@ class FormDoubt:
         found = []
         if self.p_value < TOLD:
             side = "above" if self.offset > 0 else "below"
-            found.append(
-                f"law-bends: they end {math.expm1(abs(self.offset)):.1%} {side} the fitted law"
-            )
+            off = f"{math.expm1(abs(self.offset)):.1%}"
+            found.append(f"law-bends: {off} {side} it at the largest budgets")
         if self.missed > MISSED:
             found.append(
                 f"law-misses-largest-budgets: by up to {self.missed:.0%} of the change it predicts"

@@ -32,6 +32,8 @@ __all__ = ["Foresight", "Widths", "foresee"]
 MOST_NOISE = 0.5
 """Share of the variance of optima about their law that counts as noise at most."""
 TINY = 1e-12
+SOLVED = 1e-6
+"""Largest error of equations, relative to their right side, of what solves them."""
 MANY_RUNS = 10_000
 """Runs and seeds that stand for any number of them."""
 MANY = 1e9
@@ -51,6 +53,11 @@ class Widths:
         """Sum of the logarithms of those aimed at: what a plan makes small."""
         each = {"loss": self.loss, **self.tuned}
         return sum(math.log(max(each[name] or TINY, TINY)) for name in aims)
+
+    def knows(self, aims: Sequence[str]) -> bool:
+        """Whether all of those aimed at are known."""
+        each = {"loss": self.loss, **self.tuned}
+        return all(each[name] is not None for name in aims)
 
     def widens(self, now: Widths, aims: Sequence[str]) -> bool:
         """Whether one of those aimed at is wider than now."""
@@ -453,11 +460,11 @@ def _at(target: Array, design: Array, weights: Array) -> float:
     """`g* (Gᵀ W G)⁺ g*`: variance at a target of a law through weighted points."""
     normal = (design.T * weights) @ design
     try:
-        found = float(target @ np.linalg.solve(normal, target))
+        solved = np.linalg.solve(normal, target)
     except np.linalg.LinAlgError:
-        found = math.nan
-    if found > 0:  # else nothing is solved, or only by rounding
-        return found
+        solved = np.full_like(target, math.nan)
+    if np.abs(normal @ solved - target).max() <= SOLVED * np.abs(target).max():
+        return float(target @ solved)
     return float(target @ np.linalg.pinv(normal) @ target)
 
 

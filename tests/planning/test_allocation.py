@@ -104,7 +104,7 @@ def test_estimators_that_contradict_each_other_are_named(found) -> None:
     other = replace(a, exponent=Measure(value=0.9, ci=Interval(0.8, 1.0)))
     assert disagreements({"parametric": a, "isoflop": a}) == []
     (said,) = disagreements({"parametric": a, "isoflop": other})
-    assert re.fullmatch(r"exponents-disagree: parametric 0\.\d{3}, isoflop 0\.900", said)
+    assert re.fullmatch(r"exponents-disagree: parametric 0\.\d{3} against isoflop 0\.900", said)
     far = replace(a, params=Measure(value=2.5 * a.params.value, ci=a.params.ci))
     (said,) = disagreements({"parametric": a, "isoflop": far})
     assert said == "splits-disagree: parametric and isoflop by a factor of 2.5"

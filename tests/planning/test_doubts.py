@@ -82,7 +82,7 @@ def test_law_that_holds_brings_no_warning_and_one_that_bends_does(sound) -> None
     assert bent.doubt.flags
     off = replace(bent.doubt, offset=-0.01, p_value=1e-4, missed=0.3)
     assert off.flags == [
-        "law-bends: they end 1.0% below the fitted law",
+        "law-bends: 1.0% below it at the largest budgets",
         "law-misses-largest-budgets: by up to 30% of the change it predicts",
     ]
     table = simulated(bend=0.4, noise=0.001)

@@ -115,4 +115,6 @@ def test_largest_budgets_lie_below_the_law(table: pd.DataFrame) -> None:
     """Ours: the three runs there that the law likes best; the loss beyond is to be doubted."""
     found = extrap.allocate(table, flops=1e26)
     assert found.frontier_offset == pytest.approx(-0.025, abs=0.002)
-    assert any(said == "law-bends: they end 2.5% below the fitted law" for said in found.warnings)
+    assert any(
+        said == "law-bends: 2.5% below it at the largest budgets" for said in found.warnings
+    )

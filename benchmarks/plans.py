@@ -53,6 +53,8 @@ ROUNDS = 2
 FREE_ROUNDS = 3
 TARGET = 0.25
 REPLICATES, OPTUNA_REPLICATES = 30, 6
+LEAST_HELD = 10
+"""Sweeps, to say how often an interval holds."""
 WIDTHS, RATES, STEP, SEEDS = (16, 24, 32, 48, 64, 96, 128, 192), 9, 0.75, 4
 POWER = 2.0
 """Compute of a simulated run ∝ width to this."""
@@ -435,14 +437,39 @@ def rows(table: pd.DataFrame) -> list[Row]:
 
 
 def _bed_rows(table: pd.DataFrame, bed: str) -> list[Row]:
-    found, part = ratios(table, bed), f"plans: {bed}"
-    n = table.loc[table["bed"] == bed, "replicate"].nunique()
-    widths = [c for c in found if str(c).endswith("_width")]
-    others = [s for s in ("coarse grid", "halving", "gp", "grid") if s in set(found["strategy"])]
+    table, part = table[table["bed"] == bed], f"plans: {bed}"
+    found = ratios(table, bed)
+    seconds = table["seconds"].dropna()
+    return [
+        *_width_rows(found, part, n=table["replicate"].nunique()),
+        *_error_rows(found, part),
+        *_held_rows(table, found, part),
+        *_foreseen_rows(table, found, part),
+        Row(
+            part=part,
+            figure="CPU seconds to forecast, plan and buy",
+            target=f"≤ {MOST_SECONDS:g} s",
+            reached=f"{seconds.median():.1f}",
+            met=bool(seconds.median() <= MOST_SECONDS),
+        ),
+    ]
+
+
+def _others(found: pd.DataFrame) -> list[str]:
+    """What a plan is held against."""
+    return [s for s in ("coarse grid", "halving", "gp", "grid") if s in set(found["strategy"])]
+
+
+def _full(found: pd.DataFrame) -> pd.Series:
+    """All cells of the grid."""
+    return found[(found["strategy"] == "grid") & (found["share"] == 1)].iloc[0]
+
+
+def _width_rows(found: pd.DataFrame, part: str, *, n: int) -> list[Row]:
     made = []
-    for column in widths:
+    for column in [str(c) for c in found if str(c).endswith("_width")]:
         share = share_needed(found, "plan", column, 1.0)
-        beaten = [f"{s} {_share(share_needed(found, s, column, 1.0))}" for s in others]
+        beaten = [f"{s} {_share(share_needed(found, s, column, 1.0))}" for s in _others(found)]
         free = share_needed(found, "plan, any run", column, 1.0)
         freely = "" if "plan, any run" not in set(found["strategy"]) else _share(free)
         widest = _by_share(found[found["strategy"] == "plan"], column)
@@ -460,10 +487,13 @@ def _bed_rows(table: pd.DataFrame, bed: str) -> list[Row]:
                 "budget saved, on their own laws.",
             )
         )
-    mine, full = (
-        found[found["strategy"] == "plan"],
-        found[(found["strategy"] == "grid") & (found["share"] == 1)].iloc[0],
-    )
+    return made
+
+
+def _error_rows(found: pd.DataFrame, part: str) -> list[Row]:
+    mine, full = found[found["strategy"] == "plan"], _full(found)
+    beaten = found[found["strategy"].isin(set(_others(found)) - {"grid"})]
+    made = []
     for column in [c for c in found if str(c).endswith(("_error", "regret"))]:
         if not math.isfinite(float(full[column])):
             continue
@@ -471,29 +501,37 @@ def _bed_rows(table: pd.DataFrame, bed: str) -> list[Row]:
             Row(
                 part=part,
                 figure=f"rms {str(column).replace('_', ' ')} at the target, by share",
-                beat=f"full grid {full[column]:.3g}; "
-                + _by_share(found[found["strategy"].isin(set(others) - {"grid"})], column),
+                beat=f"full grid {full[column]:.3g}; {_by_share(beaten, column)}",
                 reached=_by_share(mine, column),
                 met=None,
             )
         )
-    for column in [c for c in found if str(c).endswith("_held")]:
-        if n < 10 or not found[column].notna().any():
-            continue
-        held = table[(table["bed"] == bed) & (table["strategy"] == "plan")][column].dropna()
+    return made
+
+
+def _held_rows(table: pd.DataFrame, found: pd.DataFrame, part: str) -> list[Row]:
+    if table["replicate"].nunique() < LEAST_HELD:
+        return []
+    made = []
+    for column in [c for c in found if str(c).endswith("_held") and found[c].notna().any()]:
+        held = table.loc[table["strategy"] == "plan", column].dropna()
         made.append(
             Row(
                 part=part,
                 figure=f"90 % interval of {str(column)[:-5]} holds after adaptive buying",
-                beat=f"full grid {full[column]:.0%}",
+                beat=f"full grid {_full(found)[column]:.0%}",
                 target="≥ 85 %",
                 reached=f"{held.astype(float).mean():.1%} of {len(held)}",
                 met=bool(held.astype(float).mean() >= 0.85),
             )
         )
-    foreseen = [c for c in found if str(c).endswith("_foreseen") and mine[c].notna().any()]
-    for column in foreseen:
-        seen = table.loc[table["bed"] == bed, column].dropna()
+    return made
+
+
+def _foreseen_rows(table: pd.DataFrame, found: pd.DataFrame, part: str) -> list[Row]:
+    mine, made = found[found["strategy"] == "plan"], []
+    for column in [c for c in found if str(c).endswith("_foreseen") and mine[c].notna().any()]:
+        seen = table[column].dropna()
         low, middle, high = seen.quantile([0.1, 0.5, 0.9])
         made.append(
             Row(
@@ -503,16 +541,6 @@ def _bed_rows(table: pd.DataFrame, bed: str) -> list[Row]:
                 met=None,
             )
         )
-    seconds = table.loc[table["bed"] == bed, "seconds"].dropna()
-    made.append(
-        Row(
-            part=part,
-            figure="CPU seconds to forecast, plan and buy",
-            target=f"≤ {MOST_SECONDS:g} s",
-            reached=f"{seconds.median():.1f}",
-            met=bool(seconds.median() <= MOST_SECONDS),
-        )
-    )
     return made
 
 

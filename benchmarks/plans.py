@@ -15,6 +15,7 @@ on their own laws and runs.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import resource
@@ -58,7 +59,8 @@ LEAST_HELD = 10
 WIDTHS, RATES, STEP, SEEDS = (16, 24, 32, 48, 64, 96, 128, 192), 9, 0.75, 4
 POWER = 2.0
 """Compute of a simulated run ∝ width to this."""
-SHIPPED = Path(__file__).parents[1] / "examples" / "sweep.csv"
+ROOT = Path(__file__).parents[1]
+SHIPPED = ROOT / "examples" / "sweep.csv"
 BUDGETS = (5e11, 5e12, 5e13, 5e14)
 """Of `extrap plan` on the shipped sweep."""
 MOST_SECONDS = 10.0
@@ -351,9 +353,8 @@ def gaussian_process(bed: Bed, n_runs: int, seed: int) -> pd.DataFrame:
 
 
 def replicate(task: tuple[str, Path, int, Path | None]) -> list[dict[str, object]]:
-    """One bed by every strategy, or what is kept of it from before."""
-    name, data, number, keep = task
-    kept = None if keep is None else keep / f"{name.replace(' ', '-').lower()}-{number}.json"
+    """One bed by every strategy, or what is kept of it in a file from before."""
+    name, data, number, kept = task
     if kept is not None and kept.is_file():
         found: list[dict[str, object]] = json.loads(kept.read_text(encoding="utf-8"))
         return found
@@ -398,13 +399,29 @@ def judge_strategies(
     Args:
         data: Published tables.
         n_replicates: Simulated sweeps.
-        keep: Folder of the rows of each replicate; what is there is not measured again.
+        keep: Folder of the rows of each replicate; what is there of the same sources of planning
+            and fitting, and of the same `data`, is not measured again.
     """
-    tasks = [("simulated", data, i, keep) for i in range(n_replicates)]
+    beds = [("simulated", i) for i in range(n_replicates)]
     if (data / "steplaw.csv").is_file():
-        tasks.insert(0, ("Step Law", data, 0, keep))
+        beds.insert(0, ("Step Law", 0))
+    digest = _digest(data)
+    tasks = []
+    for name, number in beds:
+        file = f"{name.replace(' ', '-').lower()}-{number}-{digest}.json"
+        tasks.append((name, data, number, keep / file if keep else None))
     with ProcessPoolExecutor(2) as pool:
         return pd.DataFrame([row for rows in pool.map(replicate, tasks) for row in rows])
+
+
+def _digest(data: Path) -> str:
+    """Tells apart planners by the sources of their rooms, and folders of published tables."""
+    found = hashlib.sha256(str(data.resolve()).encode())
+    for room in ("planning", "fitting"):
+        for path in sorted((ROOT / "extrap" / room).rglob("*.py")):
+            content = path.read_bytes()
+            found.update(f"\n{path.relative_to(ROOT)} {len(content)}\n".encode() + content)
+    return found.hexdigest()[:8]
 
 
 def ratios(table: pd.DataFrame, bed: str) -> pd.DataFrame:

@@ -49,29 +49,8 @@ def width_plate(found: pd.DataFrame, *, bed: str, column: str, n: int, target: f
     def draw(axes: Axes) -> None:
         axes.axhline(1.0, color=colour("muted"), linewidth=1.0)
         axes.axvline(target, color=colour("muted"), linewidth=1.0, linestyle=":")
-        for i, (strategy, label) in enumerate(NAMES.items()):
-            own = drawn[drawn["strategy"] == strategy]
-            ink = colour("law") if strategy == "plan" else ramp("tuned", i / (len(NAMES) - 1))
-            axes.plot(
-                own["spent"],
-                own[column],
-                color=ink,
-                marker=MARKS[i],
-                markersize=6 if strategy == "plan" else 5,
-                linestyle=STYLES[i],
-                linewidth=2.2 if strategy == "plan" else 1.3,
-                label=label if len(own) else "_",
-            )
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_ylim(0.95 * min(*drawn[column], LEAST[0]), 1.05 * max(*drawn[column], LEAST[1]))
-        axes.set_xticks([0.06, 0.12, 0.25, 0.5, 1.0])
-        axes.set_yticks(_ticks(drawn[column]))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:.2g}×"))
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_minor_formatter(NullFormatter())
-            axis.set_tick_params(which="minor", length=0)
+        _draw_strategies(axes, drawn, column)
+        _scale(axes, drawn[column])
         axes.set_xlabel("compute bought, as a share of the full grid's")
         axes.set_ylabel(f"interval of {name} / the full grid's")
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
@@ -99,6 +78,36 @@ def width_plate(found: pd.DataFrame, *, bed: str, column: str, n: int, target: f
             ),
         ),
     )
+
+
+def _draw_strategies(axes: Axes, drawn: pd.DataFrame, column: str) -> None:
+    for i, (strategy, label) in enumerate(NAMES.items()):
+        own = drawn[drawn["strategy"] == strategy]
+        ink = colour("law") if strategy == "plan" else ramp("tuned", i / (len(NAMES) - 1))
+        axes.plot(
+            own["spent"],
+            own[column],
+            color=ink,
+            marker=MARKS[i],
+            markersize=6 if strategy == "plan" else 5,
+            linestyle=STYLES[i],
+            linewidth=2.2 if strategy == "plan" else 1.3,
+            label=label if len(own) else "_",
+        )
+
+
+def _scale(axes: Axes, ratios: pd.Series) -> None:
+    """Logarithmic axes, marked with shares and ratios."""
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_ylim(0.95 * min(*ratios, LEAST[0]), 1.05 * max(*ratios, LEAST[1]))
+    axes.set_xticks([0.06, 0.12, 0.25, 0.5, 1.0])
+    axes.set_yticks(_ticks(ratios))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:.2g}×"))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
+        axis.set_tick_params(which="minor", length=0)
 
 
 def _ticks(ratios: Sequence[float] | pd.Series) -> list[float]:

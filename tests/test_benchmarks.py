@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -460,10 +462,30 @@ def test_a_plan_needs_the_share_at_which_its_median_interval_is_the_grids():
 def test_a_replicate_of_plans_that_is_kept_is_not_measured_again(tmp_path, monkeypatch):
     rows = [{"bed": "simulated", "loss_width": np.float64(0.5), "loss_held": np.bool_(True)}]
     monkeypatch.setattr(plans, "_replicate", lambda *_: rows)
-    task = ("simulated", tmp_path, 0, tmp_path / "kept")
+    task = ("simulated", tmp_path, 0, tmp_path / "kept" / "simulated-0.json")
     assert plans.replicate(task) == rows
     monkeypatch.setattr(plans, "_replicate", None)
     assert plans.replicate(task) == [{"bed": "simulated", "loss_width": 0.5, "loss_held": True}]
+
+
+def test_what_is_kept_of_plans_is_of_the_same_planner_and_data(tmp_path, monkeypatch):
+    for folder in ("extrap/planning", "extrap/fitting"):
+        (tmp_path / folder).mkdir(parents=True)
+    source = tmp_path / "extrap" / "fitting" / "fit.py"
+    source.write_text("FIT = 1\n")
+    monkeypatch.setattr(plans, "ROOT", tmp_path)
+    here = nullcontext(SimpleNamespace(map=map))
+    monkeypatch.setattr(plans, "ProcessPoolExecutor", lambda n_workers: here)
+    measured = []
+    monkeypatch.setattr(plans, "_replicate", lambda *task: measured.append(task) or [])
+
+    def n_measured(data: str) -> int:
+        plans.judge_strategies(tmp_path / data, 1, tmp_path / "kept")
+        return len(measured)
+
+    assert [n_measured("a"), n_measured("a"), n_measured("b")] == [1, 1, 2]
+    source.write_text("FIT = 2\n")
+    assert [n_measured("b"), n_measured("a"), n_measured("a")] == [3, 4, 4]
 
 
 def test_each_interval_of_a_bed_has_a_picture_with_a_row_a_strategy_and_share():

@@ -152,3 +152,22 @@ def test_log_without_a_readable_row_is_refused(tmp_path):
     reader = LogReader(path, step="step", loss="loss")
     with pytest.raises(DataError, match="none of the 2 rows"):
         list(watch(FakeMonitor(), reader, once=True))
+
+
+def test_values_that_are_never_logged_together_are_named(tmp_path, caplog, monkeypatch):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"step": 10, "train": 3.0}\n{"step": 10, "val": 3.5}\n')
+    let = ["loss = val - train"]
+    with pytest.raises(DataError, match=r"got 2 of .* without 'train' or 'val'; log them in"):
+        list(watch(FakeMonitor(), LogReader(path, let=let), once=True))
+
+    def log_both(_: float) -> None:
+        with path.open("a") as file:
+            file.write('{"step": 100, "train": 3.0, "val": 3.5}\n')
+
+    monkeypatch.setattr("extrap.watching.time.sleep", log_both)
+    [reading] = watch(FakeMonitor(), LogReader(path, let=let))
+    assert (reading.step, reading.loss) == (100, 0.5)
+    [record] = caplog.records
+    assert record.getMessage().startswith("waiting for a loss: ")
+    assert "without 'train' or 'val'" in record.getMessage()

@@ -11,7 +11,15 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.reading.bounds import shown
 
-__all__ = ["WORDS", "bare_name", "candidates", "find_column", "missing_column", "unnamed_columns"]
+__all__ = [
+    "WORDS",
+    "bare_name",
+    "candidates",
+    "find_column",
+    "missing_column",
+    "taken_column",
+    "unnamed_columns",
+]
 
 MOST_NAME, MOST_COMPARED = 100, 2000
 """Longer names, and more of them, are not searched for the one that was meant."""
@@ -82,6 +90,13 @@ def missing_column(
         return DataError(f"{where} has no column {name!r}; it has {names}.")
     todo = f" write --{option} {_word(guess)}" if option else ""
     return DataError(f"{where} has no column {name!r}; did you mean {guess!r}?{todo}")
+
+
+def taken_column(name: str, where: str) -> DataError:
+    """The error to raise where a definition makes a column that is there already."""
+    return DataError(
+        f"a definition makes a new column, {where} has {name!r} already; choose another name."
+    )
 
 
 def unnamed_columns(

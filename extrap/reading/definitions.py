@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from extrap.errors import DataError
 from extrap.expressions import parse_definition
 from extrap.reading.cells import read_numbers
-from extrap.reading.columns import find_column, missing_column
+from extrap.reading.columns import find_column, missing_column, taken_column
 
 __all__ = ["with_definitions"]
 
@@ -33,10 +32,7 @@ def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> p
         name, formula = parse_definition(text)
         have = [str(c) for c in table.columns]
         if name in have:
-            raise DataError(
-                f"a definition makes a new column, {where} has {name!r} already; choose another "
-                "name."
-            )
+            raise taken_column(name, where)
         numbers, is_there = {}, pd.Series(data=True, index=table.index)
         for used in formula.names:
             column = find_column(used, have, where)

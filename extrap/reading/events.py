@@ -47,6 +47,7 @@ class EventLog:
         return [pair for file in files if file.is_file() for pair in self._read(file)]
 
     def _read(self, file: Path) -> list[tuple[tuple[float], tuple[object]]]:
+        import tensorboard  # noqa: F401  before what it brings: an error names the first
         from google.protobuf.message import DecodeError
         from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
         from tensorboard.util.tensor_util import make_ndarray
@@ -89,6 +90,7 @@ class Scalars(NamedTuple):
 
 def read_scalars(path: Path) -> Scalars:
     """Every scalar of an event file, to its end or to where its writer was killed."""
+    import tensorboard  # noqa: F401  before what it brings: an error names the first
     from google.protobuf.message import DecodeError
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
     from tensorboard.util.tensor_util import make_ndarray

@@ -14,7 +14,7 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.expressions import Expression, parse_definition
-from extrap.reading.columns import missing_column
+from extrap.reading.columns import missing_column, taken_column
 from extrap.reading.events import EventLog, is_event_log
 from extrap.reading.metrics import loss_of_metric
 from extrap.reading.tailing import Tail
@@ -24,6 +24,8 @@ __all__ = ["LogReader"]
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 JSON_LINES = (".jsonl", ".ndjson")
 NO_NUMBER = ("null", "none")
+ABSENT = ""
+"""The cell of what a row does not log."""
 MOST_NAMES = 10_000
 """Keys that are remembered to say what a log has."""
 
@@ -34,19 +36,22 @@ class LogReader:
     A log is a CSV file with a header, a file of JSON objects, one a line, or TensorBoard's event
     files, alone or in a folder. It may be absent, empty, half written, or start again: then its
     losses come again from the beginning. A line counts once its newline is written. Lines that log
-    something else are passed over; lines that are no rows at all are counted in `n_skipped`.
+    something else are passed over; lines that are no rows at all, or hold only a part of what is
+    needed, are counted in `n_skipped`.
 
     Args:
         path: The log, which need not exist yet.
         step: The column or key of the step. Event files know theirs.
         loss: The column, key or tag of the loss.
         let: Definitions `name = formula` of the loss, or of the step, over what is logged; a later
-            one may use an earlier. Event files log each tag on its own: there over one tag.
+            one may use an earlier. Event files log each tag on its own: there the loss is over one
+            tag, and the step over `step`.
         maximised: Whether the loss is a metric that is better when larger: it becomes 1 − x of a
             share, −x below 0, as `read_runs(maximise=…)` has it.
 
     Raises:
-        ValueError: A definition cannot be read, is there twice, or is used by nothing.
+        ValueError: A definition cannot be read, is there twice, is used by nothing, or uses
+            nothing that is logged.
     """
 
     def __init__(
@@ -60,14 +65,18 @@ class LogReader:
     ) -> None:
         self.path = Path(path)
         formulas = _formulas(let, (step, loss))
+        self._made = tuple(formulas)
         self._step, self._loss = _Part(step, formulas), _Part(loss, formulas)
         self._metric = _Maximised(loss) if maximised else None
         self._log: _Log | None = None
         self._n_skipped = 0
+        self._has_found = False
+        self._n_torn = 0
+        self._torn: set[str] = set()
 
     @property
     def n_skipped(self) -> int:
-        """Lines that could not be read."""
+        """Lines that could not be read, or lack a part of what is needed."""
         return self._n_skipped + (self._log.n_skipped if self._log else 0)
 
     @property
@@ -79,8 +88,8 @@ class LogReader:
         """The new (step, loss) in the order of the log; a loss that is not finite is NaN.
 
         Raises:
-            DataError: The path is no log, or its header lacks a column; or a metric to be
-                maximised is neither a share nor below 0.
+            DataError: The path is no log, its header lacks a column, or it has one that a
+                definition makes; or a metric to be maximised is neither a share nor below 0.
         """
         if self._log is None:
             if not os.path.lexists(self.path):
@@ -88,23 +97,43 @@ class LogReader:
             _require_log(self.path)
             self._log = _open(self.path, self._step, self._loss)
         found = []
-        for steps, losses in self._log.poll():
+        rows = self._log.poll()
+        for name in self._made:
+            if name in self._log.names:
+                raise taken_column(name, str(self.path))
+        for steps, losses in rows:
             try:
                 pair = _step(self._step.value(steps)), _loss(self._loss.value(losses))
             except (TypeError, ValueError, OverflowError):
                 self._n_skipped += 1
+                self._note_torn((*steps, *losses))
                 continue
+            self._has_found = True
             found.append(pair if self._metric is None else (pair[0], self._metric.loss(pair[1])))
         return found
 
     def missing(self) -> DataError | None:
-        """What the log lacks though something is logged; None if it lacks nothing."""
+        """What the log, or each of its rows, lacks though something is logged; else None."""
         have = list(self._log.names) if self._log else []
         needed = self._loss.names
         if not isinstance(self._log, EventLog):
             needed = (*self._step.names, *needed)
         absent = [name for name in needed if name not in have]
-        return missing_column(absent[-1], have, str(self.path)) if have and absent else None
+        if have and absent:
+            return missing_column(absent[-1], have, str(self.path))
+        if self._has_found or not self._torn:
+            return None
+        return DataError(
+            f"a step and a loss are made of what one row logs, got {self._n_torn} of {self.path} "
+            f"without {' or '.join(map(repr, sorted(self._torn)))}; log them in the same row."
+        )
+
+    def _note_torn(self, cells: Sequence[object]) -> None:
+        """Remember what a row lacks, for `missing`."""
+        names = (*self._step.names, *self._loss.names)
+        lacking = [name for name, cell in zip(names, cells, strict=True) if cell == ABSENT]
+        self._n_torn += bool(lacking)
+        self._torn.update(lacking)
 
 
 def _formulas(let: Iterable[str], wanted: Sequence[str]) -> dict[str, Expression]:
@@ -145,6 +174,12 @@ class _Part:
                 needed.update(dict.fromkeys(formula.names))
                 self._formulas = {made: formula, **self._formulas}
         self.names = tuple(sorted(needed))
+        self.is_made = bool(self._formulas)
+        if not needed:
+            raise ValueError(
+                "a step and a loss are made of what is logged, got a formula over no name for "
+                f"{name!r}; name a column in it."
+            )
 
     def value(self, cells: Sequence[object]) -> object:
         """What the cells of `names` make of it."""
@@ -154,6 +189,11 @@ class _Part:
         for made, formula in self._formulas.items():
             numbers[made] = formula(numbers)
         return numbers[self._name]
+
+
+def _telling(step: _Part, loss: _Part) -> tuple[str, ...]:
+    """The names of which a row has one if it logs the loss: every row may have the step's."""
+    return tuple(name for name in loss.names if name not in step.names) or loss.names
 
 
 class _Maximised:
@@ -196,6 +236,7 @@ class _CsvLog:
     def __init__(self, path: Path, step: _Part, loss: _Part, *, separator: str) -> None:
         self._path = path
         self._step, self._loss = step.names, loss.names
+        self._telling = _telling(step, loss)
         self._separator = separator
         self._tail = Tail(path)
         self._header: list[str] = []
@@ -234,18 +275,20 @@ class _CsvLog:
         return header
 
     def _pair(self, row: Sequence[str]) -> tuple[list[str], list[str]] | None:
-        """Step and loss of a row, None if its loss was left out or it is no row."""
+        """Step and loss of a row, None if all of its loss was left out or it is no row."""
         if len(row) != len(self._header):
             self._n_skipped += 1
             return None
         step = [row[self._header.index(name)] for name in self._step]
         loss = [row[self._header.index(name)] for name in self._loss]
-        return (step, loss) if all(loss) else None
+        is_logged = any(row[self._header.index(name)] for name in self._telling)
+        return (step, loss) if is_logged else None
 
 
 class _JsonLog:
     def __init__(self, path: Path, step: _Part, loss: _Part) -> None:
         self._step, self._loss = step.names, loss.names
+        self._telling = _telling(step, loss)
         self._tail = Tail(path)
         self.names: dict[str, None] = {}
         self._n_skipped = 0
@@ -261,9 +304,9 @@ class _JsonLog:
     def poll(self) -> list[tuple[list[object], list[object]]]:
         rows = [self._row(line) for line in self._tail.read()[0] if line.strip()]
         return [
-            ([row.get(name, "") for name in self._step], [row[name] for name in self._loss])
+            ([row.get(n, ABSENT) for n in self._step], [row.get(n, ABSENT) for n in self._loss])
             for row in rows
-            if all(name in row for name in self._loss)
+            if any(name in row for name in self._telling)
         ]
 
     def _row(self, line: str) -> dict[str, Any]:
@@ -298,6 +341,11 @@ def _open(path: Path, step: _Part, loss: _Part) -> _Log:
             raise DataError(
                 "event files log each tag on its own, so that a loss is made of one, got a "
                 f"formula over {', '.join(loss.names)}; log the loss itself."
+            )
+        if step.is_made and step.names != ("step",):
+            raise DataError(
+                "event files know their step, so that another is made of it alone, got a formula "
+                f"over {', '.join(step.names)}; write it over step."
             )
         return EventLog(path, tag=loss.names[0])
     if suffix in SEPARATORS:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 
 import pytest
 
+from extrap.errors import DataError
+from extrap.reading.events import read_scalars
 from extrap.reading.logs import LogReader
 
 
@@ -61,6 +64,32 @@ def test_event_file_without_the_tag_says_which_it_has(write):
     reader = LogReader(reader.path, loss="train/loss")
     assert reader.poll() == [(10.0, 3.5)]
     assert reader.missing() is None
+
+
+def test_a_step_by_formula_is_made_of_the_step_of_the_events(write):
+    reader = LogReader(
+        write((10, 3.5)), step="epochs", let=["double = 2 * step", "epochs = double / 390"]
+    )
+    assert reader.poll() == [(20 / 390, 3.5)]
+
+
+def test_a_formula_does_not_stand_before_a_tag_of_its_name(write):
+    reader = LogReader(write((10, 3.5)), let=["loss = 2 * lr"])
+    with pytest.raises(DataError, match=r"makes a new column, .* has 'loss' already"):
+        reader.poll()
+
+
+@pytest.mark.parametrize("read", [read_scalars, lambda path: LogReader(path).poll()])
+def test_tensorboard_is_asked_for_before_what_it_brings(tmp_path, monkeypatch, read):
+    for blocked in ("tensorboard", "google"):
+        for name in [name for name in sys.modules if name.split(".")[0] == blocked]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, blocked, None)
+    path = tmp_path / "events.out.tfevents.1"
+    path.touch()
+    with pytest.raises(ModuleNotFoundError) as caught:
+        read(path)
+    assert caught.value.name == "tensorboard"
 
 
 def test_tag_that_is_no_scalar_is_skipped_and_counted(write):

@@ -216,7 +216,8 @@ def test_a_loss_and_a_step_are_made_by_formulas(tmp_path):
     append(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     reader = LogReader(tmp_path / "a.jsonl", let=["loss = a - b"])
     assert reader.poll() == [(1.0, 1.5)]
-    assert reader.n_skipped == 1
+    assert reader.n_skipped == 2
+    assert reader.missing() is None
     reader = LogReader(tmp_path / "a.jsonl", let=["loss = a - c"])
     assert reader.poll() == []
     assert "'c'" in str(reader.missing())
@@ -229,6 +230,7 @@ def test_a_loss_and_a_step_are_made_by_formulas(tmp_path):
         (["loss = loss / 2"], "'loss' is there already"),
         (["loss = a", "loss = b"], "'loss' is there already"),
         (["loss = open('x')"], "open"),
+        (["half = 0.5", "loss = 2 * half"], "a formula over no name for 'loss'"),
     ],
 )
 def test_formulas_of_a_log_that_cannot_be_are_refused(log, let, message):
@@ -236,9 +238,63 @@ def test_formulas_of_a_log_that_cannot_be_are_refused(log, let, message):
         LogReader(log, let=let)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_formula_over_values_of_different_rows_is_counted_and_names_them(tmp_path, name):
+    rows = [{"step": 1, "a": 2.0, "lr": 0.1}, {"step": 1, "b": 0.5}, {"step": 1, "lr": 0.1}]
+    keys = ("step", "a", "b", "lr")
+    lines = [",".join(keys), *(",".join(str(row.get(key, "")) for key in keys) for row in rows)]
+    lines = lines if name == "a.csv" else [json.dumps(row) for row in rows]
+    append(tmp_path / name, "\n".join(lines) + "\n")
+    reader = LogReader(tmp_path / name, let=["loss = a - b"])
+    assert reader.poll() == []
+    assert reader.n_skipped == 2
+    assert f"got 2 of {tmp_path / name} without 'a' or 'b'; log" in str(reader.missing())
+    append(tmp_path / name, "2,2,0.5,\n" if name == "a.csv" else '{"step":2,"a":2,"b":0.5}\n')
+    assert reader.poll() == [(2.0, 1.5)]
+    assert reader.missing() is None
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_row_that_has_only_the_step_of_a_formula_logs_something_else(tmp_path, name):
+    csv = "step,total,lr\n1,,0.1\n2,7,\n"
+    rows = '{"step": 1, "lr": 0.1}\n{"step": 2, "total": 7}\n'
+    append(tmp_path / name, csv if name == "a.csv" else rows)
+    reader = LogReader(tmp_path / name, let=["loss = total / step"])
+    assert reader.poll() == [(2.0, 3.5)]
+    assert reader.n_skipped == 0
+
+
+def test_a_step_that_is_logged_in_other_rows_is_named(tmp_path):
+    append(tmp_path / "a.jsonl", '{"epoch": 1}\n{"loss": 3.5}\n')
+    reader = LogReader(tmp_path / "a.jsonl", let=["step = 100 * epoch"])
+    assert reader.poll() == []
+    assert reader.n_skipped == 1
+    assert "without 'epoch'; log them in the same row" in str(reader.missing())
+
+
+@pytest.mark.parametrize("let", ["loss = 1 - acc", "step = 10 * epoch"])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_formula_does_not_stand_before_a_column_of_its_name(tmp_path, name, let):
+    row = {"step": 1, "epoch": 1, "acc": 0.5, "loss": 3.5}
+    csv = ",".join(row) + "\n" + ",".join(map(str, row.values()))
+    append(tmp_path / name, (csv if name == "a.csv" else json.dumps(row)) + "\n")
+    with pytest.raises(DataError, match=rf"makes a new column, .*{name} has '\w+' already"):
+        LogReader(tmp_path / name, let=[let]).poll()
+
+
 def test_event_files_make_a_loss_of_one_tag(tmp_path):
     with pytest.raises(DataError, match="made of one, got a formula over a, b"):
         LogReader(tmp_path, let=["loss = a - b"]).poll()
+
+
+@pytest.mark.parametrize(
+    ("formula", "names"),
+    [("390 * epoch", "epoch"), ("epoch + step", "epoch, step")],
+)
+def test_event_files_make_a_step_of_their_own_alone(tmp_path, formula, names):
+    reader = LogReader(tmp_path, step="updates", let=[f"updates = {formula}"])
+    with pytest.raises(DataError, match=f"got a formula over {names}; write it over step"):
+        reader.poll()
 
 
 def test_a_metric_to_be_maximised_becomes_the_loss_of_the_sweep(tmp_path):

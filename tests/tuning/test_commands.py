@@ -302,6 +302,19 @@ def test_a_result_that_tells_no_loss_says_what_is_there(
         run(runner(tmp_path, script, "{run_dir}", result="m.json"))
 
 
+@pytest.mark.parametrize("result", ["", "m.json"])
+def test_a_log_that_is_gone_costs_no_result(tmp_path: Path, result: str) -> None:
+    script = (
+        "import pathlib, sys\n"
+        "folder = pathlib.Path(sys.argv[-1])\n"
+        "(folder / 'm.json').write_text('{\"loss\": 2}')\n"
+        "folder.with_name(folder.name + '.log').unlink()\n"
+        "print('loss=2')"
+    )
+    assert run(runner(tmp_path, script, "{run_dir}", result=result))["loss"] == 2
+    assert not list((tmp_path / "runs").glob("*.log"))
+
+
 def test_a_program_that_is_not_there_is_an_error_before_anything_is_trained() -> None:
     with pytest.raises(ValueError, match="there is no 'no-such-program-of-mine'"):
         CommandRunner(Command(["no-such-program-of-mine", *TOLD]), SPEC, NO_STOP)

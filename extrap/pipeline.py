@@ -235,8 +235,14 @@ def plan_study(
     storage: str | None = None,
     train: Train | None = None,
 ) -> str:
-    """What `run_study` would train, in words; nothing is opened or trained."""
+    """What `run_study` would train, in words; nothing is opened or trained.
+
+    Raises:
+        ValueError: The baseline does not go with the study, or a path of the size gives a
+            fraction of what is trained whole.
+    """
     storage = storage or default_storage(spec)
+    spec.require_whole()
     lines = [
         f"study {spec.name}: {spec.question}",
         f"storage: {without_password(storage)}",
@@ -254,6 +260,7 @@ def plan_study(
         )
     if baseline is not None:
         check_baseline(spec, baseline)
+        baseline.require_whole()
         lines += [f"then the baseline {baseline.name}", *_sweep_lines(baseline)]
     return "\n".join(lines)
 

@@ -298,6 +298,14 @@ def test_training_function_of_the_study_alone_is_refused(tmp_path: Path) -> None
         run_study(FLAT, FALLING, train=flat, reports=tmp_path)
 
 
+def test_plan_refuses_what_would_not_be_trained_as_the_path_says() -> None:
+    path = {"batch_size": "sqrt(width)"}
+    with pytest.raises(ValueError, match=r"batch_size of a path .* at width="):
+        plan_study(replace(SPEC, path=path))
+    with pytest.raises(ValueError, match=r"batch_size of a path .* at width="):
+        plan_study(SPEC, replace(SPEC, name="other", path=path))
+
+
 def test_plan_lists_the_baseline() -> None:
     lines = plan_study(FLAT, FALLING).splitlines()
     at = lines.index("then the baseline flat-falling")

@@ -276,19 +276,30 @@ class StudySpec:
                 f"the formulas of a path speak of the size columns {', '.join(self.sizes)} and of "
                 f"each other, got {', '.join(unknown)}; define it, or make it a size."
             )
-        for size in (*self.size_points(), *(target.size for target in self.targets)):
-            self._check_whole(size, path.values(size))
+        for size in self._all_sizes():
+            path.values(size)
 
-    def _check_whole(self, size: Mapping[str, float], values: Mapping[str, float]) -> None:
-        """Raise where a workload of ours would train another number than the path says."""
-        for name in WHOLE if self.workload.name != OWN else ():
-            if name in values and not values[name].is_integer():
+    def require_whole(self) -> None:
+        """Raise where a workload of ours would train another number than the path says.
+
+        Asked before anything is trained: what was trained rounded is read as it is.
+
+        Raises:
+            ValueError: A formula gives no whole number where one is trained.
+        """
+        names = [name for name in WHOLE if name in self.path and self.workload.name != OWN]
+        for size, name in itertools.product(self._all_sizes() if names else (), names):
+            values = self.size_values(size)
+            if not values[name].is_integer():
                 where = ", ".join(f"{dial}={value:g}" for dial, value in size.items())
                 raise ValueError(
                     f"{name} of a path is a whole number, or what follows from it would not be "
                     f"what is trained; {self.path[name]} gives {values[name]:g} at {where}; write "
                     f"round({self.path[name]})."
                 )
+
+    def _all_sizes(self) -> tuple[Mapping[str, float], ...]:
+        return (*self.size_points(), *(target.size for target in self.targets))
 
     def size_values(self, size: Mapping[str, float]) -> dict[str, float]:
         """Everything that a size says: its columns and what the path makes of them.

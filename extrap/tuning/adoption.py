@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from extrap.errors import StudyError
 from extrap.reading.copies import open_if_there
 from extrap.reading.optuna import FINGERPRINT, parse_study_name, study_names
 from extrap.reading.storages import open_storage, storage_faults
-from extrap.records import StudySpec, Train
-from extrap.training.preemption import Preemption
-from extrap.tuning.fingerprints import fingerprint, is_of_own_training
-from extrap.tuning.trainers import own_trainer
+from extrap.records import Command, StudySpec, Train
+from extrap.tuning.commands import describe, lacks_script
+from extrap.tuning.fingerprints import fingerprint, is_of_own_training, sources_of
+from extrap.tuning.trainers import own_fingerprint
 
-__all__ = ["adopt_training", "fingerprint_of", "of_training"]
+__all__ = ["absent_files", "adopt_training", "fingerprint_of", "of_training", "require_adoptable"]
 
 
 def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ...]:
@@ -27,13 +28,14 @@ def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ..
         train: The function or command.
 
     Returns:
-        What changed, one sentence each.
+        What changed, one sentence each; files of a command that are not here change nothing.
 
     Raises:
-        StudyError: The storage cannot be used.
+        StudyError: The storage cannot be used, or the script of the command is not here and
+            nothing is known of it.
         ValueError: The command does not go with the study.
     """
-    now = of_training(fingerprint_of(spec, train))
+    fingerprint_of(spec, train)  # raises whatever the storage holds
     changes: dict[str, None] = {}
     with storage_faults(storage):
         if open_if_there(storage) is None:
@@ -47,21 +49,52 @@ def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ..
             stored = opened.get_study_user_attrs(study_id).get(FINGERPRINT)
             if not isinstance(stored, dict):
                 continue
-            old = of_training(stored)
+            old, now = of_training(stored), of_training(fingerprint_of(spec, train, stored))
             if old != now:
+                require_adoptable(train, stored)
                 kept = {k: v for k, v in stored.items() if k not in old}
                 opened.set_study_user_attr(study_id, FINGERPRINT, {**kept, **now})
                 changes |= dict.fromkeys(_changes(old, now))
     return tuple(changes)
 
 
-def fingerprint_of(spec: StudySpec, train: Train) -> dict[str, Any]:
+def fingerprint_of(
+    spec: StudySpec, train: Train, stored: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The fingerprint of a study that is trained by this function or command.
+
+    Args:
+        spec: The study.
+        train: The function or command, whose program and files need not be on this machine.
+        stored: A fingerprint that is believed of files of the command that are not.
 
     Raises:
         ValueError: The command does not go with the study.
     """
-    return fingerprint(spec, own_trainer(train, spec, Preemption(folder=None)).fingerprint)
+    if not isinstance(train, Command):
+        return fingerprint(spec, own_fingerprint(train))
+    train.check_names(sizes=spec.sizes, path=spec.path, tuned=spec.tune)
+    return fingerprint(spec, describe(train, sources_of(stored or {})).told)
+
+
+def absent_files(train: Train, stored: Mapping[str, Any]) -> tuple[str, ...]:
+    """Files of a command that a stored fingerprint tells of and that are not on this machine."""
+    if not isinstance(train, Command):
+        return ()
+    return tuple(describe(train, sources_of(stored)).absent)
+
+
+def require_adoptable(train: Train, stored: Mapping[str, Any]) -> None:
+    """Raise where a command's script is neither here nor known: its workers would refuse it.
+
+    Raises:
+        StudyError: It is so.
+    """
+    if isinstance(train, Command) and lacks_script(train, sources_of(stored)):
+        raise StudyError(
+            "a training is accepted where its script is, this machine has none of "
+            f"{' '.join(train.args[:2])!r}; accept it on a machine that trains."
+        )
 
 
 def of_training(made_with: Mapping[str, Any]) -> dict[str, Any]:

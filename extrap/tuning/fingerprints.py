@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -10,9 +10,17 @@ from extrap.errors import StudyError
 from extrap.records import OWN, Recipe, StudySpec
 from extrap.records.recipe import SPARSE_ONLY, STEPS_ONLY
 
-__all__ = ["fingerprint", "is_of_own_training", "require_mergeable", "require_same"]
+__all__ = [
+    "fingerprint",
+    "is_of_own_training",
+    "require_agreed",
+    "require_mergeable",
+    "require_same",
+    "sources_of",
+]
 
 SCHEMA_VERSION = 2
+SOURCE = "data.source."
 OWN_PARTS = ("trainer", "command", "source", "loss", "result")
 """What of the data identifies a function or command of the user's own."""
 NEWER = ("noise_every", *STEPS_ONLY, *SPARSE_ONLY)
@@ -72,6 +80,31 @@ def require_mergeable(
             f"{_told(differ, stored, now, source)}. Leave that source out, or merge with the "
             "file that made it." + (ACCEPT if all(map(is_of_own_training, differ)) else "")
         )
+
+
+def require_agreed(places: Mapping[str, Mapping[str, Any]], files: Iterable[str]) -> None:
+    """Raise unless all parts of a merge have the same hash of files that are not here.
+
+    Args:
+        places: Address → fingerprint.
+        files: The files.
+
+    Raises:
+        StudyError: A file has two hashes.
+    """
+    for file in files:
+        hashes = {place: sources_of(made).get(file, "nothing") for place, made in places.items()}
+        if len(set(hashes.values())) > 1:
+            told = ", ".join(f"{value} in {place}" for place, value in hashes.items())
+            raise StudyError(
+                "a file of the training that is not on this machine must be the same in all parts "
+                f"of a merge, {file} is {told}; merge on a machine that has it."
+            )
+
+
+def sources_of(made_with: Mapping[str, Any]) -> dict[str, str]:
+    """What a fingerprint has of the files or definitions that the training rests on."""
+    return {k.removeprefix(SOURCE): v for k, v in made_with.items() if k.startswith(SOURCE)}
 
 
 def _differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

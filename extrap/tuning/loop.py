@@ -89,7 +89,8 @@ def tune(
     Raises:
         KeyboardInterrupt: It was asked to stop (`extrap.training.preemption.StopAsked`).
         StudyError: The storage cannot be used, or holds a study of this name made differently.
-        ValueError: The study names a workload, option or stage that does not exist.
+        ValueError: The study names a workload, option or stage that does not exist, or its path
+            gives a fraction of what is trained whole and there is something to train.
         DataError: The workload's data are missing.
     """
     if stage not in STAGES:
@@ -195,6 +196,7 @@ class _Stage:
                 wanted, n_asked = list(dict.fromkeys(cells)), n_done
                 missing = [cell for cell in wanted if cell not in taken]
             if missing:
+                self._spec.require_whole()
                 self._train_claimed(self._next_pack(missing), wanted)
             elif all(taken[cell] for cell in wanted):
                 return
@@ -220,6 +222,7 @@ class _Stage:
             sampling = Sampling(self._spec, self._storage, self._ledger, size)
             n_wanted = len(wanted) // len(points)
             while n_left := self._left_to_sample(size, n_wanted):
+                self._spec.require_whole()
                 n_runs = min(n_left, sampling.pack_size())
                 with self._ledger.held() as claims:
                     sampling.ask(n_runs, claims, n_wanted=n_wanted)

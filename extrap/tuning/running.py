@@ -82,8 +82,8 @@ def run_command(
 
 
 def write_note(log: Path, text: str) -> None:
-    """Add a line of ours to the log of a command, as the one it begins with."""
-    with log.open("rb+") as file:
+    """Add a line of ours to the log of a command, as the one it begins with, if that can be."""
+    with suppress(OSError), log.open("rb+") as file:  # the run is done, its result stands
         n = file.seek(0, os.SEEK_END)
         file.seek(max(0, n - 1))
         start = "" if file.read(1) in (b"", b"\n") else "\n"

@@ -14,7 +14,7 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import DataError
-from extrap.reading.copies import open_to_read
+from extrap.reading.copies import open_if_there, open_to_read
 from extrap.reading.exports import read_export
 from extrap.reading.optuna import (
     CURVE,
@@ -31,8 +31,13 @@ from extrap.reading.optuna import (
 from extrap.reading.patience import PatientStorage
 from extrap.reading.storages import open_storage, safe_url, storage_faults
 from extrap.records import STAGES, Cell, StudySpec, Train
-from extrap.tuning.adoption import fingerprint_of, of_training
-from extrap.tuning.fingerprints import require_mergeable, require_same
+from extrap.tuning.adoption import (
+    absent_files,
+    fingerprint_of,
+    of_training,
+    require_adoptable,
+)
+from extrap.tuning.fingerprints import require_agreed, require_mergeable, require_same
 from extrap.tuning.ledger import Ledger, cell_of
 
 __all__ = ["Merged", "merge_export", "merge_storages", "shard_cells"]
@@ -53,6 +58,8 @@ class Merged:
         n_other: Runs that were there already with another result, which stands.
         n_busy: Runs whose cell a worker is training in the target right now; that one stands.
         n_seals: Times of seals that were copied: who sent them says so, nobody here saw it.
+        absent: Files of the training command that are not on this machine: of them it was only
+            looked at whether they are the same in all parts.
     """
 
     n_copied: int = 0
@@ -60,6 +67,7 @@ class Merged:
     n_other: int = 0
     n_busy: int = 0
     n_seals: int = 0
+    absent: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = [f"{self.n_copied} runs copied", f"{self.n_same} were there already"]
@@ -69,7 +77,8 @@ class Merged:
             parts.append(f"{self.n_busy} are being trained there, which stands")
         if self.n_seals:
             parts.append(f"{self.n_seals} seals, whose times are as their sender has them")
-        return ", ".join(parts)
+        told = f"; not on this machine, the same in all parts: {', '.join(self.absent)}"
+        return ", ".join(parts) + (told if self.absent else "")
 
     def __add__(self, other: Merged) -> Merged:
         return Merged(
@@ -78,6 +87,7 @@ class Merged:
             n_other=self.n_other + other.n_other,
             n_busy=self.n_busy + other.n_busy,
             n_seals=self.n_seals + other.n_seals,
+            absent=tuple(dict.fromkeys((*self.absent, *other.absent))),
         )
 
 
@@ -124,7 +134,8 @@ def merge_storages(
         sources: URLs of the storages to copy from; they are only read.
         target: URL of the storage to copy into.
         train: The study's own training function or command, if it has one: then all sources must
-            have been trained by it as it is now. Nothing is copied before all were looked at.
+            have been trained by it as it is now; files of a command that are not here must be the
+            same in all sources and the target. Nothing is copied before all were looked at.
         accepts: Whether what another training made counts as trained by it, as in a target that
             `adopt_training` was called for.
 
@@ -134,31 +145,18 @@ def merge_storages(
             by another training.
         ValueError: The command does not go with the study.
     """
-    now = None if train is None else fingerprint_of(spec, train)
-    found = []
-    for source in sources:
+    made_with = {source: _made_with_in(spec, source) for source in sources}
+    merged = Merged()
+    if train is not None:
+        made_with, absent = _by_training(spec, train, made_with, target, accepts=accepts)
+        merged = Merged(absent=absent)
+    for source in sources:  # opened one at a time, each may be a copy
         with storage_faults(source):
             opened = open_to_read(source)
-            keys = {
-                name: key
-                for name in study_names(opened)
-                if (key := parse_study_name(name)) is not None and key.name == spec.name
-            }
-            if not keys:
-                raise DataError(
-                    f"a source of a merge holds runs of {spec.name!r}, {safe_url(source)} has "
-                    "none; check the address."
-                )
-            made_with = _made_with(spec, opened, keys)
-        if now is not None:
-            kept = {k: v for k, v in made_with.items() if k not in of_training(made_with)}
-            made_with = {**kept, **of_training(now)} if accepts else made_with
-            require_mergeable(made_with, now, study=spec.name, source=safe_url(source))
-        found.append((opened, keys, made_with))
-    merged = Merged()
-    for opened, keys, made_with in found:
+            keys = _keys(spec, opened)
         with storage_faults(target):
-            merged += _merge(spec, opened, keys, open_storage(target), made_with)
+            merged += _merge(spec, opened, keys, open_storage(target), made_with[source])
+        del opened
     return merged
 
 
@@ -200,6 +198,58 @@ def merge_export(specs: Sequence[StudySpec], path: str | Path, target: str) -> M
                 made_with = _made_with(spec, exported.storage, keys)
                 merged += _merge(spec, exported.storage, keys, opened, made_with)
     return merged
+
+
+def _keys(spec: StudySpec, storage: BaseStorage) -> dict[str, StudyKey]:
+    """The parts of a study in a storage."""
+    keys = {name: parse_study_name(name) for name in study_names(storage)}
+    return {n: key for n, key in keys.items() if key is not None and key.name == spec.name}
+
+
+def _made_with_in(spec: StudySpec, source: str) -> dict[str, Any]:
+    """The fingerprint of a study in a source, which is closed again."""
+    with storage_faults(source):
+        opened = open_to_read(source)
+        keys = _keys(spec, opened)
+        if not keys:
+            raise DataError(
+                f"a source of a merge holds runs of {spec.name!r}, {safe_url(source)} has "
+                "none; check the address."
+            )
+        return _made_with(spec, opened, keys)
+
+
+def _by_training(
+    spec: StudySpec,
+    train: Train,
+    made_with: Mapping[str, dict[str, Any]],
+    target: str,
+    *,
+    accepts: bool,
+) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
+    """Source → fingerprint once all are of this training, and its files that are not here."""
+    stored: dict[str, Any] = {k: v for made in made_with.values() for k, v in made.items()}
+    now = fingerprint_of(spec, train, stored)
+    absent = absent_files(train, stored)
+    if absent:
+        places = {safe_url(source): made for source, made in made_with.items()}
+        require_agreed({**places, **_made_with_there(spec, target)}, absent)
+    taken = dict(made_with)
+    for source, made in made_with.items():
+        old = of_training(made)
+        if accepts and old != of_training(now):
+            require_adoptable(train, stored)
+            taken[source] = {k: v for k, v in made.items() if k not in old} | of_training(now)
+        require_mergeable(taken[source], now, study=spec.name, source=safe_url(source))
+    return taken, absent
+
+
+def _made_with_there(spec: StudySpec, target: str) -> dict[str, dict[str, Any]]:
+    """The target's address and its fingerprint of a study, if it has one."""
+    with storage_faults(target):
+        opened = open_if_there(target)
+        keys = {} if opened is None else _keys(spec, opened)
+        return {safe_url(target): _made_with(spec, opened, keys)} if opened and keys else {}
 
 
 def _check_columns(

@@ -55,6 +55,7 @@ for step in (1, 2):
     print(f"step {step} loss={1 + width ** -0.5 + (lr - 0.05) ** 2 + 0.001 * seed + 2 - step}")
 """
 N_CELLS = 24
+ACCEPT = "--accept-training"
 
 
 @pytest.fixture(params=["function", "command"])
@@ -146,6 +147,100 @@ def test_runs_of_a_changed_training_are_merged_only_when_that_is_accepted(
     assert main([*merge, "--accept-training"]) == 0
     assert main(["study", "work", study, *quiet]) == 0  # nothing is trained again
     assert len(Path("trained.txt").read_text().splitlines()) == 8
+
+
+FEW = ["--set", "sizes.width=8", "--set", "seeds=0"]
+PARTS = [f".extrap/mine.shard-{i}-of-2.db" for i in (1, 2)]
+
+
+def train_parts() -> None:
+    for part in ("1/2", "2/2"):
+        assert main(["study", "work", "mine.py", "--quiet", *FEW, "--shard", part]) == 0
+
+
+@pytest.mark.parametrize("accepting", [[], ["--accept-training"]])
+def test_parts_are_merged_where_their_program_is_not(
+    accepting: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(COMMAND.replace('"python", "fit.py"', '"cluster-train"'))
+    program = Path("bin/cluster-train")
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\n{SCRIPT}")
+    program.chmod(0o755)
+    with monkeypatch.context() as cluster:
+        cluster.setenv("PATH", str(program.parent.absolute()), prepend=os.pathsep)
+        train_parts()
+    for n_copied in (4, 0):
+        capsys.readouterr()
+        assert main(["study", "merge", "mine.py", *PARTS, *FEW, *accepting]) == 0
+        assert f"{n_copied} runs copied" in capsys.readouterr().out
+    assert main(["study", "work", "mine.py", *FEW]) == 2  # to train it must be there
+    assert "there is no 'cluster-train'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("accepting", [[], ["--accept-training"]])
+def test_parts_are_merged_where_their_script_is_not_and_go_on_where_it_is(
+    accepting: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(COMMAND)
+    Path("fit.py").write_text(SCRIPT)
+    train_parts()
+    Path("fit.py").rename("elsewhere.py")
+    for n_copied in (4, 0):
+        capsys.readouterr()
+        assert main(["study", "merge", "mine.py", *PARTS, *FEW, *accepting]) == 0
+        said = capsys.readouterr().out
+        assert f"{n_copied} runs copied" in said
+        assert "not on this machine, the same in all parts: fit.py" in said
+    Path("elsewhere.py").rename("fit.py")
+    assert main(["study", "work", "mine.py", "--quiet", *FEW]) == 0  # as it was begun
+    assert len(Path("trained.txt").read_text().splitlines()) == 4
+
+
+def test_parts_of_two_scripts_are_not_merged_where_neither_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(COMMAND)
+    Path("fit.py").write_text(SCRIPT)
+    train_parts()
+    Path("fit.py").write_text(SCRIPT.replace("0.05", "0.06"))
+    other = ["--storage", "sqlite:///other.db"]
+    assert main(["study", "work", "mine.py", "--quiet", *FEW, "--shard", "1/2", *other]) == 0
+    Path("fit.py").unlink()
+    assert main(["study", "merge", "mine.py", PARTS[1], *FEW]) == 0
+    for sources, accepting in (([PARTS[0], "other.db"], []), (["other.db"], [ACCEPT])):
+        capsys.readouterr()
+        assert main(["study", "merge", "mine.py", *sources, *FEW, *accepting]) == 2
+        said = capsys.readouterr().err
+        assert "not on this machine must be the same in all parts of a merge, fit.py is" in said
+        assert "in sqlite:///other.db" in said
+        assert said.count("\n") == 1
+    assert status(capsys)["complete"] == 2  # those of the second part
+
+
+def test_a_script_that_nobody_here_knows_is_accepted_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(COMMAND)
+    Path("fit.py").write_text(SCRIPT)
+    train_parts()
+    Path("mine.py").write_text(COMMAND.replace("fit.py", "newer.py"))
+    assert main(["study", "merge", "mine.py", *PARTS, *FEW, ACCEPT]) == 2
+    said = capsys.readouterr().err
+    assert "this machine has none of 'python newer.py'; accept it on a machine that trains" in said
+    assert not Path(".extrap/mine.db").exists()
+    Path("newer.py").write_text(SCRIPT)
+    assert main(["study", "merge", "mine.py", *PARTS, *FEW, ACCEPT]) == 0
 
 
 def test_a_device_is_of_our_own_training(study: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,13 +88,15 @@ def test_what_is_trained_whole_is_whole_in_the_path(name: str) -> None:
     with pytest.raises(
         ValueError, match=rf"{name} of a path .* write round\(50 \* sqrt\(depth\)\)"
     ):
-        replace(ours, path=path)
+        replace(ours, path=path).require_whole()
     written = replace(ours, path={**path, name: "round(50 * sqrt(depth))"})
+    written.require_whole()
     assert written.size_values({"depth": 6}) == pytest.approx(
         {"depth": 6, name: 122, "tokens": 1e6 / 122}
     )
     with pytest.raises(ValueError, match=r"gives 4.25 at depth=34"):  # of a target
         replace(ours, path={name: "depth / 8"}, sizes={"depth": (8, 16)},
-                targets=(Target(size={"depth": 34}),))  # fmt: skip
+                targets=(Target(size={"depth": 34}),)).require_whole()  # fmt: skip
+    replace(SPEC, path=path).require_whole()
     assert replace(SPEC, path=path).size_values({"depth": 4})[name] == 100  # of one's own
     assert 122 < replace(SPEC, path=path).size_values({"depth": 6})[name] < 123

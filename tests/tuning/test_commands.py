@@ -16,7 +16,7 @@ from extrap.errors import ExtrapError, StudyError
 from extrap.records import Cell, Command, StudySpec, TunedRange
 from extrap.training.preemption import Preemption, StopAsked
 from extrap.tuning import tune
-from extrap.tuning.commands import CommandRunner, run_name
+from extrap.tuning.commands import CommandRunner, describe, run_name
 from extrap.tuning.running import LOG_BYTES
 
 SPEC = StudySpec(
@@ -302,6 +302,19 @@ def test_a_result_that_tells_no_loss_says_what_is_there(
         run(runner(tmp_path, script, "{run_dir}", result="m.json"))
 
 
+@pytest.mark.parametrize("result", ["", "m.json"])
+def test_a_log_that_is_gone_costs_no_result(tmp_path: Path, result: str) -> None:
+    script = (
+        "import pathlib, sys\n"
+        "folder = pathlib.Path(sys.argv[-1])\n"
+        "(folder / 'm.json').write_text('{\"loss\": 2}')\n"
+        "folder.with_name(folder.name + '.log').unlink()\n"
+        "print('loss=2')"
+    )
+    assert run(runner(tmp_path, script, "{run_dir}", result=result))["loss"] == 2
+    assert not list((tmp_path / "runs").glob("*.log"))
+
+
 def test_a_program_that_is_not_there_is_an_error_before_anything_is_trained() -> None:
     with pytest.raises(ValueError, match="there is no 'no-such-program-of-mine'"):
         CommandRunner(Command(["no-such-program-of-mine", *TOLD]), SPEC, NO_STOP)
@@ -387,6 +400,31 @@ def test_files_of_one_name_and_files_behind_an_equals_sign_are_part_of_the_comma
         assert described() != begun
         Path(name).write_text(f"of {name}")
     assert described() == begun
+
+
+def test_files_that_are_not_here_are_described_as_others_found_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ("a/conf.yaml", "b/conf.yaml", "c.json")
+    for name in names:
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(f"of {name}")
+    command = Command(["python", *names[:2], f"--set={names[2]}", *TOLD])
+    there = describe(command)
+    known = there.told["source"]
+    assert describe(command, known) == there
+    for gone, absent in (("c.json", ["c.json"]), ("a/conf.yaml", ["conf.yaml", "c.json"])):
+        Path(gone).unlink()
+        told = describe(command, known)
+        assert told == (there.told, {name: known[name] for name in absent})
+        assert describe(command).told != there.told
+    Path("b/conf.yaml").write_text("changed")  # what is here is looked at
+    assert list(describe(command, known).absent) == ["conf.yaml", "c.json"]
+    assert describe(command, known).told != there.told
+    assert describe(Command(["python", "x.py", *TOLD]), known) == describe(
+        Command(["python", "x.py", *TOLD])
+    )
 
 
 def test_runs_are_named_readably_and_apart() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from extrap.reading.storages import open_storage
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
 from extrap.tuning import tune
 
@@ -28,6 +29,11 @@ SPEC = StudySpec(
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/study.db"
+
+
+def read_trials(url: str) -> int:
+    storage = open_storage(url)
+    return sum(storage.get_n_trials(s._study_id) for s in storage.get_all_studies())
 
 
 def same_as_by_hand(runs: object, by_hand: StudySpec, tmp_path: Path, name: str) -> None:
@@ -74,6 +80,25 @@ def test_a_rate_that_is_not_tuned_may_be_on_the_path(url: str, tmp_path: Path) -
     expected = tune(other, f"sqlite:///{tmp_path}/hand.db").to_frame()
     expected = expected[expected["lr"] == 0.1]
     assert list(frame[frame["depth"] == 2]["loss"]) == list(expected["loss"])
+
+
+@pytest.mark.parametrize("sampler", ["grid", "tpe"])
+def test_what_was_trained_rounded_is_read_and_not_trained_further(
+    url: str, sampler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = {"width": "4 * depth", "batch_size": "5 * sqrt(depth)"}
+    spec = replace(SPEC, path=path, sampler=sampler)
+    refused = r"batch_size of a path .* write round\(5 \* sqrt\(depth\)\)"
+    with pytest.raises(ValueError, match=refused):
+        tune(spec, url)
+    assert read_trials(url) == 0
+    with monkeypatch.context() as before:
+        before.setattr(StudySpec, "require_whole", lambda spec: None)  # as it was once
+        trained = tune(spec, url)
+    assert tune(spec, url).data_hash() == trained.data_hash()
+    with pytest.raises(ValueError, match=refused):
+        tune(replace(spec, seeds=(0, 1)), url)
+    assert read_trials(url) == len(trained) == 4
 
 
 def test_a_name_that_nothing_takes_is_refused_by_the_model(url: str) -> None:

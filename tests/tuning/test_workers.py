@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from sqlalchemy.exc import OperationalError
 
 from benchmarks.servers import Server, free_port
 from extrap.errors import DataError, StudyError
+from extrap.reading.copies import open_to_read
 from extrap.reading.databases import Database
 from extrap.reading.optuna import (
     FAILURE,
@@ -797,6 +799,29 @@ def test_merged_shards_are_the_whole_study(tmp_path: Path) -> None:
     assert events == []
     columns = list(SPEC.sizes) + list(SPEC.tune) + ["seed", "loss", "status"]
     assert merged.to_frame()[columns].equals(whole.to_frame()[columns])
+
+
+def test_no_two_parts_of_a_merge_are_copied_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = [f"sqlite:///{tmp_path}/{i}.db" for i in (1, 2, 3)]
+    for i, source in enumerate(sources, start=1):
+        cells = shard_cells(CELLS, i, 3)
+        tune(SPEC, source, train=valley, extend=lambda _, cells=cells: cells)
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(copies))
+    n_copies = []
+
+    def counted(url: str) -> Any:
+        n_copies.append(len(list(copies.iterdir())))
+        return open_to_read(url)
+
+    monkeypatch.setattr("extrap.tuning.sharing.open_to_read", counted)
+    merged = merge_storages(SPEC, sources, f"sqlite:///{tmp_path}/target.db", train=valley)
+    assert merged.n_copied == len(CELLS)
+    assert n_copies == [0] * (2 * len(sources))
+    assert not list(copies.iterdir())
 
 
 def test_merging_keeps_what_is_there_and_says_if_it_differs(tmp_path: Path) -> None:

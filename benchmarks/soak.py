@@ -228,8 +228,8 @@ class Workers:
 class Sleeper(OwnTrainer):
     """Trains packs of up to 18 cells by sleeping, and evaluates them on the way."""
 
-    def __init__(self, pause_s: float) -> None:
-        super().__init__(_loss)
+    def __init__(self, spec: StudySpec, pause_s: float) -> None:
+        super().__init__(_loss, spec)
         self._pause_s = pause_s
 
     def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
@@ -258,7 +258,7 @@ def _loss(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> f
 
 def _tune(spec: StudySpec, url: str, *, pause_s: float = 0.0) -> Runs:
     """`tune` with a `Sleeper`, which has no door of its own."""
-    extrap.tuning.loop.OwnTrainer = lambda _: Sleeper(pause_s)  # type: ignore[assignment,misc]
+    extrap.tuning.loop.own_trainer = lambda *_: Sleeper(spec, pause_s)  # type: ignore[assignment]
     return tune(spec, url, train=_loss, shares=True, grace_s=GRACE_S)
 
 

@@ -30,7 +30,7 @@ REVEALED = [
     "extrap.records.runs.Runs",
     "float | None",
     "float | None",
-    "tuple[extrap.records.results.Verdict, ...]",  # as mypy writes a subclass of it
+    "extrap.records.results.Verdicts",  # as mypy writes a subclass of it
     "float",
     "pathlib.Path",
 ]

@@ -30,7 +30,7 @@ REVEALED = [
     "extrap.records.runs.Runs",
     "float | None",
     "float | None",
-    "extrap.records.results.Verdicts",  # as mypy writes a subclass of it
+    "extrap.records.results.Verdicts",
     "float",
     "pathlib.Path",
 ]

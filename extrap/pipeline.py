@@ -238,8 +238,8 @@ def plan_study(
     """What `run_study` would train, in words; nothing is opened or trained.
 
     Raises:
-        ValueError: The baseline does not go with the study, or a path of the size gives a
-            fraction of what is trained whole.
+        ValueError: The baseline does not go with the study, or a path or grid gives a fraction
+            of what is trained whole.
     """
     storage = storage or default_storage(spec)
     spec.require_whole()

@@ -90,7 +90,7 @@ def _around_best(
 
     def allows(name: str, index: int) -> bool:
         """Whether training takes the value: a momentum of 1 and more it does not."""
-        return spec.recipe.allows(name, spec.tune[name].value(index))
+        return spec.allows(name, spec.tune[name].value(index))
 
     for name, indices in ranges.items():
         tune, index = spec.tune[name], round(spec.tune[name].index(best[name]))

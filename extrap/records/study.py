@@ -280,23 +280,52 @@ class StudySpec:
             path.values(size)
 
     def require_whole(self) -> None:
-        """Raise where a workload of ours would train another number than the path says.
+        """Raise where a workload of ours would train another number than the study says.
 
         Asked before anything is trained: what was trained rounded is read as it is.
 
         Raises:
-            ValueError: A formula gives no whole number where one is trained.
+            ValueError: A formula of the path, a grid or a sampler gives no whole number where one
+                is trained.
         """
-        names = [name for name in WHOLE if name in self.path and self.workload.name != OWN]
-        for size, name in itertools.product(self._all_sizes() if names else (), names):
-            values = self.size_values(size)
-            if not values[name].is_integer():
-                where = ", ".join(f"{dial}={value:g}" for dial, value in size.items())
+        if self.workload.name == OWN:
+            return
+        for name in WHOLE:
+            if name in self.path:
+                self._require_whole_path(name)
+            if name in self.tune:
+                self._require_whole_grid(name)
+
+    def _require_whole_path(self, name: str) -> None:
+        for size in self._all_sizes():
+            value = self.size_values(size)[name]
+            if not value.is_integer():
+                where = ", ".join(f"{dial}={size[dial]:g}" for dial in size)
                 raise ValueError(
                     f"{name} of a path is a whole number, or what follows from it would not be "
-                    f"what is trained; {self.path[name]} gives {values[name]:g} at {where}; write "
+                    f"what is trained; {self.path[name]} gives {value:g} at {where}; write "
                     f"round({self.path[name]})."
                 )
+
+    def _require_whole_grid(self, name: str) -> None:
+        is_gridded = self.sampler == "grid" or (self.sampler == "law" and len(self.tune) > 1)
+        if not is_gridded:
+            raise ValueError(
+                f"{name} is a whole number, which sampler={self.sampler!r} does not keep to; tune "
+                "it with sampler='grid'."
+            )
+        fractions = [value for value in self.tune[name].values() if not value.is_integer()]
+        if fractions:
+            raise ValueError(
+                f"a tuned {name} is a whole number, or what is trained would not be what is told; "
+                f"its grid holds {fractions[0]:g}; choose low, high and n so that each value is "
+                "whole, as low=8, high=512, n=7 are."
+            )
+
+    def allows(self, name: str, value: float) -> bool:
+        """Whether training takes a value of a tuned column; a function or command takes any."""
+        is_whole = name not in WHOLE or self.workload.name == OWN or value.is_integer()
+        return is_whole and self.recipe.allows(name, value)
 
     def _all_sizes(self) -> tuple[Mapping[str, float], ...]:
         return (*self.size_points(), *(target.size for target in self.targets))

@@ -98,3 +98,17 @@ def test_growth_ends_where_values_become_impossible() -> None:
     grown = [dict(cell.tuned) for cell in grow_grid(spec, runs)]
     assert {values["batch_size"] for values in grown} == {1, 2, 4, 8, 16, 32}
     assert max(values["momentum"] for values in grown) == 0.95
+
+
+def test_growth_ends_where_values_are_no_longer_whole() -> None:
+    spec = replace(
+        spec_of(),
+        sizes={"width": (8.0,)},
+        tune={"batch_size": TunedRange(low=12, high=27, n=3)},
+    )
+    rows = [{"width": 8.0, **dict(c.tuned), "seed": c.seed} for c in spec.grid_cells()]
+    for best, grown in ((27, {12, 18, 27}), (12, {8, 12, 18, 27})):
+        table = pd.DataFrame(rows)
+        table["loss"] = 1 + (table["batch_size"] / best - 1).abs()
+        runs = Runs.from_frame(table, sizes=["width"], tuned=["batch_size"])
+        assert {dict(cell.tuned)["batch_size"] for cell in grow_grid(spec, runs)} == grown

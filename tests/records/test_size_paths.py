@@ -100,3 +100,22 @@ def test_what_is_trained_whole_is_whole_in_the_path(name: str) -> None:
     replace(SPEC, path=path).require_whole()
     assert replace(SPEC, path=path).size_values({"depth": 4})[name] == 100  # of one's own
     assert 122 < replace(SPEC, path=path).size_values({"depth": 6})[name] < 123
+
+
+def test_what_is_trained_whole_is_whole_in_the_grid() -> None:
+    from extrap.records import TunedRange, Workload
+
+    rates = {"lr": TunedRange(low=1e-3, high=1e-1, n=5)}
+    whole = {**rates, "batch_size": TunedRange(low=8, high=512, n=7)}
+    parts = {**rates, "batch_size": TunedRange(low=8, high=512, n=8)}
+    ours = replace(SPEC, workload=Workload(name="bytes-mlp"), path={}, tune=whole)
+    ours.require_whole()
+    replace(ours, sampler="law").require_whole()  # two tuned columns: it takes the grid
+    with pytest.raises(ValueError, match=r"batch_size is a whole .* holds 14.4\d+; choose"):
+        replace(ours, tune=parts).require_whole()
+    replace(SPEC, path={}, tune=parts).require_whole()  # of one's own
+    for sampler in ("tpe", "gp"):
+        with pytest.raises(ValueError, match=f"sampler='{sampler}' does not keep to"):
+            replace(ours, sampler=sampler).require_whole()
+    with pytest.raises(ValueError, match="sampler='law' does not"):
+        replace(ours, sampler="law", tune={"batch_size": whole["batch_size"]}).require_whole()

@@ -29,6 +29,7 @@ from extrap.records.results import (
 )
 from extrap.records.size_paths import SizePath
 from extrap.records.study import (
+    OPTUNA_SAMPLERS,
     OWN,
     Cell,
     OnEval,
@@ -48,6 +49,7 @@ __all__ = [
     "BUDGET",
     "DATA_SIZE",
     "EXAMPLES",
+    "OPTUNA_SAMPLERS",
     "OWN",
     "STAGES",
     "STATUSES",

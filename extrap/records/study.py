@@ -15,6 +15,7 @@ from extrap.records.recipe import BUDGET, DATA_SIZE, Recipe
 from extrap.records.size_paths import SizePath
 
 __all__ = [
+    "OPTUNA_SAMPLERS",
     "OWN",
     "Cell",
     "OnEval",
@@ -34,7 +35,8 @@ OWN = "own"
 """The workload of a study that names none: whatever its training function or command trains."""
 WHOLE = ("batch_size", BUDGET)
 """What of a recipe is trained as a whole number."""
-SAMPLERS = ("grid", "law", "tpe", "gp")
+OPTUNA_SAMPLERS = ("tpe", "gp")
+SAMPLERS = ("grid", "law", *OPTUNA_SAMPLERS)
 RESULT_STATUSES = ("complete", "diverged", "pruned")
 
 
@@ -288,12 +290,10 @@ class StudySpec:
             ValueError: A formula of the path, a grid or a sampler gives no whole number where one
                 is trained.
         """
-        if self.workload.name == OWN:
-            return
-        for name in WHOLE:
+        for name in filter(self.is_whole, (*self.path, *self.tune)):
             if name in self.path:
                 self._require_whole_path(name)
-            if name in self.tune:
+            else:
                 self._require_whole_grid(name)
 
     def _require_whole_path(self, name: str) -> None:
@@ -308,24 +308,30 @@ class StudySpec:
                 )
 
     def _require_whole_grid(self, name: str) -> None:
-        is_gridded = self.sampler == "grid" or (self.sampler == "law" and len(self.tune) > 1)
-        if not is_gridded:
+        tuned = self.tune[name]
+        if self.sampler == "law" and len(self.tune) == 1:
             raise ValueError(
-                f"{name} is a whole number, which sampler={self.sampler!r} does not keep to; tune "
-                "it with sampler='grid'."
+                f"{name} is a whole number, which sampler='law' does not keep to; tune it with "
+                "sampler='grid'."
             )
-        fractions = [value for value in self.tune[name].values() if not value.is_integer()]
+        drawn = self.sampler in OPTUNA_SAMPLERS
+        values = (tuned.low, tuned.high) if drawn else tuned.values()
+        fractions = [value for value in values if not float(value).is_integer()]
         if fractions:
+            choose = "low and high" if drawn else "low, high and n"
             raise ValueError(
                 f"a tuned {name} is a whole number, or what is trained would not be what is told; "
-                f"its grid holds {fractions[0]:g}; choose low, high and n so that each value is "
-                "whole, as low=8, high=512, n=7 are."
+                f"its range holds {fractions[0]:g}; choose {choose} so that each value is whole, "
+                "as low=8, high=512, n=7 are."
             )
 
+    def is_whole(self, name: str) -> bool:
+        """Whether a tuned column takes whole numbers only; a function or command takes any."""
+        return name in WHOLE and self.workload.name != OWN
+
     def allows(self, name: str, value: float) -> bool:
-        """Whether training takes a value of a tuned column; a function or command takes any."""
-        is_whole = name not in WHOLE or self.workload.name == OWN or value.is_integer()
-        return is_whole and self.recipe.allows(name, value)
+        """Whether training takes a value of a tuned column."""
+        return (value.is_integer() or not self.is_whole(name)) and self.recipe.allows(name, value)
 
     def _all_sizes(self) -> tuple[Mapping[str, float], ...]:
         return (*self.size_points(), *(target.size for target in self.targets))

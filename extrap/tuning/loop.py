@@ -13,13 +13,13 @@ from optuna.storages import BaseStorage
 
 from extrap.reading.optuna import Tables, read_tables
 from extrap.reading.storages import open_storage, storage_faults
-from extrap.records import STAGES, Cell, Runs, StudySpec, Train
+from extrap.records import OPTUNA_SAMPLERS, STAGES, Cell, Runs, StudySpec, Train
 from extrap.training.preemption import Preemption, current_preemption
 from extrap.tuning.events import Notify, TuneEvent
 from extrap.tuning.fingerprints import fingerprint
 from extrap.tuning.leases import GRACE_S
 from extrap.tuning.ledger import Claim, Ledger, LostError
-from extrap.tuning.sampling import OPTUNA_SAMPLERS, Sampling
+from extrap.tuning.sampling import Sampling
 from extrap.tuning.trainers import OwnTrainer, PackedTrainer, Trainer, own_trainer
 
 __all__ = ["Extend", "Tune", "tune"]

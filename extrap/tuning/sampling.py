@@ -6,17 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 
 import optuna
-from optuna.distributions import BaseDistribution, FloatDistribution
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 from optuna.pruners import MedianPruner
 from optuna.samplers import BaseSampler, GPSampler, TPESampler
 from optuna.storages import BaseStorage
 
+from extrap.errors import StudyError
 from extrap.records import Cell, StudySpec
 from extrap.tuning.ledger import Claim, Ledger
 
-__all__ = ["OPTUNA_SAMPLERS", "Sampling"]
-
-OPTUNA_SAMPLERS = ("tpe", "gp")
+__all__ = ["Sampling"]
 
 # A sampler learns between packs only: this many packs a size.
 PACKS = 4
@@ -57,10 +56,8 @@ class Sampling:
                 n_warmup_steps=SAFE_REPORTS,
             ),
         )
-        self._ranges: dict[str, BaseDistribution] = {
-            name: FloatDistribution(tuned.low, tuned.high, log=True)
-            for name, tuned in spec.tune.items()
-        }
+        self._ranges = {name: _range(spec, name) for name in spec.tune}
+        _require_ranges(self._study, self._ranges)
         self._trials: list[optuna.Trial] = []
         self._n_reports: list[int] = []
 
@@ -110,6 +107,31 @@ class Sampling:
     def pack_size(self) -> int:
         """Runs to sample together."""
         return math.ceil(len(self._spec.grid_cells()) / len(self._spec.size_points()) / PACKS)
+
+
+def _range(spec: StudySpec, name: str) -> BaseDistribution:
+    tuned = spec.tune[name]
+    if spec.is_whole(name):
+        return IntDistribution(int(tuned.low), int(tuned.high), log=True)
+    return FloatDistribution(tuned.low, tuned.high, log=True)
+
+
+def _require_ranges(study: optuna.Study, ranges: Mapping[str, BaseDistribution]) -> None:
+    """Raise where an earlier version drew fractions of what is trained whole.
+
+    Raises:
+        StudyError: It did.
+    """
+    for trial in study.get_trials(deepcopy=False):
+        for name, known in trial.distributions.items():
+            if isinstance(known, FloatDistribution) and isinstance(
+                ranges.get(name), IntDistribution
+            ):
+                raise StudyError(
+                    f"a sampled {name} is a whole number now, trial {trial.number} of "
+                    f"{study.study_name!r} has {trial.params[name]:g}, which was trained rounded; "
+                    "begin anew with another --storage or name."
+                )
 
 
 def _sampler(name: str, *, seed: int) -> BaseSampler:

@@ -114,8 +114,10 @@ def test_what_is_trained_whole_is_whole_in_the_grid() -> None:
     with pytest.raises(ValueError, match=r"batch_size is a whole .* holds 14.4\d+; choose"):
         replace(ours, tune=parts).require_whole()
     replace(SPEC, path={}, tune=parts).require_whole()  # of one's own
-    for sampler in ("tpe", "gp"):
-        with pytest.raises(ValueError, match=f"sampler='{sampler}' does not keep to"):
-            replace(ours, sampler=sampler).require_whole()
+    for sampler in ("tpe", "gp"):  # they draw whole numbers
+        replace(ours, sampler=sampler, tune=parts).require_whole()
+        ends = {"batch_size": TunedRange(low=8, high=500.5, n=7)}
+        with pytest.raises(ValueError, match=r"holds 500\.5; choose low and high so"):
+            replace(ours, sampler=sampler, tune=ends).require_whole()
     with pytest.raises(ValueError, match="sampler='law' does not"):
         replace(ours, sampler="law", tune={"batch_size": whole["batch_size"]}).require_whole()

@@ -17,12 +17,11 @@ from optuna.trial import TrialState
 from extrap.errors import StudyError
 from extrap.reading.optuna import study_names
 from extrap.reading.storages import open_storage
-from extrap.records import Cell, Recipe, Runs, StudySpec, TunedRange, Workload
+from extrap.records import OPTUNA_SAMPLERS, Cell, Recipe, Runs, StudySpec, TunedRange, Workload
 from extrap.records.study import RunResult
 from extrap.tuning import TuneEvent, tune
 from extrap.tuning.ledger import Ledger
 from extrap.tuning.processes import this_process
-from extrap.tuning.sampling import OPTUNA_SAMPLERS
 
 SPEC = StudySpec(
     name="small",
@@ -408,12 +407,30 @@ def test_every_pack_is_reported_to_the_pruner_at_tenths_of_its_own_length(url: s
     )
     tune(replace(spec, recipe=replace(spec.recipe, n_evals=20)), url)
     trials = trials_of(url)
-    assert len({trial.params["batch_size"] for trial in trials}) > 3
+    drawn = [trial.params["batch_size"] for trial in trials]
+    assert len(set(drawn)) > 3
+    assert all(isinstance(batch, int) and 4 <= batch <= 16 for batch in drawn)
     for trial in trials:
         steps = list(trial.intermediate_values)
         assert steps == list(range(1, len(steps) + 1))
         is_pruned = trial.user_attrs["result"]["status"] == "pruned"
         assert 3 <= len(steps) < 10 if is_pruned else len(steps) == 10
+
+
+def test_a_sampled_study_that_was_begun_with_fractions_is_not_gone_on_with(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = replace(
+        SPEC,
+        sampler="tpe",
+        sizes={"width": (8,)},
+        tune={**SPEC.tune, "batch_size": TunedRange(low=4, high=16, n=2)},
+    )
+    with monkeypatch.context() as before:
+        before.setattr(StudySpec, "is_whole", lambda spec, name: False)  # as it was once
+        tune(replace(spec, seeds=(0,)), url)
+    with pytest.raises(StudyError, match="a sampled batch_size is a whole number now, trial 0"):
+        tune(spec, url)
 
 
 def test_sampled_cells_of_another_process_are_waited_for(

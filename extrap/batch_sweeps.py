@@ -37,7 +37,6 @@ from extrap.pipeline import (
 )
 from extrap.reading import without_password
 from extrap.records import BatchStudy, BatchTask, Cell, Runs, StudySpec
-from extrap.reporting import batch_page, write_index
 from extrap.tuning import Notify, Tune, tune
 
 __all__ = [
@@ -365,6 +364,8 @@ def _write(
     reports: Path,
     path: str | Path | None,
 ) -> BatchOutcome:
+    from extrap.reporting import batch_page, write_index
+
     reports.mkdir(parents=True, exist_ok=True)
     for name, table in _tables(found).items():
         if not table.empty:

@@ -19,7 +19,6 @@ from extrap.files import read_csv, whole_file, write_csv
 from extrap.pipeline import current_commit, installed
 from extrap.reading import without_password
 from extrap.records import CascadeStudy, SizedModel
-from extrap.reporting import cascade_page, write_index
 
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
@@ -257,6 +256,8 @@ def _write(
     reports: str | Path,
     path: str | Path | None,
 ) -> CascadeOutcome:
+    from extrap.reporting import cascade_page, write_index
+
     report = judge_pairs(study, table)
     page = Path(path) if path is not None else Path(reports) / f"{study.name}.html"
     table_path = _table_path(study, reports)

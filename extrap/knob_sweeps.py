@@ -30,7 +30,6 @@ from extrap.pipeline import (
 from extrap.reading import read_runs, without_password
 from extrap.records import Cell, KnobStudy, Runs
 from extrap.records.knobs import TIMES_LARGEST, KnobMove
-from extrap.reporting import knob_page, write_index
 from extrap.tuning import Notify, TrainFunction, Tune, tune
 
 __all__ = ["KnobOutcome", "plan_knobs", "rank_table", "report_knobs", "run_knobs", "train_knobs"]
@@ -240,6 +239,8 @@ def rank_table(
     Raises:
         DataError: As `extrap.read_runs` and `extrap.knobs.read_moves`.
     """
+    from extrap.reporting import knob_page
+
     runs = read_runs(
         source, size=size, tune=(), loss=loss, seed=seed, let=let, final=final, maximise=maximise
     )
@@ -316,6 +317,8 @@ def _write(
     reports: str | Path,
     path: str | Path | None,
 ) -> KnobOutcome:
+    from extrap.reporting import knob_page, write_index
+
     if frame.empty:
         raise DataError(f"the study {knobs.name!r} has no run in which a knob is moved; run it.")
     moves = knobs.moves()

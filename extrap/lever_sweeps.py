@@ -27,7 +27,6 @@ from extrap.pipeline import (
 )
 from extrap.reading import without_password
 from extrap.records import Cell, LeverStudy, Runs, StudySpec
-from extrap.reporting import lever_page, write_index
 from extrap.tuning import Notify, TrainFunction, Tune, tune
 
 __all__ = [
@@ -258,6 +257,8 @@ def _write(
     reports: str | Path,
     path: str | Path | None,
 ) -> LeverOutcome:
+    from extrap.reporting import lever_page, write_index
+
     report = judge_levers(study, table)
     folder = Path(reports)
     page = Path(path) if path is not None else folder / f"{study.name}.html"

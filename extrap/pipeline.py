@@ -35,7 +35,6 @@ from extrap.records import (
     StudySpec,
     Verdict,
 )
-from extrap.reporting import baseline_text, report, write_index
 from extrap.study_files import check_baseline
 from extrap.tuning import Notify, Train, TuneEvent, tune
 
@@ -183,6 +182,8 @@ def run_study(
         spec, made, large, source=storage, seal=seal, reports=reports, compared=compared
     )
     if compared is not None:
+        from extrap.reporting import baseline_text
+
         say(
             f"no comparison with {compared.spec.name}: {compared.problem}"
             if compared.forecast is None
@@ -440,6 +441,8 @@ def _write(
     compared: _Compared | None,
     path: str | Path | None = None,
 ) -> StudyOutcome:
+    from extrap.reporting import report, write_index
+
     verdicts = () if large is None else check(made, large)
     baseline = None if compared is None else compared.forecast
     provenance = _provenance(spec, made, large, source=source, seal=seal)

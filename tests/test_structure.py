@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,11 @@ class Module:
     def room(self) -> str:
         return self.name.partition(".")[0]
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree."""
+        return tuple(ast.walk(self.tree))
+
 
 def read_modules(root: Path) -> list[Module]:
     modules = []
@@ -153,12 +159,18 @@ def read_modules(root: Path) -> list[Module]:
     return modules
 
 
+@cache
+def package() -> list[Module]:
+    """The modules of extrap itself."""
+    return read_modules(ROOT)
+
+
 def imported_names(module: Module) -> Iterator[tuple[str, str]]:
     """Yield (module, name) for every import; the name is empty in `import module`."""
     package = f"extrap.{module.name}".rstrip(".").split(".")
     if not module.is_package:
         package = package[:-1]
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.Import(names=names):
                 yield from ((alias.name, "") for alias in names)
@@ -292,7 +304,7 @@ def prints(modules: list[Module]) -> list[str]:
     return [
         f"{module.name} prints in line {node.lineno}"
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if module.room != "cli"
         and isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
@@ -305,7 +317,7 @@ def bare_echoes(modules: list[Module]) -> list[str]:
     return [
         f"{module.name} echoes in line {node.lineno}"
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if module.name != "commands.printing"
         and isinstance(node, ast.Attribute)
         and node.attr in {"echo", "secho", "echo_via_pager"}
@@ -317,7 +329,7 @@ def bare_writes(modules: list[Module]) -> list[str]:
     return [
         f"{module.name} writes in line {node.lineno}"
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if module.name != "files"
         and isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -332,7 +344,7 @@ def dangers(modules: list[Module]) -> list[str]:
     """Calls that would run what a file says, or promise to."""
     found = []
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if not isinstance(node, ast.Call):
                 continue
             name = ast.unparse(node.func)
@@ -363,7 +375,7 @@ def pickles(modules: list[Module]) -> list[str]:
     by_method = [
         f"{module.name} calls {node.attr} in line {node.lineno}"
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Attribute) and node.attr in {"to_pickle", "read_pickle"}
     ]
     return by_import + by_method
@@ -437,7 +449,7 @@ RULES = list(dict.fromkeys(rule for rule, _, _ in BREACHES))
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_package_has_no(rule):
-    modules = read_modules(ROOT)
+    modules = package()
     assert "errors" in {module.name for module in modules}
     assert rule(modules) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import subprocess
@@ -63,18 +64,32 @@ def test_study_says_what_it_asks_expects_and_costs(path: Path) -> None:
     assert study.question.endswith("?")
 
 
-def test_study_is_planned_from_anywhere_without_torch(path: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Study → what a dry run says of it, all of them in one process without torch."""
     code = (
-        "import sys\n"
+        "import contextlib, io, json, sys\n"
         "from extrap.cli import main\n"
-        "assert main(['study', 'run', sys.argv[1], '--dry-run']) == 0\n"
-        "assert 'torch' not in sys.modules\n"
+        "told = {}\n"
+        "for path in sys.argv[1:]:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()) as out:\n"
+        "        assert main(['study', 'run', path, '--dry-run']) == 0, path\n"
+        "    assert 'torch' not in sys.modules, path\n"
+        "    told[path] = out.getvalue()\n"
+        "print(json.dumps(told))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-c", code, *map(str, STUDIES)],
+        cwd=tmp_path_factory.mktemp("elsewhere"),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"study {path.stem}: ")
+    return json.loads(done.stdout)
+
+
+def test_study_is_planned_from_anywhere_without_torch(path: Path, plans: dict[str, str]) -> None:
+    assert plans[str(path)].startswith(f"study {path.stem}: ")
 
 
 def test_every_kind_of_study_file_is_shipped_and_known() -> None:

@@ -4,6 +4,7 @@ A text cell that a spreadsheet would take for a formula is written with an apost
 which spreadsheets do not show: `=1+1` becomes `'=1+1`. Reading takes one such apostrophe away, so
 that a table comes back as it was. Numbers, and text that is a number, stay as they are. pandas,
 which takes as long to import as the rest of a command line, is imported with the first table.
+A user's Python file is imported as it stands, and nothing is written beside it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ import io
 import os
 import re
 import secrets
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +31,7 @@ __all__ = [
     "as_written",
     "csv_text",
     "guarded",
+    "import_source",
     "read_csv",
     "unguarded",
     "whole_file",
@@ -202,3 +208,35 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return "_" not in text
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles the source: bytecode is held against it by whole seconds and bytes only."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
+def import_source(path: Path, name: str) -> ModuleType:
+    """Import a Python file as it stands, under a name; no bytecode is read or written.
+
+    Args:
+        path: The file.
+        name: What the module is called in `sys.modules`.
+
+    Raises:
+        BaseException: Whatever the file raises, and then it is not in `sys.modules`.
+    """
+    loader = _SourceLoader(name, str(path.absolute()))
+    spec = spec_from_file_location(name, loader.path, loader=loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up by name
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

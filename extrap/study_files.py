@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple, TypeVar
 
+from extrap.files import import_source
 from extrap.function_sources import describe_source
 from extrap.records import (
     OWN,
@@ -405,14 +404,9 @@ def _module(path: Path) -> ModuleType:
         here = path.parent if path.parent.is_dir() else Path()
         known = ", ".join(sorted(str(p) for p in here.glob("*.py"))[:8]) or "none"
         raise ValueError(f"there is no study file {path}; study files there: {known}.")
-    spec = importlib.util.spec_from_file_location(f"extrap_study_{path.stem}", path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise ValueError(f"{path} is no Python file; a study file ends in .py.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up by name
     try:
-        spec.loader.exec_module(module)
+        return import_source(path, f"extrap_study_{path.stem}")
     except (Exception, SystemExit) as error:  # a script may exit on import
-        del sys.modules[spec.name]
         raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}.") from error
-    return module

@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import stat
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from extrap.commands.printing import PlainFormatter, say
 from extrap.files import (
     as_written,
     guarded,
+    import_source,
     read_csv,
     unguarded,
     whole_file,
@@ -246,3 +248,20 @@ def test_index_on_a_full_disk_stays(tmp_path, monkeypatch) -> None:
     with pytest.raises(OSError, match="No space left"):
         write_index(tmp_path)
     assert index.read_bytes() == before
+
+
+def test_a_file_is_imported_as_it_stands_and_nothing_is_written_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    path = tmp_path / "mine.py"
+    for value in (2, 4, 6):  # as long, and within a second
+        path.write_text(f"value = {value}\n", encoding="utf-8")
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+        assert import_source(path, "imported_as_it_stands").value == value
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.py"]
+    assert sys.modules.pop("imported_as_it_stands").__file__ == str(path)
+    path.write_text("1 / 0\n", encoding="utf-8")
+    with pytest.raises(ZeroDivisionError):
+        import_source(path, "imported_as_it_stands")
+    assert "imported_as_it_stands" not in sys.modules

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+from extrap.files import import_source
 from extrap.workloads.protocol import LoadedWorkload, TensorWorkload
 
 __all__ = ["is_plugin", "load_plugin"]
@@ -82,17 +81,12 @@ def _import_file(path: Path) -> ModuleType:
             f"there is no workload file {path}; relative paths start in {Path.cwd()}."
         )
     known_as = f"extrap_workload_{path.stem}_{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
-    spec = importlib.util.spec_from_file_location(known_as, path.resolve())
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise ValueError(f"{path} is no Python file; a workload's file ends in .py.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[known_as] = module  # dataclasses look their module up by name
     try:
-        spec.loader.exec_module(module)
+        return import_source(path.resolve(), known_as)
     except Exception as error:
-        del sys.modules[known_as]
         raise _cannot_import(str(path), error) from error
-    return module
 
 
 def _import_module(name: str) -> ModuleType:

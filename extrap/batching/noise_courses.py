@@ -188,7 +188,7 @@ def step_exponent(courses: pd.DataFrame, *, size: str, level: float = 0.95) -> M
     for own in distinct:  # each size has its own level
         y[sizes == own] -= y[sizes == own].mean()
         x[sizes == own] -= x[sizes == own].mean()
-    (value,), covariance, _ = _least_squares(x[:, None], y)
+    (value,), covariance, _ = _least_squares(x[:, None], y, n_levels=len(distinct))
     if len(distinct) < 3:
         return Measure(value=float(value), ci=Interval(None, None))
     variance = max(covariance[0, 0], float(_jackknife(x[:, None], y, sizes)[0]))
@@ -250,10 +250,16 @@ def collapse(
     )
 
 
-def _least_squares(design: Array, y: Array) -> tuple[Array, Array, float]:
-    """Coefficients, their covariance, residual standard deviation."""
+def _least_squares(design: Array, y: Array, *, n_levels: int = 0) -> tuple[Array, Array, float]:
+    """Coefficients, their covariance, residual standard deviation.
+
+    Args:
+        design: A row for each value.
+        y: Values.
+        n_levels: Levels that were subtracted from both; each costs a degree of freedom.
+    """
     coefficients, *_ = np.linalg.lstsq(design, y, rcond=None)
-    dof = max(1, len(y) - design.shape[1])
+    dof = max(1, len(y) - n_levels - design.shape[1])
     variance = float(((y - design @ coefficients) ** 2).sum()) / dof
     covariance = np.asarray(variance * np.linalg.pinv(design.T @ design))
     return np.asarray(coefficients), covariance, math.sqrt(variance)

@@ -66,7 +66,8 @@ def fit(
 
     Raises:
         ValueError: The law is unknown or takes another number of columns; a pin is not one of
-            its unit-free parameters or lies out of range; a weight or δ is not positive.
+            its unit-free parameters or lies out of range; a loss, weight or δ is not positive;
+            a standard error is negative; losses or standard errors are not one per point.
         DataError: Fewer sizes than free parameters plus one, a size column that hardly varies,
             or size columns that move together and no pin to keep them apart.
         FitError: No start converged.
@@ -84,11 +85,11 @@ def fit(
     """
     formula, fixed = _law(law, len(sizes)), dict(fix or {})
     x = np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()])
-    y = np.asarray(loss, dtype=float)
     names, columns = formula.names(x.shape[1]), tuple(sizes)
     _check_names(formula, fixed, x.shape[1])
     free = [i for i, name in enumerate(names) if name not in fixed]
     collinear = _check_points(x, formula, columns=columns, fixed=fixed, n_free=len(free))
+    y = _check_losses(loss, loss_se, n=len(x))
     z = x / (reference := formula.reference_size(x))
     _check_ranges(formula, fixed, z)
     log_se, weight = log_errors(y, loss_se), _weight(y, loss_se, weights)
@@ -230,6 +231,29 @@ def _check_points(
         )
     exponents = law.exponents(len(columns))
     return check_identifiable(x, columns, exponents=exponents, fixed=fixed)
+
+
+def _check_losses(loss: Sequence[float], loss_se: Sequence[float] | None, *, n: int) -> Array:
+    """The losses as an array.
+
+    Raises:
+        ValueError: They or their standard errors are not `n` finite numbers of the right sign.
+    """
+    y = np.asarray(loss, dtype=float)
+    if y.shape != (n,) or not (np.isfinite(y) & (y > 0)).all():
+        raise ValueError(f"loss must be {n} positive numbers, got {_numbers(y)}; drop lost runs.")
+    if loss_se is not None:
+        se = np.asarray(loss_se, dtype=float)
+        if se.shape != (n,) or not (np.isfinite(se) & (se >= 0)).all():
+            raise ValueError(
+                f"loss_se must be {n} numbers of 0 or more, got {_numbers(se)}; "
+                "leave it out where it is not known."
+            )
+    return y
+
+
+def _numbers(values: Array) -> str:
+    return f"{values.size} from {values.min(initial=np.inf):g} to {values.max(initial=-np.inf):g}"
 
 
 def _weight(

@@ -59,8 +59,8 @@ class Interval(NamedTuple):
         return above and below
 
     def __repr__(self) -> str:
-        lower, upper = ("None" if side is None else f"{side:.6g}" for side in self)
-        return f"Interval({lower}, {upper})"
+        sides = (f"{s:.6g}" if isinstance(s, int | float) else repr(s) for s in self)
+        return f"Interval({', '.join(sides)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

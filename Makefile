@@ -2,6 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 TESTED := .venv/tested
+MUTATED := .venv/mutated
 # two at once: the second waits, and then finds everything there
 LOCKED := $(addsuffix $() Makefile,$(shell which flock 2>/dev/null)) $(MAKE) --no-print-directory IS_LOCKED=1
 
@@ -10,8 +11,8 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=2684
 	glibc.malloc.mmap_threshold=33554432:glibc.malloc.top_pad=33554432
 
 .DEFAULT_GOAL := help
-.PHONY: help report test test-slow lint backtest bench bench-check bench-batch bench-compute bench-plan \
-	soak docs clean
+.PHONY: help report test test-slow lint contract backtest bench bench-check bench-batch bench-compute \
+	bench-plan mutants soak docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,16 +22,24 @@ report: study-metz  ## Set everything up, run the default study, write reports/i
 study-%: $(INSTALLED)  ## Run or resume studies/NAME.py, then write its report
 	$(BIN)/extrap study run studies/$*.py
 
+# one thread a process: two processes of two threads on two cores are ten times slower
+test test-slow mutants: export OMP_NUM_THREADS = 1
+# a start of the command compiles the package anew where no bytecode may be written
+test test-slow mutants: export PYTHONDONTWRITEBYTECODE =
+
 test: lint  ## Lint, types and the quick tests
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 test-slow: $(TESTED)  ## The other tests: simulations, studies, the browser
-	$(BIN)/pytest -m slow --timeout 1800 -n 2 --dist loadfile
+	$(BIN)/pytest -m slow --timeout 1800 -n 2 --dist worksteal
 
 lint: $(TESTED)  ## Style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+contract: $(TESTED)  ## Write tests/contract/ anew
+	$(BIN)/python -m tests.contract
 
 backtest: $(INSTALLED)  ## Forecast published and simulated runs, write reports/backtest.html
 	$(BIN)/python -m benchmarks.backtest
@@ -49,6 +58,9 @@ bench-compute: $(INSTALLED)  ## Budgets, recipes, selected data, sparsity, write
 
 bench-plan: $(INSTALLED)  ## The next runs to buy and what being wrong costs, write reports/bench-plan.html
 	$(BIN)/python -m benchmarks.plans
+
+mutants: $(MUTATED)  ## Random faults in the statistics: which do the tests notice? SEED=… N=…
+	$(BIN)/python -m benchmarks.mutants $(if $(SEED),--seed $(SEED)) $(if $(N),--n $(N))
 
 soak: $(TESTED)  ## Kill, freeze and cut off workers, write reports/soak.html
 	$(BIN)/python -m benchmarks.soak
@@ -70,7 +82,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 $(TESTED): $(INSTALLED)
 	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,wandb,mlflow,polars,yaml,postgres,grpc]'
 	touch $@
+
+$(MUTATED): $(TESTED)
+	$(BIN)/pip install -q -c constraints.txt -e '.[mutants]'
+	touch $@
 else
-$(INSTALLED) $(TESTED): pyproject.toml constraints.txt
+$(INSTALLED) $(TESTED) $(MUTATED): pyproject.toml constraints.txt
 	@$(LOCKED) $@
 endif

@@ -1,9 +1,15 @@
-"""What all tests share: the `--device` option, Hypothesis' profile, and sweeps of known truth."""
+"""What all tests share: the `--device` option, Hypothesis' profile, and sweeps of known truth.
+
+Charts are not drawn, which would be most of the time of a page, unless a test asks for the
+fixture `pictures`. In CI a skip whose reason `allowed_skips.txt` does not list is a failure.
+"""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +20,7 @@ import pytest
 from hypothesis import settings
 
 import extrap
+import extrap.reporting.figures.canvas as canvas
 from benchmarks.servers import Server, ServerError, postgres_server
 from extrap.installing import how_to_install
 
@@ -35,6 +42,79 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     needs_gpu = [item for item in items if item.get_closest_marker("gpu")]
     config.hook.pytest_deselected(items=needs_gpu)
     items[:] = [item for item in items if item not in needs_gpu]
+
+
+ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
+
+
+def allowed_skips() -> tuple[str, ...]:
+    """Beginnings of the reasons for which a test may be skipped in CI."""
+    lines = ALLOWED_SKIPS.read_text(encoding="utf-8").splitlines()
+    return tuple(line.split("|")[0].strip() for line in lines if line and line[0] != "#")
+
+
+def skip_is_a_gap(report: pytest.TestReport | pytest.CollectReport) -> bool:
+    """Whether a test did not run for a reason that CI does not allow."""
+    if not report.skipped or not os.environ.get("CI") or hasattr(report, "wasxfail"):
+        return False
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return not reason.removeprefix("Skipped: ").startswith(allowed_skips())
+
+
+def fail_a_gap(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if skip_is_a_gap(report):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI, not listed in {ALLOWED_SKIPS.name}: {report.longrepr}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    report = yield
+    fail_a_gap(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Iterator[None]:
+    report = yield
+    fail_a_gap(report)
+    return report
+
+
+DRAW, PAINT = canvas._drawn, canvas._painted
+BLANK, HINTS = DRAW(lambda axes: None, 480, 360, most=None)
+BLANK_PNG = PAINT(lambda axes: None, 48, 36, most=None)
+canvas._drawn = lambda *_, **__: (BLANK, HINTS)
+canvas._painted = lambda *_, **__: BLANK_PNG
+
+
+@pytest.fixture
+def pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw charts as users see them: for tests of what is drawn."""
+    monkeypatch.setattr(canvas, "_drawn", DRAW)
+    monkeypatch.setattr(canvas, "_painted", PAINT)
+
+
+def quicken_storages() -> None:
+    """Read Optuna's migration scripts once per process; do not wait for the disk."""
+    try:
+        from optuna.storages._rdb.storage import _VersionManager as Manager
+        from sqlalchemy import Engine, event
+    except ImportError:  # no Optuna here, or one that is built otherwise
+        return
+    original = Manager._create_alembic_script
+    manager = Manager.__new__(Manager)
+    manager.url = "sqlite://"
+    read = cache(lambda: original(manager))
+    Manager._create_alembic_script = lambda _: read()
+
+    @event.listens_for(Engine, "connect")
+    def wait_for_no_disk(connection: object, _: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous = OFF")
+
+
+quicken_storages()
 
 
 @pytest.fixture(scope="session")

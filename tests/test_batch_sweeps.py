@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from extrap.batch_sweeps import (
-    BatchOutcome,
-    plan_batches,
-    report_batches,
-    run_batches,
-    sweeps_of_batches,
-)
+from extrap.batch_sweeps import BatchOutcome, report_batches, run_batches, sweeps_of_batches
 from extrap.cli import main
 from extrap.errors import DataError
 from extrap.reading import read_runs
 from extrap.records import BatchStudy, BatchTask, Recipe, StudySpec, TunedRange, Workload
 from extrap.reporting import batches_document
+from extrap.standing import study_status
+from extrap.sweeps import StudyFile
 from extrap.tuning import TuneEvent
 
+CONSTANT = {"schedule": "constant", "warmup": 0.0}
 TASK = BatchTask(
     study=StudySpec(
         name="tiny",
         question="?",
         workload=Workload(
-            name="teacher",
-            options={"noise": 0.5, "alpha": 0.5, "spectrum": 1.5, "n_features": 16},
+            name="teacher", options={"noise": 0.5, "alpha": 0.5, "spectrum": 1.5, "n_features": 16}
         ),
-        recipe=Recipe(
-            optimizer="sgd",
-            momentum=0.0,
-            schedule="constant",
-            warmup=0.0,
-            noise_every=1,
-            n_evals=40,
-        ),
+        recipe=Recipe(optimizer="sgd", momentum=0.0, noise_every=1, n_evals=40, **CONSTANT),
         sizes={"width": (4, 5, 6, 8)},
         tune={"lr": TunedRange(low=0.25, high=1.0, n=3)},
         seeds=(0,),
@@ -72,44 +59,34 @@ def outcome(places: dict[str, Any]) -> BatchOutcome:
 
 def runs_of(places: dict[str, Any], stage: str) -> Any:
     spec = TASK.spec()
-    return read_runs(
-        places["storage"],
-        size=("width",),
-        tune=tuple(spec.tune),
-        conditions=tuple(spec.conditions()),
-        study=spec.name,
-        stage=stage,
-    ).to_frame()
+    columns = {
+        "size": ("width",),
+        "tune": tuple(spec.tune),
+        "conditions": tuple(spec.conditions()),
+    }
+    return read_runs(places["storage"], study=spec.name, stage=stage, **columns).to_frame()
 
 
 @pytest.mark.slow
-def test_study_counts_steps_and_writes_page_tables_and_index(
-    outcome: BatchOutcome, places: dict[str, Any]
-) -> None:
+def test_study_counts_steps_and_writes_page_tables_and_index(outcome, places):
     (found,) = outcome.findings
     assert {(g.by["width"], g.by["target"]) for g in found.result.critical.groups} == {
         (width, target) for width in (4, 5, 6, 8) for target in (0.44, 0.41)
     }
     assert not found.result.noise.empty
-    html = outcome.report_path.read_text(encoding="utf-8")
     assert outcome.report_path.name == "tiny_batches.html"
-    for words in ("Steps against batch size", "task tiny", "teacher (", "torch", "seeds 0"):
-        assert words in html
+    assert "task tiny" in outcome.report_path.read_text(encoding="utf-8")
     assert "tiny_batches" in outcome.index_path.read_text(encoding="utf-8")
     for name in ("tuned", "noise", "courses", "front"):
         assert (places["reports"] / f"tiny_batches.{name}.csv").is_file(), name
 
 
 @pytest.mark.slow
-def test_grid_grows_only_where_the_best_rate_is_at_its_edge(
-    outcome: BatchOutcome, places: dict[str, Any]
-) -> None:
-    assert outcome.findings
+def test_grid_grows_only_where_the_best_rate_is_at_its_edge(outcome, places):
     runs = runs_of(places, "tune")
     n_rates = runs.groupby(["width", "batch_size"])["lr"].nunique()
     assert n_rates.min() >= 3
-    assert n_rates.max() > 3, "no grid grew: the test has lost its edge"
-    assert n_rates.max() <= 3 + 2 * TASK.study.growth
+    assert 3 < n_rates.max() <= 3 + 2 * TASK.study.growth
     for (_, batch), rates in runs.groupby(["width", "batch_size"])["lr"]:
         indices = range(-TASK.study.growth, 3 + TASK.study.growth)
         known = {TASK.rate(int(batch), i): i for i in indices}
@@ -121,9 +98,7 @@ def test_grid_grows_only_where_the_best_rate_is_at_its_edge(
 
 
 @pytest.mark.slow
-def test_front_is_written_before_the_larger_size_is_trained(
-    outcome: BatchOutcome, places: dict[str, Any]
-) -> None:
+def test_front_is_written_before_the_larger_size_is_trained(outcome, places):
     (found,) = outcome.findings
     assert found.front is not None
     assert found.checked is not None
@@ -138,24 +113,32 @@ def test_front_is_written_before_the_larger_size_is_trained(
 
 
 @pytest.mark.slow
-def test_second_start_trains_nothing_and_keeps_the_front(
-    outcome: BatchOutcome, places: dict[str, Any]
-) -> None:
+def test_second_start_trains_nothing_and_keeps_a_front_of_the_same_data_only(
+    outcome: BatchOutcome, places: dict[str, Any], tmp_path: Path
+):
     path = places["reports"] / "tiny_batches.front.json"
-    marked = {**json.loads(path.read_text("utf-8")), "created": "2000-01-01T00:00:00+00:00"}
-    path.write_text(json.dumps(marked), encoding="utf-8")
     trained: list[TuneEvent] = []
-    again = run_batches(STUDY, notify=trained.append, **places)
-    assert trained == []
-    assert json.loads(path.read_text("utf-8"))["created"].startswith("2000")
-    first, second = (batches_document(STUDY, o.findings) for o in (outcome, again))
-    assert first == second
+    for data_hash, is_kept in ((None, True), ("other", False)):
+        written = json.loads(path.read_text("utf-8"))
+        marked = {**written, "created": "2000", "data_hash": data_hash or written["data_hash"]}
+        path.write_text(json.dumps(marked), encoding="utf-8")
+        again = run_batches(STUDY, notify=trained.append, **places)
+        assert trained == []
+        assert (json.loads(path.read_text("utf-8"))["created"] == "2000") == is_kept
+    told = report_batches(STUDY, path=tmp_path / "own.html", **places)
+    assert told.report_path == tmp_path / "own.html"
+    first, second, third = (batches_document(STUDY, o.findings) for o in (outcome, again, told))
+    assert first == second == third
+    sweeps = sweeps_of_batches(STUDY)
+    file = StudyFile(name="b", kind="BATCHES", storage=places["storage"], sweeps=sweeps)
+    status, n_runs = study_status(file), sum(len(runs_of(places, s)) for s in ("tune", "check"))
+    assert status.done
+    assert status.count("cells") == status.count("complete") == n_runs
+    assert status.count("duplicates") == 0
 
 
 @pytest.mark.slow
-def test_runs_are_held_against_the_front_that_was_written_down(
-    outcome: BatchOutcome, places: dict[str, Any]
-) -> None:
+def test_runs_are_held_against_the_front_that_was_written_down(outcome, places):
     path = places["reports"] / "tiny_batches.front.json"
     before = path.read_text("utf-8")
     written = json.loads(before)
@@ -174,115 +157,46 @@ def test_runs_are_held_against_the_front_that_was_written_down(
     assert set(found.checked["best_factor"].dropna()) <= {0.5, 1.0}
 
 
-@pytest.mark.slow
-def test_front_of_other_data_is_written_anew(
-    outcome: BatchOutcome, places: dict[str, Any]
-) -> None:
-    path = places["reports"] / "tiny_batches.front.json"
-    stale = {**json.loads(path.read_text("utf-8")), "data_hash": "other", "created": "1999"}
-    path.write_text(json.dumps(stale), encoding="utf-8")
-    run_batches(STUDY, **places)
-    assert not json.loads(path.read_text("utf-8"))["created"].startswith("1999")
-
-
-@pytest.mark.slow
-def test_report_without_training_says_the_same(
-    outcome: BatchOutcome, places: dict[str, Any], tmp_path: Path
-) -> None:
-    told = report_batches(STUDY, path=tmp_path / "own.html", **places)
-    assert told.report_path == tmp_path / "own.html"
-    assert batches_document(STUDY, told.findings) == batches_document(STUDY, outcome.findings)
-
-
-def test_report_of_an_empty_storage_says_that_nothing_is_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError):
-        report_batches(STUDY, storage=f"sqlite:///{tmp_path / 'none.db'}", reports=tmp_path)
-
-
-def test_plan_opens_no_storage(tmp_path: Path) -> None:
-    text = plan_batches(STUDY, storage=f"sqlite:///{tmp_path / 'never.db'}")
-    assert text.startswith("study tiny_batches: How large")
-    assert f"{N_FIRST} runs" in text
-    assert "then width 16 at the forecast rates" in text
-    assert not (tmp_path / "never.db").exists()
-
-
 FILE = """
 from extrap.records import BatchStudy, BatchTask, Recipe, StudySpec, TunedRange, Workload
 BATCHES = BatchStudy(name="file", question="How large?", tasks=(BatchTask(
-    study=StudySpec(name="tiny", question="?", workload=Workload(name="teacher"),
-        recipe=Recipe(schedule="constant", warmup=0.0), sizes={"width": (2, 4)},
+    study=StudySpec(name="tiny", question="?", recipe=Recipe(schedule="constant", warmup=0.0),
+        workload=Workload(name="teacher", options={"n_features": 8}), sizes={"width": (2, 4)},
         tune={"lr": TunedRange(low=0.125, high=0.5, n=3)}),
     steps={4: 300, 16: 150, 64: 80}, targets=(0.95,)),))
 """
 
 
-def test_dry_run_of_a_file_needs_no_torch_and_takes_overrides(tmp_path: Path) -> None:
-    path = tmp_path / "file.py"
-    path.write_text(FILE)
-    code = (
-        "import sys\n"
-        "from extrap.cli import main\n"
-        "sets = ['--set', 'tasks.0.study.seeds=0', '--set', 'tasks.0.steps.64=9']\n"
-        "assert main(['study', 'run', sys.argv[1], '--dry-run', *sets]) == 0\n"
-        "assert 'torch' not in sys.modules\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("study file: How large?")
-    assert "18 runs" in done.stdout
-    assert [p.name for p in tmp_path.iterdir()] == ["file.py"]
-
-
-def test_command_line_runs_and_reports_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_line_runs_and_reports_a_file(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "file.py"
-    path.write_text(FILE.replace('name="teacher"', 'name="teacher", options={"n_features": 8}'))
+    path.write_text(FILE)
     small = ["tasks.0.study.sizes.width=4", "tasks.0.study.seeds=0", "tasks.0.targets=0.5"]
-    options = [part for text in small for part in ("--set", text)]
-    assert main(["study", "run", str(path), "--quiet", *options]) == 0
-    out = capsys.readouterr().out
-    assert "How large?" in out
-    assert "report    reports/file.html" in out
+    command = ["study", "run", str(path), *(part for text in small for part in ("--set", text))]
+    assert main([*command, "--dry-run"]) == 0
+    assert "9 runs" in capsys.readouterr().out
+    assert not Path(".extrap").exists()
+    command[1] = "work"
+    assert main([*command, "--quiet"]) == 0
+    assert not list(Path().glob("reports/*.html"))
+    command[1] = "run"
+    assert main([*command, "--quiet"]) == 0
+    assert "reports/file.html" in capsys.readouterr().out
     path.write_text(path.read_text().replace("(2, 4)", "(4,)").replace("(0.95,)", "(0.5,)"))
     assert main(["report", str(path), "-o", "again.html"]) == 0
-    assert "wrote again.html" in capsys.readouterr().out
+    assert "again.html" in capsys.readouterr().out
     assert main(["report", str(path), "table.csv"]) == 2
-    assert "made from its storage" in capsys.readouterr().err
+    assert "its storage" in capsys.readouterr().err
+    with pytest.raises(DataError):
+        report_batches(STUDY, storage="sqlite:///none.db", reports=tmp_path)
 
 
-def test_task_without_a_forecast_still_has_its_page(tmp_path: Path) -> None:
+def test_task_without_a_forecast_still_has_its_page(tmp_path: Path):
     one = replace(TASK, study=replace(TASK.study, sizes={"width": (4,)}, growth=0))
     lines: list[str] = []
-    outcome = run_batches(
-        replace(STUDY, tasks=(one,)),
-        storage=f"sqlite:///{tmp_path / 'x.db'}",
-        reports=tmp_path,
-        say=lines.append,
-    )
+    where = {"storage": f"sqlite:///{tmp_path / 'x.db'}", "reports": tmp_path}
+    outcome = run_batches(replace(STUDY, tasks=(one,)), say=lines.append, **where)
     (found,) = outcome.findings
     assert (found.front, found.checked) == (None, None)
-    assert lines[0].startswith("no forecast at width 16: the rate at")
+    assert lines[0].startswith("no forecast at width 16")
     assert "could not be forecast" in outcome.report_path.read_text(encoding="utf-8")
-
-
-def test_status_finds_every_cell_done(outcome: BatchOutcome, places: dict[str, Any]) -> None:
-    from extrap.standing import study_status
-    from extrap.sweeps import StudyFile
-
-    url = str(places["storage"])
-    study = StudyFile(
-        name=STUDY.name, kind="BATCHES", storage=url, sweeps=sweeps_of_batches(STUDY)
-    )
-    status = study_status(study)
-    assert status.done
-    assert (
-        status.count("cells")
-        == status.count("complete")
-        == sum(len(runs_of(places, stage)) for stage in ("tune", "check"))
-    )
-    assert status.count("duplicates") == 0

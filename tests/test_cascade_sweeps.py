@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from extrap.cascade_sweeps import plan_cascade, read_cascade_table, report_cascade, run_cascade
-from extrap.cli import main
+from extrap.cascade_sweeps import plan_cascade, report_cascade, run_cascade
 from extrap.errors import DataError
 from extrap.records import CascadeStudy, Recipe, SizedModel, TextRule, Workload
 
@@ -36,7 +34,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def test_every_small_model_is_judged_each_way(home: Path) -> None:
+def test_every_small_model_is_judged_each_way(home: Path):
     outcome = report_cascade(STUDY, reports=home / "reports")
     assert {(f.small, f.outcome, f.rule) for f in outcome.report.findings} == {
         (small, *way)
@@ -54,7 +52,7 @@ def test_every_small_model_is_judged_each_way(home: Path) -> None:
     assert "tiny" in outcome.index_path.read_text(encoding="utf-8")
 
 
-def test_second_start_trains_nothing_and_another_recipe_trains_anew(home: Path) -> None:
+def test_second_start_trains_nothing_and_another_recipe_trains_anew(home: Path):
     said: list[str] = []
     table = (home / "reports" / "tiny.curves.csv").read_text()
     folder = home / "answers"
@@ -66,52 +64,14 @@ def test_second_start_trains_nothing_and_another_recipe_trains_anew(home: Path) 
     gone.unlink()
     run_cascade(STUDY, storage=str(folder), reports=home / "again", say=said.append)
     assert len(said) == 1
-    assert re.match(r"width \d+, seed \d: [\d.]+ % correct, loss [\d.]+", said[0])
+    assert said[0].startswith("width ")
     assert (home / "again" / "tiny.curves.csv").read_text() == table
 
 
-def test_plan_trains_nothing(tmp_path: Path) -> None:
-    text = plan_cascade(STUDY, storage=str(tmp_path / "never"))
-    assert "width 48: 2 runs of 60 steps at lr 0.01" in text
-    assert "2 small models before width 48, 2 pairs of trainings each" in text
-    assert not (tmp_path / "never").exists()
-
-
-def test_what_is_no_table_or_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"is a CSV file, got .*none\.csv"):
-        read_cascade_table(tmp_path / "none.csv")
+def test_what_is_no_table_or_folder_is_refused(tmp_path):
     pd.DataFrame({"small": ["width 8"]}).to_csv(tmp_path / "odd.csv")
-    with pytest.raises(DataError, match="lacks pair, outcome"):
-        report_cascade(STUDY, table=tmp_path / "odd.csv", reports=tmp_path)
-    with pytest.raises(ValueError, match="in a folder, got the storage sqlite"):
+    for name, lacks in (("none.csv", r"none\.csv"), ("odd.csv", "lacks pair, outcome")):
+        with pytest.raises(DataError, match=lacks):
+            report_cascade(STUDY, table=tmp_path / name, reports=tmp_path)
+    with pytest.raises(ValueError, match="got the storage sqlite"):
         plan_cascade(STUDY, storage="sqlite:///x.db")
-
-
-TINY_FILE = """
-from extrap.records import CascadeStudy, Recipe, SizedModel, Workload
-CASCADE = CascadeStudy(name="few", question="What?", workload=Workload(name="digits"),
-    recipe=Recipe(steps=30, batch_size=32, n_evals=1), pairs=((0, 1), (2, 3)),
-    smalls=(SizedModel(size={"width": 4}, lr=0.01),),
-    large=SizedModel(size={"width": 32}, lr=0.01))
-"""
-
-
-def test_tiny_study_runs_and_reports_from_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("few.py").write_text(TINY_FILE)
-    assert main(["study", "run", "few.py", "--dry-run"]) == 0
-    assert "width 32: 2 runs of 30 steps" in capsys.readouterr().out
-    assert main(["study", "run", "few.py", "--quiet"]) == 0
-    out = capsys.readouterr()
-    assert out.out.startswith("Width 4 before width 32 costs ")
-    assert out.err == ""
-    assert len(list(Path(".extrap/few").glob("*.parquet"))) == 4
-    assert main(["report", "few.py", "-o", "again.html"]) == 0
-    assert main(["report", "few.py", "reports/few.curves.csv", "-o", "read.html"]) == 0
-    pages = [Path(name).read_text() for name in ("reports/few.html", "again.html", "read.html")]
-    answers = {page.partition('"extrap:answer" content="')[2].partition('"')[0] for page in pages}
-    assert len(answers) == 1
-    assert main(["study", "run", "few.py", "--dry-run", "--set", "recipe.steps=7"]) == 0
-    assert "width 4: 2 runs of 7 steps" in capsys.readouterr().out

@@ -1,25 +1,22 @@
 """Families with one dial: `at(depth=34)` of a forecast over parameters and tokens."""
 
-from __future__ import annotations
-
 import json
 import math
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
+from extrap import documents
 from extrap.cli import main
 from extrap.documents import content_hash, load_forecast, save_forecast
 from extrap.errors import DataError
-from extrap.forecasting import Forecast, forecast
+from extrap.forecasting import forecast
 from extrap.reading import read_runs
 
 PATH = {"n_params": "12 * depth * (64 * depth)**2", "n_tokens": "20 * n_params"}
 
 
-def table() -> pd.DataFrame:
+def table():
     """A law in parameters and tokens on an even grid, without noise to speak of."""
     rows = []
     for n in (1e6, 4e6, 16e6, 64e6):
@@ -36,12 +33,17 @@ def table() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def dialled() -> Forecast:
+def dialled():
     runs = read_runs(table(), size=("n_params", "n_tokens"), tune="lr")
     return forecast(runs, path=PATH)
 
 
-def test_a_dial_gives_the_point_of_the_sizes_it_sets(dialled: Forecast) -> None:
+@pytest.fixture(scope="module")
+def plain(dialled):
+    return forecast(dialled.runs)
+
+
+def test_a_dial_gives_the_point_of_the_sizes_it_sets(dialled):
     point = dialled.at(depth=16)
     n = 12 * 16 * 1024**2
     assert point.size == {"n_params": n, "n_tokens": 20 * n}
@@ -52,108 +54,71 @@ def test_a_dial_gives_the_point_of_the_sizes_it_sets(dialled: Forecast) -> None:
     assert dialled.recommend(depth=16) == dialled.recommend(**point.size)
 
 
-def test_what_is_neither_size_nor_dial_is_refused_with_both(dialled: Forecast) -> None:
-    with pytest.raises(ValueError, match=r"n_params, n_tokens or the dial\(s\) depth, got height"):
-        dialled.at(height=16)
-    with pytest.raises(ValueError, match="got depth, n_tokens"):
-        dialled.at(depth=16, n_tokens=1e9)
-    with pytest.raises(ValueError, match="lies below the smallest tuned one"):
-        dialled.at(depth=1)
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ({"height": 16}, "depth, got height"),
+        ({"depth": 16, "n_tokens": 1e9}, "got depth, n_tokens"),
+        ({"depth": 1}, "below the smallest"),
+    ],
+)
+def test_what_is_neither_size_nor_dial_is_refused(dialled, size, message):
+    with pytest.raises(ValueError, match=message):
+        dialled.at(**size)
 
 
-def test_one_size_may_be_the_dial_of_the_other(dialled: Forecast) -> None:
+def test_one_size_may_be_the_dial_of_the_other(dialled):
     made = forecast(dialled.runs, path={"n_tokens": "20 * n_params"})
     assert made.at(n_params=1e8).size == {"n_params": 1e8, "n_tokens": 2e9}
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ({"n_params": "depth**3"}, "add n_tokens = "),
-        ({"width": "64 * depth"}, "add n_params = "),
-        ({"n_params": "n_tokens", "n_tokens": "n_params"}, "circle"),
-        ({"n_params": "depth +"}, "a formula is arithmetic"),
-    ],
-)
-def test_a_path_that_does_not_lead_to_the_sizes_is_refused(
-    dialled: Forecast, path: dict[str, str], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_a_saved_forecast_keeps_its_path_and_has_none_without(dialled, plain, tmp_path):
+    file = tmp_path / "f.json"
+    save_forecast(dialled, file)
+    loaded = load_forecast(file)
+    assert loaded.path == dialled.path
+    assert loaded.at(depth=16).dial == {"depth": 16}
+    assert content_hash(loaded) == content_hash(dialled) != content_hash(plain)
+    save_forecast(plain, file)
+    assert "path" not in json.loads(file.read_text())
+    assert load_forecast(file).path is None
+
+
+@pytest.mark.parametrize("bad", [{"n_params": "depth +"}, {"n_params": 3}, ["n"]])
+def test_a_saved_path_that_is_none_is_refused(dialled, tmp_path, bad):
+    file = tmp_path / "f.json"
+    save_forecast(dialled, file)
+    document = {**json.loads(file.read_text()), "path": bad}
+    besides = ("created", "content_hash", "seal", "notes", "curves")
+    content = {key: value for key, value in document.items() if key not in besides}
+    made = documents._hash(content)
+    seal = documents._seal(made, document["created"], document.get("curves"))
+    file.write_text(json.dumps({**document, "content_hash": made, "seal": seal}))
+    with pytest.raises(DataError, match="no complete forecast"):
+        load_forecast(file)
+
+
+@pytest.mark.parametrize("path", [{"n_params": "depth**3"}, {"width": "64 * depth"}])
+def test_a_path_that_does_not_lead_to_the_sizes_is_refused(dialled, path):
+    with pytest.raises(ValueError, match=r"add n_(tokens|params) = "):
         forecast(dialled.runs, path=path)
 
 
-def test_a_sealed_forecast_keeps_its_path(dialled: Forecast, tmp_path: Path) -> None:
-    save_forecast(dialled, tmp_path / "f.json")
-    loaded = load_forecast(tmp_path / "f.json")
-    assert loaded.path == dialled.path
-    assert loaded.at(depth=16).dial == {"depth": 16}
-    assert content_hash(loaded) == content_hash(dialled)
-
-
-def test_without_a_path_nothing_is_written_of_one(dialled: Forecast, tmp_path: Path) -> None:
-    plain = forecast(dialled.runs)
-    save_forecast(plain, tmp_path / "f.json")
-    assert "path" not in json.loads((tmp_path / "f.json").read_text())
-    assert load_forecast(tmp_path / "f.json").path is None
-    assert content_hash(plain) != content_hash(dialled)
-
-
-def test_a_sealed_path_that_is_none_is_refused(dialled: Forecast, tmp_path: Path) -> None:
-    from extrap import documents
-
-    for bad in ({"n_params": "depth +"}, {"n_params": 3}, ["n"]):
-        save_forecast(dialled, tmp_path / "f.json")
-        document: dict[str, Any] = json.loads((tmp_path / "f.json").read_text())
-        document["path"] = bad
-        content = {
-            k: v
-            for k, v in document.items()
-            if k not in ("created", "content_hash", "seal", "notes", "curves")
-        }
-        document["content_hash"] = documents._hash(content)
-        document["seal"] = documents._seal(
-            document["content_hash"], document["created"], document.get("curves")
-        )
-        (tmp_path / "f.json").write_text(json.dumps(document))
-        with pytest.raises(DataError, match="no complete forecast"):
-            load_forecast(tmp_path / "f.json")
-
-
-@pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def test_the_command_line_checks_with_a_path_and_refuses_one_without_effect(
+    tmp_path, monkeypatch, dialled, capsys
+):
     monkeypatch.chdir(tmp_path)
     table().to_csv("runs.csv", index=False)
-    paths = [word for n, f in PATH.items() for word in ("--path", f"{n} = {f}")]
-    return ["runs.csv", "--size", "n_params", "--size", "n_tokens", "--tune", "lr", *paths]
-
-
-def test_the_command_line_takes_a_path(
-    asked: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["forecast", *asked, "--at", "depth=16", "--save", "f.json"]) == 0
-    said = capsys.readouterr().out
-    assert "depth" in said
-    assert "n_tokens = 20 * n_params" in said
-    assert main(["forecast", "f.json", "--at", "16", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["path"] == PATH
-    assert document["points"][0]["dial"] == {"depth": 16}
-    assert document["points"][0]["size"]["n_params"] == 12 * 16 * 1024**2
+    save_forecast(dialled, "f.json")
     big = pd.DataFrame({"n_params": [2e8], "n_tokens": [4e9], "lr": [0.016], "seed": 0, "loss": 3})
     big.to_csv("big.csv", index=False)
-    codes = {
-        main(["check", "f.json", "big.csv"]),
-        main(["check", asked[0], "big.csv", *asked[1:]]),
-    }
-    assert len(codes) == 1
-    assert codes <= {0, 1}
-
-
-def test_a_path_that_would_have_no_effect_is_refused(
-    asked: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["backtest", *asked]) == 2
+    paths = [word for n, f in PATH.items() for word in ("--path", f"{n} = {f}")]
+    asked = ["--size", "n_params", "--size", "n_tokens", "--tune", "lr", *paths]
+    given = main(["check", "runs.csv", "big.csv", *asked])
+    assert main(["check", "f.json", "big.csv"]) == given
+    assert given in (0, 1)
+    capsys.readouterr()
+    assert main(["backtest", "runs.csv", *asked]) == 2
     assert "leave --path out" in capsys.readouterr().err
-    assert main(["forecast", *asked, "--save", "f.json"]) == 0
     assert main(["forecast", "f.json", "--path", "n_params = d"]) == 2
-    assert "has --path n_params = 12" in capsys.readouterr().err
+    assert "--path n_params = 12" in capsys.readouterr().err

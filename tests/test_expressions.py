@@ -1,6 +1,4 @@
-"""Formulas over columns: arithmetic, and nothing else."""
-
-from __future__ import annotations
+import math
 
 import numpy as np
 import pytest
@@ -9,7 +7,7 @@ from extrap.expressions import Expression, parse_definition
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("formula", "number"),
     [
         ("lr * width / 256", 0.08),
         ("-lr + 2 ** 3", 7.98),
@@ -17,60 +15,48 @@ from extrap.expressions import Expression, parse_definition
         ("`train/loss` // 2 + width % 1000", 25.0),
         ("config.lr * 10", 5.0),
         ("min(round(config.lr), log2(width))", 0.0),
+        ("exp(log(width)) + log10(100) + abs(-lr) + floor(2.5) + ceil(2.5)", 1031.02),
+        ("9 ** 9 ** 9 ** 9", math.inf),  # and quick
+        ("1 / (lr - lr)", math.inf),
+        ("log(0 - lr)", math.nan),
     ],
 )
-def test_arithmetic_is_that_of_floats(text, expected):
+def test_arithmetic_is_that_of_floats(formula, number):
     values = {"lr": 0.02, "width": 1024, "train/loss": 3.5, "config.lr": 0.5}
-    assert Expression(text)(values) == pytest.approx(expected)
+    assert Expression(formula)(values) == pytest.approx(number, nan_ok=True)
 
 
-def test_a_column_gives_a_column():
+def test_a_column_gives_a_column_and_names_come_once_in_their_order():
     found = Expression("lr * width")({"lr": np.array([1.0, 2.0]), "width": np.array([3, 4])})
     np.testing.assert_array_equal(found, [3.0, 8.0])
-
-
-def test_what_cannot_be_told_is_not_finite_and_quick():
-    assert Expression("9 ** 9 ** 9 ** 9")({}) == np.inf
-    assert np.isnan(Expression("log(0 - lr)")({"lr": 1.0}))
-    assert Expression("1 / lr")({"lr": 0.0}) == np.inf
-
-
-def test_names_come_once_in_their_order():
     assert Expression("b * a + b.c + `d e`").names == ("b", "a", "b.c", "d e")
+    with pytest.raises(ValueError, match=r"'rate', .* lr, width"):
+        Expression("rate * 2")({"lr": 1.0, "width": 2.0})
+
+
+REFUSED = """__import__('os').system('true')
+lr.__class__()
+().__class__
+[x for x in lr]
+lambda: 1
+lr if lr else 1
+lr < 1
+'a' * 3
+True + 1
+sqrt(lr, 2)
+max(lr)
+sqrt(x=1)
+lr ==
+"""
 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "__import__('os').system('true')",
-        "lr.__class__()",
-        "().__class__",
-        "[x for x in lr]",
-        "lambda: 1",
-        "lr if lr else 1",
-        "lr < 1",
-        "'a' * 3",
-        "True + 1",
-        "sqrt(lr, 2)",
-        "max(lr)",
-        "sqrt(x=1)",
-        "lr ==",
-        "",
-        "1" * 400,
-        "(" * 300,
-        "-" * 200 + "1",
-        "lr + " * 200 + "1",
-        "a\0b",
-    ],
+    [*REFUSED.split("\n"), "1" * 400, "(" * 300, "-" * 200 + "1", "lr + " * 200 + "1", "a\0b"],
 )
 def test_whatever_is_no_arithmetic_is_refused(text):
     with pytest.raises(ValueError, match=r"formula|name|argument|float"):
         Expression(text)
-
-
-def test_a_missing_name_is_told_with_those_there_are():
-    with pytest.raises(ValueError, match=r"speaks of 'rate', which is none of lr, width"):
-        Expression("rate * 2")({"lr": 1.0, "width": 2.0})
 
 
 def test_a_definition_has_a_name_and_a_formula():

@@ -2,18 +2,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.regression.linear_model import WLS
 
+import extrap.forecasting as forecasting
 from extrap.errors import DataError
-from extrap.fitting import LossPrediction
+from extrap.fitting import LossModel, Noise
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs
 from extrap.records import Interval, Runs
+from tests.checking.byhand import LARGE, by_hand, law, loss_at
 
 Table = Callable[..., pd.DataFrame]
 
@@ -24,87 +30,191 @@ def width_of(interval: Interval) -> float:
     return math.log(interval.upper / interval.lower)
 
 
-def contains(outer: Interval, inner: Interval) -> bool:
-    return (outer.lower is None or (inner.lower is not None and outer.lower <= inner.lower)) and (
-        outer.upper is None or (inner.upper is not None and outer.upper >= inner.upper)
-    )
-
-
 def forecast_of(table: pd.DataFrame, *, level: float = 0.95) -> Forecast:
     return forecast(read_runs(table, size="width", tune="lr"), level=level)
 
 
-def test_forecast_holds_the_truth_beyond_the_sweep(made: Forecast) -> None:
-    point = made.at(width=1024)
-    assert 1.5 + 2 * 64**-0.4 in point.loss_pi
-    assert 0.01 * 64**-0.4 in point.tuned["lr"].pi
-    assert point.extrapolation_ratio == pytest.approx(1024 / 192)
-    assert point.flags == ()
+EXACT = {"scatter": 1e-9, "dof": 5, "scale_dof": 5}
 
 
-@settings(max_examples=8)
-@given(width=st.floats(16, 1e7), level=st.floats(0.01, 0.999))
-def test_interval_of_a_run_contains_that_of_the_curve(
-    sweep: Runs, width: float, level: float
-) -> None:
-    point = forecast(sweep, level=level).at(width=width)
-    assert contains(point.loss_pi, point.loss_ci)
-    assert contains(point.tuned["lr"].pi, point.tuned["lr"].ci)
-    assert point.loss in point.loss_ci
-    assert point.tuned["lr"].value in point.tuned["lr"].ci
+def around(centre: float, half: float) -> tuple[float, float]:
+    return pytest.approx((centre * math.exp(-half), centre * math.exp(half)), rel=1e-8)
 
 
-variances = st.tuples(st.floats(1e-10, 1.0), st.sampled_from([1.0, 2.0, 3.0, 5.0, 20.0, math.inf]))
+@pytest.mark.parametrize(("level", "t5"), [(0.95, 2.5705818356), (0.8, 1.4758840488)])
+def test_optimum_has_students_t_intervals_of_its_law_and_of_one_more_optimum(level, t5):
+    """Standard error .1 of the law, .26 with the scatter of .24; a table gives t."""
+    made = by_hand(level=level)
+    found = made.at(**LARGE).tuned["lr"]
+    assert found.value == pytest.approx(0.0025, rel=1e-12)
+    assert found.se == pytest.approx(0.00025, rel=1e-12)
+    assert found.ci == around(0.0025, 0.1 * t5)
+    assert found.pi == around(0.0025, 0.26 * t5)
+    assert made.octave_sd("lr", LARGE) == pytest.approx(0.26 / math.log(2), rel=1e-12)
 
 
-@example(curve=(1.0, 2.0), run=(0.05, 1.0), level=0.95)
-@given(curve=variances, run=variances, level=st.floats(0.01, 0.999))
-def test_run_is_never_more_certain_than_its_curve(
-    curve: tuple[float, float], run: tuple[float, float], level: float
-) -> None:
-    """Satterthwaite's degrees of freedom alone allow it where the curve has one of them."""
-    prediction = LossPrediction(log_loss=0.5, curve=(curve,), run=(run,))
-    of_run, of_curve = (prediction.interval(level, new_run=new) for new in (True, False))
-    assert contains(of_run, of_curve)
-    if of_run.upper is not None:
-        assert prediction.p_value(of_run.upper) == pytest.approx(1 - level, abs=1e-6)
+def test_loss_has_students_t_intervals_inside_the_fitted_sizes() -> None:
+    """At width 128 the law's error is 8.5 permille and a run's own noise 6: both of 6 dof."""
+    made, t6 = by_hand(), 2.4469118511
+    point = made.at(width=128)
+    se = math.hypot(0.008, 0.015 / 4)
+    assert point.loss == pytest.approx(3 * 2**-0.1, rel=1e-12)
+    assert point.loss_ci == around(point.loss, se * t6)
+    assert point.loss_pi == around(point.loss, math.hypot(se, 0.006) * t6)
+    assert (point.extrapolation_ratio, point.flags, point.dial) == (0.5, (), {})
+    assert made.at(width=256 * 8).flags == ()
+    assert made.at(width=256 * 8.01).flags == ("far-extrapolation",)
+    family = replace(made, band="family").at(**LARGE)
+    assert family.loss_ci == around(loss_at(1024), 0.017 * t6)
 
 
-def test_p_value_falls_below_one_minus_level_exactly_outside_the_interval(made: Forecast) -> None:
-    prediction = made.predict_loss({"width": 1024.0})
-    assert prediction is not None
-    interval = prediction.interval(0.95, new_run=True)
-    assert (
-        prediction.p_value(interval.upper * 1.0001)
-        < 0.05
-        < prediction.p_value(interval.upper * 0.9999)
+def test_structural_discrepancy_joins_beyond_the_fitted_sizes() -> None:
+    """15 % of the fall between widths 256 and 1024; degrees of freedom by Satterthwaite."""
+    made = by_hand()
+    point, prediction = made.at(**LARGE), made.predict_loss(LARGE)
+    form = (0.15 * 0.1 * math.log(4)) ** 2
+    halves = []
+    for own in (0.017**2, 0.017**2 + 0.006**2):
+        dof = 6 * (own + form) ** 2 / own**2
+        halves.append(stats.t.ppf(0.975, dof) * math.sqrt(own + form))
+    assert point.loss == pytest.approx(3 * 16**-0.1, rel=1e-12)
+    assert point.loss_ci == around(point.loss, halves[0])
+    assert point.loss_pi == around(point.loss, halves[1])
+    assert prediction.curve_log_sd == pytest.approx(math.sqrt(0.017**2 + form), rel=1e-12)
+    (row,) = made.frame([LARGE]).to_dict("records")
+    assert row["loss_se"] == pytest.approx(point.loss * math.sqrt(0.017**2 + form), rel=1e-12)
+    sides = ("loss_ci", "loss_pi", "lr_ci", "lr_pi")
+    told = [(row[f"{name}_lower"], row[f"{name}_upper"]) for name in sides]
+    lr = point.tuned["lr"]
+    assert told == [tuple(i) for i in (point.loss_ci, point.loss_pi, lr.ci, lr.pi)]
+    assert (row["width"], row["loss"], row["lr"]) == (1024, point.loss, lr.value)
+    assert (row["lr_se"], row["extrapolation_ratio"]) == (lr.se, 4)
+
+
+def test_optima_have_the_prediction_interval_of_statsmodels(made: Forecast) -> None:
+    """Weighted least squares with weights of mean 1; a jackknife may widen the law's part."""
+    tuned = [o.tuned["lr"] for o in made.optima]
+    design = np.column_stack([np.ones(5), [math.log(o.size["width"]) for o in made.optima]])
+    weights = np.array([(e.value / e.se) ** 2 for e in tuned])
+    fitted = WLS(np.log([e.value for e in tuned]), design, weights=weights / weights.mean()).fit()
+    frame = fitted.get_prediction([[1.0, math.log(1024)]]).summary_frame(0.05).iloc[0]
+    point, law = made.at(width=1024).tuned["lr"], made.tuned_laws["lr"]
+    ratio = math.sqrt(np.array(law.covariance)[1, 1] / fitted.cov_params()[1, 1])
+    assert 1 - 1e-9 <= ratio < 1.5
+    mean_half = ratio * (frame["mean_ci_upper"] - frame["mean"])
+    half = math.hypot(mean_half, 3.1824463053 * math.sqrt(fitted.scale))
+    assert math.log(point.value) == pytest.approx(frame["mean"], rel=1e-8)
+    assert width_of(point.ci) == pytest.approx(2 * mean_half, rel=1e-6)
+    assert width_of(point.pi) == pytest.approx(2 * half, rel=1e-6)
+
+
+def test_excess_and_recommendation_follow_the_parabola() -> None:
+    """.02 u²; over a Student t of 5 degrees of freedom its mean is .02 σ² · 5/3, but for tails."""
+    made = by_hand()
+    assert made.predict_excess(LARGE, {"lr": 0.0025 * 8}) == pytest.approx(0.18)
+    assert made.predict_excess(LARGE, {"lr": 0.0025 / 2}) == pytest.approx(0.02)
+    assert replace(made, valley=None).predict_excess(LARGE, {"lr": 0.01}) is None
+    assert replace(made, tuned_laws={"lr": None}).predict_excess(LARGE, {"lr": 0.01}) is None
+    found = made.recommend(**LARGE)
+    assert found.tuned["lr"] == pytest.approx(0.0025, rel=1e-3)
+    assert found.expected_excess == pytest.approx(
+        0.02 * 0.26**2 / math.log(2) ** 2 * 5 / 3, rel=0.01
     )
-    assert prediction.p_value(math.exp(prediction.log_loss)) == 1.0
+    (kept,) = made.transfer(**LARGE)
+    assert (kept.kept_from, kept.level) == ({"width": 256.0}, 0.95)
+    assert kept.octaves == pytest.approx(1)
+    assert kept.penalty == pytest.approx(0.02 + found.expected_excess, rel=1e-6)
+    rules = {rule.rule: (rule.value, rule.octaves, rule.excess) for rule in made.rules(**LARGE)}
+    assert rules["constant"] == pytest.approx((0.02, 3, 0.18))
+    assert rules["inverse_width"] == pytest.approx((0.02 / 64, -3, 0.18))
+    assert rules["inverse_root_width"] == pytest.approx((0.0025, 0, 0), abs=1e-12)
 
 
-@settings(max_examples=8)
-@given(levels=st.lists(st.floats(0.01, 0.999), min_size=2, max_size=2, unique=True))
-def test_intervals_widen_with_the_level(sweep: Runs, levels: list[float]) -> None:
-    low, high = (forecast(sweep, level=level).at(width=1024) for level in sorted(levels))
-    assert contains(high.loss_pi, low.loss_pi)
-    assert contains(high.loss_ci, low.loss_ci)
-    assert contains(high.tuned["lr"].pi, low.tuned["lr"].pi)
+@pytest.mark.parametrize("change", [{"valley": None}, {"tuned_laws": {"lr": None}}])
+def test_without_a_valley_or_a_law_nothing_is_recommended(change: dict[str, Any]) -> None:
+    made = by_hand(**change)
+    assert made.recommend(**LARGE) is None
+    assert made.transfer(**LARGE) == made.rules(**LARGE) == ()
+    with pytest.raises(DataError, match="valley"):
+        made.frame_at_values([LARGE], tuned={"lr": 0.01})
 
 
-@given(factors=st.lists(st.floats(1, 1e4), min_size=2, max_size=2, unique=True))
-def test_forecast_widens_with_the_extrapolation_ratio(
-    made: Forecast, factors: list[float]
-) -> None:
-    near, far = (made.at(width=192 * f) for f in sorted(factors))
-    assert width_of(far.loss_pi) >= width_of(near.loss_pi)
-    assert width_of(far.tuned["lr"].pi) >= width_of(near.tuned["lr"].pi)
+def test_kept_values_cost_their_distance() -> None:
+    """Two octaves off cost .08 where the optimum is known, with 30 % of scatter about it."""
+    exact = law("optimum_power", {"a": math.log(0.01), "b": -0.5}, (1e-9, 1e-9), **EXACT)
+    valley = replace(by_hand().valley, relative_sd=0.3)
+    sure = by_hand(tuned_laws={"lr": exact}, valley=valley)
+    sizes = [{"width": 256.0}, LARGE]
+    near, far = sure.frame_at_values(sizes, tuned={"lr": 0.01}).to_dict("records")
+    assert [near["width"], far["width"]] == [256, 1024]
+    assert [near["lr_octaves"], far["lr_octaves"]] == pytest.approx([1, 2])
+    assert [near["log_excess"], far["log_excess"]] == pytest.approx([0.02, 0.08])
+    for row, size, excess in ((near, sizes[0], 0.02), (far, LARGE, 0.08)):
+        tuned, centre = sure.at(**size), loss_at(size["width"]) * math.exp(excess)
+        half = math.hypot(width_of(tuned.loss_pi) / 2, 1.959963985 * 0.3 * excess)
+        assert row["loss"] == pytest.approx(centre, rel=1e-6)
+        assert (row["loss_pi_lower"], row["loss_pi_upper"]) == around(centre, half)
+    for kept in ({}, {"lr": 0.0}, {"lr": -1.0}, {"lr": 0.1, "wd": 0.1}):
+        with pytest.raises(ValueError, match="kept values"):
+            sure.frame_at_values(sizes, tuned=kept)
 
 
-@settings(max_examples=8)
+def test_forecast_without_a_law_of_the_loss_has_the_last_value_as_its_bound() -> None:
+    made = by_hand(loss_model=None)
+    point = made.at(width=1024)
+    assert point.loss is None
+    assert point.loss_ci == point.loss_pi == Interval(None, loss_at(256))
+    assert made.last_value() == loss_at(256)
+    assert (made.loss_laws, made.predict_loss(LARGE)) == ((), None)
+    assert point.extrapolation_ratio == 4
+    assert made.frame([LARGE])["loss_se"].isna().all()
+    assert made.default_targets() == [{"width": w} for w in (512.0, 1024.0, 2048.0)]
+
+
+def test_unknown_optimum_is_bounded_by_the_largest_size_that_says_anything() -> None:
+    made = by_hand(tuned_laws={"lr": None})
+    bound = Interval(None, 0.125)
+    optima = list(made.optima)
+    for i, ci in ((1, Interval(0.5, None)), (3, bound)):
+        estimate = replace(optima[i].tuned["lr"], ci=ci)
+        optima[i] = replace(optima[i], tuned={"lr": estimate})
+    found = replace(made, optima=tuple(optima)).at(**LARGE).tuned["lr"]
+    assert (found.value, found.se, found.ci, found.pi) == (None, None, bound, bound)
+    assert made.octave_sd("lr", LARGE) == 0
+    assert made.at(**LARGE).tuned["lr"].ci == Interval(None, None)
+
+
+def test_what_is_known_of_errors_reaches_the_law_of_the_loss(monkeypatch, sweep_table):
+    """Two-way degrees of freedom (5 − 1)(3 − 1), and evaluation noise over √n of a size's runs."""
+    told: list[dict[str, Any]] = []
+    real = forecasting.fit_loss_model
+
+    def listen(sizes: Any, loss: Any, **options: Any) -> LossModel:
+        told.append(options)
+        return real(sizes, loss, **options)
+
+    monkeypatch.setattr(forecasting, "fit_loss_model", listen)
+    made = forecast_of(sweep_table())
+    assert told[0]["loss_se_dof"] == made.noise.own_dof == 8
+    assert told[0]["loss_se"] == [o.paired_loss_se for o in made.optima]
+    assert told[0]["evaluation_se"] is None
+    unknown = Noise(own_sd=None, own_dof=0, size_sd=None, source="none")
+    monkeypatch.setattr(forecasting, "estimate_noise", lambda runs: unknown)
+    table = sweep_table(rates=(0.01,), seeds=4).drop(columns="lr")
+    table["loss_se"] = 0.003 * table["width"] / 16
+    forecast(read_runs(table, size="width"))
+    assert told[1]["loss_se"] is None
+    assert told[1]["loss_se_dof"] is None
+    known = [0.003 * o.size["width"] / 16 / 2 for o in made.optima]
+    assert told[1]["evaluation_se"] == pytest.approx(known, rel=1e-12)
+    table.loc[0, "loss_se"] = None
+    forecast(read_runs(table, size="width"))
+    assert told[2]["evaluation_se"] is None
+
+
+@settings(max_examples=3)
 @given(unit=st.floats(1e-12, 1e24), rate_unit=st.floats(1e-6, 1e6))
-def test_units_of_sizes_and_rates_do_not_matter(
-    sweep_table: Table, made: Forecast, unit: float, rate_unit: float
-) -> None:
+def test_units_of_sizes_and_rates_do_not_matter(sweep_table, made, unit, rate_unit):
     table = sweep_table()
     table["width"], table["lr"] = unit * table["width"], rate_unit * table["lr"]
     point, plain = forecast_of(table).at(width=unit * 1024), made.at(width=1024)
@@ -115,94 +225,17 @@ def test_units_of_sizes_and_rates_do_not_matter(
     assert scaled == pytest.approx(width_of(plain.tuned["lr"].pi), rel=0.01)
 
 
-@settings(max_examples=8)
-@given(seed=st.integers(0, 1000))
-def test_order_of_the_runs_does_not_matter(sweep_table: Table, made: Forecast, seed: int) -> None:
-    shuffled = forecast_of(sweep_table().sample(frac=1, random_state=seed))
-    point, plain = shuffled.at(width=1024), made.at(width=1024)
-    assert point.loss == pytest.approx(plain.loss, rel=1e-6)
-    assert point.tuned["lr"].value == pytest.approx(plain.tuned["lr"].value, rel=1e-9)
-    assert width_of(point.loss_pi) == pytest.approx(width_of(plain.loss_pi), rel=1e-3)
-
-
-@pytest.mark.parametrize("name", ["mean", "residual", "log_loss", "self", "size", "index", "run"])
-def test_names_of_the_columns_do_not_matter(sweep_table: Table, made: Forecast, name: str) -> None:
+@pytest.mark.parametrize(
+    "names",
+    ["mean residual", "log_loss self", "index run", "lr size", "count cell", "_merge mean"],
+)
+def test_names_of_the_columns_do_not_matter(sweep_table, made, names):
+    size, rate = names.split()
+    table = sweep_table().rename(columns={"width": size, "lr": rate})
+    point = forecast(read_runs(table, size=size, tune=rate)).at(**{size: 1024})
     plain = made.at(width=1024)
-    sized = forecast(
-        read_runs(sweep_table().rename(columns={"width": name}), size=name, tune="lr")
-    )
-    assert sized.at(**{name: 1024}).loss_pi == plain.loss_pi
-    tuned = forecast(
-        read_runs(sweep_table().rename(columns={"lr": name}), size="width", tune=name)
-    )
-    assert tuned.at(width=1024).tuned[name] == plain.tuned["lr"]
-
-
-@given(part=variances, more=st.lists(st.floats(0, 1), min_size=2, max_size=2))
-def test_more_discrepancy_never_narrows_an_interval(
-    part: tuple[float, float], more: list[float]
-) -> None:
-    spans = [
-        width_of(
-            LossPrediction(
-                log_loss=0.0, curve=(part, (discrepancy, math.inf)), run=((0.1, 2.0),)
-            ).interval(0.9, new_run=new_run)
-        )
-        for new_run in (False, True)
-        for discrepancy in sorted(more)
-    ]
-    assert spans[0] <= spans[1] + 1e-12
-    assert spans[2] <= spans[3] + 1e-12
-
-
-@pytest.mark.parametrize("n_sizes", [4, 5])
-def test_intervals_of_few_sizes_do_not_shrink_beyond_them(
-    sweep_table: Table, n_sizes: int
-) -> None:
-    """Satterthwaite's degrees of freedom alone let the discrepancy narrow a hardly known curve."""
-    widths = (16.0, 32.0, 64.0, 128.0, 192.0)[:n_sizes]
-    best = sweep_table(widths=widths, seeds=1, noise=0.01).groupby("width", as_index=False)
-    made = forecast(read_runs(best["loss"].min(), size="width"))
-    for kind in ("loss_pi", "loss_ci"):
-        spans = [width_of(getattr(made.at(width=widths[-1] * 2**k), kind)) for k in range(8)]
-        assert spans == sorted(spans)
-
-
-def test_far_extrapolation_is_flagged_and_wider_than_the_laws_alone_say(made: Forecast) -> None:
-    assert "far-extrapolation" in made.at(width=192 * 9).flags
-    assert "far-extrapolation" not in made.at(width=192 * 8).flags
-    far = made.predict_loss({"width": 192 * 16.0})
-    assert far is not None
-    last = made.predict_loss({"width": 192.0})
-    assert last is not None
-    assert far.curve[1][0] == pytest.approx((0.15 * (far.log_loss - last.log_loss)) ** 2)
-    assert last.curve[1][0] == 0
-
-
-def test_without_a_bracketed_optimum_there_is_a_bound_and_no_estimate(sweep_table: Table) -> None:
-    made = forecast_of(sweep_table(rates=tuple(float(2.0**k) for k in range(-5, 0))))
-    point = made.at(width=1024)
-    assert point.loss is None
-    assert point.loss_pi == Interval(None, made.optima[-1].best_loss)
-    assert point.tuned["lr"].value is None
-    assert point.tuned["lr"].pi == Interval(None, 2.0**-4)
-    assert {flag.partition(":")[0] for flag in point.flags} >= {"no-loss-law", "no-lr-law"}
-
-
-def test_one_outlier_does_not_reach_the_optima_of_other_sizes(sweep_table: Table) -> None:
-    table = sweep_table()
-    table.loc[0, "loss"] *= 100
-    wild, plain = forecast_of(table), forecast_of(sweep_table())
-    assert wild.optima[1:] == plain.optima[1:] or [
-        o.tuned["lr"].value for o in wild.optima[1:]
-    ] == (pytest.approx([o.tuned["lr"].value for o in plain.optima[1:]], rel=0.01))
-
-
-@pytest.mark.parametrize("noise", [0.0, 1e-9])
-def test_exact_losses_still_give_numbers(sweep_table: Table, noise: float) -> None:
-    point = forecast_of(sweep_table(noise=noise)).at(width=1024)
-    assert point.loss is not None
-    assert math.isfinite(width_of(point.loss_pi))
+    assert point.loss_pi == plain.loss_pi
+    assert point.tuned[rate] == plain.tuned["lr"]
 
 
 def test_identical_losses_do_not_break_the_forecast(sweep_table: Table) -> None:
@@ -210,37 +243,16 @@ def test_identical_losses_do_not_break_the_forecast(sweep_table: Table) -> None:
     assert point.loss is None or point.loss == pytest.approx(2.0)
 
 
-def test_loss_law_alone_needs_no_tuned_column(sweep_table: Table) -> None:
-    best = sweep_table().groupby("width", as_index=False)["loss"].min()
-    made = forecast(read_runs(best, size="width"))
-    point = made.at(width=1024)
-    assert point.tuned == {}
-    assert point.loss == pytest.approx(1.5 + 2 * 64**-0.4, rel=0.03)
-
-
-@pytest.mark.parametrize("level", [95, 1.0, 0.0, -0.5, math.nan])
-def test_level_must_lie_between_zero_and_one(sweep: Runs, level: float) -> None:
-    with pytest.raises(ValueError, match=r"level must lie in \(0, 1\), got"):
-        forecast(sweep, level=level)
-
-
-def test_percent_are_explained(sweep: Runs) -> None:
-    with pytest.raises(ValueError, match=r"got 95; write 0\.95 for a 95 % interval"):
-        forecast(sweep, level=95)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t[t["width"] < 64], "needs at least 3 distinct sizes, got 2"),
-        (lambda t: t[t["lr"] < 0.0004], "lr needs at least 3 different values .* got 1"),
-        (lambda t: t.assign(loss=math.inf), r"got none of 120 \(120 diverged"),
-        (lambda t: t.assign(width=100 + t["width"] / 1e4), "must span at least a factor"),
+        (lambda t: t[t["width"] < 64], "3 distinct sizes, got 2"),
+        (lambda t: t[t["lr"] < 0.0004], "lr needs .* got 1"),
+        (lambda t: t.assign(loss=math.inf), "got none of 120 "),
+        (lambda t: t.assign(width=100 + t["width"] / 1e4), "span at least a factor"),
     ],
 )
-def test_sweeps_that_carry_no_law_are_refused(
-    sweep_table: Table, change: Callable[[pd.DataFrame], pd.DataFrame], message: str
-) -> None:
+def test_sweeps_that_carry_no_law_are_refused(sweep_table, change, message):
     with pytest.raises(DataError, match=message):
         forecast_of(change(sweep_table()))
 
@@ -250,9 +262,7 @@ def test_conditions_must_not_vary_within_a_sweep(sweep_table: Table) -> None:
     forecast(read_runs(table, size="width", tune="lr", conditions=("optimizer", "decay")))
     table.loc[0, "optimizer"] = "sgd"
     runs = read_runs(table, size="width", tune="lr", conditions="optimizer")
-    with pytest.raises(
-        DataError, match="condition optimizer must not vary within a sweep, got adam, sgd"
-    ):
+    with pytest.raises(DataError, match=r"got adam, sgd"):
         forecast(runs)
 
 
@@ -264,67 +274,6 @@ def test_only_rows_of_the_sweep_are_fitted(sweep_table: Table, made: Forecast, s
     assert (forecast(both).optima == made.optima) == (stage == "check")
 
 
-@pytest.mark.parametrize(
-    ("size", "message"),
-    [
-        ({"width": 8}, "lies below the smallest tuned one, 16"),
-        ({"depth": 8}, r"needs exactly the size column\(s\) width, got depth"),
-        ({}, "got none"),
-        ({"width": math.inf}, "must be positive and finite"),
-        ({"width": math.nan}, "must be positive and finite"),
-    ],
-)
-def test_impossible_targets_are_refused(
-    made: Forecast, size: dict[str, float], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        made.at(**size)
-
-
-def test_forecast_takes_runs_only(sweep_table: Table) -> None:
-    with pytest.raises(TypeError, match=r"needs Runs, got DataFrame; use extrap\.read_runs"):
-        forecast(sweep_table())  # type: ignore[arg-type]
-
-
-def test_frame_holds_what_the_points_say(made: Forecast) -> None:
-    frame = made.frame([{"width": 512}, {"width": 256}])
-    assert frame["width"].tolist() == [512, 256]
-    assert frame["loss"].iloc[0] == made.at(width=512).loss
-    assert frame["lr_pi_upper"].iloc[1] == made.at(width=256).tuned["lr"].pi.upper
-
-
-def test_two_size_columns_are_told_apart() -> None:
-    rng = np.random.default_rng(0)
-    rows = [
-        {
-            "params": n,
-            "tokens": d,
-            "seed": s,
-            "loss": (1.8 + 0.5 * (n / 1e8) ** -0.35 + 0.6 * (d / 1e9) ** -0.37)
-            * (1 + 0.001 * rng.normal()),
-        }
-        for n in (1e8, 2e8, 4e8, 8e8)
-        for d in (1e9, 2e9, 4e9, 8e9)
-        for s in range(2)
-    ]
-    made = forecast(read_runs(pd.DataFrame(rows), size=("params", "tokens")))
-    point = made.at(params=3.2e9, tokens=8e9)
-    assert 1.8 + 0.5 * 32**-0.35 + 0.6 * 8**-0.37 in point.loss_pi
-    assert point.extrapolation_ratio == pytest.approx(4)
-    tied = pd.DataFrame(rows)[lambda t: t["tokens"] == 10 * t["params"]]
-    with pytest.raises(DataError, match="params, tokens move together"):
-        forecast(read_runs(tied, size=("params", "tokens")))
-
-
-def test_family_band_is_the_narrower_one_and_an_unknown_band_is_refused(sweep: Runs) -> None:
-    default, family = (forecast(sweep, band=band) for band in ("default", "family"))
-    assert (default.band, family.band) == ("default", "family")
-    wide, narrow = (made.at(width=2048).loss_pi for made in (default, family))
-    assert width_of(narrow) < 0.9 * width_of(wide)
-    with pytest.raises(ValueError, match="band must be one of default, family; got 'wide'"):
-        forecast(sweep, band="wide")
-
-
 def test_pins_reach_the_laws_they_name_and_are_told(sweep: Runs) -> None:
     made = forecast(sweep, fix={"E": 1.5, "lr.b": -0.4})
     assert [(fit.parameters["E"], dict(fit.fixed)) for fit, _ in made.loss_laws] == [
@@ -334,9 +283,9 @@ def test_pins_reach_the_laws_they_name_and_are_told(sweep: Runs) -> None:
     assert law is not None
     assert law.parameters["b"] == -0.4
     assert "pinned: E = 1.5" in made.flags
-    with pytest.raises(ValueError, match="needs a tuned column before the dot, got 'momentum'"):
+    with pytest.raises(ValueError, match="got 'momentum'"):
         forecast(sweep, fix={"momentum.b": 0.5})
-    with pytest.raises(ValueError, match="no law has all pinned parameters alpha"):
+    with pytest.raises(ValueError, match="parameters alpha"):
         forecast(sweep, fix={"alpha": 0.5})
 
 
@@ -345,109 +294,10 @@ def test_tied_size_columns_ask_for_a_pin_and_go_on_with_one() -> None:
     table = pd.DataFrame({"params": n, "tokens": 20 * n})
     table["loss"] = 1.7 + (n / 1e8) ** -0.34 + 0.8 * (n / 1e8) ** -0.28
     runs = read_runs(table, size=["params", "tokens"])
-    with pytest.raises(DataError, match=r"params, tokens.*pin.*fix="):
+    with pytest.raises(DataError, match=r"params, tokens.*fix="):
         forecast(runs)
     made = forecast(runs, fix={"c1": 0.34, "c2": 0.28})
     target = {"params": 4 * n[-1], "tokens": 80 * n[-1]}
     truth = 1.7 + (target["params"] / 1e8) ** -0.34 + 0.8 * (target["params"] / 1e8) ** -0.28
     assert made.at(**target).loss == pytest.approx(truth, rel=0.01)
     assert "columns-collinear" in made.flags
-
-
-def test_curve_that_breaks_is_flagged_and_forecast_from_its_end() -> None:
-    x = 2.0 ** np.arange(10)
-    rng = np.random.default_rng(4)
-    loss = 3 * x**-0.05 * (1 + (x / x[5]) ** 8) ** -0.04
-    rows = [
-        {"x": v, "loss": m * np.exp(0.002 * rng.normal()), "seed": s}
-        for v, m in zip(x, loss, strict=True)
-        for s in range(3)
-    ]
-    made = forecast(read_runs(pd.DataFrame(rows), size="x"))
-    assert any(flag.startswith("lack-of-fit") for flag in made.flags)
-    truth = 3 * 2048**-0.05 * (1 + (2048 / x[5]) ** 8) ** -0.04
-    assert made.at(x=2048).loss == pytest.approx(truth, rel=0.15)
-    assert truth in made.at(x=2048).loss_pi
-
-
-def test_optimum_that_bends_is_flagged_with_its_column(sweep_table: Table) -> None:
-    widths = (16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
-    tables = []
-    for i, width in enumerate(widths):
-        table = sweep_table(widths=(width,), seed=i)
-        tables.append(table.assign(lr=table["lr"] * np.exp(0.15 * np.log(width / 64) ** 2)))
-    made = forecast_of(pd.concat(tables))
-    assert "optimum-law-bends: lr" in made.flags
-    test = made.curvature()["lr"]
-    assert test is not None
-    assert test.curvature == pytest.approx(0.3, abs=0.1)
-
-
-def test_recommended_rate_lies_below_the_optimum_where_high_rates_cost_more(
-    made: Forecast,
-) -> None:
-    found = made.recommend(width=4096)
-    assert found is not None
-    best = made.at(width=4096).tuned["lr"]
-    assert best.pi.lower < found.tuned["lr"] < best.value
-    assert found.expected_excess < found.at_optimum
-    assert found.octaves["lr"] == pytest.approx(math.log2(found.tuned["lr"] / best.value))
-
-
-def test_divergence_pushes_the_recommended_rate_down(sweep_table: Table) -> None:
-    table = sweep_table()
-    limit = 0.02 * (table["width"] / 16) ** -0.4
-    diverging = table.assign(loss=table["loss"].where(table["lr"] < 2 * limit, np.inf))
-    made, risky = forecast_of(table), forecast_of(diverging)
-    assert made.divergence is None
-    assert risky.divergence is not None
-    plain, careful = (m.recommend(width=1024) for m in (made, risky))
-    assert plain is not None
-    assert careful is not None
-    assert careful.chance_of_divergence is not None
-    assert 0 <= careful.chance_of_divergence < 0.2
-    assert careful.octaves["lr"] <= plain.octaves["lr"] + 0.02
-
-
-def test_rules_and_transfer_say_what_not_tuning_costs(made: Forecast) -> None:
-    regrets = {rule.rule: rule.expected_regret for rule in made.rules(width=1024)}
-    # the truth is width^-0.4: the square root is the closest rule, a constant rate is far off
-    assert min(regrets, key=lambda key: regrets[key]) == "inverse_root_width"
-    assert regrets["constant"] > 0.01
-    (kept,) = made.transfer(width=1024)
-    assert kept.kept_from == {"width": 192.0}
-    assert kept.octaves == pytest.approx(0.4 * math.log2(1024 / 192), abs=0.3)
-    assert kept.penalty in kept.penalty_pi
-    (farther,) = made.transfer(width=8192)
-    assert farther.penalty > kept.penalty
-
-
-def test_summary_prints_coefficients_pins_and_flags(sweep: Runs) -> None:
-    text = forecast(sweep, fix={"E": 1.5}).summary().as_text()
-    for words in ("power_floor", "coef", "std err", "pinned", "optimum_power", "Flag: pinned"):
-        assert words in text
-    assert "1536" in text  # eight times the largest width
-
-
-def test_frame_gives_the_standard_error_of_the_curve(made: Forecast) -> None:
-    (row,) = made.frame([{"width": 1024.0}]).to_dict("records")
-    prediction = made.predict_loss({"width": 1024.0})
-    assert prediction is not None
-    assert row["loss_se"] == pytest.approx(row["loss"] * prediction.curve_log_sd)
-    assert list(row)[:4] == ["width", "loss", "loss_se", "loss_ci_lower"]
-    assert row["lr_se"] == pytest.approx(made.at(width=1024).tuned["lr"].se)
-
-
-def test_evaluation_noise_weighs_the_losses_of_single_runs() -> None:
-    """One size was evaluated on few examples; its error is known although no seed is repeated."""
-    x = 2.0 ** np.arange(10)
-    loss = (1.5 + x**-0.4) * np.exp(0.001 * np.random.default_rng(0).normal(size=10))
-    loss[-2] *= 1.05
-    table = pd.DataFrame({"x": x, "loss": loss, "loss_se": 0.001 * loss})
-    table.loc[8, "loss_se"] = 0.05 * loss[-2]
-    truth = 1.5 + (4 * x[-1]) ** -0.4
-    errors = []
-    for columns in (["x", "loss"], ["x", "loss", "loss_se"]):
-        made = forecast(read_runs(table[columns], size="x"))
-        errors.append(abs(made.at(x=4 * x[-1]).loss / truth - 1))
-    assert errors[1] < errors[0] / 3

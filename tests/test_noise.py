@@ -1,8 +1,7 @@
 """The noise scale against gradients whose noise scale is known."""
 
-from __future__ import annotations
-
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-import extrap
-from extrap.errors import DataError
 from extrap.noise import (
     RunningMoments,
     _student_quantile,
@@ -20,6 +17,7 @@ from extrap.noise import (
     noise_course,
     noise_scale,
     noise_scale_from_moments,
+    telling_windows,
 )
 
 TRUTH = 471.0
@@ -43,34 +41,10 @@ def draw_moments(rng, *, batch_small=32, batch_big=256, **options):
     return gradient_moments(*norms, batch_small=batch_small, batch_big=batch_big)
 
 
-def test_moments_are_those_of_the_definition():
-    squared, trace, small, big = 2.0, 30.0, 4, 64
-    found = gradient_moments(
-        [squared + trace / small], [squared + trace / big], batch_small=small, batch_big=big
-    )
-    assert found[0] == pytest.approx([squared])
-    assert found[1] == pytest.approx([trace])
-
-
-def test_batch_sizes_may_differ_from_step_to_step():
+def test_moments_are_those_of_the_definition_whatever_the_batch_of_a_step():
     big = np.array([8.0, 64.0, 16.0])
     found = gradient_moments([2 + 30 / 4] * 3, 2 + 30 / big, batch_small=4, batch_big=big)
-    assert np.allclose(found, [[2] * 3, [30] * 3])
-
-
-@pytest.mark.parametrize(("small", "big"), [(32, 64), (1, 256), (32, 256), (32, 512)])
-def test_median_estimate_is_the_truth_and_the_mean_of_ratios_is_not(small, big):
-    rng = np.random.default_rng(0)
-    ours, naive = [], []
-    for _ in range(300):
-        squared, trace = draw_moments(rng, batch_small=small, batch_big=big)
-        ours.append(noise_scale_from_moments(squared, trace).noise_scale or math.inf)
-        naive.append(np.mean(trace / squared))
-    assert np.median(ours) == pytest.approx(TRUTH, rel=0.03 if big < 256 else 0.01)
-    if big == 64:
-        assert np.median(naive) < 0.8 * TRUTH
-    else:
-        assert abs(np.median(naive) - np.median(ours)) > 0.02 * TRUTH
+    np.testing.assert_allclose(found, [[2] * 3, [30] * 3], rtol=1e-12)
 
 
 @pytest.mark.slow
@@ -82,10 +56,10 @@ def test_interval_covers_at_its_level(small, big, n_steps, level):
         noise_scale_from_moments(
             *draw_moments(rng, batch_small=small, batch_big=big, n_steps=n_steps), level=level
         )
-        for _ in range(1000)
+        for _ in range(500)
     ]
     covered = np.mean([TRUTH in each.ci for each in found])
-    assert covered == pytest.approx(level, abs=0.035)
+    assert covered == pytest.approx(level, abs=2.2 * math.sqrt(level * (1 - level) / 500))
 
 
 @pytest.mark.slow
@@ -117,50 +91,47 @@ def test_no_gradient_gives_a_lower_bound_only():
             assert found.noise_scale is None
             assert found.ci.lower >= 0
             assert "at least" in str(found)
-            assert "cannot be told from 0" in str(found)
     # A one-sided test at 95 %: the rest are chance finds of a gradient.
-    assert np.mean(bounds) == pytest.approx(0.95, abs=0.05)
+    assert np.mean(bounds) == pytest.approx(0.95, abs=0.045)
 
 
-def test_lower_bound_grows_into_an_interval_with_more_steps():
-    rng = np.random.default_rng(13)
-    squared, trace = draw_moments(rng, batch_big=64, n_steps=400)
-    few, many = (noise_scale_from_moments(squared[:n], trace[:n]) for n in (3, 400))
-    assert few.is_one_sided
-    assert 0 < few.ci.lower < TRUTH
-    assert not many.is_one_sided
-    assert TRUTH in many.ci
-    assert many.noise_scale in many.ci
-    assert {type(side) for side in (*many.ci, few.ci.lower)} == {float}
+def fieller_by_pseudo_values(squared, trace, level, n_blocks):
+    """Roots of (mean s − ρ mean g)² = t² Var, by the jackknife of blocks left out in turn."""
+    n, pseudo = len(squared), []
+    for block in np.array_split(np.arange(n), n_blocks):
+        rest, h = np.setdiff1d(np.arange(n), block), n / len(block)
+        own = [h * x.mean() - (h - 1) * x[rest].mean() for x in (squared, trace)]
+        pseudo.append([*own, h])
+    *own, h = np.array(pseudo).T
+    off = np.array([x - y.mean() for x, y in zip(own, (squared, trace), strict=True)])
+    (v_g, v_gs), (_, v_s) = (off / (h - 1)) @ off.T / n_blocks  # Busing et al. (1999), eq. 8
+    t2 = stats.t.ppf((1 + level) / 2, n_blocks - 1) ** 2
+    g, s = squared.mean(), trace.mean()
+    return np.sort(np.roots([g**2 - t2 * v_g, -2 * (g * s - t2 * v_gs), s**2 - t2 * v_s]))
 
 
-def test_lower_bound_is_the_root_of_fieller_s_quadratic():
+@pytest.mark.parametrize(("n_steps", "n_blocks", "level"), [(12, 12, 0.8), (23, 20, 0.9)])
+def test_interval_is_fieller_s_of_a_jackknife_over_blocks(n_steps, n_blocks, level):
+    moments = draw_moments(np.random.default_rng(5), n_steps=n_steps)
+    found = noise_scale_from_moments(*moments, level=level)
+    assert found.n_blocks == n_blocks
+    expected = fieller_by_pseudo_values(*moments, level, n_blocks)
+    assert found.ci == pytest.approx(tuple(expected), rel=1e-8)
+
+
+def test_interval_ends_where_a_t_test_does():
+    squared, trace = draw_moments(np.random.default_rng(5), n_steps=12)
+    found = noise_scale_from_moments(squared, trace, level=0.8)
+    for limit, tail in zip(found.ci, (0.9, 0.1), strict=True):
+        t, _ = stats.ttest_1samp(trace - limit * squared, 0)
+        assert t == pytest.approx(stats.t.ppf(tail, 11))
+    # where |G|² is not told from 0 the lower limit is such a root, and there is no upper one
     squared = np.array([1.0, -1.0, 2.0, -0.5, 0.3])
     trace = np.array([90.0, 110.0, 95.0, 105.0, 100.0])
     found = noise_scale_from_moments(squared, trace, level=0.9)
     assert found.is_one_sided
-    rest = trace - found.ci.lower * squared
-    t = rest.mean() / (rest.std(ddof=1) / 5**0.5)
+    t, _ = stats.ttest_1samp(trace - found.ci.lower * squared, 0)
     assert t == pytest.approx(stats.t.ppf(0.95, 4))
-
-
-def test_interval_ends_where_a_t_test_does():
-    rng = np.random.default_rng(5)
-    squared, trace = draw_moments(rng, n_steps=12)
-    found = noise_scale_from_moments(squared, trace, level=0.8)
-    for limit, sign in zip(found.ci, (1, -1), strict=True):
-        rest = trace - limit * squared
-        t = rest.mean() / (rest.std(ddof=1) / 12**0.5)
-        assert t == pytest.approx(sign * stats.t.ppf(0.9, 11))
-
-
-def test_blocks_are_of_neighbouring_steps():
-    rng = np.random.default_rng(6)
-    squared, trace = draw_moments(rng, n_steps=60)
-    blocks = [np.repeat(x.reshape(20, 3).mean(axis=1), 3) for x in (squared, trace)]
-    found = noise_scale_from_moments(squared, trace)
-    assert found.n_blocks == 20
-    assert found.ci == pytest.approx(noise_scale_from_moments(*blocks).ci)
 
 
 @pytest.mark.parametrize("dof", [1, 2, 3, 4, 7, 19, 100])
@@ -169,34 +140,34 @@ def test_quantile_is_that_of_student(dof, level):
     assert _student_quantile(level, dof) == pytest.approx(stats.t.ppf((1 + level) / 2, dof))
 
 
-def test_single_step_gives_a_number_without_an_interval():
-    found = noise_scale(9.5, 2.5, batch_small=4, batch_big=64)
-    assert found.noise_scale == pytest.approx(29.8667 / 2.0333, rel=1e-4)
-    assert found.ci == (None, None)
-    assert (found.n_steps, found.is_one_sided) == (1, False)
-    assert "too few for an interval" in str(found)
+@pytest.mark.parametrize(
+    ("small", "big", "value", "ci", "words"),
+    [
+        ([9.5], [2.5], (7 / (15 / 64)) / (61 / 30), (None, None), "too few"),
+        ([9.5], [0.5], None, (None, None), "from 1 step"),
+        ([0.0] * 5, [0.0] * 5, None, (0.0, None), "at least 0"),
+        ([2.0, 2.1, 1.9], [2.0, 2.1, 1.9], 0.0, (0.0, 0.0), "noise scale 0"),
+    ],
+)
+def test_edges_of_what_is_known(small, big, value, ci, words):
+    found = noise_scale(small, big, batch_small=4, batch_big=64)
+    assert found.noise_scale == (value if value is None else pytest.approx(value, rel=1e-12))
+    assert found.ci == ci
+    assert found.n_steps == len(small)
+    assert found.is_one_sided == (ci == (0.0, None))
+    assert words in str(found)
 
 
-def test_single_step_without_a_gradient_gives_nothing():
-    found = noise_scale([9.5], [0.5], batch_small=4, batch_big=64)
-    assert (found.noise_scale, found.ci) == (None, (None, None))
-    assert str(found).startswith("no noise scale from 1 step")
-
-
-def test_zero_gradients_give_no_number():
-    found = noise_scale(np.zeros(5), np.zeros(5), batch_small=4, batch_big=64)
-    assert (found.noise_scale, found.ci) == (None, (0.0, None))
-    assert (found.grad_sq_norm, found.grad_cov_trace) == (0.0, 0.0)
-
-
-def test_gradients_without_noise_have_a_noise_scale_of_zero():
-    found = noise_scale([2.0, 2.1, 1.9], [2.0, 2.1, 1.9], batch_small=4, batch_big=64)
-    assert (found.noise_scale, found.ci) == (0.0, (0.0, 0.0))
-
-
-def test_sentence_has_value_interval_and_steps():
+def test_a_noise_scale_of_three_steps_to_every_digit():
     found = noise_scale([3.1, 2.9, 3.0], [1.2, 1.1, 1.3], batch_small=8, batch_big=64)
-    assert str(found) == "noise scale 17.5 (95 %: 12.2 to 26.7), from 3 steps"
+    squared = (64 * np.array([1.2, 1.1, 1.3]) - 8 * np.array([3.1, 2.9, 3.0])) / 56
+    trace = np.array([1.9, 1.8, 1.7]) * 64 / 7
+    assert found.grad_sq_norm == pytest.approx(squared.mean(), rel=1e-12)
+    assert found.grad_cov_trace == pytest.approx(trace.mean(), rel=1e-12)
+    assert found.noise_scale == pytest.approx(trace.mean() / squared.mean(), rel=1e-12)
+    expected = fieller_by_pseudo_values(squared, trace, 0.95, 3)
+    assert found.ci == pytest.approx(tuple(expected), rel=1e-8)
+    assert re.findall(r"[\d.]+", str(found)) == ["17.5", "95", "12.2", "26.7", "3"]
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
@@ -207,80 +178,54 @@ def test_unit_of_the_gradient_does_not_matter(n_steps, unit, level, seed):
     moments = draw_moments(np.random.default_rng(seed), n_steps=n_steps)
     found = noise_scale_from_moments(*moments, level=level)
     scaled = noise_scale_from_moments(*(unit * x for x in moments), level=level)
-    wider = noise_scale_from_moments(*moments, level=(1 + level) / 2)
     for one, other in zip(found.ci, scaled.ci, strict=True):
         assert (one is None) == (other is None)
         assert one is None or other == pytest.approx(one, rel=1e-6, abs=1e-9)
-    assert wider.ci.lower <= found.ci.lower
-    assert wider.ci.upper is None or wider.ci.upper >= found.ci.upper
     assert found.noise_scale is None or found.noise_scale in found.ci
 
 
-def test_course_follows_a_drift():
-    rng = np.random.default_rng(7)
-    trace = np.geomspace(100, 1600, 1000)
-    windows = noise_course(*draw_moments(rng, n_steps=1000, trace=trace), n_windows=10)
-    assert [window.n_steps for window in windows] == [100] * 10
-    truths = [part.mean() for part in np.split(trace, 10)]
-    for window, truth in zip(windows, truths, strict=True):
-        assert window.noise_scale == pytest.approx(truth, rel=0.1)
-    inside = sum(truth in window.ci for window, truth in zip(windows, truths, strict=True))
-    assert inside >= 8
-
-
-def test_mean_over_training_is_that_of_the_local_noise_scales():
-    rng = np.random.default_rng(8)
-    size = np.linspace(3.0, 0.5, 600)[:, None]  # the gradient shrinks, so the noise scale grows
-    moments = draw_moments(rng, n_steps=600, gradient=size * GRADIENT)
-    local = TRUTH / size[:, 0] ** 2
-    found = mean_noise_scale(*moments, n_windows=20)
-    assert local.mean() in found.ci
-    assert found.noise_scale == pytest.approx(local.mean(), rel=0.05)
-    pooled = noise_scale_from_moments(*moments)
-    assert pooled.noise_scale < 0.5 * local.mean()
-    assert (found.n_steps, found.n_blocks) == (600, 20 * 20)
-
-
-def test_steps_of_a_small_batch_count_by_the_progress_they_make():
-    rng = np.random.default_rng(9)
-    size = np.linspace(3.0, 0.5, 600)[:, None]
-    moments = draw_moments(rng, n_steps=600, gradient=size * GRADIENT)
-    local = TRUTH / size[:, 0] ** 2
-    progress = 1 / (1 + local / 64)
-    truth = (progress @ local) / progress.sum()
-    found = mean_noise_scale(*moments, n_windows=20, batch_size=64)
-    assert truth < 0.5 * local.mean()
-    assert truth in found.ci
-    large = mean_noise_scale(*moments, n_windows=20, batch_size=1e9)
-    every = mean_noise_scale(*moments, n_windows=20)
-    assert large.noise_scale == pytest.approx(every.noise_scale, rel=1e-5)
-
-
-def test_limits_of_the_mean_are_those_of_the_windows_times_their_weight():
+def test_mean_of_windows_and_its_limits():
+    """Steps count 1 / (1 + scale / batch); limits move the mean by its derivative."""
     squared, trace = draw_moments(np.random.default_rng(13))
-    sure = np.ones(50), np.full(50, 100.0)
     own = noise_scale_from_moments(squared, trace)
-    found = mean_noise_scale(
-        np.append(squared, sure[0]), np.append(trace, sure[1]), n_windows=2, batch_size=64
-    )
+    sure = np.append(squared, np.ones(50)), np.append(trace, np.full(50, 100.0))
 
-    def mean(value):
+    def mean(value, batch_size):
         values = np.array([value, 100.0])
-        return np.average(values, weights=1 / (1 + values / 64))
+        return np.average(values, weights=1 / (1 + values / batch_size))
 
-    weight = (mean(own.noise_scale + 1e-3) - mean(own.noise_scale - 1e-3)) / 2e-3
-    assert found.noise_scale == pytest.approx(mean(own.noise_scale))
-    for limit, its in zip(found.ci, own.ci, strict=True):
-        assert limit - found.noise_scale == pytest.approx(weight * (its - own.noise_scale))
+    for batch_size in (64, 1e9, None):
+        found = mean_noise_scale(*sure, n_windows=2, batch_size=batch_size)
+        exact = [mean(own.noise_scale + h, batch_size or 1e12) for h in (-1e-3, 0.0, 1e-3)]
+        weight = (exact[2] - exact[0]) / 2e-3
+        assert found.noise_scale == pytest.approx(exact[1])
+        assert (found.n_steps, found.n_blocks) == (100, 40)
+        for limit, its in zip(found.ci, own.ci, strict=True):
+            expected = weight * (its - own.noise_scale)
+            assert limit - found.noise_scale == pytest.approx(expected, rel=1e-5)
+    for batch_size in (None, 64):
+        alone = mean_noise_scale(squared, trace, n_windows=1, batch_size=batch_size)
+        assert alone.noise_scale == pytest.approx(own.noise_scale)
+        assert alone.ci == pytest.approx(own.ci)
+    single = mean_noise_scale([1.0, 2.0], [30.0, 40.0], n_windows=2)
+    assert (single.noise_scale, single.ci) == (25.0, (None, None))
 
 
-@pytest.mark.parametrize("batch_size", [None, 64])
-def test_mean_of_one_window_is_that_window(batch_size):
-    moments = draw_moments(np.random.default_rng(12))
-    window = noise_scale_from_moments(*moments)
-    found = mean_noise_scale(*moments, n_windows=1, batch_size=batch_size)
-    assert found.noise_scale == pytest.approx(window.noise_scale)
-    assert found.ci == pytest.approx(window.ci)
+def test_windows_of_a_training_grow_by_half_and_leave_out_or_join_what_tells_nothing():
+    steps = np.arange(1, 101)
+    flat, trace = np.ones(100), np.full(100, 5.0)
+    # places are 1.5^k of the first step; a window has at least four steps
+    assert telling_windows(flat, trace, steps) == (0, [5, 11, 17, 25, 38, 57, 86])
+    unclear = flat.copy()
+    unclear[:5] = [3.0, -3.0, 3.0, -3.0, 0.0]  # at first |G|² is not told from 0: left out
+    assert telling_windows(unclear, trace, steps) == (5, [6, 12, 20, 33, 52, 81])
+    for start, end, expected in (  # later: joined to the next, the last one to that before
+        (38, 57, [5, 11, 17, 25, 38, 86]),
+        (86, 100, [5, 11, 17, 25, 38, 57]),
+    ):
+        unclear = flat.copy()
+        unclear[start:end] = np.resize([2.0, 2.0, -1.4, -1.4], end - start)
+        assert telling_windows(unclear, trace, steps) == (0, expected)
 
 
 @pytest.mark.slow
@@ -290,17 +235,12 @@ def test_interval_of_the_mean_covers_under_a_drift(batch_size):
     trace = np.repeat(np.geomspace(100, 1600, 10), 40)
     progress = np.ones(400) if batch_size is None else 1 / (1 + trace / batch_size)
     truth = (progress @ trace) / progress.sum()
-    covered = [
-        truth
-        in mean_noise_scale(
-            *draw_moments(rng, n_steps=400, trace=trace),
-            n_windows=10,
-            batch_size=batch_size,
-            level=0.9,
-        ).ci
-        for _ in range(400)
-    ]
-    assert np.mean(covered) == pytest.approx(0.9, abs=0.05)
+    covered = []
+    for _ in range(300):
+        moments = draw_moments(rng, n_steps=400, trace=trace)
+        found = mean_noise_scale(*moments, n_windows=10, batch_size=batch_size, level=0.9)
+        covered.append(truth in found.ci)
+    assert np.mean(covered) == pytest.approx(0.9, abs=0.045)
 
 
 def test_window_without_a_gradient_leaves_the_mean_open():
@@ -312,11 +252,6 @@ def test_window_without_a_gradient_leaves_the_mean_open():
     assert found.is_one_sided
     assert found.noise_scale is None
     assert found.ci.lower > TRUTH / 2
-
-
-def test_windows_of_single_steps_give_a_mean_without_an_interval():
-    found = mean_noise_scale([1.0, 2.0], [30.0, 40.0], n_windows=2)
-    assert (found.noise_scale, found.ci) == (25.0, (None, None))
 
 
 def test_running_averages_are_debiased_and_divided_last():
@@ -336,51 +271,22 @@ def test_running_averages_are_debiased_and_divided_last():
 
 
 @pytest.mark.parametrize(
-    ("small", "big", "message"),
+    ("ask", "message"),
     [
-        ([], [], "one number a step"),
-        ([[1.0]], [[1.0]], "one number a step"),
-        ([1.0, 2.0], [1.0], "2 grad_sq_small and 1 grad_sq_big"),
-        ([1.0, math.nan], [1.0, 1.0], "grad_sq_small .* got nan"),
-        ([1.0], [math.inf], "grad_sq_big .* got inf"),
-        ([1.0], [-2.0], "not negative, got -2"),
+        (lambda: noise_scale([1.0], [math.inf], batch_small=1, batch_big=2), "big .* got inf"),
+        (lambda: noise_scale([[1.0]], [[1.0]], batch_small=1, batch_big=2), "one number a step"),
+        (lambda: noise_scale([1.0], [1.0], batch_small=1, batch_big=math.inf), "small < batch_"),
+        (lambda: noise_scale_from_moments([1.0], [1.0, 2.0]), "1 grad_sq_norm and 2"),
+        (lambda: noise_scale_from_moments([1.0], [math.inf]), "finite"),
+        *(
+            (lambda n=n: noise_course([1.0, 2.0], [1.0, 2.0], n_windows=n), r"windows .* 2, got")
+            for n in (0, 3, [0], [1, 1], [2])
+        ),
+        (lambda: mean_noise_scale([1.0], [1.0], n_windows=1, batch_size=0), "batch_size"),
+        *((lambda d=d: RunningMoments(d), "decay") for d in (-0.1, 1, math.nan)),
+        (lambda: RunningMoments().update(math.nan, 1.0), "skip the step"),
     ],
 )
-def test_norms_that_are_none_are_refused(small, big, message):
-    with pytest.raises(DataError, match=message):
-        noise_scale(small, big, batch_small=1, batch_big=2)
-
-
-@pytest.mark.parametrize(
-    ("small", "big"), [(64, 64), (64, 32), (0, 8), (0.5, 8), (math.nan, 8), (1, math.inf)]
-)
-def test_batch_sizes_that_cannot_be_compared_are_refused(small, big):
-    with pytest.raises(ValueError, match="1 ≤ batch_small < batch_big"):
-        noise_scale([1.0], [1.0], batch_small=small, batch_big=big)
-
-
-@pytest.mark.parametrize("level", [0, 1, 95, math.nan])
-def test_level_out_of_range_is_refused(level):
-    with pytest.raises(ValueError, match=r"write 0\.95"):
-        noise_scale([1.0], [1.0], batch_small=1, batch_big=2, level=level)
-
-
-def test_other_bad_input_is_refused():
-    with pytest.raises(DataError, match="1 grad_sq_norm and 2"):
-        noise_scale_from_moments([1.0], [1.0, 2.0])
-    with pytest.raises(DataError, match="finite"):
-        noise_scale_from_moments([1.0], [math.inf])
-    for n_windows in (0, 3):
-        with pytest.raises(ValueError, match=r"n_windows must lie between 1 and .* 2, got"):
-            noise_course([1.0, 2.0], [1.0, 2.0], n_windows=n_windows)
-    with pytest.raises(ValueError, match="batch_size must be at least 1"):
-        mean_noise_scale([1.0], [1.0], n_windows=1, batch_size=0)
-    for decay in (-0.1, 1, math.nan):
-        with pytest.raises(ValueError, match="decay"):
-            RunningMoments(decay)
-    with pytest.raises(DataError, match="skip the step"):
-        RunningMoments().update(math.nan, 1.0)
-
-
-def test_public_name_is_the_function():
-    assert extrap.noise_scale is noise_scale
+def test_bad_input_is_refused(ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask()

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -10,9 +8,13 @@ import pytest
 from extrap.comparing import SparseArm, sparse_sweep
 from extrap.reading import read_runs
 from extrap.records import Recipe, Workload
+from extrap.reporting import comparison_page
 from extrap.sparsity_sections import sparse_accounts, sparsity_sections
 from extrap.training import sparse_costs
 from extrap.workloads import load_workload
+
+from .reporting.hostile import EVIL, PAYLOADS, inspected, poisoned
+from .reporting.recipes import BROKEN, STUDY
 
 WIDTHS, DENSITIES = (16, 32, 64, 128), {"dense": 1.0, "half": 0.5, "fifth": 0.2, "tenth": 0.1}
 A_S, B_S, B_N = 0.4, 0.6, 0.3
@@ -20,7 +22,7 @@ SPARSE = {"activation_density": 0.2, "sparsify": 0.25, "mask_every": 10}
 
 
 @pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
+def table():
     """Sweeps of the byte MLP at four densities, their losses by a known law."""
     rng, rows = np.random.default_rng(0), []
     workload = load_workload(Workload(name="bytes-mlp"))
@@ -31,31 +33,16 @@ def table() -> pd.DataFrame:
         for seed, step in itertools.product((0, 1), range(-3, 4)):
             loss = best * math.exp(0.01 * step**2 + 0.001 * rng.normal())
             own = {"density": density, **SPARSE} if density < 1 else {}
-            rows.append(
-                {
-                    "arm": arm,
-                    "stage": "tune",
-                    "width": width,
-                    "lr": 2.0 ** (-8 + step / 2),
-                    "seed": seed,
-                    "status": "complete",
-                    "loss": loss,
-                    "n_params": costs.n_params,
-                    "workload": "bytes-mlp",
-                    "batch_size": 128,
-                    "steps": 1000,
-                    **own,
-                }
-            )
-    return pd.DataFrame(rows)
+            row = {"arm": arm, "width": width, "lr": 2.0 ** (-8 + step / 2), "seed": seed}
+            rows.append({**row, "loss": loss, "n_params": costs.n_params, **own})
+    made = {"stage": "tune", "status": "complete", "workload": "bytes-mlp"}
+    return pd.DataFrame(rows).assign(**made, batch_size=128, steps=1000)
 
 
-def test_a_run_table_tells_the_law_and_the_accounts(table: pd.DataFrame) -> None:
+def test_a_run_table_tells_the_law_and_the_accounts(table):
     found = sparse_accounts(table)
-    assert found is not None
     assert len(found.sweep.points) == len(WIDTHS) * len(DENSITIES)
     law = found.sweep.law
-    assert law is not None
     truth = ((A_S * 0.1**B_S + 1) / (A_S + 1)) ** (-1 / B_N)
     low, high = law.worth[0.1].ci
     assert low < truth < high
@@ -64,39 +51,30 @@ def test_a_run_table_tells_the_law_and_the_accounts(table: pd.DataFrame) -> None
     assert found.costs["dense", 128.0].flops_saved == 0
 
 
-def test_the_section_says_what_a_sparse_model_is_worth(table: pd.DataFrame) -> None:
+def test_the_section_says_what_a_sparse_model_is_worth(table):
     (section,) = sparsity_sections(table)
-    assert "With 10\N{NO-BREAK SPACE}% of its weights" in section.words[0]
-    captions = [t.caption for t in section.tables]
-    assert captions == [
-        "The density term",
-        "Tuned losses by density",
-        "What sparse training saves, by count",
-    ]
+    assert "10\N{NO-BREAK SPACE}%" in section.words[0]
     assert len(section.tables[2].rows) == 2 * 3  # smallest and largest width, sparse recipes
     assert section.plates[0].svg.startswith("<svg")
 
 
-def test_other_tables_have_no_such_section(table: pd.DataFrame) -> None:
+def test_other_tables_have_no_section_and_hostile_names_act_on_nothing(table, tmp_path):
     assert sparsity_sections(table.drop(columns="density")) == []
     assert sparsity_sections(table[table["arm"].isin(["dense", "half"])]) == []
+    sections = sparsity_sections(poisoned(table, {"tenth": EVIL, "half": EVIL + " "}))
+    about = {"created": "2026-01-01T00:00:00+00:00", "provenance": {}}
+    page = comparison_page(STUDY, (BROKEN,), path=tmp_path / "a.html", sections=sections, **about)
+    words = " ".join(inspected(page.read_text(encoding="utf-8")).words)
+    assert all(payload in words for payload in PAYLOADS.values())
 
 
-def test_without_a_law_the_points_and_the_reason_are_left(table: pd.DataFrame) -> None:
+def test_without_a_law_the_points_and_the_reason_are_left(table):
+    params = {key: {(float(w),): 1000.0 * w for w in WIDTHS} for key in ("params", "kept")}
     arms = []
     for name in ("dense", "half"):
         own = table[table["arm"] == name].dropna(axis="columns", how="all").drop(columns="arm")
-        sizes = {(float(w),): 1000.0 * w for w in WIDTHS}
-        arms.append(
-            SparseArm(
-                name=name,
-                density=DENSITIES[name],
-                runs=read_runs(own, size="width", tune="lr"),
-                params=sizes,
-                kept=sizes,
-            )
-        )
+        runs = read_runs(own, size="width", tune="lr")
+        arms.append(SparseArm(name=name, density=DENSITIES[name], runs=runs, **params))
     found = sparse_sweep(arms)
-    assert found.law is None
-    assert "3 densities or more" in found.problem
+    assert (found.law, "3 densities or more" in found.problem) == (None, True)
     assert [p.density for p in found.points] == [1.0] * 4 + [0.5] * 4

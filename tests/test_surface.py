@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import extrap
 
-ROOMS = {
+MODULES = {
     "extrap.backtesting": ["Backtest", "Holdout", "backtest"],
     "extrap.batching": ["critical_batch"],
     "extrap.cascading": ["cascade"],
@@ -53,7 +54,7 @@ ROOMS = {
     "extrap.training": ["CoordinateCheck", "NoiseMeter", "coordinate_check"],
     "extrap.tuning": ["tune"],
 }
-HOMES = {name: room for room, names in ROOMS.items() for name in names}
+HOMES = {name: module for module, names in MODULES.items() for name in names}
 HEAVY = (
     "extrap.records",
     "matplotlib",
@@ -71,7 +72,7 @@ HEAVY = (
 
 def run_python(code: str) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600
     )
     return done.stdout.split()
 
@@ -81,11 +82,12 @@ def test_public_names_are_as_listed():
     assert dir(extrap) == sorted(extrap.__all__)
 
 
-@pytest.mark.parametrize("name", sorted(HOMES))
-def test_public_name_is_the_one_its_room_defines(name):
-    room = __import__(HOMES[name], fromlist=[name])
-    assert getattr(extrap, name) is getattr(room, name)
-    assert name in room.__all__
+def test_public_names_are_those_that_their_modules_define():
+    """Verbs stay functions although modules of the same name are imported here."""
+    for name, module in HOMES.items():
+        found = getattr(import_module(module), name)
+        assert getattr(extrap, name) is found, name
+        assert callable(found), name
 
 
 def test_type_checkers_see_the_same_names():
@@ -98,15 +100,6 @@ def test_type_checkers_see_the_same_names():
         if node.module and node.module.startswith("extrap.")
     }
     assert typed == HOMES
-
-
-def test_verbs_stay_functions_after_their_rooms_are_imported():
-    verbs = [name for name in HOMES if name.islower()]
-    code = (
-        f"import extrap\n{''.join(f'import {room}{chr(10)}' for room in ROOMS)}"
-        f"print(*[type(getattr(extrap, name)).__name__ for name in {verbs}])"
-    )
-    assert set(run_python(code)) == {"function"}
 
 
 def test_import_pulls_in_no_heavy_library():

@@ -8,11 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.checking import check
+from extrap.checking import Spike, check
+from extrap.checking.cases import Case
+from extrap.checking.causes import Suspect, find_cause
+from extrap.checking.joint import Judgement
 from extrap.documents import load_forecast, save_forecast
+from extrap.fitting import LossPrediction
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs
-from extrap.records import Runs, Verdict
+from extrap.records import Estimate, Interval, Runs, Verdict
+from tests.checking.byhand import LARGE, by_hand, loss_at, lr_at, of_rate, sweep
 
 LOSS = 1.5 + 2 * 32**-0.4
 LR = 0.01 * 32**-0.4
@@ -36,32 +41,221 @@ def curve(final: float, *, jump: float = 1.0, climbs: bool = False) -> pd.DataFr
     return pd.DataFrame({"run": 0, "step": STEPS, "loss": loss})
 
 
-def test_spike_is_named_with_its_step_whether_or_not_the_loss_recovered(made):
-    (on,) = judge(made, {}, curves=curve(LOSS, jump=3))
-    assert (on.on_law, on.cause) == (True, "instability")
-    (off,) = judge(made, {"loss": 1.2 * LOSS}, curves=curve(1.2 * LOSS, jump=3))
-    assert (off.on_law, off.cause) == (False, "instability")
-    assert off.evidence["spike_step"] == 700
-    assert "checkpoint before the spike" in off.experiment
-    (smooth,) = judge(made, {"loss": 1.2 * LOSS}, curves=curve(1.2 * LOSS))
-    assert smooth.cause == "unknown"
+def found(*, off=0.1, u=0.0, excess=None, common=0.0, **more):
+    """The cause of a run at width 1024, off the law of `by_hand` and its best rate."""
+    made = by_hand(runs=sweep(**more.pop("sweep", {})))
+    inside = more.pop("pi", Interval(0.0024, 0.0026))
+    lr = Estimate(value=0.0025, se=0.0, ci=inside, pi=inside)
+    plain: dict[str, Any] = {
+        "row": {"status": "complete", "seed": 0, "loss": 1.0, **more.pop("row", {})},
+        "size": LARGE,
+        "tuned": {"lr": 0.0025 * 2**u},
+        "expected": {"lr": lr},
+        "prediction": made.predict_loss(LARGE),
+        "predicted_pi": Interval(None, None),
+        "octaves": (u,),
+        "excess": 0.02 * u**2 if excess is None else excess,
+        "log_deviation": off,
+        "differing": {},
+        "spike": None,
+        "off_before_spike": None,
+        "overfits": False,
+    }
+    judgement = Judgement(
+        p_value=0.01,
+        p_adjusted=0.01,
+        common=common,
+        n_peers=2,
+        p_of_size=None,
+        own_deviates=True,
+        law_deviates=False,
+    )
+    return find_cause(Suspect(forecast=made, case=Case(**{**plain, **more}), judgement=judgement))
 
 
-def test_spike_of_a_rate_that_explains_the_loss_is_the_rates(made):
-    lr = 8 * made.at(width=512).tuned["lr"].value
-    loss = LOSS * math.exp(made.predict_excess({"width": 512.0}, {"lr": lr}))
-    (verdict,) = judge(made, {"lr": lr, "loss": loss}, curves=curve(loss, jump=3))
-    assert verdict.cause == "mistuned"
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        ({"u": 0.5, "excess": 0.004, "off": 0.008}, "mistuned"),  # half an octave, half of it
+        ({"u": -0.5, "excess": 0.004, "off": 0.008}, "mistuned"),
+        ({"u": 0.499, "excess": 0.005, "off": 0.008}, "unknown"),
+        ({"u": 0.499, "excess": 0.0051, "off": 0.008}, "mistuned"),  # near, but costly
+        ({"u": 0.6, "excess": 0.0039, "off": 0.008}, "unknown"),
+        ({"u": 0.5, "excess": 0.004, "off": 0.008, "pi": Interval(0.001, 0.01)}, "unknown"),
+        ({"u": 2.0, "off": -0.1}, "unknown"),
+        ({"u": 2.0, "off": 0.21, "common": 0.05}, "mistuned"),
+        ({"u": 2.0, "off": 0.211, "common": 0.05}, "mistuned"),
+        ({"u": 2.0, "off": 0.17, "common": 0.0}, "unknown"),
+        ({"u": 2.0, "excess": None, "octaves": ()}, "unknown"),
+    ],
+)
+def test_mistuning_is_half_an_octave_or_half_a_percent_and_half_of_the_excess(given, cause):
+    if given.get("octaves") == ():
+        assert found(**{**given, "excess": 0.08}).cause == cause
+    elif given.get("off") == 0.211:
+        assert found(**given, excess=0.0805).cause == cause
+        assert found(**given, excess=0.0804).cause == "unknown"
+    else:
+        assert found(**given).cause == cause
 
 
-def test_repeated_data_that_overfit_are_the_datas_although_the_run_diverged(made):
-    row = {"loss": math.nan, "epochs": 16.0}
-    (verdict,) = judge(made, row, curves=curve(LOSS, climbs=True))
-    assert verdict.status == "diverged"
-    assert (verdict.on_law, verdict.cause) == (False, "data")
-    assert "turned up and climbed" in verdict.advice
-    (unstable,) = judge(made, row, curves=curve(LOSS, jump=3))
-    assert unstable.cause == "instability"
+def test_mistuning_is_priced_by_the_parabola():
+    told = found(u=2.0, off=0.1)
+    at = loss_at(1024)
+    assert told.evidence == pytest.approx(
+        {
+            "lr_octaves": 2,
+            "lr_octaves_from_best": 2,
+            "lr_best": 0.0025,
+            "explained_share": 0.8,
+            "expected_excess": math.expm1(0.08),
+            "loss_if_mended": at,
+        }
+    )
+    assert "lr 0.01 is 2.0 octaves " in told.advice
+    assert "80% of the excess: " in told.advice
+    assert "use 0.0025 (0.0024 to " in told.advice
+    low = found(u=-2.0, off=0.13, common=0.05)
+    assert low.evidence["explained_share"] == pytest.approx(1)
+    assert low.evidence["loss_if_mended"] == pytest.approx(at * math.exp(0.05))
+    assert "octaves too low" in low.advice
+
+
+SPIKE = Spike(step=700.0, height=math.log(3), before=1.0, fraction=0.7)
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        ({"spike": SPIKE}, "instability"),
+        ({"spike": SPIKE, "off": -0.1}, "unknown"),
+        ({"spike": SPIKE, "off_before_spike": 0.05}, "instability"),  # half of its deviation
+        ({"spike": SPIKE, "off_before_spike": 0.0501}, "unknown"),
+        ({"spike": SPIKE, "u": 2.0}, "mistuned"),
+        ({"spike": SPIKE, "overfits": True}, "instability"),
+        ({"spike": SPIKE, "overfits": True, "row": {"epochs": 2.0}}, "data"),
+        ({"row": {"status": "diverged"}}, "instability"),
+        ({"row": {"status": "diverged", "epochs": 5.0}, "overfits": True}, "data"),
+        ({"row": {"status": "diverged", "epochs": 4.0}, "overfits": True}, "instability"),
+        ({"row": {"epochs": 5.0}, "sweep": {"epochs": 5.0}}, "unknown"),
+        ({"row": {"epochs": 5.0}, "sweep": {"epochs": 4.9}}, "data"),
+        ({"row": {"epochs": 1.0}}, "unknown"),
+        ({"row": {"epochs": 5.0}, "off": -0.1}, "unknown"),
+        ({"row": {"batch_size": 20.0, "noise_scale": 100.0}}, "unknown"),  # a fifth more
+        ({"row": {"batch_size": 20.1, "noise_scale": 100.0}}, "batch"),
+        ({"row": {"batch_size": 20.1, "noise_scale": 100.0}, "off": -0.1}, "unknown"),
+        ({"row": {"batch_size": 20.1, "noise_scale": 0.0}}, "unknown"),
+        ({"row": {"batch_size": 20.1, "noise_scale": 100.0, "epochs": 4.0}}, "batch"),
+        ({"row": {"batch_size": 20.1, "noise_scale": 100.0, "epochs": 4.1}}, "data"),
+        ({"differing": {"wd": ("1", "2")}}, "recipe"),
+        ({"differing": {"wd": ("1", "2")}, "row": {"epochs": 5.0}}, "recipe"),
+        ({"differing": {"epochs": ("5", "1")}, "row": {"epochs": 5.0}}, "data"),
+        ({"differing": {"epochs": ("4", "1")}, "row": {"epochs": 4.0}}, "recipe"),
+    ],
+)
+def test_other_causes_begin_at_their_documented_bounds(given, cause):
+    told = found(**given)
+    assert told.cause == cause
+    if cause == "instability" and "spike" in given:
+        assert told.evidence == pytest.approx({"spike_step": 700, "spike_height": 2})
+    if cause == "recipe":
+        assert told.evidence == {"n_differing": 1}
+
+
+def test_repeated_data_and_batches_are_worth_their_published_share():
+    """Muennighoff et al. (2023): D' = U (1 + R* (1 − exp(−R / R*))), R* = 15.3878."""
+    told = found(row={"epochs": 5.0}, sweep={"epochs": 2.0}).evidence
+    worth = [(1 + 15.3878 * (1 - math.exp(-r / 15.3878))) / (r + 1) for r in (4, 1)]
+    assert told == pytest.approx(
+        {"epochs": 5, "epochs_in_sweep": 2, "effective_share_of_data": worth[0] / worth[1]}
+    )
+    few = found(row={"epochs": 5.0}, sweep={"epochs": 0.5}).evidence
+    assert few["effective_share_of_data"] == pytest.approx(worth[0])
+    row = {"batch_size": 200.0, "noise_scale": 100.0}
+    told = found(row=row, sweep={"batch_size": 50.0}).evidence
+    assert told == {"batch_size": 200, "noise_scale": 100, "data_factor": 2}
+    assert found(row=row).evidence["data_factor"] == 3
+
+
+@pytest.mark.parametrize("excess", [0.0, 0.02])
+@pytest.mark.parametrize(
+    ("ratio", "word"), [(1 / math.log(2), "in bits"), (math.log(2), "in nats"), (None, "perplex")]
+)
+def test_another_unit_is_suspected_within_three_percent(ratio, word, excess):
+    at = loss_at(1024)
+    off = (at - math.log(at) if ratio is None else math.log(ratio)) + excess
+    for shift, is_unit in ((0.0299, True), (-0.0299, True), (0.0301, False), (-0.0301, False)):
+        told = found(off=off + shift, excess=excess)
+        assert (told.cause, told.is_unit, word in told.advice) == ("unknown", is_unit, is_unit)
+
+
+def by_hand_checked(*rows: dict[str, Any], made: Forecast | None = None, **more: Any):
+    """Verdicts of runs at width 1024, at the best rate and on the law unless a row says."""
+    plain = {"width": 1024.0, "lr": 0.0025, "seed": 0, "loss": loss_at(1024)}
+    table = pd.DataFrame([{**plain, **row} for row in rows])
+    runs = Runs.from_frame(table, sizes=["width"], tuned=["lr"])
+    return check(by_hand() if made is None else made, runs, **more)
+
+
+def test_verdict_counts_the_law_its_form_the_run_and_the_unknown_optimum():
+    """The mean square of .02 u², u of standard deviation .26 / ln 2, joins the law's variances."""
+    u = np.random.default_rng(0).standard_normal(512) * 0.26 / math.log(2)
+    form = (0.15 * 0.1 * math.log(4)) ** 2
+    curve = ((0.017**2, 6), (form, math.inf), (float(np.mean((0.02 * u**2) ** 2)), 5))
+    expected = LossPrediction(log_loss=math.log(loss_at(1024)), curve=curve, run=((0.006**2, 6),))
+    loss = loss_at(1024) * math.exp(0.05)
+    (one,) = by_hand_checked({"lr": 0.005, "loss": loss})
+    assert one.predicted == pytest.approx(loss_at(1024))
+    assert one.predicted_pi == pytest.approx(expected.interval(0.95, new_run=True))
+    assert one.p_value == one.p_adjusted == pytest.approx(expected.p_value(loss))
+    assert one.deviation == pytest.approx(math.expm1(0.05))
+    assert one.expected == pytest.approx(loss_at(1024) * math.exp(0.02))
+    assert (one.on_law, one.cause, one.seal, dict(one.evidence)) == (True, None, None, {})
+    sure = by_hand(valley=None)
+    (plain,) = by_hand_checked({"loss": loss}, made=sure)
+    assert plain.predicted_pi == sure.at(**LARGE).loss_pi
+    assert plain.expected is None
+
+
+@pytest.mark.parametrize(
+    ("off", "share"),
+    [
+        (0.2, math.exp(-2)),
+        (0.41, math.exp(-4.1)),
+        (0.43, None),
+        (-0.41, math.exp(4.1)),
+        (-0.43, None),
+    ],
+)
+def test_deviation_is_worth_a_multiple_of_the_size_by_the_power_of_a_tenth(off, share):
+    """Loss ∝ width^-0.1 and FLOPs ∝ width²; from width 16 up, and to 64 times the run's."""
+    known = by_hand(runs=sweep(flops=lambda t: 7 * t["width"] ** 2))
+    row = {"loss": loss_at(1024) * math.exp(off), "wall_s": 60.0}
+    worth = [by_hand_checked(row, made=made)[0].evidence for made in (known, by_hand())]
+    told = {} if share is None else {"equivalent_size": share, "wall_s": 60.0}
+    assert {k: v for k, v in worth[1].items() if k != "lr_octaves"} == pytest.approx(told)
+    if share is not None:
+        assert worth[0]["equivalent_compute"] == pytest.approx(share**2)
+
+
+@pytest.mark.parametrize(
+    ("second", "cause"), [(0.189, "law"), (0.187, "unknown"), (-0.2, "unknown")]
+)
+def test_law_bends_where_deviations_shrink_by_no_more_than_the_noise(second, cause):
+    """Twice the noise of .006 may be missing at the larger size."""
+    rows = [
+        {"width": w, "lr": lr_at(w), "seed": s, "loss": loss_at(w) * math.exp(off)}
+        for w, off in ((512.0, 0.2), (1024.0, second))
+        for s in range(2)
+    ]
+    verdicts = by_hand_checked(*rows, made=by_hand(tuned_laws={"lr": of_rate(scatter=1e-3)}))
+    assert {v.cause for v in verdicts} == {cause}
+    if cause == "law":
+        told = verdicts[0].evidence
+        assert told["n_runs"] == 4
+        assert told["mean_deviation"] == pytest.approx(math.expm1(0.1945))
+        assert told["loss_at_double_size"] == pytest.approx(loss_at(2048))
+        assert 1.15 < told["refitted_loss_at_double_size"] / loss_at(2048) < 1.3
 
 
 def test_effective_data_tell_how_much_repetition_explains():
@@ -82,14 +276,6 @@ def test_effective_data_tell_how_much_repetition_explains():
     assert verdict.cause == "data"
     assert verdict.evidence["explained_share"] == pytest.approx(1, abs=0.25)
     assert verdict.evidence["effective_share_of_data"] == pytest.approx(worn / 6.4e8)
-
-
-@pytest.mark.parametrize(("batch", "cause"), [(20, "unknown"), (1000, "batch")])
-def test_batch_is_judged_by_the_data_it_takes(made, batch, cause):
-    (verdict,) = judge(made, {"loss": 1.3 * LOSS, "batch_size": batch, "noise_scale": 200.0})
-    assert verdict.cause == cause
-    if cause == "batch":
-        assert verdict.evidence["data_factor"] == pytest.approx(6)
 
 
 def test_batch_that_differs_from_the_sweeps_is_the_recipes_unless_the_noise_scale_tells(
@@ -127,33 +313,11 @@ def test_culprit_is_the_value_whose_mending_saves_most(sweep_table):
     runs = read_runs(rows, size="width", tune=["lr", "batch"], stage="check")
     rate, large, small = check(made, runs)
     assert rate.cause == large.cause == small.cause == "mistuned"
-    assert rate.advice.startswith("lr 0.04 is 2.0 octaves too high")
+    assert rate.evidence["lr_octaves_from_best"] == pytest.approx(2, abs=0.1)
     # at a batch 8 times too large the best rate is higher, so that the rate is the one too low
     assert large.evidence.get("batch_octaves_from_best", 0) > 1.5
     assert small.evidence.get("batch_octaves_from_best", 0) < -1.5
     assert rate.evidence["loss_if_mended"] == pytest.approx(law, rel=0.01)
-
-
-def test_law_bends_only_where_deviations_are_replicated_and_do_not_shrink(made):
-    def runs(*deviations: tuple[float, float]) -> list[dict[str, Any]]:
-        return [
-            {
-                "width": w,
-                "lr": 0.01 * (w / 16) ** -0.4,
-                "seed": s,
-                "loss": (1.5 + 2 * (w / 16) ** -0.4) * (1 + off),
-            }
-            for w, off in deviations
-            for s in range(2)
-        ]
-
-    grows = judge(made, *runs((512, 0.15), (1024, 0.3)))
-    assert {v.cause for v in grows} == {"law"}
-    assert "instead of" in grows[0].advice
-    doubled = grows[0].evidence["refitted_loss_at_double_size"]
-    assert doubled > 1.1 * grows[0].evidence["loss_at_double_size"]
-    assert {v.cause for v in judge(made, *runs((512, 0.3), (1024, 0.15)))} == {"unknown"}
-    assert {v.cause for v in judge(made, *runs((512, 0.2), (1024, -0.2)))} == {"unknown"}
 
 
 def test_seal_says_whether_the_forecast_came_first(made):
@@ -173,43 +337,6 @@ def test_seal_says_whether_the_forecast_came_first(made):
     assert "no test of the forecast" in verdicts[4].advice
 
 
-def test_deviation_is_worth_the_tuned_run_that_reaches_it(sweep_table):
-    table = sweep_table()
-    table["flops"] = 3.0 * table["width"] ** 2
-    made = forecast(read_runs(table, size="width", tune="lr"))
-    worse = made.predict_loss({"width": 256.0})
-    (verdict,) = judge(made, {"loss": math.exp(worse.log_loss), "wall_s": 60.0})
-    assert verdict.on_law is False
-    assert verdict.evidence["equivalent_size"] == pytest.approx(0.5, rel=0.02)
-    assert verdict.evidence["equivalent_compute"] == pytest.approx(0.25, rel=0.05)
-    assert verdict.evidence["wall_s"] == 60
-    (on,) = judge(made, {})
-    assert "equivalent_size" not in on.evidence
-    (far,) = judge(made, {"loss": 50.0})
-    assert "equivalent_size" not in far.evidence
-
-
-@pytest.mark.parametrize("tolerance", [-0.1, math.nan, math.inf, 1.0, 5.0])
-def test_tolerance_is_a_share(made, tolerance):
-    runs = Runs.from_frame(
-        pd.DataFrame({"width": [512.0], "lr": [LR], "loss": [LOSS]}), sizes=["width"], tuned=["lr"]
-    )
-    with pytest.raises(ValueError, match="tolerance is a relative deviation"):
-        check(made, runs, tolerance=tolerance)
-
-
-def test_tolerance_decides_what_is_an_alarm(made: Forecast) -> None:
-    (loose,) = judge(made, {"loss": 1.2 * LOSS})
-    assert loose.on_law is False
-    runs = read_runs(
-        pd.DataFrame([{"width": 512, "lr": LR, "seed": 0, "loss": 1.2 * LOSS}]),
-        size="width",
-        tune="lr",
-        stage="check",
-    )
-    assert check(made, runs, tolerance=0.25)[0].on_law
-
-
 def test_what_is_odd_about_a_size_is_said(made):
     inside, far = judge(
         made,
@@ -218,23 +345,13 @@ def test_what_is_odd_about_a_size_is_said(made):
     )
     assert inside.on_law
     assert "lies within the sweep's" in inside.advice
-    assert "are both in the same unit?" in far.advice
+    assert "the same unit?" in far.advice
     (below,) = judge(made, {"width": 1e-5})
-    assert "Are both in the same unit?" in below.advice
-
-
-@pytest.mark.parametrize(
-    ("loss", "words"),
-    [
-        (LOSS / math.log(2), "in bits"),
-        (LOSS * math.log(2), "in nats"),
-        (math.exp(LOSS), "perplex"),
-    ],
-)
-def test_loss_in_another_unit_is_suspected(made, loss, words):
-    (verdict,) = judge(made, {"loss": loss})
-    assert verdict.cause == "unknown"
-    assert words in verdict.advice
+    assert "the same unit?" in below.advice
+    assert "within the sweep's" not in below.advice
+    for tolerance in (-0.1, math.nan, math.inf, 1.0):
+        with pytest.raises(ValueError, match="tolerance"):
+            by_hand_checked({}, tolerance=tolerance)
 
 
 def test_runs_that_are_not_judged_do_not_count_among_the_tests(made):
@@ -271,23 +388,6 @@ def test_spike_of_a_run_that_was_off_before_is_not_its_cause(watched, draw_curve
     assert after.cause == "instability"
 
 
-def test_a_whole_size_off_the_law_is_the_laws_whatever_the_rates(made):
-    rng = np.random.default_rng(3)
-    best = made.at(width=512).tuned["lr"].value
-    rows = [
-        {"lr": best * 2 ** (k / 10), "seed": k, "loss": 1.05 * LOSS * (1 + 0.002 * rng.normal())}
-        for k in range(-3, 4)
-    ]
-    verdicts = judge(made, *rows)
-    assert {v.cause for v in verdicts} == {"law"}
-    assert all(v.evidence["p_of_size"] < 0.05 for v in verdicts)
-
-
-def test_values_so_small_that_they_have_no_octave_are_judged(made):
-    verdicts = judge(made, {"lr": 5e-324, "loss": 3.0}, {"lr": 1.7e308, "loss": 3.0})
-    assert [v.cause for v in verdicts] == ["mistuned", "mistuned"]
-
-
 def test_tuned_batch_is_never_blamed_on_its_noise_scale(sweep_table):
     table = sweep_table().assign(batch_size=lambda t: 64 * t["lr"] / 0.01)
     made = forecast(read_runs(table.drop(columns="lr"), size="width", tune="batch_size"))
@@ -309,6 +409,10 @@ def test_tuned_batch_is_never_blamed_on_its_noise_scale(sweep_table):
         ("2026-W01", None),
         ("1711122841123456", None),
         ("12", None),
+        ("999999999", None),
+        ("1000000000", "begun-before"),
+        ("10000000000", "sealed-first"),
+        ("10000000001", None),
         (None, None),
     ],
 )
@@ -338,18 +442,3 @@ def test_table_in_another_unit_does_not_bend_the_law(made):
     verdicts = judge(made, *rows)
     assert {v.cause for v in verdicts} == {"unknown"}
     assert all("bring both to one unit" in v.advice for v in verdicts)
-
-
-def test_nothing_is_said_to_lie_within_the_sweep_that_is_below_it(made):
-    (verdict,) = judge(made, {"width": 8})
-    assert "within the sweep's" not in verdict.advice
-
-
-def test_interval_of_a_run_allows_for_an_optimum_that_is_not_known(made):
-    (verdict,) = judge(made, {})
-    plain = made.at(width=512).loss_pi
-    assert verdict.predicted_pi.lower < plain.lower
-    assert verdict.predicted_pi.upper > plain.upper
-    sure = {name: replace(fit, scatter=0.0) for name, fit in made.tuned_laws.items()}
-    (surer,) = judge(replace(made, tuned_laws=sure), {})
-    assert surer.predicted_pi.upper < verdict.predicted_pi.upper

@@ -1,12 +1,9 @@
 """No password of an address is in anything that is printed, logged or written."""
 
-from __future__ import annotations
-
 import errno
 import logging
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy
@@ -67,7 +64,7 @@ COMMANDS = (
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "tiny.py").write_text(STUDY)
     (folder / "small.py").write_text(CASCADE)
@@ -79,11 +76,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def loss_of(size: dict[str, float], tuned: dict[str, float], seed: int) -> float:
+def loss_of(size, tuned, seed):
     return 1.0 + size["width"] ** -0.5 + tuned["lr"] + 0.001 * seed
 
 
-def tells(text: str, password: str) -> bool:
+def tells(text, password):
     """Whether a text has the password, or its longer half."""
     parts = [password, password[len(password) // 2 :], password[: len(password) // 2]]
     return any(part in text for part in parts if len(part) > 3 and part not in ("pass", "me"))
@@ -91,21 +88,21 @@ def tells(text: str, password: str) -> bool:
 
 @pytest.mark.parametrize("password", NASTY)
 @pytest.mark.parametrize("form", FORMS)
-def test_an_address_is_shown_without_its_password(form: str, password: str) -> None:
+def test_an_address_is_shown_without_its_password(form, password):
     assert not tells(safe_url(form.format(password)), password)
     assert not tells(without_password(form.format(password)), password)
 
 
 UNESCAPED = (
-    ("postgresql://me:top@sec@nohost.invalid/x", ("top", "sec@")),
+    ("postgresql://me:t0p@s3c@localhost:1/x", ("t0p", "s3c@")),
     ("postgresql://me:p@ss:topsecret@localhost/x", ("topsecret", "p@ss")),
     ("postgresql://me:p@ss/topsecret@localhost/x", ("topsecret", "p@ss")),
     ("postgresql://me:p@ss?topsecret@localhost/x", ("topsecret", "p@ss")),
     ("postgresql://m@e:p:topsecret@localhost/x", ("topsecret",)),
     ("postgresql://m/e:topsecret@localhost/x", ("topsecret",)),
     ("postgresql://me:topsecret@localhost:port/x", ("topsecret",)),
-    ("grpc://me:top@sec@localhost:1", ("top", "sec@")),
-    ("grpc://me:top:sec@tor@localhost:1", ("top", "sec", "tor@")),
+    ("grpc://me:t0p@s3c@localhost:1", ("t0p", "s3c@")),
+    ("grpc://me:t0p:s3c@t0r@localhost:1", ("t0p", "s3c", "t0r@")),
 )
 """Addresses with a password that should have been escaped → what must not be told of them."""
 
@@ -113,14 +110,8 @@ UNESCAPED = (
 @pytest.mark.parametrize(("address", "secrets"), UNESCAPED)
 @pytest.mark.parametrize("command", [COMMANDS[0], COMMANDS[2], COMMANDS[11], COMMANDS[13]])
 def test_a_password_that_is_not_escaped_is_not_told(
-    command: list[str],
-    address: str,
-    secrets: tuple[str, ...],
-    place: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Any,
-    caplog: Any,
-) -> None:
+    command, address, secrets, place, monkeypatch, capsys, caplog
+):
     monkeypatch.chdir(place)
     monkeypatch.setattr("extrap.reading.storages.GRPC_TIMEOUT_S", 0.05)
     monkeypatch.setattr("extrap.reading.storages.TRIES", 1)
@@ -128,14 +119,14 @@ def test_a_password_that_is_not_escaped_is_not_told(
         code = main([*command, address])
     said = capsys.readouterr()
     assert code == 2, said.err
-    everything = (said.out + said.err + caplog.text).replace("storage", "")
+    everything = said.out + said.err + caplog.text
     assert "Traceback" not in everything
     assert not [secret for secret in secrets if secret in everything], everything
 
 
-def test_an_address_with_two_signs_is_refused_with_a_remedy() -> None:
+def test_an_address_with_two_signs_is_refused_with_a_remedy():
     for address, _ in UNESCAPED[:4]:
-        with pytest.raises(StudyError, match=r"%40|given by a database address") as caught:
+        with pytest.raises(StudyError, match=r"%40|database address") as caught:
             parse_url(address)
         assert caught.value.__suppress_context__ or caught.value.__context__ is None
     for fine in (
@@ -146,26 +137,20 @@ def test_an_address_with_two_signs_is_refused_with_a_remedy() -> None:
         assert parse_url(fine).drivername
 
 
-def test_what_a_library_says_of_a_password_is_masked() -> None:
-    url = "postgresql://me:top%40sec@host/x"
-    assert without_secrets("no 'top@sec' or top%40sec\nmore", url=url) == "no '***' or ***"
-    lost = OSError(errno.EIO, "no answer for top@sec")
+def test_what_a_library_says_of_a_password_is_masked():
+    url = "postgresql://me:t0p%40s3c@host/x"
+    assert without_secrets("t0p@s3c t0p%40s3c\n-", url=url) == "*** ***"
+    lost = OSError(errno.EIO, "no answer for t0p@s3c")
     flaky = type("Flaky", (), {"get_all_studies": lambda _: (_ for _ in ()).throw(lost)})()
     hide = partial(without_secrets, url=url)
     storage = PatientStorage(flaky, safe_url(url), patience_s=0, hide=hide)
     with pytest.raises(StudyError, match=r"no answer for \*\*\*") as caught:
         storage.get_all_studies()
-    assert "top" not in str(caught.value)
+    assert "t0p" not in str(caught.value)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:3]))
-def test_no_command_tells_a_password(
-    command: list[str],
-    place: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Any,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_no_command_tells_a_password(command, place, monkeypatch, capsys, caplog):
     monkeypatch.chdir(place)
     monkeypatch.setattr("extrap.reading.storages.GRPC_TIMEOUT_S", 0.05)
     monkeypatch.setattr("extrap.reading.storages.TRIES", 1)
@@ -182,8 +167,8 @@ def test_no_command_tells_a_password(
 
 
 def test_what_a_server_with_a_password_gives_holds_none(
-    postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, caplog: Any
-) -> None:
+    postgres, tmp_path, monkeypatch, capsys, caplog
+):
     monkeypatch.chdir(tmp_path)
     Path("tiny.py").write_text(STUDY.replace("(8, 16)", "(8, 16, 32, 64)"))
     address = sqlalchemy.make_url(postgres.make_database("secrets"))

@@ -1,9 +1,8 @@
 """Laws of two recipes: exact on exact losses, and what a point does to them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
+from scipy import optimize
 
 from extrap.comparing.arm_laws import fit_arm_laws
 
@@ -11,41 +10,54 @@ T = np.log(16.0 * 2.0 ** np.arange(6))
 ONES = np.ones(6)
 
 
-def exact(floors=(1.5, 1.5), exponents=(0.4, 0.5)) -> np.ndarray:
-    return np.log(
-        [e + 2 * np.exp(-c * (T - T[0])) for e, c in zip(floors, exponents, strict=True)]
-    )
+def losses(theta):
+    """ln (E + b e^(−c t)) of both recipes; theta is (E, E', ln b, c, ln b', c')."""
+    t = T - T.mean()
+    return np.log([theta[a] + np.exp(theta[2 + 2 * a] - theta[3 + 2 * a] * t) for a in (0, 1)])
 
 
-@pytest.mark.parametrize(("floors", "is_shared"), [((1.5, 1.5), True), ((1.5, 1.2), False)])
-def test_exact_losses_give_their_laws_back(floors, is_shared) -> None:
-    found = fit_arm_laws(T, exact(floors), ONES, is_shared=is_shared)
-    assert found.floors == pytest.approx(floors, rel=1e-5)
-    assert found.exponents == pytest.approx((0.4, 0.5), rel=1e-4)
-    assert found.log_loss(1, T) == pytest.approx(exact(floors)[1], abs=1e-7)
+def exact(floors=(1.5, 1.5), exponents=(0.4, 0.5)):
+    scales = [np.log(2) - c * (T.mean() - T[0]) for c in exponents]
+    return losses(np.array([*floors, scales[0], exponents[0], scales[1], exponents[1]]))
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_influence_is_the_derivative_of_the_fit(is_shared) -> None:
-    losses, step = exact(), 1e-5
-    found = fit_arm_laws(T, losses, ONES, is_shared=is_shared)
+def test_fit_is_that_of_scipy_and_its_influence_a_derivative(is_shared):
+    """Weighted least squares of log losses with noise; each point moved a little."""
+    noise = 0.01 * np.random.default_rng(0).normal(size=(2, 6))
+    floors = (1.5, 1.5) if is_shared else (1.5, 1.2)
+    counts, y = np.array([1.0, 2, 3, 1, 2, 3]), exact(floors) + noise
+    shape = (lambda p: np.array([p[0], *p])) if is_shared else np.asarray
+
+    def fitted(y):
+        start = [1.4] * (1 if is_shared else 2) + [0.3, 0.4, 0.3, 0.5]
+
+        def off(p):
+            return ((losses(shape(p)) - y) * np.sqrt(counts)).ravel()
+
+        return optimize.least_squares(off, start, xtol=1e-15, ftol=1e-15, gtol=1e-15)
+
+    found, other = fit_arm_laws(T, y, counts, is_shared=is_shared), fitted(y)
+    theta = shape(other.x)
+    assert found.floors == pytest.approx(tuple(theta[:2]), rel=1e-5)
+    assert found.log_scales == pytest.approx(tuple(theta[[2, 4]]), rel=1e-4)
+    assert found.exponents == pytest.approx(tuple(theta[[3, 5]]), rel=1e-4)
+    assert found.square == pytest.approx(2 * other.cost)
+    root = np.sqrt(np.tile(counts, 2))
+    assert found.influence == pytest.approx(np.linalg.pinv(other.jac) * root, rel=1e-3, abs=1e-4)
     plain, treated = found.weights(found.exponent_gradient(1))
-    for arm, weights in ((0, plain), (1, treated)):
-        moved = losses.copy()
-        moved[arm, 2] += step
-        again = fit_arm_laws(T, moved, ONES, is_shared=is_shared)
-        change = (again.exponents[1] - found.exponents[1]) / step
-        assert change == pytest.approx(weights[2], rel=2e-2, abs=2e-3)
+    assert [*plain, *treated] == pytest.approx(found.influence[-1])
+    exponents, step = found.exponent_gradient(0), 1e-6
+    assert exponents @ other.x == other.x[-3]
+    for arm in (0, 1):
+        slopes = [
+            (losses(shape(other.x + d))[arm, 4] - losses(shape(other.x - d))[arm, 4]) / 2 / step
+            for d in step * np.eye(len(other.x))
+        ]
+        assert found.gradient(arm, T[4]) == pytest.approx(slopes, abs=1e-4)
 
 
-def test_gradient_is_that_of_the_log_loss() -> None:
-    losses = exact()
-    found = fit_arm_laws(T, losses, ONES, is_shared=True)
-    shifted = fit_arm_laws(T, losses + np.log(1.01), ONES, is_shared=True)
-    scaled = found.gradient(0, T) @ [0.01 * found.floors[0], 0.01, 0, 0.01, 0]
-    assert shifted.log_loss(0, T) - found.log_loss(0, T) == pytest.approx(scaled, abs=1e-4)
-
-
-def test_too_few_sizes_have_no_law() -> None:
-    assert fit_arm_laws(T[:2], exact()[:, :2], ONES[:2], is_shared=True) is None
-    assert fit_arm_laws(T[:3], exact()[:, :3], ONES[:3], is_shared=False) is None
+def test_too_few_sizes_have_no_law():
+    for n, is_shared, is_fitted in ((2, True, 0), (3, True, 1), (3, False, 0), (4, False, 1)):
+        found = fit_arm_laws(T[:n], exact()[:, :n], ONES[:n], is_shared=is_shared)
+        assert (found is not None) == is_fitted

@@ -48,9 +48,7 @@ def test_bracketed_grid_is_left_as_declared() -> None:
 
 
 @pytest.mark.parametrize(("best", "low", "high"), [(0.25, 0.0625, 4.0), (4.0, 0.25, 16.0)])
-def test_grid_grows_on_the_side_where_the_best_value_lies(
-    best: float, low: float, high: float
-) -> None:
+def test_grid_grows_on_the_side_where_the_best_value_lies(best, low, high):
     spec = spec_of()
     grown = grow_grid(spec, runs_of(spec, lambda w, lr: 1 + abs(math.log(lr / best))))
     assert rates(grown, 8.0)[0] == low
@@ -102,9 +100,7 @@ def test_growth_ends_where_values_become_impossible() -> None:
 
 def test_growth_ends_where_values_are_no_longer_whole() -> None:
     spec = replace(
-        spec_of(),
-        sizes={"width": (8.0,)},
-        tune={"batch_size": TunedRange(low=12, high=27, n=3)},
+        spec_of(), sizes={"width": (8.0,)}, tune={"batch_size": TunedRange(low=12, high=27, n=3)}
     )
     rows = [{"width": 8.0, **dict(c.tuned), "seed": c.seed} for c in spec.grid_cells()]
     for best, grown in ((27, {12, 18, 27}), (12, {8, 12, 18, 27})):

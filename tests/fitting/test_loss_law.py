@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy import optimize
+from scipy import optimize, stats
+from statsmodels.regression.linear_model import OLS, WLS
 
 from extrap.errors import DataError
 from extrap.fitting import fit, predict_log, relative_sizes
 
 SIZES = [16.0, 32.0, 64.0, 128.0, 256.0, 512.0]
+LOG_Z = np.log(SIZES) - np.mean(np.log(SIZES))
+DESIGN = np.column_stack([np.ones(6), -LOG_Z])
+"""Of `ln b − c ln z`, and of `a − b ln z`."""
 
 
 def noisy_losses(seed: int, noise: float = 0.01) -> np.ndarray:
@@ -17,97 +21,168 @@ def noisy_losses(seed: int, noise: float = 0.01) -> np.ndarray:
     return (1.5 + 2 * x**-0.4) * np.exp(noise * np.random.default_rng(seed).normal(size=len(x)))
 
 
-@pytest.mark.parametrize("law", ["power", "power_floor"])
-@given(factor=st.floats(1e-12, 1e24), seed=st.integers(0, 20))
-def test_unit_of_the_sizes_does_not_matter(law: str, factor: float, seed: int) -> None:
-    loss = noisy_losses(seed)
-    plain = fit(law, {"x": SIZES}, loss)
-    scaled = fit(law, {"x": [factor * v for v in SIZES]}, loss)
-    assert scaled.values == pytest.approx(plain.values, rel=1e-3, abs=1e-6)
-    for target in (16.0, 2000.0):
-        here, there = {"x": target}, {"x": factor * target}
-        mean, se = predict_log(plain, relative_sizes(plain, here))
-        other_mean, other_se = predict_log(scaled, relative_sizes(scaled, there))
-        assert other_mean == pytest.approx(mean, abs=1e-5)
-        assert other_se == pytest.approx(se, rel=1e-2, abs=1e-8)
+def test_known_noise_gives_the_standard_errors_of_weighted_least_squares() -> None:
+    """On losses without residuals the errors are those of a line on log-log axes."""
+    sd = np.array([0.03, 0.04, 0.05, 0.02, 0.03, 0.06])
+    loss = np.exp(DESIGN @ [0.7, 0.3])
+    found = fit("power", {"x": SIZES}, loss, loss_se=loss * np.sqrt(sd**2 - 0.002**2))
+    theirs = WLS(np.log(loss), DESIGN, weights=sd**-2.0).fit(cov_type="fixed scale")
+    assert found.values == pytest.approx((np.exp(0.7), 0.3))
+    unit = np.array([np.exp(0.7), 1.0])  # b instead of ln b
+    expected = theirs.normalized_cov_params * np.outer(unit, unit)
+    assert np.array(found.covariance) == pytest.approx(expected, rel=1e-6)
+    mean, se = predict_log(found, relative_sizes(found, {"x": 4096.0}))
+    far = [[1.0, -np.log(4096.0 / found.reference[0])]]
+    assert mean == pytest.approx(far @ np.array([0.7, 0.3]))
+    far_se = np.sqrt(far @ theirs.normalized_cov_params @ np.transpose(far))[0]
+    assert se == pytest.approx(far_se, rel=1e-6)
+    assert found.scatter == pytest.approx(np.sqrt(np.mean(sd**2)))
+    assert (found.dof, found.scale_dof, found.n_points) == (4, 1000, 6)
+    assert found.reference == pytest.approx([np.exp(np.mean(np.log(SIZES)))])
 
 
-@pytest.mark.parametrize("law", ["power", "power_floor"])
-@given(factor=st.floats(1e-20, 1e24))
-def test_unit_of_the_loss_shifts_the_logarithm_only(law: str, factor: float) -> None:
-    plain = fit(law, {"x": SIZES}, noisy_losses(0))
-    scaled = fit(law, {"x": SIZES}, factor * noisy_losses(0))
-    z = relative_sizes(plain, {"x": 4000.0})
-    (mean, se), (other_mean, other_se) = predict_log(plain, z), predict_log(scaled, z)
-    assert other_mean - mean == pytest.approx(np.log(factor), abs=1e-5)
-    assert other_se == pytest.approx(se, rel=1e-2)
-    assert scaled.chi2 == pytest.approx(plain.chi2, rel=1e-5)
+@pytest.mark.parametrize("se", [None, 0.003, 0.1])
+def test_residuals_scale_the_covariance_where_they_exceed_the_noise(se: float | None) -> None:
+    """The log-linear law is linear: weighted least squares with weights 1 / (y s)²."""
+    loss = (5 - 0.3 * LOG_Z) * np.exp(0.02 * np.random.default_rng(1).normal(size=6))
+    weights = np.arange(1.0, 7.0)
+    errors = None if se is None else se * loss
+    found = fit("log_linear", {"x": SIZES}, loss, loss_se=errors, loss_se_dof=7, weights=weights)
+    log_se = 1.0 if se is None else np.hypot(se, 0.002)
+    weights = weights / (3.5 if se is None else log_se**2)
+    theirs = WLS(loss, DESIGN, weights=weights / loss**2).fit()
+    assert found.values == pytest.approx(theirs.params)
+    assert found.chi2 == pytest.approx(theirs.ssr)
+    inflation = theirs.ssr / 4 if se != 0.1 else 1.0
+    at_curve = WLS(loss, DESIGN, weights=weights / theirs.fittedvalues**2).fit()
+    expected = inflation * at_curve.normalized_cov_params
+    assert np.array(found.covariance) == pytest.approx(expected)
+    assert found.scatter == pytest.approx(np.sqrt(inflation) * log_se)
+    assert found.scale_dof == (7 if se == 0.1 else 4)
 
 
-@given(order=st.permutations(range(len(SIZES))))
-def test_order_of_the_points_does_not_matter(order: list[int]) -> None:
-    loss = noisy_losses(3)
-    plain = fit("power_floor", {"x": SIZES}, loss)
-    mixed = fit("power_floor", {"x": [SIZES[i] for i in order]}, loss[list(order)])
-    assert mixed.values == pytest.approx(plain.values, rel=1e-4, abs=1e-6)
+def test_robust_covariance_is_the_sandwich_hc1() -> None:
+    """With δ beyond all residuals, a power law is a line on log-log axes."""
+    loss = np.exp(DESIGN @ [0.7, 0.3] + 0.02 * np.random.default_rng(2).normal(size=6))
+    found = fit("power", {"x": SIZES}, loss, robust=10.0)
+    theirs = OLS(np.log(loss), DESIGN).fit(cov_type="HC1")
+    unit = np.array([found.values[0], 1.0])
+    assert [np.log(found.values[0]), found.values[1]] == pytest.approx(theirs.params, rel=1e-6)
+    expected = theirs.cov_params() * np.outer(unit, unit)
+    assert np.array(found.covariance) == pytest.approx(expected, rel=1e-6)
+    spread = 1.4826 * np.median(np.abs(theirs.resid)) * np.sqrt(6 / 4)
+    assert found.scatter == pytest.approx(spread, rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_projection_finds_what_plain_least_squares_finds(seed: int) -> None:
-    loss, x = noisy_losses(seed), np.array(SIZES)
-    fitted = fit("power_floor", {"x": SIZES}, loss)
-    z = x / fitted.reference[0]
+def test_robust_location_is_the_one_worked_out_by_hand() -> None:
+    """Deviations −.5, 0, .5, .2, 10 δ: four within δ of their location .3, one beyond.
 
-    def residuals(p: np.ndarray) -> np.ndarray:
-        return (loss - p[0] - p[1] * z ** -p[2]) / loss
-
-    starts = [(1.0, 1.0, c) for c in (0.1, 0.5, 1.0)]
-    found = [optimize.least_squares(residuals, s, bounds=(0, [9, 9, 3])) for s in starts]
-    best = min(2 * f.cost for f in found)
-    assert fitted.chi2 == pytest.approx(best, rel=1e-6)
-
-
-def test_noise_known_to_be_larger_than_the_residuals_is_kept() -> None:
-    loss = noisy_losses(0, noise=0.001)
-    free = fit("power", {"x": SIZES[:3]}, loss[:3])
-    known = fit("power", {"x": SIZES[:3]}, loss[:3], loss_se=0.1 * loss[:3], loss_se_dof=20)
-    assert known.covariance[0][0] > 10 * free.covariance[0][0]
-    assert known.scale_dof == 20
-    assert known.scatter == pytest.approx(0.1, rel=0.01)
-
-
-def test_residuals_larger_than_the_known_noise_widen_the_covariance() -> None:
-    loss = noisy_losses(0, noise=0.05)
-    known = fit("power", {"x": SIZES}, loss, loss_se=1e-4 * loss, loss_se_dof=20)
-    assert known.chi2 > known.dof
-    assert known.scale_dof == known.dof
-    assert known.scatter > 0.01
+    0 = Σψ = (.2 − 4 · .3) + 1; variance Σψ² / 4² · 5 / 4 with Σψ² = .64 + .09 + .04 + .01 + 1.
+    """
+    delta, x = 0.01, np.array(SIZES[:5])
+    loss = 2 * (x / x[2]) ** -0.4 * np.exp(delta * np.array([-0.5, 0, 0.5, 0.2, 10]))
+    found = fit("power", {"x": x}, loss, fix={"c": 0.4}, robust=delta)
+    log_b = np.log(found.values[0] / 2) + 0.4 * np.log(found.reference[0] / x[2])
+    assert log_b == pytest.approx(0.3 * delta)
+    variance = 1.78 / 16 * 5 / 4 * delta**2
+    assert found.covariance[0][0] == pytest.approx(variance * found.values[0] ** 2)
+    assert found.scatter == pytest.approx(1.4826 * 0.3 * np.sqrt(5 / 4) * delta)
+    assert found.covariance[1] == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("law", "sizes", "message"),
+    ("se", "known", "expected"), [(0.1, 20, 20), (0.1, 2, 4), (0.1, None, 1000), (1e-4, 20, 4)]
+)
+def test_known_noise_counts_by_its_degrees_of_freedom_at_least_those_of_the_fit(
+    se: float, known: int | None, expected: int
+) -> None:
+    loss = noisy_losses(0)
+    found = fit("power", {"x": SIZES}, loss, loss_se=se * loss, loss_se_dof=known)
+    assert found.scale_dof == expected
+
+
+@pytest.mark.parametrize("noise_dof", [None, 12])
+def test_lack_of_fit_is_claimed_at_one_percent(noise_dof: int | None) -> None:
+    """By χ² with 4 degrees of freedom, or F with 4 and 12; weights do not count."""
+    quantile = 4 * stats.f.isf(0.01, 4, 12) if noise_dof else stats.chi2.isf(0.01, 4)
+    loss, weights = noisy_losses(0, 0.05), np.arange(1.0, 7.0)
+    theirs = WLS(loss, DESIGN, weights=weights / loss**2).fit()
+    square = float(np.sum((theirs.resid / loss) ** 2))
+    for factor, lacks in ((1.001, True), (0.999, False)):
+        se = np.sqrt(square / (factor * quantile) - 0.002**2) * loss
+        known = {"loss_se": se, "loss_se_dof": noise_dof, "weights": weights}
+        assert ("lack-of-fit" in fit("log_linear", {"x": SIZES}, loss, **known).flags) is lacks
+    assert "lack-of-fit" not in fit("log_linear", {"x": SIZES}, loss).flags
+
+
+@pytest.mark.parametrize("law", ["power", "power_floor", "m3", "log_quadratic", "bnsl", "m4"])
+@pytest.mark.parametrize("factor", [1e-12, 1e24])
+def test_units_of_size_and_loss_do_not_matter(law: str, factor: float) -> None:
+    x = 16 * 2.0 ** np.arange(10)
+    rng = np.random.default_rng(4)
+    loss = (1.5 + 2 * (x / 16) ** -0.4) * np.exp(0.003 * rng.normal(size=10))
+    plain, scaled = fit(law, {"x": x}, loss), fit(law, {"x": factor * x}, 1e9 * loss)
+    mean, se = predict_log(plain, relative_sizes(plain, {"x": 4 * x[-1]}))
+    other, other_se = predict_log(scaled, relative_sizes(scaled, {"x": 4 * factor * x[-1]}))
+    assert other - np.log(1e9) == pytest.approx(mean, abs=1e-5)
+    assert scaled.chi2 == pytest.approx(plain.chi2, rel=1e-7)
+    if law.startswith("power"):
+        assert other_se == pytest.approx(se, rel=1e-2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fit_is_that_of_a_general_optimiser(seed: int) -> None:
+    loss = noisy_losses(seed)
+    found = fit("power_floor", {"x": SIZES}, loss)
+    z = np.array(SIZES) / found.reference[0]
+
+    def curve(z: np.ndarray, floor: float, b: float, c: float) -> np.ndarray:
+        return floor + b * z**-c
+
+    values, covariance = optimize.curve_fit(curve, z, loss, found.values, sigma=loss, ftol=1e-14)
+    assert found.values == pytest.approx(values, rel=1e-4)
+    # derivatives at the curve instead of at the losses: 1 % noise, squared by the inverse
+    assert np.array(found.covariance) == pytest.approx(covariance, rel=0.1)
+    starts = [(1.0, 1.0, c) for c in (0.1, 0.5, 1.0)]
+    best = min(
+        2 * optimize.least_squares(lambda p: curve(z, *p) / loss - 1, s, bounds=(0, 9)).cost
+        for s in starts
+    )
+    assert found.chi2 == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("law", "sizes", "fix", "code"),
     [
-        ("power_floor", [1.0, 2.0, 4.0], "has 3 parameters and needs at least 4 distinct sizes"),
-        ("power", [1.0, 2.0, 2.0], "needs at least 3 distinct sizes, got 2"),
-        ("power", [], "needs at least 3 distinct sizes, got 0"),
-        ("power", [100.0, 100.001, 100.002], "must span at least a factor 1.1"),
+        ("power_floor", [1.0, 2.0, 4.0], {}, "4 distinct sizes, got 3"),
+        ("power_floor", [1.0, 2.0], {"E": 1.5}, "3 distinct sizes, got 2"),
+        ("power", [1.0, 2.0, 2.0], {}, "3 distinct sizes, got 2"),
+        ("power", [], {}, "3 distinct sizes, got 0"),
+        ("power", [100.0, 100.001, 100.002], {}, "at least a factor 1.1"),
     ],
 )
-def test_too_few_sizes_are_refused(law: str, sizes: list[float], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        fit(law, {"x": sizes}, [3.0, 2.0, 1.5][: len(sizes)])
+def test_too_few_sizes_are_refused(law, sizes, fix, code):
+    with pytest.raises(DataError, match=code):
+        fit(law, {"x": sizes}, [3.0, 2.0, 1.5][: len(sizes)], fix=fix)
 
 
-def test_unknown_law_names_the_known_ones() -> None:
-    with pytest.raises(
-        ValueError, match=r"law must be one of power, power_floor, .*; got 'chinchila'"
-    ):
-        fit("chinchila", {"x": SIZES}, noisy_losses(0))
-
-
-def test_law_refuses_a_number_of_columns_it_has_no_formula_for() -> None:
-    with pytest.raises(ValueError, match=r"the law m3 takes 1 size column\(s\), got 2"):
-        fit("m3", {"x": SIZES, "y": SIZES}, noisy_losses(0))
+@pytest.mark.parametrize(
+    ("law", "fix", "code"),
+    [
+        ("chinchila", {}, "got 'chinchila'"),
+        ("m3", {}, "got 2"),
+        ("power_floor", {"b1": 1.0}, "pin one of E, c1, c2"),
+        ("power_floor", {"k": 1.0}, "'k'"),
+        ("power_floor", {"c1": 7.0}, "[0.005, 3], got 7"),
+        ("power_floor", {"c1": 0.0049}, "[0.005, 3], got 0.0049"),
+        ("power_floor", {"E": -1.0}, "[0, inf], got -1"),
+        ("power_floor", {"E": np.nan}, "got nan"),
+    ],
+)
+def test_unknown_laws_and_impossible_pins_are_refused(law, fix, code):
+    """Only parameters that do not depend on the unit of size can be pinned, within their range."""
+    with pytest.raises(ValueError, match=re.escape(code)):
+        fit(law, {"x": SIZES, "y": [2, 1, 1, 3, 1, 2]}, noisy_losses(0), fix=fix)
 
 
 @pytest.mark.parametrize("fix", [{"E": 1.5}, {"c": 0.4}, {"E": 1.5, "c": 0.4}])
@@ -121,79 +196,26 @@ def test_pinned_parameters_stay_and_cost_no_degree_of_freedom(fix: dict[str, flo
     for i, name in enumerate(pinned.names):
         if name in fix:
             assert pinned.values[i] == fix[name]
-            assert not np.any(pinned.covariance[i])
             assert not np.any(np.array(pinned.covariance)[:, i])
         else:
             assert 0 < pinned.covariance[i][i] < free.covariance[i][i]
+    if len(fix) == 2:  # only b is left, which is linear
+        column = (np.array(SIZES) / free.reference[0]) ** -0.4 / loss
+        theirs = OLS(1 - 1.5 / loss, column).fit()
+        assert pinned.values[1] == pytest.approx(theirs.params[0])
+        assert pinned.chi2 == pytest.approx(theirs.ssr)
 
 
-def test_pinning_a_parameter_at_its_estimate_changes_nothing_else() -> None:
-    free = fit("power_floor", {"x": SIZES}, noisy_losses(1))
-    for name in ("E", "c"):
-        pinned = fit(
-            "power_floor", {"x": SIZES}, noisy_losses(1), fix={name: free.parameters[name]}
-        )
-        assert pinned.values == pytest.approx(free.values, rel=1e-6)
-
-
-def test_a_pin_saves_a_size() -> None:
-    loss = noisy_losses(0)[:3]
-    with pytest.raises(DataError, match="has 3 parameters and needs at least 4 distinct sizes"):
-        fit("power_floor", {"x": SIZES[:3]}, loss)
-    found = fit("power_floor", {"x": SIZES[:3]}, loss, fix={"E": 1.5})
-    assert found.dof == 1
-    with pytest.raises(DataError, match="has 2 free parameters and needs at least 3"):
-        fit("power_floor", {"x": SIZES[:2]}, loss[:2], fix={"E": 1.5})
-
-
-@pytest.mark.parametrize(
-    ("fix", "message"),
-    [
-        (
-            {"b": 1.0},
-            "b of the law power_floor holds at the fit's reference size.*pin one of E, c",
-        ),
-        ({"k": 1.0}, "fix names no parameter 'k' of the law power_floor; pin one of E, c"),
-        ({"c": 7.0}, r"c of the law power_floor must lie in \[0.005, 3\], got 7"),
-        ({"E": -1.0}, r"E of the law power_floor must lie in \[0, inf\], got -1"),
-    ],
-)
-def test_only_unit_free_parameters_within_range_can_be_pinned(
-    fix: dict[str, float], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        fit("power_floor", {"x": SIZES}, noisy_losses(0), fix=fix)
-
-
-def test_tied_size_columns_need_a_pin_and_say_so() -> None:
+def test_tied_size_columns_need_a_pin() -> None:
     n = np.array(SIZES) * 1e6
     sizes = {"params": n, "tokens": 20 * n}
     loss = 1.7 + 0.5 * (n / n[0]) ** -0.34 + 0.6 * (n / n[0]) ** -0.8
-    with pytest.raises(DataError, match=r'params, tokens move together.*fix=\{"c1": 0.34\}'):
+    with pytest.raises(DataError, match=r"fix=\{\"c1\": 0.34\}"):
         fit("power_floor", sizes, loss, fix={"E": 1.7})
     found = fit("power_floor", sizes, loss, fix={"E": 1.7, "c1": 0.34})
     assert "columns-collinear" in found.flags
     assert found.parameters["c2"] == pytest.approx(0.8, rel=1e-4)
-
-
-def test_weights_pull_the_fit_towards_the_points_that_have_them() -> None:
-    loss = noisy_losses(0)
-    loss[-1] *= 1.02
-    heavy = np.where(np.arange(6) == 5, 100.0, 1.0)
-    plain = fit("power_floor", {"x": SIZES}, loss)
-    pulled = fit("power_floor", {"x": SIZES}, loss, weights=heavy)
-    z = relative_sizes(plain, {"x": SIZES[-1]})
-    off = [abs(predict_log(f, z)[0][0] - np.log(loss[-1])) for f in (plain, pulled)]
-    assert off[1] < 0.3 * off[0]
-
-
-def test_only_the_ratio_of_weights_counts_where_noise_is_unknown() -> None:
-    weights = np.arange(1.0, 7.0)
-    one = fit("power_floor", {"x": SIZES}, noisy_losses(0), weights=weights)
-    other = fit("power_floor", {"x": SIZES}, noisy_losses(0), weights=1e3 * weights)
-    assert other.values == pytest.approx(one.values)
-    assert other.chi2 == pytest.approx(one.chi2)
-    assert other.scatter == pytest.approx(one.scatter)
+    assert found.fitted_range == ((16e6, 512e6), (320e6, 10240e6))
 
 
 def test_a_point_given_twice_with_half_the_weight_counts_once() -> None:
@@ -212,21 +234,9 @@ def test_a_point_given_twice_with_half_the_weight_counts_once() -> None:
     assert twice.chi2 == pytest.approx(once.chi2, rel=1e-9)
 
 
-@pytest.mark.parametrize("weights", [[1, 1, 1], [1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, np.nan]])
-def test_weights_must_be_positive_one_a_loss(weights: list[float]) -> None:
-    with pytest.raises(ValueError, match="weights must be 6 positive numbers"):
-        fit("power_floor", {"x": SIZES}, noisy_losses(0), weights=weights)
-
-
-@pytest.mark.parametrize("law", ["m3", "m4", "log_quadratic", "bnsl"])
-@pytest.mark.parametrize("factor", [1e-12, 1e24])
-def test_unit_of_the_sizes_does_not_matter_to_any_law(law: str, factor: float) -> None:
-    x = 16 * 2.0 ** np.arange(10)
-    rng = np.random.default_rng(4)
-    loss = (1.5 + 2 * (x / 16) ** -0.4) * np.exp(0.003 * rng.normal(size=10))
-    plain, scaled = fit(law, {"x": x}, loss), fit(law, {"x": factor * x}, 1e9 * loss)
-    far, also_far = ({"x": 4 * x[-1]}, {"x": 4 * factor * x[-1]})
-    mean, _ = predict_log(plain, relative_sizes(plain, far))
-    other, _ = predict_log(scaled, relative_sizes(scaled, also_far))
-    assert other - np.log(1e9) == pytest.approx(mean, abs=1e-5)
-    assert scaled.chi2 == pytest.approx(plain.chi2, rel=1e-7)
+def test_noise_of_no_known_size_has_no_use_for_the_scale_of_weights() -> None:
+    one, other = (
+        fit("power_floor", {"x": SIZES}, noisy_losses(0), weights=scale * np.arange(1.0, 7.0))
+        for scale in (1.0, 1e3)
+    )
+    assert (other.chi2, other.scatter) == pytest.approx((one.chi2, one.scatter))

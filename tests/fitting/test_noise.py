@@ -5,6 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
+from statsmodels.formula.api import ols
+from statsmodels.regression.linear_model import OLS
+from statsmodels.stats.anova import anova_lm
 
 from extrap.fitting import estimate_noise
 from extrap.reading import read_runs
@@ -12,45 +15,68 @@ from extrap.reading import read_runs
 Table = Callable[..., pd.DataFrame]
 
 
-def test_seed_noise_is_found_and_grows_no_shared_part(sweep_table: Table) -> None:
-    table = sweep_table(seeds=8, noise=0.01, seed=3)
+def test_parts_of_the_noise_are_those_of_a_two_way_analysis_of_variance() -> None:
+    """Three sizes, four seeds, one value each: mean squares by statsmodels."""
+    rng = np.random.default_rng(2)
+    logs = 0.02 * rng.normal(size=4) + 0.01 * rng.normal(size=(3, 4))
+    sizes, seeds = np.indices((3, 4))
+    table = pd.DataFrame({"width": 8 * 2.0 ** sizes.ravel(), "seed": seeds.ravel()})
+    table["log_loss"] = logs.ravel()
+    of_size, of_seed, rest = anova_lm(ols("log_loss ~ C(width) + C(seed)", table).fit())["mean_sq"]
+    assert of_size > 0
+    noise = estimate_noise(read_runs(table.assign(loss=np.exp(logs.ravel())), size="width"))
+    shared = (of_seed - rest) / 3
+    assert noise.shared_sd == pytest.approx(np.sqrt(shared))
+    assert [noise.size_sd, noise.own_sd] == pytest.approx([np.sqrt(rest)] * 2)
+    assert noise.log_sd == pytest.approx(np.sqrt(rest + shared))
+    assert (noise.own_dof, noise.shared_dof, noise.n_seeds) == (6, 3, 4)
+    assert noise.source == "replicates"
+
+
+def test_noise_of_one_run_is_at_least_that_within_its_cell() -> None:
+    """Seeds that scatter in opposite ways at two values: the means over both do not."""
+    own = np.array([0.01, -0.01])
+    rows = [
+        {"width": w, "lr": lr, "seed": s, "loss": np.exp(sign * own[s])}
+        for w in (8, 16, 32)
+        for lr, sign in ((0.1, 1), (0.2, -1))
+        for s in (0, 1)
+    ]
+    noise = estimate_noise(read_runs(pd.DataFrame(rows), size="width", tune="lr"))
+    assert noise.own_sd == pytest.approx(np.sqrt(12 * 0.01**2 / 6))
+    assert noise.size_sd == pytest.approx(0.0, abs=1e-9)
+    assert (noise.shared_sd, noise.own_dof) == (0.0, 2)
+
+
+def test_seeds_that_differ_between_sizes_have_the_pooled_variance() -> None:
+    logs = 0.01 * np.random.default_rng(0).normal(size=(3, 4))
+    sizes, seeds = np.indices((3, 4))
+    table = pd.DataFrame({"width": 8 * 2.0 ** sizes.ravel(), "loss": np.exp(logs.ravel())})
+    noise = estimate_noise(read_runs(table.assign(seed=np.arange(12)), size="width"))
+    assert noise.own_sd == noise.size_sd == pytest.approx(np.sqrt(logs.var(1, ddof=1).mean()))
+    assert (noise.shared_sd, noise.own_dof, noise.n_seeds) == (0.0, 9, 1)
+    two = read_runs(table.assign(seed=seeds.ravel())[:8], size="width")  # a third size is needed
+    assert (estimate_noise(two).own_dof, estimate_noise(two).shared_sd) == (6, 0.0)
+
+
+def test_without_replicates_the_scatter_about_a_parabola_serves(sweep_table: Table) -> None:
+    table = sweep_table(seeds=1, rates=tuple(2.0 ** (k / 4) for k in range(-40, -20)), noise=0.01)
     noise = estimate_noise(read_runs(table, size="width", tune="lr"))
-    assert noise.own_sd == pytest.approx(0.01, rel=0.25)
-    assert noise.shared_sd < 0.006
-    assert noise.n_seeds == 8
-
-
-def test_what_a_seed_does_to_all_sizes_alike_is_kept_apart(sweep_table: Table) -> None:
-    table = sweep_table(seeds=12, noise=0.002, shared_noise=0.02, seed=4)
-    noise = estimate_noise(read_runs(table, size="width", tune="lr"))
-    assert noise.shared_sd == pytest.approx(0.02, rel=0.5)
-    assert noise.own_sd == pytest.approx(0.002, rel=0.5)
-    assert noise.shared_dof == 11
-    assert noise.log_sd == pytest.approx(np.hypot(noise.own_sd, noise.shared_sd))
-
-
-def test_seeds_that_differ_between_sizes_have_no_shared_part(sweep_table: Table) -> None:
-    table = sweep_table(seeds=3, noise=0.01)
-    table["seed"] = table["seed"] + 10 * table["width"].astype(int)
-    noise = estimate_noise(read_runs(table, size="width", tune="lr"))
-    assert noise.shared_sd == 0
-    assert noise.own_sd == pytest.approx(0.01, rel=0.3)
-
-
-def test_without_replicates_the_scatter_about_the_valleys_serves(sweep_table: Table) -> None:
-    rates = tuple(float(2.0 ** (k / 4)) for k in range(-40, -20))
-    table = sweep_table(seeds=1, rates=rates, noise=0.01)
-    noise = estimate_noise(read_runs(table, size="width", tune="lr"))
-    assert noise.own_sd == pytest.approx(0.01, rel=0.35)
-    assert noise.shared_sd == 0
+    square, dof = 0.0, 0
+    for _, group in table.groupby("width"):
+        near = group[group["loss"] <= 1.05 * group["loss"].min()]
+        u = np.log2(near["lr"].to_numpy())
+        fitted = OLS(np.log(near["loss"].to_numpy()), np.vander(u, 3)).fit()
+        square, dof = square + fitted.ssr, dof + int(fitted.df_resid)
+    assert noise.own_sd == pytest.approx(np.sqrt(square / dof))
+    assert (noise.own_dof, noise.shared_sd, noise.source) == (dof, 0.0, "parabola")
 
 
 def test_one_run_a_size_says_nothing_about_noise(sweep_table: Table) -> None:
     table = sweep_table(seeds=1, rates=(0.01,))
     noise = estimate_noise(read_runs(table, size="width"))
-    assert noise.own_sd is None
-    assert noise.log_sd is None
-    assert noise.own_dof == 0
+    assert (noise.own_sd, noise.log_sd, noise.own_dof) == (None, None, 0)
+    assert (noise.size_sd, noise.source) == (None, "none")
 
 
 def test_runs_far_from_the_optimum_do_not_count(sweep_table: Table) -> None:
@@ -60,13 +86,3 @@ def test_runs_far_from_the_optimum_do_not_count(sweep_table: Table) -> None:
     wild.loc[far, "loss"] *= np.exp(0.5 * np.random.default_rng(0).normal(size=far.sum()) ** 2)
     plain, other = (estimate_noise(read_runs(t, size="width", tune="lr")) for t in (table, wild))
     assert other == plain
-
-
-@pytest.mark.parametrize("name", ["mean", "count", "residual", "cell", "log_loss", "size"])
-def test_names_of_the_columns_do_not_matter(sweep_table: Table, name: str) -> None:
-    table = sweep_table()
-    plain = estimate_noise(read_runs(table, size="width", tune="lr"))
-    by_size = read_runs(table.rename(columns={"width": name}), size=name, tune="lr")
-    by_rate = read_runs(table.rename(columns={"lr": name}), size="width", tune=name)
-    assert estimate_noise(by_size) == plain
-    assert estimate_noise(by_rate) == plain

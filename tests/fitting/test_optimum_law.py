@@ -9,7 +9,7 @@ from statsmodels.regression.linear_model import OLS, WLS
 
 from extrap.errors import DataError
 from extrap.fitting import check_curvature, fit_optimum_law, predict_log, relative_sizes
-from extrap.records import Estimate, Interval, Optimum
+from extrap.records import Estimate, Fit, Interval, Optimum
 
 WIDTHS = np.array([16.0, 32.0, 64.0, 128.0, 256.0, 512.0])
 OPEN = Interval(None, None)
@@ -38,45 +38,56 @@ def optima(log_se: np.ndarray, seed: int = 0) -> list[Optimum]:
     return [optimum(v, s, width=w) for v, s, w in zip(lr, log_se, WIDTHS, strict=True)]
 
 
-def half_width(points: list[Optimum], width: float, level: float = 0.95) -> float:
-    law = fit_optimum_law(points, tuned="lr", columns=["width"])
-    se = predict_log(law, relative_sizes(law, {"width": width}))[1][0]
-    return float(stats.t.ppf(0.5 + level / 2, law.dof) * np.hypot(se, law.scatter))
+def law_of(points: list[Optimum], **fix: float) -> Fit:
+    return fit_optimum_law(points, tuned="lr", columns=["width"], fix=fix)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_equal_weights_give_the_prediction_interval_of_statsmodels(seed: int) -> None:
-    points = optima(np.full(6, 0.1), seed)
-    y = np.log([o.tuned["lr"].value for o in points])
-    design = np.column_stack([np.ones(6), np.log(WIDTHS)])
-    frame = OLS(y, design).fit().get_prediction([[1.0, np.log(4096.0)]]).summary_frame(0.05)
-    theirs = float(frame["obs_ci_upper"].iloc[0] - frame["mean"].iloc[0])
-    ours = half_width(points, 4096.0)
-    assert ours >= theirs - 1e-9  # the jackknife may only widen
-    law = fit_optimum_law(points, tuned="lr", columns=["width"])
-    mean = predict_log(law, relative_sizes(law, {"width": 4096.0}))[0][0]
-    assert mean == pytest.approx(frame["mean"].iloc[0])
-    if seed in (1, 2, 4):
-        assert ours == pytest.approx(theirs, rel=1e-9)  # here it does not
+UNEQUAL = np.array([0.05, 0.1, 0.08, 0.2, 0.12, 0.1])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_law_is_weighted_least_squares_widened_by_the_jackknife(seed: int) -> None:
+    """Weights of mean 1: an interval of a new optimum, as well measured as a typical one."""
+    points = optima(UNEQUAL, seed)
+    law, y = law_of(points), np.log([o.tuned["lr"].value for o in points])
+    design = np.column_stack([np.ones(6), np.log(WIDTHS / law.reference[0])])
+    weights = UNEQUAL**-2.0 / np.mean(UNEQUAL**-2.0)
+    theirs = WLS(y, design, weights=weights).fit()
+    assert law.values == pytest.approx(theirs.params)
+    assert law.scatter == pytest.approx(np.sqrt(theirs.scale))
+    assert law.chi2 == pytest.approx(np.sum((theirs.resid / UNEQUAL) ** 2))
+    assert (law.dof, law.scale_dof, law.n_points) == (4, 4, 6)
+    assert law.reference == pytest.approx([np.exp(np.log(WIDTHS).mean())])
+    assert law.fitted_range == ((16.0, 512.0),)
+    # slopes without one size each, from the leverages that statsmodels knows
+    root = np.sqrt(weights)
+    left_out = OLS(y * root, design * root[:, None]).fit().get_influence().dfbeta[:, 1]
+    jackknife = 5 / 6 * np.sum((left_out - left_out.mean()) ** 2)
+    widened = max(1.0, jackknife / theirs.cov_params()[1, 1])
+    assert (widened > 1) == (seed != 1)
+    assert np.array(law.covariance) == pytest.approx(widened * theirs.cov_params())
+    prediction = theirs.get_prediction([[1.0, np.log(4096.0 / law.reference[0])]])
+    mean, se = predict_log(law, relative_sizes(law, {"width": 4096.0}))
+    assert mean == pytest.approx(prediction.predicted_mean)
+    assert np.hypot(se / np.sqrt(widened), law.scatter) == pytest.approx(prediction.se_obs)
 
 
 def test_absolute_scale_of_the_standard_errors_does_not_matter() -> None:
     """The trap: statsmodels' own interval for a new observation depends on it."""
-    log_se = np.array([0.05, 0.1, 0.1, 0.2, 0.2, 0.1])
-    points = optima(log_se)
-    blown_up = [
-        replace(o, tuned={"lr": replace(o.tuned["lr"], se=100 * o.tuned["lr"].se)}) for o in points
-    ]
-    assert half_width(blown_up, 4096.0) == pytest.approx(half_width(points, 4096.0))
-
-    y = np.log([o.tuned["lr"].value for o in points])
-    design = np.column_stack([np.ones(6), np.log(WIDTHS)])
-
-    def naive(weights: np.ndarray) -> float:
-        prediction = WLS(y, design, weights=weights).fit().get_prediction(design[-1:])
-        return float(prediction.se_obs[0])
-
-    assert naive(log_se**-2) != pytest.approx(naive((100 * log_se) ** -2), rel=0.5)
+    small, large = (
+        optima(UNEQUAL),
+        [
+            replace(o, tuned={"lr": replace(o.tuned["lr"], se=100 * o.tuned["lr"].se)})
+            for o in optima(UNEQUAL)
+        ],
+    )
+    one, other = law_of(small), law_of(large)
+    assert other.scatter == pytest.approx(one.scatter)
+    assert np.array(other.covariance) == pytest.approx(np.array(one.covariance))
+    assert other.chi2 == pytest.approx(one.chi2 / 1e4)
+    bends = [check_curvature(points, tuned="lr", columns=["width"]) for points in (small, large)]
+    assert bends[1].se == pytest.approx(bends[0].se)
+    assert bends[1].p_value == pytest.approx(bends[0].p_value)
 
 
 def test_exponents_of_two_sizes_are_recovered() -> None:
@@ -87,34 +98,33 @@ def test_exponents_of_two_sizes_are_recovered() -> None:
     assert law.parameters["b2"] == pytest.approx(0.307)
 
 
-def test_jackknife_widens_where_one_size_carries_the_slope() -> None:
-    calm = optima(np.full(6, 0.1), seed=1)
-    lr = [0.01, 0.01, 0.01, 0.01, 0.01, 0.001]
-    one_off = [optimum(v, 0.1, width=w) for v, w in zip(lr, WIDTHS, strict=True)]
-    for points, widens in ((calm, False), (one_off, True)):
-        law = fit_optimum_law(points, tuned="lr", columns=["width"])
-        y = np.log([o.tuned["lr"].value for o in points])
-        z = np.log(WIDTHS / law.reference[0])
-        plain = OLS(y, np.column_stack([np.ones(6), z])).fit().cov_params()[1][1]
-        assert (law.covariance[1][1] > 1.01 * plain) == widens
+def test_jackknife_is_left_out_where_it_cannot_be_formed() -> None:
+    """Three sizes leave an exact fit; of two sizes one optimum carries the slope alone."""
+    three = optima(UNEQUAL)[:3]
+    one_off = [optimum(v, 0.1, width=w) for v, w in ((1, 8), (2, 8), (1.5, 8), (1, 8), (3, 64))]
+    for points in (three, one_off):
+        y, x = (np.log([f(o) for o in points]) for f in (lambda o: o.tuned["lr"].value, width_of))
+        weights = [(o.tuned["lr"].value / o.tuned["lr"].se) ** 2 for o in points]
+        theirs = WLS(y, np.column_stack([np.ones(len(x)), x - x.mean()]), weights=weights).fit()
+        law = law_of(points)
+        assert np.array(law.covariance) == pytest.approx(theirs.cov_params())
+    level = law_of(optima(UNEQUAL), b=-0.4)  # no slope is free
+    assert level.covariance[0][0] == pytest.approx(level.scatter**2 / 6)
 
 
 def test_optima_without_a_point_estimate_are_left_out() -> None:
     points = optima(np.full(6, 0.1))
     more = [*points, optimum(None, width=1024.0)]
-    ours = fit_optimum_law(more, tuned="lr", columns=["width"])
-    assert ours == fit_optimum_law(points, tuned="lr", columns=["width"])
-    assert ours.fitted_range == ((16.0, 512.0),)
+    assert law_of(more) == law_of(points)
 
 
 def test_too_few_and_inseparable_sizes_are_refused() -> None:
     points = optima(np.full(6, 0.1))
-    with pytest.raises(
-        DataError, match="needs at least 3 sizes whose optimum is bracketed, got 2"
-    ):
-        fit_optimum_law(points[:2], tuned="lr", columns=["width"])
+    with pytest.raises(DataError, match=r"at least 3 .* got 2"):
+        law_of(points[:2])
+    assert law_of(points[:2], b=-0.4).dof == 1
     tied = [optimum(0.1 / n, params=n, tokens=20 * n) for n in (1.0, 2.0, 4.0, 8.0, 16.0)]
-    with pytest.raises(DataError, match="params, tokens move together"):
+    with pytest.raises(DataError, match="params, tokens"):
         fit_optimum_law(tied, tuned="lr", columns=["params", "tokens"])
 
 
@@ -128,7 +138,7 @@ def bent(curvature: float, seed: int, n: int = 8, noise: float = 0.05) -> list[O
 
 def test_pinned_slope_is_kept_and_certain() -> None:
     points = optima(np.full(6, 0.1))
-    law = fit_optimum_law(points, tuned="lr", columns=["width"], fix={"b": -0.5})
+    law = law_of(points, b=-0.5)
     assert law.parameters["b"] == -0.5
     assert law.covariance[1] == (0.0, 0.0)
     assert law.fixed == {"b": -0.5}
@@ -148,78 +158,46 @@ def test_pin_makes_sizes_that_move_together_fittable() -> None:
 @pytest.mark.parametrize("pin", [{"c": -0.5}, {"a": 1.0}, {"b": np.inf}])
 def test_only_slopes_can_be_pinned(pin: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="pin"):
-        fit_optimum_law(optima(np.full(6, 0.1)), tuned="lr", columns=["width"], fix=pin)
+        law_of(optima(np.full(6, 0.1)), **pin)
 
 
-def test_law_that_bends_says_so() -> None:
-    law = fit_optimum_law(bent(0.2, seed=0), tuned="lr", columns=["width"])
-    assert "optimum-law-bends" in law.flags
-    found = check_curvature(bent(0.2, seed=0), tuned="lr", columns=["width"])
-    assert found is not None
-    assert found.bends
-    assert abs(found.curvature - 0.2) < 3 * found.se
-    straight = fit_optimum_law(bent(0.0, seed=0), tuned="lr", columns=["width"])
-    assert straight.flags == ()
+def width_of(point: Optimum) -> float:
+    return point.size["width"]
 
 
-def test_curvature_test_is_that_of_least_squares() -> None:
-    points = bent(0.05, seed=1)
-    y = np.log([o.tuned["lr"].value for o in points])
-    x = np.log([o.size["width"] for o in points])
-    theirs = OLS(y, np.column_stack([np.ones(8), x, x**2 / 2])).fit()
-    ours = check_curvature(points, tuned="lr", columns=["width"])
-    assert ours is not None
-    assert ours.curvature == pytest.approx(theirs.params[2])
-    assert ours.p_value == pytest.approx(theirs.pvalues[2])
-    assert ours.dof == 5
+def test_law_that_bends_has_a_flag() -> None:
+    assert law_of(bent(0.2, seed=0)).flags == ("optimum-law-bends",)
+    assert law_of(bent(0.0, seed=0)).flags == ()
 
 
-def test_detectable_curvature_is_found_in_four_of_five_repeats() -> None:
-    """500 repeats: standard error 1.8 points of power, 1 point of false alarm."""
-    x = np.log(16.0 * 2.0 ** np.arange(8))
-    design = np.column_stack([np.ones(8), x, (x - x.mean()) ** 2 / 2])
-    se = 0.05 * np.sqrt(np.linalg.inv(design.T @ design)[2, 2])
-    ratios = [
-        found.detectable / found.se
-        for seed in range(3)
-        if (found := check_curvature(bent(0.0, seed), tuned="lr", columns=["width"]))
-    ]
-    assert ratios == pytest.approx([ratios[0]] * 3)
-    for curvature, share in ((ratios[0] * se, 0.8), (0.0, 0.05)):
-        tests = [
-            check_curvature(bent(curvature, seed), tuned="lr", columns=["width"])
-            for seed in range(500)
-        ]
-        assert np.mean([t.bends for t in tests if t]) == pytest.approx(share, abs=0.05)
-
-
-def test_missed_bend_is_that_of_the_detectable_curvature() -> None:
-    """Equally weighted sizes: by so much a parabola leaves the line fitted to it."""
-    points = bent(0.0, seed=0, n=4)
-    found = check_curvature(points, tuned="lr", columns=["width"])
-    assert found is not None
-    x = np.log([o.size["width"] for o in points])
-    line = np.polyfit(x, x**2 / 2, 1)
-    far = 2 * x[-1] - x[0]
-    assert np.log(found.bend) == pytest.approx(
-        found.detectable * (far**2 / 2 - np.polyval(line, far))
-    )
-
-
-def test_absolute_scale_of_the_standard_errors_does_not_matter_to_the_curvature() -> None:
-    small, large = (
-        check_curvature(
-            [
-                replace(o, tuned={"lr": replace(o.tuned["lr"], se=factor * o.tuned["lr"].se)})
-                for o in bent(0.05, seed=2)
-            ],
-            tuned="lr",
-            columns=["width"],
+@pytest.mark.parametrize("fix", [{}, {"b": -0.6}])
+def test_curvature_test_is_the_t_test_of_statsmodels(fix: dict[str, float]) -> None:
+    """Its power: the noncentral t distribution rejects in 80 % at the detectable curvature."""
+    points = [
+        replace(o, tuned={"lr": replace(o.tuned["lr"], se=o.tuned["lr"].value * se)})
+        for o, se in zip(
+            bent(0.05, seed=1), [0.05, 0.1, 0.08, 0.2, 0.12, 0.1, 0.1, 0.1], strict=True
         )
-        for factor in (1, 100)
-    )
-    assert large.se == pytest.approx(small.se)
-    assert large.p_value == pytest.approx(small.p_value)
+    ]
+    x = np.log([width_of(o) for o in points])
+    x = x - x.mean()
+    y = np.log([o.tuned["lr"].value for o in points]) - sum(fix.values()) * x
+    design = np.column_stack([np.ones(8), x, x**2 / 2])[:, [0, 2] if fix else [0, 1, 2]]
+    weights = [(o.tuned["lr"].value / o.tuned["lr"].se) ** 2 for o in points]
+    theirs = WLS(y, design, weights=weights).fit()
+    ours = check_curvature(points, tuned="lr", columns=["width"], fix=fix)
+    assert ours is not None
+    assert (ours.curvature, ours.se) == pytest.approx((theirs.params[-1], theirs.bse[-1]))
+    assert ours.p_value == pytest.approx(theirs.pvalues[-1])
+    assert ours.bends is bool(theirs.pvalues[-1] < 0.05)
+    assert ours.dof == theirs.df_resid
+    critical = stats.t.isf(0.025, ours.dof)
+    assert stats.nct.sf(critical, ours.dof, ours.detectable / ours.se) == pytest.approx(0.8)
+    # the parabola leaves the line through it, as far beyond the sizes as they range
+    straight = WLS(x**2 / 2, design[:, :-1], weights=weights).fit()
+    far = 2 * x[-1] - x[0]
+    off = abs(far**2 / 2 - straight.predict([[1.0, far][: design.shape[1] - 1]])[0])
+    assert np.log(ours.bend) == pytest.approx(ours.detectable * off)
 
 
 def test_curvature_needs_two_sizes_to_spare_and_three_different_ones() -> None:

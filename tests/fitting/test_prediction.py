@@ -2,50 +2,72 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from scipy import stats
 
 from extrap.fitting import LossPrediction
 
 
-def half_width(prediction: LossPrediction, level: float = 0.95) -> float:
-    lower, upper = prediction.interval(level, new_run=True)
-    assert lower is not None
-    assert upper is not None
-    return math.log(upper / lower) / 2
+def half_widths(prediction: LossPrediction, level: float = 0.95) -> list[float]:
+    """Half the width in log loss of the interval of the curve, and of one of a new run."""
+    ends = [prediction.interval(level, new_run=new) for new in (False, True)]
+    assert all(math.sqrt(a * b) == pytest.approx(math.exp(prediction.log_loss)) for a, b in ends)
+    return [math.log(upper / lower) / 2 for lower, upper in ends]
 
 
-def test_variances_with_the_same_degrees_of_freedom_are_one_estimate() -> None:
-    """Both rest on the residuals of the same fit: together they are known no better."""
-    prediction = LossPrediction(log_loss=0.0, curve=((3e-4, 5),), run=((1e-4, 5),))
-    assert half_width(prediction) == pytest.approx(stats.t.ppf(0.975, 5) * 0.02)
+@pytest.mark.parametrize(
+    ("curve", "run", "of_curve", "of_run"),
+    [
+        # the same residuals: one estimate, known no better
+        (((3e-4, 5),), ((1e-4, 5),), (3e-4, 5), (4e-4, 5)),
+        # Satterthwaite: 2² / (1/6 + 1/7) = 12.92 degrees of freedom
+        (((1e-4, 6),), ((1e-4, 7),), (1e-4, 6), (2e-4, 168 / 13)),
+        # a part that is hardly known is not made narrower by a well-known one
+        (((1e-4, 1),), ((1e-4, math.inf),), (1e-4, 1), (1e-4, 1)),
+        # of 1 and 9 hundred-thousandths the first is nothing: (1 + 9)² / (1/3 + 81/30)
+        (((1e-5, 3),), ((9e-5, 30),), (1e-5, 3), (1e-4, 100 / (1 / 3 + 81 / 30))),
+        # without spread only rounding is left
+        (((0.0, 5),), ((0.0, 5),), (1e-24, math.inf), (1e-24, math.inf)),
+    ],
+)
+def test_interval_is_that_of_the_t_distribution_of_its_parts(curve, run, of_curve, of_run):
+    prediction = LossPrediction(log_loss=0.3, curve=curve, run=run)
+    for level in (0.9, 0.95):
+        expected = [
+            stats.t.ppf(0.5 + level / 2, dof) * math.sqrt(variance)
+            for variance, dof in (of_curve, of_run)
+        ]
+        assert half_widths(prediction, level) == pytest.approx(expected, rel=1e-8, abs=1e-13)
 
 
-def test_independent_variances_are_known_better_together() -> None:
-    prediction = LossPrediction(log_loss=0.0, curve=((1e-4, 6),), run=((1e-4, 7),))
-    one_dof = stats.t.ppf(0.975, 6) * math.sqrt(2e-4)
-    assert stats.norm.ppf(0.975) * math.sqrt(2e-4) < half_width(prediction) < one_dof
-
-
-def test_hardly_known_part_is_not_narrowed_by_a_well_known_one() -> None:
-    alone = LossPrediction(log_loss=0.0, curve=((1e-4, 1),), run=())
-    joined = LossPrediction(log_loss=0.0, curve=((1e-4, 1),), run=((1e-4, math.inf),))
-    assert half_width(joined) >= half_width(alone)
+def test_variances_of_the_parts_add_up() -> None:
+    parts = {"curve": ((3e-4, 5), (2e-4, math.inf)), "run": ((4e-4, 9),)}
+    prediction = LossPrediction(log_loss=0.7, **parts)
+    assert prediction.curve_log_sd == pytest.approx(math.sqrt(5e-4))
+    assert prediction.log_sd == pytest.approx(0.03)
+    # least known first: 3²/(9/5), then with the run's (3 + 4)²/(9/5 + 16/9), then all of it
+    spreads = prediction.spreads()
+    assert [sd**2 for sd, _ in spreads[-3:]] == pytest.approx([3e-4, 7e-4, 9e-4])
+    dofs = [5, 49 / (9 / 5 + 16 / 9), 81 / (9 / 5 + 16 / 9)]
+    assert [dof for _, dof in spreads[-3:]] == pytest.approx(dofs)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
 def test_p_value_at_the_end_of_the_interval_is_one_minus_its_level(level: float) -> None:
-    prediction = LossPrediction(
-        log_loss=0.7, curve=((3e-4, 5), (2e-4, math.inf)), run=((1e-4, 9),)
-    )
-    upper = prediction.interval(level, new_run=True).upper
-    assert upper is not None
-    assert prediction.p_value(upper) == pytest.approx(1 - level)
+    parts = {"curve": ((3e-4, 5), (2e-4, math.inf)), "run": ((1e-4, 9),)}
+    prediction = LossPrediction(log_loss=0.7, **parts)
+    for end in prediction.interval(level, new_run=True):
+        assert prediction.p_value(end) == pytest.approx(1 - level)
 
 
-def test_curve_is_known_better_than_a_run() -> None:
-    prediction = LossPrediction(log_loss=0.0, curve=((3e-4, 5),), run=((1e-4, 5),))
-    curve, run = (prediction.interval(0.9, new_run=new) for new in (False, True))
-    assert run.lower < curve.lower < curve.upper < run.upper  # type: ignore[operator]
-    assert prediction.curve_log_sd == pytest.approx(math.sqrt(3e-4))
-    assert prediction.log_sd == pytest.approx(0.02)
+def test_p_values_of_means_use_the_shares_that_are_left() -> None:
+    """Half of the curve's variance and a quarter of the run's: .5 · 3 + .25 · 2 = 2."""
+    prediction = LossPrediction(log_loss=0.1, curve=((3e-4, 5),), run=((2e-4, 5),))
+    log_loss = np.array([0.08, 0.1, 0.13])
+    found = prediction.p_values(log_loss, curve_share=0.5, run_share=np.full(3, 0.25))
+    expected = 2 * stats.t.sf(np.abs(log_loss - 0.1) / math.sqrt(2e-4), 5)
+    assert found == pytest.approx(expected)
+    plain = 2 * stats.t.sf(np.abs(log_loss - 0.1) / math.sqrt(5e-4), 5)
+    assert prediction.p_values(log_loss) == pytest.approx(plain)
+    assert prediction.p_value(math.exp(0.08)) == pytest.approx(plain[0])

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -58,12 +56,6 @@ def cliff(at_octaves: float, sharpness: float = 6.0) -> DivergenceModel:
     )
 
 
-def test_symmetric_valley_is_left_alone() -> None:
-    found = recommend({"lr": law()}, SIZE, valley=valley((0.4, 0.4)))
-    assert found.octaves["lr"] == pytest.approx(0.0, abs=0.01)
-    assert found.expected_excess <= found.at_optimum
-
-
 def test_steeper_side_is_avoided_the_more_the_less_is_known() -> None:
     octaves = [
         recommend({"lr": law(scatter)}, SIZE, valley=valley((0.0, 1.2))).octaves["lr"]
@@ -111,19 +103,8 @@ def test_divergence_pushes_the_recommendation_down() -> None:
     assert dear.octaves["lr"] < near.octaves["lr"]
 
 
-def test_two_tuned_values_are_recommended_together() -> None:
-    laws = {"lr": law(), "batch": law()}
-    shape = replace(valley((0.0, 1.2), (0.3, 0.3)), curvature=((0.03, -0.02), (-0.02, 0.03)))
-    found = recommend(laws, SIZE, valley=shape)
-    assert found.octaves["lr"] < -0.1
-    assert found.octaves["batch"] < -0.05  # it follows the rate along the valley
-    assert found.tuned["lr"] == pytest.approx(
-        2 ** (predict_optimum(laws, SIZE).centre[0] + found.octaves["lr"])
-    )
-
-
 def test_laws_of_other_values_and_free_divergence_are_refused() -> None:
-    with pytest.raises(ValueError, match="needs the laws of lr, got batch"):
+    with pytest.raises(ValueError, match="lr, got batch"):
         recommend({"batch": law()}, SIZE, valley=valley((0.3, 0.3)))
-    with pytest.raises(ValueError, match="must cost something, got a log excess of 0"):
+    with pytest.raises(ValueError, match="excess of 0"):
         recommend({"lr": law()}, SIZE, valley=valley((0.3, 0.3)), diverged_excess=0.0)

@@ -96,21 +96,7 @@ def test_robust_fit_records_delta_and_pins() -> None:
     assert fit("power_floor", {"x": X}, losses()).robust is None
 
 
-def test_sandwich_covariance_is_the_spread_over_data_sets() -> None:
-    estimates, claimed = [], []
-    x = 16 * 2.0 ** np.linspace(0, 9, 60)
-    truth = 1.5 + 2 * (x / 16) ** -0.4
-    rng = np.random.default_rng(0)
-    for _ in range(60):
-        found = fit(
-            "power_floor", {"x": x}, truth * np.exp(0.01 * rng.normal(size=60)), robust=5e-3
-        )
-        estimates.append(found.parameters["c"])
-        claimed.append(np.sqrt(found.covariance[2][2]))
-    assert np.median(claimed) == pytest.approx(np.std(estimates), rel=0.3)
-
-
 @pytest.mark.parametrize("delta", [0.0, -1.0, np.nan])
 def test_delta_must_be_positive(delta: float) -> None:
-    with pytest.raises(ValueError, match="robust is δ of Huber's loss, a positive number"):
+    with pytest.raises(ValueError, match=f"got {delta:g}"):
         fit("power_floor", {"x": X}, losses(), robust=delta)

@@ -36,9 +36,7 @@ def test_prediction_without_spread_scores_its_absolute_error() -> None:
 
 
 @pytest.mark.parametrize(("off", "penalty"), [(0.0, 0.0), (0.05, 0.05), (-0.05, 0.05)])
-def test_interval_score_is_width_plus_twenty_times_what_lies_outside(
-    off: float, penalty: float
-) -> None:
+def test_interval_score_is_width_plus_twenty_times_what_lies_outside(off, penalty):
     half = float(stats.t.ppf(0.95, 8)) * 0.02
     expected = 2 * half + 20 * max(penalty - half, 0.0)
     found = score(student(8), math.exp(0.5 + off), levels=(0.9,)).interval_scores

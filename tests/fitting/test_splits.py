@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from extrap.errors import DataError
 from extrap.fitting.splits import MAX_CUTS, MAX_HELD_OUT, leave_one_size_out, rolling_origin
 
 
@@ -15,31 +14,11 @@ def widths(*values: float) -> list[dict[str, float]]:
     return [{"width": float(value)} for value in values]
 
 
-def test_rolling_origin_fits_the_smallest_sizes_and_holds_out_every_larger_one() -> None:
-    splits = rolling_origin(widths(64, 16, 32, 128, 256, 512))
-    assert [s.fitted for s in splits] == [(1, 2, 0, 3), (1, 2, 0, 3, 4)]
-    assert [s.held_out for s in splits] == [(4, 5), (5,)]
-
-
 @pytest.mark.parametrize(("n", "first"), [(4, 3), (5, 3), (6, 4), (16, 4), (40, 10)])
 def test_first_cut_grows_with_the_number_of_sizes(n: int, first: int) -> None:
     splits = rolling_origin(widths(*(2.0**k for k in range(n))))
     assert len(splits[0].fitted) == first
     assert len(splits[-1].fitted) == n - 1
-
-
-def test_asked_for_first_cut_is_taken() -> None:
-    sizes = widths(*range(1, 9))
-    assert len(rolling_origin(sizes, min_sizes=6)) == 2
-    with pytest.raises(ValueError, match="min_sizes must be at least 3, got 2"):
-        rolling_origin(sizes, min_sizes=2)
-
-
-def test_three_sizes_are_too_few_and_the_error_says_so() -> None:
-    with pytest.raises(DataError, match=r"at least 4 sizes, 3 to fit .* got 3; add a size"):
-        rolling_origin(widths(1, 2, 4))
-    with pytest.raises(DataError, match=r"at least 4 sizes, got 3; add a size"):
-        leave_one_size_out(widths(1, 2, 4))
 
 
 def test_checkpoints_of_one_run_are_thinned_evenly_in_log_size() -> None:

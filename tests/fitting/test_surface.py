@@ -4,6 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.linalg import block_diag
+from statsmodels.regression.linear_model import OLS, WLS
 
 from extrap.fitting.surface import (
     Neighbourhood,
@@ -21,14 +24,7 @@ def terms(powers: np.ndarray, u: np.ndarray) -> np.ndarray:
     return np.prod(u[:, None, :] ** powers, axis=2)
 
 
-def valley(
-    seed: int,
-    *,
-    n: int = 40,
-    noise: float = 0.002,
-    third: float = 1.0,
-    centre: tuple[float, float] = (0.3, -0.2),
-) -> Neighbourhood:
+def valley(seed, *, n=40, noise=0.002, third=1.0, centre=(0.3, -0.2)):
     """Runs about one optimum at `centre`, with common third-order terms in two tuned values."""
     rng = np.random.default_rng(seed)
     u = rng.uniform(-2, 2, size=(n, 2))
@@ -71,57 +67,81 @@ def test_minimum_is_found_in_several_dimensions(d: int) -> None:
     assert at == pytest.approx(centre, abs=1e-8)
 
 
-def test_asymmetry_of_a_size_comes_from_the_others() -> None:
-    sizes = [valley(i) for i in range(4)]
-    before = pool_asymmetry(sizes)
-    turned = [replace(sizes[0], y=-3 * sizes[0].y), *sizes[1:]]
-    after = pool_asymmetry(turned)
-    assert after[0].mean == pytest.approx(before[0].mean)
-    assert after[1].mean != pytest.approx(before[1].mean, rel=0.1)
+def test_asymmetry_of_a_size_is_least_squares_over_the_others() -> None:
+    """Each of the others has its own lower orders, all have the same four third-order terms.
+
+    They count like three sizes of their average information.
+    """
+    sizes = [valley(i, n=20 + 5 * i) for i in range(5)]
+    sizes[2] = replace(sizes[2], weights=np.linspace(0.5, 2, 30), u=sizes[2].u + 1.5)
+    powers = monomials(2, 3)
+    third = powers.sum(axis=1) == 3
+    for left_out, pooled in enumerate(pool_asymmetry(sizes)):
+        others = [size for i, size in enumerate(sizes) if i != left_out]
+        own = block_diag(*(terms(powers[~third], size.u) for size in others))
+        common = np.vstack([terms(powers[third], size.u) for size in others])
+        y, weights = (
+            np.concatenate([getattr(size, name) for size in others]) for name in ("y", "weights")
+        )
+        theirs = WLS(y, np.column_stack([common, own]), weights=weights).fit()
+        assert pooled.mean == pytest.approx(theirs.params[:4], rel=1e-6)
+        information = np.linalg.inv(theirs.normalized_cov_params[:4, :4])
+        assert pooled.precision == pytest.approx(3 / 4 * information, rel=1e-6)
+    three = pool_asymmetry(sizes[:3])
+    assert three[0].precision == pytest.approx(pool_asymmetry(sizes[:3][::-1])[2].precision)
 
 
-def test_asymmetry_does_not_depend_on_where_the_polynomial_is_centred() -> None:
-    sizes = [valley(i) for i in range(4)]
-    moved = [replace(s, u=s.u + 1.5, start=s.start - 1.5) for s in sizes]
-    for here, there in zip(pool_asymmetry(sizes), pool_asymmetry(moved), strict=True):
-        assert there.mean == pytest.approx(here.mean, abs=1e-8)
+def test_asymmetry_known_beforehand_counts_as_so_many_observations() -> None:
+    """Rows of the third-order terms with the root of the precision as weight."""
+    size = replace(valley(0, n=14, noise=0.004), weights=np.linspace(0.5, 2, 14))
+    known = pool_asymmetry([size, *(valley(i) for i in (1, 2, 3))])[0]
+    powers = monomials(2, 3)
+    root = np.sqrt(size.weights)
+    design = terms(powers, size.u) * root[:, None]
+    rows = np.zeros((4, 10))
+    rows[:, powers.sum(axis=1) == 3] = np.linalg.cholesky(known.precision).T
+    theirs = OLS(
+        np.concatenate([size.y * root, rows[:, powers.sum(axis=1) == 3] @ known.mean]),
+        np.vstack([design, rows]),
+    ).fit()
+    square = float(np.sum((size.y * root - design @ theirs.params) ** 2))
+    dof = 14 - theirs.get_influence().hat_matrix_diag[:14].sum()
+    sd, pooled_dof = pool_scatter([size, size], [known, None])
+    assert (sd, pooled_dof) == (pytest.approx(np.sqrt(square / dof)), int(dof))
+    found = fit_surface(size, degree=3, asymmetry=known, known_sd=0.0, known_dof=0)
+    at = terms(powers, found.position[None])[0]
+    assert found.log_loss == pytest.approx(at @ theirs.params)
+    variance = square / dof * at @ theirs.normalized_cov_params @ at
+    assert found.log_loss_variance == pytest.approx(variance)
+    assert found.dof == pytest.approx(dof)
 
 
-def test_pooled_asymmetry_is_that_of_the_truth() -> None:
-    pooled = pool_asymmetry([valley(i, n=200, noise=1e-4) for i in range(6)])
-    assert pooled[0].mean == pytest.approx(SKEW, abs=2e-5)
+@pytest.mark.parametrize("known", [(0.0, 0), (0.012, 50), (0.001, 50)])
+def test_vertex_and_its_errors_are_those_of_statsmodels(known: tuple[float, int]) -> None:
+    """A parabola in one value; the residuals count where F rejects the known noise at 5 %."""
+    rng = np.random.default_rng(1)
+    u, seeds = np.tile(np.arange(-2.0, 3.0), 4), np.repeat(np.eye(4)[:, :3], 5, axis=0)
+    seeds[15:] = -1
+    y = 0.5 + 0.02 * (u - 0.4) ** 2 + 0.01 * rng.normal(size=20)
+    size = Neighbourhood(
+        u=u[:, None], y=y, weights=1 / (1 + u**2), seeds=seeds, start=np.array([-6.0])
+    )
+    theirs = WLS(y, np.column_stack([np.ones(20), u, u**2, seeds]), weights=size.weights).fit()
+    assert theirs.df_resid == 14
+    rejected = theirs.scale > known[0] ** 2 * stats.f.isf(0.05, 14, 50)
+    assert rejected == (known[0] != 0.012)
+    variance, dof = (theirs.scale, 14) if rejected else (known[0] ** 2, 14 + 50)
+    _, b, c = theirs.params[:3]
+    found = fit_surface(size, degree=2, asymmetry=None, known_sd=known[0], known_dof=known[1])
+    assert found.position == pytest.approx([-6 - b / (2 * c)])
+    slope = np.array([0, -1 / (2 * c), b / (2 * c**2), 0, 0, 0])
+    covariance = variance * theirs.normalized_cov_params
+    assert found.covariance == pytest.approx(np.array([[slope @ covariance @ slope]]))
+    at = theirs.get_prediction([[1, -b / (2 * c), b**2 / (4 * c**2), 0, 0, 0]])
+    assert found.log_loss == pytest.approx(at.predicted_mean[0])
+    assert found.log_loss_variance == pytest.approx(at.var_pred_mean[0] * variance / theirs.scale)
+    assert found.dof == pytest.approx(dof)
 
 
 def test_two_sizes_pool_nothing() -> None:
     assert pool_asymmetry([valley(0), valley(1)]) == [None, None]
-
-
-def test_few_runs_are_located_better_with_the_asymmetry_of_others() -> None:
-    errors = {"own": [], "pooled": []}
-    for seed in range(30):
-        sizes = [valley(100 * seed + i, n=14 if i == 0 else 40, noise=0.004) for i in range(6)]
-        shape = pool_asymmetry(sizes)[0]
-        for name, known in (("own", None), ("pooled", shape)):
-            vertex = fit_surface(sizes[0], degree=3, asymmetry=known, known_sd=0.0, known_dof=0)
-            off = 1.0 if vertex is None else np.linalg.norm(vertex.position - (0.3, -0.2))
-            errors[name].append(min(off, 1.0))
-    rms = {name: np.sqrt(np.mean(np.square(values))) for name, values in errors.items()}
-    assert rms["pooled"] < 0.7 * rms["own"]
-
-
-def test_scatter_about_the_surfaces_is_the_noise() -> None:
-    sizes = [valley(i, n=100, noise=0.01) for i in range(6)]
-    sd, dof = pool_scatter(sizes, pool_asymmetry(sizes))
-    assert sd == pytest.approx(0.01, rel=0.07)
-    assert 6 * 90 <= dof <= 6 * 94
-
-
-def test_known_noise_counts_unless_the_residuals_are_significantly_larger() -> None:
-    size = valley(0, noise=0.01)
-    for known_sd, counts in ((0.012, True), (0.001, False)):
-        vertex, alone = (
-            fit_surface(size, degree=2, asymmetry=None, known_sd=known_sd, known_dof=dof)
-            for dof in (50, 0)
-        )
-        assert (vertex.dof > 80) == counts
-        assert (vertex.covariance[0, 0] == pytest.approx(alone.covariance[0, 0])) != counts

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from scipy import stats
 
 from extrap.errors import DataError
 from extrap.planning import AllocationCheck, check_allocation
@@ -31,11 +32,7 @@ def checked(losses: Mapping[float, float], forecast: Measure = FORECAST) -> Allo
         for seed, noise in enumerate(SEEDS)
     ]
     return check_allocation(
-        pd.DataFrame(rows),
-        params=PARAMS,
-        factors=tuple(losses),
-        forecast=forecast,
-        level=0.95,
+        pd.DataFrame(rows), params=PARAMS, factors=tuple(losses), forecast=forecast, level=0.95
     )
 
 
@@ -48,8 +45,13 @@ def test_seeds_are_paired_so_that_their_noise_cancels() -> None:
     assert base.excess == Measure(value=0.0, ci=Interval(0.0, 0.0))
     assert half.excess.value == pytest.approx(0.02925)
     assert twice.excess.value == pytest.approx(0.0215)
-    assert (twice.excess.ci.lower or 0) > 0.015
-    assert (base.loss.ci.upper or 0) - (base.loss.ci.lower or 0) > 0.04
+    for split in (half, twice):
+        paired = stats.ttest_rel(split.losses, base.losses).confidence_interval(0.95)
+        own = stats.ttest_1samp(split.losses, 0).confidence_interval(0.95)
+        assert split.excess.ci == pytest.approx(tuple(paired))
+        assert split.loss.ci == pytest.approx(tuple(own))
+        assert split.loss.value == pytest.approx(sum(split.losses) / 4)
+    assert (twice.tokens, twice.lr, twice.epochs) == (2500, 0.01, 0.5)
     assert check.best is base
     assert check.is_best
     assert check.holds
@@ -75,5 +77,5 @@ def test_a_split_without_runs_is_refused() -> None:
     runs = pd.DataFrame(
         {"n_params": [1000.0], "tokens": 1.0, "lr": 0.1, "seed": 0, "loss": 2.0, "epochs": 1.0}
     )
-    with pytest.raises(DataError, match="at 1 times the recommended 1000 parameters, got 1"):
+    with pytest.raises(DataError, match="1000 parameters, got 1"):
         check_allocation(runs, params=PARAMS, factors=(1.0,), forecast=FORECAST, level=0.95)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
+from statsmodels.regression.linear_model import OLS, WLS
 
 from extrap import DataError
 from extrap.planning import ChinchillaLaw, envelope_optima, optimal_split, read_points
 from extrap.planning.lines import Optima, extend
+from extrap.records import Measure
 
 LOG_FLOPS = np.log(1e18 * 4.0 ** np.arange(8))
 
@@ -25,44 +30,61 @@ def optima(scatter, se, *, is_known: bool = True, n: int = 8) -> Optima:
     )
 
 
-def test_an_exact_line_is_found_and_extended() -> None:
-    found = extend(optima(np.zeros(8), 0.01), 1e24, level=0.95)
-    assert found.exponent.value == pytest.approx(0.5)
-    assert found.params.value == pytest.approx(np.exp(0.5 * np.log(1e24) - 1))
-    assert 6 * found.params.value * found.tokens.value == pytest.approx(1e24)
-    assert found.loss.value == pytest.approx(2 + 3 * (1e24 / 1e18) ** -0.1, rel=1e-3)
+SCATTER = np.array([0.3, -0.4, 0.2, 0.1, -0.3, 0.5, -0.2, 0.1])
 
 
-def test_known_errors_count_where_optima_scatter_less() -> None:
-    widths = [
-        np.ptp(extend(optima(np.zeros(8), se), 1e24, level=0.95).exponent.ci) for se in (0.1, 0.2)
-    ]
-    assert widths[1] == pytest.approx(2 * widths[0])
+def half(found: Measure) -> float:
+    """Half the interval of a logarithm, which lies in the middle."""
+    low, high = np.log(found.ci)
+    assert np.log(found.value) == pytest.approx((low + high) / 2)
+    return (high - low) / 2
 
 
-def test_scatter_beyond_the_errors_is_added_to_all_of_them() -> None:
-    """One optimum that claims a hundredth of the others' error no longer decides the line."""
-    scatter = 0.3 * np.array([1, -1, 1, -1, -1, 1, -1, 1.0])
-    se = np.full(8, 0.05)
-    se[0] = 0.0005
-    found = extend(optima(scatter, se), 1e24, level=0.95)
-    plain = extend(optima(scatter, 1.0, is_known=False), 1e24, level=0.95)
-    assert found.exponent.value == pytest.approx(plain.exponent.value, abs=0.002)
-    assert found.exponent.ci == pytest.approx(plain.exponent.ci, abs=0.01)
+@pytest.mark.parametrize("kind", ["known", "relative", "exceeded"])
+def test_line_has_the_intervals_of_statsmodels(kind: str) -> None:
+    """Known errors in their own unit; relative ones, and exceeded equal ones, by the residuals.
+
+    Where equal errors explain less than the scatter, the variance that Paule and Mandel add makes
+    their sum that of the residuals.
+    """
+    se = {"known": np.linspace(0.4, 0.8, 8), "relative": np.linspace(1, 3, 8), "exceeded": 0.01}
+    found = extend(optima(SCATTER, se[kind], is_known=kind != "relative"), 1e24, level=0.9)
+    y = 0.5 * LOG_FLOPS - 1 + SCATTER
+    design = np.column_stack([np.ones(8), LOG_FLOPS])
+    model = OLS(y, design) if kind == "exceeded" else WLS(y, design, weights=se[kind] ** -2.0)
+    fitted = model.fit(**({"cov_type": "fixed scale"} if kind == "known" else {}))
+    t = stats.t.ppf(0.95, 6)
+    row = np.array([1, np.log(1e24)])
+    at, se_at = float(row @ fitted.params), float(np.sqrt(row @ fitted.cov_params() @ row))
+    assert np.log(found.params.value) == pytest.approx(at, rel=1e-8)
+    assert found.exponent.value == pytest.approx(fitted.params[1], rel=1e-8)
+    sides = fitted.params[1] + t * fitted.bse[1] * np.array([-1, 1])
+    assert found.exponent.ci == pytest.approx(tuple(sides), rel=1e-6)
+    assert half(found.params) == pytest.approx(t * se_at, rel=1e-6)
+    assert half(found.tokens) == pytest.approx(t * se_at, rel=1e-6)
+    assert half(found.tokens_per_param) == pytest.approx(2 * t * se_at, rel=1e-6)
+    assert found.tokens.value == pytest.approx(1e24 / 6 / found.params.value)
+    assert found.tokens_per_param.value == pytest.approx(found.tokens.value / found.params.value)
+    assert (found.n_points, found.how) == (8, "made up")
+
+
+def test_loss_of_a_line_counts_a_share_of_its_change_beyond_the_optima() -> None:
+    """15 % of the fall of ln L since the largest of them; no error of its own without noise."""
+    for flops, is_beyond in ((1e24, True), (1e20, False)):
+        found = extend(optima(np.zeros(8), 0.01), flops, level=0.95)
+        at, last = (2 + 3 * (c / 1e18) ** -0.1 for c in (flops, 1e18 * 4.0**7))
+        share = 1.959964 * 0.15 * np.log(last / at) * is_beyond
+        assert found.loss.value == pytest.approx(at, rel=1e-5)
+        assert half(found.loss) == pytest.approx(share, rel=1e-3, abs=1e-5)
+        assert half(found.loss_if_right) < 1e-4
 
 
 def test_too_few_optima_are_refused() -> None:
-    with pytest.raises(DataError, match="needs three budgets"):
-        extend(optima(np.zeros(2), 0.1, n=2), 1e24, level=0.95)
-
-
-def test_intervals_of_lines_hold_the_truth() -> None:
-    rng = np.random.default_rng(0)
-    held = 0
-    for _ in range(400):
-        drawn = optima(0.1 * rng.normal(size=8), 0.1)
-        held += 0.5 in extend(drawn, 1e24, level=0.9).exponent.ci
-    assert 0.87 <= held / 400 <= 0.97
+    near = optima(np.zeros(3), 0.1, n=3)
+    near = replace(near, log_flops=near.log_flops[0] + np.array([0, 0.3, 0.69]))
+    for few, word in ((optima(np.zeros(2), 0.1, n=2), "got 2;"), (near, "got 3;")):
+        with pytest.raises(DataError, match=word):
+            extend(few, 1e24, level=0.95)
 
 
 def test_envelope_keeps_the_best_run_of_a_class_that_no_cheaper_run_beats() -> None:
@@ -77,9 +99,9 @@ def test_envelope_keeps_the_best_run_of_a_class_that_no_cheaper_run_beats() -> N
     table.loc[13, "loss"] = 5.0  # a run gone wrong: its class has another best one, still beaten
     points = read_points(table, params="params", tokens="tokens", loss="loss")
     found = envelope_optima(points)
-    assert len(found.log_flops) in (5, 6)
+    assert len(found.log_flops) == 6
     assert np.all(np.diff(found.loss) < 0)
     best = [float(optimal_split(law, c).params) for c in np.exp(found.log_flops[:4])]
     assert np.exp(found.log_params[:4]) == pytest.approx(best)
-    with pytest.raises(DataError, match="needs 5 runs that no cheaper run beats"):
+    with pytest.raises(DataError, match=r"5 runs .* got 2"):
         envelope_optima(read_points(table[:6], params="params", tokens="tokens", loss="loss"))

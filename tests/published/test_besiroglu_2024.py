@@ -101,7 +101,9 @@ def test_every_bootstrap_replicate_is_optimised_anew(table: pd.DataFrame, refit:
 
 
 def test_split_of_the_runs_is_the_published_one(table: pd.DataFrame) -> None:
-    """The exponent a = .513 (.02), and 4 to 40 tokens a parameter at 1e26 FLOPs (80 %)."""
+    """The largest budgets lie below the law: the three runs there that the law likes best.
+
+    The exponent a = .513 (.02), and 4 to 40 tokens a parameter at 1e26 FLOPs (80 %)."""
     found = extrap.allocate(table, flops=1e26, level=0.8)
     low, high = found.tokens_per_param.ci
     assert found.exponent.value == pytest.approx(0.513, abs=0.02)
@@ -109,12 +111,5 @@ def test_split_of_the_runs_is_the_published_one(table: pd.DataFrame) -> None:
     assert 0.513 in found.exponent.ci
     assert 4 < low < 20 < high < 40
     assert not any("disagree" in said for said in found.warnings)
-
-
-def test_largest_budgets_lie_below_the_law(table: pd.DataFrame) -> None:
-    """Ours: the three runs there that the law likes best; the loss beyond is to be doubted."""
-    found = extrap.allocate(table, flops=1e26)
     assert found.frontier_offset == pytest.approx(-0.025, abs=0.002)
-    assert any(
-        said == "law-bends: 2.5% below it at the largest budgets" for said in found.warnings
-    )
+    assert any(said.startswith("law-bends: 2.5%") for said in found.warnings)

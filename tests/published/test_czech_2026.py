@@ -14,11 +14,7 @@ from benchmarks.allocations import profile_bias
 
 @pytest.mark.parametrize(
     ("alpha", "beta", "reach", "published"),
-    [
-        (0.31, 0.31, 16.0, 0.0),
-        (0.34, 0.28, 2.0, 0.003),
-        (0.46, 0.15, 16.0, 0.23),
-    ],
+    [(0.31, 0.31, 16.0, 0.0), (0.34, 0.28, 2.0, 0.003), (0.46, 0.15, 16.0, 0.23)],
 )
 def test_parabola_is_biased_and_ours_is_not(alpha, beta, reach, published) -> None:
     parabola, ours = profile_bias(alpha, beta, reach)

@@ -41,9 +41,7 @@ def test_published_coefficients_are_those_of_our_formula(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "worth"), [("T5 on C4", 2.16), ("ViT on JFT", 2.17)])
-def test_75_percent_sparse_is_worth_a_dense_model_2_16_times_as_large(
-    name: str, worth: float
-) -> None:
+def test_75_percent_sparse_is_worth_a_dense_model_2_16_times_as_large(name, worth):
     """The paper's 2.16 is T5's; ViT's coefficients say 2.17."""
     a_s, b_s, c_s, b_n, *_ = PUBLISHED[name]
     found = dense_worth(0.25, ratio=a_s / c_s, density_exponent=b_s, params_exponent=b_n)

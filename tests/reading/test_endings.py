@@ -1,24 +1,20 @@
-from __future__ import annotations
-
 import io
-from typing import Any
+import math
 
 import pandas as pd
 import pytest
 
 from extrap.errors import DataError
 from extrap.reading import read_runs
-from extrap.records import Runs
 
-NAMES: dict[str, Any] = {"size": "width", "tune": "lr"}
+NAMES = {"size": "width", "tune": "lr"}
 
 
-def table(**last: Any) -> pd.DataFrame:
-    """Three runs, and one whose cells are given."""
+def table(**last):
+    """A run whose cells are given, and three whole ones."""
     whole = {"width": [16, 32, 64], "lr": [0.1, 0.2, 0.4], "seed": [0, 1, 2], "loss": [3, 2, 1]}
-    return pd.DataFrame(
-        {name: [last.get(name), *cells] for name, cells in whole.items()}, dtype=object
-    )
+    cells = {name: [last.get(name), *cells] for name, cells in whole.items()}
+    return pd.DataFrame(cells, dtype=object)
 
 
 @pytest.mark.parametrize(
@@ -30,9 +26,7 @@ def table(**last: Any) -> pd.DataFrame:
         ({"width": 8, "loss": 5.0}, "pruned"),
     ],
 )
-def test_a_run_without_settings_that_came_to_nothing_is_left_out(
-    last: dict[str, Any], status: str | None
-) -> None:
+def test_a_run_without_settings_that_came_to_nothing_is_left_out(last, status):
     source = table(**last)
     if status is not None:
         source["State"] = [status, *["finished"] * 3]
@@ -40,57 +34,43 @@ def test_a_run_without_settings_that_came_to_nothing_is_left_out(
         runs = read_runs(each, **NAMES)
         assert runs.to_frame()["width"].tolist() == [16.0, 32.0, 64.0]
         assert runs.data_hash() == read_runs(source[1:], **NAMES).data_hash()
-        assert "1 run(s) without width or lr and without a result: left out" in runs.notes
+        assert sum(note.startswith("1 run(s) without width") for note in runs.notes) == 1
 
 
-@pytest.mark.parametrize("loss", [5.0, float("nan")])
-def test_a_run_without_settings_that_has_a_loss_is_an_error(loss: float) -> None:
-    with pytest.raises(DataError, match="lr must be filled in for every run, row 1 has none"):
+@pytest.mark.parametrize("loss", [5.0, math.nan])
+def test_a_run_without_settings_that_has_a_loss_is_an_error(loss):
+    with pytest.raises(DataError, match=r"lr must be .* row 1"):
         read_runs(table(width=8, loss=loss), **NAMES)
 
 
-def test_curves_stay_with_their_runs_where_one_is_left_out() -> None:
-    source = table()
-    points = pd.DataFrame(
-        {"run": [1, 1, 2, 3], "step": [0, 1, 1, 1], "loss": [9.0, 3.0, 2.0, 1.0]}
-    )
-    curves = read_runs(source, **NAMES, curves=points).curves()
-    assert curves is not None
+def test_curves_stay_with_their_runs_where_one_is_left_out():
+    points = {"run": [1, 1, 2, 3], "step": [0, 1, 1, 1], "loss": [9.0, 3.0, 2.0, 1.0]}
+    curves = read_runs(table(), **NAMES, curves=pd.DataFrame(points)).curves()
     assert curves["run"].tolist() == [0, 0, 1, 2]
 
 
-def chart(*ends: int) -> str:
-    """Lines of runs of one size that end at such steps, and of one of a larger size at step 3."""
+def n_early(source):
+    """How many runs are said to end early, of which no status is known."""
+    notes = [note for note in read_runs(source, **NAMES).notes if "no status" in note]
+    return sum(int(note.split()[0]) for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("ends", "n"), [((10, 10, 4, 10), 1), ((10, 10, 10, 9), 0), ((10, 10, 8, 8, 10), 2)]
+)
+def test_a_run_that_ends_before_nine_tenths_of_its_size_is_counted(ends, n):
+    """Columns of runs of one size that end at such steps, and of one of a larger size at 3."""
     lines = [f"width=8,lr={number + 1}" for number, _ in enumerate(ends)] + ["width=16,lr=1"]
     header = ",".join(["Step", *(f'"{line} - loss"' for line in lines)])
-    rows = [
+    rows = (
         ",".join([str(step), *("2.5" if step <= end else "" for end in (*ends, 3))])
         for step in range(11)
-    ]
-    return "\n".join([header, *rows])
-
-
-def told(runs: Runs) -> list[str]:
-    return [note for note in runs.notes if "no status is known" in note]
-
-
-def test_a_run_that_ends_early_is_told_of_where_nothing_says_how_it_ended() -> None:
-    runs = read_runs(io.StringIO(chart(10, 10, 4, 10)), **NAMES)
-    assert len(told(runs)) == 1
-    assert told(runs)[0].startswith("1 run(s) of which no status is known end before 90%")
-    assert told(read_runs(io.StringIO(chart(10, 10, 10, 9)), **NAMES)) == []
-
-
-@pytest.mark.parametrize(("status", "n_told"), [("finished", 0), ("", 1)])
-def test_a_run_whose_end_is_known_is_not(status: str, n_told: int) -> None:
-    steps = pd.DataFrame(
-        {
-            "run": ["a"] * 3 + ["b"] * 3 + ["c"],
-            "step": [0, 1, 2, 0, 1, 2, 0],
-            "width": 8,
-            "lr": [1] * 3 + [2] * 3 + [3],
-            "loss": [4.0, 3.0, 2.5, 4.0, 3.0, 2.0, 4.0],
-            "state": [status] * 7,
-        }
     )
-    assert len(told(read_runs(steps, **NAMES))) == n_told
+    assert n_early(io.StringIO("\n".join([header, *rows]))) == n
+
+
+@pytest.mark.parametrize(("status", "n"), [("finished", 0), ("", 1)])
+def test_a_run_whose_end_is_known_is_not(status, n):
+    runs = {"run": list("aaabbbc"), "step": [0, 1, 2, 0, 1, 2, 0], "width": 8}
+    values = {"lr": [1, 1, 1, 2, 2, 2, 3], "loss": [4.0, 3.0, 2.5, 4.0, 3.0, 2.0, 4.0]}
+    assert n_early(pd.DataFrame({**runs, **values, "state": status})) == n

@@ -1,10 +1,5 @@
-"""Event files as torch's writer writes them, read by TensorBoard's loader."""
-
-from __future__ import annotations
-
 import math
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -14,20 +9,25 @@ from extrap.reading.logs import LogReader
 
 
 @pytest.fixture
-def write(tmp_path: Path):
+def write(tmp_path):
     """Write scalars of one tag to a new event file of a folder."""
     from torch.utils.tensorboard import SummaryWriter
 
-    def write(*pairs: tuple[int, float], tag: str = "loss", suffix: str = "") -> Path:
-        folder = tmp_path / "run"
-        with SummaryWriter(str(folder), filename_suffix=suffix) as writer:
+    def write(*pairs, tag="loss", suffix=""):
+        with SummaryWriter(str(tmp_path / "run"), filename_suffix=suffix) as writer:
             for step, value in pairs:
                 writer.add_scalar(tag, value, step)
                 writer.add_scalar("lr", 0.1, step)
                 writer.add_text("note", "text", step)
-        return folder
+        return tmp_path / "run"
 
     return write
+
+
+def heard(log, **options):
+    """The points of a log, and how many entries were skipped."""
+    reader = LogReader(log, **options)
+    return reader.poll(), reader.n_skipped
 
 
 def test_folder_of_event_files_is_read_as_it_grows(write, tmp_path):
@@ -46,79 +46,54 @@ def test_half_written_record_is_heard_once_it_is_whole(write, tmp_path):
     [file] = write((10, 3.5), (20, 3.25)).iterdir()
     content = file.read_bytes()
     log = tmp_path / "events.out.tfevents.1"
-    reader = LogReader(log)
-    heard = []
-    for end in range(1, len(content) + 1, 7):
+    reader, found = LogReader(log), []
+    for end in (*range(1, len(content), 7), len(content)):
         log.write_bytes(content[:end])
-        heard += reader.poll()
-    log.write_bytes(content)
-    heard += reader.poll()
-    assert heard == [(10.0, 3.5), (20.0, 3.25)]
-    assert reader.n_skipped == 0
+        found += reader.poll()
+    assert (found, reader.n_skipped) == ([(10.0, 3.5), (20.0, 3.25)], 0)
 
 
-def test_event_file_without_the_tag_says_which_it_has(write):
-    reader = LogReader(write((10, 3.5), tag="train/loss"))
-    assert reader.poll() == []
-    assert "no column 'loss'; did you mean 'train/loss'?" in str(reader.missing())
-    reader = LogReader(reader.path, loss="train/loss")
-    assert reader.poll() == [(10.0, 3.5)]
-    assert reader.missing() is None
+def test_formulas_are_made_of_the_step_and_stand_before_no_tag_of_their_name(write):
+    folder = write((10, 3.5))
+    let = ["double = 2 * step", "epochs = double / 390"]
+    assert heard(folder, step="epochs", let=let) == ([(20 / 390, 3.5)], 0)
+    with pytest.raises(DataError, match="has 'loss' already"):
+        heard(folder, let=["loss = 2 * lr"])
 
 
-def test_a_step_by_formula_is_made_of_the_step_of_the_events(write):
-    reader = LogReader(
-        write((10, 3.5)), step="epochs", let=["double = 2 * step", "epochs = double / 390"]
-    )
-    assert reader.poll() == [(20 / 390, 3.5)]
-
-
-def test_a_formula_does_not_stand_before_a_tag_of_its_name(write):
-    reader = LogReader(write((10, 3.5)), let=["loss = 2 * lr"])
-    with pytest.raises(DataError, match=r"makes a new column, .* has 'loss' already"):
-        reader.poll()
-
-
-@pytest.mark.parametrize("read", [read_scalars, lambda path: LogReader(path).poll()])
+@pytest.mark.parametrize("read", [read_scalars, heard])
 def test_tensorboard_is_asked_for_before_what_it_brings(tmp_path, monkeypatch, read):
     for blocked in ("tensorboard", "google"):
         for name in [name for name in sys.modules if name.split(".")[0] == blocked]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, blocked, None)
-    path = tmp_path / "events.out.tfevents.1"
-    path.touch()
+    (tmp_path / "events.out.tfevents.1").touch()
     with pytest.raises(ModuleNotFoundError) as caught:
-        read(path)
+        read(tmp_path / "events.out.tfevents.1")
     assert caught.value.name == "tensorboard"
 
 
-def test_tag_that_is_no_scalar_is_skipped_and_counted(write):
-    reader = LogReader(write((10, 3.5)), loss="note/text_summary")
-    assert reader.poll() == []
-    assert reader.n_skipped == 1
-
-
-def test_record_that_is_no_event_is_skipped_and_counted(write, tmp_path):
+def test_what_is_no_event_is_skipped_and_other_files_are_left_alone(write, tmp_path):
     from tensorboard.summary.writer.record_writer import RecordWriter
 
-    [file] = write((10, 3.5)).iterdir()
+    folder = write((10, 3.5))
+    [file] = folder.iterdir()
     log = tmp_path / "events.out.tfevents.1"
     with log.open("wb") as stream:
         RecordWriter(stream).write(b"\xff no event")
         stream.write(file.read_bytes())
-    reader = LogReader(log)
-    assert reader.poll() == [(10.0, 3.5)]
-    assert reader.n_skipped == 1
-
-
-def test_other_files_of_the_folder_are_left_alone(write):
-    folder = write((10, 3.5))
-    [file] = folder.iterdir()
+    assert heard(log) == ([(10.0, 3.5)], 1)
     (folder / "backup").write_bytes(file.read_bytes())
-    assert LogReader(folder).poll() == [(10.0, 3.5)]
-
-
-def test_file_that_only_claims_to_hold_events_is_no_error(tmp_path):
-    log = tmp_path / "events.out.tfevents.1"
+    assert heard(folder) == ([(10.0, 3.5)], 0)
     log.write_bytes(b"no event at all, whatever its name\n" * 9)
-    assert LogReader(log).poll() == []
+    assert heard(log)[0] == []
+
+
+def test_tags_are_named_and_those_of_no_scalar_are_skipped(write):
+    reader = LogReader(write((10, 3.5), tag="train/loss"))
+    assert reader.poll() == []
+    assert "mean 'train/loss'" in str(reader.missing())
+    reader = LogReader(reader.path, loss="train/loss")
+    assert reader.poll() == [(10.0, 3.5)]
+    assert reader.missing() is None
+    assert heard(reader.path, loss="note/text_summary") == ([], 1)

@@ -1,7 +1,3 @@
-"""Cascade studies and their models and rules refuse what cannot be."""
-
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -15,7 +11,7 @@ STUDY = CascadeStudy(
 )
 
 
-def test_every_model_is_trained_once_a_pair() -> None:
+def test_every_model_is_trained_once_a_pair():
     study = replace(STUDY, pairs=((1, 2), (3, 4)))
     assert study.trainings() == ((SMALL, (1, 3)), (LARGE, (2, 4)))
     assert SMALL.label == "width 8"
@@ -25,34 +21,31 @@ def test_every_model_is_trained_once_a_pair() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"smalls": ()}, "small models of different sizes and a large one"),
-        ({"smalls": (LARGE,)}, "small models of different sizes"),
-        ({"pairs": ((1, 2),)}, "two or more"),
-        ({"pairs": ((1, 2), (2, 3))}, "all different"),
-        ({"validation": 1.0}, r"validation must lie in \(0, 1\), got 1"),
-        ({"level": 95.0}, r"level must lie in \(0, 1\), got 95"),
+        ({"smalls": ()}, r"got \['width 32'\]"),
+        ({"smalls": (LARGE,)}, "'width 32', 'width 32'"),
+        ({"pairs": ((1, 2),)}, r"got \(\(1, 2\),\)"),
+        ({"pairs": ((1, 2), (2, 3))}, r"\(1, 2\), \(2, 3\)"),
+        ({"validation": 1.0}, r"validation .* got 1\."),
+        ({"validation": 0.0}, r"validation .* got 0\."),
+        ({"level": 95.0}, r"level .* got 95\."),
     ],
 )
-def test_impossible_study_is_refused(changes: dict[str, object], words: str) -> None:
+def test_impossible_study_is_refused(changes, words):
     with pytest.raises(ValueError, match=words):
         replace(STUDY, **changes)
 
 
-def test_impossible_model_or_rule_is_refused() -> None:
-    with pytest.raises(ValueError, match="lr must be positive, got 0"):
-        SizedModel(size={"width": 8}, lr=0.0)
-    with pytest.raises(ValueError, match="positive sizes"):
-        SizedModel(size={}, lr=0.1)
-    with pytest.raises(ValueError, match="as long as the recipe says"):
-        SizedModel(size={"tokens": 8}, lr=0.1)
-    with pytest.raises(ValueError, match="a rule answers one byte, got 'ab'"):
-        TextRule(name="r", pattern="x", answer="ab")
-    with pytest.raises(ValueError, match=r"regular expression, got '\('"):
-        TextRule(name="r", pattern="(", answer="a")
-
-
-def test_rule_looks_at_the_end_of_the_text_where_its_pattern_says_so() -> None:
-    rule = TextRule(name="indent", pattern=r"\n(?: {4})? {1,3}\Z", answer=" ")
-    seen = [rule.matches(b"x\n" + b" " * n) for n in range(10)]
-    assert seen == [False, True, True, True, False, True, True, True, False, False]
-    assert not rule.matches(b"x\n  y")
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: SizedModel(size={"width": 8}, lr=0.0), "lr .* got 0;"),
+        (lambda: SizedModel(size={}, lr=0.1), "sizes, got {}"),
+        (lambda: SizedModel(size={"width": 0}, lr=0.1), "got {'width': 0}"),
+        (lambda: SizedModel(size={"tokens": 8}, lr=0.1), "'tokens'"),
+        (lambda: TextRule(name="r", pattern="x", answer="ab"), "got 'ab'"),
+        (lambda: TextRule(name="r", pattern="(", answer="a"), r"got '\('"),
+    ],
+)
+def test_impossible_model_or_rule_is_refused(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()

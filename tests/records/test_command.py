@@ -1,70 +1,62 @@
-from __future__ import annotations
-
 import math
-from typing import Any
+from contextlib import nullcontext
 
 import pytest
 
 from extrap.records import Command
 
 
-def test_words_are_filled_in_with_numbers_as_people_write_them() -> None:
+def test_words_are_filled_in_with_numbers_as_people_write_them():
     command = Command(["p", "--n={n}", "{lr}", "{lr:.2g}", "{{x}}", "{run_dir}"])
     words = command.words({"n": 64.0, "lr": 0.0078125, "run_dir": "/a b"})
     assert words == ("p", "--n=64", "0.0078125", "0.0078", "{x}", "/a b")
-    assert Command(["{n}"]).words({"n": 2e10}) == ("20000000000",)
+    exact, beyond = float(2**53 - 1), float(2**53)
+    assert Command(["{n}"]).words({"n": exact}) == ("9007199254740991",)
+    assert Command(["{n}"]).words({"n": beyond}) == ("9007199254740992.0",)
     assert Command(["{n}"]).words({"n": 1e-5}) == ("1e-05",)
-
-
-def test_a_command_is_a_record_of_plain_values() -> None:
     assert Command(["a", "{lr}"]) == Command(("a", "{lr}"))
     assert Command(["a", "{lr}", "{n}-{lr}"]).placeholders() == ("lr", "n")
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
+    ("args", "options", "words"),
     [
-        ("python train.py", "a list of words"),
-        ([], "a list of words"),
-        (["a", 3], "a list of words"),
-        (["a", ""], "a list of words"),
-        (["a", "{lr"], "names in braces"),
-        (["a", "{lr.real}"], "a name in braces, such as"),
-        (["a", "{lr!r}"], "a name in braces"),
-        (["a", "{}"], "a name in braces"),
-        (["a", "{lr:{n}}"], "a name in braces"),
+        (["a", ""], {}, r"got \['a', ''\]"),
+        (["a", "b\0"], {}, "got .*x00"),
+        *(([f"{{{word}}}"], {}, "got '{") for word in ("lr.real", "lr!r", "", "lr:{n}")),
+        (["{run_dir}"], {"loss": "(a)(b)"}, r"got '\(a\)\(b\)'"),
+        (["{run_dir}"], {"loss": "(a)", "result": "m.json"}, "for a file"),
+        (["{run_dir}"], {"result": "m.txt"}, r"got 'm\.txt'"),
+        (["{run_dir}"], {"result": "/elsewhere/m.json"}, "got '/elsewhere/m"),
+        (["{run_dir}"], {"result": "../m.json"}, r"got '\.\./m"),
+        (["{run_dir}"], {"grace_s": math.nan}, "grace_s .* got nan"),
     ],
 )
-def test_words_that_are_none_are_refused(args: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Command(args)
+def test_words_and_options_that_mean_nothing_are_refused(args, options, words):
+    with pytest.raises(ValueError, match=words):
+        Command(args, **options)
+
+
+def test_a_result_has_a_place_and_a_value_can_be_written():
+    with pytest.raises(ValueError, match="add '--out'"):
+        Command(["a"], result="m.json")
+    with pytest.raises(ValueError, match=r"{lr} has no value"):
+        Command(["{lr}"]).words({})
+    with pytest.raises(ValueError, match="format code 'd'"):
+        Command(["{lr:d}"]).words({"lr": 0.5})
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("words", "path", "wrong"),
     [
-        ({"loss": "(a)(b)"}, "one group"),
-        ({"loss": "(a"}, "is none"),
-        ({"loss": "(a)", "result": "m.json"}, "for a file"),
-        ({"result": "m.txt"}, "ends in .json, .jsonl, .csv"),
-        ({"result": "/elsewhere/m.json"}, "a file in {run_dir}"),
-        ({"result": "../m.json"}, "a file in {run_dir}"),
-        ({"timeout_s": 0}, "timeout_s is above 0 seconds"),
-        ({"grace_s": math.nan}, "grace_s is above 0 seconds"),
+        (["{width}", "{lr}", "{seed}"], (), None),
+        (["{n}", "{lr}"], ("n",), None),
+        (["{lr}", "{seed}"], (), "lacks {width}"),
+        (["{lr}", "{seed}"], ("n",), "lacks {width}"),
+        (["{width}"], (), "lacks {lr}"),
+        (["{width}", "{lr}", "{depth}"], (), "got {depth}"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Command(["a", "{run_dir}"], **options)
-
-
-def test_a_result_needs_a_place_to_write_it() -> None:
-    with pytest.raises(ValueError, match="is told where to write it"):
-        Command(["a"], result="m.json")
-
-
-def test_a_value_that_is_missing_or_cannot_be_written_so_is_named() -> None:
-    with pytest.raises(ValueError, match="has no value"):
-        Command(["{lr}"]).words({})
-    with pytest.raises(ValueError, match="cannot be filled in"):
-        Command(["{lr:d}"]).words({"lr": 0.5})
+def test_a_command_is_told_what_moves_in_its_study_and_nothing_else(words, path, wrong):
+    with pytest.raises(ValueError, match=wrong) if wrong else nullcontext():
+        Command(["p", *words]).check_names(sizes=["width"], path=path, tuned=["lr"])

@@ -3,44 +3,68 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from extrap.backtesting import Backtest, backtest
 from extrap.batching import BatchFindings, analyse_task, check_front, forecast_front
 from extrap.checking import check
-from extrap.forecasting import Forecast, forecast
+from extrap.forecasting import forecast
 from extrap.reading import read_runs
 from extrap.records import (
     BatchStudy,
     BatchTask,
+    Interval,
+    Measure,
     Recipe,
     Runs,
     StudySpec,
     TunedRange,
-    Verdict,
     Workload,
 )
+from extrap.reporting.figures import draw_svg
 
 RATES = tuple(2.0**power for power in range(-10, -3))
 WIDTHS = (16, 32, 64, 128, 256)
 
 
-def true_optimum(width: float) -> float:
+def plain(text):
+    """A text with spaces and minus signs as they are typed."""
+    return text.replace("\u00a0", " ").replace("−", "-")
+
+
+def figures(*texts):
+    """The numbers that texts state, in order."""
+    found = re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?", plain(" ".join(texts)))
+    return [float(number) for number in found]
+
+
+def drawn(draw, info, label="l"):
+    """A picture as SVG."""
+    return draw_svg(lambda ax: draw(ax, info), width=600, height=400, key="k", label=label)
+
+
+NOTHING = Measure(value=None, ci=Interval(None, None))
+
+
+def measured(value, half):
+    return Measure(value=value, ci=Interval(value - half, value + half))
+
+
+def true_optimum(width):
     return 2**-6 * (width / 16) ** -0.4
 
 
-def true_loss(width: float, lr: float, seed: int = 0) -> float:
+def true_loss(width, lr, seed=0):
     u = math.log2(lr / true_optimum(width))
     wiggle = 0.004 * math.sin(7 * seed + 3 * math.log(width) + 2 * u)
     return (1.6 + 0.6 * (width / 16) ** -0.5) * math.exp(0.03 * u**2 + wiggle)
 
 
-def sweep_frame(
-    widths: tuple[float, ...] = WIDTHS, rates: tuple[float, ...] = RATES, seeds: int = 2
-) -> pd.DataFrame:
+def sweep_frame(widths=WIDTHS, rates=RATES, seeds=2):
     rows = [
         {"width": width, "lr": lr, "seed": seed, "loss": true_loss(width, lr, seed)}
         for width in widths
@@ -50,7 +74,7 @@ def sweep_frame(
     return pd.DataFrame(rows)
 
 
-def large_frame(*, factor: float = 1.0) -> pd.DataFrame:
+def large_frame(*, factor=1.0):
     """Runs at 512 (five rates) and 1024 (the optimum, and the rate of the smallest width)."""
     cells = [(512, true_optimum(512) * 2**u) for u in (-1, -0.5, 0, 0.5, 1)]
     cells += [(1024, true_optimum(1024)), (1024, true_optimum(16))]
@@ -62,18 +86,32 @@ def large_frame(*, factor: float = 1.0) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(stage="check")
 
 
-def as_runs(
-    frame: pd.DataFrame, sizes: tuple[str, ...] = ("width",), tuned: tuple[str, ...] = ("lr",)
-) -> Runs:
+def as_runs(frame, sizes=("width",), tuned=("lr",)):
     return Runs.from_frame(frame, sizes=sizes, tuned=tuned, source="sweep.csv")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def backtested():
+    """Backtest each sweep once, however many pages tell of it."""
+    kept: dict[tuple[str, str], Backtest] = {}
+
+    def once(runs, **options):
+        key = (runs.data_hash(), repr(options))
+        if key not in kept:
+            kept[key] = backtest(runs, **options)
+        return kept[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("extrap.reporting.history.backtest", once)
+        yield
+
+
 @pytest.fixture(scope="session")
-def made() -> Forecast:
+def made():
     return forecast(as_runs(sweep_frame()))
 
 
-def diverging_frame() -> pd.DataFrame:
+def diverging_frame():
     """The sweep, with runs lost far above the optimum: one seed 1.7 octaves on, both 2.7."""
     frame = sweep_frame()
     octaves = np.log2(frame["lr"] / frame["width"].map(true_optimum))
@@ -81,64 +119,47 @@ def diverging_frame() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def diverging() -> Forecast:
+def diverging():
     """Its forecast, with a model of divergence."""
     return forecast(read_runs(diverging_frame(), size="width", tune="lr"))
 
 
 @pytest.fixture(scope="session")
-def judge(made: Forecast) -> Callable[..., tuple[Verdict, ...]]:
+def judge(made):
     """Verdicts on the larger runs, their losses multiplied by a factor."""
     return lambda factor=1.0: check(made, as_runs(large_frame(factor=factor)))
-
-
-@pytest.fixture
-def without_ink(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the drawing out: for tests of words."""
-    monkeypatch.setattr("extrap.reporting.plates.draw_svg", lambda draw, **_: "<svg></svg>")
-    monkeypatch.setattr("extrap.reporting.batch_plates.draw_svg", lambda draw, **_: "<svg></svg>")
 
 
 FACTORS = (0.5, 1.0, 2.0)
 
 
-def true_b_crit(width: float, loss: float) -> float:
+def true_b_crit(width, loss):
     return 100 * (width / 32) ** 0.1 * (loss / 2.5) ** -6
 
 
-def true_noise(width: float, loss: float) -> float:
+def true_noise(width, loss):
     return 3 * true_b_crit(32, loss) * (width / 32) ** 0.02
 
 
-def best_rate(width: float, batch: float) -> float:
+def best_rate(width, batch):
     wiggle = 0.05 * math.sin(9 * math.log(batch) + width)
     return 2**-7 * (batch / 64) ** 0.5 * (width / 32) ** -0.4 * math.exp(wiggle)
 
 
-def batch_task(name: str, *, widths: tuple[int, ...], at: dict[str, float]) -> BatchTask:
-    return BatchTask(
-        study=StudySpec(
-            name=name,
-            question="?",
-            workload=Workload(name="bytes-mlp"),
-            recipe=Recipe(schedule="constant", warmup=0.0, noise_every=5),
-            sizes={"width": widths},
-            tune={"lr": TunedRange(low=2**-9, high=2**-5, n=5)},
-            seeds=(0, 1, 2),
-            target_seeds=(0, 1),
-        ),
-        steps={8: 20000, 32: 6000, 64: 4000, 128: 2400, 512: 1200, 2048: 1000},
-        targets=(2.5, 2.2),
-        reference_batch=64,
-        held_out=(64,),
-        noise_batch=128,
-        at=at,
+def batch_task(name, *, widths, at):
+    study = StudySpec(
+        **{"name": name, "question": "?", "seeds": (0, 1, 2), "target_seeds": (0, 1)},
+        workload=Workload(name="bytes-mlp"),
+        recipe=Recipe(schedule="constant", warmup=0.0, noise_every=5),
+        sizes={"width": widths},
+        tune={"lr": TunedRange(low=2**-9, high=2**-5, n=5)},
     )
+    steps = {8: 20000, 32: 6000, 64: 4000, 128: 2400, 512: 1200, 2048: 1000}
+    batches = {"reference_batch": 64, "held_out": (64,), "noise_batch": 128}
+    return BatchTask(study=study, steps=steps, targets=(2.5, 2.2), at=at, **batches)
 
 
-def batch_runs(
-    task: BatchTask, *, widths: tuple[int, ...], batch_factor: float = 1.0, large: bool = False
-) -> Runs:
+def batch_runs(task, *, widths, batch_factor=1.0, large=False):
     """Steps to every loss on a hyperbola, times what a wrong rate costs, with a wiggle a seed."""
     rows, curves = [], []
     losses = np.geomspace(4.0, 2.0, 60)
@@ -158,29 +179,14 @@ def batch_runs(
                     noise = np.array([batch_factor * true_noise(width, x) for x in loss])
                     squared = 0.1 * grid**-0.5
                     shake = 1 + 0.2 * np.sin(np.arange(len(grid)) + seed)
-                    curves.append(
-                        pd.DataFrame(
-                            {
-                                "run": len(rows),
-                                "step": grid,
-                                "loss": loss,
-                                "grad_sq_norm": squared * shake,
-                                "grad_cov_trace": squared * noise,
-                            }
-                        )
-                    )
-                    rows.append(
-                        {
-                            "width": width,
-                            "lr": float(f"{lr:.4g}"),
-                            "batch_size": batch,
-                            "steps": task.steps[batch],
-                            "seed": seed,
-                            "loss": float(loss[-1]),
-                        }
-                    )
+                    norms = {"grad_sq_norm": squared * shake, "grad_cov_trace": squared * noise}
+                    points = {"run": len(rows), "step": grid, "loss": loss, **norms}
+                    curves.append(pd.DataFrame(points))
+                    row = (width, float(f"{lr:.4g}"), batch, task.steps[batch], seed, loss[-1])
+                    rows.append(row)
+    columns = ["width", "lr", "batch_size", "steps", "seed", "loss"]
     return Runs.from_frame(
-        pd.DataFrame(rows).assign(stage="check" if large else "tune"),
+        pd.DataFrame(rows, columns=columns).assign(stage="check" if large else "tune"),
         sizes=("width",),
         tuned=("lr", "batch_size", "steps"),
         curves=pd.concat(curves),
@@ -189,12 +195,11 @@ def batch_runs(
 
 
 @pytest.fixture(scope="session")
-def one_task() -> tuple[BatchStudy, tuple[BatchFindings, ...]]:
+def one_task():
     """A task at four widths with a larger one that is forecast and counted."""
     task = batch_task("bytes", widths=(16, 32, 64, 128), at={"width": 256.0})
     result = analyse_task(task, batch_runs(task, widths=(16, 32, 64, 128)))
     front = forecast_front(result)
-    assert front is not None
     checked = check_front(
         front, _at_rates(batch_runs(task, widths=(256,), large=True), front.rates), factors=FACTORS
     )
@@ -202,7 +207,7 @@ def one_task() -> tuple[BatchStudy, tuple[BatchFindings, ...]]:
     return study, (BatchFindings(result=result, front=front, checked=checked),)
 
 
-def _at_rates(runs: Runs, rates: dict[int, float]) -> Runs:
+def _at_rates(runs, rates):
     """The same runs as if they had been made at multiples of the forecast rates."""
     frame = runs.to_frame()
     place = frame.groupby("batch_size")["lr"].rank("dense").astype(int) - 1
@@ -214,14 +219,12 @@ def _at_rates(runs: Runs, rates: dict[int, float]) -> Runs:
 
 
 @pytest.fixture(scope="session")
-def two_tasks() -> tuple[BatchStudy, tuple[BatchFindings, ...]]:
+def two_tasks():
     """Two tasks of one width each, their critical batches a factor of 20 apart."""
     tasks = tuple(batch_task(name, widths=(32,), at={}) for name in ("easy", "hard"))
-    findings = tuple(
-        BatchFindings(
-            result=analyse_task(task, batch_runs(task, widths=(32,), batch_factor=factor))
-        )
-        for task, factor in zip(tasks, (0.3, 6.0), strict=True)
-    )
+    findings = []
+    for task, factor in zip(tasks, (0.3, 6.0), strict=True):
+        runs = batch_runs(task, widths=(32,), batch_factor=factor)
+        findings.append(BatchFindings(result=analyse_task(task, runs)))
     study = BatchStudy(name="noise", question="Does the noise scale predict it?", tasks=tasks)
-    return study, findings
+    return study, tuple(findings)

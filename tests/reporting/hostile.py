@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from html.parser import HTMLParser
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -41,86 +40,29 @@ LINK = re.compile(
 )
 FILE = re.compile(r"[a-z0-9-]+\.(svg|png|csv)")
 TAGS = frozenset(
-    [
-        "html",
-        "head",
-        "meta",
-        "link",
-        "title",
-        "style",
-        "body",
-        "header",
-        "footer",
-        "main",
-        "nav",
-        "section",
-        "article",
-        "div",
-        "p",
-        "span",
-        "a",
-        "h1",
-        "h2",
-        "h3",
-        "ul",
-        "ol",
-        "li",
-        "dl",
-        "dt",
-        "dd",
-        "table",
-        "caption",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "colgroup",
-        "col",
-        "details",
-        "summary",
-        "figure",
-        "figcaption",
-        "small",
-        "strong",
-        "em",
-        "code",
-        "sup",
-        "br",
-        "time",
-        "svg",
-        "g",
-        "path",
-        "use",
-        "rect",
-        "defs",
-        "clippath",
-        "text",
-        "tspan",
-        "lineargradient",
-        "stop",
-        "image",
-        "circle",
-        "line",
-        "polyline",
-        "polygon",
-        "pattern",
-    ]
+    re.findall(
+        r"\w+",
+        """html head meta link title style body header footer main nav section article div p span a
+        h1 h2 h3 ul ol li dl dt dd table caption thead tbody tr th td colgroup col details summary
+        figure figcaption small strong em code sup br time svg g path use rect defs clippath text
+        tspan lineargradient stop image circle line polyline polygon pattern""",
+    )
 )
 
 
 class Page(HTMLParser):
     """What a page is made of, and what is wrong with it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.scripts: list[tuple[dict[str, str], str]] = []
         self.wrong: list[str] = []
         self.policies: list[str] = []
         self.words: list[str] = []
+        self.ids: list[str] = []
         self.n_tags = 0
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.n_tags += 1
         given = {name: value or "" for name, value in attrs}
         if tag == "script":
@@ -143,6 +85,8 @@ class Page(HTMLParser):
                 self.wrong.append(f"{name}={value[:60]}")
             if name == "style" and re.search(r"url\((?!#)|expression|@import|\\", value):
                 self.wrong.append(f"style {value[:60]}")
+            if name == "id":
+                self.ids.append(value)
             if name == "id" and not re.fullmatch(r"[A-Za-z][\w.-]*", value):
                 self.wrong.append(f"id {value[:60]}")
             if name in ("content", "aria-label", "title"):
@@ -150,7 +94,7 @@ class Page(HTMLParser):
 
     handle_startendtag = handle_starttag
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if (self.get_starttag_text() or "").startswith("<script") and self.cdata_elem == "script":
             given, text = self.scripts[-1]
             self.scripts[-1] = (given, text + data)
@@ -161,7 +105,7 @@ class Page(HTMLParser):
         self.words.append(data)
 
 
-def inspected(html: str) -> Page:
+def inspected(html):
     """A page that loads nothing, runs nothing but the script of ours, and says so first."""
     page = Page()
     page.feed(html)
@@ -178,7 +122,7 @@ def inspected(html: str) -> Page:
     return page
 
 
-def poisoned(record: Any, names: Mapping[str, str]) -> Any:
+def poisoned(record, names):
     """A record, and all within it, with these texts in place of others.
 
     A field that refuses its text, as the name of a study does, keeps it.

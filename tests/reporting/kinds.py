@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
-
 from benchmarks import page as figures_page
 from benchmarks.rows import Row
 from extrap.backtesting import backtest
-from extrap.forecasting import Forecast, forecast
+from extrap.forecasting import forecast
 from extrap.reporting import (
     allocation_page,
     batch_page,
@@ -33,30 +29,14 @@ from .test_levers import REPORT as LEVERS
 
 __all__ = ["KINDS", "write_kinds"]
 
-KINDS = (
-    "report",
-    "forecast",
-    "full",
-    "knobs",
-    "levers",
-    "cascade",
-    "comparison",
-    "batches",
-    "allocation",
-    "figures",
-    "beside",
-    "index",
-)
-ABOUT: Mapping[str, Any] = {
-    "created": "2026-01-02T03:04:05+00:00",
-    "provenance": {"commit": "abc123"},
-}
-TITLED: Mapping[str, Any] = {**ABOUT, "title": "A study", "question": "Which is best?"}
+KINDS = ("report", "forecast", "full", "knobs", "levers", "cascade", "comparison")
+KINDS += ("batches", "allocation", "figures", "beside", "index")
+FIGURES = {"title": "Figures", "question": "How good?", "lead": "So good.", "command": "make"}
+ABOUT = {"created": "2026-01-02T03:04:05+00:00", "provenance": {"commit": "abc123"}}
+TITLED = {**ABOUT, "title": "A study", "question": "Which is best?"}
 
 
-def write_kinds(
-    folder: Path, made: Forecast, judge: Callable[..., Any], one_task: Any
-) -> dict[str, Path]:
+def write_kinds(folder, made, judge, one_task):
     """Kind → page, all in one folder; each after the first links to nothing but itself."""
     from extrap.allocation_sweeps import judge_allocation
 
@@ -89,14 +69,7 @@ def write_kinds(
         [backtest_plate(backtest(made.runs))],
         {"fits": 1.0},
         (),
-        words=figures_page.Words(
-            title="Figures",
-            question="How good?",
-            lead="So good.",
-            command="make",
-            seeds="0",
-            libraries=("numpy",),
-        ),
+        words=figures_page.Words(**FIGURES, seeds="0", libraries=("numpy",)),
         path=pages["figures"],
     )
     both = (read_report(pages["report"]), read_report(pages["forecast"]))

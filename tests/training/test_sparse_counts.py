@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import nn
@@ -9,9 +5,8 @@ from torch import nn
 from extrap.records import Cell, Recipe
 from extrap.training import Pack, flops_6nd, sparse_costs, train
 from extrap.training.sparse_counts import run_flops
-from extrap.workloads import LoadedWorkload, TensorWorkload
+from extrap.workloads import TensorWorkload
 
-Tiny = Callable[..., LoadedWorkload]
 B, CONTEXT, EMBEDDING, BYTES, H = 32, 16, 16, 256, 64
 SHAPES = [(CONTEXT * EMBEDDING, H), (H, H), (H, H), (H, BYTES)]
 MATRICES = sum(i * o for i, o in SHAPES)
@@ -20,15 +15,15 @@ SPARSE = {"density": 0.1, "activation_density": 0.2}
 
 
 @pytest.fixture
-def workload(tiny: Tiny) -> LoadedWorkload:
+def workload(tiny):
     return tiny("bytes-mlp", context=CONTEXT, embedding=EMBEDDING, depth=3)
 
 
-def costs_of(workload: LoadedWorkload, **recipe):
+def costs_of(workload, **recipe):
     return sparse_costs(workload, {"width": H}, Recipe(batch_size=B, **recipe))
 
 
-def test_dense_training_takes_three_products_a_layer(workload: LoadedWorkload) -> None:
+def test_dense_training_takes_three_products_a_layer(workload):
     costs = costs_of(workload)
     one = 2.0 * B * MATRICES
     assert (costs.forward_flops, costs.input_flops, costs.weight_flops) == (one, one, one)
@@ -38,7 +33,7 @@ def test_dense_training_takes_three_products_a_layer(workload: LoadedWorkload) -
     assert costs.selected == 0
 
 
-def test_each_product_goes_by_the_density_of_its_sparse_operand(workload: LoadedWorkload) -> None:
+def test_each_product_goes_by_the_density_of_its_sparse_operand(workload):
     costs = costs_of(workload, **SPARSE)
     first = 2.0 * B * SHAPES[0][0] * SHAPES[0][1]  # the network's own input stays whole
     one = 2.0 * B * MATRICES
@@ -46,10 +41,11 @@ def test_each_product_goes_by_the_density_of_its_sparse_operand(workload: Loaded
     assert costs.input_flops == pytest.approx(0.1 * one)
     assert costs.weight_flops == pytest.approx(first + 0.2 * (one - first))
     assert costs.dense_flops == 3 * one
+    assert costs_of(workload, **SPARSE, mask_every=4).selected == MATRICES * 1.25 + 3 * H * B
     assert costs.n_kept == round(0.1 * MATRICES) + BIASES
 
 
-def test_memory_counts_kept_values_masks_and_what_stays_whole(workload: LoadedWorkload) -> None:
+def test_memory_counts_kept_values_masks_and_what_stays_whole(workload):
     costs = costs_of(workload, **SPARSE)
     whole = 4 * (BIASES + BYTES * EMBEDDING)
     assert costs.dense_weight_bytes == 4 * MATRICES + whole
@@ -62,7 +58,7 @@ def test_memory_counts_kept_values_masks_and_what_stays_whole(workload: LoadedWo
     assert floats < costs.dense_activation_bytes < 1.2 * floats
 
 
-def test_the_way_to_the_density_counts(workload: LoadedWorkload) -> None:
+def test_the_way_to_the_density_counts(workload):
     """A cubic fall from 1 over half of the updates keeps 1/8 more of what is to go on average."""
     costs = costs_of(workload, **SPARSE, sparsify=0.5, mask_every=1, steps=4000)
     mean = 0.1 + 0.9 * 0.5 / 4
@@ -71,12 +67,7 @@ def test_the_way_to_the_density_counts(workload: LoadedWorkload) -> None:
     assert costs.weight_bytes > costs.final_weight_bytes
 
 
-def test_selections_are_told_apart(workload: LoadedWorkload) -> None:
-    costs = costs_of(workload, **SPARSE, mask_every=4)
-    assert costs.selected == MATRICES * 1.25 + 3 * H * B
-
-
-def test_ninety_percent_sparse_saves_what_was_published(workload: LoadedWorkload) -> None:
+def test_ninety_percent_sparse_saves_what_was_published(workload):
     """At width 1024: 80 % of the FLOPs, 50 to 90 % for weights, 23 % or more for activations."""
     recipe = Recipe(batch_size=128, **SPARSE)
     costs = sparse_costs(workload, {"width": 1024}, recipe)
@@ -85,9 +76,7 @@ def test_ninety_percent_sparse_saves_what_was_published(workload: LoadedWorkload
     assert costs.activation_memory_saved >= 0.23
 
 
-def test_a_run_records_6nd_where_it_is_dense_and_less_where_it_is_sparse(
-    workload: LoadedWorkload,
-) -> None:
+def test_a_run_records_6nd_where_it_is_dense_and_less_where_it_is_sparse(workload):
     size = {"width": float(H)}
     cells = (Cell.of(size, {"lr": 0.01}, 0),)
     found = {}
@@ -102,15 +91,6 @@ def test_a_run_records_6nd_where_it_is_dense_and_less_where_it_is_sparse(
     assert found["sparse"].flops == pytest.approx(6.0 * (BIASES + kept) * 2 * B)
 
 
-def test_a_transformer_is_counted_too(tiny: Tiny) -> None:
-    transformer = tiny("bytes-transformer")
-    recipe = Recipe(batch_size=4, **SPARSE)
-    costs = sparse_costs(transformer, {"width": 32}, recipe)
-    assert 0.8 < costs.flops_saved < 0.9
-    full = run_flops(transformer, {"width": 32}, Recipe(batch_size=4))
-    assert 0.75 < 1 - run_flops(transformer, {"width": 32}, recipe) / full < 0.9
-
-
 class _Plain(TensorWorkload):
     def build(self, size):
         return nn.Linear(4, int(size["width"]))
@@ -119,10 +99,10 @@ class _Plain(TensorWorkload):
         return module(batch[0]).square().mean()
 
 
-def test_a_model_without_our_layers_is_refused_and_its_runs_are_counted_by_matrices() -> None:
+def test_a_model_without_our_layers_is_refused_and_its_runs_are_counted_by_matrices():
     x = torch.ones(6, 4)
     plain = _Plain(training=(x,), validation=(x,))
-    with pytest.raises(ValueError, match=r"layers\.linear, got one without"):
+    with pytest.raises(ValueError, match=r"layers\.linear"):
         sparse_costs(plain, {"width": 8}, Recipe(**SPARSE))
     recipe = Recipe(steps=3, batch_size=2, density=0.25)
     assert run_flops(plain, {"width": 8}, recipe) == pytest.approx(6 * 6 * (8 + 32 * 1.5 / 3))

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -14,80 +11,46 @@ from extrap.records import Cell, Recipe
 from extrap.training import Pack, stacks
 from extrap.training.schedules import multiplier
 from extrap.training.stacks import DATA_STREAM, Stack
-from extrap.workloads import WORKLOADS, LoadedWorkload, TensorWorkload, tensor_roles
+from extrap.workloads import WORKLOADS, TensorWorkload, tensor_roles
+
+from .test_optimizers import theirs
 
 CPU = torch.device("cpu")
-SIZES = {name: {"width": 8.0} for name in WORKLOADS}
 OPTIMIZERS = ("sgd", "adam", "adamw", "muon")
 NO_MATRIX = ("perceptron", "teacher")  # for Muon
 EACH = [(n, o) for n in sorted(WORKLOADS) for o in OPTIMIZERS if o != "muon" or n not in NO_MATRIX]
 RATES = (0.001, 0.01, 0.03)
-Tiny = Callable[..., LoadedWorkload]
 
 
-def pack_of(
-    workload: LoadedWorkload,
-    *,
-    size: dict[str, float] | None = None,
-    tuned: tuple[dict[str, float], ...] = tuple({"lr": lr} for lr in RATES),
-    seeds: tuple[int, ...] = (0, 1),
-    **recipe: object,
-) -> Pack:
-    size = size or {"width": 8.0}
+def pack_of(workload, *, tuned=tuple({"lr": lr} for lr in RATES), seeds=(0, 1), **recipe):
+    size = {"width": 8.0}
     cells = tuple(Cell.of(size, values, seed) for values in tuned for seed in seeds)
     made = Recipe(**{"steps": 30, "batch_size": 4, "n_evals": 3, **recipe})
     return Pack(workload=workload, size=size, recipe=made, cells=cells)
 
 
-def trained(
-    pack: Pack, steps: int = 30, dtype: torch.dtype = torch.float32, **stack: object
-) -> dict[str, torch.Tensor]:
+def trained(pack, steps=30, dtype=torch.float32, **stack):
     made = Stack(pack, CPU, dtype=dtype, **stack)
     made.advance(0, steps)
     return made.parameters()
 
 
-def doubled(tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+def doubled(tensors):
     return tuple(t.double() if t.is_floating_point() else t for t in tensors)
 
 
-def train_plainly(pack: Pack, cell: Cell, recipe: Recipe, steps: int) -> dict[str, torch.Tensor]:
+def train_plainly(pack, cell, recipe, steps):
     """One run in double precision as anyone would write it, with torch's own optimisers."""
-    workload = pack.workload
+    workload, lr = pack.workload, dict(cell.tuned)["lr"]
     torch.manual_seed(cell.seed)
     module = workload.build(pack.model_size()).double()
-    lr = dict(cell.tuned)["lr"]
-    decay = {"lr": lr, "weight_decay": recipe.weight_decay}
-    adam = {"betas": (recipe.beta1, recipe.beta2), "eps": recipe.eps}
     named = dict(module.named_parameters())
     roles = tensor_roles(workload.build, pack.model_size())
-    hidden = [p for n, p in named.items() if roles[n] == "hidden" and p.dim() == 2]
-    others = [p for p in named.values() if all(p is not h for h in hidden)]
-    kinds = {
-        "sgd": lambda: [torch.optim.SGD(named.values(), **decay, momentum=recipe.momentum)],
-        "adam": lambda: [torch.optim.Adam(named.values(), **decay, **adam)],
-        "adamw": lambda: [torch.optim.AdamW(named.values(), **decay, **adam)],
-        "muon": lambda: [
-            torch.optim.AdamW(others, **decay, **adam),
-            *(
-                [
-                    torch.optim.Muon(
-                        hidden,
-                        **decay,
-                        momentum=recipe.momentum,
-                        nesterov=False,
-                        adjust_lr_fn="match_rms_adamw",
-                    )
-                ]
-                if hidden
-                else []
-            ),
-        ],
-    }
-    optimizers = kinds[recipe.optimizer]()
+    is_hidden = [roles[name] == "hidden" and p.dim() == 2 for name, p in named.items()]
+    optimizers = theirs(recipe, list(named.values()), lr, is_hidden)
     generator = torch.Generator().manual_seed(cell.seed + DATA_STREAM)
     for step in range(steps):
-        rows = workload.draw(recipe.batch_size, generator)
+        rows = workload.draw(recipe.batch_at(step), generator)
         batch = doubled(workload.examples(doubled(workload.training), rows))
         module.zero_grad()
         workload.loss(module, batch).backward()
@@ -99,26 +62,24 @@ def train_plainly(pack: Pack, cell: Cell, recipe: Recipe, steps: int) -> dict[st
 
 
 @pytest.mark.parametrize(("name", "optimizer"), EACH)
-def test_a_packed_run_is_a_plain_loop_with_torchs_optimiser(
-    tiny: Tiny, name: str, optimizer: str
-) -> None:
+def test_a_packed_run_is_a_plain_loop_with_torchs_optimiser(tiny, name, optimizer):
     tuned = (
-        {"lr": 0.001, "weight_decay": 0.1, "clip": 0.5},
-        {"lr": 0.02, "weight_decay": 0.0, "clip": 0.0},
+        {"lr": 0.001, "weight_decay": 0.1, "clip": 0.5, "warmup": 0.0},
+        {"lr": 0.02, "weight_decay": 0.0, "clip": 0.0, "warmup": 0.5},
     )
-    pack = pack_of(tiny(name), size=SIZES[name], tuned=tuned, optimizer=optimizer)
-    found = trained(pack, dtype=torch.float64)
+    pack = pack_of(tiny(name), tuned=tuned, optimizer=optimizer, steps=12)
+    found = trained(pack, 12, torch.float64)
     # Muon iterates in bfloat16, where products round either way
     close = {"rtol": 2e-2, "atol": 2e-3} if optimizer == "muon" else {"rtol": 1e-8, "atol": 1e-9}
-    for m, (cell, recipe) in enumerate(zip(pack.cells, pack.recipes(), strict=True)):
-        plain = train_plainly(pack, cell, recipe, 30)
+    for m, (cell, recipe) in list(enumerate(zip(pack.cells, pack.recipes(), strict=True)))[::3]:
+        plain = train_plainly(pack, cell, recipe, 12)
         for key, value in found.items():
             torch.testing.assert_close(value[m], plain[key], **close)
 
 
 @pytest.mark.parametrize(("name", "optimizer"), EACH)
-def test_neighbours_and_their_order_change_no_bit(tiny: Tiny, name: str, optimizer: str) -> None:
-    pack = pack_of(tiny(name), size=SIZES[name], optimizer=optimizer)
+def test_neighbours_and_their_order_change_no_bit(tiny, name, optimizer):
+    pack = pack_of(tiny(name), optimizer=optimizer)
     together = trained(pack, 6)
     order = [3, 0, 5, 1, 4, 2]
     shuffled = trained(replace(pack, cells=tuple(pack.cells[i] for i in order)), 6)
@@ -130,14 +91,14 @@ def test_neighbours_and_their_order_change_no_bit(tiny: Tiny, name: str, optimiz
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
-def test_vmap_gives_what_the_run_axis_gives(tiny: Tiny, name: str) -> None:
-    pack = pack_of(tiny(name), size=SIZES[name])
+def test_vmap_gives_what_the_run_axis_gives(tiny, name):
+    pack = pack_of(tiny(name))
     native, mapped = (trained(pack, 10, torch.float64, run_axis=axis) for axis in (True, False))
     for key, value in native.items():
         torch.testing.assert_close(mapped[key], value, rtol=1e-9, atol=1e-11)
 
 
-def test_held_out_losses_are_those_of_the_single_models(tiny: Tiny) -> None:
+def test_held_out_losses_are_those_of_the_single_models(tiny):
     workload = tiny("bytes-transformer")
     stack = Stack(pack_of(workload), CPU)
     stack.advance(0, 4)
@@ -150,20 +111,12 @@ def test_held_out_losses_are_those_of_the_single_models(tiny: Tiny) -> None:
             assert loss == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_muon_says_so_where_it_has_nothing_to_do(tiny: Tiny) -> None:
-    with pytest.raises(ValueError, match="this model has none, so take optimizer='adamw'"):
+def test_muon_says_so_where_it_has_nothing_to_do(tiny):
+    with pytest.raises(ValueError, match="optimizer='adamw'"):
         Stack(pack_of(tiny("teacher"), optimizer="muon"), CPU)
 
 
-def test_runs_of_one_seed_start_alike_and_see_the_same_data(tiny: Tiny) -> None:
-    pack = pack_of(tiny("bytes-mlp"), tuned=({"lr": 0.01}, {"lr": 0.01}))
-    found = trained(pack, 3)
-    for value in found.values():
-        assert torch.equal(value[0], value[2])
-        assert not torch.equal(value[0], value[1])
-
-
-def test_the_scale_of_the_initialisation_is_a_runs_own(tiny: Tiny) -> None:
+def test_the_scale_of_the_initialisation_is_a_runs_own(tiny):
     tuned = ({"lr": 0.01, "init_scale": 1.0}, {"lr": 0.01, "init_scale": 2.0})
     stack = Stack(pack_of(tiny("bytes-mlp"), tuned=tuned, seeds=(0,)), CPU)
     values = stack.parameters()
@@ -175,40 +128,28 @@ def test_the_scale_of_the_initialisation_is_a_runs_own(tiny: Tiny) -> None:
     assert stack.evaluate() == pytest.approx([first, second])
 
 
-def test_schedules_are_a_runs_own(tiny: Tiny) -> None:
-    tuned = ({"lr": 0.01, "warmup": 0.0}, {"lr": 0.01, "warmup": 0.5})
-    workload = tiny("bytes-mlp")
-    found = trained(pack_of(workload, tuned=tuned, seeds=(0,)), 3)
-    for m, values in enumerate(tuned):
-        alone = trained(pack_of(workload, tuned=(values,), seeds=(0,)), 3)
-        assert all(torch.equal(found[key][m], alone[key][0]) for key in found)
-    assert not torch.equal(found["mlp.output.bias"][0], found["mlp.output.bias"][1])
-
-
-def test_mup_scales_start_and_rates_against_the_base_width(tiny: Tiny) -> None:
+def test_mup_scales_start_and_rates_against_the_base_width(tiny):
     workload = tiny("bytes-mlp")
     kinds = {"parametrization": "mup", "base_width": 2, "optimizer": "adam", "warmup": 0.0}
     standard = pack_of(workload, tuned=({"lr": 0.01},), seeds=(0,), warmup=0.0)
     mup = pack_of(workload, tuned=({"lr": 0.01},), seeds=(0,), **kinds)
-    before, after = {}, {}
+    moved, before = {}, {}
     for name, pack in (("standard", standard), ("mup", mup)):
         stack = Stack(pack, CPU, dtype=torch.float64)
         before[name] = {k: v.clone() for k, v in stack.parameters().items()}
         stack.advance(0, 1)
-        after[name] = stack.parameters()
+        moved[name] = {k: v - before[name][k] for k, v in stack.parameters().items()}
     key = "mlp.output.weight"
     torch.testing.assert_close(before["mup"][key], before["standard"][key] / 2)  # 1 / √4
-    for key, scale in (("mlp.output.weight", 0.25), ("mlp.hidden.1.weight", 0.25)):
-        moved = (after["mup"][key] - before["mup"][key]).abs().max()  # Adam's first step is ± lr
-        assert moved.item() == pytest.approx(0.01 * scale, rel=1e-2)
-    moved = (after["mup"]["mlp.hidden.0.weight"] - before["mup"]["mlp.hidden.0.weight"]).abs()
-    assert moved.max().item() == pytest.approx(0.01, rel=1e-2)
+    for key, scale in (("output", 0.25), ("hidden.1", 0.25), ("hidden.0", 1.0)):
+        step = moved["mup"][f"mlp.{key}.weight"].abs().max().item()  # Adam's first is ± lr
+        assert step == pytest.approx(0.01 * scale, rel=1e-2)
 
 
 class _Odd(nn.Module):
     """A buffer, dropout, attention, and a parameter nobody uses."""
 
-    def __init__(self, dropout: float = 0.0) -> None:
+    def __init__(self, dropout):
         super().__init__()
         self.inner = nn.Linear(4, 8)
         self.outer = nn.Linear(8, 3)
@@ -216,57 +157,39 @@ class _Odd(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.register_buffer("shift", torch.randn(8))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         h = self.dropout(self.inner(x)).unsqueeze(1).expand(-1, 3, 8) + self.shift
         h = functional.scaled_dot_product_attention(h, h, h, is_causal=True)
         return self.outer(h[:, -1])
 
 
 class _OddWorkload(TensorWorkload):
-    def __init__(self, dropout: float = 0.0) -> None:
+    def __init__(self, dropout=0.0):
         generator = torch.Generator().manual_seed(0)
         x, y = torch.randn(64, 4, generator=generator), torch.arange(64) % 3
         super().__init__(training=(x, y), validation=(x, y))
         self.dropout = dropout
 
-    def build(self, size: dict[str, float]) -> nn.Module:
+    def build(self, size):
         return _Odd(self.dropout)
 
-    def loss(self, module: nn.Module, batch: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    def loss(self, module, batch):
         return functional.cross_entropy(module(batch[0]), batch[1])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_module_with_buffers_attention_and_idle_parameters_trains(dtype: torch.dtype) -> None:
+def test_a_module_with_buffers_attention_and_idle_parameters_trains():
     pack = pack_of(_OddWorkload(), seeds=(0, 1, 2))
-    stack = Stack(pack, CPU, dtype=dtype)
+    stack = Stack(pack, CPU, dtype=torch.float64)
     first = stack.evaluate()
     stack.advance(0, 30)
     assert all(a < b for a, b in zip(stack.evaluate(), first, strict=True))
-    assert torch.equal(stack.parameters()["unused"], torch.ones(9, 2, dtype=dtype))
-    if dtype == torch.float64:
-        plain = _train_odd(pack)
-        torch.testing.assert_close(stack.parameters()["outer.weight"][4], plain["outer.weight"])
+    found = stack.parameters()
+    assert torch.equal(found["unused"], torch.ones(9, 2, dtype=torch.float64))
+    plain = train_plainly(pack, pack.cells[4], pack.recipes()[4], 30)
+    torch.testing.assert_close(found["outer.weight"][4], plain["outer.weight"])
 
 
-def _train_odd(pack: Pack) -> dict[str, torch.Tensor]:
-    """The fifth run by itself; its buffer is that of its own seed."""
-    cell, recipe = pack.cells[4], pack.recipes()[4]
-    torch.manual_seed(cell.seed)
-    module = pack.workload.build({}).double()
-    optimizer = torch.optim.Adam(module.parameters(), lr=dict(cell.tuned)["lr"])
-    generator = torch.Generator().manual_seed(cell.seed + DATA_STREAM)
-    x, y = pack.workload.training
-    for step in range(30):
-        rows = pack.workload.draw(recipe.batch_size, generator)
-        optimizer.param_groups[0]["lr"] = dict(cell.tuned)["lr"] * multiplier(recipe, step)
-        optimizer.zero_grad()
-        pack.workload.loss(module, (x[rows].double(), y[rows])).backward()
-        optimizer.step()
-    return {name: p.detach() for name, p in module.named_parameters()}
-
-
-def test_dropout_acts_in_training_and_not_in_evaluation() -> None:
+def test_dropout_acts_in_training_and_not_in_evaluation():
     stack = Stack(pack_of(_OddWorkload(dropout=0.9)), CPU)
     assert stack.evaluate() == stack.evaluate()
     torch.manual_seed(0)
@@ -277,7 +200,7 @@ def test_dropout_acts_in_training_and_not_in_evaluation() -> None:
 
 
 @pytest.mark.parametrize("name", ["bytes-mlp", "bytes-transformer"])
-def test_bfloat16_products_stay_close_to_single_precision(tiny: Tiny, name: str) -> None:
+def test_bfloat16_products_stay_close_to_single_precision(tiny, name):
     stacks = [Stack(pack_of(tiny(name), precision=p), CPU) for p in ("fp32", "bf16")]
     for stack in stacks:
         stack.advance(0, 10)
@@ -288,76 +211,49 @@ def test_bfloat16_products_stay_close_to_single_precision(tiny: Tiny, name: str)
 
 
 @pytest.mark.parametrize(("name", "optimizer"), EACH)
-def test_a_run_in_pure_bf16_is_the_same_alone(tiny: Tiny, name: str, optimizer: str) -> None:
-    pack = pack_of(tiny(name), size=SIZES[name], optimizer=optimizer, precision="bf16-pure")
+def test_a_run_in_pure_bf16_is_the_same_alone(tiny, name, optimizer):
+    pack = pack_of(tiny(name), optimizer=optimizer, precision="bf16-pure")
     together = trained(pack, 6)
-    for m, cell in enumerate(pack.cells[:3]):
+    for m, cell in enumerate(pack.cells[:2]):
         alone = trained(replace(pack, cells=(cell,)), 6)
         assert all(torch.equal(value[m], alone[key][0]) for key, value in together.items())
     mixed = trained(replace(pack, recipe=replace(pack.recipe, precision="bf16")), 6)
     assert any(not torch.equal(value, mixed[key]) for key, value in together.items())
 
 
-def test_a_stack_says_when_a_run_was_lost(tiny: Tiny) -> None:
+def test_a_stack_says_when_a_run_was_lost(tiny):
     stack = Stack(pack_of(tiny("bytes-mlp"), tuned=({"lr": 0.01}, {"lr": 1e30})), CPU)
     lost = stack.advance(0, 6)
     assert lost[:2] == [None, None]
+    assert all(1 < step < 6 for step in lost[2:])
     one_by_one = Stack(pack_of(tiny("bytes-mlp"), tuned=({"lr": 0.01}, {"lr": 1e30})), CPU)
-    first: list[int | None] = [None] * 4
-    for step in range(6):
-        found = one_by_one.advance(step, step + 1)
-        first = [a if a is not None else b for a, b in zip(first, found, strict=True)]
+    found = [one_by_one.advance(step, step + 1) for step in range(6)]
+    first = [next((f[m] for f in found if f[m] is not None), None) for m in range(4)]
     assert lost == first
-    assert all(step is not None and 1 < step < 6 for step in lost[2:])
 
 
 GROWN = {"schedule": "steps", "drops": (0.5, 0.75), "drop_factor": 2, "decay_by": "batch"}
 
 
-def test_a_grown_batch_is_a_plain_loop_over_larger_batches(tiny: Tiny) -> None:
+def test_a_grown_batch_is_a_plain_loop_over_larger_batches(tiny):
     pack = pack_of(tiny("bytes-mlp"), steps=16, warmup=0.25, optimizer="sgd", **GROWN)
     recipe = pack.recipes()[0]
     assert [recipe.batch_at(u) for u in range(recipe.n_updates)] == [4] * 8 + [8] * 2 + [16]
     found = trained(pack, recipe.n_updates, torch.float64)
-    workload, cell = pack.workload, pack.cells[3]
-    torch.manual_seed(cell.seed)
-    module = workload.build({"width": 8}).double()
-    optimizer = torch.optim.SGD(module.parameters(), lr=1.0, momentum=recipe.momentum)
-    generator = torch.Generator().manual_seed(cell.seed + DATA_STREAM)
-    for size, climb in zip([4] * 8 + [8] * 2 + [16], [0.25, 0.5, 0.75] + [1] * 8, strict=True):
-        optimizer.param_groups[0]["lr"] = dict(cell.tuned)["lr"] * climb
-        rows = workload.draw(size, generator)
-        optimizer.zero_grad()
-        workload.loss(module, workload.examples(workload.training, rows)).backward()
-        optimizer.step()
-    for key, value in module.named_parameters():
-        torch.testing.assert_close(found[key][3], value.detach(), rtol=1e-8, atol=1e-9)
+    for key, value in train_plainly(pack, pack.cells[3], recipe, recipe.n_updates).items():
+        torch.testing.assert_close(found[key][3], value, rtol=1e-8, atol=1e-9)
 
 
-def test_where_evaluations_lie_changes_no_bit_of_a_grown_batch(tiny: Tiny) -> None:
-    pack = pack_of(tiny("bytes-mlp"), steps=16, **GROWN)
-    at_once, bit_by_bit = Stack(pack, CPU), Stack(pack, CPU)
-    at_once.advance(0, 11)
-    for start, stop in ((0, 3), (3, 9), (9, 11)):
-        bit_by_bit.advance(start, stop)
-    for one, other in zip(
-        at_once.parameters().values(), bit_by_bit.parameters().values(), strict=True
-    ):
-        assert torch.equal(one, other)
-
-
-def test_a_gpu_records_its_step_anew_when_the_batch_grows(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_records_its_step_anew_when_the_batch_grows(tiny, monkeypatch):
     """With a stand-in for the recording, which like a real one takes one shape."""
-    made: list[list[int]] = []
+    made = []
 
     class Recording:
-        def __init__(self, step: Callable[..., torch.Tensor]) -> None:
+        def __init__(self, step):
             self.step = step
             made.append([])
 
-        def __call__(self, rate_M: torch.Tensor, *batch: torch.Tensor) -> torch.Tensor:
+        def __call__(self, rate_M, *batch):
             made[-1].append(batch[0].shape[1])
             return self.step(rate_M, *batch)
 
@@ -374,11 +270,11 @@ def test_a_gpu_records_its_step_anew_when_the_batch_grows(
     assert all(torch.equal(value, plain[key]) for key, value in stack.parameters().items())
 
 
-def _stays(tensor: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+def _stays(tensor, *_, **__):
     return tensor
 
 
-def test_running_statistics_belong_to_a_run_and_move_in_training_alone(tiny: Tiny) -> None:
+def test_running_statistics_belong_to_a_run_and_move_in_training_alone(tiny):
     pack = pack_of(tiny("digits", ghost=4), batch_size=8)
     stack = Stack(pack, CPU)
     for n_steps in (0, 5):
@@ -398,25 +294,8 @@ def test_running_statistics_belong_to_a_run_and_move_in_training_alone(tiny: Tin
     assert stack.evaluate() == alone.evaluate()
 
 
-def test_the_callers_random_state_is_left_alone(tiny: Tiny) -> None:
-    workload = tiny("teacher")
-    state = torch.random.get_rng_state()
-    Stack(pack_of(workload), CPU).advance(0, 2)
-    assert torch.equal(state, torch.random.get_rng_state())
-
-
-def test_measuring_the_noise_changes_an_update_by_rounding_only(tiny: Tiny) -> None:
-    workload = tiny("bytes-mlp")
-    settings = {"batch_size": 7, "dtype": torch.float64, "optimizer": "sgd"}
-    dtype = settings.pop("dtype")
-    plain = trained(pack_of(workload, **settings), dtype=dtype)
-    measured = trained(pack_of(workload, **settings, noise_every=1), dtype=dtype)
-    for name, values in plain.items():
-        torch.testing.assert_close(measured[name], values, rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize("batch_size", [2, 7, 64])
-def test_moments_of_gradients_are_those_of_the_parts(batch_size: int) -> None:
+def test_moments_of_gradients_are_those_of_the_parts(batch_size):
     workload = WORKLOADS["teacher"]({"n_features": 8})
     pack = pack_of(workload, batch_size=batch_size, noise_every=1)
     stack, before = Stack(pack, CPU, dtype=torch.float64), Stack(pack, CPU, dtype=torch.float64)
@@ -433,23 +312,7 @@ def test_moments_of_gradients_are_those_of_the_parts(batch_size: int) -> None:
         assert moments == pytest.approx((float(squared), float(trace)), rel=1e-9)
 
 
-def test_noise_of_the_teacher_is_its_own_where_it_starts() -> None:
-    workload = WORKLOADS["teacher"]({"n_features": 8, "noise": 1.0})
-    tuned = tuple({"lr": 1e-9 * (1 + i)} for i in range(2))
-    pack = pack_of(
-        workload, tuned=tuned, seeds=tuple(range(8)), batch_size=64, noise_every=1, optimizer="sgd"
-    )
-    stack = Stack(pack, CPU)
-    stack.advance(0, 200)
-    truth = workload.gradient_moments(workload.build({"width": 8.0}))
-    found = [moments for moments in stack.gradient_moments() if moments is not None]
-    assert len(found) == 16
-    squared, trace = (sum(values) / 16 for values in zip(*found, strict=True))
-    assert squared == pytest.approx(truth.grad_sq_norm, rel=0.03)
-    assert trace == pytest.approx(truth.grad_cov_trace, rel=0.03)
-
-
-def test_noise_is_measured_before_clipping_and_lost_runs_have_none() -> None:
+def test_noise_is_measured_before_clipping_and_lost_runs_have_none():
     workload = WORKLOADS["teacher"]({"n_features": 8})
     open_, clipped = (
         Stack(pack_of(workload, noise_every=1, clip=clip), CPU) for clip in (0.0, 1e-3)
@@ -463,7 +326,7 @@ def test_noise_is_measured_before_clipping_and_lost_runs_have_none() -> None:
     assert wild.gradient_moments() == [None, None]
 
 
-def test_noise_is_not_measured_where_a_part_of_a_batch_is_no_batch() -> None:
+def test_noise_is_not_measured_where_a_part_of_a_batch_is_no_batch():
     workload = WORKLOADS["digits"]({"norm": "batch"})
     with pytest.raises(ValueError, match="running statistics"):
         Stack(pack_of(workload, noise_every=2), CPU)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from extrap.reading.storages import open_storage
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
 from extrap.tuning import tune
 
@@ -26,17 +25,7 @@ SPEC = StudySpec(
 )
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/study.db"
-
-
-def read_trials(url: str) -> int:
-    storage = open_storage(url)
-    return sum(storage.get_n_trials(s._study_id) for s in storage.get_all_studies())
-
-
-def same_as_by_hand(runs: object, by_hand: StudySpec, tmp_path: Path, name: str) -> None:
+def same_as_by_hand(runs: object, by_hand: StudySpec, tmp_path: Path, name: str):
     expected = tune(by_hand, f"sqlite:///{tmp_path}/{name}.db").to_frame()
     frame = runs.to_frame()  # type: ignore[attr-defined]
     rows = frame[frame["depth"] == 2]
@@ -44,23 +33,21 @@ def same_as_by_hand(runs: object, by_hand: StudySpec, tmp_path: Path, name: str)
     assert list(rows["n_params"]) == list(expected["n_params"])
 
 
-def test_a_dial_sets_the_width_and_the_runs_are_those_of_that_width(
-    url: str, tmp_path: Path
-) -> None:
+def test_a_path_sets_the_width_and_the_runs_are_those_of_that_width(url, tmp_path):
     runs = tune(SPEC, url)
     assert list(runs.to_frame()["depth"]) == [1, 1, 2, 2]
     by_hand = replace(SPEC, sizes={"depth": (2,), "width": (8,)}, path={})
     same_as_by_hand(runs, by_hand, tmp_path, "hand")
 
 
-def test_a_dial_that_the_model_does_not_know_is_left_out(url: str, tmp_path: Path) -> None:
+def test_a_size_that_the_model_does_not_know_is_left_out(url, tmp_path):
     runs = tune(replace(SPEC, sizes={"scale": (2,)}, path={"width": "4 * scale"}), url)
     by_hand = replace(SPEC, sizes={"width": (8,)}, path={})
     expected = tune(by_hand, f"sqlite:///{tmp_path}/hand.db").to_frame()
     assert list(runs.to_frame()["loss"]) == list(expected["loss"])
 
 
-def test_length_batch_and_rate_may_follow_from_the_size(url: str, tmp_path: Path) -> None:
+def test_length_batch_and_rate_may_follow_from_the_size(url, tmp_path):
     path = {"width": "4 * depth", "batch_size": "4 * depth", "steps": "10 * depth"}
     spec = replace(SPEC, path={**path, "weight_decay": "0.01 * depth"})
     runs = tune(spec, url)
@@ -70,7 +57,7 @@ def test_length_batch_and_rate_may_follow_from_the_size(url: str, tmp_path: Path
     same_as_by_hand(runs, by_hand, tmp_path, "hand")
 
 
-def test_a_rate_that_is_not_tuned_may_be_on_the_path(url: str, tmp_path: Path) -> None:
+def test_a_rate_that_is_not_tuned_may_be_on_the_path(url, tmp_path):
     decay = {"momentum": TunedRange(low=0.5, high=0.9, n=2)}
     sgd = replace(SPEC.recipe, optimizer="sgd")
     spec = replace(SPEC, recipe=sgd, tune=decay, path={**SPEC.path, "lr": "0.2 / depth"})
@@ -79,28 +66,12 @@ def test_a_rate_that_is_not_tuned_may_be_on_the_path(url: str, tmp_path: Path) -
     other = replace(SPEC, recipe=sgd, tune=rates, sizes={"depth": (2,), "width": (8,)}, path={})
     expected = tune(other, f"sqlite:///{tmp_path}/hand.db").to_frame()
     expected = expected[expected["lr"] == 0.1]
-    assert list(frame[frame["depth"] == 2]["loss"]) == list(expected["loss"])
+    losses = frame[frame["depth"] == 2]["loss"]
+    assert list(losses) == pytest.approx(list(expected["loss"]), rel=1e-5)  # of another pack
 
 
-@pytest.mark.parametrize("sampler", ["grid", "tpe"])
-def test_what_was_trained_rounded_is_read_and_not_trained_further(
-    url: str, sampler: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = {"width": "4 * depth", "batch_size": "5 * sqrt(depth)"}
-    spec = replace(SPEC, path=path, sampler=sampler)
-    refused = r"batch_size of a path .* write round\(5 \* sqrt\(depth\)\)"
-    with pytest.raises(ValueError, match=refused):
-        tune(spec, url)
-    assert read_trials(url) == 0
-    with monkeypatch.context() as before:
-        before.setattr(StudySpec, "require_whole", lambda spec: None)  # as it was once
-        trained = tune(spec, url)
-    assert tune(spec, url).data_hash() == trained.data_hash()
-    with pytest.raises(ValueError, match=refused):
-        tune(replace(spec, seeds=(0, 1)), url)
-    assert read_trials(url) == len(trained) == 4
-
-
-def test_a_name_that_nothing_takes_is_refused_by_the_model(url: str) -> None:
-    with pytest.raises(ValueError, match="sizes of bytes-mlp are whole numbers"):
+def test_what_cannot_be_trained_as_the_path_says_is_refused(url):
+    with pytest.raises(ValueError, match=r"round\(5 \* sqrt"):
+        tune(replace(SPEC, path={**SPEC.path, "batch_size": "5 * sqrt(depth)"}), url)
+    with pytest.raises(ValueError, match="sizes of bytes-mlp"):
         tune(replace(SPEC, path={**SPEC.path, "height": "3"}), url)

@@ -1,26 +1,11 @@
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 from torch.nn import functional
 
-from extrap.workloads import LoadedWorkload
 
-Load = Callable[..., LoadedWorkload]
-
-
-def test_parameters_are_counted_without_and_with_the_tables(tiny: Load) -> None:
-    workload = tiny("bytes-transformer", depth=3)
-    norm = 2 * 8
-    block = norm + 3 * 8 * 8 + 8 * 8 + norm + 8 * 32 + 32 * 8
-    assert workload.n_params({"width": 8}) == 3 * block + norm + 8 * 256
-    assert workload.n_params_total({"width": 8}) == 3 * block + norm + 8 * 256 + (256 + 8) * 8
-
-
-def test_a_later_byte_changes_no_earlier_prediction(tiny: Load) -> None:
+def test_a_later_byte_changes_no_earlier_prediction(tiny):
     workload = tiny("bytes-transformer")
     torch.manual_seed(0)
     module = workload.build({"width": 8})
@@ -34,13 +19,7 @@ def test_a_later_byte_changes_no_earlier_prediction(tiny: Load) -> None:
         assert differs_BC[:, position:].all()
 
 
-def test_positions_matter(tiny: Load) -> None:
-    module = tiny("bytes-transformer").build({"width": 8})
-    same = module(torch.zeros(1, 8, dtype=torch.int64))
-    assert not torch.allclose(same[0, 0], same[0, 7])
-
-
-def test_the_targets_are_the_inputs_one_byte_later(tiny: Load) -> None:
+def test_the_targets_are_the_inputs_one_byte_later(tiny):
     workload = tiny("bytes-transformer")
     assert workload.tokens_per_example == 8
     rows = workload.draw(20, torch.Generator().manual_seed(0))
@@ -51,7 +30,7 @@ def test_the_targets_are_the_inputs_one_byte_later(tiny: Load) -> None:
         assert torch.equal(y[i], text[row + 1 : row + 9])
 
 
-def test_attention_is_written_out(tiny: Load) -> None:
+def test_attention_is_written_out(tiny):
     """The network against the textbook: softmax(q kᵀ / √s) v, head by head."""
     torch.manual_seed(0)
     net = tiny("bytes-transformer", depth=1).build({"width": 8}).double()
@@ -69,7 +48,7 @@ def test_attention_is_written_out(tiny: Load) -> None:
     torch.testing.assert_close(net(x_BC), net.logits(net.norm(h)))
 
 
-def test_each_tensor_starts_at_its_scale(tiny: Load) -> None:
+def test_each_tensor_starts_at_its_scale(tiny):
     torch.manual_seed(0)
     net = tiny("bytes-transformer", depth=8, head_size=64).build({"width": 64})
     sds = {name: float(p.detach().std()) for name, p in net.named_parameters() if p.dim() == 2}
@@ -81,6 +60,6 @@ def test_each_tensor_starts_at_its_scale(tiny: Load) -> None:
     assert sds["blocks.3.mlp_output.weight"] == pytest.approx(fan_in / 8, rel=0.05)
 
 
-def test_a_width_that_heads_do_not_fill_is_refused(tiny: Load) -> None:
-    with pytest.raises(ValueError, match=r"multiple of head_size=4, got 9; take 8"):
+def test_a_width_that_heads_do_not_fill_is_refused(tiny):
+    with pytest.raises(ValueError, match="got 9; take 8"):
         tiny("bytes-transformer").build({"width": 9})

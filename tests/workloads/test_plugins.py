@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 import sys
 from pathlib import Path
@@ -52,16 +50,14 @@ number = 3
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(SOURCE)
     return path
 
 
 @pytest.mark.parametrize("name", ["Line", "make_line"])
-def test_a_class_or_a_function_in_a_file_is_called_with_the_options(
-    source: Path, name: str
-) -> None:
+def test_a_class_or_a_function_in_a_file_is_called_with_the_options(source, name):
     workload = load_workload(Workload(name=f"{source}:{name}", options={"slope": 3.0}))
     assert workload.fingerprint["slope"] == 3.0
     assert workload.fingerprint["source_sha256"] == hashlib.sha256(SOURCE.encode()).hexdigest()
@@ -73,55 +69,45 @@ def test_a_class_or_a_function_in_a_file_is_called_with_the_options(
     assert workload.loss(workload.build({}), workload.validation).dim() == 0
 
 
-def test_a_relative_path_starts_in_the_working_directory(
-    source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_path_or_a_module_is_as_good(source, monkeypatch):
     monkeypatch.chdir(source.parent)
-    assert load_workload(Workload(name="mine.py:Line")).fingerprint["slope"] == 2.0
-
-
-def test_a_module_is_as_good_as_a_file(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = source.parent / "someones_package"
-    package.mkdir()
-    source.rename(package / "models.py")
     monkeypatch.syspath_prepend(str(source.parent))
-    workload = load_workload(Workload(name="someones_package.models:Line"))
-    assert workload.fingerprint["source_sha256"] == hashlib.sha256(SOURCE.encode()).hexdigest()
+    (source.parent / "someones_package").mkdir()
+    (source.parent / "someones_package" / "models.py").write_text(SOURCE)
+    for name in ("mine.py:Line", "someones_package.models:Line"):
+        found = load_workload(Workload(name=name)).fingerprint
+        assert found["slope"] == 2.0
+        assert found["source_sha256"] == hashlib.sha256(SOURCE.encode()).hexdigest()
 
 
-def test_a_changed_file_is_read_anew_and_has_another_fingerprint(source: Path) -> None:
+def test_a_changed_file_is_read_anew_and_has_another_fingerprint(source):
     first = load_workload(Workload(name=f"{source}:Line"))
     source.write_text(SOURCE.replace("slope: float = 2.0, n", "slope: float = 4.0, n"))
     second = load_workload(Workload(name=f"{source}:Line"))
     assert second.fingerprint["slope"] == 4.0
     assert first.fingerprint["source_sha256"] != second.fingerprint["source_sha256"]
-
-
-def test_the_workloads_own_error_passes_through(source: Path) -> None:
-    with pytest.raises(DataError, match="too few"):
+    with pytest.raises(DataError, match="too few"):  # its own error
         load_workload(Workload(name=f"{source}:Line", options={"n": 1}))
 
 
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("{}", {}, "named path/to/file.py:Name or package.module:Name, got .*mine.py"),
-        ("{}:", {}, "named path/to/file.py:Name or package.module:Name"),
-        (":Line", {}, "named path/to/file.py:Name or package.module:Name"),
-        ("{}x.py:Line", {}, r"there is no workload file .*mine\.pyx\.py; relative paths start in"),
-        ("{}:Lime", {}, "defines no class or function 'Lime'; it has Config, Line, make_line"),
-        ("{}:number", {}, "defines no class or function 'number'"),
-        ("{}:Line", {"slop": 1}, r"arguments \(slope: .*got \{'slop': 1\}: got an unexpected"),
-        ("{}:make_line", {}, "missing a required argument: 'slope'"),
-        ("{}:NoLoss", {}, "gave a NoLoss without loss. Derive it from .*TensorWorkload"),
-        ("{}:Nothing", {}, "gave a Nothing without build, draw, examples, fingerprint, has_run"),
-        ("no_such_package.x:Line", {}, "cannot be imported: ModuleNotFoundError.*install what"),
-        ("builtins:dict", {}, "class or function written in Python, got builtins:dict"),
+        ("{}", {}, "got .*mine.py"),
+        ("{}:", {}, "package.module:Name"),
+        (":Line", {}, "package.module:Name"),
+        ("{}x.py:Line", {}, r"mine\.pyx\.py"),
+        ("{}:Lime", {}, "Config, Line, make_line"),
+        ("{}:number", {}, "'number'"),
+        ("{}:Line", {"slop": 1}, r"\(slope: .*\{'slop': 1\}"),
+        ("{}:make_line", {}, "argument: 'slope'"),
+        ("{}:NoLoss", {}, "NoLoss without loss"),
+        ("{}:Nothing", {}, "build, draw, examples"),
+        ("no_such_package.x:Line", {}, "ModuleNotFoundError"),
+        ("builtins:dict", {}, "got builtins:dict"),
     ],
 )
-def test_what_is_no_workload_is_refused(
-    source: Path, name: str, options: dict[str, object], message: str
-) -> None:
+def test_what_is_no_workload_is_refused(source, name, options, message):
     with pytest.raises(ValueError, match=message):
         load_workload(Workload(name=name.format(source), options=options))
 
@@ -129,20 +115,20 @@ def test_what_is_no_workload_is_refused(
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("import a_missing_library", "ModuleNotFoundError: No module named 'a_missing_library'"),
-        ("def (", "SyntaxError: invalid syntax"),
-        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import a_missing_library", "'a_missing_library'"),
+        ("def (", "SyntaxError"),
+        ("1 / 0", "ZeroDivisionError"),
     ],
 )
-def test_a_file_that_cannot_be_imported_says_why(source: Path, code: str, message: str) -> None:
+def test_a_file_that_cannot_be_imported_says_why(source, code, message):
     source.write_text(code)
     before = set(sys.modules)
-    with pytest.raises(ValueError, match=f"mine.py cannot be imported: {message}"):
+    with pytest.raises(ValueError, match=f"mine.py .*{message}"):
         load_workload(Workload(name=f"{source}:Line"))
     assert not {name for name in set(sys.modules) - before if "mine" in name}
 
 
-def test_the_example_in_the_studies_is_a_workload_that_learns() -> None:
+def test_the_example_in_the_studies_is_a_workload_that_learns():
     path = Path(__file__).parents[2] / "studies" / "own_model_workload.py"
     workload = load_workload(Workload(name=f"{path}:Digits", options={"noise": 0.0}))
     torch.manual_seed(0)

@@ -1,23 +1,18 @@
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 from torch import nn
 
-from extrap.workloads import LoadedWorkload, tensor_roles, width_rules
-
-Tiny = Callable[..., LoadedWorkload]
+from extrap.workloads import tensor_roles, width_rules
 
 
-def rules_of(workload: LoadedWorkload, width: float = 64, **choices: object) -> dict:
+def rules_of(workload, width=64, **choices):
     given = {"parametrization": "mup", "base_width": 16, "optimizer": "adam", **choices}
     return width_rules(workload.build, {"width": width}, **given)
 
 
-def test_roles_follow_from_which_sides_grow(tiny: Tiny) -> None:
+def test_roles_follow_from_which_sides_grow(tiny):
     assert tensor_roles(tiny("bytes-mlp").build, {"width": 8}) == {
         "embedding.weight": "fixed",
         "mlp.hidden.0.weight": "input",
@@ -31,15 +26,6 @@ def test_roles_follow_from_which_sides_grow(tiny: Tiny) -> None:
     }
 
 
-def test_tables_of_a_transformer_are_inputs(tiny: Tiny) -> None:
-    roles = tensor_roles(tiny("bytes-transformer").build, {"width": 8})
-    assert roles["bytes.weight"] == "input"
-    assert roles["positions.weight"] == "input"
-    assert roles["blocks.0.mlp_input.weight"] == "hidden"
-    assert roles["blocks.0.mlp_norm.weight"] == "input"
-    assert roles["logits.weight"] == "output"
-
-
 @pytest.mark.parametrize(
     ("optimizer", "rates"),
     [
@@ -49,14 +35,12 @@ def test_tables_of_a_transformer_are_inputs(tiny: Tiny) -> None:
         ("sgd", {"input": 4.0, "hidden": 1.0, "output": 0.25, "fixed": 1.0}),
     ],
 )
-def test_rates_at_four_times_the_base_width(
-    tiny: Tiny, optimizer: str, rates: dict[str, float]
-) -> None:
+def test_rates_at_four_times_the_base_width(tiny, optimizer, rates):
     for rule in rules_of(tiny("bytes-mlp"), optimizer=optimizer).values():
         assert rule.rate == rates[rule.role]
 
 
-def test_starts_at_four_times_the_base_width(tiny: Tiny) -> None:
+def test_starts_at_four_times_the_base_width(tiny):
     rules = rules_of(tiny("bytes-mlp"))
     assert rules["mlp.output.weight"].init == 0.5  # sd 1 / fan-in, drawn as 1 / √fan-in
     assert rules["mlp.hidden.1.bias"].init == 2.0  # drawn as 1 / √fan-in, wanted constant
@@ -66,46 +50,44 @@ def test_starts_at_four_times_the_base_width(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd", "muon"])
-def test_nothing_changes_at_the_base_width_or_under_the_standard_rule(
-    tiny: Tiny, optimizer: str
-) -> None:
+def test_nothing_changes_at_the_base_width_or_under_the_standard_rule(tiny, optimizer):
     at_base = rules_of(tiny("bytes-mlp"), width=16, optimizer=optimizer)
     standard = rules_of(tiny("bytes-mlp"), optimizer=optimizer, parametrization="standard")
     for rules in (at_base, standard):
         assert {(rule.init, rule.rate) for rule in rules.values()} == {(1.0, 1.0)}
 
 
-def test_convolutions_count_by_their_channels() -> None:
-    def build(size: dict[str, float]) -> nn.Module:
-        n = int(size["width"])
-        return nn.Sequential(nn.Conv2d(3, n, 3), nn.Conv2d(n, n, 3), nn.Conv2d(n, 10, 1))
+MUP = {"parametrization": "mup", "base_width": 2}
 
-    rules = width_rules(build, {"width": 8}, parametrization="mup", base_width=2, optimizer="adam")
-    roles = [rules[f"{i}.weight"].role for i in range(3)]
-    assert roles == ["input", "hidden", "output"]
-    assert rules["2.weight"].init == 0.5
+
+def test_convolutions_count_by_their_channels_and_what_muon_leaves_to_adam_has_its_rate():
+    def build(size):
+        n = int(size["width"])
+        return nn.Sequential(nn.Conv2d(3, n, 3), nn.Conv2d(n, n, 3), nn.Linear(n, n))
+
+    rules = width_rules(build, {"width": 8}, **MUP, optimizer="adam")
+    assert [rules[f"{i}.weight"].role for i in range(3)] == ["input", "hidden", "hidden"]
     assert math.isclose(rules["1.bias"].init, 2.0)
+    rules = width_rules(build, {"width": 8}, **MUP, optimizer="muon")
+    assert (rules["1.weight"].rate, rules["2.weight"].rate) == (0.25, 0.5)
+
+    def end(size):
+        return nn.Conv2d(int(size["width"]), 10, 1)
+
+    (output, _) = width_rules(end, {"width": 8}, **MUP, optimizer="adam").values()
+    assert (output.role, output.init) == ("output", 0.5)
 
 
-def test_what_muon_leaves_to_adam_has_the_rate_of_adam() -> None:
-    def build(size: dict[str, float]) -> nn.Module:
-        n = int(size["width"])
-        return nn.Sequential(nn.Conv2d(n, n, 3), nn.Linear(n, n))
-
-    rules = width_rules(build, {"width": 8}, parametrization="mup", base_width=2, optimizer="muon")
-    assert (rules["0.weight"].rate, rules["1.weight"].rate) == (0.25, 0.5)
-
-
-def test_mup_needs_a_width() -> None:
-    def build(size: dict[str, float]) -> nn.Module:
+def test_mup_needs_a_width():
+    def build(size):
         return nn.Linear(3, int(size["channels"]))
 
-    with pytest.raises(ValueError, match="scales with the size column 'width'"):
-        width_rules(build, {"channels": 4}, parametrization="mup", base_width=2, optimizer="adam")
+    with pytest.raises(ValueError, match="column 'width'"):
+        width_rules(build, {"channels": 4}, **MUP, optimizer="adam")
     assert set(tensor_roles(build, {"channels": 4}).values()) == {"fixed"}
 
 
-def test_roles_allocate_nothing(tiny: Tiny) -> None:
+def test_roles_allocate_nothing(tiny):
     state = torch.random.get_rng_state()
     tensor_roles(tiny("bytes-mlp").build, {"width": 2**20})
     assert torch.equal(state, torch.random.get_rng_state())

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -12,14 +10,14 @@ from extrap.reading import read_runs
 from extrap.reading.trackers import folders
 
 
-def state(folder: Path, **config: object) -> None:
+def state(folder, **config):
     folder.mkdir(parents=True, exist_ok=True)
     log = {"log_history": [{"step": 1, "eval_loss": 2.0}]}
     (folder / "trainer_state.json").write_text(json.dumps(log))
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def test_links_are_not_followed(tmp_path: Path) -> None:
+def test_links_pipes_and_what_lies_too_deep_are_passed_over(tmp_path):
     state(tmp_path / "runs/width=8")
     state(tmp_path / "elsewhere/width=16")
     (tmp_path / "runs/round").symlink_to(tmp_path / "runs")
@@ -27,42 +25,32 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "runs/width=32").mkdir()
     target = tmp_path / "elsewhere/width=16/trainer_state.json"
     (tmp_path / "runs/width=32/trainer_state.json").symlink_to(target)
+    os.mkfifo(tmp_path / "runs/metrics.csv")
+    state(Path(tmp_path, "runs", *"abcdefghijklmnop", "width=16"))
     assert read_runs(tmp_path / "runs", size="width").to_frame()["width"].tolist() == [8.0]
 
 
-def test_folders_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_without_end_are_refused(tmp_path, monkeypatch):
     for number in range(5):
         state(tmp_path / f"width={number + 1}")
-    monkeypatch.setattr(folders, "MOST_ENTRIES", 8)
-    with pytest.raises(DataError, match="at most 8 files"):
-        read_runs(tmp_path, size="width")
-    monkeypatch.setattr(folders, "MOST_ENTRIES", 100)
-    monkeypatch.setattr(folders, "MOST_FILES", 3)
-    with pytest.raises(DataError, match="and 3 of runs, got more"):
-        read_runs(tmp_path, size="width")
+    for name, most, words in (
+        ("MOST_ENTRIES", 8, "at most 8 files"),
+        ("MOST_FILES", 3, "and 3 of"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(folders, name, most)
+            with pytest.raises(DataError, match=words):
+                read_runs(tmp_path, size="width")
+    assert len(read_runs(tmp_path, size="width")) == 5
 
 
-def test_what_lies_too_deep_is_not_looked_for(tmp_path: Path) -> None:
-    state(tmp_path / "width=8")
-    state(Path(tmp_path, *"abcdefghijklmnop", "width=16"))
-    assert len(read_runs(tmp_path, size="width")) == 1
-
-
-def test_a_pipe_among_the_files_is_passed_over(tmp_path: Path) -> None:
-    state(tmp_path / "width=8")
-    os.mkfifo(tmp_path / "metrics.csv")
-    assert len(read_runs(tmp_path, size="width")) == 1
-
-
-def test_names_cannot_command_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names_cannot_command_the_terminal(tmp_path, capsys):
     state(tmp_path / "width=8\x1b[31m", **{"\x1b]0;owned\x07lr": 0.1})
     assert main(["forecast", str(tmp_path), "--size", "wide"]) == 2
     assert "\x1b" not in capsys.readouterr().err
 
 
-def test_settings_called_like_our_own_columns_do_no_harm(tmp_path: Path) -> None:
+def test_settings_called_like_our_own_columns_do_no_harm(tmp_path):
     state(tmp_path / "width=8", status="broken", stage="check", run="x", eval_loss=9, loss=7)
     runs = read_runs(tmp_path, size="width").to_frame()
     assert runs[["loss", "status", "stage"]].to_numpy().tolist() == [[2.0, "complete", "tune"]]

@@ -1,44 +1,30 @@
-from __future__ import annotations
-
 import math
-from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pytest
 
 from extrap.errors import DataError
 from extrap.reading import read_runs
 
 pytest.importorskip("yaml")
-NAMES: dict[str, Any] = {"size": "width", "tune": "lr", "loss": "val_loss"}
-
-
-def log(folder: Path, name: str, hparams: dict[str, Any], losses: dict[int, float]) -> None:
-    """A run as Lightning's own logger writes it."""
-    loggers = pytest.importorskip("lightning.pytorch.loggers")
-    logger = loggers.CSVLogger(str(folder), name=name)
-    logger.log_hyperparams(hparams)
-    for step, loss in losses.items():
-        logger.log_metrics({"val_loss": loss, "lr-AdamW": 0.1}, step=step)
-        logger.log_metrics({"train_loss": loss + 1}, step=step)
-    logger.save()
+NAMES = {"size": "width", "tune": "lr", "loss": "val_loss"}
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_csv_logs_of_lightning_hold_the_sweep(
-    tmp_path: Path, sweep: list[Any], table: pd.DataFrame
-) -> None:
+def test_csv_logs_of_lightning_hold_the_sweep(tmp_path, sweep, table):
+    loggers = pytest.importorskip("lightning.pytorch.loggers")
     for number, run in enumerate(sweep):
-        log(tmp_path, f"run{number}", run._asdict(), {s: run.loss(s) for s in range(6)})
+        logger = loggers.CSVLogger(str(tmp_path), name=f"run{number}")
+        logger.log_hyperparams(run._asdict())
+        for step in range(6):
+            logger.log_metrics({"val_loss": run.loss(step), "lr-AdamW": 0.1}, step=step)
+            logger.log_metrics({"train_loss": run.loss(step) + 1}, step=step)
+        logger.save()
     runs = read_runs(tmp_path, **NAMES)
     assert runs.data_hash() == read_runs(table, size="width", tune="lr").data_hash()
-    curves = runs.curves()
-    assert curves is not None
-    assert len(curves) == 6 * len(table)
+    assert len(runs.curves()) == 6 * len(table)
 
 
-def written(folder: Path, hparams: str | None, losses: dict[int, float]) -> None:
+def written(folder, hparams, losses):
     folder.mkdir(parents=True)
     rows = "".join(f"{step},{loss},\n{step},,{loss}\n" for step, loss in losses.items())
     (folder / "metrics.csv").write_text("step,val_loss,train_loss\n" + rows)
@@ -46,53 +32,45 @@ def written(folder: Path, hparams: str | None, losses: dict[int, float]) -> None
         (folder / "hparams.yaml").write_text(hparams)
 
 
-def test_versions_that_go_on_are_one_run_and_replicates_are_not(tmp_path: Path) -> None:
-    same = "width: 8\nlr: 0.1\n"
-    written(tmp_path / "logs/version_0", same, {0: 4.0, 10: 3.0, 20: 2.5})
-    written(tmp_path / "logs/version_1", same, {20: 2.0, 30: 1.5})
-    written(tmp_path / "logs/version_2", same, {0: 4.5, 10: 3.5, 20: 3.0})
-    written(tmp_path / "logs/version_10", same, {30: 2.0})
+def test_versions_that_go_on_are_one_run_and_replicates_are_not(tmp_path):
+    for version, losses in {
+        0: {0: 4.0, 10: 3.0, 20: 2.5},
+        1: {20: 2.0, 30: 1.5},
+        2: {0: 4.5, 10: 3.5, 20: 3.0},
+        10: {30: 2.0},
+    }.items():
+        written(tmp_path / f"logs/version_{version}", "width: 8\nlr: 0.1\n", losses)
     runs = read_runs(tmp_path, **NAMES)
     assert runs.to_frame()["loss"].tolist() == [1.5, 2.0]
-    assert "2 run(s) were stitched from 4 parts: logs/version_0, logs/version_2" in runs.notes
+    curves = runs.curves()
+    assert curves[curves["run"] == 0]["loss"].tolist() == [4.0, 3.0, 2.0, 1.5]
+    assert any("from 4 parts" in note for note in runs.notes)
 
 
-def test_settings_are_read_from_folders_where_the_file_holds_no_plain_data(tmp_path: Path) -> None:
+def test_settings_are_read_from_folders_where_the_file_holds_no_plain_data(tmp_path):
     hostile = "lr: !!python/object/apply:os.system ['touch owned']\n"
     written(tmp_path / "width=8,lr=0.1/version_0", hostile, {0: 2.0})
     written(tmp_path / "width=16,lr=0.1/version_0", None, {0: math.nan})
     runs = read_runs(tmp_path, **NAMES)
     assert runs.to_frame()["width"].tolist() == [16.0, 8.0]
     assert runs.to_frame()["status"].tolist() == ["diverged", "complete"]
-    assert "2 run(s) without a plain hparams.yaml: settings are their folders' names" in runs.notes
+    assert any(note.startswith("2 run(s) without") for note in runs.notes)
 
 
-def test_aliases_of_aliases_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
+def test_aliases_of_aliases_are_refused_before_they_fill_the_memory(tmp_path):
     lines = ["a0: &a0 {" + ", ".join(f"k{i}: 1" for i in range(30)) + "}"]
     for level in range(1, 8):
         inner = ", ".join(f"k{i}: *a{level - 1}" for i in range(30))
         lines.append(f"a{level}: &a{level} {{{inner}}}")
     written(tmp_path / "version_0", "\n".join(lines), {0: 2.0})
-    with pytest.raises(DataError, match="at most 20,000 settings"):
+    with pytest.raises(DataError, match="20,000 settings"):
         read_runs(tmp_path, **NAMES)
 
 
-def test_another_metrics_csv_is_named(tmp_path: Path) -> None:
+def test_the_loss_of_held_out_data_is_taken_where_none_is_named(tmp_path):
     (tmp_path / "metrics.csv").write_text("width,loss\n1,2\n")
     with pytest.raises(DataError, match="has no column step"):
         read_runs(tmp_path, **NAMES)
-
-
-def test_replicates_that_log_at_other_intervals_stay_apart(tmp_path: Path) -> None:
-    same = "width: 8\nlr: 0.1\n"
-    written(tmp_path / "logs/version_0", same, {s: 2.0 for s in range(9, 500, 10)})
-    written(tmp_path / "logs/version_1", same, {s: 2.4 for s in range(49, 500, 50)})
-    assert read_runs(tmp_path, **NAMES).to_frame()["loss"].tolist() == [2.0, 2.4]
-
-
-def test_the_loss_of_held_out_data_is_taken_where_none_is_named(tmp_path: Path) -> None:
-    folder = tmp_path / "logs/version_0"
-    folder.mkdir(parents=True)
-    (folder / "metrics.csv").write_text("step,loss,val_loss\n9,1.0,2.0\n19,0.5,2.2\n")
-    (folder / "hparams.yaml").write_text("width: 8\n")
+    (tmp_path / "metrics.csv").write_text("step,loss,val_loss\n9,1.0,2.0\n19,0.5,2.2\n")
+    (tmp_path / "hparams.yaml").write_text("width: 8\n")
     assert read_runs(tmp_path, size="width").to_frame()["loss"].tolist() == [2.2]

@@ -1,0 +1,121 @@
+"""A forecast whose laws, errors and noise are round numbers, so that all it says is known.
+
+At width 1024 the log loss has the standard error .017 (8-15-17), the log of the best rate .1, and
+with its scatter of .24 one optimum lies within .26 (10-24-26, by 10) of its law.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from extrap.fitting import LossModel, Noise, Valley
+from extrap.forecasting import Forecast
+from extrap.records import Estimate, Fit, Interval, Optimum, Runs
+
+WIDTHS = (16.0, 32.0, 64.0, 128.0, 256.0)
+LARGE = {"width": 1024.0}
+STEP = 16.0
+"""1024 over the reference width of all laws, 64."""
+
+
+def loss_at(width: float) -> float:
+    return 3.0 * (width / 64) ** -0.1
+
+
+def lr_at(width: float) -> float:
+    return 0.01 * (width / 64) ** -0.5
+
+
+def law(key: str, values: dict[str, float], sds: tuple[float, ...], **more: Any) -> Fit:
+    covariance = tuple(
+        tuple(sd**2 if i == j else 0.0 for j in range(len(sds))) for i, sd in enumerate(sds)
+    )
+    return Fit(
+        law=key,
+        names=tuple(values),
+        values=tuple(values.values()),
+        covariance=covariance,
+        columns=("width",),
+        reference=(64.0,),
+        fitted_range=((16.0, 256.0),),
+        n_points=5,
+        chi2=1.0,
+        **more,
+    )
+
+
+def of_loss(**more: Any) -> Fit:
+    """ln 3 ± .008 at the reference, so that the error at 1024 is .017."""
+    sds = (3 * 0.008, 0.015 / math.log(STEP))
+    given = {"scatter": 0.02, "dof": 3, "scale_dof": 6, **more}
+    return law("power", {"b": 3.0, "c": 0.1}, sds, **given)
+
+
+def of_rate(**more: Any) -> Fit:
+    sds = (0.06, 0.08 / math.log(STEP))
+    given = {"scatter": 0.24, "dof": 5, "scale_dof": 5, **more}
+    return law("optimum_power", {"a": math.log(0.01), "b": -0.5}, sds, **given)
+
+
+def optimum(width: float) -> Optimum:
+    open_ended = Interval(None, None)
+    lr = Estimate(value=lr_at(width), se=0.1 * lr_at(width), ci=open_ended, pi=open_ended)
+    return Optimum(
+        size={"width": width},
+        tuned={"lr": lr},
+        loss=loss_at(width),
+        loss_se=0.01,
+        paired_loss_se=0.01,
+        best_loss=loss_at(width),
+        n_runs=6,
+        n_diverged=0,
+        bracketed=True,
+        edge=None,
+    )
+
+
+def sweep(**columns: Any) -> Runs:
+    """Five rates an octave apart and two seeds, on the law and its parabola of .02 octave²."""
+    rows = [
+        {
+            "width": w,
+            "lr": lr_at(w) * 2.0**u,
+            "seed": s,
+            "loss": loss_at(w) * math.exp(0.02 * u**2),
+        }
+        for w in WIDTHS
+        for u in range(-2, 3)
+        for s in range(2)
+    ]
+    table = pd.DataFrame(rows).assign(**columns)
+    return Runs.from_frame(table, sizes=["width"], tuned=["lr"])
+
+
+def by_hand(**changes: Any) -> Forecast:
+    model = LossModel(laws=((of_loss(), 1.0),), local=None, local_weight=0.0, discrepancy=0.15)
+    valley = Valley(
+        tuned=("lr",),
+        columns=("width",),
+        reference=(64.0,),
+        curvature=((0.04,),),
+        trend=(0.0,),
+        rise=((0.0, 0.0),),
+        relative_sd=None,
+    )
+    given: dict[str, Any] = {
+        "runs": sweep(),
+        "level": 0.95,
+        "band": "default",
+        "optima": tuple(map(optimum, WIDTHS)),
+        "noise": Noise(own_sd=0.006, own_dof=6, size_sd=0.006),
+        "loss_model": model,
+        "tuned_laws": {"lr": of_rate()},
+        "valley": valley,
+        "divergence": None,
+        "flags": (),
+        "created": "2026-01-02T00:00:00+00:00",
+    }
+    return Forecast(**{**given, **changes})

@@ -1,0 +1,173 @@
+"""`cascade`, `critical-batch`, `compare` and `select`: what they read, say and refuse."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from extrap.cli import main
+from extrap.selection import select
+
+NS = (1e7, 4e7, 2e8, 1e9)
+POINTS = np.random.default_rng(0).standard_normal((40, 5))
+
+
+@pytest.fixture
+def called(capsys, tmp_path, monkeypatch):
+    """Call a command in a folder of its own: exit code, output, error."""
+    monkeypatch.chdir(tmp_path)
+
+    def called(*words, stdin=""):
+        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        code = main(list(words))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return called
+
+
+def outputs(n=400):
+    """What two models answered, as a table in CSV."""
+    rng = np.random.default_rng(0)
+    lines = ["confidence_small,correct_small,correct_large"]
+    for chance in rng.uniform(0.5, 1, n):
+        lines.append(f"{chance:.6f},{int(rng.random() < chance)},{int(rng.random() < 0.9)}")
+    return "\n".join(lines) + "\n"
+
+
+def recipe(scale, luck):
+    """Runs of a recipe whose loss is 1.5 + scale × width^-0.4."""
+    rng = np.random.default_rng(luck)
+    rows = [
+        (width, seed, (1.5 + scale * width**-0.4) * np.exp(0.002 * rng.normal()), width**2)
+        for width in (16, 32, 64, 128, 256, 512)
+        for seed in range(3)
+    ]
+    return pd.DataFrame(rows, columns=["width", "seed", "loss", "flops"])
+
+
+def test_allocate_reads_columns_of_any_name(called):
+    rows = [(n, d, 1.7 + 400 / n**0.34 + 400 / d**0.34) for n in NS for d in (1e9, 5e9, 3e10)]
+    text = pd.DataFrame(rows, columns=["n", "d", "loss"]).to_csv(index=False)
+    words = ("allocate", "-", "--params", "n", "--tokens", "d", "--flops", "1e21", "--json")
+    out = called(*words, stdin=text)[1]
+    found = [json.loads(out)[name]["value"] for name in ("params", "tokens")]
+    assert found == pytest.approx([(1e21 / 6) ** 0.5] * 2, rel=1e-2)  # N = D = √(C / 6)
+
+
+def test_cascade_reads_the_standard_input_rules_and_losses(called):
+    code, out, _ = called("cascade", "-", "--cost-large", "5", "--json", stdin=outputs())
+    assert (code, json.loads(out)["n_judged"]) == (0, 200)
+    header, *rows = outputs().splitlines()
+    marked = [f"{row},{int(i % 4 == 0)},0" for i, row in enumerate(rows)]
+    text = "\n".join([f"{header},filtered,correct_filter", *marked]) + "\n"
+    losses = text.replace("correct_", "loss_")
+    code, out, _ = called("cascade", "-", "--cost-large", "20", stdin=losses)
+    assert (code, "the rule answers " in out, "a mean loss of " in out) == (0, True, True)
+    words = ("cascade", "-", "--cost-large", "20", "--quality", "0.999")
+    assert "beware: no threshold" in called(*words, stdin=outputs())[1]
+
+
+def test_critical_batch_reads_other_columns_and_says_its_doubts(called):
+    steps = [f"{b},{500 * (1 + 200 / b):.6g}" for b in 2 ** np.arange(4, 13)]
+    words = ("critical-batch", "-", "--batch", "bs", "--steps", "n", "--json")
+    code, out, _ = called(*words, stdin="\n".join(["bs,n", *steps]))
+    document = json.loads(out)
+    assert (code, document["law"], document["groups"][0]["by"]) == (0, None, {})
+    assert document["groups"][0]["b_crit"] == pytest.approx(200, rel=1e-3)
+    text = "batch_size,steps,budget\n8,1000,2000\n16,500,2000\n32,251,2000\n64,,100\n"
+    code, out, _ = called("critical-batch", "-", stdin=text)
+    assert code == 0
+    assert all(words in out for words in ("…]", "no upper bound", "lower bounds"))
+
+
+def test_compare_refuses_what_is_not_named_and_speaks_of_single_seeds(called):
+    both = pd.concat([recipe(5.0, 1).assign(arm="moe"), recipe(6.0, 0).assign(arm="dense")])
+    both.iloc[3, both.columns.get_loc("arm")] = None
+    text = both.to_csv(index=False)
+    assert "row(s) 4 of" in called("compare", "-", "--size", "width", "--by", "arm", stdin=text)[2]
+    for name, luck in (("dense", 0), ("moe", 1)):
+        frame = recipe(6.0 - luck, luck)
+        rates = ((0.1, 1), (0.2, 1.1))
+        tried = pd.concat([frame.assign(lr=x, loss=frame["loss"] * by) for x, by in rates])
+        tried.to_csv(f"{name}.csv", index=False)
+        alone = frame[frame["seed"] == 0].assign(wall_s=60.0)
+        alone.to_csv(f"{name}1.csv", index=False)
+    code, _, err = called("compare", "dense.csv", "moe.csv", "--size", "width")
+    assert (code, "differ in lr" in err) == (2, True)
+    assert called("compare", "dense.csv", "moe.csv", "--size", "width", "--tune", "lr")[0] == 0
+    code, out, _ = called("compare", "dense1.csv", "moe1.csv", "--size", "width")
+    assert (code, out.count("one seed: no interval")) == (0, 6)
+    assert ("wall-clock" in out, "GPU-hours" in out) == (True, False)
+
+
+def test_select_reads_arrays_and_writes_difficulties(called):
+    np.save("points.npy", POINTS)
+    code, out, err = called("select", "points.npy", "--keep", "0.2", "--clusters", "3")
+    assert (code, err) == (0, "")
+    assert [int(line) for line in out.split()] == select(
+        POINTS, keep=8, n_clusters=3
+    ).rows.tolist()
+    frame = pd.DataFrame(POINTS, columns=list("abcde")).assign(digit=np.arange(40) % 4)
+    frame.to_csv("points.csv", index=False)
+    words = ("--keep", "8", "--label", "digit", "--which", "easy", "-o", "rows.csv")
+    code, out, _ = called("select", "points.csv", *words)
+    assert (code, out[:18]) == (0, "kept 8 of 40 (easy")
+    table = pd.read_csv("rows.csv")
+    expected = select(POINTS, keep=8, which="easy", labels=np.arange(40) % 4)
+    assert table["row"].tolist() == list(range(40))
+    assert np.flatnonzero(table["kept"]).tolist() == expected.rows.tolist()
+    np.testing.assert_allclose(table["difficulty"], expected.difficulty)
+
+
+STEPS = "params,batch_size,steps\n" + "".join(f"1,{b},{500 + 9999 / b}\n" for b in (8, 32, 99))
+BLANK = "a,b,c\n1,x,2\n3,,2\n2,y,1\n"
+COST, LIMIT = "cascade - --cost-large 20", "critical-batch -"
+TWO, KEEP = "compare a.csv b.csv --size", "select"
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "message"),
+    [
+        (f"{COST} --cost-small 0", outputs(), "cost_small"),
+        (f"{COST} --quality 90", outputs(), "write 0.9 for 90 %"),
+        (COST, outputs(10), "has 10"),
+        (COST, "width,loss\n8,2.5\n", "'confidence_small'"),
+        (f"{LIMIT} --batch bs", STEPS, "no column 'bs'"),
+        (f"{LIMIT} --at 3", STEPS, "name one: --by params"),
+        (f"{LIMIT} --from -1", STEPS, "from_batch"),
+        (f"{LIMIT} --at 9 --by params", STEPS, "no law over groups"),
+        ("critical-batch -", "batch_size,steps\n64,100\n64,101\n64,99\n", "two batch sizes"),
+        ("critical-batch -", "batch_size,steps,budget\n8,,10\n16,,10\n32,,10\n", "got 0 at 0"),
+        ("critical-batch -", "batch_size,steps\n8,many\n", "steps must"),
+        (f"{TWO} width --names a", "", "one name a table"),
+        (f"{TWO} width --names a,a", "", "'a' is there twice"),
+        (f"{TWO} width --plain moe", "", "one of the recipes"),
+        (f"{TWO} width --by recipe", "", "splits a single table"),
+        (f"{TWO} width --at many", "", "needs numbers"),
+        (f"{KEEP} points.npy --keep 2.5", "", "fraction in (0, 1]"),
+        (f"{KEEP} same.npy --keep 1 --label digit", "", "no column 'digit'"),
+        (f"{KEEP} table.csv --keep 1 --label class", BLANK, "no column 'class'"),
+        (f"{KEEP} same.npy --keep 0.2", "", "in all 300 rows"),
+        (f"{KEEP} huge.npy --keep 0.2", "", "got 1e+300"),
+        (f"{KEEP} same.npy --keep 0.2 --seed -1", "", "seed is a whole number"),
+        (f"{KEEP} table.csv --keep 2 --label b", BLANK, "got none in 1"),
+        (f"{KEEP} absent.npy --keep 1", "", "there is no file"),
+        (f"{KEEP} table.csv --keep 1", "a,b\n1,2\n3,x\n", "'x' in column 'b', row 1"),
+        (f"{KEEP} pickle.npy --keep 1", "", "no readable .npy"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(called, words, text, message):
+    for name in ("a", "b"):
+        recipe(6.0, 0).to_csv(f"{name}.csv", index=False)
+    Path("table.csv").write_text(text)
+    np.save("points.npy", POINTS)
+    np.save("same.npy", np.ones((300, 5)))
+    np.save("huge.npy", np.array([[1e300, 2.0], [3.0, 1e300], [1.0, 1.0]]))
+    np.save("pickle.npy", np.array([{}]), allow_pickle=True)
+    code, out, err = called(*words.split(" "), stdin=text)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert message in err

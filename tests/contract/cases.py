@@ -1,0 +1,76 @@
+"""All cases: the name of a golden file, how its content is computed, and how near it must be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from .calls import called
+from .commands import EXITS, JSON, TEXT, run
+from .comparing import CLOSED, OPTIMISED, normal, written
+
+CALLS = {
+    "laws": CLOSED,
+    "closed": CLOSED,
+    "records": CLOSED,
+    "reading": CLOSED,
+    "refusals": CLOSED,
+    "fitting": OPTIMISED,
+    "forecasting": OPTIMISED,
+    "planning": OPTIMISED,
+}
+"""Files of `calls/`, and the relative tolerance of their numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What is computed, the kind of its file, and the relative tolerance of its numbers."""
+
+    compute: Callable[[], Any]
+    kind: str = "json"
+    rel: float = OPTIMISED
+
+    def text(self) -> str:
+        """The content of the golden file."""
+        return written(self.compute()) if self.kind == "json" else normal(self.compute())
+
+
+def document(arguments: str) -> dict[str, Any]:
+    """What a command prints with --json, its exit code, and the lines on its standard error."""
+    said = run(f"{arguments} --json")
+    return {**said, "out": parsed(said["out"])}
+
+
+def parsed(out: str) -> Any:
+    """A document, or one a line."""
+    try:
+        return json.loads(out)
+    except ValueError:
+        return [json.loads(line) for line in out.splitlines()]
+
+
+def text(arguments: str) -> str:
+    said = run(arguments)
+    return f"{said['out']}{said['err']}exit code {said['code']}\n"
+
+
+def exits() -> dict[str, Any]:
+    said = {name: run(argv) for name, argv in EXITS.items()}
+    for name, error in {"unexpected": RuntimeError("odd"), "stopped": KeyboardInterrupt()}.items():
+        with mock.patch("extrap.forecasting.forecast", side_effect=error):
+            said[name] = run(EXITS["level zero"])
+    return {name: [found["code"], found["err"]] for name, found in said.items()}
+
+
+CASES = {
+    **{
+        f"calls-{name}.json": Case(compute=lambda n=name: called(n), rel=rel)
+        for name, rel in CALLS.items()
+    },
+    **{f"json-{name}.json": Case(compute=lambda a=a: document(a)) for name, a in JSON.items()},
+    **{f"{n}.txt": Case(compute=lambda a=a: text(a), kind="txt") for n, a in TEXT.items()},
+    "exits.json": Case(compute=exits),
+}

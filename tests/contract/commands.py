@@ -1,0 +1,202 @@
+"""Calls of the command line whose documents, texts and exit codes are kept."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import shlex
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from extrap.cli import main
+
+from .workplace import ROOT, SAVED, TABLES, workplace
+
+CLEAN = "T/clean.csv --size width --tune lr"
+PAIR = "T/pair.csv --size params --size tokens"
+CURVED = "T/curved.csv --size width --tune lr"
+SINGLE = "T/single.csv --size depth --tune lr --tune batch_size --condition optimizer"
+ACCURACY = "T/accuracy.csv --size width --tune lr --loss acc --maximise acc"
+CURVES = f"{ACCURACY} --curves T/accuracy_curves.csv"
+SWEEP = "examples/sweep.csv --size width --tune lr"
+BATCH = "examples/steps.csv --by width --by target"
+SEALED = "S/forecast-0.1.json"
+
+JSON = {
+    "forecast-clean": f"forecast {CLEAN} --at 512 --at width=4096",
+    "forecast-clean-level-50": f"forecast {CLEAN} --at 1024 --level .5 --band family",
+    "forecast-clean-fixed": f"forecast {CLEAN} --at 512 --fix E=1.5 --fix lr.b=-0.4",
+    "forecast-clean-untuned": "forecast T/clean.csv --size width --at 512",
+    "forecast-pair": f"forecast {PAIR} --at params=1e8,tokens=1e10 --level .8",
+    "forecast-pair-path": f"forecast {PAIR} --path 'params = 12 * depth * (64 * depth)**2' "
+    "--path 'tokens = 20 * params' --at depth=14",
+    "forecast-curved": f"forecast {CURVED} --at 1024 --at 512",
+    "forecast-curved-let": "forecast T/curved.csv --size n --tune rate --let 'n = 12 * width**2' "
+    "--let 'rate = lr * width' --at 1e7",
+    "forecast-single": f"forecast {SINGLE} --at 24",
+    "forecast-accuracy": f"forecast {CURVES} --at 512 --final best",
+    "forecast-accuracy-tail": f"forecast {CURVES} --final tail:0.1",
+    "forecast-sweep": f"forecast {SWEEP} --at 512",
+    "forecast-wandb": "forecast examples/wandb_export.csv --size model.width --tune lr "
+    "--loss val/loss --at 512",
+    "forecast-sealed": f"forecast {SEALED} --at 512 --at 3000",
+    "forecast-storage": "forecast W/theirs.db --size width --tune lr --at 256",
+    "check-clean": f"check {CLEAN} T/clean_big.csv",
+    "check-clean-recipe": f"check {CLEAN} T/clean_big.csv --condition optimizer --band family",
+    "check-clean-bend": f"check {CLEAN} T/clean_bend.csv",
+    "check-sealed": f"check {SEALED} examples/big.csv",
+    "check-sweep": f"check {SWEEP} examples/big.csv --level .8",
+    "check-pair": f"check {PAIR} T/pair_big.csv",
+    "check-kept": "check examples/kept_rate.csv examples/big.csv --size width --band family",
+    "check-accuracy": f"check {CURVES} T/accuracy.csv --big-curves T/accuracy_curves.csv",
+    "backtest-clean": f"backtest {CLEAN}",
+    "backtest-curved-loo": f"backtest {CURVED} --scheme leave-one-out --level .8",
+    "backtest-pair": f"backtest {PAIR} --band family",
+    "backtest-sealed": f"backtest {SEALED}",
+    "watch-log": "watch W/accuracy.json T/log.csv --at 256 --total-steps 1000 --tuned lr=0.01 "
+    "--loss acc --maximise acc --once",
+    "watch-log-bad": "watch W/accuracy.json T/log_bad.csv --at 256 --total-steps 1000 "
+    "--let 'loss = 1 - acc' --loss loss --level .9 --once",
+    "plan-clean": f"plan {CLEAN} --at 1024 --budget 4e15",
+    "plan-clean-hours": f"plan {CLEAN} --at 1024 --budget-hours 0.02 --runs 6 --no-larger",
+    "plan-curved": f"plan {CURVED} --at 1024 --budget 4e7 --cost 'width**2' --aim lr",
+    "plan-pair": f"plan {PAIR} --at params=1e8,tokens=1e10 --budget 2e19 --aim loss",
+    "plan-among": f"plan {CLEAN} --at 1024 --runs 4 --among T/clean_among.csv",
+    "cost-clean": f"cost {CLEAN} --at 1024 --set lr=0.004 --price 2",
+    "cost-clean-recommended": f"cost {CLEAN} --at 2048 --flops 1e16 --flops-per-s 1e12 --level .8",
+    "cost-curved": f"cost {CURVED} --at 1024 --set lr=0.02 --gpu-hours 5 --price 3 "
+    "--cost 'width**2'",
+    "cost-single": f"cost {SINGLE} --at 24 --set batch_size=64 --flops 1e15",
+    "allocate-splits": "allocate examples/splits.csv --flops 1e22",
+    "allocate-pair": "allocate T/pair.csv --flops 1e20 --level .8 --unique-tokens 5e9 "
+    "--inference-tokens 1e12",
+    "allocate-pair-fixed": "allocate T/pair.csv --flops 1e19 --fix E=1.7 --fix c1=0.34",
+    "compare-recipes": "compare T/recipes.csv --by recipe --size width --at 1024 --price 2",
+    "compare-recipes-plain": "compare T/recipes.csv --by recipe --plain steep --size width "
+    "--level .8 --flops-per-second 1e12",
+    "compare-tuned": "compare T/clean.csv examples/sweep.csv --size width --tune lr "
+    "--names clean,sweep",
+    "critical-batch": f"critical-batch {BATCH} --at width=512,target=1.9",
+    "critical-batch-options": f"critical-batch {BATCH} --overhead .5 --from 32 --level .8 "
+    "--let 'tokens = steps * batch_size'",
+    "cascade": "cascade T/inputs.csv --cost-large 10",
+    "cascade-options": "cascade T/inputs.csv --cost-small 2 --cost-large 30 --quality 0.85 "
+    "--group text --validation .4 --level .8 --seed 3",
+    "select-hard": "select T/embedding.csv --keep .3 --label label --balance 1",
+    "select-easy": "select T/embedding.csv --keep 7 --which easy --metric euclidean --clusters 2",
+    "select-random": "select T/embedding.csv --keep .5 --which random --seed 4",
+    "knobs": "knobs T/knobs.csv --size width --at 2048 --knob steady --knob moving=0.1 "
+    "--knob idle --level .9",
+    "status": "study status W/tiny.py --storage sqlite:///W/tiny.db",
+    "page": "page W/page.html",
+    "page-beside": "page W/beside.html",
+}
+"""Called with --json: what they print is a document."""
+
+TEXT = {
+    "forecast": f"forecast {CLEAN} --at 512 --at 4096",
+    "forecast-summary": f"forecast {CURVED} --summary",
+    "check": f"check {CLEAN} T/clean_big.csv",
+    "backtest": f"backtest {CLEAN}",
+    "watch": "watch W/accuracy.json T/log_bad.csv --at 256 --total-steps 1000 --loss acc "
+    "--maximise acc --once",
+    "plan": f"plan {CLEAN} --at 1024 --budget 4e15",
+    "cost": f"cost {CLEAN} --at 1024 --set lr=0.004 --price 2",
+    "allocate": "allocate T/pair.csv --flops 1e20 --unique-tokens 5e9 --inference-tokens 1e12",
+    "compare": "compare T/recipes.csv --by recipe --size width --at 1024 --price 2",
+    "critical-batch": f"critical-batch {BATCH} --at width=512,target=1.9",
+    "cascade": "cascade T/inputs.csv --cost-large 10",
+    "select": "select T/embedding.csv --keep 5",
+    "knobs": "knobs T/knobs.csv --size width --at 2048 --knob steady --knob moving --knob idle",
+    "status": "study status W/tiny.py --storage sqlite:///W/tiny.db",
+    "export": "study export W/tiny.py --storage sqlite:///W/tiny.db --out W/tiny.parquet",
+    "import": "study export W/tiny.py --storage sqlite:///W/tiny.db --out W/import.parquet && "
+    "study import W/tiny.py W/import.parquet --storage sqlite:///W/import.db",
+    "merge": "study merge W/tiny.py W/tiny.db --storage sqlite:///W/merge.db",
+    "repair": "study repair W/tiny.py --storage sqlite:///W/tiny.db --dry-run",
+    "dry-run": "study run W/tiny.py --storage sqlite:///W/new.db --dry-run",
+    "page": "page W/page.html --link https://example.org/page.html",
+    "report": f"report {CLEAN} W/big.csv -o W/again.html --markdown -",
+    "beside": "beside W/pages/clean.html W/pages/sweep.html -o W/beside2.html",
+    "index": "index W/pages",
+    "init": "init W/fresh",
+    "version": "--version",
+    "help": "--help",
+}
+"""Called for people, some after another command (`&&`): what they print is a text."""
+
+EXITS = {
+    "check fine": f"check {PAIR} T/pair_big.csv",
+    "check deviates": f"check {CLEAN} T/clean_big.csv",
+    "watch alarm": "watch W/accuracy.json T/log_bad.csv --at 256 --total-steps 1000 --loss acc "
+    "--maximise acc --once",
+    "no command": "",
+    "unknown command": "foresee",
+    "unknown option": f"forecast {CLEAN} --depth 3",
+    "no such file": "forecast T/none.csv --size width",
+    "no such column": "forecast T/clean.csv --size depth --tune lr",
+    "no size": "forecast T/clean.csv",
+    "level in percent": f"forecast {CLEAN} --level 95",
+    "level zero": f"forecast {CLEAN} --level 0",
+    "below the sweep": f"forecast {CLEAN} --at 8",
+    "no number": f"forecast {CLEAN} --at wide",
+    "wrong size": f"forecast {PAIR} --at 512",
+    "unknown pin": f"forecast {CLEAN} --fix q=1",
+    "pin of no column": f"forecast {CLEAN} --fix wd.b=1",
+    "unknown band": f"forecast {CLEAN} --band wide",
+    "bad formula": f"forecast {CLEAN} --let 'x = import os'",
+    "bad final": f"forecast {CLEAN} --final first",
+    "sealed and options": f"forecast {SEALED} --size width",
+    "check without its size": f"check {CLEAN} T/pair_big.csv",
+    "check tolerance": f"check {CLEAN} T/clean_big.csv --tolerance 1",
+    "backtest too few": "backtest W/three.csv --size width",
+    "backtest scheme": f"backtest {CLEAN} --scheme random",
+    "watch no forecast": "watch T/clean.csv T/log.csv --at 256",
+    "watch no curves": f"watch {SEALED} T/log.csv --at 512 --once",
+    "plan nothing to spend": f"plan {CLEAN} --at 1024",
+    "plan two budgets": f"plan {CLEAN} --at 1024 --budget 1 --budget-hours 1",
+    "plan no runs": f"plan {CLEAN} --at 1024 --runs 0",
+    "plan aim": f"plan {CLEAN} --at 1024 --runs 3 --aim wd",
+    "cost no tuned": f"cost {CLEAN} --at 1024 --set wd=1",
+    "cost negative": f"cost {CLEAN} --at 1024 --price -1",
+    "allocate budget": "allocate T/pair.csv --flops 0",
+    "allocate columns": "allocate T/clean.csv --flops 1e20",
+    "compare alone": "compare T/recipes.csv --size width",
+    "compare unknown plain": "compare T/recipes.csv --by recipe --plain best --size width",
+    "critical batch overhead": f"critical-batch {BATCH} --overhead 0",
+    "cascade cost": "cascade T/inputs.csv --cost-small 10 --cost-large 1",
+    "cascade columns": "cascade T/clean.csv --cost-large 10",
+    "select none": "select T/embedding.csv --keep 0",
+    "select too many": "select T/embedding.csv --keep 41",
+    "knobs unknown": "knobs T/knobs.csv --size width --at 2048 --knob wd",
+    "status no study": "study status W/pages/none.py",
+    "status bad key": "study status W/tiny.py --set recipe.stops=3",
+    "export no storage": "study export W/tiny.py --storage sqlite:///W/none.db --out W/n.parquet",
+    "import no export": "study import W/tiny.py T/clean.csv --storage sqlite:///W/import.db",
+    "page of no report": "page T/clean.csv",
+    "broken seal": "forecast W/broken.json --at 512",
+    "init over": "init W/tiny",
+}
+"""Exit code, and the line on the standard error."""
+
+
+def run(arguments: str) -> dict[str, Any]:
+    """Exit code, standard output and standard error of a call of `extrap` from the root."""
+    at = str(workplace())
+    for short, folder in (("T/", TABLES.relative_to(ROOT)), ("S/", SAVED.relative_to(ROOT))):
+        arguments = arguments.replace(short, f"{folder}/")
+    arguments = arguments.replace("W/", f"{at}/")
+    out, err, handlers = io.StringIO(), io.StringIO(), logging.root.handlers[:]
+    before = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        logging.root.handlers[:] = []
+        with redirect_stdout(out), redirect_stderr(err):
+            code = [main(shlex.split(part)) for part in arguments.split(" && ")][-1]
+    finally:
+        logging.root.handlers[:] = handlers
+        os.chdir(before)
+    said = [stream.getvalue().replace(at, "W") for stream in (out, err)]
+    return {"code": code, "out": said[0], "err": said[1]}

@@ -1,0 +1,80 @@
+"""Saved forecasts, storages and pages that cases share, made once per process; and the tables."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import shutil
+import sqlite3
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import extrap
+from extrap.reporting.beside import beside_page
+
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(__file__).parent
+TABLES, SAVED = FOLDER / "tables", FOLDER / "saved"
+
+
+def table(name: str) -> pd.DataFrame:
+    """A table of this folder."""
+    return pd.read_csv(TABLES / f"{name}.csv")
+
+
+@cache
+def runs(name: str) -> extrap.Runs:
+    """The runs of a table, read as its kind asks for."""
+    kinds: dict[str, dict[str, Any]] = {
+        "clean": {"size": "width", "tune": "lr"},
+        "clean_big": {"size": "width", "tune": "lr", "stage": "check"},
+        "untuned": {"size": "width"},
+        "pair": {"size": ["params", "tokens"]},
+        "pair_big": {"size": ["params", "tokens"], "stage": "check"},
+        "curved": {"size": "width", "tune": "lr"},
+        "single": {"size": "depth", "tune": ["lr", "batch_size"], "conditions": "optimizer"},
+        "accuracy": {"size": "width", "tune": "lr", "loss": "acc", "maximise": "acc"},
+        "sweep": {"size": "width", "tune": "lr"},
+    }
+    source = ROOT / "examples" / "sweep.csv" if name == "sweep" else TABLES / f"{name}.csv"
+    source = TABLES / "recipes.csv" if name == "untuned" else source
+    curves = TABLES / "accuracy_curves.csv" if name == "accuracy" else None
+    with contextlib.chdir(ROOT):  # messages and pages name the source
+        return extrap.read_runs(source.relative_to(ROOT), curves=curves, **kinds[name])
+
+
+@cache
+def forecast(name: str, **options: Any) -> extrap.Forecast:
+    """The forecast of a table, at the level .95 unless another is asked for."""
+    return extrap.forecast(runs(name), **options)
+
+
+@cache
+def workplace() -> Path:
+    """A folder with what commands read: storages, sealed forecasts, pages, a study file."""
+    folder = Path(tempfile.mkdtemp(prefix="contract-")).resolve()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name in ("tiny", "theirs"):
+        with sqlite3.connect(folder / f"{name}.db") as connection:
+            connection.executescript((SAVED / f"{name}-0.1.sql").read_text(encoding="utf-8"))
+    shutil.copy(SAVED / "tiny.py", folder)
+    for name in ("clean", "accuracy"):
+        extrap.save_forecast(forecast(name), folder / f"{name}.json")
+    sealed = json.loads((SAVED / "forecast-0.1.json").read_text(encoding="utf-8"))
+    (folder / "broken.json").write_text(json.dumps({**sealed, "level": 0.9}))
+    table("recipes").query("width < 128")[["width", "loss"]].to_csv(folder / "three.csv")
+    (folder / "pages").mkdir()
+    table("clean_big").query("width > 8").to_csv(folder / "big.csv", index=False)
+    big = extrap.read_runs(folder / "big.csv", size="width", tune="lr", stage="check")
+    verdicts = extrap.check(forecast("clean"), big)
+    page = extrap.report(forecast("clean"), verdicts, path=folder / "pages" / "clean.html")
+    other = extrap.report(forecast("sweep"), path=folder / "pages" / "sweep.html")
+    shutil.copy(page, folder / "page.html")
+    both = extrap.read_report(page), extrap.read_report(other)
+    beside_page(*both, path=folder / "beside.html")
+    return folder

@@ -1,0 +1,405 @@
+"""Costs and plans of a forecast whose laws, errors and noise are round numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.regression.linear_model import WLS
+
+import extrap.planning.costs as costs
+from extrap.errors import DataError
+from extrap.fitting import Noise, Valley
+from extrap.forecasting import Forecast
+from extrap.planning import Plan, cost, plan
+from extrap.planning.candidates import Market, new_sizes, read_among, seed_names, seed_numbers
+from extrap.planning.cost_curves import fit_cost_curve
+from extrap.planning.outlooks import Foresight, Widths, foresee
+from extrap.planning.run_costs import read_run_cost
+from extrap.planning.vertices import Design, VertexModel
+from extrap.records import Runs
+from tests.checking.byhand import LARGE, WIDTHS, by_hand, law, loss_at, lr_at, sweep
+
+FLOPS = 7 * 1024**2
+
+
+def square(table: pd.DataFrame) -> pd.Series:
+    return 7 * table["width"] ** 2
+
+
+def priced(**changes: Any) -> Forecast:
+    """The forecast by hand; a run costs seven times its width squared."""
+    return by_hand(**{"runs": sweep(flops=square), **changes})
+
+
+def sure(**changes: Any) -> Forecast:
+    """The same where the best rate is known exactly."""
+    values = {"a": math.log(0.01), "b": -0.5}
+    exact = law("optimum_power", values, (1e-9, 1e-9), scatter=1e-9, dof=5, scale_dof=5)
+    return priced(tuned_laws={"lr": exact}, **changes)
+
+
+def share(excess: float, slope: float = 1.0) -> float:
+    """Of the compute, a square of the width: the loss falls with its tenth power."""
+    return math.exp(-20 * excess / slope)
+
+
+def test_being_wrong_costs_what_the_parabola_and_the_power_laws_say() -> None:
+    """Two octaves: .08 nats of log loss, e^-1.6 of the compute. Bounds are 1.96 of each error."""
+    found = cost(sure(), at=LARGE, tuned={"lr": 0.01}, flops_per_s=1e6, price=3.0)
+    at, told = loss_at(1024), found.chosen
+    hours = FLOPS / 1e6 / 3600
+    assert (found.loss, found.flops) == pytest.approx((at, FLOPS))
+    assert (found.gpu_hours, found.money) == pytest.approx((hours, 3 * hours))
+    assert (found.level, found.is_recommended, found.knows_compute) == (0.95, False, True)
+    assert told.octaves["lr"] == pytest.approx(2)
+    assert told.chance_of_divergence is None
+    assert (told.relative.value, *told.relative.ci) == pytest.approx([math.expm1(0.08)] * 3)
+    assert told.nats.value == pytest.approx(at * math.expm1(0.08))
+    curve = math.hypot(0.017, 0.15 * 0.1 * math.log(4))
+    sides = [math.log(side / told.nats.value) / curve for side in told.nats.ci]
+    assert sides == pytest.approx([-1.96, 1.96], abs=0.12)  # 4,000 draws
+    compute = told.equivalent_compute
+    assert compute.value == pytest.approx(share(0.08))
+    slopes = [math.log(0.08 * 20 / -math.log(side)) / 0.15 for side in compute.ci]
+    assert slopes == pytest.approx([-1.96, 1.96], abs=0.12)
+    for wasted, total in (
+        (told.wasted_flops, FLOPS),
+        (told.wasted_gpu_hours, hours),
+        (told.wasted_money, 3 * hours),
+    ):
+        parts = (1 - compute.value, 1 - compute.ci.upper, 1 - compute.ci.lower)
+        assert (wasted.value, *wasted.ci) == pytest.approx([total * p for p in parts])
+    excess = {e.factor: math.log1p(e.penalty.relative.value) for e in found.around}
+    assert excess == pytest.approx({0.25: 0.08, 0.5: 0.02, 1: 0, 2: 0.02, 4: 0.08}, abs=1e-9)
+    around = [e.penalty.tuned["lr"] / 0.0025 for e in found.around]
+    assert around == pytest.approx([0.25, 0.5, 1, 2, 4])
+    kept = [(e.kept_from["width"], e.penalty.octaves["lr"]) for e in found.kept]
+    assert kept == [(16, pytest.approx(3)), (256, pytest.approx(1))]
+    losses = [e.penalty.relative.value for e in found.kept]
+    assert losses == pytest.approx([math.expm1(0.18), math.expm1(0.02)])
+
+
+def test_unknown_optimum_costs_the_mean_over_where_it_may_lie() -> None:
+    """.02 σ² · 5/3 of Student's t with 5 degrees of freedom, by 4,000 draws."""
+    found = cost(priced(), at=LARGE, tuned={"lr": 0.0025}, gpu_hours=5.0, price=2.0)
+    mean = 0.02 * (0.26 / math.log(2)) ** 2 * 5 / 3
+    assert math.log1p(found.chosen.relative.value) == pytest.approx(mean, rel=0.12)
+    assert found.chosen.relative.ci.upper == pytest.approx(
+        math.expm1(0.02 * (0.26 / math.log(2) * 3.1634) ** 2), rel=0.1
+    )
+    assert (found.gpu_hours, found.money) == (5, 10)
+    assert cost(priced(), at=LARGE).is_recommended
+    far = cost(sure(), at=LARGE, tuned={"lr": 0.0025 * 2**8})
+    assert far.chosen.relative.value == pytest.approx(math.expm1(1.0))  # as of a diverged run
+    assert far.chosen.equivalent_compute.value is None
+    assert far.chosen.wasted_flops.ci.upper is None
+
+
+@pytest.mark.parametrize(("octaves", "is_far"), [(1.99, False), (2.01, True), (-2.01, True)])
+def test_values_beyond_those_of_the_sweep_are_flagged(octaves: float, is_far: bool) -> None:
+    flags = cost(sure(), at=LARGE, tuned={"lr": 0.0025 * 2**octaves}).flags
+    assert any(flag.startswith("far-off: lr") for flag in flags) == is_far
+
+
+def test_steepness_is_known_as_a_jackknife_over_sizes_says(monkeypatch):
+    """Its logarithm is .1 k without the k-th of five sizes: variance 4/5 · .1, so a sd of .283."""
+    made = sure()
+    k = iter(range(5))
+
+    def without_one(runs: Runs, optima: Any) -> Valley:
+        return replace(made.valley, curvature=((0.04 * math.exp(0.1 * next(k)),),))
+
+    monkeypatch.setattr(costs, "fit_valley", without_one)
+    found = cost(made, at=LARGE, tuned={"lr": 0.01}).chosen
+    assert math.log1p(found.relative.value) == pytest.approx(0.08 * math.exp(0.04), rel=0.02)
+    sides = [math.log(math.log1p(side) / 0.08) / math.sqrt(0.08) for side in found.relative.ci]
+    assert sides == pytest.approx([-1.96, 1.96], abs=0.12)
+
+
+def test_scatter_of_costs_about_the_valley_keeps_their_mean() -> None:
+    """A lognormal factor of relative standard deviation .3 and mean 1."""
+    made = sure(valley=replace(by_hand().valley, relative_sd=0.3))
+    found = cost(made, at=LARGE, tuned={"lr": 0.01}).chosen
+    assert math.log1p(found.relative.value) == pytest.approx(0.08, rel=0.02)
+    sd = math.sqrt(math.log(1.09))
+    sides = [math.log(math.log1p(side) / 0.08) / sd for side in found.relative.ci]
+    assert sides == pytest.approx([-1.96 - sd / 2, 1.96 - sd / 2], abs=0.12)
+
+
+@pytest.mark.parametrize(("power", "knows"), [(0.025, True), (0.022, False)])
+def test_compute_tells_something_where_it_grows_by_a_tenth(power: float, knows: bool) -> None:
+    """From width 16.5, the smallest multiple that is asked, to 1024: a factor of 62."""
+    made = sure(runs=sweep(flops=lambda t: 1e9 * t["width"] ** power))
+    found = cost(made, at=LARGE, tuned={"lr": 0.01})
+    assert found.knows_compute == knows
+    assert any(flag.startswith("cost-does-not-grow") for flag in found.flags) != knows
+
+
+@pytest.mark.parametrize(
+    ("curve", "sizes"),
+    [
+        (lambda w: 5 * w**1.7, [(16,), (32,), (64,)]),
+        (lambda w: 3 * w**2 + 100 * w + 50, [(16,), (32,), (64,), (128,), (256,)]),
+        (lambda w: 2 * w**3, [(16,), (32,)]),
+        (lambda n, d: 6 * n * d, [(1, 2), (2, 3), (5, 4), (7, 9), (3, 8), (9, 9)]),
+        (lambda n, d: n**2 + 3 * d + 4, [(1, 2), (2, 3), (5, 4), (7, 9), (3, 8), (9, 9), (4, 1)]),
+    ],
+)
+def test_cost_curves_find_powers_and_polynomials(curve: Any, sizes: list[tuple[int, ...]]) -> None:
+    x = np.array(sizes, dtype=float)
+    found = fit_cost_curve(x, np.array([curve(*size) for size in sizes], dtype=float))
+    for beyond in ((512.0,) * x.shape[1], (24.0,) * x.shape[1]):
+        assert found.at(beyond) == pytest.approx(curve(*beyond), rel=1e-5)
+
+
+def test_a_table_says_what_its_runs_cost() -> None:
+    runs = sweep(flops=square, wall_s=lambda t: 36 * t["width"])
+    price = read_run_cost(runs)
+    assert (price.unit, price.source, price.flags) == ("FLOPs", "the column flops", ())
+    assert price.of({"width": 64.0}) == 7 * 64**2
+    assert price.along({"width": 64.0}, np.log([0.5, 2.0])) == pytest.approx(
+        [-2 * math.log(2), 2 * math.log(2)]
+    )
+    hours = read_run_cost(runs, hours=True)
+    assert (hours.unit, hours.of({"width": 1000.0})) == ("hours", pytest.approx(10))
+    units = read_run_cost(runs, formula="width ** 2 + 1")
+    assert (units.unit, units.of({"width": 100.0})) == ("units", 10001)
+    six = read_run_cost(runs, formula="6 * width * width")
+    assert (six.unit, six.of({"width": 10.0})) == ("FLOPs", 600)
+    with pytest.raises(DataError, match="got -9"):
+        read_run_cost(runs, formula="width - 10").of({"width": 1.0})
+    with pytest.raises(DataError, match="wall_s"):
+        read_run_cost(sweep(), hours=True)
+    bumpy = [1.0, 1.0, 1.0 + 0.12, 1.0, 1.0]
+    for factor, flagged in ((1.0, True), (0.1, False)):
+        off = dict(zip(WIDTHS, (1 + factor * (b - 1) for b in bumpy), strict=True))
+        table = sweep(flops=lambda t, off=off: square(t) * t["width"].map(off))
+        assert bool(read_run_cost(table).flags) == flagged
+
+
+def vertices(octaves: list[float], **more: Any) -> Any:
+    noise = Noise(own_sd=0.006, own_dof=6, size_sd=0.004)
+    model = VertexModel.of(by_hand().valley, noise, scatter=0.0)
+    design = Design(size={"width": 64.0}, octaves=np.array([octaves]).T, seeds=more["seeds"])
+    return model, model.of_design(design)
+
+
+def test_vertex_of_three_values_has_the_errors_of_weighted_least_squares() -> None:
+    """Weights 1 / (1 + (excess / .01)²): 1/5 an octave off; the gradient over the bend of .04."""
+    u = np.array([-1.0, 0.0, 1.0])
+    model, found = vertices(list(u), seeds=(0, 0, 0))
+    design = np.column_stack([np.ones(3), u, u**2])
+    covariance = WLS(np.zeros(3), design, weights=[0.2, 1, 0.2]).fit().normalized_cov_params
+    assert found.position[0] == pytest.approx(covariance[1, 1] * (0.006 / 0.04) ** 2)
+    assert found.loss == pytest.approx(covariance[0, 0] * 0.006**2)
+    assert found.floor == (pytest.approx(0.01),)
+    assert model.spacing({"width": 64.0}) == (pytest.approx(math.sqrt(2 * 0.01 / 0.04)),)
+    _, one_seed = vertices([-1.0, 0.0, 1.0] * 9, seeds=(0,) * 27)
+    assert one_seed.loss == pytest.approx(0.004**2)  # what the runs of a seed share
+    _, line = vertices([-1.0, 1.0], seeds=(0, 0))
+    assert (line.position, line.loss) == ((1e6,), 1e6)
+
+
+def test_vertex_of_five_values_shares_its_asymmetry_with_three_more_sizes() -> None:
+    """Four sizes of one design by one regression, their cubic term in common."""
+    u = np.array([-2.0, -0.7, 0.1, 1.0, 2.2])
+    _, found = vertices(list(u), seeds=(0, 0, 1, 1, 2))
+    weights = 1 / (1 + (0.02 * u**2 / 0.01) ** 2)
+    own = np.column_stack([np.ones(5), u, u**2])
+    design = np.column_stack([np.kron(np.eye(4), own), np.tile(u**3, 4)])
+    told = WLS(np.zeros(20), design, weights=np.tile(weights, 4)).fit().normalized_cov_params
+    assert found.position[0] == pytest.approx(told[1, 1] * (0.006 / 0.04) ** 2, rel=1e-6)
+    assert found.loss == pytest.approx(max(told[0, 0] * 0.006**2, 0.004**2 / 3), rel=1e-6)
+    assert found.floor[0] == pytest.approx((0.1 * 0.85) ** 2)  # the mean gap beside .1
+
+
+@pytest.fixture(scope="module")
+def sight() -> Foresight:
+    return foresee(priced(), LARGE)
+
+
+def test_widths_now_are_those_of_the_forecast(sight: Foresight) -> None:
+    """Also by the laws' linearisation; and what makes them wide, as shares of the variance."""
+    point = sight.forecast.at(**LARGE)
+    loss = math.log(point.loss_pi.upper / point.loss_pi.lower)
+    octaves = 2 * 2.5705818356 * 0.26 / math.log(2)
+    for widths in (sight.now(), sight.quick(sight.designs)):
+        assert widths.loss == pytest.approx(loss, rel=1e-9)
+        assert widths.tuned["lr"] == pytest.approx(octaves, rel=1e-9)
+    form = (0.15 * 0.1 * math.log(4)) ** 2
+    total = 0.017**2 + form + 0.006**2
+    assert sight.limits()["loss"] == pytest.approx(
+        {
+            "parameters of the law": 0.017**2 / total,
+            "form of the law": form / total,
+            "seed of the new run": 0.006**2 / total,
+        }
+    )
+    # the scatter of .24 is half noise at most, less what the optima's own errors of .1 explain;
+    # a straight law through five sizes has the leverage 1/5 + (ln 16)² / Σ (ln)² at 1024
+    noise = 0.1**2 / math.log(2) ** 2 - 0.01
+    scatter = (0.24 / math.log(2)) ** 2
+    noise = min(noise, scatter / 2)
+    x = np.log(np.array(WIDTHS) / 64)
+    leverage = 1 / 5 + math.log(16) ** 2 / float(x @ x)
+    assert sight.extra == pytest.approx([scatter - noise])
+    assert sight.jackknife == pytest.approx([max(1, 0.1**2 / (0.24**2 * leverage))], rel=1e-6)
+    told = sight.limits()["lr"]
+    parts = [noise * (1 + leverage), scatter - noise, (scatter - noise) * leverage]
+    assert list(told.values()) == pytest.approx([p / sum(parts) for p in parts], rel=1e-5)
+
+
+def test_twice_the_runs_halve_the_variances_of_noise(sight: Foresight) -> None:
+    doubled = [d.with_runs(d.octaves, tuple(int(s) + 2 for s in d.seeds)) for d in sight.designs]
+    before, after = sight.now(), sight.quick(doubled)
+    x = np.log(np.array(WIDTHS) / 64)
+    leverage = 1 / 5 + math.log(16) ** 2 / float(x @ x)
+    scatter = (0.24 / math.log(2)) ** 2
+    noise = scatter - sight.extra[0]
+    ratio = math.sqrt((scatter - noise / 2) / scatter)
+    assert after.tuned["lr"] / before.tuned["lr"] == pytest.approx(ratio, rel=1e-6)
+    assert leverage > 1
+    assert sight.floor().tuned["lr"] / before.tuned["lr"] == pytest.approx(
+        math.sqrt((scatter - noise) / scatter), rel=1e-6
+    )
+    assert sight.floor().loss < after.loss < before.loss
+    assert before.log_sum(["loss", "lr"]) == pytest.approx(
+        math.log(before.loss) + math.log(before.tuned["lr"])
+    )
+    assert before.log_sum(["lr"]) == pytest.approx(math.log(before.tuned["lr"]))
+
+
+def test_widths_are_compared_one_by_one() -> None:
+    now = Widths(loss=0.1, tuned={"lr": 1.0, "wd": None})
+    then = Widths(loss=0.1, tuned={"lr": 1.01, "wd": 2.0})
+    assert not then.widens(now, ["loss", "wd"])
+    assert then.widens(now, ["lr"])
+    assert replace(then, loss=None).widens(now, ["loss"])
+    assert now.knows(["loss", "lr"])
+    assert not now.knows(["loss", "wd"])
+    assert now.log_sum(["wd"]) == pytest.approx(math.log(1e-12))
+
+
+def test_a_market_offers_what_lies_about_the_predicted_optimum() -> None:
+    """.8 and 1.6 of the half-weight distance √.5 octaves; tried values nearby stand for them."""
+    made = priced()
+    market = Market(forecast=made, model=foresee(made, LARGE).model)
+    near, far = market.moves({"width": 64.0}, is_known=True)
+    assert near.cells == far.cells == (((0.005,), 2), ((0.02,), 2))
+    assert (near.octaves, near.reason) == (((-1,), (1,)), "replicate")
+    once, twice = market.moves({"width": 512.0}, is_known=False)
+    reach = [s * r * math.sqrt(0.5) for r in (0.8, 1.6) for s in (-1, 1)]
+    assert [values[0] for values, _ in once.cells] == pytest.approx(
+        [lr_at(512) * 2**u for u in reach], rel=1e-5
+    )
+    assert [u[0] for u in once.octaves] == pytest.approx(reach, abs=1e-5)
+    assert (once.reason, {s for _, s in once.cells}) == ("new size", {0})
+    assert [s for _, s in twice.cells] == [0] * 4 + [1] * 4
+    assert market.seeds() == [0, 1, 2]
+    market.take(near)
+    assert market.seeds() == [0, 1, 2, 3]
+    (again, _) = market.moves({"width": 64.0}, is_known=True)
+    assert {s for _, s in again.cells} == {3}
+    assert market.with_seed({"width": 64.0}, 2) is None
+    other = market.with_seed({"width": 128.0}, 2)
+    assert np.ravel(other.octaves) == pytest.approx([-1, 1])
+    assert {s for _, s in other.cells} == {2}
+    move = market.bracket({"width": 64.0}, {"lr": "high"})
+    assert [values[0] for values, _ in move.cells] == pytest.approx([0.08, 0.16], rel=1e-5)
+    low = market.bracket({"width": 64.0}, {"lr": "low"})
+    assert [values[0] for values, _ in low.cells] == pytest.approx([0.00125, 0.000625], rel=1e-5)
+    assert (low.reason, market.bracket({"width": 64.0}, {})) == ("bracket", None)
+    fork = market.copy()
+    fork.take(low)
+    assert market.bracket({"width": 64.0}, {"lr": "low"}) == low
+
+
+def test_new_sizes_lie_between_neighbours_and_beyond_to_half_of_the_target() -> None:
+    runs = sweep()
+    assert new_sizes(runs, {"width": 1024.0}) == (
+        [{"width": w} for w in (23.0, 45.0, 91.0, 181.0)],
+        [{"width": 362.0}, {"width": 512.0}],
+    )
+    assert new_sizes(runs, {"width": 1023.0})[1] == [{"width": 362.0}]
+    table = pd.DataFrame({"n": [1.5, 1.9, 3.0], "d": [10.0, 20.0, 10.0], "loss": [3.0, 2.9, 2.8]})
+    two = Runs.from_frame(table, sizes=["n", "d"])
+    between, beyond = new_sizes(two, {"n": 12.0, "d": 57.0})
+    assert between == [{"n": 1.5, "d": 20}, {"n": 1.9, "d": 10}, {"n": 3, "d": 20}]
+    assert beyond == [{"n": 4.243, "d": 28.28}]
+    close = Runs.from_frame(table.drop(columns="d"), sizes=["n"])
+    assert new_sizes(close, {"n": 3.0})[0] == [{"n": 2.387}]
+
+
+def test_seeds_are_numbers_or_names_in_the_order_they_come() -> None:
+    assert list(seed_numbers(pd.Series(["3", 1.0, 2]))) == [3, 1, 2]
+    names, more = pd.Series(["b", "a", "b"]), pd.Series(["c", "a", 2.0])
+    assert list(seed_numbers(names)) == [0, 1, 0]
+    assert list(seed_numbers(more, after=names)) == [2, 1, 3]
+    table = pd.DataFrame({"width": [1.0, 2, 4], "loss": [3.0, 2, 1], "seed": names})
+    runs = Runs.from_frame(table, sizes=["width"])
+    offer = pd.DataFrame({"width": [8.0, 8.0, 2.0], "seed": ["c", None, "a"]})
+    assert seed_names(runs, offer) == {0: "b", 1: "a", 2: "c"}
+    assert seed_names(sweep(), None) == {}
+    assert read_among(offer, runs) == {(8.0,): [((), 2), ((), None)], (2.0,): [((), 1)]}
+    for bad, word in (({"wid": [1.0]}, "width"), ({"width": [-1.0]}, "positive numbers")):
+        with pytest.raises(DataError, match=word):
+            read_among(pd.DataFrame(bad), runs)
+
+
+@pytest.fixture(scope="module")
+def bought() -> Plan:
+    return plan(priced(), at=LARGE, n_runs=12)
+
+
+def test_a_plan_buys_what_narrows_most_for_its_cost(bought: Plan) -> None:
+    """Runs at the larger size come first: it takes half of the change that is extrapolated."""
+    steps = [(p.step, p.size["width"], p.seed, p.reason) for p in bought.purchases]
+    assert steps == [
+        *[(1, 512, 0, "new size")] * 4,
+        *[(2, 23, 0, "new size")] * 4,
+        *[(3, 16, 2, "replicate")] * 2,
+        *[(4, 512, 1, "replicate")] * 2,
+    ]
+    assert [p.tuned["lr"] for p in bought.purchases[8:10]] == pytest.approx([0.01, 0.04])
+    for purchase in bought.purchases:
+        assert purchase.cost == pytest.approx(7 * purchase.size["width"] ** 2)
+    assert bought.cost == pytest.approx(7 * (6 * 512**2 + 4 * 23**2 + 2 * 16**2))
+    assert bought.spent == pytest.approx(7 * 10 * sum(w**2 for w in WIDTHS))
+    assert (bought.unit, bought.cost_from, bought.budget) == ("FLOPs", "the column flops", None)
+    told = [(o.n_runs, o.cost, o.loss_width, o.tuned_width["lr"]) for o in bought.outlooks]
+    assert told == [
+        pytest.approx((0, 0, 0.1120379, 1.9284541), rel=1e-5),
+        pytest.approx((4, 28 * 512**2, 0.0590260, 1.3883584), rel=1e-3),
+        pytest.approx((12, bought.cost, 0.0562214, 1.2334236), rel=1e-3),
+    ]
+    larger = [(e.size["width"], e.outlook.n_runs, e.outlook.cost) for e in bought.larger]
+    assert larger == [pytest.approx((362, 4, 28 * 362**2)), pytest.approx((512, 4, 28 * 512**2))]
+    assert all(e.in_budget for e in bought.larger)
+    assert "lr narrows from 1.9 " in bought.advice[0]
+    assert bought.larger[1].outlook.loss_width == bought.outlooks[1].loss_width
+    # any number of runs at the swept sizes leave the form of the law and the new run's noise
+    form = (0.15 * 0.1 * math.log(4)) ** 2
+    least = 2 * stats.norm.ppf(0.975) * math.sqrt(form + 0.006**2)
+    assert bought.floor.loss_width == pytest.approx(least, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes", "n_runs"),
+    [
+        ({"n_runs": 12, "larger": False}, {16, 23, 45}, 12),
+        ({"budget": 28.0 * 512**2 * 0.999}, {16, 23, 45, 91, 181, 362}, None),
+    ],
+)
+def test_a_plan_keeps_to_its_bounds(options, sizes, n_runs):
+    found = plan(priced(), at=LARGE, **options)
+    assert found.cost <= options.get("budget", math.inf)
+    assert len(found.purchases) <= (n_runs or math.inf)
+    assert {p.size["width"] for p in found.purchases} == sizes
+    budget = options.get("budget", math.inf)
+    assert [e.in_budget for e in found.larger] == [True, budget >= 28 * 512**2]

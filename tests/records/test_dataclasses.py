@@ -1,0 +1,49 @@
+"""Records are values: frozen, with slots and named fields; the exceptions are listed."""
+
+import dataclasses
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("laws", "fitting", "forecasting", "checking", "records", "reading", "planning")
+
+MUTABLE = {"_Trip", "_State", "Purse", "Basket", "Market", "_Budget"}
+POSITIONAL = {"FinalRule", "_State", "Cell", "_Budget", "Command", "SizePath"}
+"""A cell or a rule is a key of one or two parts."""
+WITHOUT_EQUALITY = """
+    Asymmetry AtFractions Basket Design Doubling Exported FittedLaw Foresight FormDoubt Found
+    Neighbourhood Optima Points Precision Priced Problem Profile Runs Solutions StudyFunction
+    TrackedRun Vertex Way _Claim _Draws _Estimators _Group _Line _OfSize _Plan _Pricing _Profile
+    _Solved _Stand _Trip
+"""
+"""They hold arrays or tables."""
+
+
+def classes_of(package):
+    folder = ROOT / "extrap" / package
+    files = folder.rglob("*.py") if folder.is_dir() else [folder.with_suffix(".py")]
+    found = []
+    for path in sorted(files):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        module = importlib.import_module(name)
+        found += [
+            each
+            for _, each in inspect.getmembers(module, inspect.isclass)
+            if each.__module__ == name and dataclasses.is_dataclass(each)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_dataclasses_are_frozen_have_slots_and_named_fields(package):
+    for each in classes_of(package):
+        name, given = each.__name__, each.__dataclass_params__
+        assert given.frozen is (name not in MUTABLE), name
+        assert given.eq is (name not in WITHOUT_EQUALITY.split()), name
+        assert given.order is (name == "Cell"), name
+        assert "__slots__" in vars(each), name
+        is_named = all(field.kw_only for field in dataclasses.fields(each))
+        assert is_named is (name not in POSITIONAL), name

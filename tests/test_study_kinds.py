@@ -1,0 +1,118 @@
+"""Tiny studies of other kinds, from the command line: planned, worked on, run, reported again."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from extrap.allocation_sweeps import read_allocation_table
+from extrap.cli import main
+from extrap.comparison_sweeps import read_comparison_table
+from extrap.errors import DataError
+from extrap.lever_sweeps import read_lever_table
+from tests.test_allocation_sweeps import STUDY as ALLOCATION
+
+LEVERS = """
+from dataclasses import replace
+from extrap import Recipe, StudySpec, TunedRange, Workload
+from extrap.records import Lever, LeverStudy
+RECIPE = Recipe(steps=64, batch_size=8, optimizer="sgd", schedule="steps", drops=(0.5,),
+    drop_factor=4, n_evals=2)
+FALLS = StudySpec(name="falls", question="?", recipe=RECIPE, sizes={"width": (8,)}, seeds=(0,),
+    workload=Workload(name="digits", options={"norm": "batch"}), growth=0,
+    tune={"lr": TunedRange(low=0.01, high=0.1, n=3)})
+GROWS = replace(FALLS, name="grows", recipe=replace(RECIPE, decay_by="batch"))
+GHOST = replace(GROWS, name="ghost",
+    workload=Workload(name="digits", options={"norm": "batch", "ghost": 8}))
+LEVERS = LeverStudy(name="tiny", question="What?", judge_seeds=(5, 6, 7), levers=(
+    Lever(name="batch grown", group="growth", question="Alike?", plain=FALLS, treated=GROWS,
+        rate=1.0),
+    Lever(name="ghosts", group="ghosts", question="Better?", plain=GROWS, treated=GHOST,
+        reference=FALLS)))
+"""
+COMPARISON = """
+from dataclasses import replace
+from extrap import Recipe, StudySpec, TunedRange, Workload
+from extrap.records import ComparisonStudy, RecipeGroup
+NONE = StudySpec(name="none", question="?", sizes={"width": (4, 8, 16)}, seeds=(0, 1), growth=0,
+    workload=Workload(name="digits"), recipe=Recipe(steps=32, batch_size=16, n_evals=2),
+    tune={"lr": TunedRange(low=0.01, high=0.04, n=3)})
+NORM = replace(NONE, name="norm", workload=Workload(name="digits", options={"norm": "batch"}))
+COMPARISON = ComparisonStudy(name="tiny", question="What?", groups=(
+    RecipeGroup(name="norms", question="Better?", arms={"none": NONE, "norm": NORM},
+        target={"width": 32}),))
+"""
+CASCADE = """
+from extrap.records import CascadeStudy, Recipe, SizedModel, Workload
+CASCADE = CascadeStudy(name="few", question="What?", workload=Workload(name="digits"),
+    recipe=Recipe(steps=30, batch_size=32, n_evals=1), pairs=((0, 1), (2, 3)),
+    smalls=(SizedModel(size={"width": 4}, lr=0.01),),
+    large=SizedModel(size={"width": 32}, lr=0.01))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "planned", "n_cells", "said"),
+    [
+        (LEVERS, "judge_seeds=1,2", "3 runs to tune, 2 ", 18, ("falls: best rate", "40 updates")),
+        (COMPARISON, "seeds=1,2,3", "54 runs", 36, ("norm: 18 runs", "norms\n- norm: ")),
+        (CASCADE, "recipe.steps=7", "width 4: 2 runs of 7 ", 0, ("Width 4 before width 32 ",)),
+    ],
+    ids=["levers", "comparison", "cascade"],
+)
+def test_study_runs_and_reports(
+    text, change, planned, n_cells, said, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    Path("tiny.py").write_text(text)
+    assert main(["study", "run", "tiny.py", "--dry-run", "--set", change]) == 0
+    assert planned in capsys.readouterr().out
+    assert not Path(".extrap").exists()
+    if n_cells:
+        assert main(["study", "work", "tiny.py", "--quiet"]) == 0
+        assert not list(Path().glob("reports/*.html"))
+        capsys.readouterr()
+        assert main(["study", "status", "tiny.py", "--json"]) == 0
+        status = json.loads(capsys.readouterr().out)
+        assert status["done"]
+        assert status["cells"] == status["complete"] == n_cells
+    assert main(["study", "run", "tiny.py", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert [words for words in said if words not in out] == []
+    (kept,) = Path("reports").glob("*.runs.csv" if n_cells else "*.curves.csv")
+    table = pd.read_csv(kept)
+    if text is LEVERS:
+        assert (set(table["updates"]), set(table["n_tokens"])) == ({40, 64}, {512})
+    elif text is COMPARISON:
+        costs = {"initial_loss", "n_params", "flops", "wall_s"}
+        assert {"width", "lr", "seed", "ghost", *costs} <= set(table)
+    else:
+        assert len(list(Path(".extrap").rglob("*.parquet"))) == 4
+    assert main(["report", "tiny.py", "-o", "again.html"]) == 0
+    assert main(["report", "tiny.py", str(kept), "-o", "read.html"]) == 0
+    (first,) = Path("reports").glob("[!i]*.html")
+    pages = [path.read_text() for path in (first, Path("again.html"), Path("read.html"))]
+    answers = {page.partition('answer" content="')[2].partition('"')[0] for page in pages}
+    assert len(answers) == 1
+
+
+@pytest.mark.parametrize(
+    ("read", "lacks"),
+    [
+        (read_lever_table, "stage, lr, seed, status"),
+        (read_comparison_table, "stage, seed, status"),
+        (partial(read_allocation_table, ALLOCATION), "tokens, n_params, lr"),
+    ],
+    ids=["levers", "comparison", "allocation"],
+)
+def test_what_is_no_table_of_runs_is_refused(read, lacks, tmp_path):
+    with pytest.raises(DataError, match=r"none\.csv"):
+        read(tmp_path / "none.csv")
+    columns = {"arm": ["a"], "width": [1], "loss": [1.0]}
+    pd.DataFrame(columns).to_csv(tmp_path / "odd.csv", index=False)
+    with pytest.raises(DataError, match=lacks):
+        read(tmp_path / "odd.csv")

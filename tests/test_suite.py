@@ -1,0 +1,117 @@
+"""Rules of the tests themselves: few pin a sentence, none a time, and no gap passes in CI."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks import mutants
+
+TESTS = Path(__file__).parent
+PHRASE = 25
+"""Characters from which a text with a space is a phrase."""
+MOST = 0.03
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Test functions outside the contract, whose files pin texts on purpose."""
+    for path in sorted(TESTS.rglob("test_*.py")):
+        name = path.relative_to(TESTS).as_posix()
+        if not name.startswith("contract/"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                    yield name, node
+
+
+def pinned(function: ast.FunctionDef) -> list[str]:
+    """Phrases in assertions and in `match=` of a test."""
+    asserted = [node.test for node in ast.walk(function) if isinstance(node, ast.Assert)]
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    matched = [k.value for call in calls for k in call.keywords if k.arg == "match"]
+    return [
+        node.value
+        for part in (*asserted, *matched)
+        for node in ast.walk(part)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and len(node.value) >= PHRASE
+        and " " in node.value.strip()
+    ]
+
+
+def test_few_tests_pin_a_phrase() -> None:
+    found = [(name, function.name, pinned(function)) for name, function in functions()]
+    pinning = [each for each in found if each[2]]
+    assert len(pinning) <= MOST * len(found), pinning
+
+
+def test_no_test_has_less_than_ten_minutes() -> None:
+    short = [
+        (name, function.name, keyword.value.value)
+        for name, function in functions()
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call)
+        for keyword in call.keywords
+        if keyword.arg == "timeout"
+        and isinstance(keyword.value, ast.Constant)
+        and isinstance(keyword.value.value, int | float)
+        and 0 < keyword.value.value < 600
+    ]
+    assert short == []
+
+
+@pytest.mark.parametrize(
+    ("ci", "reason", "code"),
+    [
+        ("true", "no card here", 1),
+        ("true", "NOT TESTED that zsh reads it: zsh is not installed", 0),
+        ("", "no card here", 0),
+    ],
+)
+def test_in_ci_a_skip_that_is_not_listed_is_a_failure(
+    tmp_path: Path, ci: str, reason: str, code: int
+) -> None:
+    (tmp_path / "test_gap.py").write_text(
+        f"import pytest\n\n\ndef test_gap():\n    pytest.skip({reason!r})\n"
+    )
+    arguments = ["-q", "-p", "no:cacheprovider", "-c", str(TESTS.parent / "pyproject.toml")]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments, "-p", "tests.conftest", str(tmp_path)],
+        cwd=TESTS.parent,
+        env={"CI": ci, "PYTHONPATH": str(TESTS.parent)},
+        capture_output=True,
+    )
+    assert done.returncode == code, done.stdout.decode()
+
+
+SOURCE = """
+X: int = 1
+def f(a: int,
+      b: int = 2) -> int | None:
+    if a < b:
+        return max(
+            a, 1)
+    return None
+"""
+
+
+def test_a_mutant_meets_the_tests_that_reach_its_statement(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(SOURCE)
+    assert mutants.statement_of(path, 7) == (range(6, 8), False)
+    assert mutants.statement_of(path, 5) == (range(5, 6), False)
+    assert mutants.statement_of(path, 2) == (range(2, 3), True)
+    assert mutants.statement_of(path, 4)[1]
+    assert [span[0] for span in mutants.inert_spans(SOURCE)] == [(2, 3), (4, 21), (3, 9), (4, 9)]
+
+
+def test_equivalent_mutants_name_a_file_and_a_reason() -> None:
+    for (path, before, after), reason in mutants.equivalents().items():
+        assert (TESTS.parent / path).is_file()
+        assert before != after
+        assert reason

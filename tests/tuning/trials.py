@@ -1,0 +1,42 @@
+"""What tests of tuning share: a small study, a function that trains it, and its trials."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from extrap.reading.optuna import study_names
+from extrap.reading.storages import open_storage
+from extrap.records import Recipe, StudySpec, TunedRange, Workload
+
+SPEC = StudySpec(
+    name="small",
+    question="Does tuning work?",
+    workload=Workload(
+        name="bytes-mlp",
+        options={"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256},
+    ),
+    sizes={"width": (8, 16)},
+    tune={"lr": TunedRange(low=2**-8, high=2**-4, n=3)},
+    recipe=Recipe(steps=8, batch_size=8, n_evals=4),
+    seeds=(0, 1),
+)
+OWN = replace(SPEC, name="own", workload=Workload(name="mine"), growth=0)
+
+
+def valley(size, tuned, seed):
+    return 1 + 1 / size["width"] + (tuned["lr"] - 0.02) ** 2 + 0.001 * seed
+
+
+def trials_of(url):
+    """Every trial of a storage."""
+    storage = open_storage(url)
+    ids = map(storage.get_study_id_from_name, study_names(storage))
+    return [trial for study_id in ids for trial in storage.get_all_trials(study_id)]
+
+
+def wait_for(claim):
+    deadline = time.monotonic() + 600
+    while not claim():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -255,12 +255,13 @@ def _check_frame(place: Path, file: pq.ParquetFile) -> None:
     groups = [frame.row_group(i) for i in range(frame.num_row_groups)]
     if frame.num_rows > MOST_ROWS or sum(group.num_rows for group in groups) > MOST_ROWS:
         raise _foreign(place, f"it has more than {MOST_ROWS} rows")
-    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
-    if any(not 0 <= column.num_values <= MOST_ROWS for column in columns):
-        raise _foreign(place, f"a column of it has more than {MOST_ROWS} values")
     sizes = [group.total_byte_size for group in groups]
     if min(sizes, default=0) < 0 or sum(sizes) > MOST_BYTES:
         raise _foreign(place, f"it unpacks to more than {MOST_BYTES} bytes")
+    file.scan_contents()  # raises for broken metadata of a column, where `group.column` aborts Python
+    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    if any(not 0 <= column.num_values <= MOST_ROWS for column in columns):
+        raise _foreign(place, f"a column of it has more than {MOST_ROWS} values")
 
 
 @dataclass(slots=True)

@@ -331,3 +331,15 @@ def test_broken_bytes_are_at_worst_an_error(data, sent, tmp_path):
     (tmp_path / "broken.parquet").write_bytes(bytes(content))
     with suppress(ExtrapError):
         read_export(tmp_path / "broken.parquet")
+
+
+def test_broken_metadata_of_a_column_are_at_worst_an_error(sent, tmp_path):
+    """Empty lists of the footer that claim four entries: pyarrow aborted the process at some."""
+    content, path = sent.read_bytes(), tmp_path / "broken.parquet"
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    places = [i for i in range(footer, len(content) - 8) if content[i] == 6]
+    assert len(places) > 20
+    for i in places:
+        path.write_bytes(content[:i] + b"\x4b" + content[i + 1 :])
+        with suppress(ExtrapError):
+            read_export(path)

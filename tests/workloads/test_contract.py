@@ -77,7 +77,7 @@ def test_one_batch_may_be_expanded_over_the_runs(tiny, name):
         batch = tuple(t.expand(N_RUNS, *t.shape) for t in workload.validation)
         together = functional_call(runs[0], {**stacked, **buffers}, batch)
         alone = torch.stack([run(*workload.validation) for run in runs])
-    torch.testing.assert_close(together, alone, rtol=1e-5, atol=0)
+    torch.testing.assert_close(together, alone, rtol=1e-6, atol=0)
 
 
 HIDDEN = 8 * 8 + 8  # a hidden layer of width 8

@@ -258,7 +258,7 @@ def _check_frame(place: Path, file: pq.ParquetFile) -> None:
     sizes = [group.total_byte_size for group in groups]
     if min(sizes, default=0) < 0 or sum(sizes) > MOST_BYTES:
         raise _foreign(place, f"it unpacks to more than {MOST_BYTES} bytes")
-    file.scan_contents()  # raises for broken metadata of a column, where `group.column` aborts Python
+    file.scan_contents()  # raises where metadata of a column are broken; `column` aborts Python
     columns = [group.column(i) for group in groups for i in range(group.num_columns)]
     if any(not 0 <= column.num_values <= MOST_ROWS for column in columns):
         raise _foreign(place, f"a column of it has more than {MOST_ROWS} values")

@@ -216,7 +216,7 @@ def _transformer(place: torch.device) -> Speed:
     workload = load_workload(Workload(name="bytes-transformer"))
     recipe = Recipe(steps=SWEEP_STEPS, batch_size=32, precision="tf32")
     pack = pack_of(workload, {"width": 512}, N_TRANSFORMER, recipe)
-    mib = run_bytes(pack, place) / 2**20
+    mib = run_bytes(pack, place).n / 2**20
     return _compare(f"transformer 512 ({mib:.0f} MiB a run)", pack, place, 50)
 
 

@@ -1,8 +1,8 @@
 """How to run a pack on this machine: processes, threads, runs in one stack; measured, not assumed.
 
 On a CPU a stack of some ten small runs shares the cost of calling operations and still fits into
-the cache; large runs go one or two at a time. On a GPU a stack grows until the card is full or a
-run gets no cheaper.
+the cache; large runs go one or two at a time. On a GPU a run gets no dearer in a larger stack, so
+all runs that fit into its memory share one, and nothing is measured.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def choose_layout(pack: Pack, place: torch.device, *, n_processes: int) -> Layou
     """
     n_runs, steps = len(pack.cells), pack.recipes()[0].n_updates
     if place.type != "cpu":
-        return _on_accelerator(pack, place)
+        return Layout(n_processes=1, n_threads=1, at_once=n_runs)
     every_core = Layout(n_processes=1, n_threads=n_cores(), at_once=min(n_runs, STACKS[-1]))
     first = min(n_runs, 8)
     with threads(1):
@@ -123,28 +123,11 @@ def threads(n: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _on_accelerator(pack: Pack, place: torch.device) -> Layout:
-    """Larger and larger stacks while a run gets cheaper and memory lasts."""
-    best = Layout(n_processes=1, n_threads=1, at_once=1)
-    for at_once in (*STACKS, 128, 256, 512, 1024):
-        if at_once > max(len(pack.cells), 1):
-            break
-        try:
-            seconds = _run_step_s(pack, place, at_once)
-        except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()
-            break
-        if best.step_s and seconds > GAIN * best.step_s:
-            continue
-        best = replace(best, at_once=at_once, step_s=seconds)
-    return best
-
-
 def _run_step_s(pack: Pack, place: torch.device, at_once: int) -> float:
     """Seconds of one step of one run in a stack of so many, with the largest batch of the run."""
     stack = Stack(replace(pack, cells=pack.cells[:at_once]), place)
     start = pack.recipes()[0].largest_from
-    warm = start + (5 if place.type == "cuda" else 1)
+    warm = start + 1
     _timed_steps(stack, start, warm)
     once = _timed_steps(stack, warm, warm + 1)
     n = max(MEASURE_STEPS, min(50, math.ceil(MEASURE_S / max(once, 1e-6))))
@@ -155,5 +138,5 @@ def _run_step_s(pack: Pack, place: torch.device, at_once: int) -> float:
 
 def _timed_steps(stack: Stack, start: int, stop: int) -> float:
     began = time.perf_counter()
-    stack.advance(start, stop)  # ends with a read, which waits for a GPU
+    stack.advance(start, stop)
     return time.perf_counter() - began

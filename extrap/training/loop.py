@@ -14,6 +14,7 @@ import torch
 from extrap.noise import mean_noise_scale, telling_windows
 from extrap.records import OnEval, Recipe, RunResult
 from extrap.training.checkpoints import Checkpoints
+from extrap.training.memory import free_cached, is_out_of_memory
 from extrap.training.packs import Pack
 from extrap.training.parts import Run, begin_parts, evaluation_steps
 from extrap.training.saving import Saving, keeps_finished
@@ -51,12 +52,11 @@ def train_alone(
     try:
         with closing(along) as evaluations:
             return _drive(evaluations, on_eval)
-    except (torch.OutOfMemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error) or len(pack.cells) == 1:
+    except RuntimeError as error:
+        if not is_out_of_memory(error) or len(pack.cells) == 1:
             raise
     logger.warning("out of memory with %d runs; training them in two halves", len(pack.cells))
-    if place.type == "cuda":
-        torch.cuda.empty_cache()
+    free_cached(place)
     middle, began = (len(pack.cells) + 1) // 2, time.perf_counter()
     results: tuple[RunResult, ...] = ()
     for first, last in ((0, middle), (middle, len(pack.cells))):
@@ -135,12 +135,6 @@ def _of_part(on_eval: OnEval, first: int, last: int, n_runs: int) -> OnEval:
         return None if kept is None else kept[first:last]
 
     return hear
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """CUDA has a class for it; the CPU's allocator says so in words."""
-    is_cuda = isinstance(error, torch.OutOfMemoryError)
-    return is_cuda or "can't allocate memory" in str(error) or "not enough memory" in str(error)
 
 
 def _result(pack: Pack, run: Run) -> RunResult:

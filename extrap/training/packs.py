@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from extrap.records import DATA_SIZE, EXAMPLES, Cell, Recipe, Workload
@@ -58,6 +58,11 @@ class Pack:
             self.recipe.with_values(self.size, dict(c.tuned), tokens_per_example=per_example)
             for c in self.cells
         )
+
+    def kind(self) -> tuple[Hashable, ...]:
+        """What memory and time of a run depend on: packs of one workload and kind need as much."""
+        recipe = self.recipes()[0]
+        return (*sorted(self.size.items()), self.recipe, recipe.batch_size, recipe.steps)
 
     def model_size(self) -> dict[str, float]:
         """The size columns that the model has."""

@@ -6,7 +6,8 @@ Shapes: M runs, S distinct seeds, B examples, K steps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -129,7 +130,7 @@ class Stack:
         )
         self._template = modules[0].to("meta")
         self._hang_in()
-        self._recorded: dict[bool, Step] = {}
+        self._recorded: dict[bool, RecordedStep] = {}
         self._recorded_size = 0
         self._squares: list[tuple[int, torch.Tensor]] = []
         self._set_clips()
@@ -340,10 +341,14 @@ class Stack:
         kept = self._sparse.tensors
         with sparse_activations(self._recipes[0].activation_density):
             losses_M = self._losses(kept, self._buffers, batch, paired=True)
-        # of the sum: to take gradients of several losses torch imports a second's worth of modules
-        gradients = torch.autograd.grad(
-            losses_M.sum(), kept, allow_unused=True, materialize_grads=True
-        )
+        # what is saved for the backward pass has its precision; and on a GPU that pass runs in a
+        # thread of its own, which would keep casts of weights from one step to the next
+        is_cast = self._recipes[0].precision.startswith("bf16")
+        with torch.autocast(self._device.type, enabled=False) if is_cast else nullcontext():
+            # of the sum: gradients of several losses make torch import a second's worth of modules
+            gradients = torch.autograd.grad(
+                losses_M.sum(), kept, allow_unused=True, materialize_grads=True
+            )
         return losses_M.detach(), list(gradients)
 
     def _update(self, gradients: list[torch.Tensor], rate_M: torch.Tensor) -> None:
@@ -397,7 +402,7 @@ class Stack:
         n_examples: int | None,
     ) -> list[float]:
         examples = tuple(t[:n_examples] for t in self._held_out)
-        n_at_once = self._n_evaluated_at_once()
+        n_at_once = self.n_evaluated_at_once
         totals_M = torch.zeros(len(parameters[0]), dtype=torch.float64, device=self._device)
         self._template.eval()
         with self._precision():
@@ -407,7 +412,8 @@ class Stack:
         self._template.train()
         return (totals_M / len(examples[0])).tolist()
 
-    def _n_evaluated_at_once(self) -> int:
+    @property
+    def n_evaluated_at_once(self) -> int:
         """Examples of one evaluation pass."""
         tokens = self._workload.tokens_per_example
         if sum(p[0].numel() for p in self._parameters) >= LARGE_MODEL:
@@ -435,8 +441,8 @@ class Stack:
         if batch_size != self._recorded_size:  # batches only grow
             self._recorded, self._recorded_size = {}, batch_size
         if measures not in self._recorded:
-            self._recorded[measures] = RecordedStep(step)
-        return self._recorded[measures]
+            self._recorded[measures] = RecordedStep()
+        return partial(self._recorded[measures], step)
 
     def _draw(self, n_steps: int, n_examples: int) -> torch.Tensor:
         """Rows of the next batches of every seed, (K, S, B)."""
@@ -538,6 +544,7 @@ class Stack:
                 cast = torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=False)
                 stack.enter_context(cast)
             if kind == "cuda":
+                stack.enter_context(torch.cuda.device(self._device))
                 stack.callback(torch.set_float32_matmul_precision, before)
                 name = "highest" if precision == "fp32" else "high"
                 torch.set_float32_matmul_precision(name)

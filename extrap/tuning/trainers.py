@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -32,8 +32,9 @@ from extrap.tuning.commands import CommandRunner
 from extrap.tuning.fingerprints import fingerprint
 
 if TYPE_CHECKING:
-    from extrap.training import Pack
+    from extrap.training import Layout, Pack
     from extrap.training.checkpoints import Checkpoints
+    from extrap.training.memory import RunBytes
     from extrap.workloads import LoadedWorkload
 
 __all__ = ["OwnTrainer", "PackedTrainer", "Trainer", "own_fingerprint", "own_trainer"]
@@ -107,6 +108,8 @@ class PackedTrainer:
         self._device = device
         self._n_params: dict[tuple[tuple[str, float], ...], int] = {}
         self._sizes: dict[tuple[tuple[str, float], ...], dict[str, float]] = {}
+        self._run_bytes: dict[Hashable, RunBytes] = {}
+        self._layouts: dict[Hashable, Layout] = {}
         self._values = _SizeValues(spec)
         self._crew = Crew(n_cores() - 1, spec.workload)
         try:
@@ -128,7 +131,8 @@ class PackedTrainer:
 
         shape = self._shape(cells[0])
         same = [cell for cell in cells if self._shape(cell) == shape]
-        return same[: most_runs(self._pack(same), find_device(self._device))]
+        place = find_device(self._device)
+        return same[: most_runs(self._pack(same), place, known=self._run_bytes)]
 
     def cost(self, cell: Cell) -> float:
         """FLOPs of one run."""
@@ -157,12 +161,19 @@ class PackedTrainer:
         from extrap.training import train
 
         pack = self._pack(cells)
+        key = (pack.kind(), len(cells))
+
+        def note(layout: Layout) -> None:
+            self._layouts[key] = layout
+            say(str(layout))
+
         results = train(
             pack,
             on_eval=on_eval,
             device=self._device,
             crew=self._crew,
-            on_layout=lambda how: say(str(how)),
+            layout=self._layouts.get(key),
+            on_layout=note,
             prunes=prunes,
             checkpoints=self._checkpoints,
         )

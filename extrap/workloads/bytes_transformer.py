@@ -27,6 +27,9 @@ MLP_RATIO = 4
 # Of 1, .3, .1 and .02 the best after 400 steps of batch 32, each at its best rate: 2.029, 1.957,
 # 1.959 and 2.016 nats at width 32 (1, .3 and .1 after 300 steps at width 96: 1.926, 1.867, 1.870).
 TABLE_SD = 0.3
+# Sequences and numbers that one launch of a fused attention kernel takes: its grid has 65,535
+# places, its indices 31 bits.
+MOST_SEQUENCES, MOST_ELEMENTS = 2**15, 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,7 @@ class _Block(nn.Module):
         # runs and examples become one axis: heads of different runs do not meet anyway
         packed = packed.view(-1, n_context, 3, width // self.head_size, self.head_size)
         q_BNCS, k_BNCS, v_BNCS = packed.permute(2, 0, 3, 1, 4)
-        seen_BNCS = functional.scaled_dot_product_attention(q_BNCS, k_BNCS, v_BNCS, is_causal=True)
+        seen_BNCS = _causal_attention(q_BNCS, k_BNCS, v_BNCS)
         seen_BCW = seen_BNCS.transpose(1, 2).reshape(*leading, n_context, width)
         return linear(seen_BCW, self.attention_output.weight)
 
@@ -142,6 +145,15 @@ class BytesTransformer(ByteWindows):
         """Mean cross-entropy of the next byte over all positions, in nats."""
         x_BC, y_BC = batch
         return cross_entropy(module(x_BC), y_BC, packed=x_BC.dim() == 3)
+
+
+def _causal_attention(*qkv_BNCS: torch.Tensor) -> torch.Tensor:
+    """Attention to what came before, in parts where one launch cannot take all sequences."""
+    one = max(1, qkv_BNCS[0][0].numel())
+    n_at_once = max(1, min(MOST_SEQUENCES, MOST_ELEMENTS // one))
+    parts = zip(*(t.split(n_at_once) for t in qkv_BNCS), strict=True)
+    seen = [functional.scaled_dot_product_attention(*part, is_causal=True) for part in parts]
+    return seen[0] if len(seen) == 1 else torch.cat(seen)
 
 
 def _norm(x: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:

@@ -234,6 +234,8 @@ def cross_entropy(logits: torch.Tensor, targets: torch.Tensor, *, packed: bool) 
         targets: Classes, int64, shaped like the logits without their last axis.
         packed: Whether the first axis counts runs.
     """
+    if logits.dtype == torch.bfloat16:
+        logits = logits.float()  # a loss of 8 bits says nothing
     if not packed:
         return functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
     return _CrossEntropy.apply(logits.reshape(len(logits), -1, logits.shape[-1]), targets)
@@ -251,6 +253,7 @@ class _Linear(torch.autograd.Function):
         density: float,
     ) -> torch.Tensor:
         kept_MBI = x_MBI if density == 1 else _largest_of_rows(x_MBI, density)
+        x_MBI, kept_MBI, weight_MOI = _as_multiplied(x_MBI, kept_MBI, weight_MOI)
         ctx.save_for_backward(kept_MBI, weight_MOI)
         y_MBO = torch.bmm(x_MBI, weight_MOI.transpose(1, 2))
         return y_MBO if bias_MO is None else y_MBO.add_(bias_MO.unsqueeze(1))
@@ -262,6 +265,14 @@ class _Linear(torch.autograd.Function):
         g_MBI = torch.bmm(g_MBO, weight_MOI) if needs_x else None
         g_MOI = torch.bmm(g_MBO.transpose(1, 2), x_MBI)
         return g_MBI, g_MOI, g_MBO.sum(1) if needs_bias else None, None
+
+
+def _as_multiplied(*factors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Factors in the precision in which autocast, where it is on, multiplies."""
+    kind = factors[0].device.type
+    if not torch.is_autocast_enabled(kind):
+        return factors
+    return tuple(factor.to(torch.get_autocast_dtype(kind)) for factor in factors)
 
 
 def _largest_of_rows(x: torch.Tensor, density: float) -> torch.Tensor:

@@ -32,8 +32,9 @@ def test_a_recorded_step_does_every_step_once(monkeypatch):
     stream = SimpleNamespace(wait_stream=lambda other: None)
     stand_ins = {
         "CUDAGraph": _Graph,
-        "graph": _Recording,
-        "Stream": lambda: stream,
+        "graph": lambda graph, stream: _Recording(graph),
+        "current_device": lambda: 0,
+        "Stream": lambda _: stream,
         "current_stream": lambda: stream,
         "stream": lambda _: nullcontext(),
     }
@@ -54,9 +55,9 @@ def test_a_recorded_step_does_every_step_once(monkeypatch):
             run()
         return output
 
-    recorded = RecordedStep(step)
+    recorded = RecordedStep()
     n = WARM_UP + 4
-    outputs = [recorded(torch.tensor(0.5 * i), torch.tensor(i)) for i in range(n)]
+    outputs = [recorded(step, torch.tensor(0.5 * i), torch.tensor(i)) for i in range(n)]
     assert seen == [(0.5 * i, i) for i in range(n)]
     assert [o.item() for o in outputs] == [10 * i for i in range(n)]
 

@@ -1,4 +1,6 @@
+import math
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -70,14 +72,14 @@ def test_bytes_of_further_runs_are_predicted_within_a_quarter(tiny, name, width,
     """Against the tensors of five runs beyond those of one; data and buffers are in both."""
     packs = [pack_of(tiny(name), n, width, batch_size=64, **recipe) for n in (1, 5)]
     one, five = map(peak_bytes, packs)
-    predicted = memory.run_bytes(packs[0], CPU) / memory.ALLOCATOR
+    predicted = memory.run_bytes(packs[0], CPU).n / memory.ALLOCATOR
     assert 0.8 < 4 * predicted / (five - one) < 1.25
 
 
 def test_a_pack_takes_no_more_than_its_share_of_what_is_free(tiny, monkeypatch):
     workload = tiny("bytes-mlp")
     pack = pack_of(workload, 40)
-    one = memory.run_bytes(pack, CPU)
+    one = memory.run_bytes(pack, CPU).n
     for free, expected in ((20.5 * one, 10), (0, 1), (1e12, 40)):
         monkeypatch.setattr(memory, "_free_bytes", lambda place, free=free: int(free))
         assert most_runs(pack, CPU) == expected
@@ -88,7 +90,7 @@ def test_memory_is_that_of_the_largest_batch_and_of_the_state_of_the_optimiser(t
     workload = tiny("bytes-mlp")
     grows = {"steps": 64, "schedule": "steps", "drops": (0.5,), "drop_factor": 8}
     grown, small, large, sgd = (
-        memory.run_bytes(pack_of(workload, 1, **recipe), CPU)
+        memory.run_bytes(pack_of(workload, 1, **recipe), CPU).n
         for recipe in (
             {**grows, "decay_by": "batch"},
             {**grows, "decay_by": "rate"},
@@ -101,9 +103,59 @@ def test_memory_is_that_of_the_largest_batch_and_of_the_state_of_the_optimiser(t
     assert small - sgd == pytest.approx(memory.ALLOCATOR * 4 * n)  # Adam has one moment more
 
 
-def test_a_gpu_that_two_runs_do_not_fit_takes_one(tiny, monkeypatch):
-    def fail(pack, place):
-        raise torch.OutOfMemoryError("CUDA out of memory")
+GPU = torch.device("cuda")
 
-    monkeypatch.setattr(memory, "run_bytes", fail)
-    assert most_runs(pack_of(tiny("bytes-mlp"), 4), CPU) == 1
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Books of a GPU's memory: a stack of n runs takes 100 + 10 n bytes; what was measured."""
+    measured = []
+
+    def peak(pack, place, n_runs):
+        measured.append(n_runs)
+        if 100 + 10 * n_runs > gpu.room:
+            raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED")
+        return 100 + 10 * n_runs
+
+    gpu = SimpleNamespace(room=math.inf, measured=measured)
+    monkeypatch.setattr(memory, "_peak_bytes", peak)
+    monkeypatch.setattr(memory, "_data_bytes", lambda pack: 0)
+    monkeypatch.setattr(memory, "_free_bytes", lambda place: int(min(gpu.room, 1e9) / 0.9 + 1))
+    monkeypatch.setattr(memory, "free_cached", lambda place: None)
+    return gpu
+
+
+def test_a_gpu_that_two_runs_do_not_fit_takes_one(tiny, gpu):
+    gpu.room = 110
+    assert most_runs(pack_of(tiny("bytes-mlp"), 4), GPU) == 1
+    assert gpu.measured == [1, 2]
+
+
+def test_memory_of_a_kind_of_pack_is_measured_once_and_only_if_it_is_a_question(tiny, gpu):
+    workload, known = tiny("bytes-mlp"), {}
+    gpu.room = 110 * 8
+    for n_runs, most, measured in (
+        (8, 8, [1]),  # eight times all that one run takes fit
+        (6, 6, [1]),
+        (60, 60, [1, 1, 2]),
+        (90, 88, [1, 1, 2]),
+    ):
+        assert most_runs(pack_of(workload, n_runs), GPU, known=known) == most
+        assert gpu.measured == measured
+    most_runs(pack_of(workload, 90, width=16), GPU, known=known)
+    most_runs(pack_of(workload, 90, batch_size=8), GPU, known=known)
+    assert gpu.measured == [1, 1, 2, 1, 2, 1, 2]
+
+
+def test_errors_for_want_of_memory_are_told_from_others():
+    hidden = RuntimeError("operation failed during capture")
+    hidden.__context__ = torch.OutOfMemoryError("CUDA out of memory")
+    for error in (
+        hidden,
+        torch.OutOfMemoryError("?"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("CUDA error: StreamCaptureInvalidated"),
+    ):
+        assert memory.is_out_of_memory(error)
+    assert not memory.is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))

@@ -65,6 +65,12 @@ def test_an_odd_run_out_counts(pack, monkeypatch):
     assert choose_layout(three, CPU, n_processes=2).n_processes == 1
 
 
+def test_on_a_gpu_all_runs_share_a_stack_and_nothing_is_measured(pack, monkeypatch):
+    asked = pretend(monkeypatch, {})
+    assert choose_layout(pack, torch.device("cuda"), n_processes=2).at_once == 36
+    assert asked == []
+
+
 def test_little_work_is_measured_once(pack, monkeypatch):
     asked = pretend(monkeypatch, {(1, 8): 1e-7})
     chosen = choose_layout(pack, CPU, n_processes=2)

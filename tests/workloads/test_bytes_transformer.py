@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from extrap.workloads import bytes_transformer
+
 
 def test_a_later_byte_changes_no_earlier_prediction(tiny):
     workload = tiny("bytes-transformer")
@@ -28,6 +30,24 @@ def test_the_targets_are_the_inputs_one_byte_later(tiny):
     for i, row in enumerate(rows.tolist()):
         assert torch.equal(x[i], text[row : row + 8])
         assert torch.equal(y[i], text[row + 1 : row + 9])
+
+
+@pytest.mark.parametrize("limits", [{"MOST_SEQUENCES": 3}, {"MOST_ELEMENTS": 200}])
+def test_attention_in_parts_is_attention(tiny, monkeypatch, limits):
+    net = tiny("bytes-transformer", depth=1).build({"width": 32})
+    x_BC = torch.randint(256, (7, 8))
+    whole = net(x_BC)
+    for name, most in limits.items():
+        monkeypatch.setattr(bytes_transformer, name, most)
+    sizes, kernel = [], functional.scaled_dot_product_attention
+
+    def attend(*qkv, **options):
+        sizes.append(len(qkv[0]))
+        return kernel(*qkv, **options)
+
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", attend)
+    torch.testing.assert_close(net(x_BC), whole, rtol=1e-6, atol=1e-6)
+    assert sizes == ([3, 3, 1] if "MOST_SEQUENCES" in limits else [1] * 7)
 
 
 def test_attention_is_written_out(tiny):

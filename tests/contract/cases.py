@@ -9,8 +9,8 @@ from typing import Any
 from unittest import mock
 
 from .calls import called
-from .commands import EXITS, JSON, TEXT, run
-from .comparing import CLOSED, OPTIMISED, normal, written
+from .commands import EXITS, FILES, JSON, TEXT, left, once, run
+from .comparing import CLOSED, OPTIMISED, TRAINED, normal, written
 
 CALLS = {
     "laws": CLOSED,
@@ -23,6 +23,8 @@ CALLS = {
     "planning": OPTIMISED,
 }
 """Files of `calls/`, and the relative tolerance of their numbers."""
+TABLES = ("run-table.csv", "export-table.csv", "select-table.csv")
+"""Files whose numbers are closed forms."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +54,13 @@ def parsed(out: str) -> Any:
         return [json.loads(line) for line in out.splitlines()]
 
 
+def tolerance(name: str) -> float:
+    """The relative tolerance of what a command says or leaves."""
+    return CLOSED if name in TABLES else TRAINED if name == "coord-check" else OPTIMISED
+
+
 def text(arguments: str) -> str:
-    said = run(arguments)
+    said = once(arguments)
     return f"{said['out']}{said['err']}exit code {said['code']}\n"
 
 
@@ -70,7 +77,17 @@ CASES = {
         f"calls-{name}.json": Case(compute=lambda n=name: called(n), rel=rel)
         for name, rel in CALLS.items()
     },
-    **{f"json-{name}.json": Case(compute=lambda a=a: document(a)) for name, a in JSON.items()},
-    **{f"{n}.txt": Case(compute=lambda a=a: text(a), kind="txt") for n, a in TEXT.items()},
+    **{
+        f"json-{n}.json": Case(compute=lambda a=a: document(a), rel=tolerance(n))
+        for n, a in JSON.items()
+    },
+    **{
+        f"{n}.txt": Case(compute=lambda a=a: text(a), kind="txt", rel=tolerance(n))
+        for n, a in TEXT.items()
+    },
+    **{
+        n: Case(compute=lambda f=f: left(*f), kind="txt", rel=tolerance(n))
+        for n, f in FILES.items()
+    },
     "exits.json": Case(compute=exits),
 }

@@ -7,11 +7,15 @@ import logging
 import os
 import shlex
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from extrap.cli import main
 
+from .pages import page_text
 from .workplace import ROOT, SAVED, TABLES, workplace
 
 CLEAN = "T/clean.csv --size width --tune lr"
@@ -23,6 +27,7 @@ CURVES = f"{ACCURACY} --curves T/accuracy_curves.csv"
 SWEEP = "examples/sweep.csv --size width --tune lr"
 BATCH = "examples/steps.csv --by width --by target"
 SEALED = "S/forecast-0.1.json"
+STUDY = "W/tiny.py --storage sqlite:///W/run.db --set seeds=0"
 
 JSON = {
     "forecast-clean": f"forecast {CLEAN} --at 512 --at width=4096",
@@ -92,6 +97,7 @@ JSON = {
     "status": "study status W/tiny.py --storage sqlite:///W/tiny.db",
     "page": "page W/page.html",
     "page-beside": "page W/beside.html",
+    "coord-check": "coord-check S/coords.py --steps 2",
 }
 """Called with --json: what they print is a document."""
 
@@ -102,7 +108,7 @@ TEXT = {
     "backtest": f"backtest {CLEAN}",
     "watch": "watch W/accuracy.json T/log_bad.csv --at 256 --total-steps 1000 --loss acc "
     "--maximise acc --once",
-    "plan": f"plan {CLEAN} --at 1024 --budget 4e15",
+    "plan": f"plan {CLEAN} --at 1024 --budget 4e15 --out W/plan.csv",
     "cost": f"cost {CLEAN} --at 1024 --set lr=0.004 --price 2",
     "allocate": "allocate T/pair.csv --flops 1e20 --unique-tokens 5e9 --inference-tokens 1e12",
     "compare": "compare T/recipes.csv --by recipe --size width --at 1024 --price 2",
@@ -122,10 +128,25 @@ TEXT = {
     "beside": "beside W/pages/clean.html W/pages/sweep.html -o W/beside2.html",
     "index": "index W/pages",
     "init": "init W/fresh",
+    "coord-check": "coord-check S/coords.py --steps 2 --set recipe.parametrization=mup",
+    "completion": "completion bash",
+    "study-run": f"cd W/ && study run {STUDY} && study status {STUDY} && "
+    f"study export {STUDY} --out W/run.parquet",
     "version": "--version",
     "help": "--help",
 }
 """Called for people, some after another command (`&&`): what they print is a text."""
+
+FILES = {
+    "run-table.csv": (TEXT["study-run"], "W/reports/tiny.runs.csv"),
+    "study-page.txt": (TEXT["study-run"], "W/reports/tiny.html"),
+    "export-table.csv": (TEXT["export"], "W/tiny.parquet"),
+    "plan-table.csv": (TEXT["plan"], "W/plan.csv"),
+    "select-table.csv": (f"{TEXT['select']} -o W/select.csv", "W/select.csv"),
+    "report-page.txt": (TEXT["report"], "W/again.html"),
+    "beside-page.txt": (TEXT["beside"], "W/beside2.html"),
+}
+"""Called for a file: run tables as CSV, and what a person reads on a page."""
 
 EXITS = {
     "check fine": f"check {PAIR} T/pair_big.csv",
@@ -194,9 +215,36 @@ def run(arguments: str) -> dict[str, Any]:
     try:
         logging.root.handlers[:] = []
         with redirect_stdout(out), redirect_stderr(err):
-            code = [main(shlex.split(part)) for part in arguments.split(" && ")][-1]
+            code = max(_call(part) for part in arguments.split(" && "))
     finally:
         logging.root.handlers[:] = handlers
         os.chdir(before)
     said = [stream.getvalue().replace(at, "W") for stream in (out, err)]
     return {"code": code, "out": said[0], "err": said[1]}
+
+
+def _call(command: str) -> int:
+    """Exit code of a command; `cd` is one, for a study writes its report where it is run."""
+    if command.startswith("cd "):
+        os.chdir(command.removeprefix("cd "))
+        return 0
+    return main(shlex.split(command))
+
+
+@cache
+def once(arguments: str) -> dict[str, Any]:
+    """The same, called once per process: what a command leaves in files is compared as well."""
+    return run(arguments)
+
+
+def left(arguments: str, file: str) -> str:
+    """What a command leaves in a file: the text of a page, or a table as CSV."""
+    once(arguments)
+    path = workplace() / file.removeprefix("W/")
+    if path.suffix == ".html":
+        return page_text(path.read_text(encoding="utf-8")).replace(str(workplace()), "W")
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path).to_csv(index=False)
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    clocks = {name: "SECONDS" for name in table.columns if name == "wall_s"}
+    return table.assign(**clocks).to_csv(index=False)

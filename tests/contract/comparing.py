@@ -2,8 +2,8 @@
 
 Keys, flags, codes and words are exact. Numbers, also those inside texts, may differ by the
 relative tolerance of their case: `CLOSED` for closed forms, `OPTIMISED` for what a search or a
-quadrature found. Times, hashes over rounded numbers, versions and temporary folders are replaced
-by their names.
+quadrature found, `TRAINED` for what a few updates in single precision made. Times, hashes over
+rounded numbers, versions and temporary folders are replaced by their names.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import pandas as pd
 from extrap import __version__
 from extrap.records import Runs
 
-CLOSED, OPTIMISED = 1e-8, 1e-4
+CLOSED, OPTIMISED, TRAINED = 1e-8, 1e-4, 1e-3
 NEAR_ZERO = 1e-10
 """Numbers may differ by this much, whatever they are: what is left of zero after rounding."""
 LAST_PLACE = 3
 """A number printed with so many digits or more may differ by one in the last of them."""
 NUMBER = re.compile(r"(?<![\w.])[-+−]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 REPLACED = [
-    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z| UTC)?"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z| UTC)?)?"), "TIME"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "HASH"),
     (re.compile(re.escape(__version__)), "VERSION"),
 ]

@@ -9,8 +9,8 @@ from typing import Any
 from unittest import mock
 
 from .calls import called
-from .commands import EXITS, FILES, JSON, TEXT, left, once, run
-from .comparing import CLOSED, OPTIMISED, TRAINED, normal, written
+from .commands import CSV, EXITS, JSON, PAGES, TEXT, left, once, run
+from .comparing import CLOSED, OPTIMISED, normal, written
 
 CALLS = {
     "laws": CLOSED,
@@ -23,8 +23,6 @@ CALLS = {
     "planning": OPTIMISED,
 }
 """Files of `calls/`, and the relative tolerance of their numbers."""
-TABLES = ("run-table.csv", "export-table.csv", "select-table.csv")
-"""Files whose numbers are closed forms."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +52,6 @@ def parsed(out: str) -> Any:
         return [json.loads(line) for line in out.splitlines()]
 
 
-def tolerance(name: str) -> float:
-    """The relative tolerance of what a command says or leaves."""
-    return CLOSED if name in TABLES else TRAINED if name == "coord-check" else OPTIMISED
-
-
 def text(arguments: str) -> str:
     said = once(arguments)
     return f"{said['out']}{said['err']}exit code {said['code']}\n"
@@ -77,17 +70,12 @@ CASES = {
         f"calls-{name}.json": Case(compute=lambda n=name: called(n), rel=rel)
         for name, rel in CALLS.items()
     },
+    **{f"json-{name}.json": Case(compute=lambda a=a: document(a)) for name, a in JSON.items()},
+    **{f"{n}.txt": Case(compute=lambda a=a: text(a), kind="txt") for n, a in TEXT.items()},
+    **{f"{n}.txt": Case(compute=lambda f=f: left(*f), kind="txt") for n, f in PAGES.items()},
     **{
-        f"json-{n}.json": Case(compute=lambda a=a: document(a), rel=tolerance(n))
-        for n, a in JSON.items()
-    },
-    **{
-        f"{n}.txt": Case(compute=lambda a=a: text(a), kind="txt", rel=tolerance(n))
-        for n, a in TEXT.items()
-    },
-    **{
-        n: Case(compute=lambda f=f: left(*f), kind="txt", rel=tolerance(n))
-        for n, f in FILES.items()
+        f"{name}.csv": Case(compute=lambda f=f: left(*f), kind="csv", rel=CLOSED)
+        for name, f in CSV.items()
     },
     "exits.json": Case(compute=exits),
 }

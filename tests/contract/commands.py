@@ -28,6 +28,9 @@ SWEEP = "examples/sweep.csv --size width --tune lr"
 BATCH = "examples/steps.csv --by width --by target"
 SEALED = "S/forecast-0.1.json"
 STUDY = "W/tiny.py --storage sqlite:///W/run.db --set seeds=0"
+CHECKED = (
+    "coord-check W/tiny.py --set workload.name=digits --steps 2 --lr .0078 --width 16 --width 256"
+)
 
 JSON = {
     "forecast-clean": f"forecast {CLEAN} --at 512 --at width=4096",
@@ -97,7 +100,7 @@ JSON = {
     "status": "study status W/tiny.py --storage sqlite:///W/tiny.db",
     "page": "page W/page.html",
     "page-beside": "page W/beside.html",
-    "coord-check": "coord-check S/coords.py --steps 2",
+    "coord-check": CHECKED,
 }
 """Called with --json: what they print is a document."""
 
@@ -128,7 +131,7 @@ TEXT = {
     "beside": "beside W/pages/clean.html W/pages/sweep.html -o W/beside2.html",
     "index": "index W/pages",
     "init": "init W/fresh",
-    "coord-check": "coord-check S/coords.py --steps 2 --set recipe.parametrization=mup",
+    "coord-check": f"{CHECKED} --set recipe.parametrization=mup",
     "completion": "completion bash",
     "study-run": f"cd W/ && study run {STUDY} && study status {STUDY} && "
     f"study export {STUDY} --out W/run.parquet",
@@ -137,16 +140,18 @@ TEXT = {
 }
 """Called for people, some after another command (`&&`): what they print is a text."""
 
-FILES = {
-    "run-table.csv": (TEXT["study-run"], "W/reports/tiny.runs.csv"),
-    "study-page.txt": (TEXT["study-run"], "W/reports/tiny.html"),
-    "export-table.csv": (TEXT["export"], "W/tiny.parquet"),
-    "plan-table.csv": (TEXT["plan"], "W/plan.csv"),
-    "select-table.csv": (f"{TEXT['select']} -o W/select.csv", "W/select.csv"),
-    "report-page.txt": (TEXT["report"], "W/again.html"),
-    "beside-page.txt": (TEXT["beside"], "W/beside2.html"),
+PAGES = {
+    "report-page": (TEXT["report"], "again.html"),
+    "beside-page": (TEXT["beside"], "beside2.html"),
+    "study-page": (TEXT["study-run"], "reports/tiny.html"),
 }
-"""Called for a file: run tables as CSV, and what a person reads on a page."""
+CSV = {
+    "study-table": (TEXT["study-run"], "reports/tiny.runs.csv"),
+    "export-table": (TEXT["export"], "tiny.parquet"),
+    "plan-table": (TEXT["plan"], "plan.csv"),
+    "select-table": (f"{TEXT['select']} -o W/select.csv", "select.csv"),
+}
+"""Called for a file: what a person reads on a page, and tables as CSV."""
 
 EXITS = {
     "check fine": f"check {PAIR} T/pair_big.csv",
@@ -231,20 +236,18 @@ def _call(command: str) -> int:
     return main(shlex.split(command))
 
 
-@cache
-def once(arguments: str) -> dict[str, Any]:
-    """The same, called once per process: what a command leaves in files is compared as well."""
-    return run(arguments)
+once = cache(run)
+"""The same, called once per process where the files that it leaves are compared as well."""
 
 
 def left(arguments: str, file: str) -> str:
-    """What a command leaves in a file: the text of a page, or a table as CSV."""
+    """What a command leaves in a file: the text of a page, or a table as CSV without clocks."""
     once(arguments)
-    path = workplace() / file.removeprefix("W/")
+    path = workplace() / file
     if path.suffix == ".html":
         return page_text(path.read_text(encoding="utf-8")).replace(str(workplace()), "W")
     if path.suffix == ".parquet":
         return pd.read_parquet(path).to_csv(index=False)
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    clocks = {name: "SECONDS" for name in table.columns if name == "wall_s"}
-    return table.assign(**clocks).to_csv(index=False)
+    table.loc[:, table.columns == "wall_s"] = "SECONDS"
+    return table.to_csv(index=False)

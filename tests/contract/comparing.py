@@ -2,8 +2,8 @@
 
 Keys, flags, codes and words are exact. Numbers, also those inside texts, may differ by the
 relative tolerance of their case: `CLOSED` for closed forms, `OPTIMISED` for what a search or a
-quadrature found, `TRAINED` for what a few updates in single precision made. Times, hashes over
-rounded numbers, versions and temporary folders are replaced by their names.
+quadrature found. Times, hashes over rounded numbers, versions and temporary folders are replaced
+by their names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pandas as pd
 from extrap import __version__
 from extrap.records import Runs
 
-CLOSED, OPTIMISED, TRAINED = 1e-8, 1e-4, 1e-3
+CLOSED, OPTIMISED = 1e-8, 1e-4
 NEAR_ZERO = 1e-10
 """Numbers may differ by this much, whatever they are: what is left of zero after rounding."""
 LAST_PLACE = 3

@@ -11,18 +11,16 @@ from html.parser import HTMLParser
 UNREAD = ("head", "script", "style", "nav", "figure", "svg", "details")
 LINES = ("h1", "h2", "h3", "p", "caption", "tr", "li", "dt")
 CELLS = ("td", "th", "dd")
-PROVENANCE = 'id="provenance"'
-AT_OPTIMUM = re.compile(r"\d[\d.]*e-\d+")
-"""What a value costs at its optimum: nothing but what rounding left."""
 END = "\0"
 
 
 def page_text(page: str) -> str:
     """A line for each heading, paragraph, row of a table and value of a card."""
     reader = _Reader()
-    reader.feed(page.partition(PROVENANCE)[0].rpartition("<")[0])
+    reader.feed(page.partition('<section id="provenance"')[0])
     lines = [" ".join(line.split()) for line in "".join(reader.pieces).split(END)]
-    return AT_OPTIMUM.sub("TINY", "".join(f"{line}\n" for line in lines if line))
+    text = "".join(f"{line}\n" for line in lines if line)
+    return re.sub(r"\d[\d.]*e-\d+", "TINY", text)  # costs at an optimum: what rounding left
 
 
 class _Reader(HTMLParser):

@@ -245,6 +245,9 @@ def test_marks_of_the_pictures_are_the_numbers_of_the_comparison(columns):
         assert_drawn(changes, [(w, off + x) for x in (0, -half, half)])
     assert_drawn(changes, [(512, x) for x in (-5, -6, -4)], aside=0.2)
     assert 24 not in {*losses[:, 0], *changes[:, 0]}
+    lawless = replace(found, comparison=replace(found.comparison, laws={}))
+    drawn = marks(drawing.draw_recipe_losses, drawing.recipe_losses_info(lawless))
+    assert_drawn(drawn, ends[:6], aside=0.05)
 
 
 def test_worth_is_drawn_in_factors_of_compute():

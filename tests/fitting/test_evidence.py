@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from statsmodels.formula.api import ols
 from statsmodels.regression.linear_model import OLS
+from statsmodels.stats.anova import anova_lm
 
 from extrap.fitting import ReferenceCurves, log_ratios, ways_to_be_off
 from extrap.fitting.reference_curves import at_fractions, fit_reference_curves
@@ -73,6 +76,107 @@ def test_band_of_a_new_run_adds_what_is_not_known() -> None:
     assert CURVES.mean_at(math.sqrt(0.25 * 0.75), 0.7) == pytest.approx(0.76)
     assert CURVES.mean_at(0.75 * math.sqrt(3), 0.7) == pytest.approx(0.64)
     assert CURVES.mean_at(0.05 / 5, 0.7) == pytest.approx(1.26)
+
+
+def pooled(y: np.ndarray, log_loss: np.ndarray, **more: Any) -> Any:
+    """The reference of curves whose points lie at equal fractions; one seed unless given."""
+    runs, points = np.indices(y.shape)
+    table = pd.DataFrame({"run": runs.ravel(), "step": 10.0 * (points.ravel() + 1)})
+    number = np.unique(log_loss, return_inverse=True)[1]
+    given = {"sizes": number, "seeds": 0 * number, "lengths": 0 * number, "tuned": (), **more}
+    given["octaves"] = more.get("octaves", np.empty((len(y), 0)))
+    return fit_reference_curves(table.assign(loss=np.exp(y.ravel())), log_loss=log_loss, **given)
+
+
+GRID = [(size, seed) for size in range(4) for seed in range(3)]
+PAIR = [(size, seed) for size in range(2) for seed in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("spread", "shared", "alone"),
+    [
+        (0.004, GRID, [(0, 9)]),
+        (0.0, GRID, []),
+        (1.0, GRID, []),
+        (0.02, PAIR, [(size, size) for size in range(2, 9)]),
+    ],
+)
+def test_a_new_seed_widens_the_band_by_the_share_that_seeds_have(spread, shared, alone) -> None:
+    """ψ by a two-way analysis of variance; dof by Satterthwaite's rule for ψ and 1 − ψ."""
+    size, seed = np.array([*shared, *alone]).T
+    rng, x = np.random.default_rng(5), np.linspace(0.2, 1, 5)
+    own = spread * rng.normal(size=10)[seed]
+    y = 1 + np.outer(size / 4, x) + own[:, None] + 0.01 * rng.normal(size=(len(size), 5))
+    found = pooled(y, size / 4, sizes=size, seeds=seed)
+    k, between, within, total = len(shared), 0.0, 0.0, 0.0
+    for values in y.T:
+        table = pd.DataFrame({"y": values[:k], "size": size[:k], "seed": seed[:k]})
+        of = anova_lm(ols("y ~ C(size) + C(seed)", table).fit())["mean_sq"]
+        between, within = between + of["C(seed)"], within + of["Residual"]
+        total += OLS(values, np.column_stack([np.ones(len(size)), size])).fit().resid.var()
+    rows, n = len(set(size[:k])), len(set(seed[:k]))
+    share = np.clip((between - within) / rows / total, 0, 0.95)
+    assert (share == 0, share == 0.95) == (spread == 0, spread == 1)
+    assert found.inflation == pytest.approx((1 + share / n) / (1 - share / n), rel=1e-7)
+    dof = len(size) - 2
+    assert found.dof == int(1 / (share**2 / (n - 1) + (1 - share) ** 2 / dof))
+
+
+def test_one_seed_alone_is_taken_for_half_of_the_variance() -> None:
+    """(1 + ½) / (1 − ½), and 1 / (¼ + ¼ / 9) degrees of freedom; correlations are drawn together.
+
+    The share of five intervals and nine degrees of freedom is 5/14.
+    """
+    x, log_loss = np.linspace(0.2, 1, 5), np.linspace(0, 1, 11)
+    rng = np.random.default_rng(0)
+    off = 0.02 * rng.normal(size=(11, 1)) * x + 0.01 * rng.normal(size=(11, 5))
+    y = 1 + np.outer(log_loss, x) + off
+    found = pooled(y, log_loss)
+    assert (found.inflation, found.dof) == (pytest.approx(3), 3)
+    design = np.column_stack([np.ones(11), log_loss])
+    theirs = [OLS(values, design).fit() for values in y.T]
+    correlation = np.corrcoef([each.resid for each in theirs])
+    common = correlation[~np.eye(5, dtype=bool)].mean()
+    assert 0 < common < 0.95
+    drawn = (9 * correlation + 5 * np.where(np.eye(5), 1, common)) / 14
+    sd = np.sqrt([3 * each.scale for each in theirs])
+    assert np.array(found.covariance) == pytest.approx(drawn * np.outer(sd, sd), rel=1e-6)
+
+
+def test_mistuned_runs_are_remembered_by_how_far_they_are_off() -> None:
+    """On a parabola of 1 octave²; three runs within half an octave, ends included, are enough."""
+    x, log_loss = np.linspace(0.2, 1, 5), np.append(np.linspace(0, 1, 11), [0.2] * 6)
+    near = np.random.default_rng(0).permutation(np.linspace(-1.2, 1.2, 11))
+    octaves = np.append(near, [1.5, 2.0, 2.5, -2.5, -3.5, -3.51])
+    y = 1 + np.outer(log_loss, x) + octaves[:, None] ** 2
+    found = pooled(y, log_loss, octaves=octaves[:, None], tuned=["lr"])
+    assert found.n_curves == 11
+    expected = [(-1, 0.96), (1, (0.72**2 + 0.96**2 + 1.2**2 + 1.5**2) / 4), (2, 12.5 / 3)]
+    assert [(name, u, *np.unique(np.round(shape, 6))) for name, u, shape in found.shapes] == [
+        ("lr", u, pytest.approx(deviation, abs=1e-6)) for u, deviation in expected
+    ]
+
+
+def test_a_curve_that_was_not_logged_to_its_end_is_left_out() -> None:
+    """98 of 100 steps are its end, 97 are not; runs of two lengths have no common end."""
+    log_loss = np.linspace(0, 1, 12)
+    for end, n, lengths, total in ((98, 12, 0, 100), (97, 11, 0, 100), (98, 12, 1, None)):
+        last = np.where(np.arange(12) == 0, end, 100) * np.where(np.arange(12) > 8, 1 + lengths, 1)
+        table = pd.concat(
+            pd.DataFrame({"run": i, "step": np.arange(1, 51) * steps / 50, "loss": np.exp(at)})
+            for i, (steps, at) in enumerate(zip(last, log_loss, strict=True))
+        )
+        found = fit_reference_curves(
+            table,
+            log_loss=log_loss,
+            octaves=np.empty((12, 0)),
+            tuned=(),
+            sizes=np.arange(12),
+            seeds=np.arange(12),
+            lengths=np.where(np.arange(12) > 8, lengths, 0),
+        )
+        assert found is not None
+        assert (found.n_curves, found.total_steps) == (n, total)
 
 
 def sweep_of_curves() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
@@ -142,6 +246,10 @@ def test_averages_over_an_interval_and_the_variance_of_its_points() -> None:
     assert np.isnan(found.table[1]).all()
     assert found.places[-1] == pytest.approx(np.exp(np.log(steps[95:] / 100).mean()))
     assert found.point_variance[-1] == pytest.approx(0.02**2 / 6, rel=1e-2)
+    useless = pd.DataFrame({"run": 0, "step": [0.0, 99.5, 99.6, 99.7], "loss": [9, 0, -1, np.nan]})
+    again = at_fractions(pd.concat([table, useless]), 2)
+    assert again is not None
+    assert np.array_equal(again.table, found.table, equal_nan=True)
     half = at_fractions(table, 1, length=200.0)
     assert half is not None
     assert half.ends[-1] == 0.5

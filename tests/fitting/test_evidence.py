@@ -78,14 +78,19 @@ def test_band_of_a_new_run_adds_what_is_not_known() -> None:
     assert CURVES.mean_at(0.05 / 5, 0.7) == pytest.approx(1.26)
 
 
-def pooled(y: np.ndarray, log_loss: np.ndarray, **more: Any) -> Any:
-    """The reference of curves whose points lie at equal fractions; one seed unless given."""
+def table_of(y: np.ndarray) -> pd.DataFrame:
+    """Curves (runs, points) whose points lie at equal fractions of the training."""
     runs, points = np.indices(y.shape)
-    table = pd.DataFrame({"run": runs.ravel(), "step": 10.0 * (points.ravel() + 1)})
-    number = np.unique(log_loss, return_inverse=True)[1]
-    given = {"sizes": number, "seeds": 0 * number, "lengths": 0 * number, "tuned": (), **more}
-    given["octaves"] = more.get("octaves", np.empty((len(y), 0)))
-    return fit_reference_curves(table.assign(loss=np.exp(y.ravel())), log_loss=log_loss, **given)
+    table = pd.DataFrame({"run": runs.ravel(), "step": 100.0 * (points.ravel() + 1)})
+    return table.assign(loss=np.exp(y.ravel()))
+
+
+def pooled(table: pd.DataFrame, log_loss: np.ndarray, **more: Any) -> Any:
+    """Nothing tuned, and each run of another size and seed, unless given."""
+    number = np.arange(len(log_loss))
+    given = {"sizes": number, "seeds": number, "lengths": 0 * number, "tuned": (), **more}
+    given.setdefault("octaves", np.empty((len(number), 0)))
+    return fit_reference_curves(table, log_loss=log_loss, **given)
 
 
 GRID = [(size, seed) for size in range(4) for seed in range(3)]
@@ -107,7 +112,7 @@ def test_a_new_seed_widens_the_band_by_the_share_that_seeds_have(spread, shared,
     rng, x = np.random.default_rng(5), np.linspace(0.2, 1, 5)
     own = spread * rng.normal(size=10)[seed]
     y = 1 + np.outer(size / 4, x) + own[:, None] + 0.01 * rng.normal(size=(len(size), 5))
-    found = pooled(y, size / 4, sizes=size, seeds=seed)
+    found = pooled(table_of(y), size / 4, sizes=size, seeds=seed)
     k, between, within, total = len(shared), 0.0, 0.0, 0.0
     for values in y.T:
         table = pd.DataFrame({"y": values[:k], "size": size[:k], "seed": seed[:k]})
@@ -131,7 +136,7 @@ def test_one_seed_alone_is_taken_for_half_of_the_variance() -> None:
     rng = np.random.default_rng(0)
     off = 0.02 * rng.normal(size=(11, 1)) * x + 0.01 * rng.normal(size=(11, 5))
     y = 1 + np.outer(log_loss, x) + off
-    found = pooled(y, log_loss)
+    found = pooled(table_of(y), log_loss, seeds=np.zeros(11))
     assert (found.inflation, found.dof) == (pytest.approx(3), 3)
     design = np.column_stack([np.ones(11), log_loss])
     theirs = [OLS(values, design).fit() for values in y.T]
@@ -149,7 +154,7 @@ def test_mistuned_runs_are_remembered_by_how_far_they_are_off() -> None:
     near = np.random.default_rng(0).permutation(np.linspace(-1.2, 1.2, 11))
     octaves = np.append(near, [1.5, 2.0, 2.5, -2.5, -3.5, -3.51])
     y = 1 + np.outer(log_loss, x) + octaves[:, None] ** 2
-    found = pooled(y, log_loss, octaves=octaves[:, None], tuned=["lr"])
+    found = pooled(table_of(y), log_loss, octaves=octaves[:, None], tuned=["lr"])
     assert found.n_curves == 11
     expected = [(-1, 0.96), (1, (0.72**2 + 0.96**2 + 1.2**2 + 1.5**2) / 4), (2, 12.5 / 3)]
     assert [(name, u, *np.unique(np.round(shape, 6))) for name, u, shape in found.shapes] == [
@@ -166,16 +171,7 @@ def test_a_curve_that_was_not_logged_to_its_end_is_left_out() -> None:
             pd.DataFrame({"run": i, "step": np.arange(1, 51) * steps / 50, "loss": np.exp(at)})
             for i, (steps, at) in enumerate(zip(last, log_loss, strict=True))
         )
-        found = fit_reference_curves(
-            table,
-            log_loss=log_loss,
-            octaves=np.empty((12, 0)),
-            tuned=(),
-            sizes=np.arange(12),
-            seeds=np.arange(12),
-            lengths=np.where(np.arange(12) > 8, lengths, 0),
-        )
-        assert found is not None
+        found = pooled(table, log_loss, lengths=np.where(np.arange(12) > 8, lengths, 0))
         assert (found.n_curves, found.total_steps) == (n, total)
 
 
@@ -185,24 +181,12 @@ def sweep_of_curves() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     log_loss, octaves = np.linspace(0.5, 1.0, 12), rng.uniform(-1, 1, (12, 1))
     x = np.arange(1, 11) / 10
     y = 1 - 0.5 * x + np.outer(log_loss, x) + 0.03 * octaves**2 + 0.01 * rng.normal(size=(12, 10))
-    runs, points = np.indices((12, 10))
-    table = pd.DataFrame({"run": runs.ravel(), "step": 100.0 * (points.ravel() + 1)})
-    return table.assign(loss=np.exp(y.ravel())), log_loss, octaves
+    return table_of(y), log_loss, octaves
 
 
 def test_pooled_curves_are_least_squares_on_the_law_and_the_octaves() -> None:
     table, log_loss, octaves = sweep_of_curves()
-    number = np.arange(12)
-    found = fit_reference_curves(
-        table,
-        log_loss=log_loss,
-        octaves=octaves,
-        tuned=["lr"],
-        sizes=number,
-        seeds=number,
-        lengths=np.zeros(12),
-    )
-    assert found is not None
+    found = pooled(table, log_loss, octaves=octaves, tuned=["lr"])
     x = log_loss - log_loss.mean()
     design = np.column_stack([np.ones(12), x, octaves, octaves**2])
     logs = np.log(table["loss"].to_numpy()).reshape(12, 10)
@@ -215,19 +199,9 @@ def test_pooled_curves_are_least_squares_on_the_law_and_the_octaves() -> None:
     assert found.leverage == pytest.approx((1 / 12, 1 / np.sum(x**2)))
     assert (found.inflation, found.dof, found.n_curves, found.total_steps) == (1, 10, 12, 1000)
     assert found.fractions == found.places == pytest.approx(np.arange(1, 11) / 10)
-    few = table[table["run"] < 7]
-    assert (
-        fit_reference_curves(
-            few,
-            log_loss=log_loss,
-            octaves=octaves,
-            tuned=["lr"],
-            sizes=number,
-            seeds=number,
-            lengths=np.zeros(12),
-        )
-        is None
-    )
+    for n_runs in (7, 8):
+        few = pooled(table[table["run"] < n_runs], log_loss, octaves=octaves, tuned=["lr"])
+        assert (few is None) is (n_runs == 7)
 
 
 def test_averages_over_an_interval_and_the_variance_of_its_points() -> None:

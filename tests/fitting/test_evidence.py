@@ -198,10 +198,25 @@ def test_pooled_curves_are_least_squares_on_the_law_and_the_octaves() -> None:
     assert np.diag(found.covariance) == pytest.approx([each.scale for each in theirs], rel=1e-6)
     assert found.leverage == pytest.approx((1 / 12, 1 / np.sum(x**2)))
     assert (found.inflation, found.dof, found.n_curves, found.total_steps) == (1, 10, 12, 1000)
+    assert pooled(table[:0], log_loss) is None
     assert found.fractions == found.places == pytest.approx(np.arange(1, 11) / 10)
-    for n_runs in (7, 8):
-        few = pooled(table[table["run"] < n_runs], log_loss, octaves=octaves, tuned=["lr"])
-        assert (few is None) is (n_runs == 7)
+
+
+@pytest.mark.parametrize("is_enough", [True, False])
+@pytest.mark.parametrize(
+    ("n_tuned", "n_runs", "n_sizes"), [(1, 8, 12), (2, 10, 12), (1, 12, 4), (0, 12, 3)]
+)
+def test_eight_runs_at_three_sizes_are_enough_for_few_terms(
+    n_tuned, n_runs, n_sizes, is_enough
+) -> None:
+    """Of more terms, four runs more than terms, and as many sizes."""
+    table, log_loss, octaves = sweep_of_curves()
+    n_runs -= not is_enough and n_runs < 12
+    sizes = np.arange(12) % (n_sizes - (not is_enough and n_sizes < 12))
+    off, names = np.column_stack([octaves, octaves[::-1]])[:, :n_tuned], ["lr", "wd"][:n_tuned]
+    part = table[table["run"] < n_runs]
+    found = pooled(part, log_loss, octaves=off, tuned=names, sizes=sizes, seeds=0 * sizes)
+    assert (found is not None) is is_enough
 
 
 def test_averages_over_an_interval_and_the_variance_of_its_points() -> None:
@@ -214,7 +229,6 @@ def test_averages_over_an_interval_and_the_variance_of_its_points() -> None:
     logs = logs + 0.5
     table = pd.DataFrame({"run": 0, "step": steps, "loss": np.exp(logs)})
     found = at_fractions(table, 2)
-    assert found is not None
     assert (found.starts[-1], found.ends[-1], found.n_points[-1]) == (0.95, 1.0, 5)
     assert found.table[0, -1] == pytest.approx(logs[95:].mean())
     assert np.isnan(found.table[1]).all()
@@ -222,10 +236,8 @@ def test_averages_over_an_interval_and_the_variance_of_its_points() -> None:
     assert found.point_variance[-1] == pytest.approx(0.02**2 / 6, rel=1e-2)
     useless = pd.DataFrame({"run": 0, "step": [0.0, 99.5, 99.6, 99.7], "loss": [9, 0, -1, np.nan]})
     again = at_fractions(pd.concat([table, useless]), 2)
-    assert again is not None
     assert np.array_equal(again.table, found.table, equal_nan=True)
     half = at_fractions(table, 1, length=200.0)
-    assert half is not None
     assert half.ends[-1] == 0.5
     assert at_fractions(table.assign(loss=np.nan), 1) is None
     assert replace(CURVES, dof=3).half_width(COVARIANCE, 0.5)[0] == pytest.approx(

@@ -1,6 +1,4 @@
 import json
-import struct
-import zlib
 
 import pytest
 
@@ -61,25 +59,6 @@ def test_a_resumed_run_is_one(folder):
     assert runs.curves()["step"].tolist() == list(range(8))
     assert runs.curves()["loss"].tolist() == [3.0] * 3 + [2.0] * 5
     assert runs.to_frame()["loss"].tolist() == [2.0]
-
-
-def test_parts_of_a_run_are_in_the_order_of_their_nanoseconds(tmp_path):
-    """In the order of the names of their files they are 10.9, 10.1 and 9.99 s."""
-    from wandb.proto.wandb_internal_pb2 import Record
-
-    for number, (seconds, nanos) in enumerate(((10, 9e8), (10, 1e8), (9, 9.9e8))):
-        first, last = Record(), Record()
-        first.run.run_id = "same"
-        first.run.start_time.seconds, first.run.start_time.nanos = seconds, int(nanos)
-        for key, value in (("width", 8), ("lr", 0.1)):
-            first.run.config.update.add(key=key, value_json=str(value))
-        last.history.item.add(key="_step", value_json="2")
-        last.history.item.add(key="val_loss", value_json=str(seconds + nanos / 1e9))
-        content = b":W&B\xe1\xbe\x00"
-        for body in (first.SerializeToString(), last.SerializeToString()):
-            content += struct.pack("<IHB", zlib.crc32(b"\1" + body), len(body), 1) + body
-        (tmp_path / f"run-{number}.wandb").write_bytes(content)
-    assert read_runs(tmp_path, **NAMES).curves()["loss"].tolist() == [10.9]
 
 
 def test_objects_of_the_public_api_are_runs(sweep, table):

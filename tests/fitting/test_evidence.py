@@ -127,6 +127,13 @@ def test_a_new_seed_widens_the_band_by_the_share_that_seeds_have(spread, shared,
     assert found.dof == int(1 / (share**2 / (n - 1) + (1 - share) ** 2 / dof))
 
 
+def test_seeds_at_different_sizes_tell_nothing_of_each_other() -> None:
+    size = np.arange(8.0)
+    y = 1 + np.outer(size, np.ones(3)) + 0.01 * np.random.default_rng(0).normal(size=(8, 3))
+    found = pooled(table_of(y), size / 4, sizes=size, seeds=np.repeat([0, 1], 4))
+    assert (found.inflation, found.dof) == (1, 6)
+
+
 def test_one_seed_alone_is_taken_for_half_of_the_variance() -> None:
     """(1 + ½) / (1 − ½), and 1 / (¼ + ¼ / 9) degrees of freedom; correlations are drawn together.
 

@@ -133,8 +133,11 @@ def alike(scaled, plain, *, loss=1.0, lr=1.0):
         assert scaled.tuned[name].pi == pytest.approx([lr * end for end in found.pi], rel=1e-3)
 
 
-@pytest.mark.parametrize("unit", [1e-12, 1e24])
-@pytest.mark.parametrize("column", ["width", "loss", "lr"])
+UNITS = [("loss", 1e-12), ("loss", 1e24)]
+UNITS += [(column, u) for column in ("width", "lr") for u in (1e-300, 1e-12, 1e24, 1e300)]
+
+
+@pytest.mark.parametrize(("column", "unit"), UNITS)
 def test_units_do_not_matter(sweep_table, made, column, unit):
     table, by = sweep_table(), {column: unit} if column != "width" else {}
     scaled = forecast_of(table.assign(**{column: unit * table[column]}))

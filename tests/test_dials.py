@@ -98,7 +98,9 @@ def test_a_saved_path_that_is_none_is_refused(dialled, tmp_path, bad):
         load_forecast(file)
 
 
-@pytest.mark.parametrize("path", [{"n_params": "depth**3"}, {"width": "64 * depth"}])
+@pytest.mark.parametrize(
+    "path", [{"n_params": "depth**3"}, {"width": "64 * depth"}, {"x": "n_params / n_tokens"}]
+)
 def test_a_path_that_does_not_lead_to_the_sizes_is_refused(dialled, path):
     with pytest.raises(ValueError, match=r"add n_(tokens|params) = "):
         forecast(dialled.runs, path=path)

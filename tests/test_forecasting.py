@@ -191,6 +191,8 @@ def test_what_is_known_of_errors_reaches_the_law_of_the_loss(monkeypatch, sweep_
 
     def listen(sizes: Any, loss: Any, **options: Any) -> LossModel:
         told.append(options)
+        if len(sizes) > 1:
+            raise DataError("it was heard")
         return real(sizes, loss, **options)
 
     monkeypatch.setattr(forecasting, "fit_loss_model", listen)
@@ -207,9 +209,13 @@ def test_what_is_known_of_errors_reaches_the_law_of_the_loss(monkeypatch, sweep_
     assert told[1]["loss_se_dof"] is None
     known = [0.003 * o.size["width"] / 16 / 2 for o in made.optima]
     assert told[1]["evaluation_se"] == pytest.approx(known, rel=1e-12)
+    joint = pd.concat(table.assign(tokens=n, loss=table["loss"] + 40 / n) for n in (40, 80, 160))
+    with pytest.raises(DataError, match="heard"):
+        forecast(read_runs(joint, size=["width", "tokens"]))
+    assert told[2]["evaluation_se"] == pytest.approx(np.repeat(known, 3), rel=1e-12)
     table.loc[0, "loss_se"] = None
     forecast(read_runs(table, size="width"))
-    assert told[2]["evaluation_se"] is None
+    assert told[3]["evaluation_se"] is None
 
 
 @settings(max_examples=3)

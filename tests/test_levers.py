@@ -169,6 +169,20 @@ def test_paired_interval_is_students():
     exact = share_closed([1.0, 1.2, 0.8], [2.0, 2.4, 1.6], level=0.95)
     assert (exact.value, *exact.ci) == pytest.approx((0.5, 0.5, 0.5), abs=1e-6)
     assert share_closed([1.0], [2.0], level=0.95).value is None
+    assert share_closed([1.0, 1.1], [-2.0, -2.1], level=0.95).value is None  # there is no gap
+    assert set(share_closed([1.0, 0.0, -1.0], [-1.0, 2.0, -1.0], level=0.95).ci) == {None}
+
+
+def test_rates_of_other_last_digits_are_the_same_rates(tmp_path):
+    odd = replace(SMALL, tune={"lr": TunedRange(low=0.1, high=0.9, n=3)})
+    study = replace(STUDY, levers=(replace(STUDY.levers[1], plain=odd),))
+    table = table_of(study, lambda arm, lr, s: loss_of(arm, 0.02, s) + math.log2(lr / 0.3) ** 2)
+    (found,) = judge_levers(study, table).findings
+    assert (found.plain.lr, found.treated.lr, found.n_seeds) == (0.3, 2.4, 12)
+    is_best = np.isclose(table["lr"], 0.3)
+    for best in (0.3, 0.1 + 0.2):
+        table.assign(lr=table["lr"].mask(is_best, best)).to_csv(tmp_path / "a.csv", index=False)
+        assert judge_levers(study, pd.read_csv(tmp_path / "a.csv")) == judge_levers(study, table)
 
 
 @pytest.mark.parametrize(("sign", "open_side"), [(1, "upper"), (-1, "lower")])

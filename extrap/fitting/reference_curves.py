@@ -207,14 +207,12 @@ def _new_seed(residual: Array, sizes: Array, seeds: Array, dof: int) -> tuple[fl
     n_sizes = frame.groupby(level=1).size()
     common = n_sizes.index[n_sizes == n_sizes.max()]
     rows, n = int(n_sizes.max()), len(common)
-    if rows < 2 or n_sizes.max() < 2:
-        return 1.0, max(dof, 1)  # seeds that occur once are no matter of their own
+    own_rows = frame[frame.index.get_level_values(1).isin(common)]
+    if rows < 2 or own_rows.index.get_level_values(0).nunique() > rows:
+        return 1.0, max(dof, 1)  # seeds that occur once, or at different sizes, tell nothing
     share = 0.5
     if n > 1:
-        table = frame[frame.index.get_level_values(1).isin(common)].to_numpy()
-        table = table.reshape(rows, n, -1) if len(table) == rows * n else None
-        if table is None:
-            return 1.0, max(dof, 1)
+        table = own_rows.to_numpy().reshape(rows, n, -1)
         of_seeds = table.mean(axis=0)
         rest = table - table.mean(axis=1, keepdims=True) - (of_seeds - of_seeds.mean(axis=0))
         own = float((rest**2).sum()) / ((rows - 1) * (n - 1))

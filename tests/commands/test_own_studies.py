@@ -160,6 +160,22 @@ def test_parts_are_merged_where_their_script_is_not_and_go_on_where_it_is(accept
     assert len(Path("trained.txt").read_text().splitlines()) == 4
 
 
+@pytest.mark.usefixtures("home")
+def test_parts_are_merged_where_their_program_is_not_on_the_path(monkeypatch, capsys):
+    Path("mine.py").write_text(COMMAND.replace('"python", "fit.py"', '"cluster-train"'))
+    (program := Path("bin/cluster-train")).parent.mkdir()
+    program.write_text("#!/bin/sh\necho loss=1.5\n")
+    program.chmod(0o755)
+    with monkeypatch.context() as cluster:
+        cluster.setenv("PATH", str(program.parent.absolute()), prepend=os.pathsep)
+        train_parts()
+    for accepting in ([], [ACCEPT]):
+        assert main(["study", "merge", "mine.py", *PARTS, *FEW, *accepting]) == 0
+        assert status(capsys)["complete"] == 4
+    assert main(["study", "work", "mine.py", *FEW]) == 2  # to train, it must be there
+    assert "'cluster-train'" in capsys.readouterr().err
+
+
 def test_parts_of_two_scripts_are_not_merged_where_neither_is(home, capsys):
     train_parts()
     Path("fit.py").write_text(SCRIPT.replace("0.05", "0.06"))

@@ -12,7 +12,7 @@ from extrap.cli import main
 from extrap.errors import StudyError
 from extrap.reading import without_password
 from extrap.reading.patience import PatientStorage
-from extrap.reading.storages import parse_url, safe_url, without_secrets
+from extrap.reading.storages import no_driver, parse_url, safe_url, without_secrets
 from extrap.study_files import load_study
 from extrap.tuning import tune
 
@@ -191,3 +191,16 @@ def test_what_a_server_with_a_password_gives_holds_none(
     written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "tiny.py"]
     assert "t.parquet" in {path.name for path in written}
     assert not [path for path in written if password.encode() in path.read_bytes()]
+
+
+def test_the_driver_that_is_missing_is_named():
+    """SQLAlchemy's default for PostgreSQL is an old one: the new one is installed instead."""
+    own = [("postgresql+asyncpg", "asyncpg", "asyncpg"), ("mysql", "MySQLdb", "MySQLdb")]
+    for kind, missing, named in (
+        ("postgresql", "psycopg2", "psycopg["),
+        ("mysql", None, "its driver"),
+        *own,
+    ):
+        words = str(no_driver(ImportError(name=missing), f"{kind}://me@localhost/x"))
+        assert named in words
+        assert ("psycopg[" in words) is (kind == "postgresql")

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from extrap.cli import main
+from extrap.reporting import read_report
 from extrap.selection import select
 
 NS = (1e7, 4e7, 2e8, 1e9)
@@ -82,6 +83,16 @@ def test_critical_batch_reads_other_columns_and_says_its_doubts(called):
     code, out, _ = called("critical-batch", "-", stdin=text)
     assert code == 0
     assert all(words in out for words in ("…]", "no upper bound", "lower bounds"))
+
+
+def test_knobs_of_a_table_are_ranked_and_written_to_a_page(called):
+    table = Path(__file__).parents[1] / "contract" / "tables" / "knobs.csv"
+    words = "--size width --at 2048 --knob steady --knob moving=0.1 --knob idle -o deep/k.html"
+    code, out, err = called("knobs", str(table), *words.split(), "--json")
+    assert (code, err.split()) == (0, ["report", "deep/k.html"])
+    numbers = read_report("deep/k.html")["numbers"]
+    assert numbers == json.loads(out)
+    assert {knob["name"] for knob in numbers["knobs"]} == {"steady", "moving", "idle"}
 
 
 def test_compare_refuses_what_is_not_named_and_speaks_of_single_seeds(called):

@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from .calls import called
-from .commands import EXITS, JSON, TEXT, run
+from .commands import CSV, EXITS, JSON, PAGES, TEXT, left, once, run
 from .comparing import CLOSED, OPTIMISED, normal, written
 
 CALLS = {
@@ -53,7 +53,7 @@ def parsed(out: str) -> Any:
 
 
 def text(arguments: str) -> str:
-    said = run(arguments)
+    said = once(arguments)
     return f"{said['out']}{said['err']}exit code {said['code']}\n"
 
 
@@ -72,5 +72,10 @@ CASES = {
     },
     **{f"json-{name}.json": Case(compute=lambda a=a: document(a)) for name, a in JSON.items()},
     **{f"{n}.txt": Case(compute=lambda a=a: text(a), kind="txt") for n, a in TEXT.items()},
+    **{f"{n}.txt": Case(compute=lambda f=f: left(*f), kind="txt") for n, f in PAGES.items()},
+    **{
+        f"{name}.csv": Case(compute=lambda f=f: left(*f), kind="csv", rel=CLOSED)
+        for name, f in CSV.items()
+    },
     "exits.json": Case(compute=exits),
 }

@@ -7,11 +7,15 @@ import logging
 import os
 import shlex
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from extrap.cli import main
 
+from .pages import page_text
 from .workplace import ROOT, SAVED, TABLES, workplace
 
 CLEAN = "T/clean.csv --size width --tune lr"
@@ -23,6 +27,10 @@ CURVES = f"{ACCURACY} --curves T/accuracy_curves.csv"
 SWEEP = "examples/sweep.csv --size width --tune lr"
 BATCH = "examples/steps.csv --by width --by target"
 SEALED = "S/forecast-0.1.json"
+STUDY = "W/tiny.py --storage sqlite:///W/run.db --set seeds=0"
+CHECKED = (
+    "coord-check W/tiny.py --set workload.name=digits --steps 2 --lr .0078 --width 16 --width 256"
+)
 
 JSON = {
     "forecast-clean": f"forecast {CLEAN} --at 512 --at width=4096",
@@ -92,6 +100,7 @@ JSON = {
     "status": "study status W/tiny.py --storage sqlite:///W/tiny.db",
     "page": "page W/page.html",
     "page-beside": "page W/beside.html",
+    "coord-check": CHECKED,
 }
 """Called with --json: what they print is a document."""
 
@@ -102,7 +111,7 @@ TEXT = {
     "backtest": f"backtest {CLEAN}",
     "watch": "watch W/accuracy.json T/log_bad.csv --at 256 --total-steps 1000 --loss acc "
     "--maximise acc --once",
-    "plan": f"plan {CLEAN} --at 1024 --budget 4e15",
+    "plan": f"plan {CLEAN} --at 1024 --budget 4e15 --out W/plan.csv",
     "cost": f"cost {CLEAN} --at 1024 --set lr=0.004 --price 2",
     "allocate": "allocate T/pair.csv --flops 1e20 --unique-tokens 5e9 --inference-tokens 1e12",
     "compare": "compare T/recipes.csv --by recipe --size width --at 1024 --price 2",
@@ -122,10 +131,27 @@ TEXT = {
     "beside": "beside W/pages/clean.html W/pages/sweep.html -o W/beside2.html",
     "index": "index W/pages",
     "init": "init W/fresh",
+    "coord-check": f"{CHECKED} --set recipe.parametrization=mup",
+    "completion": "completion bash",
+    "study-run": f"cd W/ && study run {STUDY} && study status {STUDY} && "
+    f"study export {STUDY} --out W/run.parquet",
     "version": "--version",
     "help": "--help",
 }
 """Called for people, some after another command (`&&`): what they print is a text."""
+
+PAGES = {
+    "report-page": (TEXT["report"], "again.html"),
+    "beside-page": (TEXT["beside"], "beside2.html"),
+    "study-page": (TEXT["study-run"], "reports/tiny.html"),
+}
+CSV = {
+    "study-table": (TEXT["study-run"], "reports/tiny.runs.csv"),
+    "export-table": (TEXT["export"], "tiny.parquet"),
+    "plan-table": (TEXT["plan"], "plan.csv"),
+    "select-table": (f"{TEXT['select']} -o W/select.csv", "select.csv"),
+}
+"""Called for a file: what a person reads on a page, and tables as CSV."""
 
 EXITS = {
     "check fine": f"check {PAIR} T/pair_big.csv",
@@ -194,9 +220,34 @@ def run(arguments: str) -> dict[str, Any]:
     try:
         logging.root.handlers[:] = []
         with redirect_stdout(out), redirect_stderr(err):
-            code = [main(shlex.split(part)) for part in arguments.split(" && ")][-1]
+            code = max(_call(part) for part in arguments.split(" && "))
     finally:
         logging.root.handlers[:] = handlers
         os.chdir(before)
     said = [stream.getvalue().replace(at, "W") for stream in (out, err)]
     return {"code": code, "out": said[0], "err": said[1]}
+
+
+def _call(command: str) -> int:
+    """Exit code of a command; `cd` is one, for a study writes its report where it is run."""
+    if command.startswith("cd "):
+        os.chdir(command.removeprefix("cd "))
+        return 0
+    return main(shlex.split(command))
+
+
+once = cache(run)
+"""The same, called once per process where the files that it leaves are compared as well."""
+
+
+def left(arguments: str, file: str) -> str:
+    """What a command leaves in a file: the text of a page, or a table as CSV without clocks."""
+    once(arguments)
+    path = workplace() / file
+    if path.suffix == ".html":
+        return page_text(path.read_text(encoding="utf-8")).replace(str(workplace()), "W")
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path).to_csv(index=False)
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table.loc[:, table.columns == "wall_s"] = "SECONDS"
+    return table.to_csv(index=False)

@@ -29,7 +29,7 @@ LAST_PLACE = 3
 """A number printed with so many digits or more may differ by one in the last of them."""
 NUMBER = re.compile(r"(?<![\w.])[-+−]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 REPLACED = [
-    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z| UTC)?"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z| UTC)?)?"), "TIME"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "HASH"),
     (re.compile(re.escape(__version__)), "VERSION"),
 ]

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from statsmodels.formula.api import ols
 from statsmodels.regression.linear_model import OLS
+from statsmodels.stats.anova import anova_lm
 
 from extrap.fitting import ReferenceCurves, log_ratios, ways_to_be_off
 from extrap.fitting.reference_curves import at_fractions, fit_reference_curves
@@ -75,30 +78,122 @@ def test_band_of_a_new_run_adds_what_is_not_known() -> None:
     assert CURVES.mean_at(0.05 / 5, 0.7) == pytest.approx(1.26)
 
 
+def table_of(y: np.ndarray) -> pd.DataFrame:
+    """Curves (runs, points) whose points lie at equal fractions of the training."""
+    runs, points = np.indices(y.shape)
+    table = pd.DataFrame({"run": runs.ravel(), "step": 100.0 * (points.ravel() + 1)})
+    return table.assign(loss=np.exp(y.ravel()))
+
+
+def pooled(table: pd.DataFrame, log_loss: np.ndarray, **more: Any) -> Any:
+    """Nothing tuned, and each run of another size and seed, unless given."""
+    number = np.arange(len(log_loss))
+    given = {"sizes": number, "seeds": number, "lengths": 0 * number, "tuned": (), **more}
+    given.setdefault("octaves", np.empty((len(number), 0)))
+    return fit_reference_curves(table, log_loss=log_loss, **given)
+
+
+GRID = [(size, seed) for size in range(4) for seed in range(3)]
+PAIR = [(size, seed) for size in range(2) for seed in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("spread", "shared", "alone"),
+    [
+        (0.004, GRID, [(0, 9)]),
+        (0.0, GRID, []),
+        (1.0, GRID, []),
+        (0.02, PAIR, [(size, size) for size in range(2, 9)]),
+    ],
+)
+def test_a_new_seed_widens_the_band_by_the_share_that_seeds_have(spread, shared, alone) -> None:
+    """ψ by a two-way analysis of variance; dof by Satterthwaite's rule for ψ and 1 − ψ."""
+    size, seed = np.array([*shared, *alone]).T
+    rng, x = np.random.default_rng(5), np.linspace(0.2, 1, 5)
+    own = spread * rng.normal(size=10)[seed]
+    y = 1 + np.outer(size / 4, x) + own[:, None] + 0.01 * rng.normal(size=(len(size), 5))
+    found = pooled(table_of(y), size / 4, sizes=size, seeds=seed)
+    k, between, within, total = len(shared), 0.0, 0.0, 0.0
+    for values in y.T:
+        table = pd.DataFrame({"y": values[:k], "size": size[:k], "seed": seed[:k]})
+        of = anova_lm(ols("y ~ C(size) + C(seed)", table).fit())["mean_sq"]
+        between, within = between + of["C(seed)"], within + of["Residual"]
+        total += OLS(values, np.column_stack([np.ones(len(size)), size])).fit().resid.var()
+    rows, n = len(set(size[:k])), len(set(seed[:k]))
+    share = np.clip((between - within) / rows / total, 0, 0.95)
+    assert (share == 0, share == 0.95) == (spread == 0, spread == 1)
+    assert found.inflation == pytest.approx((1 + share / n) / (1 - share / n), rel=1e-7)
+    dof = len(size) - 2
+    assert found.dof == int(1 / (share**2 / (n - 1) + (1 - share) ** 2 / dof))
+
+
+def test_seeds_at_different_sizes_tell_nothing_of_each_other() -> None:
+    size = np.arange(8.0)
+    y = 1 + np.outer(size, np.ones(3)) + 0.01 * np.random.default_rng(0).normal(size=(8, 3))
+    found = pooled(table_of(y), size / 4, sizes=size, seeds=np.repeat([0, 1], 4))
+    assert (found.inflation, found.dof) == (1, 6)
+
+
+def test_one_seed_alone_is_taken_for_half_of_the_variance() -> None:
+    """(1 + ½) / (1 − ½), and 1 / (¼ + ¼ / 9) degrees of freedom; correlations are drawn together.
+
+    The share of five intervals and nine degrees of freedom is 5/14.
+    """
+    x, log_loss = np.linspace(0.2, 1, 5), np.linspace(0, 1, 11)
+    rng = np.random.default_rng(0)
+    off = 0.02 * rng.normal(size=(11, 1)) * x + 0.01 * rng.normal(size=(11, 5))
+    y = 1 + np.outer(log_loss, x) + off
+    found = pooled(table_of(y), log_loss, seeds=np.zeros(11))
+    assert (found.inflation, found.dof) == (pytest.approx(3), 3)
+    design = np.column_stack([np.ones(11), log_loss])
+    theirs = [OLS(values, design).fit() for values in y.T]
+    correlation = np.corrcoef([each.resid for each in theirs])
+    common = correlation[~np.eye(5, dtype=bool)].mean()
+    assert 0 < common < 0.95
+    drawn = (9 * correlation + 5 * np.where(np.eye(5), 1, common)) / 14
+    sd = np.sqrt([3 * each.scale for each in theirs])
+    assert np.array(found.covariance) == pytest.approx(drawn * np.outer(sd, sd), rel=1e-6)
+
+
+def test_mistuned_runs_are_remembered_by_how_far_they_are_off() -> None:
+    """On a parabola of 1 octave²; three runs within half an octave, ends included, are enough."""
+    x, log_loss = np.linspace(0.2, 1, 5), np.append(np.linspace(0, 1, 11), [0.2] * 6)
+    near = np.random.default_rng(0).permutation(np.linspace(-1.2, 1.2, 11))
+    octaves = np.append(near, [1.5, 2.0, 2.5, -2.5, -3.5, -3.51])
+    y = 1 + np.outer(log_loss, x) + octaves[:, None] ** 2
+    found = pooled(table_of(y), log_loss, octaves=octaves[:, None], tuned=["lr"])
+    assert found.n_curves == 11
+    expected = [(-1, 0.96), (1, (0.72**2 + 0.96**2 + 1.2**2 + 1.5**2) / 4), (2, 12.5 / 3)]
+    assert [(name, u, *np.unique(np.round(shape, 6))) for name, u, shape in found.shapes] == [
+        ("lr", u, pytest.approx(deviation, abs=1e-6)) for u, deviation in expected
+    ]
+
+
+def test_a_curve_that_was_not_logged_to_its_end_is_left_out() -> None:
+    """98 of 100 steps are its end, 97 are not; runs of two lengths have no common end."""
+    log_loss = np.linspace(0, 1, 12)
+    for end, n, lengths, total in ((98, 12, 0, 100), (97, 11, 0, 100), (98, 12, 1, None)):
+        last = np.where(np.arange(12) == 0, end, 100) * np.where(np.arange(12) > 8, 1 + lengths, 1)
+        table = pd.concat(
+            pd.DataFrame({"run": i, "step": np.arange(1, 51) * steps / 50, "loss": np.exp(at)})
+            for i, (steps, at) in enumerate(zip(last, log_loss, strict=True))
+        )
+        found = pooled(table, log_loss, lengths=np.where(np.arange(12) > 8, lengths, 0))
+        assert (found.n_curves, found.total_steps) == (n, total)
+
+
 def sweep_of_curves() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """Twelve runs of ten points, each of another size and seed; their laws' losses and rates."""
     rng = np.random.default_rng(0)
     log_loss, octaves = np.linspace(0.5, 1.0, 12), rng.uniform(-1, 1, (12, 1))
     x = np.arange(1, 11) / 10
     y = 1 - 0.5 * x + np.outer(log_loss, x) + 0.03 * octaves**2 + 0.01 * rng.normal(size=(12, 10))
-    runs, points = np.indices((12, 10))
-    table = pd.DataFrame({"run": runs.ravel(), "step": 100.0 * (points.ravel() + 1)})
-    return table.assign(loss=np.exp(y.ravel())), log_loss, octaves
+    return table_of(y), log_loss, octaves
 
 
 def test_pooled_curves_are_least_squares_on_the_law_and_the_octaves() -> None:
     table, log_loss, octaves = sweep_of_curves()
-    number = np.arange(12)
-    found = fit_reference_curves(
-        table,
-        log_loss=log_loss,
-        octaves=octaves,
-        tuned=["lr"],
-        sizes=number,
-        seeds=number,
-        lengths=np.zeros(12),
-    )
-    assert found is not None
+    found = pooled(table, log_loss, octaves=octaves, tuned=["lr"])
     x = log_loss - log_loss.mean()
     design = np.column_stack([np.ones(12), x, octaves, octaves**2])
     logs = np.log(table["loss"].to_numpy()).reshape(12, 10)
@@ -110,20 +205,25 @@ def test_pooled_curves_are_least_squares_on_the_law_and_the_octaves() -> None:
     assert np.diag(found.covariance) == pytest.approx([each.scale for each in theirs], rel=1e-6)
     assert found.leverage == pytest.approx((1 / 12, 1 / np.sum(x**2)))
     assert (found.inflation, found.dof, found.n_curves, found.total_steps) == (1, 10, 12, 1000)
+    assert pooled(table[:0], log_loss) is None
     assert found.fractions == found.places == pytest.approx(np.arange(1, 11) / 10)
-    few = table[table["run"] < 7]
-    assert (
-        fit_reference_curves(
-            few,
-            log_loss=log_loss,
-            octaves=octaves,
-            tuned=["lr"],
-            sizes=number,
-            seeds=number,
-            lengths=np.zeros(12),
-        )
-        is None
-    )
+
+
+@pytest.mark.parametrize("is_enough", [True, False])
+@pytest.mark.parametrize(
+    ("n_tuned", "n_runs", "n_sizes"), [(1, 8, 12), (2, 10, 12), (1, 12, 4), (0, 12, 3)]
+)
+def test_eight_runs_at_three_sizes_are_enough_for_few_terms(
+    n_tuned, n_runs, n_sizes, is_enough
+) -> None:
+    """Of more terms, four runs more than terms, and as many sizes."""
+    table, log_loss, octaves = sweep_of_curves()
+    n_runs -= not is_enough and n_runs < 12
+    sizes = np.arange(12) % (n_sizes - (not is_enough and n_sizes < 12))
+    off, names = np.column_stack([octaves, octaves[::-1]])[:, :n_tuned], ["lr", "wd"][:n_tuned]
+    part = table[table["run"] < n_runs]
+    found = pooled(part, log_loss, octaves=off, tuned=names, sizes=sizes, seeds=0 * sizes)
+    assert (found is not None) is is_enough
 
 
 def test_averages_over_an_interval_and_the_variance_of_its_points() -> None:
@@ -136,14 +236,15 @@ def test_averages_over_an_interval_and_the_variance_of_its_points() -> None:
     logs = logs + 0.5
     table = pd.DataFrame({"run": 0, "step": steps, "loss": np.exp(logs)})
     found = at_fractions(table, 2)
-    assert found is not None
     assert (found.starts[-1], found.ends[-1], found.n_points[-1]) == (0.95, 1.0, 5)
     assert found.table[0, -1] == pytest.approx(logs[95:].mean())
     assert np.isnan(found.table[1]).all()
     assert found.places[-1] == pytest.approx(np.exp(np.log(steps[95:] / 100).mean()))
     assert found.point_variance[-1] == pytest.approx(0.02**2 / 6, rel=1e-2)
+    useless = pd.DataFrame({"run": 0, "step": [0.0, 99.5, 99.6, 99.7], "loss": [9, 0, -1, np.nan]})
+    again = at_fractions(pd.concat([table, useless]), 2)
+    assert np.array_equal(again.table, found.table, equal_nan=True)
     half = at_fractions(table, 1, length=200.0)
-    assert half is not None
     assert half.ends[-1] == 0.5
     assert at_fractions(table.assign(loss=np.nan), 1) is None
     assert replace(CURVES, dof=3).half_width(COVARIANCE, 0.5)[0] == pytest.approx(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -35,6 +36,13 @@ RULE = {rule.key: rule for rule in RULES}
 )
 def test_published_rules_give_their_published_values(key, size, expected):
     assert RULE[key].value(size) == pytest.approx(expected, rel=0.002)
+
+
+def test_a_rule_says_nothing_where_no_float_holds_its_value() -> None:
+    """From e to the 300th power on, up or down."""
+    rule = RULE["inverse_root_width"]
+    for log, is_beyond in ((599, False), (601, True), (-599, False), (-601, True)):
+        assert rule.is_beyond({"width": 8.0}, {"width": math.exp(log)}) is is_beyond
 
 
 def test_compute_follows_from_parameters_and_tokens() -> None:

@@ -17,6 +17,7 @@ from extrap.errors import DataError
 from extrap.fitting import Noise, Valley
 from extrap.forecasting import Forecast
 from extrap.planning import Plan, cost, plan
+from extrap.planning.advice import advise
 from extrap.planning.candidates import Market, new_sizes, read_among, seed_names, seed_numbers
 from extrap.planning.cost_curves import fit_cost_curve
 from extrap.planning.outlooks import Foresight, Widths, foresee
@@ -105,6 +106,23 @@ def test_unknown_optimum_costs_the_mean_over_where_it_may_lie() -> None:
 def test_values_beyond_those_of_the_sweep_are_flagged(octaves: float, is_far: bool) -> None:
     flags = cost(sure(), at=LARGE, tuned={"lr": 0.0025 * 2**octaves}).flags
     assert any(flag.startswith("far-off: lr") for flag in flags) == is_far
+
+
+@pytest.mark.parametrize(
+    ("made", "options", "doubts"),
+    [
+        (by_hand, {}, ["cost-of-a-run-unknown"]),
+        (by_hand, {"price": 2.0}, ["cost-of-a-run-unknown"]),
+        (by_hand, {"gpu_hours": 5.0}, []),
+        (priced, {"price": 2.0}, ["hours-unknown"]),
+        (priced, {"price": 2.0, "gpu_hours": 5.0}, []),
+    ],
+)
+def test_what_a_cost_does_not_know_is_flagged(made, options, doubts) -> None:
+    for sd, own in ((None, ["valley-scatter-unknown"]), (0.0, [])):
+        found = cost(made(valley=replace(by_hand().valley, relative_sd=sd)), at=LARGE, **options)
+        told = [flag.partition(":")[0] for flag in found.flags]
+        assert [flag for flag in told if flag.endswith("unknown")] == own + doubts
 
 
 def test_steepness_is_known_as_a_jackknife_over_sizes_says(monkeypatch):
@@ -387,6 +405,24 @@ def test_a_plan_buys_what_narrows_most_for_its_cost(bought: Plan) -> None:
     form = (0.15 * 0.1 * math.log(4)) ** 2
     least = 2 * stats.norm.ppf(0.975) * math.sqrt(form + 0.006**2)
     assert bought.floor.loss_width == pytest.approx(least, rel=0.06)
+
+
+def test_the_larger_size_that_narrows_most_for_its_cost_is_named(bought: Plan) -> None:
+    """Logs of .1 / left over the cost: .11, .15, .02; from 3 % on, where runs leave 90 %."""
+
+    def words(floor: float, *larger: tuple[float, float, float]) -> str:
+        now, size = replace(bought.now, loss_width=0.1, tuned_width={}), bought.larger[0]
+        sizes = [
+            replace(size, size={"width": w}, outlook=replace(now, cost=cost, loss_width=left))
+            for w, cost, left in larger
+        ]
+        found = replace(bought, outlooks=(now,), floor=replace(now, loss_width=floor))
+        return "".join(advise(replace(found, larger=tuple(sizes)))[1:])
+
+    assert "width=2 " in words(0.0901, (1, 1.0, 0.09), (2, 4.0, 0.055), (3, 100.0, 0.01))
+    assert words(0.0899, (1, 1.0, 0.09)) == ""
+    assert "width=1 " in words(0.1, (1, 1.0, 0.0969))
+    assert "width=1 " not in words(0.1, (1, 1.0, 0.0971))
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,8 @@ def test_envelope_keeps_the_best_run_of_a_class_that_no_cheaper_run_beats() -> N
     table = pd.DataFrame(rows, columns=["params", "tokens", "loss"])
     table.loc[13, "loss"] = 5.0  # a run gone wrong: its class has another best one, still beaten
     points = read_points(table, params="params", tokens="tokens", loss="loss")
+    with pytest.raises(DataError, match="got 0"):
+        read_points(table.assign(params=0.0), params="params", tokens="tokens", loss="loss")
     found = envelope_optima(points)
     assert len(found.log_flops) == 6
     assert np.all(np.diff(found.loss) < 0)

@@ -73,6 +73,22 @@ def test_tensorboard_is_asked_for_before_what_it_brings(tmp_path, monkeypatch, r
     assert caught.value.name == "tensorboard"
 
 
+def test_scalars_are_numbers_of_any_shape_of_one_and_nothing_else(tmp_path):
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.util.tensor_util import make_tensor_proto
+    from torch.utils.tensorboard import SummaryWriter
+
+    values = {"flat": [2.5], "square": [[3]], "two": [1.0, 2.0], "text": ["2"], "none": [[], []]}
+    with SummaryWriter(str(tmp_path)) as writer:
+        for tag, value in values.items():
+            tensor = make_tensor_proto(value)
+            writer.file_writer.add_summary(Summary(value=[Summary.Value(tag=tag, tensor=tensor)]))
+    assert read_scalars(next(tmp_path.iterdir())).points == {
+        "flat": [(0, 2.5)],
+        "square": [(0, 3)],
+    }
+
+
 def test_what_is_no_event_is_skipped_and_other_files_are_left_alone(write, tmp_path):
     from tensorboard.summary.writer.record_writer import RecordWriter
 

@@ -135,6 +135,7 @@ def test_cause_of_wrong_tokens_is_guessed_from_their_ratio(change, ratio, cause)
 def test_batch_in_tokens_needs_no_length():
     table = table_of(batch_size_tokens=64 * 512).drop(columns=["batch_size", "sequence_length"])
     assert check_units(table) == ()
+    assert "of about 41" in only(check_units(table.assign(batch_size_tokens=800)))
     wrong = table.assign(batch_size_tokens=64)
     assert "of about 5.1e+02" in only(check_units(wrong))
     assert "batch_size_tokens in seq" in only(check_units(wrong.assign(seq_len=512)))

@@ -44,4 +44,4 @@ def test_budget_is_split_into_whole_batches():
 def test_impossible_study_is_refused(changes, words):
     with pytest.raises(ValueError, match=words):
         replace(STUDY, **changes)
-    replace(STUDY, times=1.01, factors=(1.0,), check_seeds=(1, 2))
+    replace(STUDY, budgets=(0.5, 1.0, 2.0), times=1.01, factors=(1.0,), check_seeds=(1, 2))

@@ -39,6 +39,8 @@ LINK = re.compile(
     r"|data:(image/png|image/svg\+xml|text/csv;charset=utf-8);base64,[\w+/=]+$"
 )
 FILE = re.compile(r"[a-z0-9-]+\.(svg|png|csv)")
+TWICE = {"costs", "course", "curves", "paths", "profiles"}
+"""Ids that pages of knobs, cascades and allocations give to a section and to its chart."""
 TAGS = frozenset(
     re.findall(
         r"\w+",
@@ -60,11 +62,24 @@ class Page(HTMLParser):
         self.policies: list[str] = []
         self.words: list[str] = []
         self.ids: list[str] = []
+        self.links: list[dict[str, str]] = []
+        self.open: list[str] = []
         self.n_tags = 0
 
     def handle_starttag(self, tag, attrs):
+        self.handle_startendtag(tag, attrs)
+        if tag not in ("br", "col", "link", "meta"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(f"</{tag}> at {self.getpos()}")
+
+    def handle_startendtag(self, tag, attrs):
         self.n_tags += 1
         given = {name: value or "" for name, value in attrs}
+        if tag == "a":
+            self.links.append(given)
         if tag == "script":
             self.scripts.append((given, ""))
         elif tag not in TAGS:
@@ -92,8 +107,6 @@ class Page(HTMLParser):
             if name in ("content", "aria-label", "title"):
                 self.words.append(value)
 
-    handle_startendtag = handle_starttag
-
     def handle_data(self, data):
         if (self.get_starttag_text() or "").startswith("<script") and self.cdata_elem == "script":
             given, text = self.scripts[-1]
@@ -110,7 +123,10 @@ def inspected(html):
     page = Page()
     page.feed(html)
     page.close()
-    assert page.wrong == [], page.wrong
+    assert (page.wrong, page.open) == ([], [])
+    assert {name for name in page.ids if page.ids.count(name) > 1} <= TWICE
+    skip = page.links[0]
+    assert (skip["class"], skip["href"][1:] in page.ids) == ("skip", True)
     assert page.policies == [CSP]
     data, (given, script) = page.scripts
     assert data[0] == {"type": "application/json", "id": "extrap-data"}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from extrap.checking import check
 from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.reporting import beside_page, read_report, report_document
@@ -9,6 +10,7 @@ from extrap.reporting.beside import common_targets
 
 from .conftest import as_runs, sweep_frame
 from .hostile import EVIL, inspected
+from .test_page import grid_frame
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +58,21 @@ def test_page_marks_intervals_that_do_not_meet(tmp_path, first, second):
     found = read_report(path)
     assert (found["kind"], found["status"]) == ("beside", "differ")
     assert [t["size"]["width"] for t in found["numbers"]["targets"]] == [256, 512, 1024]
+
+
+def test_two_size_columns_meet_each_other_and_never_one(tmp_path, first):
+    columns = ("n_params", "n_tokens")
+    frame = grid_frame(n_params=(1e6, 2e6, 4e6), n_tokens=(1e8, 4e8, 16e8))
+    found, both = forecast(as_runs(frame, columns, ())), []
+    for params in ((8e6, 16e6), (16e6, 32e6)):
+        larger = frame.iloc[-2:].assign(n_params=params, n_tokens=32e8)
+        both.append(report_document(found, check(found, as_runs(larger, columns, ()))))
+    (target,) = read_report(beside_page(*both, path=tmp_path / "a"))["numbers"]["targets"]
+    assert target["size"] == {"n_params": 16e6, "n_tokens": 32e8}
+    assert [p["loss"] for p in target["points"]] == [found.at(**target["size"]).loss] * 2
+    path = beside_page(first, both[0], path=tmp_path / "b.html")
+    assert read_report(path)["numbers"]["targets"] == []
+    assert "<svg" not in path.read_text(encoding="utf-8")
 
 
 def test_names_are_shown_as_they_are(tmp_path, first, second):

@@ -3,10 +3,12 @@
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from extrap.comparing import Crossover
-from extrap.records import Interval, Measure
+from extrap.records import Interval, Measure, Runs
 from extrap.reporting import (
     Section,
     TargetCheck,
@@ -16,6 +18,7 @@ from extrap.reporting import (
     comparison_study_text,
 )
 from extrap.reporting import comparison_words as words
+from extrap.reporting import figures as drawing
 from extrap.reporting.comparison_tables import (
     checks_table,
     costs_table,
@@ -25,6 +28,7 @@ from extrap.reporting.comparison_tables import (
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.tables import Table
 
+from . import recipes
 from .conftest import NOTHING, figures, measured, plain
 from .hostile import inspected
 from .recipes import BROKEN, COMPARISON, FOUND, GROUP, SAME, SHIFT, STEEPER, STUDY, UNKNOWN
@@ -195,3 +199,57 @@ def test_page_and_text_have_every_group_and_what_others_bring(tmp_path):
     assert [row[0] for row in verdicts_table(COMPARISON).rows] == list(GROUP.arms)
     assert worth_table(COMPARISON).rows[1][2].startswith("1.600\n(at least 1.100)")
     assert [row[-1] for row in costs_table(COMPARISON).rows] == ["3"] * 4
+
+
+def marks(draw, info):
+    """All points and ends of bars that are drawn."""
+    draw(ax := Figure().add_subplot(), info)
+    bars = [end for c in ax.collections if hasattr(c, "get_segments") for end in c.get_segments()]
+    points = [c.get_offsets() for c in ax.collections] + [x.get_xydata() for x in ax.get_lines()]
+    return np.concatenate([*points, *bars])
+
+
+def assert_drawn(found, expected, aside=1e-9):
+    for x, y in expected:
+        near = np.abs(found[:, 0] / x - 1) <= aside
+        assert np.isclose(found[near, 1], y, rtol=1e-9).any(), (x, y)
+
+
+def deep(place, **size):
+    return replace(place, size={**place.size, "depth": 2.0, **size})
+
+
+@pytest.mark.parametrize("columns", [("width",), ("width", "depth")])
+def test_marks_of_the_pictures_are_the_numbers_of_the_comparison(columns):
+    runs = {arm: recipes.sweep(arm) for arm in ("plain", "shifted")}
+    told, contrast, loss = COMPARISON, SHIFT, recipes.true_loss
+    if len(columns) == 2:  # and a size off the path
+        places = (*map(deep, SHIFT.by_size), deep(SHIFT.by_size[0], width=24, depth=1.0))
+        contrast = replace(SHIFT, by_size=places, at_target=deep(SHIFT.at_target))
+        told = replace(told, target={"width": 512, "depth": 2.0}, columns=columns)
+        frames = {arm: own.to_frame().assign(depth=2.0) for arm, own in runs.items()}
+        runs = {a: Runs.from_frame(f, sizes=columns, tuned=("lr",)) for a, f in frames.items()}
+    told = {"comparison": replace(told, contrasts=(contrast,)), "runs": runs}
+    found = replace(FOUND, checks=(CHECK,), **told)
+    losses = marks(drawing.draw_recipe_losses, drawing.recipe_losses_info(found))
+    changes = marks(drawing.draw_size_differences, drawing.size_differences_info(found))
+    for arm in runs:
+        (b, c), (x0,) = COMPARISON.laws[arm].values, COMPARISON.laws[arm].reference
+        assert_drawn(losses, [(x, b * (x / x0) ** -c) for x in (16, 512)])
+        assert_drawn(losses, [(w, loss(arm, w, s)) for w in (16, 128) for s in (0, 1, 2)])
+        ends = [(w, loss(arm, w) * by) for w in (16, 128, 512) for by in (0.99, 1, 1.01)]
+        assert_drawn(losses, ends, aside=0.05)
+    assert_drawn(losses, [(512, CHECK.plain), (512, CHECK.loss)], aside=0.05)
+    for w, half in ((16, 0.6), (128, 0.6), (512, 2)):
+        off = 100 * (loss("shifted", w) / loss("plain", w) - 1)
+        assert_drawn(changes, [(w, off + x) for x in (0, -half, half)])
+    assert_drawn(changes, [(512, x) for x in (-5, -6, -4)], aside=0.2)
+    assert 24 not in {*losses[:, 0], *changes[:, 0]}
+    lawless = replace(found, comparison=replace(found.comparison, laws={}))
+    drawn = marks(drawing.draw_recipe_losses, drawing.recipe_losses_info(lawless))
+    assert_drawn(drawn, ends[:6], aside=0.05)
+
+
+def test_worth_is_drawn_in_factors_of_compute():
+    points = marks(drawing.draw_recipe_worth, drawing.recipe_worth_info(COMPARISON))
+    assert_drawn(points, [(1.2, 0), (1.4, 0), (1.6, 0), (1.1, 1), (1.6, 1)])

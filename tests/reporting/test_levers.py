@@ -9,7 +9,7 @@ from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.levers import ArmResult, LeverFinding, LeverReport
 from extrap.records import Interval, Lever, Measure
 from extrap.reporting.figures import draw_lever_effects, lever_effects_info
-from extrap.reporting.levers import lever_headline, lever_words
+from extrap.reporting.levers import lever_headline, lever_words, levers_document
 
 from .conftest import NOTHING, drawn, figures, measured, plain
 
@@ -99,6 +99,14 @@ def test_words_state_losses_difference_noise_updates_and_what_to_do():
         share = Measure(value=0.2, ci=interval)
         assert f"one bound: {side}" in words(replace(LOWER, share=share))
     assert "no gap for sure" in words(replace(LOWER, share=NOTHING))
+
+
+def test_document_has_the_keys_that_are_promised():
+    document = levers_document(REPORT)
+    promised = {"kind", "schema_version", "level", "n_judged", "n_tuning", "headline", "levers"}
+    assert set(document) == promised
+    last = document["levers"][-1]
+    assert (last["share"], len(last["arms"])) == ({"value": 0.6, "ci": [0.45, 0.81]}, 3)
 
 
 @pytest.mark.usefixtures("pictures")

@@ -7,6 +7,7 @@ from matplotlib import pyplot as plt
 
 import extrap
 from extrap.errors import DataError
+from extrap.reporting.figures import draw_svg
 from tests.reporting.hostile import PAYLOADS
 
 
@@ -53,6 +54,15 @@ def test_the_law_that_is_drawn_is_the_forecast(fc, verdicts):
         assert fc.at(width=x).tuned["lr"].value == pytest.approx(value)
     plain = extrap.plot_law(fc, fixed=False)
     assert not [h for h in plain.get_legend_handles_labels()[1] if h.startswith("law at")]
+
+
+@pytest.mark.usefixtures("pictures")
+def test_no_setting_of_matplotlib_changes(fc):
+    with plt.rc_context({"font.size": 7.25, "svg.fonttype": "path"}):
+        before = dict(plt.rcParams)
+        extrap.plot_law(fc)
+        draw_svg(lambda ax: ax.plot([1, 2]), width=60, height=40, key="k", label="l")
+        assert dict(plt.rcParams) == before
 
 
 def test_a_backtest_is_drawn(fc):

@@ -187,7 +187,8 @@ def _curves(comparison: Comparison, axis: SizeAxis) -> pd.DataFrame:
             centre, band = _law_at(law, axis.at(x), comparison.level)
             rows.append({"arm": arm, "x": x, "loss": centre, **_ends(band, "value")})
     found = pd.DataFrame(rows, columns=["arm", "x", "loss", "value", "lower", "upper"])
-    return found.drop(columns="value")
+    numbers = dict.fromkeys(("x", "loss", "lower", "upper"), float)
+    return found.drop(columns="value").astype(numbers)  # also where there is no law
 
 
 def _law_at(law: Fit, size: Mapping[str, float], level: float) -> tuple[float, Measure]:

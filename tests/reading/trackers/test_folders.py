@@ -26,21 +26,24 @@ def test_links_pipes_and_what_lies_too_deep_are_passed_over(tmp_path):
     target = tmp_path / "elsewhere/width=16/trainer_state.json"
     (tmp_path / "runs/width=32/trainer_state.json").symlink_to(target)
     os.mkfifo(tmp_path / "runs/metrics.csv")
-    state(Path(tmp_path, "runs", *"abcdefghijklmnop", "width=16"))
-    assert read_runs(tmp_path / "runs", size="width").to_frame()["width"].tolist() == [8.0]
+    state(Path(tmp_path, "runs", *"abcdefghijkl", "width=16"))
+    state(Path(tmp_path, "runs", *"abcdefghijk", "width=64"))
+    assert set(read_runs(tmp_path / "runs", size="width").to_frame()["width"]) == {8.0, 64.0}
 
 
 def test_folders_without_end_are_refused(tmp_path, monkeypatch):
     for number in range(5):
         state(tmp_path / f"width={number + 1}")
     for name, most, words in (
-        ("MOST_ENTRIES", 8, "at most 8 files"),
+        ("MOST_ENTRIES", 14, "at most 14 files"),
         ("MOST_FILES", 3, "and 3 of"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(folders, name, most)
             with pytest.raises(DataError, match=words):
                 read_runs(tmp_path, size="width")
+    monkeypatch.setattr(folders, "MOST_ENTRIES", 15)
+    monkeypatch.setattr(folders, "MOST_FILES", 5)
     assert len(read_runs(tmp_path, size="width")) == 5
 
 

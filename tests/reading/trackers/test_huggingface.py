@@ -85,6 +85,7 @@ LAST = "checkpoint-2"
         (LAST, 10, None, "failed"),
         (LAST, 3, None, "failed"),
         (LAST, 2, None, "complete"),
+        (LAST, 1, None, "complete"),
         (LAST, 0, None, "complete"),  # not known
         ("", 10, None, "complete"),  # saved after training
         (LAST, 10, {"TrainerControl": ASKED}, "complete"),

@@ -113,14 +113,15 @@ def test_runs_that_did_not_finish_do_not_count_and_a_restarted_one_is_stitched(s
     split = {"width": 99, "lr": 0.1, "seed": 0}
     log(client, experiment, "split", split, dict.fromkeys(range(4), 4.0), status="FAILED")
     log(client, experiment, "split", split, dict.fromkeys(range(3, 9), 2.0))
-    runs = read_runs(tmp_path / "mlruns", **NAMES)
-    frame, curves = runs.to_frame(), runs.curves()
-    assert len(frame) == 4
-    (row,) = frame.index[frame["width"] == 99]
-    assert frame["loss"][row] == 2.0
-    own = curves[curves["run"] == row]
-    assert own["step"].tolist() == list(range(9))
-    assert own["loss"].tolist() == [4.0] * 3 + [2.0] * 6
+    for place in (tmp_path / "mlruns", f"mlflow+{(tmp_path / 'mlruns').as_uri()}"):
+        runs = read_runs(place, **NAMES, final="best")
+        frame, curves = runs.to_frame(), runs.curves()
+        assert len(frame) == 4
+        (row,) = frame.index[frame["width"] == 99]
+        assert frame["loss"][row] == 2.0
+        own = curves[curves["run"] == row]
+        assert own["step"].tolist() == list(range(9))
+        assert own["loss"].tolist() == [4.0] * 3 + [2.0] * 6
 
 
 def test_a_torn_store_is_one_clear_error(folder, database, tmp_path):

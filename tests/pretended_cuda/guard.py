@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -53,4 +52,4 @@ def compile_guard(library: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise GuardError(f"the C++ compiler failed: {done.stderr}")
-        os.replace(made, library)
+        made.replace(library)

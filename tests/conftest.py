@@ -26,22 +26,41 @@ from extrap.installing import how_to_install
 
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
+    from tests.pretended_cuda.card import Card
 
 settings.register_profile("extrap", derandomize=True, deadline=None, max_examples=40)
 settings.load_profile("extrap")
 
 
+PRETENDED = "pretended"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--device", default="cpu", help="torch device of the training tests")
+    parser.addoption(
+        "--device",
+        default="cpu",
+        help="torch device of the training tests; 'pretended' is CUDA without a GPU",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--device") == PRETENDED:
+        from tests.pretended_cuda import GuardError, install
+
+        try:
+            install()
+        except GuardError as error:
+            raise pytest.UsageError(f"no pretended device: {error}") from error
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests marked `gpu` unless a device other than the CPU was asked for."""
-    if config.getoption("--device") != "cpu":
-        return
-    needs_gpu = [item for item in items if item.get_closest_marker("gpu")]
-    config.hook.pytest_deselected(items=needs_gpu)
-    items[:] = [item for item in items if item not in needs_gpu]
+    """Leave out the tests marked `gpu` or `pretended` on a device that they do not run on."""
+    device = config.getoption("--device")
+    others = {"gpu"} if device == "cpu" else set()
+    others |= {PRETENDED} if device != PRETENDED else set()
+    left_out = [item for item in items if any(map(item.get_closest_marker, others))]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
@@ -120,7 +139,18 @@ quicken_storages()
 @pytest.fixture(scope="session")
 def device(request: pytest.FixtureRequest) -> str:
     """The torch device the training tests run on."""
-    return request.config.getoption("--device")
+    given = request.config.getoption("--device")
+    return "cuda" if given == PRETENDED else given
+
+
+@pytest.fixture
+def card() -> Iterator[Card]:
+    """The pretended device: what it holds, and what it counted during this test."""
+    from tests.pretended_cuda.card import CARD
+
+    CARD.reset()
+    yield CARD
+    CARD.reset()
 
 
 @pytest.fixture(scope="session")

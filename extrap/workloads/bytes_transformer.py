@@ -147,12 +147,13 @@ class BytesTransformer(ByteWindows):
         return cross_entropy(module(x_BC), y_BC, packed=x_BC.dim() == 3)
 
 
-def _causal_attention(*qkv_BNCS: torch.Tensor) -> torch.Tensor:
+def _causal_attention(
+    q_BNCS: torch.Tensor, k_BNCS: torch.Tensor, v_BNCS: torch.Tensor
+) -> torch.Tensor:
     """Attention to what came before, in parts where one launch cannot take all sequences."""
-    one = max(1, qkv_BNCS[0][0].numel())
-    n_at_once = max(1, min(MOST_SEQUENCES, MOST_ELEMENTS // one))
-    parts = zip(*(t.split(n_at_once) for t in qkv_BNCS), strict=True)
-    seen = [functional.scaled_dot_product_attention(*part, is_causal=True) for part in parts]
+    n_at_once = max(1, min(MOST_SEQUENCES, MOST_ELEMENTS // max(1, q_BNCS[0].numel())))
+    parts = zip(*(t.split(n_at_once) for t in (q_BNCS, k_BNCS, v_BNCS)), strict=True)
+    seen = [functional.scaled_dot_product_attention(q, k, v, is_causal=True) for q, k, v in parts]
     return seen[0] if len(seen) == 1 else torch.cat(seen)
 
 

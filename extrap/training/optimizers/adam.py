@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers.base import Optimizer, Part, over
+from extrap.training.optimizers.base import Optimizer, Part, flat_of
 
 __all__ = ["Adam", "AdamW"]
 
@@ -45,27 +45,21 @@ class Adam(Optimizer):
             maximize=False,
         )
 
-    def _step_together(
-        self,
-        gradients: Sequence[torch.Tensor],
-        lr_M: torch.Tensor,
-        constants: Mapping[str, torch.Tensor],
-    ) -> None:
-        beta1_M, beta2_M, decay_M = (constants[c] for c in ("beta1", "beta2", "weight_decay"))
-        rate_M = lr_M / (1 - beta1_M**self._n_updates)
-        root_M = (1 - beta2_M**self._n_updates).sqrt()
-        states = zip(self._parameters, gradients, *self._states, self._scales, strict=True)
-        for parameter, gradient, first, second, scale in states:
-            if self.is_decoupled:
-                g = gradient
-                parameter.mul_(over(1 - lr_M * decay_M, parameter))
-            else:
-                g = torch.addcmul(gradient, over(decay_M, parameter), parameter)
-            first.lerp_(g, over(1 - beta1_M, first))
-            second.lerp_(g * g, over(1 - beta2_M, second))
-            update = second.sqrt().div_(over(root_M, second)).add_(over(constants["eps"], second))
-            torch.div(first, update, out=update)
-            parameter.sub_(update.mul_(over(rate_M * scale, update)))
+    def _step_together(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
+        beta1, beta2, eps, decay = (self._constants[name] for name in self.constants)
+        (first, second), n_done = self._flat_states, self._n_updates.double()
+        g = flat_of(gradients)
+        if not decay.is_zero and not self.is_decoupled:
+            g += decay.spread * flat_of(self._parameters)
+        first.lerp_(g, self._spread(1 - beta1.by_run))
+        second.lerp_(g * g, self._spread(1 - beta2.by_run))
+        root = self._spread((1 - beta2.by_run**n_done).sqrt())
+        update = second.sqrt().div_(root).add_(eps.spread)
+        torch.div(first, update, out=update)
+        update *= self._spread_rates(lr_M / (1 - beta1.by_run**n_done))
+        if not decay.is_zero and self.is_decoupled:
+            update += self._spread(lr_M * decay.by_run) * flat_of(self._parameters)
+        self._subtract(update)
 
 
 class AdamW(Adam):

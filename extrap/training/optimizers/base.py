@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
 from extrap.records import Recipe
 
-__all__ = ["Optimizer", "Part", "over"]
+__all__ = ["Optimizer", "Part", "flat_of", "over"]
 
 Tensors = list[torch.Tensor]
+Value = float | torch.Tensor
 FUSED_FROM = 2**17
 """Parameters a run from which a launch for each costs a GPU less than several passes over all."""
 
@@ -26,12 +26,30 @@ class Part(NamedTuple):
     states: tuple[Tensors, ...]
 
 
+class Constant(NamedTuple):
+    """A constant of the update rule: a number where all runs share it.
+
+    Attributes:
+        by_run: Else one float64 a run, (M,).
+        spread: Else one value a number of the flat state, (N,).
+    """
+
+    by_run: Value
+    spread: Value
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is 0 for all runs."""
+        return isinstance(self.by_run, float) and self.by_run == 0
+
+
 class Optimizer(ABC):
     """An update rule over stacked parameters.
 
     On a CPU, and large runs on a GPU, each run goes through torch's fused kernel by itself, with
     its own constants as plain numbers: one pass over memory. Small runs on a GPU are updated
-    together by elementwise operations whose constants are tensors over M: few launches.
+    together by elementwise operations over one flat vector of N numbers, the parameters of all
+    runs one after the other: few launches, however many tensors there are.
 
     Args:
         parameters: Stacked parameters, each (M, …); updated in place.
@@ -54,7 +72,8 @@ class Optimizer(ABC):
         self._is_fused = _is_fused_quicker(parameters) if fused is None else fused
         self._recipes = list(recipes)
         self._scales = list(scales)
-        self._states = [[torch.zeros_like(p) for p in parameters] for _ in range(self.n_states)]
+        zeros = [[torch.zeros_like(p) for p in parameters] for _ in range(self.n_states)]
+        self._flat_states, self._states = _flattened(zeros)
         device = parameters[0].device if parameters else torch.device("cpu")
         self._n_updates = torch.zeros((), device=device)
         self._is_rounded = any(recipe.precision == "bf16-pure" for recipe in recipes)
@@ -73,7 +92,7 @@ class Optimizer(ABC):
         if self._is_fused:
             self._step_apart(gradients, lr_M)
         else:
-            self._step_together(gradients, lr_M, self._constants_M)
+            self._step_together(gradients, lr_M)
         self._round()
 
     def _step_apart(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
@@ -93,7 +112,8 @@ class Optimizer(ABC):
             rows: Positions of the runs that stay, int64.
             parameters: The stacked parameters of those runs.
         """
-        self._states = [[state[rows] for state in states] for states in self._states]
+        kept = [[state[rows] for state in states] for states in self._states]
+        self._flat_states, self._states = _flattened(kept)
         self._recipes = [self._recipes[m] for m in rows.tolist()]
         self._bind(parameters)
 
@@ -120,13 +140,26 @@ class Optimizer(ABC):
         """Update one run's part; `lr` is the run's, before the part's scale."""
 
     @abstractmethod
-    def _step_together(
-        self,
-        gradients: Sequence[torch.Tensor],
-        lr_M: torch.Tensor,
-        constants: Mapping[str, torch.Tensor],
-    ) -> None:
-        """Update all runs; `constants` are float64 of shape (M,)."""
+    def _step_together(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
+        """Update all runs."""
+
+    def _spread(self, value: Value) -> Value:
+        """One value a run, (M,), for every number of its flat state, (N,), in its precision."""
+        if isinstance(value, float):
+            return value
+        value = value.to(self._flat_states[0].dtype)
+        return value.index_select(0, self._runs_N) if value.dim() else value
+
+    def _spread_rates(self, rate_M: torch.Tensor) -> torch.Tensor:
+        """The rate of every number of the flat state, (N,): its run's times its tensor's scale."""
+        rates = (rate_M.unsqueeze(1) * self._scales_T).to(self._flat_states[0].dtype)
+        return rates.view(-1).index_select(0, self._rates_N)
+
+    def _subtract(self, update_N: torch.Tensor) -> None:
+        """Take a flat update from the parameters."""
+        parts = update_N.split([p.numel() for p in self._parameters])
+        updates = [part.view(p.shape) for part, p in zip(parts, self._parameters, strict=True)]
+        torch._foreach_sub_(self._parameters, updates)
 
     def _bind(self, parameters: Sequence[torch.Tensor]) -> None:
         """Take the stacked parameters, each run's part of them, and its constants."""
@@ -140,6 +173,8 @@ class Optimizer(ABC):
             for m in range(len(self._recipes) if self._is_fused else 0)
         ]
         device = self._n_updates.device
+        if not self._is_fused:
+            self._bind_flat(device)
         self._constants_M = {
             name: torch.tensor(
                 [getattr(recipe, name) for recipe in self._recipes],
@@ -149,10 +184,26 @@ class Optimizer(ABC):
             for name in self.constants
         }
 
+    def _bind_flat(self, device: torch.device) -> None:
+        """Where in the flat state which run and which scale is, and the constants there."""
+        n_runs, kinds = len(self._recipes), list(dict.fromkeys(self._scales))
+        self._scales_T = torch.tensor(kinds, dtype=torch.float64, device=device)
+        runs = [torch.arange(n_runs).repeat_interleave(p[0].numel()) for p in self._parameters]
+        rates = [
+            run * len(kinds) + kinds.index(s) for run, s in zip(runs, self._scales, strict=True)
+        ]
+        self._runs_N, self._rates_N = (flat_of(each).int().to(device) for each in (runs, rates))
+        self._constants: dict[str, Constant] = {}
+        for name in self.constants:
+            own = [float(getattr(recipe, name)) for recipe in self._recipes]
+            by_run: Value = torch.tensor(own, dtype=torch.float64, device=device)
+            by_run = own[0] if len(set(own)) == 1 else by_run
+            self._constants[name] = Constant(by_run, self._spread(by_run))
+
     def _round(self) -> None:
         """Parameters and states to the nearest bf16, if the recipe keeps nothing finer."""
         if self._is_rounded:
-            for tensor in itertools.chain(self._parameters, *self._states):
+            for tensor in (*self._parameters, *self._flat_states):
                 tensor.copy_(tensor.bfloat16())
 
     def _part(self, m: int, scale: float, chosen: list[int]) -> Part:
@@ -167,6 +218,24 @@ def _is_fused_quicker(parameters: Sequence[torch.Tensor]) -> bool:
     if all(p.device.type == "cpu" for p in parameters):
         return True
     return sum(p[0].numel() for p in parameters) >= FUSED_FROM
+
+
+def flat_of(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """All numbers of some tensors one after the other, (N,)."""
+    return torch.cat([t.reshape(-1) for t in tensors]) if tensors else torch.empty(0)
+
+
+def _flattened(states: list[Tensors]) -> tuple[Tensors, list[Tensors]]:
+    """The numbers of every state in one vector, and the tensors as views of it."""
+    flat = [flat_of(tensors) for tensors in states]
+    views = [
+        [
+            own.view(t.shape)
+            for own, t in zip(one.split([t.numel() for t in tensors]), tensors, strict=True)
+        ]
+        for one, tensors in zip(flat, states, strict=True)
+    ]
+    return flat, views
 
 
 def over(value_M: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

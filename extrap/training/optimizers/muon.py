@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -85,12 +85,8 @@ class Muon(Optimizer):
     ) -> None:
         raise AssertionError("Muon updates all runs together")
 
-    def _step_together(
-        self,
-        gradients: Sequence[torch.Tensor],
-        lr_M: torch.Tensor,
-        constants: Mapping[str, torch.Tensor],
-    ) -> None:
+    def _step_together(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
+        constants = self._constants_M
         nesterov = self._recipes[0].nesterov if self._recipes else False
         states = zip(self._parameters, gradients, self._states[0], self._scales, strict=True)
         for parameter, gradient, momentum, scale in states:

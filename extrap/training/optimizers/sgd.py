@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers.base import Optimizer, Part, over
+from extrap.training.optimizers.base import Optimizer, Part, flat_of
 
 __all__ = ["SGD"]
 
@@ -41,17 +41,11 @@ class SGD(Optimizer):
             is_first_step=False,  # the momentum starts at 0, which gives the same
         )
 
-    def _step_together(
-        self,
-        gradients: Sequence[torch.Tensor],
-        lr_M: torch.Tensor,
-        constants: Mapping[str, torch.Tensor],
-    ) -> None:
-        nesterov = self._recipes[0].nesterov
-        states = zip(self._parameters, gradients, self._states[0], self._scales, strict=True)
-        for parameter, gradient, momentum, scale in states:
-            mu = over(constants["momentum"], parameter)
-            g = torch.addcmul(gradient, over(constants["weight_decay"], parameter), parameter)
-            momentum.mul_(mu).add_(g)
-            update = torch.addcmul(g, mu, momentum) if nesterov else momentum
-            parameter.sub_(update * over(lr_M * scale, parameter))
+    def _step_together(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
+        mu, decay = (self._constants[name] for name in self.constants)
+        (momentum,), g = self._flat_states, flat_of(gradients)
+        if not decay.is_zero:
+            g += decay.spread * flat_of(self._parameters)
+        momentum.mul_(mu.spread).add_(g)
+        update = g + mu.spread * momentum if self._recipes[0].nesterov else momentum
+        self._subtract(update * self._spread_rates(lr_M))

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from tests.pretended_cuda.guard import GuardError, load_guard
 
 if TYPE_CHECKING:
-    from tests.pretended_cuda.card import Card
+    from tests.pretended_cuda.device import Card
 
 __all__ = ["GuardError", "install"]
 
@@ -36,7 +36,7 @@ def install() -> Card:
         GuardError: There is no C++ compiler, or it fails, or PyTorch is imported already.
     """
     guard = load_guard()
-    from tests.pretended_cuda.card import CARD
+    from tests.pretended_cuda.device import CARD
     from tests.pretended_cuda.stand_ins import stand_in
 
     stand_in(guard.exchange_device)

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-from tests.pretended_cuda.card import CARD
-from tests.pretended_cuda.recordings import Capture, Graph
-from tests.pretended_cuda.tensors import run
+from tests.pretended_cuda.device import CARD, run
+from tests.pretended_cuda.graphs import Capture, Graph
 
 # Their kernels for all devices call one that only a CUDA build has, or resize an empty tensor.
 OWN_KERNELS = (

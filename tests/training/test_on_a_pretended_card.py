@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +19,7 @@ from extrap.training.stacks import Stack
 pytestmark = pytest.mark.pretended
 
 CARD = torch.device("cuda", 0)
+PLACES = ("cuda", "cpu")
 KERNELS = 225
 """Kernels of one step of `bytes-mlp` with Adam, for any number of small runs."""
 
@@ -141,6 +143,31 @@ def test_devices_do_not_mix():
         other.add_(1)
     with torch.cuda.device(1), torch.cuda.graph(torch.cuda.CUDAGraph()):
         other.add_(torch.ones((), device="cuda"))
+
+
+@pytest.mark.parametrize(
+    ("name", "recipe", "run_axis"),
+    [
+        ("bytes-mlp", {"noise_every": 2, "clip": 1.0}, True),
+        ("bytes-mlp", {"density": 0.5, "activation_density": 0.5}, True),
+        ("bytes-mlp", {"optimizer": "sgd"}, False),
+        ("bytes-transformer", {"optimizer": "muon"}, True),
+        ("bytes-transformer", {"optimizer": "adamw"}, False),
+        ("digits", {}, None),
+        ("images", {}, None),
+        ("perceptron", {}, None),
+        ("teacher", {}, None),
+    ],
+)
+def test_every_workload_trains_as_on_a_cpu(tiny, name, recipe, run_axis):
+    pack = pack_of(tiny(name), 3, **recipe)
+    ours, expected = (Stack(pack, torch.device(kind), run_axis=run_axis) for kind in PLACES)
+    for stack in (ours, expected):
+        assert stack.advance(0, 8) == [None] * 3
+    assert ours.evaluate() == pytest.approx(expected.evaluate(), rel=1e-4)
+    if "noise_every" in recipe:
+        found, known = (np.array(stack.gradient_moments()) for stack in (ours, expected))
+        assert found == pytest.approx(known, rel=1e-3)
 
 
 @pytest.mark.xfail(strict=True, reason="the backward pass casts the weights once and for all")

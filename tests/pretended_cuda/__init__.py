@@ -13,8 +13,9 @@ enforces that
 It counts kernels, those launched one by one apart from those recorded, replays, and how often the
 CPU waits for the device (`Card`). One ATen operation that is not a view counts as one kernel.
 
-It does not show what a kernel computes, TF32, time, the order of streams, the workspaces of cuBLAS
-or the cache of the allocator. Both devices share one memory.
+It does not show what CUDA's own kernels compute, TF32, time, the order of streams, pinned memory,
+the workspaces of cuBLAS or the cache of the allocator. Both devices share one memory, and every
+copy from or to the CPU counts as a wait.
 """
 
 from __future__ import annotations

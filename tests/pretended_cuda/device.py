@@ -143,7 +143,7 @@ def run(operation: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
     own = [t for t in tree_leaves((args, kwargs)) if isinstance(t, PretendedTensor)]
     tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
     device = own[0].device if own else _device_of(kwargs["device"])
-    to = _device_of(kwargs.get("device") or device)
+    to = args[0].device if name == "copy_" else _device_of(kwargs.get("device") or device)
     indices = args[1] if name in INDEXING else ()
     if name not in COPIES:
         _require_one_device(name, device, tensors, indices)
@@ -162,7 +162,7 @@ def run(operation: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
     else:
         CARD.recording.read(own, to)
         result = operation(*args, **kwargs)
-        CARD.recording.add(operation, args, kwargs, result, is_kernel=is_kernel)
+        CARD.recording.add((operation, args, kwargs, result), is_kernel=is_kernel)
     if any(tensor.on_cpu.shape != tensor.shape for tensor in own):
         raise NotImplementedError(f"{name} resizes a tensor, which is not pretended")
     known = {id(tensor.on_cpu): tensor for tensor in own}  # an operation in place returns its own

@@ -12,6 +12,9 @@ from torch.utils._pytree import tree_leaves
 
 from tests.pretended_cuda.device import CARD, Memory, PretendedTensor
 
+Call = tuple[torch._ops.OpOverload, Sequence[Any], dict[str, Any], Any]
+"""An operation, its arguments by position and by name, and its result, all on the CPU."""
+
 
 class Given(NamedTuple):
     """Memory that the recorded operations read and did not make."""
@@ -27,7 +30,7 @@ class Recording:
 
     def __init__(self) -> None:
         self._device = torch.device("cuda", torch.cuda.current_device())
-        self._calls: list[tuple[torch._ops.OpOverload, Sequence[Any], dict[str, Any], Any]] = []
+        self._calls: list[Call] = []
         self._given: dict[int, Given] = {}
         self._made: dict[int, torch.Tensor] = {}
         self._pool: list[Memory | None] = []
@@ -44,19 +47,11 @@ class Recording:
                 before, memory = storage.clone(), weakref.ref(tensor.memory)
                 self._given[address] = Given(memory, tensor.shape, storage, before)
 
-    def add(
-        self,
-        operation: torch._ops.OpOverload,
-        args: Any,
-        kwargs: Any,
-        result: Any,
-        *,
-        is_kernel: bool,
-    ) -> None:
+    def add(self, call: Call, *, is_kernel: bool) -> None:
         """Keep an operation, which was done for the shape of its result."""
         if is_kernel:
-            self._calls.append((operation, args, kwargs, result))
-        for made in _tensors(result):
+            self._calls.append(call)
+        for made in _tensors(call[-1]):
             if (address := made.untyped_storage().data_ptr()) not in self._given:
                 self._made.setdefault(address, made)
 
@@ -96,14 +91,11 @@ class Graph:
         CARD.replays += 1
         self.recording.replay()
 
-    def reset(self) -> None:
-        self.recording = None
-
 
 class Capture:
     """Stands for `torch.cuda.graph`."""
 
-    def __init__(self, cuda_graph: Graph, **_: Any) -> None:
+    def __init__(self, cuda_graph: Graph, *_: Any, **__: Any) -> None:
         self._graph = cuda_graph
 
     def __enter__(self) -> None:

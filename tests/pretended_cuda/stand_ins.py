@@ -13,15 +13,7 @@ from tests.pretended_cuda.device import CARD, run
 from tests.pretended_cuda.graphs import Capture, Graph
 
 # Their kernels for all devices call one that only a CUDA build has, or resize an empty tensor.
-OWN_KERNELS = (
-    "copy_",
-    "arange",
-    "arange.start",
-    "arange.start_step",
-    "eye",
-    "linspace",
-    "randperm",
-)
+OWN = ("copy_", "arange", "arange.start", "arange.start_step", "eye", "linspace", "randperm")
 KERNELS = [torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")]
 
 
@@ -46,7 +38,7 @@ def stand_in(exchange_device: Callable[[int], int]) -> None:
     """
     every, aten = KERNELS
     every.fallback(run, "CUDA")
-    for name in OWN_KERNELS:
+    for name in OWN:
         packet, _, overload = name.partition(".")
         operation = getattr(getattr(torch.ops.aten, packet), overload or "default")
         aten.impl(name, partial(run, operation), "CUDA")
@@ -60,19 +52,15 @@ def stand_in(exchange_device: Callable[[int], int]) -> None:
         "current_device": lambda: exchange_device(-1),
         "_exchange_device": exchange_device,
         "_maybe_exchange_device": exchange_device,
-        "set_device": lambda device: exchange_device(torch.device(device).index),
         "CUDAGraph": Graph,
         "graph": Capture,
-        "is_current_stream_capturing": lambda: CARD.recording is not None,
         "Stream": Stream,
         "current_stream": Stream,
         "stream": nullcontext,
         "synchronize": lambda *_: CARD.wait("synchronize"),
         "empty_cache": lambda: None,
         "memory_allocated": lambda *_: CARD.allocated,
-        "memory_reserved": lambda *_: CARD.allocated,
         "max_memory_allocated": lambda *_: CARD.peak,
-        "max_memory_reserved": lambda *_: CARD.peak,
         "reset_peak_memory_stats": lambda *_: setattr(CARD, "peak", CARD.allocated),
         "mem_get_info": lambda *_: (CARD.limit - CARD.allocated, CARD.limit),
     }

@@ -134,6 +134,21 @@ def test_a_recording_refuses_to_wait_for_the_card(wait):
     wait(given)
 
 
+def test_copies_are_on_the_device_that_was_asked_for(card):
+    given = torch.arange(3.0, device="cuda")
+    on_cpu, on_second = torch.zeros(3), torch.zeros(3, device="cuda:1")
+    for copy in (on_cpu.copy_(given), given.cpu()):
+        assert type(copy) is torch.Tensor
+        assert copy.tolist() == [0, 1, 2]
+    for copy in (on_second.copy_(given), given.to("cuda:1"), torch.arange(3.0).to("cuda:1")):
+        assert copy.device == torch.device("cuda", 1)
+        assert copy.tolist() == [0, 1, 2]
+    with torch.cuda.device(1):
+        assert torch.zeros(1, device="cuda").device == torch.device("cuda", 1)
+        assert torch.zeros(1).cuda().device == torch.device("cuda", 1)
+    assert torch.zeros(1).cuda().device == CARD
+
+
 def test_devices_do_not_mix():
     first, other = torch.ones(3, device="cuda"), torch.ones(3, device="cuda:1")
     for second in (other, torch.ones(3)):

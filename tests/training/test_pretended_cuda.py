@@ -7,7 +7,6 @@ beside the tests of the CPU.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +16,12 @@ import pytest
 from tests.pretended_cuda import guard
 
 ROOT = Path(__file__).parents[2]
+MISSING = guard.what_is_missing()
 TAIL = 4000
 """Characters of the output to show of a failure."""
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 @pytest.mark.parametrize("marker", ["pretended", pytest.param("gpu", marks=pytest.mark.slow)])
 def test_the_tests_of_the_gpu_path_pass_on_the_pretended_device(marker: str) -> None:
     options = ["-q", "-p", "no:cacheprovider", "-m", marker, "--device", "pretended"]
@@ -36,10 +36,18 @@ def test_the_tests_of_the_gpu_path_pass_on_the_pretended_device(marker: str) -> 
     assert done.returncode == 0, (done.stdout + done.stderr)[-TAIL:]
 
 
-def test_without_a_compiler_there_is_no_pretended_device(
+def test_without_a_compiler_the_device_is_not_pretended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    with pytest.raises(guard.GuardError) as caught:
+        guard.load_guard()
+    assert str(caught.value) == guard.what_is_missing()
+
+
+def test_a_failed_compilation_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(guard.GuardError, match="compiler"):
+    monkeypatch.setattr(guard, "OPTIONS", ("--no-such-option",))
+    with pytest.raises(guard.GuardError, match="no-such-option"):
         guard.compile_guard(tmp_path / "guard.so")
     assert list(tmp_path.iterdir()) == []

@@ -247,8 +247,11 @@ def test_out_of_memory_has_other_names_on_a_card(tiny, monkeypatch, card, device
             return super().advance(start, stop)
 
     monkeypatch.setattr(parts, "Stack", SmallStack)
-    results = train_alone(pack, place=torch.device(device), at_once=4)
-    assert losses(results) == pytest.approx(expected, rel=1e-3)
+    in_halves = train_alone(pack, place=torch.device(device), at_once=4)
+    monkeypatch.setattr(layouts, "Stack", SmallStack)
+    in_small_stacks = train(pack, device=device)
+    for results in (in_halves, in_small_stacks):
+        assert losses(results) == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.xfail(strict=True, reason="stacks have powers of two of runs")

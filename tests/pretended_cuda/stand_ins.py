@@ -42,6 +42,8 @@ def stand_in(exchange_device: Callable[[int], int]) -> None:
         packet, _, overload = name.partition(".")
         operation = getattr(getattr(torch.ops.aten, packet), overload or "default")
         aten.impl(name, partial(run, operation), "CUDA")
+    # a parameter of the CPU cannot take the data of a tensor of another class, only its place
+    torch.__future__.set_swap_module_params_on_conversion(True)
     stand_ins: dict[str, Any] = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,

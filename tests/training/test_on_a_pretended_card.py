@@ -149,6 +149,17 @@ def test_copies_are_on_the_device_that_was_asked_for(card):
     assert torch.zeros(1).cuda().device == CARD
 
 
+def test_a_module_moves_to_the_device():
+    module, given = torch.nn.Linear(3, 2), torch.ones(1, 3)
+    expected = module(given)
+    found = module.to("cuda")(given.cuda())
+    assert found.is_cuda
+    assert found.tolist() == expected.tolist()
+    found.sum().backward()
+    assert module.weight.grad.is_cuda
+    assert module.weight.grad.tolist() == 2 * given.tolist()
+
+
 def test_devices_do_not_mix():
     first, other = torch.ones(3, device="cuda"), torch.ones(3, device="cuda:1")
     for second in (other, torch.ones(3)):

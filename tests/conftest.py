@@ -26,7 +26,7 @@ from extrap.installing import how_to_install
 
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
-    from tests.pretended_cuda.card import Card
+    from tests.pretended_cuda.device import Card
 
 settings.register_profile("extrap", derandomize=True, deadline=None, max_examples=40)
 settings.load_profile("extrap")
@@ -146,7 +146,7 @@ def device(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def card() -> Iterator[Card]:
     """The pretended device: what it holds, and what it counted during this test."""
-    from tests.pretended_cuda.card import CARD
+    from tests.pretended_cuda.device import CARD
 
     CARD.reset()
     yield CARD

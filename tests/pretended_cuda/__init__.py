@@ -13,8 +13,9 @@ enforces that
 It counts kernels, those launched one by one apart from those recorded, replays, and how often the
 CPU waits for the device (`Card`). One ATen operation that is not a view counts as one kernel.
 
-It does not show what a kernel computes, TF32, time, the order of streams, the workspaces of cuBLAS
-or the cache of the allocator. Both devices share one memory.
+It does not show what CUDA's own kernels compute, TF32, time, the order of streams, pinned memory,
+the workspaces of cuBLAS or the cache of the allocator. Both devices share one memory, and every
+copy from or to the CPU counts as a wait.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING
 from tests.pretended_cuda.guard import GuardError, load_guard
 
 if TYPE_CHECKING:
-    from tests.pretended_cuda.card import Card
+    from tests.pretended_cuda.device import Card
 
 __all__ = ["GuardError", "install"]
 
@@ -36,7 +37,7 @@ def install() -> Card:
         GuardError: There is no C++ compiler, or it fails, or PyTorch is imported already.
     """
     guard = load_guard()
-    from tests.pretended_cuda.card import CARD
+    from tests.pretended_cuda.device import CARD
     from tests.pretended_cuda.stand_ins import stand_in
 
     stand_in(guard.exchange_device)

@@ -9,20 +9,11 @@ from typing import Any
 
 import torch
 
-from tests.pretended_cuda.card import CARD
-from tests.pretended_cuda.recordings import Capture, Graph
-from tests.pretended_cuda.tensors import run
+from tests.pretended_cuda.device import CARD, run
+from tests.pretended_cuda.graphs import Capture, Graph
 
 # Their kernels for all devices call one that only a CUDA build has, or resize an empty tensor.
-OWN_KERNELS = (
-    "copy_",
-    "arange",
-    "arange.start",
-    "arange.start_step",
-    "eye",
-    "linspace",
-    "randperm",
-)
+OWN = ("copy_", "arange", "arange.start", "arange.start_step", "eye", "linspace", "randperm")
 KERNELS = [torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")]
 
 
@@ -47,10 +38,12 @@ def stand_in(exchange_device: Callable[[int], int]) -> None:
     """
     every, aten = KERNELS
     every.fallback(run, "CUDA")
-    for name in OWN_KERNELS:
+    for name in OWN:
         packet, _, overload = name.partition(".")
         operation = getattr(getattr(torch.ops.aten, packet), overload or "default")
         aten.impl(name, partial(run, operation), "CUDA")
+    # a parameter of the CPU cannot take the data of a tensor of another class, only its place
+    torch.__future__.set_swap_module_params_on_conversion(True)
     stand_ins: dict[str, Any] = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
@@ -61,19 +54,15 @@ def stand_in(exchange_device: Callable[[int], int]) -> None:
         "current_device": lambda: exchange_device(-1),
         "_exchange_device": exchange_device,
         "_maybe_exchange_device": exchange_device,
-        "set_device": lambda device: exchange_device(torch.device(device).index),
         "CUDAGraph": Graph,
         "graph": Capture,
-        "is_current_stream_capturing": lambda: CARD.recording is not None,
         "Stream": Stream,
         "current_stream": Stream,
         "stream": nullcontext,
         "synchronize": lambda *_: CARD.wait("synchronize"),
         "empty_cache": lambda: None,
         "memory_allocated": lambda *_: CARD.allocated,
-        "memory_reserved": lambda *_: CARD.allocated,
         "max_memory_allocated": lambda *_: CARD.peak,
-        "max_memory_reserved": lambda *_: CARD.peak,
         "reset_peak_memory_stats": lambda *_: setattr(CARD, "peak", CARD.allocated),
         "mem_get_info": lambda *_: (CARD.limit - CARD.allocated, CARD.limit),
     }

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +19,7 @@ from extrap.training.stacks import Stack
 pytestmark = pytest.mark.pretended
 
 CARD = torch.device("cuda", 0)
+PLACES = ("cuda", "cpu")
 KERNELS = 225
 """Kernels of one step of `bytes-mlp` with Adam, for any number of small runs."""
 
@@ -132,6 +134,32 @@ def test_a_recording_refuses_to_wait_for_the_card(wait):
     wait(given)
 
 
+def test_copies_are_on_the_device_that_was_asked_for(card):
+    given = torch.arange(3.0, device="cuda")
+    on_cpu, on_second = torch.zeros(3), torch.zeros(3, device="cuda:1")
+    for copy in (on_cpu.copy_(given), given.cpu()):
+        assert type(copy) is torch.Tensor
+        assert copy.tolist() == [0, 1, 2]
+    for copy in (on_second.copy_(given), given.to("cuda:1"), torch.arange(3.0).to("cuda:1")):
+        assert copy.device == torch.device("cuda", 1)
+        assert copy.tolist() == [0, 1, 2]
+    with torch.cuda.device(1):
+        assert torch.zeros(1, device="cuda").device == torch.device("cuda", 1)
+        assert torch.zeros(1).cuda().device == torch.device("cuda", 1)
+    assert torch.zeros(1).cuda().device == CARD
+
+
+def test_a_module_moves_to_the_device():
+    module, given = torch.nn.Linear(3, 2), torch.ones(1, 3)
+    expected = module(given)
+    found = module.to("cuda")(given.cuda())
+    assert found.is_cuda
+    assert found.tolist() == expected.tolist()
+    found.sum().backward()
+    assert module.weight.grad.is_cuda
+    assert module.weight.grad.tolist() == 2 * given.tolist()
+
+
 def test_devices_do_not_mix():
     first, other = torch.ones(3, device="cuda"), torch.ones(3, device="cuda:1")
     for second in (other, torch.ones(3)):
@@ -141,6 +169,31 @@ def test_devices_do_not_mix():
         other.add_(1)
     with torch.cuda.device(1), torch.cuda.graph(torch.cuda.CUDAGraph()):
         other.add_(torch.ones((), device="cuda"))
+
+
+@pytest.mark.parametrize(
+    ("name", "recipe", "run_axis"),
+    [
+        ("bytes-mlp", {"noise_every": 2, "clip": 1.0}, True),
+        ("bytes-mlp", {"density": 0.5, "activation_density": 0.5}, True),
+        ("bytes-mlp", {"optimizer": "sgd"}, False),
+        ("bytes-transformer", {"optimizer": "muon"}, True),
+        ("bytes-transformer", {"optimizer": "adamw"}, False),
+        ("digits", {}, None),
+        ("images", {}, None),
+        ("perceptron", {}, None),
+        ("teacher", {}, None),
+    ],
+)
+def test_every_workload_trains_as_on_a_cpu(tiny, name, recipe, run_axis):
+    pack = pack_of(tiny(name), 3, **recipe)
+    ours, expected = (Stack(pack, torch.device(kind), run_axis=run_axis) for kind in PLACES)
+    for stack in (ours, expected):
+        assert stack.advance(0, 8) == [None] * 3
+    assert ours.evaluate() == pytest.approx(expected.evaluate(), rel=1e-4)
+    if "noise_every" in recipe:
+        found, known = (np.array(stack.gradient_moments()) for stack in (ours, expected))
+        assert found == pytest.approx(known, rel=1e-3)
 
 
 @pytest.mark.xfail(strict=True, reason="the backward pass casts the weights once and for all")
@@ -205,8 +258,11 @@ def test_out_of_memory_has_other_names_on_a_card(tiny, monkeypatch, card, device
             return super().advance(start, stop)
 
     monkeypatch.setattr(parts, "Stack", SmallStack)
-    results = train_alone(pack, place=torch.device(device), at_once=4)
-    assert losses(results) == pytest.approx(expected, rel=1e-3)
+    in_halves = train_alone(pack, place=torch.device(device), at_once=4)
+    monkeypatch.setattr(layouts, "Stack", SmallStack)
+    in_small_stacks = train(pack, device=device)
+    for results in (in_halves, in_small_stacks):
+        assert losses(results) == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.xfail(strict=True, reason="stacks have powers of two of runs")

@@ -1,30 +1,23 @@
-"""CUDA graphs on the pretended device: operations are kept, and done again by every replay."""
+"""CUDA graphs on the pretended device: kernels are kept, and run again by every replay."""
 
 from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils._pytree import tree_leaves
 
-from tests.pretended_cuda.card import CARD, Memory
-from tests.pretended_cuda.tensors import PretendedTensor
+from tests.pretended_cuda.device import CARD, Memory, PretendedTensor
 
-
-class Call(NamedTuple):
-    """One operation on tensors of the CPU, and what it gave when it was recorded."""
-
-    operation: torch._ops.OpOverload
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
-    result: Any
+Call = tuple[torch._ops.OpOverload, Sequence[Any], dict[str, Any], Any]
+"""An operation, its arguments by position and by name, and its result, all on the CPU."""
 
 
 class Given(NamedTuple):
-    """Memory that the recorded operations did not make."""
+    """Memory that the recorded operations read and did not make."""
 
     memory: weakref.ref[Memory]
     shape: torch.Size
@@ -35,42 +28,32 @@ class Given(NamedTuple):
 class Recording:
     """What a graph holds."""
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
+    def __init__(self) -> None:
+        self._device = torch.device("cuda", torch.cuda.current_device())
         self._calls: list[Call] = []
         self._given: dict[int, Given] = {}
         self._made: dict[int, torch.Tensor] = {}
         self._pool: list[Memory | None] = []
         self._peak, CARD.peak = CARD.peak, CARD.allocated
 
-    def run(
-        self,
-        operation: torch._ops.OpOverload,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        *,
-        own: Sequence[PretendedTensor],
-        device: torch.device,
-        is_kernel: bool,
-    ) -> Any:
-        """Do one operation for the shape of its result, and keep it if it is a kernel."""
+    def read(self, tensors: Sequence[PretendedTensor], device: torch.device) -> None:
+        """Remember what an operation on a device is about to read, and write."""
         if device != self._device:
-            raise RuntimeError(
-                f"a graph is recorded on {self._device}; {operation} runs on {device}"
-            )
-        for tensor in own:
-            storage = tensor.values.untyped_storage()
+            raise RuntimeError(f"recording on {self._device}, operation on {device}")
+        for tensor in tensors:
+            storage = tensor.on_cpu.untyped_storage()
             address = storage.data_ptr()
             if address and address not in self._made and address not in self._given:
-                memory = weakref.ref(tensor.memory)
-                self._given[address] = Given(memory, tensor.shape, storage, storage.clone())
-        result = operation(*args, **kwargs)
+                before, memory = storage.clone(), weakref.ref(tensor.memory)
+                self._given[address] = Given(memory, tensor.shape, storage, before)
+
+    def add(self, call: Call, *, is_kernel: bool) -> None:
+        """Keep an operation, which was done for the shape of its result."""
         if is_kernel:
-            self._calls.append(Call(operation, args, kwargs, result))
-        for made in _tensors(result):
+            self._calls.append(call)
+        for made in _tensors(call[-1]):
             if (address := made.untyped_storage().data_ptr()) not in self._given:
                 self._made.setdefault(address, made)
-        return result
 
     def end(self) -> None:
         """Undo what was computed, and hold the memory that the operations took together."""
@@ -79,7 +62,7 @@ class Recording:
         for made in self._made.values():
             if made.is_floating_point():
                 made.fill_(math.nan)
-        self._pool = [CARD.memory_at(address) for address in self._made]
+        self._pool = [CARD.memories.get(address) for address in self._made]
         self._pool.append(Memory(CARD, CARD.peak - CARD.allocated))
         CARD.peak = max(self._peak, CARD.peak)
 
@@ -87,9 +70,9 @@ class Recording:
         freed = [given.shape for given in self._given.values() if given.memory() is None]
         if freed:
             raise RuntimeError(f"a replay reads freed memory, of tensors of shapes {freed}")
-        for call in self._calls:
-            again = call.operation(*call.args, **call.kwargs)
-            for kept, value in zip(_tensors(call.result), _tensors(again), strict=True):
+        for operation, args, kwargs, result in self._calls:
+            again = operation(*args, **kwargs)
+            for kept, value in zip(_tensors(result), _tensors(again), strict=True):
                 if kept.untyped_storage().data_ptr() != value.untyped_storage().data_ptr():
                     kept.copy_(value)
 
@@ -103,19 +86,10 @@ class Graph:
 
     recording: Recording | None = None
 
-    def __init__(self, keep_graph: bool = False) -> None:
-        pass
-
     def replay(self) -> None:
         assert self.recording is not None, "nothing is recorded"
         CARD.replays += 1
         self.recording.replay()
-
-    def pool(self) -> tuple[int, int]:
-        return 0, 0
-
-    def reset(self) -> None:
-        self.recording = None
 
 
 class Capture:
@@ -127,7 +101,7 @@ class Capture:
     def __enter__(self) -> None:
         CARD.wait("capture")
         CARD.captures += 1
-        CARD.recording = Recording(torch.device("cuda", torch.cuda.current_device()))
+        CARD.recording = Recording()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         assert CARD.recording is not None

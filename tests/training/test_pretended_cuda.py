@@ -1,0 +1,53 @@
+"""The tests of the GPU path, run on the pretended CUDA device in a process of their own.
+
+PyTorch asks once, while it is imported, whether there is CUDA: the device cannot be pretended
+beside the tests of the CPU.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pretended_cuda import guard
+
+ROOT = Path(__file__).parents[2]
+MISSING = guard.what_is_missing()
+TAIL = 4000
+"""Characters of the output to show of a failure."""
+
+
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+@pytest.mark.parametrize("marker", ["pretended", pytest.param("gpu", marks=pytest.mark.slow)])
+def test_the_tests_of_the_gpu_path_pass_on_the_pretended_device(marker: str) -> None:
+    options = ["-q", "-p", "no:cacheprovider", "-m", marker, "--device", "pretended"]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "tests/training"],
+        cwd=ROOT,
+        env={**kept, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-TAIL:]
+
+
+def test_without_a_compiler_the_device_is_not_pretended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    with pytest.raises(guard.GuardError) as caught:
+        guard.load_guard()
+    assert str(caught.value) == guard.what_is_missing()
+
+
+def test_a_failed_compilation_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "OPTIONS", ("--no-such-option",))
+    with pytest.raises(guard.GuardError, match="no-such-option"):
+        guard.compile_guard(tmp_path / "guard.so")
+    assert list(tmp_path.iterdir()) == []

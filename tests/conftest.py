@@ -47,38 +47,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
 
 
-def allowed_skips() -> tuple[str, ...]:
-    """Beginnings of the reasons for which a test may be skipped in CI."""
+def is_allowed(reason: str) -> bool:
+    """Whether a test may be skipped in CI for this reason."""
     lines = ALLOWED_SKIPS.read_text(encoding="utf-8").splitlines()
-    return tuple(line.split("|")[0].strip() for line in lines if line and line[0] != "#")
-
-
-def skip_is_a_gap(report: pytest.TestReport | pytest.CollectReport) -> bool:
-    """Whether a test did not run for a reason that CI does not allow."""
-    if not report.skipped or not os.environ.get("CI") or hasattr(report, "wasxfail"):
-        return False
-    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-    return not reason.removeprefix("Skipped: ").startswith(allowed_skips())
-
-
-def fail_a_gap(report: pytest.TestReport | pytest.CollectReport) -> None:
-    if skip_is_a_gap(report):
-        report.outcome = "failed"
-        report.longrepr = f"skipped in CI, not listed in {ALLOWED_SKIPS.name}: {report.longrepr}"
+    allowed = [line.split("|")[0].strip() for line in lines if line and line[0] != "#"]
+    return reason.removeprefix("Skipped: ").startswith(tuple(allowed))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Iterator[None]:
     report = yield
-    fail_a_gap(report)
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        said = report.longrepr
+        if not is_allowed(said[2] if isinstance(said, tuple) else str(said)):
+            report.outcome = "failed"
+            report.longrepr = f"skipped in CI, not listed in {ALLOWED_SKIPS.name}: {said}"
     return report
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Iterator[None]:
-    report = yield
-    fail_a_gap(report)
-    return report
+pytest_make_collect_report = pytest_runtest_makereport
 
 
 DRAW, PAINT = canvas._drawn, canvas._painted
@@ -259,11 +246,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., LoadedWorklo
 
     rng = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("images") / "images.npz"
-    np.savez(
-        path,
-        x_train=rng.integers(0, 256, (60, 8, 8, 3), dtype=np.uint8),
-        y_train=np.arange(60) % 5,
-    )
+    x_train = rng.integers(0, 256, (60, 8, 8, 3), dtype=np.uint8)
+    np.savez(path, x_train=x_train, y_train=np.arange(60) % 5)
     paths: dict[str, dict[str, Path | str]] = {"images": {"path": str(path)}}
 
     def load(name: str, **options: object) -> LoadedWorkload:

@@ -35,13 +35,11 @@ from extrap.cli import cli, main
 __all__ = ["ROOT", "Block", "Page", "anchors", "blocks_of", "links_of", "parse_command", "slug"]
 
 ROOT = Path(__file__).parents[1]
-LANGUAGES = ("python", "sh", "text", "yaml", "csv")
 FENCE = re.compile(
     r"(?:^<!-- (?P<note>.*?) -->\n)?^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$",
     flags=re.MULTILINE | re.DOTALL,
 )
 EXPECTED = re.compile(r"#.*?\bexit(?: code)? (\d+)")
-ELLIPSIS = "…"
 OTHER_COMMANDS = (
     r"make [a-z-]+( [A-Z]+=\S+)*",
     r"pip install (-e |--no-compile )?'?\.(\[[a-z,]+\])?'?",
@@ -92,32 +90,19 @@ def blocks_of(text: str) -> list[Block]:
     for match in FENCE.finditer(text):
         language, _, name = match["info"].strip().partition(" ")
         line = text.count("\n", 0, match.start("info")) + 1
-        found.append(
-            Block(
-                language=language,
-                name=name.strip(),
-                text=match["text"],
-                note=match["note"] or "",
-                line=line,
-            )
-        )
+        about = {"language": language, "name": name.strip(), "note": match["note"] or ""}
+        found.append(Block(**about, text=match["text"], line=line))
     return found
 
 
-def without_blocks(text: str) -> str:
-    """A page without its code, in which brackets are no links."""
-    return re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))
-
-
 def links_of(text: str) -> list[str]:
-    """Targets of all links and pictures."""
-    return re.findall(r"\]\(([^)\s]+)\)", without_blocks(text))
+    """Targets of all links and pictures; brackets in code are none."""
+    return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", FENCE.sub("", text)))
 
 
 def slug(heading: str) -> str:
     """The anchor that a forge gives a heading."""
-    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
-    return kept.replace(" ", "-")
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def anchors(text: str) -> list[str]:
@@ -157,7 +142,7 @@ def matches(shown: str, printed: str) -> bool:
 
     parts: list[list[str]] = [[]]
     for line in words(shown):
-        if line == ELLIPSIS:
+        if line == "…":
             parts.append([])
         else:
             parts[-1].append(line)
@@ -185,7 +170,6 @@ class Page:
         path: The page, relative to the root.
         folder: Where it runs; `examples` and `studies` are there.
         setups: Name → what `given: NAME` runs first; it may put names into the namespace.
-        done: What was done with each block, counted.
     """
 
     path: str
@@ -193,7 +177,6 @@ class Page:
     setups: Mapping[str, Callable[[dict[str, Any]], None]] = field(default_factory=dict)
     namespace: dict[str, Any] = field(default_factory=dict)
     printed: str = ""
-    done: dict[str, int] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -206,34 +189,28 @@ class Page:
             (self.folder / name).symlink_to(ROOT / name)
         for block in blocks_of(self.text):
             where = f"{self.path}:{block.line}"
-            done = self._run_block(block, where)
-            self.done[done] = self.done.get(done, 0) + 1
+            self._run_block(block, where)
 
-    def _run_block(self, block: Block, where: str) -> str:
+    def _run_block(self, block: Block, where: str) -> None:
         kind, argument = block.directive
         if kind == "given":
             assert argument in self.setups, f"{where}: nothing is given as {argument!r}"
             self.setups[argument](self.namespace)
         if block.language in ("yaml", "csv") or (block.language == "python" and block.name):
-            return self._write(block, where)
-        if block.language == "python":
+            self._write(block, where)
+        elif block.language == "python":
             with redirect_stdout(io.StringIO()) as out:
                 code = compile("\n" * block.line + block.text, where, "exec")
                 exec(code, self.namespace)
             self.printed = out.getvalue()
-            return "python"
-        if block.language == "sh":
-            return self._run_shell(block, where)
-        assert block.language == "text", f"{where}: no block may be {block.language!r}"
-        if kind == "no output":
-            assert argument, f"{where}: say why"
-            return "no output"
-        assert matches(block.text, self.printed), (
-            f"{where} shows what is not printed; printed was:\n{self.printed}"
-        )
-        return "text"
+        elif block.language == "sh":
+            self._run_shell(block, where)
+        else:
+            assert block.language == "text", f"{where}: no block may be {block.language!r}"
+            is_shown = kind == "no output" or matches(block.text, self.printed)
+            assert is_shown, f"{where} shows what is not printed; printed was:\n{self.printed}"
 
-    def _write(self, block: Block, where: str) -> str:
+    def _write(self, block: Block, where: str) -> None:
         if block.language == "python":
             ast.parse(block.text, where)
         if block.language == "yaml":
@@ -244,17 +221,14 @@ class Page:
             path = self.folder / block.name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
-        return "file"
 
-    def _run_shell(self, block: Block, where: str) -> str:
+    def _run_shell(self, block: Block, where: str) -> None:
         kind, argument = block.directive
         printed = []
-        ran = 0
         for line, expected in block.commands:
             if line.startswith("extrap "):
                 parse_command(line)
                 if kind == "only parsed":
-                    assert argument, f"{where}: say why"
                     continue
                 words = shlex.split(line, comments=True)[1:]
                 if kind == "smaller" and words[0] == "study":
@@ -263,16 +237,13 @@ class Page:
                     code = main(words)
                 printed.append(out.getvalue())
                 assert code == expected, f"{where}: {line!r} ended with {code}\n{printed[-1]}"
-                ran += 1
             elif re.fullmatch(r"python \w+\.py( .*)?", line):
                 printed.append(self._run_program(line, expected))
-                ran += 1
             elif module := re.match(r"python -m (benchmarks\.\w+)", line):
                 assert (ROOT / (module[1].replace(".", "/") + ".py")).is_file(), where
             else:
                 check_other(line, where)
         self.printed = "".join(printed)
-        return "sh" if ran else "parsed"
 
     def _run_program(self, line: str, expected: int) -> str:
         words = [sys.executable, *shlex.split(line, comments=True)[1:]]

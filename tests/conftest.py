@@ -4,15 +4,11 @@ Charts are not drawn, which would be most of the time of a page, unless a test a
 fixture `pictures`. In CI a skip whose reason `allowed_skips.txt` does not list is a failure.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -21,21 +17,18 @@ from hypothesis import settings
 
 import extrap
 import extrap.reporting.figures.canvas as canvas
-from benchmarks.servers import Server, ServerError, postgres_server
+from benchmarks.servers import ServerError, postgres_server
 from extrap.installing import how_to_install
-
-if TYPE_CHECKING:
-    from extrap.workloads import LoadedWorkload
 
 settings.register_profile("extrap", derandomize=True, deadline=None, max_examples=40)
 settings.load_profile("extrap")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     parser.addoption("--device", default="cpu", help="torch device of the training tests")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Leave out the tests marked `gpu` unless a device other than the CPU was asked for."""
     if config.getoption("--device") != "cpu":
         return
@@ -47,7 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
 
 
-def is_allowed(reason: str) -> bool:
+def is_allowed(reason):
     """Whether a test may be skipped in CI for this reason."""
     lines = ALLOWED_SKIPS.read_text(encoding="utf-8").splitlines()
     allowed = [line.split("|")[0].strip() for line in lines if line and line[0] != "#"]
@@ -55,7 +48,7 @@ def is_allowed(reason: str) -> bool:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Iterator[None]:
+def pytest_runtest_makereport():
     report = yield
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
         said = report.longrepr
@@ -76,13 +69,13 @@ canvas._painted = lambda *_, **__: BLANK_PNG
 
 
 @pytest.fixture
-def pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+def pictures(monkeypatch):
     """Draw charts as users see them: for tests of what is drawn."""
     monkeypatch.setattr(canvas, "_drawn", DRAW)
     monkeypatch.setattr(canvas, "_painted", PAINT)
 
 
-def quicken_storages() -> None:
+def quicken_storages():
     """Read Optuna's migration scripts once per process; do not wait for the disk."""
     try:
         from optuna.storages._rdb.storage import _VersionManager as Manager
@@ -96,7 +89,7 @@ def quicken_storages() -> None:
     Manager._create_alembic_script = lambda _: read()
 
     @event.listens_for(Engine, "connect")
-    def wait_for_no_disk(connection: object, _: object) -> None:
+    def wait_for_no_disk(connection, _):
         if isinstance(connection, sqlite3.Connection):
             connection.execute("PRAGMA synchronous = OFF")
 
@@ -105,13 +98,13 @@ quicken_storages()
 
 
 @pytest.fixture(scope="session")
-def device(request: pytest.FixtureRequest) -> str:
+def device(request):
     """The torch device the training tests run on."""
     return request.config.getoption("--device")
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
+def postgres():
     """A PostgreSQL server of our own; CI must have one, elsewhere its absence is said aloud."""
     pytest.importorskip("optuna")
     try:
@@ -129,25 +122,17 @@ WIDTHS = (16.0, 32.0, 64.0, 128.0, 192.0)
 RATES = tuple(float(2.0**k) for k in range(-12, -4))
 
 
-def true_loss(width: float) -> float:
+def true_loss(width):
     """Loss of the made-up truth at the optimal rate: a power law with a floor."""
     return 1.5 + 2.0 * (width / 16) ** -0.4
 
 
-def true_lr(width: float) -> float:
+def true_lr(width):
     """Optimal rate of the made-up truth: it falls as width^-0.4."""
     return 0.01 * (width / 16) ** -0.4
 
 
-def make_table(
-    *,
-    widths: Sequence[float] = WIDTHS,
-    rates: Sequence[float] = RATES,
-    seeds: int = 3,
-    noise: float = 0.002,
-    shared_noise: float = 0.0,
-    seed: int = 0,
-) -> pd.DataFrame:
+def make_table(*, widths=WIDTHS, rates=RATES, seeds=3, noise=0.002, shared_noise=0.0, seed=0):
     """A sweep of the made-up truth; its valley is steeper towards high rates."""
     rng = np.random.default_rng(seed)
     common = shared_noise * rng.normal(size=seeds)
@@ -164,19 +149,19 @@ def make_table(
 
 
 @pytest.fixture(scope="session")
-def sweep_table() -> Callable[..., pd.DataFrame]:
+def sweep_table():
     """`make_table`."""
     return make_table
 
 
 @pytest.fixture(scope="session")
-def sweep() -> extrap.Runs:
+def sweep():
     """A well-behaved sweep: 5 widths, 8 rates, 3 seeds."""
     return extrap.read_runs(make_table(), size="width", tune="lr")
 
 
 @pytest.fixture(scope="session")
-def made(sweep: extrap.Runs) -> extrap.Forecast:
+def made(sweep):
     """Its forecast."""
     return extrap.forecast(sweep)
 
@@ -184,7 +169,7 @@ def made(sweep: extrap.Runs) -> extrap.Forecast:
 FRACTIONS = np.arange(1, 51) / 50
 
 
-def make_curve(width: float, octaves: float, rng: np.random.Generator) -> np.ndarray:
+def make_curve(width, octaves, rng):
     """A made-up loss curve at 50 even fractions of a training.
 
     Sizes part ways as training goes on; a rate too low is slow at first, one too high gains early
@@ -198,13 +183,13 @@ def make_curve(width: float, octaves: float, rng: np.random.Generator) -> np.nda
 
 
 @pytest.fixture(scope="session")
-def draw_curve() -> Callable[..., np.ndarray]:
+def draw_curve():
     """`make_curve`."""
     return make_curve
 
 
 @pytest.fixture(scope="session")
-def curved() -> extrap.Runs:
+def curved():
     """A sweep whose runs have curves of 1,000 steps, and their last points as losses."""
     rng = np.random.default_rng(7)
     table = make_table()
@@ -222,7 +207,7 @@ def curved() -> extrap.Runs:
 
 
 @pytest.fixture(scope="session")
-def watched(curved: extrap.Runs) -> extrap.Forecast:
+def watched(curved):
     """Its forecast, which holds reference curves."""
     return extrap.forecast(curved)
 
@@ -239,7 +224,7 @@ TINY: dict[str, dict[str, object]] = {
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., LoadedWorkload]:
+def tiny(tmp_path_factory):
     """Load a built-in workload small: `tiny(name, **options)`."""
     from extrap.records import Workload
     from extrap.workloads import load_workload
@@ -250,7 +235,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., LoadedWorklo
     np.savez(path, x_train=x_train, y_train=np.arange(60) % 5)
     paths: dict[str, dict[str, Path | str]] = {"images": {"path": str(path)}}
 
-    def load(name: str, **options: object) -> LoadedWorkload:
+    def load(name, **options):
         given = {**TINY[name], **paths.get(name, {}), **options}
         return load_workload(Workload(name=name, options=given))
 

@@ -13,8 +13,6 @@ commands, `<!-- only parsed: WHY -->` checks commands and runs nothing, `<!-- no
 says that a text is none.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import os
@@ -68,13 +66,13 @@ class Block:
     line: int
 
     @property
-    def directive(self) -> tuple[str, str]:
+    def directive(self):
         """What the note asks for, and its argument."""
         kind, _, rest = self.note.partition(":")
         return kind.strip(), rest.strip()
 
     @property
-    def commands(self) -> tuple[tuple[str, int], ...]:
+    def commands(self):
         """Lines of a shell block with the exit code that each is to have."""
         found = []
         for line in self.text.replace("\\\n", " ").splitlines():
@@ -84,7 +82,7 @@ class Block:
         return tuple(found)
 
 
-def blocks_of(text: str) -> list[Block]:
+def blocks_of(text):
     """All blocks of a page, in order."""
     found = []
     for match in FENCE.finditer(text):
@@ -95,22 +93,22 @@ def blocks_of(text: str) -> list[Block]:
     return found
 
 
-def links_of(text: str) -> list[str]:
+def links_of(text):
     """Targets of all links and pictures; brackets in code are none."""
     return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", FENCE.sub("", text)))
 
 
-def slug(heading: str) -> str:
+def slug(heading):
     """The anchor that a forge gives a heading."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
-def anchors(text: str) -> list[str]:
+def anchors(text):
     """Anchors of all headings of a page."""
     return [slug(h) for h in re.findall(r"^#+ (.*)$", FENCE.sub("", text), flags=re.MULTILINE)]
 
 
-def parse_command(line: str) -> click.Context:
+def parse_command(line):
     """An `extrap …` line as click takes it, run by nobody.
 
     Raises:
@@ -134,10 +132,10 @@ def parse_command(line: str) -> click.Context:
     return command.make_context("", list(words), parent=context)
 
 
-def matches(shown: str, printed: str) -> bool:
+def matches(shown, printed):
     """Whether a text is what was printed, but for the lines that `…` stands for."""
 
-    def words(text: str) -> list[str]:
+    def words(text):
         return [line.strip() for line in text.strip("\n").splitlines()]
 
     parts: list[list[str]] = [[]]
@@ -179,11 +177,11 @@ class Page:
     printed: str = ""
 
     @property
-    def text(self) -> str:
+    def text(self):
         """The page as it is written."""
         return (ROOT / self.path).read_text(encoding="utf-8")
 
-    def run(self) -> None:
+    def run(self):
         """Run all blocks; an error names the page and the line."""
         for name in ("examples", "studies"):
             (self.folder / name).symlink_to(ROOT / name)
@@ -191,7 +189,7 @@ class Page:
             where = f"{self.path}:{block.line}"
             self._run_block(block, where)
 
-    def _run_block(self, block: Block, where: str) -> None:
+    def _run_block(self, block, where):
         kind, argument = block.directive
         if kind == "given":
             assert argument in self.setups, f"{where}: nothing is given as {argument!r}"
@@ -210,7 +208,7 @@ class Page:
             is_shown = kind == "no output" or matches(block.text, self.printed)
             assert is_shown, f"{where} shows what is not printed; printed was:\n{self.printed}"
 
-    def _write(self, block: Block, where: str) -> None:
+    def _write(self, block, where):
         if block.language == "python":
             ast.parse(block.text, where)
         if block.language == "yaml":
@@ -222,7 +220,7 @@ class Page:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
 
-    def _run_shell(self, block: Block, where: str) -> None:
+    def _run_shell(self, block, where):
         kind, argument = block.directive
         printed = []
         for line, expected in block.commands:
@@ -245,7 +243,7 @@ class Page:
                 check_other(line, where)
         self.printed = "".join(printed)
 
-    def _run_program(self, line: str, expected: int) -> str:
+    def _run_program(self, line, expected):
         words = [sys.executable, *shlex.split(line, comments=True)[1:]]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(words, cwd=self.folder, env=environment, capture_output=True)
@@ -253,7 +251,7 @@ class Page:
         return done.stdout.decode()
 
 
-def check_other(line: str, where: str) -> None:
+def check_other(line, where):
     """A line that is run by nobody: known, and its targets, studies and extras exist."""
     command = line.partition("#")[0].strip()
     known = any(re.fullmatch(each, command) for each in OTHER_COMMANDS)

@@ -5,17 +5,13 @@ from the package's modules to sentences that name what breaks it; each has a tin
 that breaks it on purpose.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -87,16 +83,16 @@ class Module:
     tree: ast.Module
 
     @property
-    def room(self) -> str:
+    def room(self):
         return self.name.partition(".")[0]
 
     @cached_property
-    def nodes(self) -> tuple[ast.AST, ...]:
+    def nodes(self):
         """All nodes of the tree."""
         return tuple(ast.walk(self.tree))
 
 
-def read_modules(root: Path) -> list[Module]:
+def read_modules(root):
     modules = []
     for path in sorted((root / "extrap").rglob("*.py")):
         parts = path.relative_to(root / "extrap").with_suffix("").parts
@@ -108,12 +104,12 @@ def read_modules(root: Path) -> list[Module]:
 
 
 @cache
-def package() -> list[Module]:
+def package():
     """The modules of extrap itself."""
     return read_modules(ROOT)
 
 
-def imported_names(module: Module) -> Iterator[tuple[str, str]]:
+def imported_names(module):
     """Yield (module, name) for every import; the name is empty in `import module`."""
     package = f"extrap.{module.name}".rstrip(".").split(".")
     if not module.is_package:
@@ -134,13 +130,13 @@ def imported_names(module: Module) -> Iterator[tuple[str, str]]:
                 yield (target, "")
 
 
-def libraries(module: Module) -> set[str]:
+def libraries(module):
     """Third-party libraries a module imports, by their first name."""
     names = {target.partition(".")[0] for target, _ in imported_names(module)}
     return names - {"extrap", "__future__"} - set(sys.stdlib_module_names)
 
 
-def inner_imports(module: Module, known: set[str]) -> set[str]:
+def inner_imports(module, known):
     """Modules of the package that a module imports, relative to the package."""
     found = set()
     for target, name in imported_names(module):
@@ -152,12 +148,12 @@ def inner_imports(module: Module, known: set[str]) -> set[str]:
     return found
 
 
-def import_graph(modules: list[Module]) -> dict[str, set[str]]:
+def import_graph(modules):
     known = {module.name for module in modules} | {module.room for module in modules}
     return {module.name: inner_imports(module, known) for module in modules}
 
 
-def find_cycle(graph: dict[str, set[str]]) -> list[str]:
+def find_cycle(graph):
     """Return the nodes of a cycle; none in a graph without one."""
     try:
         TopologicalSorter(graph).prepare()
@@ -166,7 +162,7 @@ def find_cycle(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
-def imports_that_go_up(modules: list[Module]) -> list[str]:
+def imports_that_go_up(modules):
     found = [f"{m.room} has no floor" for m in modules if m.room not in FLOORS]
     for name, targets in import_graph(modules).items():
         floor = FLOORS.get(name.partition(".")[0], 0)
@@ -176,7 +172,7 @@ def imports_that_go_up(modules: list[Module]) -> list[str]:
     return found
 
 
-def circles(modules: list[Module]) -> list[str]:
+def circles(modules):
     graph = import_graph(modules)
     rooms: dict[str, set[str]] = {}
     for name, targets in graph.items():
@@ -190,7 +186,7 @@ def circles(modules: list[Module]) -> list[str]:
     ]
 
 
-def wings_that_touch(modules: list[Module]) -> list[str]:
+def wings_that_touch(modules):
     found = []
     for name, targets in import_graph(modules).items():
         room = name.partition(".")[0]
@@ -202,7 +198,7 @@ def wings_that_touch(modules: list[Module]) -> list[str]:
     return found
 
 
-def wrong_doors(modules: list[Module]) -> list[str]:
+def wrong_doors(modules):
     found = []
     for module in modules:
         for library in sorted(libraries(module)):
@@ -215,7 +211,7 @@ def wrong_doors(modules: list[Module]) -> list[str]:
     return found
 
 
-def catch_all_names(modules: list[Module]) -> list[str]:
+def catch_all_names(modules):
     return [
         f"{module.name} says nothing about its content"
         for module in modules
@@ -223,7 +219,7 @@ def catch_all_names(modules: list[Module]) -> list[str]:
     ]
 
 
-def undeclared(modules: list[Module]) -> list[str]:
+def undeclared(modules):
     found = []
     for module in modules:
         assigned = {
@@ -238,7 +234,7 @@ def undeclared(modules: list[Module]) -> list[str]:
     return found
 
 
-def calls_of(modules: list[Module], kind: type, is_bad: Any, *, but: str = "") -> list[str]:
+def calls_of(modules, kind, is_bad, *, but=""):
     """Where the modules, but for one, have nodes of a kind that are bad."""
     return [
         f"{module.name} line {node.lineno}: {ast.unparse(node)}"
@@ -248,26 +244,26 @@ def calls_of(modules: list[Module], kind: type, is_bad: Any, *, but: str = "") -
     ]
 
 
-def bare_echoes(modules: list[Module]) -> list[str]:
+def bare_echoes(modules):
     """Text is printed by one door, which spells hidden characters out."""
     echoes = {"echo", "secho", "echo_via_pager"}
     return calls_of(modules, ast.Attribute, lambda n: n.attr in echoes, but="commands.printing")
 
 
-def bare_writes(modules: list[Module]) -> list[str]:
+def bare_writes(modules):
     """Files are written by one room, whole or not at all; a hash may be made of CSV text."""
 
-    def writes(call: ast.Call) -> bool:
+    def writes(call):
         name = getattr(call.func, "attr", "")
         return name in {"write_text", "write_bytes"} or (name == "to_csv" and bool(call.args))
 
     return calls_of(modules, ast.Call, writes, but="files")
 
 
-def dangers(modules: list[Module]) -> list[str]:
+def dangers(modules):
     """Calls that would run what a file says, or promise to."""
 
-    def is_danger(call: ast.Call) -> bool:
+    def is_danger(call):
         name = ast.unparse(call.func)
         given = {k.arg: ast.unparse(k.value) for k in call.keywords}
         last = name.rpartition(".")[2]
@@ -284,7 +280,7 @@ def dangers(modules: list[Module]) -> list[str]:
     return calls_of(modules, ast.Call, is_danger)
 
 
-def pickles(modules: list[Module]) -> list[str]:
+def pickles(modules):
     by_import = [
         f"{module.name} imports {target}"
         for module in modules
@@ -295,7 +291,7 @@ def pickles(modules: list[Module]) -> list[str]:
     return by_import + calls_of(modules, ast.Attribute, lambda n: n.attr in methods)
 
 
-def unfinished(modules: list[Module]) -> list[str]:
+def unfinished(modules):
     return [
         f"{module.name} line {number}: {line.strip()}"
         for module in modules

@@ -1,7 +1,5 @@
 """The public names are a promise, and importing them is cheap."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
@@ -65,7 +63,7 @@ HEAVY = (
 )
 
 
-def run_python(code: str) -> list[str]:
+def run_python(code):
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600
     )

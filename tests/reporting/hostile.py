@@ -1,7 +1,5 @@
 """Names as an attacker would choose them, put into any record, and a page searched for them."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -33,7 +33,6 @@ PLAIN = StudySpec(
 )
 LOWER = replace(PLAIN, name="lower", workload=Workload(name="teacher", options={"noise": 0.25}))
 ALIKE = replace(PLAIN, name="alike", recipe=Recipe(steps=640, batch_size=8))
-AGAIN = {"width": 128}
 STUDY = ComparisonStudy(
     name="toy-recipes",
     question="Which?",
@@ -55,7 +54,6 @@ STUDY = ComparisonStudy(
     price=2.0,
 )
 FACTOR = 0.9
-Places = dict[str, Path | str]
 
 
 def toy(spec):

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,7 +26,6 @@ SLOW = {
     "docs/tutorials/own_trainer.md",
 }
 """Pages that train, or take more than some seconds."""
-Setup = Callable[[dict[str, Any]], None]
 
 
 def text_of(page):

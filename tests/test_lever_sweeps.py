@@ -7,21 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extrap import Recipe, StudySpec, TunedRange, Workload
+from extrap import Recipe, TunedRange
 from extrap.lever_sweeps import report_levers, run_levers
 from extrap.records import Lever, LeverStudy
 from extrap.reporting import levers_document
 from extrap.tuning import TuneEvent
+from tests.test_levers import SMALL as BASE
 
-SMALL = StudySpec(
-    name="small",
-    question="?",
-    workload=Workload(name="teacher"),
-    recipe=Recipe(steps=640, batch_size=4),
-    sizes={"width": (4,)},
-    tune={"lr": TunedRange(low=2**-4, high=2**-2, n=3)},
-    seeds=(0, 1),
-)
+SMALL = replace(BASE, tune={"lr": TunedRange(low=2**-4, high=2**-2, n=3)})
 LARGE = replace(SMALL, name="large", recipe=Recipe(steps=80, batch_size=32))
 KINDS = {"group": "rates", "question": "Which rate?", "plain": SMALL, "treated": LARGE}
 STUDY = LeverStudy(

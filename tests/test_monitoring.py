@@ -1,5 +1,4 @@
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +10,6 @@ from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.monitoring import Monitor
 from extrap.records import Runs
-
-Draw = Callable[..., np.ndarray]
 
 STEPS = np.arange(20.0, 1001.0, 20.0)
 BIG = {"width": 512}

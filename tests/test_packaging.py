@@ -149,19 +149,20 @@ def test_the_statistics_wing_runs_without_the_training_libraries(verb):
     assert last == f"{int(verb[0] == 'check')} []"
 
 
-def test_help_imports_no_heavy_library():
+@pytest.mark.parametrize(
+    ("words", "unneeded"),
+    [
+        ("--help", HEAVY),
+        (
+            "forecast examples/sweep.csv --size width --tune lr",
+            ("matplotlib", "seaborn", "jinja2"),
+        ),
+    ],
+)
+def test_a_command_imports_no_library_that_it_does_not_need(words, unneeded):
     code = (
-        "import sys\nfrom extrap.cli import main\n"
-        f"main(['--help'])\nprint('heavy:', *sorted(set({HEAVY}) & set(sys.modules)))"
-    )
-    assert run([sys.executable, "-c", code], cwd=ROOT).splitlines()[-1] == "heavy:"
-
-
-def test_a_forecast_imports_no_drawing_library():
-    verb = ["forecast", "examples/sweep.csv", "--size", "width", "--tune", "lr"]
-    code = (
-        f"import sys\nfrom extrap.cli import main\nmain({verb})\n"
-        "print('heavy:', *sorted({'matplotlib', 'seaborn', 'jinja2'} & set(sys.modules)))"
+        f"import sys\nfrom extrap.cli import main\nmain({words.split()})\n"
+        f"print('heavy:', *sorted(set({unneeded}) & set(sys.modules)))"
     )
     assert run([sys.executable, "-c", code], cwd=ROOT).splitlines()[-1] == "heavy:"
 

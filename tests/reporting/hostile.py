@@ -39,15 +39,10 @@ LINK = re.compile(
 FILE = re.compile(r"[a-z0-9-]+\.(svg|png|csv)")
 TWICE = {"costs", "course", "curves", "paths", "profiles"}
 """Ids that pages of knobs, cascades and allocations give to a section and to its chart."""
-TAGS = frozenset(
-    re.findall(
-        r"\w+",
-        """html head meta link title style body header footer main nav section article div p span a
-        h1 h2 h3 ul ol li dl dt dd table caption thead tbody tr th td colgroup col details summary
-        figure figcaption small strong em code sup br time svg g path use rect defs clippath text
-        tspan lineargradient stop image circle line polyline polygon pattern""",
-    )
-)
+TAGS = """html head meta link title style body header footer main nav section article div p span a
+    h1 h2 h3 ul ol li dl dt dd table caption thead tbody tr th td colgroup col details summary
+    figure figcaption small strong em code sup br time svg g path use rect defs clippath text
+    tspan lineargradient stop image circle line polyline polygon pattern"""
 
 
 class Page(HTMLParser):
@@ -80,7 +75,7 @@ class Page(HTMLParser):
             self.links.append(given)
         if tag == "script":
             self.scripts.append((given, ""))
-        elif tag not in TAGS:
+        elif tag not in TAGS.split():
             self.wrong.append(f"<{tag}>")
         if given.get("http-equiv", "").lower() == "content-security-policy":
             if self.n_tags > 5:

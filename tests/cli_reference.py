@@ -3,11 +3,8 @@
 `make docs` writes it; `tests/test_docs.py` compares it with what the command line offers.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
-from collections.abc import Iterator
 
 import click
 
@@ -27,7 +24,7 @@ of an error.
 """
 
 
-def cli_page() -> str:
+def cli_page():
     """Markdown: a section a command, its options in a table."""
     sections = [HEAD]
     commands = list(_commands(cli, ()))
@@ -38,9 +35,7 @@ def cli_page() -> str:
     return "\n\n".join(part.strip() for part in sections) + "\n"
 
 
-def _commands(
-    group: click.Group, before: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def _commands(group, before):
     for name, command in sorted(group.commands.items()):
         if isinstance(command, click.Group):
             yield from _commands(command, (*before, name))
@@ -48,7 +43,7 @@ def _commands(
             yield (*before, name), command
 
 
-def _section(name: tuple[str, ...], command: click.Command) -> str:
+def _section(name, command):
     context = click.Context(command, info_name=" ".join(("extrap", *name)))
     usage = " ".join(command.collect_usage_pieces(context))
     words = inspect.cleandoc(command.help or "").replace("\b", "").replace("\f", "")
@@ -64,7 +59,7 @@ def _section(name: tuple[str, ...], command: click.Command) -> str:
     return "\n\n".join(lines)
 
 
-def _row(option: click.Option, context: click.Context) -> str:
+def _row(option, context):
     record = option.get_help_record(context)
     assert record is not None
     name, words = (re.sub(r"\s+", " ", part).replace("|", "\\|") for part in record)

@@ -4,15 +4,11 @@ Charts are not drawn, which would be most of the time of a page, unless a test a
 fixture `pictures`. In CI a skip whose reason `allowed_skips.txt` does not list is a failure.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -21,12 +17,8 @@ from hypothesis import settings
 
 import extrap
 import extrap.reporting.figures.canvas as canvas
-from benchmarks.servers import Server, ServerError, postgres_server
+from benchmarks.servers import ServerError, postgres_server
 from extrap.installing import how_to_install
-
-if TYPE_CHECKING:
-    from extrap.workloads import LoadedWorkload
-    from tests.pretended_cuda.device import Card
 
 settings.register_profile("extrap", derandomize=True, deadline=None, max_examples=40)
 settings.load_profile("extrap")
@@ -35,17 +27,14 @@ settings.load_profile("extrap")
 PRETENDED = "pretended"
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--device",
-        default="cpu",
-        help="torch device of the training tests; 'pretended' is CUDA without a GPU",
-    )
+def pytest_addoption(parser):
+    words = "torch device of the training tests; 'pretended' is CUDA without a GPU"
+    parser.addoption("--device", default="cpu", help=words)
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     if config.getoption("--device") == PRETENDED:
-        from tests.pretended_cuda import GuardError, install
+        from benchmarks.pretended_cuda import GuardError, install
 
         try:
             install()
@@ -53,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"no pretended device: {error}") from error
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Leave out the tests marked `gpu` or `pretended` on a device that they do not run on."""
     device = config.getoption("--device")
     others = {"gpu"} if device == "cpu" else set()
@@ -66,38 +55,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
 
 
-def allowed_skips() -> tuple[str, ...]:
-    """Beginnings of the reasons for which a test may be skipped in CI."""
+def is_allowed(reason):
+    """Whether a test may be skipped in CI for this reason."""
     lines = ALLOWED_SKIPS.read_text(encoding="utf-8").splitlines()
-    return tuple(line.split("|")[0].strip() for line in lines if line and line[0] != "#")
-
-
-def skip_is_a_gap(report: pytest.TestReport | pytest.CollectReport) -> bool:
-    """Whether a test did not run for a reason that CI does not allow."""
-    if not report.skipped or not os.environ.get("CI") or hasattr(report, "wasxfail"):
-        return False
-    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-    return not reason.removeprefix("Skipped: ").startswith(allowed_skips())
-
-
-def fail_a_gap(report: pytest.TestReport | pytest.CollectReport) -> None:
-    if skip_is_a_gap(report):
-        report.outcome = "failed"
-        report.longrepr = f"skipped in CI, not listed in {ALLOWED_SKIPS.name}: {report.longrepr}"
+    allowed = [line.split("|")[0].strip() for line in lines if line and line[0] != "#"]
+    return reason.removeprefix("Skipped: ").startswith(tuple(allowed))
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Iterator[None]:
+def pytest_runtest_makereport():
     report = yield
-    fail_a_gap(report)
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        said = report.longrepr
+        if not is_allowed(said[2] if isinstance(said, tuple) else str(said)):
+            report.outcome = "failed"
+            report.longrepr = f"skipped in CI, not listed in {ALLOWED_SKIPS.name}: {said}"
     return report
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Iterator[None]:
-    report = yield
-    fail_a_gap(report)
-    return report
+pytest_make_collect_report = pytest_runtest_makereport
 
 
 DRAW, PAINT = canvas._drawn, canvas._painted
@@ -108,13 +84,13 @@ canvas._painted = lambda *_, **__: BLANK_PNG
 
 
 @pytest.fixture
-def pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+def pictures(monkeypatch):
     """Draw charts as users see them: for tests of what is drawn."""
     monkeypatch.setattr(canvas, "_drawn", DRAW)
     monkeypatch.setattr(canvas, "_painted", PAINT)
 
 
-def quicken_storages() -> None:
+def quicken_storages():
     """Read Optuna's migration scripts once per process; do not wait for the disk."""
     try:
         from optuna.storages._rdb.storage import _VersionManager as Manager
@@ -128,7 +104,7 @@ def quicken_storages() -> None:
     Manager._create_alembic_script = lambda _: read()
 
     @event.listens_for(Engine, "connect")
-    def wait_for_no_disk(connection: object, _: object) -> None:
+    def wait_for_no_disk(connection, _):
         if isinstance(connection, sqlite3.Connection):
             connection.execute("PRAGMA synchronous = OFF")
 
@@ -137,16 +113,16 @@ quicken_storages()
 
 
 @pytest.fixture(scope="session")
-def device(request: pytest.FixtureRequest) -> str:
+def device(request):
     """The torch device the training tests run on."""
     given = request.config.getoption("--device")
     return "cuda" if given == PRETENDED else given
 
 
 @pytest.fixture
-def card() -> Iterator[Card]:
+def card():
     """The pretended device: what it holds, and what it counted during this test."""
-    from tests.pretended_cuda.device import CARD
+    from benchmarks.pretended_cuda.device import CARD
 
     CARD.reset()
     yield CARD
@@ -154,7 +130,7 @@ def card() -> Iterator[Card]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
+def postgres():
     """A PostgreSQL server of our own; CI must have one, elsewhere its absence is said aloud."""
     pytest.importorskip("optuna")
     try:
@@ -172,25 +148,17 @@ WIDTHS = (16.0, 32.0, 64.0, 128.0, 192.0)
 RATES = tuple(float(2.0**k) for k in range(-12, -4))
 
 
-def true_loss(width: float) -> float:
+def true_loss(width):
     """Loss of the made-up truth at the optimal rate: a power law with a floor."""
     return 1.5 + 2.0 * (width / 16) ** -0.4
 
 
-def true_lr(width: float) -> float:
+def true_lr(width):
     """Optimal rate of the made-up truth: it falls as width^-0.4."""
     return 0.01 * (width / 16) ** -0.4
 
 
-def make_table(
-    *,
-    widths: Sequence[float] = WIDTHS,
-    rates: Sequence[float] = RATES,
-    seeds: int = 3,
-    noise: float = 0.002,
-    shared_noise: float = 0.0,
-    seed: int = 0,
-) -> pd.DataFrame:
+def make_table(*, widths=WIDTHS, rates=RATES, seeds=3, noise=0.002, shared_noise=0.0, seed=0):
     """A sweep of the made-up truth; its valley is steeper towards high rates."""
     rng = np.random.default_rng(seed)
     common = shared_noise * rng.normal(size=seeds)
@@ -207,19 +175,19 @@ def make_table(
 
 
 @pytest.fixture(scope="session")
-def sweep_table() -> Callable[..., pd.DataFrame]:
+def sweep_table():
     """`make_table`."""
     return make_table
 
 
 @pytest.fixture(scope="session")
-def sweep() -> extrap.Runs:
+def sweep():
     """A well-behaved sweep: 5 widths, 8 rates, 3 seeds."""
     return extrap.read_runs(make_table(), size="width", tune="lr")
 
 
 @pytest.fixture(scope="session")
-def made(sweep: extrap.Runs) -> extrap.Forecast:
+def made(sweep):
     """Its forecast."""
     return extrap.forecast(sweep)
 
@@ -227,7 +195,7 @@ def made(sweep: extrap.Runs) -> extrap.Forecast:
 FRACTIONS = np.arange(1, 51) / 50
 
 
-def make_curve(width: float, octaves: float, rng: np.random.Generator) -> np.ndarray:
+def make_curve(width, octaves, rng):
     """A made-up loss curve at 50 even fractions of a training.
 
     Sizes part ways as training goes on; a rate too low is slow at first, one too high gains early
@@ -241,13 +209,13 @@ def make_curve(width: float, octaves: float, rng: np.random.Generator) -> np.nda
 
 
 @pytest.fixture(scope="session")
-def draw_curve() -> Callable[..., np.ndarray]:
+def draw_curve():
     """`make_curve`."""
     return make_curve
 
 
 @pytest.fixture(scope="session")
-def curved() -> extrap.Runs:
+def curved():
     """A sweep whose runs have curves of 1,000 steps, and their last points as losses."""
     rng = np.random.default_rng(7)
     table = make_table()
@@ -265,7 +233,7 @@ def curved() -> extrap.Runs:
 
 
 @pytest.fixture(scope="session")
-def watched(curved: extrap.Runs) -> extrap.Forecast:
+def watched(curved):
     """Its forecast, which holds reference curves."""
     return extrap.forecast(curved)
 
@@ -282,21 +250,18 @@ TINY: dict[str, dict[str, object]] = {
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., LoadedWorkload]:
+def tiny(tmp_path_factory):
     """Load a built-in workload small: `tiny(name, **options)`."""
     from extrap.records import Workload
     from extrap.workloads import load_workload
 
     rng = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("images") / "images.npz"
-    np.savez(
-        path,
-        x_train=rng.integers(0, 256, (60, 8, 8, 3), dtype=np.uint8),
-        y_train=np.arange(60) % 5,
-    )
+    x_train = rng.integers(0, 256, (60, 8, 8, 3), dtype=np.uint8)
+    np.savez(path, x_train=x_train, y_train=np.arange(60) % 5)
     paths: dict[str, dict[str, Path | str]] = {"images": {"path": str(path)}}
 
-    def load(name: str, **options: object) -> LoadedWorkload:
+    def load(name, **options):
         given = {**TINY[name], **paths.get(name, {}), **options}
         return load_workload(Workload(name=name, options=given))
 

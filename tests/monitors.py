@@ -1,10 +1,6 @@
 """A monitor whose judgement is a test's own: no statistics."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from extrap.monitoring import Reading
 from extrap.records import Interval
@@ -15,14 +11,7 @@ __all__ = ["FakeMonitor"]
 class FakeMonitor:
     """Completes a comparison point every `every` losses; alarms at NaN or above `limit`."""
 
-    def __init__(
-        self,
-        *,
-        total_steps: float = 100.0,
-        every: int = 2,
-        limit: float = math.inf,
-        fails_at: float = math.inf,
-    ) -> None:
+    def __init__(self, *, total_steps=100.0, every=2, limit=math.inf, fails_at=math.inf):
         self.heard: list[tuple[float, float]] = []
         self.n_restarts = 0
         self._total_steps = total_steps
@@ -33,10 +22,10 @@ class FakeMonitor:
         self.reading = self._read(0.0, None)
 
     @property
-    def history(self) -> tuple[Reading, ...]:
+    def history(self):
         return self._history
 
-    def update(self, step: float, loss: float) -> Reading:
+    def update(self, step, loss):
         if step >= self._fails_at:
             raise ZeroDivisionError("the monitor is broken")
         self.heard.append((step, loss))
@@ -45,11 +34,11 @@ class FakeMonitor:
             self._history += (self.reading,)
         return self.reading
 
-    def restart(self) -> None:
+    def restart(self):
         self.heard.clear()
         self.n_restarts += 1
 
-    def _read(self, step: float, loss: float | None) -> Reading:
+    def _read(self, step, loss):
         alarm = any(not value <= self._limit for _, value in self.heard)
         return Reading(
             step=step,
@@ -64,10 +53,10 @@ class FakeMonitor:
         )
 
 
-def remembering(made: list[tuple[Any, Mapping[str, Any]]], **options: Any) -> Any:
+def remembering(made, **options):
     """A stand-in for the class `Monitor` that notes what it is built with."""
 
-    def build(forecast: Any, **given: Any) -> FakeMonitor:
+    def build(forecast, **given):
         made.append((forecast, given))
         return FakeMonitor(**options)
 

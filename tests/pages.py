@@ -13,8 +13,6 @@ commands, `<!-- only parsed: WHY -->` checks commands and runs nothing, `<!-- no
 says that a text is none.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import os
@@ -35,13 +33,11 @@ from extrap.cli import cli, main
 __all__ = ["ROOT", "Block", "Page", "anchors", "blocks_of", "links_of", "parse_command", "slug"]
 
 ROOT = Path(__file__).parents[1]
-LANGUAGES = ("python", "sh", "text", "yaml", "csv")
 FENCE = re.compile(
     r"(?:^<!-- (?P<note>.*?) -->\n)?^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$",
     flags=re.MULTILINE | re.DOTALL,
 )
 EXPECTED = re.compile(r"#.*?\bexit(?: code)? (\d+)")
-ELLIPSIS = "…"
 OTHER_COMMANDS = (
     r"make [a-z-]+( [A-Z]+=\S+)*",
     r"pip install (-e |--no-compile )?'?\.(\[[a-z,]+\])?'?",
@@ -70,13 +66,13 @@ class Block:
     line: int
 
     @property
-    def directive(self) -> tuple[str, str]:
+    def directive(self):
         """What the note asks for, and its argument."""
         kind, _, rest = self.note.partition(":")
         return kind.strip(), rest.strip()
 
     @property
-    def commands(self) -> tuple[tuple[str, int], ...]:
+    def commands(self):
         """Lines of a shell block with the exit code that each is to have."""
         found = []
         for line in self.text.replace("\\\n", " ").splitlines():
@@ -86,46 +82,33 @@ class Block:
         return tuple(found)
 
 
-def blocks_of(text: str) -> list[Block]:
+def blocks_of(text):
     """All blocks of a page, in order."""
     found = []
     for match in FENCE.finditer(text):
         language, _, name = match["info"].strip().partition(" ")
         line = text.count("\n", 0, match.start("info")) + 1
-        found.append(
-            Block(
-                language=language,
-                name=name.strip(),
-                text=match["text"],
-                note=match["note"] or "",
-                line=line,
-            )
-        )
+        about = {"language": language, "name": name.strip(), "note": match["note"] or ""}
+        found.append(Block(**about, text=match["text"], line=line))
     return found
 
 
-def without_blocks(text: str) -> str:
-    """A page without its code, in which brackets are no links."""
-    return re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))
+def links_of(text):
+    """Targets of all links and pictures; brackets in code are none."""
+    return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", FENCE.sub("", text)))
 
 
-def links_of(text: str) -> list[str]:
-    """Targets of all links and pictures."""
-    return re.findall(r"\]\(([^)\s]+)\)", without_blocks(text))
-
-
-def slug(heading: str) -> str:
+def slug(heading):
     """The anchor that a forge gives a heading."""
-    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
-    return kept.replace(" ", "-")
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
-def anchors(text: str) -> list[str]:
+def anchors(text):
     """Anchors of all headings of a page."""
     return [slug(h) for h in re.findall(r"^#+ (.*)$", FENCE.sub("", text), flags=re.MULTILINE)]
 
 
-def parse_command(line: str) -> click.Context:
+def parse_command(line):
     """An `extrap …` line as click takes it, run by nobody.
 
     Raises:
@@ -149,15 +132,15 @@ def parse_command(line: str) -> click.Context:
     return command.make_context("", list(words), parent=context)
 
 
-def matches(shown: str, printed: str) -> bool:
+def matches(shown, printed):
     """Whether a text is what was printed, but for the lines that `…` stands for."""
 
-    def words(text: str) -> list[str]:
+    def words(text):
         return [line.strip() for line in text.strip("\n").splitlines()]
 
     parts: list[list[str]] = [[]]
     for line in words(shown):
-        if line == ELLIPSIS:
+        if line == "…":
             parts.append([])
         else:
             parts[-1].append(line)
@@ -185,7 +168,6 @@ class Page:
         path: The page, relative to the root.
         folder: Where it runs; `examples` and `studies` are there.
         setups: Name → what `given: NAME` runs first; it may put names into the namespace.
-        done: What was done with each block, counted.
     """
 
     path: str
@@ -193,47 +175,40 @@ class Page:
     setups: Mapping[str, Callable[[dict[str, Any]], None]] = field(default_factory=dict)
     namespace: dict[str, Any] = field(default_factory=dict)
     printed: str = ""
-    done: dict[str, int] = field(default_factory=dict)
 
     @property
-    def text(self) -> str:
+    def text(self):
         """The page as it is written."""
         return (ROOT / self.path).read_text(encoding="utf-8")
 
-    def run(self) -> None:
+    def run(self):
         """Run all blocks; an error names the page and the line."""
         for name in ("examples", "studies"):
             (self.folder / name).symlink_to(ROOT / name)
         for block in blocks_of(self.text):
             where = f"{self.path}:{block.line}"
-            done = self._run_block(block, where)
-            self.done[done] = self.done.get(done, 0) + 1
+            self._run_block(block, where)
 
-    def _run_block(self, block: Block, where: str) -> str:
+    def _run_block(self, block, where):
         kind, argument = block.directive
         if kind == "given":
             assert argument in self.setups, f"{where}: nothing is given as {argument!r}"
             self.setups[argument](self.namespace)
         if block.language in ("yaml", "csv") or (block.language == "python" and block.name):
-            return self._write(block, where)
-        if block.language == "python":
+            self._write(block, where)
+        elif block.language == "python":
             with redirect_stdout(io.StringIO()) as out:
                 code = compile("\n" * block.line + block.text, where, "exec")
                 exec(code, self.namespace)
             self.printed = out.getvalue()
-            return "python"
-        if block.language == "sh":
-            return self._run_shell(block, where)
-        assert block.language == "text", f"{where}: no block may be {block.language!r}"
-        if kind == "no output":
-            assert argument, f"{where}: say why"
-            return "no output"
-        assert matches(block.text, self.printed), (
-            f"{where} shows what is not printed; printed was:\n{self.printed}"
-        )
-        return "text"
+        elif block.language == "sh":
+            self._run_shell(block, where)
+        else:
+            assert block.language == "text", f"{where}: no block may be {block.language!r}"
+            is_shown = kind == "no output" or matches(block.text, self.printed)
+            assert is_shown, f"{where} shows what is not printed; printed was:\n{self.printed}"
 
-    def _write(self, block: Block, where: str) -> str:
+    def _write(self, block, where):
         if block.language == "python":
             ast.parse(block.text, where)
         if block.language == "yaml":
@@ -244,17 +219,14 @@ class Page:
             path = self.folder / block.name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
-        return "file"
 
-    def _run_shell(self, block: Block, where: str) -> str:
+    def _run_shell(self, block, where):
         kind, argument = block.directive
         printed = []
-        ran = 0
         for line, expected in block.commands:
             if line.startswith("extrap "):
                 parse_command(line)
                 if kind == "only parsed":
-                    assert argument, f"{where}: say why"
                     continue
                 words = shlex.split(line, comments=True)[1:]
                 if kind == "smaller" and words[0] == "study":
@@ -263,18 +235,15 @@ class Page:
                     code = main(words)
                 printed.append(out.getvalue())
                 assert code == expected, f"{where}: {line!r} ended with {code}\n{printed[-1]}"
-                ran += 1
             elif re.fullmatch(r"python \w+\.py( .*)?", line):
                 printed.append(self._run_program(line, expected))
-                ran += 1
             elif module := re.match(r"python -m (benchmarks\.\w+)", line):
                 assert (ROOT / (module[1].replace(".", "/") + ".py")).is_file(), where
             else:
                 check_other(line, where)
         self.printed = "".join(printed)
-        return "sh" if ran else "parsed"
 
-    def _run_program(self, line: str, expected: int) -> str:
+    def _run_program(self, line, expected):
         words = [sys.executable, *shlex.split(line, comments=True)[1:]]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(words, cwd=self.folder, env=environment, capture_output=True)
@@ -282,7 +251,7 @@ class Page:
         return done.stdout.decode()
 
 
-def check_other(line: str, where: str) -> None:
+def check_other(line, where):
     """A line that is run by nobody: known, and its targets, studies and extras exist."""
     command = line.partition("#")[0].strip()
     known = any(re.fullmatch(each, command) for each in OTHER_COMMANDS)

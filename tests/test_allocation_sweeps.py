@@ -1,22 +1,14 @@
 """A tiny allocation study end to end: profiles, a sealed split, runs at its budget, a page."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.allocation_sweeps import (
-    AllocationOutcome,
-    plan_allocation,
-    report_allocation,
-    run_allocation,
-)
+from extrap.allocation_sweeps import plan_allocation, report_allocation, run_allocation
 from extrap.errors import DataError
 from extrap.records import (
     AllocationStudy,
@@ -54,16 +46,16 @@ STUDY = AllocationStudy(
 )
 
 
-def n_params(width: float) -> float:
+def n_params(width):
     return 2 * width**2 + 515 * width + 256
 
 
-def loss(params: float, tokens: float, seed: int) -> float:
+def loss(params, tokens, seed):
     noise = 0.003 * np.random.default_rng([seed, round(params), round(tokens)]).normal()
     return 1.3 + 20 * params**-0.4 + 60 * tokens**-0.45 + noise
 
 
-def made_up() -> pd.DataFrame:
+def made_up():
     """Runs whose law is known; away from the recommended split the check's are worse still."""
     rows, rates = [], STUDY.study.tune["lr"].values()
     for flops, width, lr, seed in product(BUDGETS, WIDTHS, rates, STUDY.study.seeds):
@@ -83,7 +75,7 @@ def made_up() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory) -> AllocationOutcome:
+def outcome(tmp_path_factory):
     home = tmp_path_factory.mktemp("allocation")
     made_up().to_csv(home / "runs.csv", index=False)
     return report_allocation(STUDY, table=home / "runs.csv", reports=home / "reports")
@@ -152,7 +144,7 @@ def train(size, tuned, seed):
 
 
 @pytest.mark.slow
-def test_study_seals_before_it_trains_the_budget_and_resumes(tmp_path: Path):
+def test_study_seals_before_it_trains_the_budget_and_resumes(tmp_path):
     study = replace(STUDY, study=replace(STUDY.study, seeds=(0,)), check_seeds=(100, 101))
     where = {"storage": f"sqlite:///{tmp_path / 'toy.db'}", "reports": tmp_path / "reports"}
     said: list[str] = []

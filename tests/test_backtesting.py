@@ -1,7 +1,5 @@
 """Backtests of sweeps whose truth is known."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -10,7 +8,7 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.backtesting import Backtest, backtest
+from extrap.backtesting import backtest
 from extrap.errors import DataError
 from extrap.fitting.splits import MAX_CUTS, MAX_HELD_OUT
 
@@ -18,27 +16,27 @@ Table = Callable[..., pd.DataFrame]
 WIDTHS = (16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0)
 
 
-def true_loss(width: float) -> float:
+def true_loss(width):
     return 1.5 + 2.0 * (width / 16) ** -0.4
 
 
-def read(table: pd.DataFrame, tune: str | tuple[str, ...] = "lr") -> extrap.Runs:
+def read(table, tune="lr"):
     return extrap.read_runs(table, size="width", tune=tune)
 
 
 @pytest.fixture(scope="module")
-def found(sweep_table: Table) -> Backtest:
+def found(sweep_table):
     return backtest(read(sweep_table(widths=WIDTHS)))
 
 
-def one_run_a_size(n: int, *, noise: float = 0.003) -> extrap.Runs:
+def one_run_a_size(n, *, noise=0.003):
     rng = np.random.default_rng(1)
     width = np.geomspace(16, 4096, n)
     loss = [true_loss(w) * math.exp(noise * rng.normal()) for w in width]
     return read(pd.DataFrame({"width": width, "loss": loss, "seed": 0}), tune=())
 
 
-def test_each_larger_size_is_predicted_from_four_sizes_on(found: Backtest) -> None:
+def test_each_larger_size_is_predicted_from_four_sizes_on(found):
     pairs = [(h.n_fitted, h.size["width"]) for h in found.holdouts]
     assert pairs == [(4, 64), (4, 96), (4, 128), (5, 96), (5, 128), (6, 128)]
     assert found.holdouts[2].extrapolation_ratio == pytest.approx(128 / 48)
@@ -65,7 +63,7 @@ def test_held_out_size_is_judged_by_the_optimum_of_the_whole_sweep(found, sweep_
             assert held.deviation == pytest.approx(held.observed / held.predicted - 1)
 
 
-def test_later_sizes_cannot_change_a_prediction(found: Backtest, sweep_table: Table) -> None:
+def test_later_sizes_cannot_change_a_prediction(found, sweep_table):
     table = sweep_table(widths=WIDTHS)
     table.loc[table["width"] == 128, "loss"] *= 1.5
     (again,) = backtest(read(table), min_sizes=6).holdouts
@@ -76,7 +74,7 @@ def test_later_sizes_cannot_change_a_prediction(found: Backtest, sweep_table: Ta
     assert again.p_value < 0.01
 
 
-def test_single_run_is_held_against_the_interval_of_a_new_run() -> None:
+def test_single_run_is_held_against_the_interval_of_a_new_run():
     runs = one_run_a_size(8)
     table = runs.to_frame()
     made = extrap.forecast(read(table.iloc[:-1], tune=()), level=0.9)
@@ -97,7 +95,7 @@ def test_single_run_is_held_against_the_interval_of_a_new_run() -> None:
     assert held.last_deviation == pytest.approx(held.observed / table["loss"].iloc[-2] - 1)
 
 
-def test_summary_of_all_is_made_of_its_bins(found: Backtest) -> None:
+def test_summary_of_all_is_made_of_its_bins(found):
     table = found.summary()
     *bins, total = table.to_dict("records")
     assert list(table["extrapolation_ratio"]) == ["1 to 2", "2 to 4", "all"]
@@ -116,7 +114,7 @@ def test_summary_of_all_is_made_of_its_bins(found: Backtest) -> None:
     assert bins[0]["n"] == (frame["extrapolation_ratio"] <= 2 + 1e-9).sum()
 
 
-def test_leaving_one_size_out_predicts_every_size_but_the_smallest(sweep_table: Table) -> None:
+def test_leaving_one_size_out_predicts_every_size_but_the_smallest(sweep_table):
     found = backtest(read(sweep_table()), scheme="leave-one-out")
     assert [h.size["width"] for h in found.holdouts] == [32, 64, 128, 192]
     assert {h.n_fitted for h in found.holdouts} == {4}
@@ -126,7 +124,7 @@ def test_leaving_one_size_out_predicts_every_size_but_the_smallest(sweep_table: 
     assert [h.last_value for h in found.holdouts] == pytest.approx(below, rel=0.01)
 
 
-def test_size_without_an_optimum_is_counted_and_not_judged(sweep_table: Table) -> None:
+def test_size_without_an_optimum_is_counted_and_not_judged(sweep_table):
     table = sweep_table(widths=WIDTHS)
     cut = (table["width"] == 128) & (table["lr"] > 0.001)
     found = backtest(read(table[~cut]))
@@ -135,14 +133,14 @@ def test_size_without_an_optimum_is_counted_and_not_judged(sweep_table: Table) -
     assert (count, found.n_failed, len(found.holdouts)) == (3, 3, 3)
 
 
-def test_sweep_no_part_of_which_carries_a_law_is_refused(sweep_table: Table) -> None:
+def test_sweep_no_part_of_which_carries_a_law_is_refused(sweep_table):
     table = sweep_table(widths=WIDTHS[:4])
     cut = (table["width"] < 48) & (table["lr"] > 0.003)
     with pytest.raises(DataError, match="no size could be"):
         backtest(read(table[~cut]))
 
 
-def test_only_the_sweep_is_used(found: Backtest, sweep_table: Table) -> None:
+def test_only_the_sweep_is_used(found, sweep_table):
     judged = pd.DataFrame(
         {"width": [512.0], "lr": 0.003, "seed": 0, "loss": 9.0, "stage": "check"}
     )
@@ -150,11 +148,11 @@ def test_only_the_sweep_is_used(found: Backtest, sweep_table: Table) -> None:
     assert backtest(read(mixed), min_sizes=6).holdouts == found.holdouts[-1:]
 
 
-def test_many_checkpoints_cost_few_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_checkpoints_cost_few_fits(monkeypatch):
     made: list[int] = []
     real = extrap.forecast
 
-    def counted(runs: extrap.Runs, **options: object) -> extrap.Forecast:
+    def counted(runs, **options):
         made.append(len(runs))
         return real(runs, **options)
 
@@ -164,7 +162,7 @@ def test_many_checkpoints_cost_few_fits(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(found.holdouts) <= MAX_CUTS * MAX_HELD_OUT
 
 
-def test_pins_and_band_reach_every_forecast(found: Backtest, sweep_table: Table) -> None:
+def test_pins_and_band_reach_every_forecast(found, sweep_table):
     runs = read(sweep_table(widths=WIDTHS))
     table = runs.to_frame()
     pinned = backtest(runs, band="family", fix={"E": 1.5}, min_sizes=6).holdouts[-1]

@@ -1,15 +1,12 @@
 """Batch studies end to end, on a linear teacher that trains in seconds."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from extrap.batch_sweeps import BatchOutcome, report_batches, run_batches, sweeps_of_batches
+from extrap.batch_sweeps import report_batches, run_batches, sweeps_of_batches
 from extrap.cli import main
 from extrap.errors import DataError
 from extrap.reading import read_runs
@@ -47,17 +44,17 @@ N_FIRST = 4 * 4 * 3
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def places(tmp_path_factory):
     home = tmp_path_factory.mktemp("batches")
     return {"storage": f"sqlite:///{home / 'tiny.db'}", "reports": home / "reports"}
 
 
 @pytest.fixture(scope="module")
-def outcome(places: dict[str, Any]) -> BatchOutcome:
+def outcome(places):
     return run_batches(STUDY, **places)
 
 
-def runs_of(places: dict[str, Any], stage: str) -> Any:
+def runs_of(places, stage):
     spec = TASK.spec()
     columns = {
         "size": ("width",),
@@ -114,7 +111,7 @@ def test_front_is_written_before_the_larger_size_is_trained(outcome, places):
 
 @pytest.mark.slow
 def test_second_start_trains_nothing_and_keeps_a_front_of_the_same_data_only(
-    outcome: BatchOutcome, places: dict[str, Any], tmp_path: Path
+    outcome, places, tmp_path
 ):
     path = places["reports"] / "tiny_batches.front.json"
     trained: list[TuneEvent] = []
@@ -191,7 +188,7 @@ def test_command_line_runs_and_reports_a_file(tmp_path, monkeypatch, capsys):
         report_batches(STUDY, storage="sqlite:///none.db", reports=tmp_path)
 
 
-def test_task_without_a_forecast_still_has_its_page(tmp_path: Path):
+def test_task_without_a_forecast_still_has_its_page(tmp_path):
     one = replace(TASK, study=replace(TASK.study, sizes={"width": (4,)}, growth=0))
     lines: list[str] = []
     where = {"storage": f"sqlite:///{tmp_path / 'x.db'}", "reports": tmp_path}

@@ -1,9 +1,5 @@
 """A tiny cascade study end to end: trained, resumed, reported, from Python and the terminal."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
@@ -27,14 +23,14 @@ STUDY = CascadeStudy(
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     """A folder in which the study has been run once."""
     home = tmp_path_factory.mktemp("cascade")
     run_cascade(STUDY, storage=str(home / "answers"), reports=home / "reports")
     return home
 
 
-def test_every_small_model_is_judged_each_way(home: Path):
+def test_every_small_model_is_judged_each_way(home):
     outcome = report_cascade(STUDY, reports=home / "reports")
     assert {(f.small, f.outcome, f.rule) for f in outcome.report.findings} == {
         (small, *way)
@@ -52,7 +48,7 @@ def test_every_small_model_is_judged_each_way(home: Path):
     assert "tiny" in outcome.index_path.read_text(encoding="utf-8")
 
 
-def test_second_start_trains_nothing_and_another_recipe_trains_anew(home: Path):
+def test_second_start_trains_nothing_and_another_recipe_trains_anew(home):
     said: list[str] = []
     table = (home / "reports" / "tiny.curves.csv").read_text()
     folder = home / "answers"

@@ -1,7 +1,5 @@
 """Comparison studies end to end: with a training function whose truth is known, and a tiny one."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -13,7 +11,6 @@ import pytest
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.comparison_sweeps import (
-    ComparisonOutcome,
     read_comparison_table,
     report_comparison,
     run_comparison,
@@ -22,7 +19,7 @@ from extrap.comparison_sweeps import (
 from extrap.errors import DataError
 from extrap.records import ComparisonStudy, RecipeGroup
 from extrap.reporting import Section, comparison_study_document
-from extrap.tuning import TrainFunction, TuneEvent
+from extrap.tuning import TuneEvent
 
 PLAIN = StudySpec(
     name="plain",
@@ -36,7 +33,6 @@ PLAIN = StudySpec(
 )
 LOWER = replace(PLAIN, name="lower", workload=Workload(name="teacher", options={"noise": 0.25}))
 ALIKE = replace(PLAIN, name="alike", recipe=Recipe(steps=640, batch_size=8))
-AGAIN = {"width": 128}
 STUDY = ComparisonStudy(
     name="toy-recipes",
     question="Which?",
@@ -58,15 +54,14 @@ STUDY = ComparisonStudy(
     price=2.0,
 )
 FACTOR = 0.9
-Places = dict[str, Path | str]
 
 
-def toy(spec: StudySpec) -> TrainFunction:
+def toy(spec):
     """A power law of width, best at the rate 2^-5, `alike` at 2^-4; `lower` is a tenth lower."""
     factor = FACTOR if spec.name == "lower" else 1.0
     best = -4 if spec.name == "alike" else -5
 
-    def train(size: dict[str, float], tuned: dict[str, float], seed: int) -> float:
+    def train(size, tuned, seed):
         shared = 0.01 * np.random.default_rng(seed).normal()
         apart = [seed, *spec.name.encode(), int(size["width"])]
         own = 0.003 * np.random.default_rng(apart).normal()
@@ -77,21 +72,21 @@ def toy(spec: StudySpec) -> TrainFunction:
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
+def places(tmp_path_factory):
     """A storage and a folder for the study."""
     home = tmp_path_factory.mktemp("recipes")
     return {"storage": f"sqlite:///{home / 'toy.db'}", "reports": home / "reports"}
 
 
 @pytest.fixture(scope="module")
-def first_run(places: Places) -> tuple[ComparisonOutcome, list[str]]:
+def first_run(places):
     """The study run once, and what was said."""
     lines: list[str] = []
     return run_comparison(STUDY, train=toy, say=lines.append, **places), lines
 
 
 @pytest.fixture(scope="module")
-def table(places: Places, first_run: object) -> Path:
+def table(places, first_run):
     """Its run table."""
     return Path(places["reports"]) / "toy-recipes.runs.csv"
 
@@ -132,10 +127,8 @@ def test_target_is_trained_at_forecast_values_after_the_comparison_is_written(fi
     assert "before any run there" in outcome.report_path.read_text(encoding="utf-8")
 
 
-def test_table_with_a_bent_or_a_lost_recipe_is_reported_and_kept_beside_the_first(
-    table: Path, tmp_path: Path
-):
-    def reported(runs: pd.DataFrame, study: ComparisonStudy = STUDY) -> ComparisonOutcome:
+def test_table_with_a_bent_or_a_lost_recipe_is_reported_and_kept_beside_the_first(table, tmp_path):
+    def reported(runs, study=STUDY):
         runs.to_csv(tmp_path / "changed.csv", index=False)
         return report_comparison(study, table=tmp_path / "changed.csv", reports=tmp_path)
 
@@ -161,7 +154,7 @@ def test_table_with_a_bent_or_a_lost_recipe_is_reported_and_kept_beside_the_firs
 
 
 def test_second_start_trains_nothing_and_storage_and_table_report_the_same(
-    places: Places, table: Path, tmp_path: Path
+    places, table, tmp_path
 ):
     def noises(runs):
         (noise,) = runs.loc[runs["arm"] == "lower", "noise"].unique()

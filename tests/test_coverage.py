@@ -12,8 +12,6 @@ counts,
 and the default band because it allows for a law that is not quite the right one.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

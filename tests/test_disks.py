@@ -1,9 +1,5 @@
 """A disk that fills up, and two runs at once: the command a user gives."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("torch")
@@ -21,7 +17,7 @@ from benchmarks.disks import (
 from extrap.cli import main
 
 
-def study_run(folder: Path, storage: Path) -> int:
+def study_run(folder, storage):
     """The exit code of `extrap study run` in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -29,7 +25,7 @@ def study_run(folder: Path, storage: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     """The storage of an undisturbed run."""
     folder = made_folder(tmp_path_factory.mktemp("whole"))
     assert study_run(folder, folder / "tiny.db") == 0

@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -19,21 +16,21 @@ from extrap.documents import (
     seal_once,
 )
 from extrap.errors import DataError
-from extrap.forecasting import Forecast, forecast
+from extrap.forecasting import forecast
 from extrap.reading import read_runs
 
 Table = Callable[..., pd.DataFrame]
 
 
-def edge_forecast(sweep_table: Table) -> Forecast:
+def edge_forecast(sweep_table):
     edge = sweep_table(rates=tuple(float(2.0**k) for k in range(-5, 0)))
     return forecast(read_runs(edge, size="width", tune="lr"))
 
 
-def strict(document: Any) -> Any:
+def strict(document):
     """There and back through JSON, with NaN and infinity refused."""
 
-    def refuse(constant: str) -> None:
+    def refuse(constant):
         raise AssertionError(f"{constant} in the document")
 
     return json.loads(json.dumps(document, allow_nan=False), parse_constant=refuse)
@@ -70,7 +67,7 @@ def test_content_hash_ignores_the_time_and_the_order_of_rows(sweep_table, made):
     assert content_hash(turned) == content_hash(made)
 
 
-def test_content_hash_sees_every_loss(sweep_table: Table, made: Forecast) -> None:
+def test_content_hash_sees_every_loss(sweep_table, made):
     table = sweep_table()
     table.loc[3, "loss"] *= 1.000001
     assert content_hash(forecast(read_runs(table, size="width", tune="lr"))) != content_hash(made)
@@ -110,7 +107,7 @@ def test_seal_of_a_changed_file_is_broken(tmp_path, made, tamper):
         ('{"kind":"extrap-forecast","schema_version":99}', "schema version 99"),
     ],
 )
-def test_other_files_are_no_forecasts(tmp_path: Path, text: str, message: str) -> None:
+def test_other_files_are_no_forecasts(tmp_path, text, message):
     path = tmp_path / "f.json"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
@@ -119,7 +116,7 @@ def test_other_files_are_no_forecasts(tmp_path: Path, text: str, message: str) -
         load_forecast(tmp_path / "absent.json")
 
 
-def test_forecast_document_holds_the_model_of_divergence(sweep_table: Table) -> None:
+def test_forecast_document_holds_the_model_of_divergence(sweep_table):
     table = sweep_table()
     table.loc[(table["lr"] > 0.02) & (table["seed"] > 0), "loss"] = math.inf
     made = forecast(read_runs(table, size="width", tune="lr"))
@@ -128,7 +125,7 @@ def test_forecast_document_holds_the_model_of_divergence(sweep_table: Table) -> 
     assert document["divergence"]["n_diverged"] == made.runs.counts()["diverged"] > 0
 
 
-def test_missing_numbers_are_null_and_bounds_one_sided(sweep_table: Table) -> None:
+def test_missing_numbers_are_null_and_bounds_one_sided(sweep_table):
     made = edge_forecast(sweep_table)
     document = strict(forecast_document(made, [made.at(width=1024)]))
     (point,) = document["points"]
@@ -148,14 +145,14 @@ def test_missing_numbers_are_null_and_bounds_one_sided(sweep_table: Table) -> No
     assert document["optima"][0]["edge"] == {"lr": "low"}
 
 
-def test_number_that_is_none_is_null(made: Forecast) -> None:
+def test_number_that_is_none_is_null(made):
     odd = replace(made.optima[0], loss_se=math.nan, best_loss=math.inf)
     document = strict(forecast_document(replace(made, optima=(odd,)), []))
     assert document["optima"][0]["loss_se"] is None
     assert document["optima"][0]["best_loss"] is None
 
 
-def test_another_forecast_is_kept_beside_the_new_one(made: Forecast, tmp_path: Path) -> None:
+def test_another_forecast_is_kept_beside_the_new_one(made, tmp_path):
     path = tmp_path / "f.json"
     first = save_forecast(made, path)
     _, again = seal_once(replace(made, created="2030-01-01T00:00:00+00:00"), path)
@@ -167,7 +164,7 @@ def test_another_forecast_is_kept_beside_the_new_one(made: Forecast, tmp_path: P
     assert {p.name for p in tmp_path.iterdir()} == {"f.json", f"f.{first[:8]}.json"}
 
 
-def test_curves_are_sealed_but_decide_no_content(watched: Forecast, tmp_path: Path) -> None:
+def test_curves_are_sealed_but_decide_no_content(watched, tmp_path):
     path = tmp_path / "f.json"
     sealed = save_forecast(watched, path)
     assert load_forecast(path).curves == watched.curves

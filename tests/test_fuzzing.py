@@ -1,7 +1,5 @@
 """A few hundred malformed files against every reader; `python -m benchmarks.fuzz` tries 20,000."""
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess
@@ -42,7 +40,7 @@ def test_a_fault_is_told(monkeypatch):
 # what fuzzing found
 
 
-def plain_table(**changed: object) -> pd.DataFrame:
+def plain_table(**changed):
     width = 16 * 2.0 ** np.arange(6)
     table = pd.DataFrame({"width": width, "loss": 1.5 + 2 * (width / 16) ** -0.4})
     return table.assign(**changed)

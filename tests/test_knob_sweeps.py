@@ -1,7 +1,5 @@
 """Knob studies end to end, with a training function whose truth is known."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +48,7 @@ def toy(size, tuned, seed):
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path | str]:
+def places(tmp_path_factory):
     """A storage and a folder in which the knob study has been run once."""
     home = tmp_path_factory.mktemp("knobs")
     where = {"storage": f"sqlite:///{home / 'toy.db'}", "reports": home / "reports"}
@@ -58,9 +56,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path | str]:
     return where
 
 
-def test_knob_that_drifts_is_found_at_the_tuned_rates_and_a_second_start_trains_nothing(
-    places: dict[str, Path | str],
-):
+def test_knob_that_drifts_is_found_at_the_tuned_rates_and_a_second_start_trains_nothing(places):
     lines: list[str] = []
     trained: list[TuneEvent] = []
     outcome = run_knobs(KNOBS, train=toy, say=lines.append, notify=trained.append, **places)
@@ -85,7 +81,7 @@ def test_knob_that_drifts_is_found_at_the_tuned_rates_and_a_second_start_trains_
         assert ours.at_stake.ci == pytest.approx(theirs.at_stake.ci)
 
 
-def test_runs_at_rates_of_an_earlier_sweep_are_left_out(tmp_path: Path):
+def test_runs_at_rates_of_an_earlier_sweep_are_left_out(tmp_path):
     where = {"storage": f"sqlite:///{tmp_path / 'toy.db'}", "reports": tmp_path}
     few = replace(KNOBS, knobs=("warmup",))
     first = run_knobs(few, train=toy, **where).report
@@ -94,7 +90,7 @@ def test_runs_at_rates_of_an_earlier_sweep_are_left_out(tmp_path: Path):
     assert second.n_runs == first.n_runs == 3 * 3 * 3
 
 
-def test_what_cannot_be_swept_is_refused(tmp_path: Path):
+def test_what_cannot_be_swept_is_refused(tmp_path):
     where = {"storage": f"sqlite:///{tmp_path / 'toy.db'}", "reports": tmp_path}
     with pytest.raises(ValueError, match="set by our own trainer"):
         run_knobs(replace(KNOBS, knobs=("warmup", "precision")), train=toy, **where)
@@ -103,7 +99,7 @@ def test_what_cannot_be_swept_is_refused(tmp_path: Path):
         run_knobs(replace(KNOBS, study=edge), train=toy, **where)
 
 
-def test_plan_counts_runs_and_moves_without_opening_a_storage(tmp_path: Path):
+def test_plan_counts_runs_and_moves_without_opening_a_storage(tmp_path):
     knobs = replace(KNOBS, knobs=(*KNOBS.knobs, "precision"))
     text = plan_knobs(knobs, storage=f"sqlite:///{tmp_path / 'never.db'}")
     # 3 widths, 6 rates, 3 seeds; 3 widths, 3 seeds, 10 settings
@@ -112,7 +108,7 @@ def test_plan_counts_runs_and_moves_without_opening_a_storage(tmp_path: Path):
     assert not (tmp_path / "never.db").exists()
 
 
-def test_status_finds_every_cell_done(places: dict[str, Path | str]):
+def test_status_finds_every_cell_done(places):
     url, sweeps = str(places["storage"]), sweeps_of_knobs(KNOBS)
     first, status = (
         study_status(StudyFile(name="k", kind="KNOBS", storage=url, sweeps=each))

@@ -1,7 +1,5 @@
 """Lever studies end to end: with a training function whose truth is known, and a tiny real one."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -9,21 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extrap import Recipe, StudySpec, TunedRange, Workload
+from extrap import Recipe, TunedRange
 from extrap.lever_sweeps import report_levers, run_levers
 from extrap.records import Lever, LeverStudy
 from extrap.reporting import levers_document
-from extrap.tuning import TrainFunction, TuneEvent
+from extrap.tuning import TuneEvent
+from tests.test_levers import SMALL as BASE
 
-SMALL = StudySpec(
-    name="small",
-    question="?",
-    workload=Workload(name="teacher"),
-    recipe=Recipe(steps=640, batch_size=4),
-    sizes={"width": (4,)},
-    tune={"lr": TunedRange(low=2**-4, high=2**-2, n=3)},
-    seeds=(0, 1),
-)
+SMALL = replace(BASE, tune={"lr": TunedRange(low=2**-4, high=2**-2, n=3)})
 LARGE = replace(SMALL, name="large", recipe=Recipe(steps=80, batch_size=32))
 KINDS = {"group": "rates", "question": "Which rate?", "plain": SMALL, "treated": LARGE}
 STUDY = LeverStudy(
@@ -39,11 +30,11 @@ STUDY = LeverStudy(
 Places = dict[str, Path | str]
 
 
-def toy(spec: StudySpec) -> TrainFunction:
+def toy(spec):
     """The best rate is 2^-5 at the small batch and 2^-3 at the large one, which costs 10 %."""
     best, loss = (-5, 1.0) if spec.name == "small" else (-3, 1.1)
 
-    def train(size: object, tuned: dict[str, float], seed: int) -> float:
+    def train(size, tuned, seed):
         noise = 0.02 * np.random.default_rng(seed).normal()
         own = 0.003 * np.random.default_rng([seed, round(1e4 * tuned["lr"])]).normal()
         return loss + 0.1 * (math.log2(tuned["lr"]) - best) ** 2 + noise + own
@@ -52,7 +43,7 @@ def toy(spec: StudySpec) -> TrainFunction:
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
+def places(tmp_path_factory):
     """A storage and a folder in which the lever study has been run once."""
     home = tmp_path_factory.mktemp("levers")
     where: Places = {"storage": f"sqlite:///{home / 'toy.db'}", "reports": home / "reports"}

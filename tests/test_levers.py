@@ -1,7 +1,6 @@
 """Levers judged from tables whose truth is known."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -36,7 +35,6 @@ STUDY = LeverStudy(
     judge_seeds=tuple(range(100, 112)),
 )
 TRUTH = {"small": 1.0, "large": 1.2, "ghost": 1.05}
-Loss = Callable[[str, float, int], float]
 
 
 def loss_of(arm, lr, seed):

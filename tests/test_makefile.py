@@ -1,7 +1,5 @@
 """Two `make` at once set the environment up one after the other, and only once."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -22,7 +20,7 @@ echo end >> "$PWD/log"
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path):
     """A copy of the Makefile, and a Python that only says what it was asked to do."""
     if not (shutil.which("make") and shutil.which("flock")):
         pytest.skip("NOT TESTED that make waits: make and flock are needed")
@@ -34,7 +32,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(project: Path) -> subprocess.Popen[bytes]:
+def start(project):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     return subprocess.Popen(
         ["make", "report", f"PYTHON={project / 'python'}"],
@@ -44,7 +42,7 @@ def start(project: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def test_two_at_once_set_up_once(project: Path) -> None:
+def test_two_at_once_set_up_once(project):
     ends = [make.wait(60) for make in [start(project) for _ in range(3)]]
     assert ends == [0, 0, 0]
     log = (project / "log").read_text().split()
@@ -52,7 +50,7 @@ def test_two_at_once_set_up_once(project: Path) -> None:
     assert sorted(log[3:]) == ["study"] * 3
 
 
-def test_an_installation_that_failed_is_made_again(project: Path) -> None:
+def test_an_installation_that_failed_is_made_again(project):
     python = project / "python"
     python.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
     assert start(project).wait(60) != 0

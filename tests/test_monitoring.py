@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,28 +7,26 @@ import pytest
 
 from extrap.documents import save_forecast
 from extrap.errors import DataError
-from extrap.forecasting import Forecast, forecast
-from extrap.monitoring import Monitor, Reading
+from extrap.forecasting import forecast
+from extrap.monitoring import Monitor
 from extrap.records import Runs
-
-Draw = Callable[..., np.ndarray]
 
 STEPS = np.arange(20.0, 1001.0, 20.0)
 BIG = {"width": 512}
 
 
-def watch(made: Forecast, losses: np.ndarray, *, steps: np.ndarray = STEPS, **more) -> Monitor:
+def watch(made, losses, *, steps=STEPS, **more):
     monitor = Monitor(made, at=BIG, **more)
     for step, loss in zip(steps, losses, strict=True):
         monitor.update(step, loss)
     return monitor
 
 
-def first_alarm(monitor: Monitor) -> Reading | None:
+def first_alarm(monitor):
     return next((reading for reading in monitor.history if reading.alarm), None)
 
 
-def test_tuned_run_is_left_alone_to_its_end(watched: Forecast, draw_curve: Draw) -> None:
+def test_tuned_run_is_left_alone_to_its_end(watched, draw_curve):
     monitor = watch(watched, draw_curve(512, 0.0, np.random.default_rng(1)))
     assert not monitor.reading.alarm
     assert monitor.reading.fraction == 1
@@ -125,13 +120,13 @@ def test_what_cannot_be_watched_is_refused(watched, made):
         Monitor(unlike, at=BIG)
 
 
-def steep(width: float, x: np.ndarray, rng: np.random.Generator, *, noise: float) -> np.ndarray:
+def steep(width, x, rng, *, noise):
     """A curve that falls steeply at first, in points with noise of their own."""
     log_loss = 0.4 - 0.1 * math.log(width / 16) * x**0.3 + 0.45 * np.log(1 / (x + 1e-3))
     return np.exp(log_loss + 0.003 * rng.normal() + noise * rng.normal(size=len(x)))
 
 
-def steep_sweep(n_points: int, noise: float, *, seeds: int = 3, shared: float = 0.0) -> Forecast:
+def steep_sweep(n_points, noise, *, seeds=3, shared=0.0):
     rng = np.random.default_rng(5)
     x = np.arange(1, n_points + 1) / n_points
     bumps = [shared * rng.normal(size=n_points) for _ in range(seeds)]

@@ -1,7 +1,5 @@
 """What is built, installed and run elsewhere: distributions, the workflow, the Makefile's help."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -43,7 +41,7 @@ sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
 TRAINING = ("torch", "optuna", "psutil", "transformers", "lightning", "accelerate")
 
 
-def run(arguments: list[str], **options: object) -> str:
+def run(arguments, **options):
     done = subprocess.run(
         arguments, capture_output=True, text=True, timeout=300, check=False, **options
     )
@@ -52,7 +50,7 @@ def run(arguments: list[str], **options: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def built(tmp_path_factory):
     """The wheel and the source distribution, made offline in a copy of what git tracks."""
     if not find_spec("hatchling"):
         pytest.skip("NOT TESTED that wheels are made: hatchling is not installed")
@@ -62,7 +60,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return wheel, sdist
 
 
-def package_files() -> set[str]:
+def package_files():
     return {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "extrap").rglob("*")
@@ -71,7 +69,7 @@ def package_files() -> set[str]:
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_the_package_and_nothing_else(built: tuple[Path, Path]) -> None:
+def test_the_wheel_holds_the_package_and_nothing_else(built):
     with zipfile.ZipFile(built[0]) as wheel:
         names = set(wheel.namelist())
         info = next(name for name in names if name.endswith(".dist-info/METADATA"))
@@ -88,7 +86,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: tuple[Path, Path]) 
 
 
 @pytest.mark.slow
-def test_the_source_distribution_holds_what_its_tests_need(built: tuple[Path, Path]) -> None:
+def test_the_source_distribution_holds_what_its_tests_need(built):
     with tarfile.open(built[1]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     tracked = set(run(["git", "ls-files"], cwd=ROOT).splitlines()) if _is_checkout() else set()
@@ -100,9 +98,7 @@ def test_the_source_distribution_holds_what_its_tests_need(built: tuple[Path, Pa
 
 
 @pytest.mark.slow
-def test_a_wheel_made_from_the_source_distribution_is_the_same(
-    built: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_wheel_made_from_the_source_distribution_is_the_same(built, tmp_path):
     with tarfile.open(built[1]) as sdist:
         sdist.extractall(tmp_path, filter="data")
     (folder,) = tmp_path.iterdir()
@@ -116,7 +112,7 @@ def test_a_wheel_made_from_the_source_distribution_is_the_same(
 
 
 @pytest.mark.slow
-def test_the_wheel_runs_where_it_is_installed(built: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_wheel_runs_where_it_is_installed(built, tmp_path):
     place = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index"]
     run([*pip, "--no-compile", "--target", str(place), str(built[0])])
@@ -144,7 +140,7 @@ def test_the_wheel_runs_where_it_is_installed(built: tuple[Path, Path], tmp_path
     ],
     ids=lambda verb: verb[0],
 )
-def test_the_statistics_wing_runs_without_the_training_libraries(verb: list[str]) -> None:
+def test_the_statistics_wing_runs_without_the_training_libraries(verb):
     code = WITHOUT.format(blocked=TRAINING) + (
         f"from extrap.cli import main\ncode = main({[*verb, '--size', 'width', '--tune', 'lr']})\n"
         f"print(code, sorted(set({TRAINING}) & set(sys.modules)))"
@@ -153,24 +149,25 @@ def test_the_statistics_wing_runs_without_the_training_libraries(verb: list[str]
     assert last == f"{int(verb[0] == 'check')} []"
 
 
-def test_help_imports_no_heavy_library() -> None:
+@pytest.mark.parametrize(
+    ("words", "unneeded"),
+    [
+        ("--help", HEAVY),
+        (
+            "forecast examples/sweep.csv --size width --tune lr",
+            ("matplotlib", "seaborn", "jinja2"),
+        ),
+    ],
+)
+def test_a_command_imports_no_library_that_it_does_not_need(words, unneeded):
     code = (
-        "import sys\nfrom extrap.cli import main\n"
-        f"main(['--help'])\nprint('heavy:', *sorted(set({HEAVY}) & set(sys.modules)))"
+        f"import sys\nfrom extrap.cli import main\nmain({words.split()})\n"
+        f"print('heavy:', *sorted(set({unneeded}) & set(sys.modules)))"
     )
     assert run([sys.executable, "-c", code], cwd=ROOT).splitlines()[-1] == "heavy:"
 
 
-def test_a_forecast_imports_no_drawing_library() -> None:
-    verb = ["forecast", "examples/sweep.csv", "--size", "width", "--tune", "lr"]
-    code = (
-        f"import sys\nfrom extrap.cli import main\nmain({verb})\n"
-        "print('heavy:', *sorted({'matplotlib', 'seaborn', 'jinja2'} & set(sys.modules)))"
-    )
-    assert run([sys.executable, "-c", code], cwd=ROOT).splitlines()[-1] == "heavy:"
-
-
-def test_the_workflow_calls_make_test_on_every_python_that_is_promised() -> None:
+def test_the_workflow_calls_make_test_on_every_python_that_is_promised():
     yaml = pytest.importorskip("yaml")
     text = (ROOT / ".github" / "workflows" / "tests.yml").read_text("utf-8")
     jobs = yaml.safe_load(text)["jobs"]
@@ -182,7 +179,7 @@ def test_the_workflow_calls_make_test_on_every_python_that_is_promised() -> None
     assert jobs["quick"]["strategy"]["matrix"]["python"] == promised
 
 
-def test_make_help_lists_the_targets_that_are_kept() -> None:
+def test_make_help_lists_the_targets_that_are_kept():
     shown = run(["make", "-s", "help"], cwd=ROOT, env=_outside_make()).splitlines()
     kept = "report test test-slow study-NAME backtest bench bench-check soak clean help mutants"
     assert set(kept.split()) <= {line.split()[1] for line in shown}
@@ -191,7 +188,7 @@ def test_make_help_lists_the_targets_that_are_kept() -> None:
     assert {line.split()[1] for line in shown} <= {*phony, "study-NAME"}
 
 
-def test_modules_with_examples_in_docstrings_are_those_that_pytest_collects() -> None:
+def test_modules_with_examples_in_docstrings_are_those_that_pytest_collects():
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]
     files = {
         str(p.relative_to(ROOT)): p.read_text("utf-8") for p in (ROOT / "extrap").rglob("*.py")
@@ -200,9 +197,9 @@ def test_modules_with_examples_in_docstrings_are_those_that_pytest_collects() ->
     assert holding == set(listed["ini_options"]["testpaths"]) - {"tests"}
 
 
-def _is_checkout() -> bool:
+def _is_checkout():
     return (ROOT / ".git").exists()
 
 
-def _outside_make() -> dict[str, str]:
+def _outside_make():
     return {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -11,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import optuna
@@ -42,7 +40,7 @@ SPEC = StudySpec(
 )
 
 
-def toy(size, tuned, seed) -> float:
+def toy(size, tuned, seed):
     """A law with a valley: the optimum falls as width^-.5, two octaves off cost 12 %."""
     octaves = math.log2(tuned["lr"]) + 6 + 0.5 * math.log2(size["width"] / 32)
     noise = np.random.default_rng([seed, int(size["width"])]).normal(0, 0.002)
@@ -57,13 +55,13 @@ class Finished(NamedTuple):
     lines: list[str]
     events: list[TuneEvent]
 
-    def places(self, tmp_path: Path) -> dict[str, Any]:
+    def places(self, tmp_path):
         """Storage and reports of a copy."""
         home = shutil.copytree(self.home, tmp_path / "copy")
         return {"storage": f"sqlite:///{home}/study.db", "reports": home / "reports"}
 
 
-def finish(home: Path, *studies: StudySpec, **trainers: Any) -> Finished:
+def finish(home, *studies, **trainers):
     lines: list[str] = []
     events: list[TuneEvent] = []
     places = {"storage": f"sqlite:///{home}/study.db", "reports": home / "reports"}
@@ -98,7 +96,7 @@ def test_study_seals_its_forecast_and_then_judges_the_larger_runs(finished):
     assert datetime.fromisoformat(sealed["created"]).timestamp() <= began.timestamp() + 1
 
 
-def test_laws_sampler_brings_a_study_to_its_forecast_with_fewer_runs(tmp_path: Path):
+def test_laws_sampler_brings_a_study_to_its_forecast_with_fewer_runs(tmp_path):
     spec = replace(SPEC, sampler="law", sizes={"width": (16, 32, 64, 128)}, targets=())
     storage, places = f"sqlite:///{tmp_path / 'toy.db'}", partial(place_runs, spec)
     runs = tune(spec, storage, train=toy, extend=places)
@@ -134,7 +132,7 @@ def test_report_can_be_made_again_from_the_run_table(finished, tmp_path):
     assert not list(tmp_path.glob("**/*kept.csv.db"))
 
 
-def test_grid_grows_until_the_optimum_of_every_size_is_bracketed(tmp_path: Path):
+def test_grid_grows_until_the_optimum_of_every_size_is_bracketed(tmp_path):
     few = {"sizes": {"width": (16, 64, 128)}, "targets": ()}
     narrow = replace(SPEC, tune={"lr": TunedRange(low=2**-6, high=2**-4, n=3)}, **few)
     (sweep,) = sweeps_of(narrow)
@@ -146,7 +144,7 @@ def test_grid_grows_until_the_optimum_of_every_size_is_bracketed(tmp_path: Path)
     assert rates["min"].min() == 2**-9
 
 
-def test_a_larger_run_has_whole_examples_and_needs_a_point_estimate(tmp_path: Path):
+def test_a_larger_run_has_whole_examples_and_needs_a_point_estimate(tmp_path):
     handed = [as_handed_out("batch_size", b) for b in (5.4321987, 0.3)]
     assert [*handed, as_handed_out("lr", 5.4321987)] == [5.0, 1.0, 5.432]
     edge = replace(SPEC, tune={"lr": TunedRange(low=2**-4, high=2**-2, n=3)}, growth=0)
@@ -156,7 +154,7 @@ def test_a_larger_run_has_whole_examples_and_needs_a_point_estimate(tmp_path: Pa
     assert any("no larger run" in line for line in found.lines)
 
 
-def test_plan_counts_runs_without_opening_a_storage(tmp_path: Path):
+def test_plan_counts_runs_without_opening_a_storage(tmp_path):
     text = plan_study(SPEC, storage=f"sqlite:///{tmp_path / 'never.db'}")
     assert "72 runs" in text
     assert "width 512: 6 runs" in text
@@ -170,7 +168,7 @@ FALLING = replace(FLAT, name="flat-falling")
 TARGETED = replace(FLAT, targets=(Target(size={"width": 256}),), target_seeds=(0,))
 
 
-def flat(size, tuned, seed) -> float:
+def flat(size, tuned, seed):
     """The toy law, its optimum at one rate whatever the width."""
     return toy(size, {"lr": tuned["lr"] * (size["width"] / 32) ** -0.5}, seed)
 
@@ -213,7 +211,7 @@ def test_second_start_and_report_have_the_comparison_and_train_nothing(compared,
         assert "Against flat-falling" in again.report_path.read_text(encoding="utf-8")
 
 
-def test_baseline_that_supports_no_forecast_leaves_the_study_its_report(tmp_path: Path):
+def test_baseline_that_supports_no_forecast_leaves_the_study_its_report(tmp_path):
     broken = replace(FALLING, growth=0)
     found = finish(tmp_path, FLAT, broken, train=flat, train_baseline=lambda *_: math.nan)
     other = replace(FALLING, name="never-run")

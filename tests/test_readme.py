@@ -3,8 +3,6 @@
 That its code runs, and that of `docs/`, is tested in `test_docs.py`.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -19,13 +17,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 MEASURED = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
 
 
-def test_python_example_runs_and_says_what_its_last_comment_says(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_python_example_runs_and_says_what_its_last_comment_says(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     (code,) = blocks("python")
     exec(compile(code, "README.md", "exec"), {})
@@ -35,7 +31,7 @@ def test_python_example_runs_and_says_what_its_last_comment_says(
     assert "0.002413: None" in causes
 
 
-def test_measured_figures_are_those_of_the_shipped_runs() -> None:
+def test_measured_figures_are_those_of_the_shipped_runs():
     sweep = extrap.read_runs(ROOT / "examples/sweep.csv", size="width", tune="lr")
     big = extrap.read_runs(ROOT / "examples/big.csv", size="width", tune="lr", stage="check")
     made = extrap.forecast(sweep)
@@ -64,7 +60,7 @@ def test_measured_figures_are_those_of_the_shipped_runs() -> None:
         assert re.sub(r"(?<!\d)0\.", ".", claim).replace("-", "−") in MEASURED, claim
 
 
-def test_file_tree_names_what_is_there() -> None:
+def test_file_tree_names_what_is_there():
     tree = README.split("## Where everything lives")[1].split("```text")[1].split("```")[0].strip()
     for line in tree.splitlines():
         name = line.split()[0]
@@ -72,7 +68,7 @@ def test_file_tree_names_what_is_there() -> None:
         assert (folder / name).exists(), name
 
 
-def test_targets_and_pictures_that_it_mentions_exist() -> None:
+def test_targets_and_pictures_that_it_mentions_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"^make ([a-z-]+)", README, flags=re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
@@ -80,7 +76,7 @@ def test_targets_and_pictures_that_it_mentions_exist() -> None:
         assert (ROOT / picture).is_file(), picture
 
 
-def test_every_folder_and_every_module_at_the_top_is_in_the_tree() -> None:
+def test_every_folder_and_every_module_at_the_top_is_in_the_tree():
     tree = README.split("## Where everything lives")[1].split("```text")[1].split("```")[0]
     rooms = [p for p in (ROOT / "extrap").iterdir() if not p.name.startswith(("_", "."))]
     names = [p.name + "/" * p.is_dir() for p in rooms if p.is_dir() or p.suffix == ".py"]

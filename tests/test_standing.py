@@ -1,13 +1,10 @@
 """How a study stands: its cells are counted once each, its workers and its cost are there."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from optuna.distributions import FloatDistribution
@@ -18,7 +15,7 @@ from extrap.pipeline import seal_in_storage, sweeps_of
 from extrap.reading.optuna import CONDITIONS, IGNORED, OWNER, RESULT, SEED
 from extrap.reading.storages import open_storage
 from extrap.records import Cell, RunResult, StudySpec, Target, TunedRange, Workload
-from extrap.standing import COUNTS, StudyStatus, folder_status, study_status
+from extrap.standing import COUNTS, folder_status, study_status
 from extrap.study_files import kind_of
 from extrap.sweeps import StudyFile, open_study_file
 from extrap.tuning import tune
@@ -50,36 +47,36 @@ def loss_of(size, tuned, seed):
     return RunResult(cell=Cell.of(size, tuned, seed), **told, **costs)
 
 
-def file_of(spec: StudySpec, url: str) -> StudyFile:
+def file_of(spec, url):
     return StudyFile(name=spec.name, kind="STUDY", storage=url, sweeps=sweeps_of(spec))
 
 
-def counts(status: StudyStatus) -> tuple[int, ...]:
+def counts(status):
     found = tuple(status.count(name) for name in COUNTS)
     assert found[0] == sum(found[1:5])
     assert found == tuple(status.to_dict()[name] for name in COUNTS)
     return found
 
 
-def ledger_of(url: str, spec: StudySpec = SPEC) -> Ledger:
+def ledger_of(url, spec=SPEC):
     made_with = fingerprint(spec, {"trainer": "own"})
     return Ledger(open_storage(url), spec, stage="tune", fingerprint=made_with)
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
+def url(tmp_path):
     return f"sqlite:///{tmp_path}/study.db"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     """The storage of a whole sweep."""
     path = tmp_path_factory.mktemp("whole") / "study.db"
     tune(SPEC, f"sqlite:///{path}", train=loss_of)
     return path
 
 
-def add(url: str, number: int, **attributes: Any):
+def add(url, number, **attributes):
     """A running trial of the first cell of a size, as another process would have made it."""
     storage, width = open_storage(url), SPEC.size_points()[number]["width"]
     study_id = storage.get_study_id_from_name(f"stand/width={width:g}")
@@ -94,7 +91,7 @@ def add(url: str, number: int, **attributes: Any):
     storage.create_new_trial(study_id, trial)
 
 
-def test_a_whole_sweep_is_complete_with_its_cost_and_optima(whole: Path):
+def test_a_whole_sweep_is_complete_with_its_cost_and_optima(whole):
     status = study_status(file_of(SPEC, f"sqlite:///{whole}"))
     assert counts(status) == (N, N, 0, 0, 0, 4, 0)
     assert status.done
@@ -108,9 +105,7 @@ def test_a_whole_sweep_is_complete_with_its_cost_and_optima(whole: Path):
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "journal", "postgres"])
-def test_every_storage_is_read_before_anything_has_begun_and_after(
-    kind: str, tmp_path: Path, request: Any
-):
+def test_every_storage_is_read_before_anything_has_begun_and_after(kind, tmp_path, request):
     spec = replace(SPEC, sizes={"width": (8, 16)}, tune={"lr": replace(SPEC.tune["lr"], n=4)})
     url = f"{kind}:///{tmp_path}/study"
     if kind == "postgres":
@@ -238,7 +233,7 @@ def test_larger_runs_are_wanted_once_the_forecast_is_sealed(url, whole):
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_every_shipped_study_has_a_status(path: Path, tmp_path: Path, monkeypatch):
+def test_every_shipped_study_has_a_status(path, tmp_path, monkeypatch):
     if (kind := kind_of(path)) in ("CASCADE", "ALLOCATION"):
         pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)

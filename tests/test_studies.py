@@ -1,7 +1,5 @@
 """The shipped studies: plain data that says what it asks, expects and costs."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -19,7 +17,6 @@ from extrap.cascading import judge_pairs
 from extrap.commands.studies import KINDS
 from extrap.lever_sweeps import read_lever_table
 from extrap.levers import judge_levers
-from extrap.records import Measure
 from extrap.study_files import (
     kind_of,
     load_allocation,
@@ -46,18 +43,18 @@ STUDIES = sorted(path for path in SHIPPED.glob("*.py") if not path.stem.endswith
 
 
 @pytest.fixture(params=STUDIES, ids=lambda path: path.stem)
-def path(request: pytest.FixtureRequest) -> Path:
+def path(request):
     return request.param
 
 
-def test_study_says_what_it_asks(path: Path):
+def test_study_says_what_it_asks(path):
     study = LOADERS[kind_of(path)](path)
     assert study.name == path.stem
     assert study.question.endswith("?")
 
 
 @pytest.fixture(scope="module")
-def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def plans(tmp_path_factory):
     """Study → what a dry run says of it, all of them in one process without torch."""
     code = (
         "import contextlib, io, json, sys\n"
@@ -80,7 +77,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return json.loads(done.stdout)
 
 
-def test_study_is_planned_from_anywhere_without_torch(path: Path, plans: dict[str, str]):
+def test_study_is_planned_from_anywhere_without_torch(path, plans):
     assert plans[str(path)].startswith(f"study {path.stem}: ")
 
 
@@ -97,7 +94,7 @@ def test_mup_and_its_baseline_differ_in_the_width_rule_alone():
     assert same == study
 
 
-def text_of(path: Path) -> str:
+def text_of(path):
     """The docstring of a study file as one line, with 0 before a point and plain signs."""
     words = path.read_text(encoding="utf-8").split('"""')[1]
     return re.sub(r"(?<![\d.])\.(?=\d)", "0.", " ".join(words.split()).replace("−", "-"))
@@ -200,7 +197,7 @@ def test_rates_of_the_cascade_are_those_of_the_default_study():
         assert abs(math.log2(model.lr / rate)) < 0.1, model.label
 
 
-def _in_percent(measure: Measure) -> str:
+def _in_percent(measure):
     lower, upper = (100 * side for side in measure.ci)
     return f"{100 * measure.value:.1f} % ({lower:.1f} to {upper:.1f} %)"
 
@@ -209,6 +206,6 @@ MOMENTA = ((32, "+.4f"), (1024, ".3f"))
 LEVERS = SHIPPED / "batch_levers.py"
 
 
-def _told(measure: Measure, form: str) -> str:
+def _told(measure, form):
     lower, upper = measure.ci
     return f"{measure.value:{form}} ({lower:{form}} to {upper:{form}})"

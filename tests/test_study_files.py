@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -48,7 +45,7 @@ TWO = replace(STUDY, name="two", tune={"x": STUDY.tune["lr"]})
 BASELINE = """
 
 
-def test_file_may_define_a_baseline_of_its_study(tmp_path: Path):
+def test_file_may_define_a_baseline_of_its_study(tmp_path):
     path = tmp_path / "one.py"
     path.write_text(BASELINE_FILE + "replace(STUDY, name='two', seeds=(5,))")
     assert load_study(path).name == "one"
@@ -79,7 +76,7 @@ OTHER = KnobStudy(name="k", study=replace(STUDY, name="other"))
 """
 
 
-def test_file_may_define_dataclasses(tmp_path: Path):
+def test_file_may_define_dataclasses(tmp_path):
     path = tmp_path / "mine.py"
     start = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
     choice = "@dataclass(frozen=True)\nclass Choice:\n    width: int = 8\n"
@@ -87,7 +84,7 @@ def test_file_may_define_dataclasses(tmp_path: Path):
     assert load_study(path).sizes == {"width": (8, 16)}
 
 
-def test_knobs_of_a_file_are_its_own_or_all_of_its_study(tmp_path: Path):
+def test_knobs_of_a_file_are_its_own_or_all_of_its_study(tmp_path):
     path = tmp_path / "k.py"
     path.write_text(KNOB_FILE)
     assert load_knobs(path) is None
@@ -166,7 +163,7 @@ def test_file_with_another_kind_of_study_is_refused(kind, load, of, record, tmp_
         ("", "STUDY"),
     ],
 )
-def test_kind_is_the_first_that_a_file_defines(text: str, kind: str, tmp_path: Path):
+def test_kind_is_the_first_that_a_file_defines(text, kind, tmp_path):
     path = tmp_path / "k.py"
     path.write_text(text)
     assert kind_of(path) == kind

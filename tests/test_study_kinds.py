@@ -1,7 +1,5 @@
 """Tiny studies of other kinds, from the command line: planned, worked on, run, reported again."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

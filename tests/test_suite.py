@@ -1,11 +1,8 @@
 """Rules of the tests themselves: few pin a sentence, none a time, and no gap passes in CI."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +15,7 @@ PHRASE = 25
 MOST = 0.03
 
 
-def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+def functions():
     """Test functions outside the contract, whose files pin texts on purpose."""
     for path in sorted(TESTS.rglob("test_*.py")):
         name = path.relative_to(TESTS).as_posix()
@@ -28,7 +25,7 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
                     yield name, node
 
 
-def pinned(function: ast.FunctionDef) -> list[str]:
+def pinned(function):
     """Phrases in assertions and in `match=` of a test."""
     asserted = [node.test for node in ast.walk(function) if isinstance(node, ast.Assert)]
     calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
@@ -44,13 +41,13 @@ def pinned(function: ast.FunctionDef) -> list[str]:
     ]
 
 
-def test_few_tests_pin_a_phrase() -> None:
+def test_few_tests_pin_a_phrase():
     found = [(name, function.name, pinned(function)) for name, function in functions()]
     pinning = [each for each in found if each[2]]
     assert len(pinning) <= MOST * len(found), pinning
 
 
-def test_no_test_has_less_than_ten_minutes() -> None:
+def test_no_test_has_less_than_ten_minutes():
     short = [
         (name, function.name, keyword.value.value)
         for name, function in functions()
@@ -73,9 +70,7 @@ def test_no_test_has_less_than_ten_minutes() -> None:
         ("", "no card here", 0),
     ],
 )
-def test_in_ci_a_skip_that_is_not_listed_is_a_failure(
-    tmp_path: Path, ci: str, reason: str, code: int
-) -> None:
+def test_in_ci_a_skip_that_is_not_listed_is_a_failure(tmp_path, ci, reason, code):
     (tmp_path / "test_gap.py").write_text(
         f"import pytest\n\n\ndef test_gap():\n    pytest.skip({reason!r})\n"
     )
@@ -100,7 +95,7 @@ def f(a: int,
 """
 
 
-def test_a_mutant_meets_the_tests_that_reach_its_statement(tmp_path: Path) -> None:
+def test_a_mutant_meets_the_tests_that_reach_its_statement(tmp_path):
     path = tmp_path / "module.py"
     path.write_text(SOURCE)
     assert mutants.statement_of(path, 7) == (range(6, 8), False)
@@ -110,7 +105,7 @@ def test_a_mutant_meets_the_tests_that_reach_its_statement(tmp_path: Path) -> No
     assert [span[0] for span in mutants.inert_spans(SOURCE)] == [(2, 3), (4, 21), (3, 9), (4, 9)]
 
 
-def test_equivalent_mutants_name_a_file_and_a_reason() -> None:
+def test_equivalent_mutants_name_a_file_and_a_reason():
     for (path, before, after), reason in mutants.equivalents().items():
         assert (TESTS.parent / path).is_file()
         assert before != after

@@ -1,11 +1,8 @@
 """What a user's type checker makes of the public names."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -37,7 +34,7 @@ REVEALED = [
 
 
 @pytest.mark.slow
-def test_a_users_strict_type_checker_sees_the_types_of_the_public_names(tmp_path: Path) -> None:
+def test_a_users_strict_type_checker_sees_the_types_of_the_public_names(tmp_path):
     pytest.importorskip("mypy")
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     (tmp_path / "mypy.ini").write_text(

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -20,14 +18,14 @@ class Script:
     n_skipped = 0
     has_more = False
 
-    def __init__(self, *looks: list[tuple[float, float]], reason: DataError | None = None) -> None:
+    def __init__(self, *looks, reason=None):
         self._looks = list(looks)
         self._reason = reason
 
-    def poll(self) -> list[tuple[float, float]]:
+    def poll(self):
         return self._looks.pop(0)
 
-    def missing(self) -> DataError | None:
+    def missing(self):
         return self._reason
 
 
@@ -157,7 +155,7 @@ def test_values_that_are_never_logged_together_are_named(tmp_path, caplog, monke
     with pytest.raises(DataError, match="'train' or 'val'"):
         list(watch(FakeMonitor(), LogReader(path, let=let), once=True))
 
-    def log_both(_: float) -> None:
+    def log_both(_):
         with path.open("a") as file:
             file.write('{"step": 100, "train": 3.0, "val": 3.5}\n')
 

@@ -305,7 +305,7 @@ def _profiles_plate(report: AllocationReport) -> Plate:
             key=key,
             label="Loss against parameters, a line for each budget, with the best split marked.",
         )
-        for width, height, key in ((880, 420, "profiles"), (480, 420, "profilesnarrow"))
+        for width, height, key in ((880, 420, "profiles-figure"), (480, 420, "profilesnarrow"))
     )
     return Plate(
         title="",
@@ -327,7 +327,7 @@ def _course_plate(report: AllocationReport) -> Plate:
             key=key,
             label="Best parameters against the budget by three estimators, with bands.",
         )
-        for width, key in ((880, "course"), (390, "coursenarrow"))
+        for width, key in ((880, "course-figure"), (390, "coursenarrow"))
     )
     percent = f"{100 * report.found.level:g}{NBSP}%"
     return Plate(

@@ -204,7 +204,7 @@ def _curves_plate(report: CascadeReport) -> Plate:
             label=f"Cost against share correct of {best.small} before {report.large}, a line for "
             "each pair of trainings.",
         )
-        for width, key in ((880, "curves"), (390, "curvesnarrow"))
+        for width, key in ((880, "curves-figure"), (390, "curvesnarrow"))
     )
     percent = f"{100 * report.level:g}{NBSP}%"
     return Plate(
@@ -229,7 +229,7 @@ def _costs_plate(report: CascadeReport, rule: str) -> Plate:
             key=key,
             label="Cost at the large model's quality, by small model and by what quality is.",
         )
-        for width, key in ((880, "costs"), (390, "costsnarrow"))
+        for width, key in ((880, "costs-figure"), (390, "costsnarrow"))
     )
     percent = f"{100 * report.level:g}{NBSP}%"
     words = f" The rule: {rule}; it costs nothing." if rule else ""

@@ -379,7 +379,7 @@ def _paths_plate(report: KnobReport) -> Plate:
             key=key,
             label=f"Best value of each knob against {report.column}, with lines to the target.",
         )
-        for width, height, key in ((880, 420, "paths"), (390, 440, "pathsnarrow"))
+        for width, height, key in ((880, 420, "paths-figure"), (390, 440, "pathsnarrow"))
     )
     return Plate(
         title="",

@@ -99,7 +99,7 @@ def _plate(sweep: SparseSweep) -> Plate:
 
     return Plate(
         title="",
-        svg=drawn(WIDE, "sparsity", 4),
+        svg=drawn(WIDE, "sparsity-figure", 4),
         narrow_svg=drawn(NARROW, "sparsityn", 2),
         text="Marks: tuned losses. Lines: one law through all of them. At equal non-zero "
         "parameters a lower line is better.",

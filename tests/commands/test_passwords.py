@@ -16,13 +16,8 @@ from extrap.reading.storages import no_driver, parse_url, safe_url, without_secr
 from extrap.study_files import load_study
 from extrap.tuning import tune
 
-STUDY = """
-from extrap.records import *
-STUDY = StudySpec(
-    name="tiny", question="?", workload=Workload(name="mine"), growth=0,
-    sizes={"width": (8, 16)}, tune={"lr": TunedRange(low=2**-8, high=2**-4, n=3)}, seeds=(0, 1),
-)
-"""
+from .test_status import STUDY, loss_of
+
 CASCADE = """
 from extrap.records import *
 CASCADE = CascadeStudy(
@@ -74,10 +69,6 @@ def place(tmp_path_factory):
     assert main(["study", "export", str(folder / "tiny.py"), "--out", out, *source]) == 0
     (folder / "sweep.csv").write_text("width,lr,loss\n8,0.1,2.0\n16,0.1,1.0\n")
     return folder
-
-
-def loss_of(size, tuned, seed):
-    return 1.0 + size["width"] ** -0.5 + tuned["lr"] + 0.001 * seed
 
 
 def tells(text, password):

@@ -1,7 +1,5 @@
 """`extrap watch` as scripts see it; the monitor is a stand-in without statistics."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -143,7 +143,6 @@ TEXT = {
 PAGES = {
     "report-page": (TEXT["report"], "again.html"),
     "beside-page": (TEXT["beside"], "beside2.html"),
-    "study-page": (TEXT["study-run"], "reports/tiny.html"),
 }
 CSV = {
     "study-table": (TEXT["study-run"], "reports/tiny.runs.csv"),

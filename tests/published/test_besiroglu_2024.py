@@ -7,9 +7,6 @@ repository's data the sum of the loss has its minimum (1.0183e-3) at E 1.8172, a
 E and alpha ± .002, beta ± .003, A ± 3 %, B ± 6 %, which hold the published values as well.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +15,12 @@ import pytest
 
 import extrap
 from extrap.fitting.bootstrap import bootstrap
-from extrap.records import Fit
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "chinchilla_epoch.csv"
 
 
 @pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
+def table():
     if not DATA.is_file():
         pytest.skip(f"the digitised Chinchilla runs are not here ({DATA.name} in ../shared/data)")
     runs = pd.read_csv(DATA)
@@ -32,15 +28,15 @@ def table() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def refit(table: pd.DataFrame) -> Fit:
+def refit(table):
     return extrap.fit("power_floor", sizes(table), table["loss"], robust=1e-3)
 
 
-def sizes(table: pd.DataFrame) -> Mapping[str, pd.Series]:
+def sizes(table):
     return {"params": table["params"], "tokens": table["tokens"]}
 
 
-def at_reference_one(fit: Fit) -> dict[str, float]:
+def at_reference_one(fit):
     """`E, alpha, beta, A, B` of `E + A / N^alpha + B / D^beta`."""
     p, (n, d) = fit.parameters, fit.reference
     alpha, beta = p["c1"], p["c2"]
@@ -53,14 +49,14 @@ def at_reference_one(fit: Fit) -> dict[str, float]:
     }
 
 
-def huber_sum(table: pd.DataFrame, law: Mapping[str, float]) -> float:
+def huber_sum(table, law):
     predicted = law["E"] + law["A"] / table["params"] ** law["alpha"]
     predicted = predicted + law["B"] / table["tokens"] ** law["beta"]
     r = np.abs(np.log(predicted) - np.log(table["loss"]))
     return float(np.where(r <= 1e-3, r**2 / 2, 1e-3 * (r - 5e-4)).sum())
 
 
-def test_robust_fit_is_the_published_one(refit: Fit) -> None:
+def test_robust_fit_is_the_published_one(refit):
     found = at_reference_one(refit)
     assert found["E"] == pytest.approx(1.8172, abs=2e-3)
     assert found["alpha"] == pytest.approx(0.3473, abs=2e-3)
@@ -71,7 +67,7 @@ def test_robust_fit_is_the_published_one(refit: Fit) -> None:
     assert refit.flags == ()
 
 
-def test_objective_lies_below_every_published_solution(table: pd.DataFrame, refit: Fit) -> None:
+def test_objective_lies_below_every_published_solution(table, refit):
     ours = huber_sum(table, at_reference_one(refit))
     published = {"E": 1.8172, "alpha": 0.3478, "beta": 0.3658, "A": 482.01, "B": 2085.43}
     hoffmann = {"E": 1.6934, "alpha": 0.3392, "beta": 0.2849, "A": 406.4, "B": 410.7}
@@ -79,14 +75,14 @@ def test_objective_lies_below_every_published_solution(table: pd.DataFrame, refi
     assert ours < huber_sum(table, published) < huber_sum(table, hoffmann)
 
 
-def test_standard_errors_are_of_the_published_size(refit: Fit) -> None:
+def test_standard_errors_are_of_the_published_size(refit):
     se = dict(zip(refit.names, np.sqrt(np.diag(refit.covariance)), strict=True))
     assert se["E"] == pytest.approx(0.03, abs=0.01)
     assert se["c1"] == pytest.approx(0.02, abs=0.01)
     assert se["c2"] == pytest.approx(0.02, abs=0.01)
 
 
-def test_every_bootstrap_replicate_is_optimised_anew(table: pd.DataFrame, refit: Fit) -> None:
+def test_every_bootstrap_replicate_is_optimised_anew(table, refit):
     """Published, from 4,000: .02 for alpha and beta, .018 for a = beta / (alpha + beta).
 
     Ours, from 4,000: .0149, .0203, .0195. Where replicates stick at their
@@ -100,7 +96,7 @@ def test_every_bootstrap_replicate_is_optimised_anew(table: pd.DataFrame, refit:
     assert (beta / (alpha + beta)).std() == pytest.approx(0.018, abs=0.004)
 
 
-def test_split_of_the_runs_is_the_published_one(table: pd.DataFrame) -> None:
+def test_split_of_the_runs_is_the_published_one(table):
     """The largest budgets lie below the law: the three runs there that the law likes best.
 
     The exponent a = .513 (.02), and 4 to 40 tokens a parameter at 1e26 FLOPs (80 %)."""

@@ -5,8 +5,6 @@ Published: no bias with α = β; with α = .34, β = .28 .3 % at ±2 times the b
 sizes: it depends on how sizes are spaced.) A cubic around the best run is off by under .1 %.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.allocations import profile_bias
@@ -16,7 +14,7 @@ from benchmarks.allocations import profile_bias
     ("alpha", "beta", "reach", "published"),
     [(0.31, 0.31, 16.0, 0.0), (0.34, 0.28, 2.0, 0.003), (0.46, 0.15, 16.0, 0.23)],
 )
-def test_parabola_is_biased_and_ours_is_not(alpha, beta, reach, published) -> None:
+def test_parabola_is_biased_and_ours_is_not(alpha, beta, reach, published):
     parabola, ours = profile_bias(alpha, beta, reach)
     assert abs(parabola) == pytest.approx(published, abs=0.005)
     assert abs(ours) < 1e-3

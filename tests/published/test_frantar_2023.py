@@ -1,7 +1,5 @@
 """Frantar et al. 2023, Scaling laws for sparsely-connected foundation models, arXiv 2309.08520."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -16,14 +14,14 @@ PUBLISHED = {
 DENSITIES = np.array([1.0, 0.5, 0.25, 0.125])
 
 
-def published_loss(name: str, n: np.ndarray, d: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+def published_loss(name, n, d, tokens):
     """The paper's formula as it stands there, with sparsity S."""
     a_s, b_s, c_s, b_n, a_d, b_d, c = PUBLISHED[name]
     sparsity = 1 - d
     return (a_s * (1 - sparsity) ** b_s + c_s) * n**-b_n + (a_d / tokens) ** b_d + c
 
 
-def grid() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def grid():
     """Non-zero parameters, density, data: 36 runs, two amounts of data."""
     n, d, tokens = np.meshgrid(
         np.geomspace(1e6, 1e8, 5), DENSITIES, np.geomspace(2e10, 4e11, 3), indexing="ij"
@@ -32,7 +30,7 @@ def grid() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_published_coefficients_are_those_of_our_formula(name: str) -> None:
+def test_published_coefficients_are_those_of_our_formula(name):
     n, d, tokens = grid()
     a_s, b_s, c_s, b_n, a_d, b_d, c = PUBLISHED[name]
     ours = np.array([c, c_s, a_s, a_d**b_d, b_s, b_n, b_d])
@@ -53,7 +51,7 @@ def test_75_percent_sparse_is_worth_a_dense_model_2_16_times_as_large(name, wort
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_fit_finds_the_published_exponents_again(name: str) -> None:
+def test_a_fit_finds_the_published_exponents_again(name):
     n, d, tokens = grid()
     fitted = fit(
         "sparsity",

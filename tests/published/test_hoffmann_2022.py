@@ -7,8 +7,6 @@ outliers among the digitised points pull. So their numbers do not reproduce to t
 beta must agree within two of their standard errors, and ours are pinned beside them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd
@@ -16,13 +14,12 @@ import pytest
 
 import extrap
 from extrap.planning import ChinchillaLaw, optimal_split
-from extrap.records import Fit
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "chinchilla_epoch.csv"
 
 
 @pytest.fixture(scope="module")
-def refit() -> Fit:
+def refit():
     if not DATA.is_file():
         pytest.skip(f"the digitised Chinchilla runs are not here ({DATA.name} in ../shared/data)")
     table = pd.read_csv(DATA)
@@ -32,7 +29,7 @@ def refit() -> Fit:
     return extrap.fit("power_floor", sizes, kept["loss"])
 
 
-def test_exponents_agree_with_the_published_refit(refit: Fit) -> None:
+def test_exponents_agree_with_the_published_refit(refit):
     alpha, beta = refit.parameters["c1"], refit.parameters["c2"]
     assert alpha == pytest.approx(0.3478, abs=2 * 0.02)
     assert beta == pytest.approx(0.3658, abs=2 * 0.02)
@@ -40,12 +37,12 @@ def test_exponents_agree_with_the_published_refit(refit: Fit) -> None:
     assert refit.parameters["E"] == pytest.approx(1.8172, abs=2 * 0.03)
 
 
-def test_our_own_numbers_stay_what_they_are(refit: Fit) -> None:
+def test_our_own_numbers_stay_what_they_are(refit):
     found = [refit.parameters[name] for name in ("E", "c1", "c2")]
     assert found == pytest.approx([1.8622, 0.3596, 0.4043], abs=2e-3)
 
 
-def test_loss_of_the_compute_optimal_run_is_the_published_one(refit: Fit) -> None:
+def test_loss_of_the_compute_optimal_run_is_the_published_one(refit):
     """Besiroglu's law at C = 5.76e23, N = 7.225e10, D = C / 6N: L = 1.9744."""
     from extrap.fitting import predict_log, relative_sizes
 
@@ -65,14 +62,14 @@ def test_loss_of_the_compute_optimal_run_is_the_published_one(refit: Fit) -> Non
     ],
     ids=["rounded", "source", "refit"],
 )
-def test_closed_form_of_the_compute_optimal_split(law, params, ratio) -> None:
+def test_closed_form_of_the_compute_optimal_split(law, params, ratio):
     """Eq. 4 at C = 5.76e23, worked out by hand from the three coefficient sets."""
     split = optimal_split(law, 5.76e23)
     assert split.params == pytest.approx(params, rel=1e-3)
     assert split.tokens / split.params == pytest.approx(ratio, rel=1e-3)
 
 
-def test_loss_of_the_refit_at_its_split() -> None:
+def test_loss_of_the_refit_at_its_split():
     law = ChinchillaLaw(1.8172, 482.01, 2085.43, 0.3478, 0.3658)
     assert optimal_split(law, 5.76e23).loss == pytest.approx(1.9744, abs=1e-4)
     small = optimal_split(law, 1e19)

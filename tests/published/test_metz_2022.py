@@ -5,8 +5,6 @@ counts is that fitting it gives the two numbers back, and that the fit warns: a 
 log h falls below zero.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -17,12 +15,12 @@ WIDTHS = [16.0, 64.0, 256.0, 1024.0, 4096.0]
 LOSSES = [6.2375, 5.8563, 5.4751, 5.0938, 4.7126]
 
 
-def test_law_gives_the_published_line() -> None:
+def test_law_gives_the_published_line():
     values = LogLinear().predict(np.array([7.0, 0.275]), np.array(WIDTHS)[:, None])
     assert values == pytest.approx(LOSSES, abs=5e-5)
 
 
-def test_fit_gives_the_line_back_and_warns_that_it_turns_negative() -> None:
+def test_fit_gives_the_line_back_and_warns_that_it_turns_negative():
     fitted = fit("log_linear", {"width": WIDTHS}, LOSSES)
     assert fitted.parameters["b"] == pytest.approx(0.275, abs=1e-4)
     at_one = predict_log(fitted, relative_sizes(fitted, {"width": 1.0}))[0]

@@ -5,8 +5,6 @@ eleven digits. In our terms the size is `x^-2`, which keeps the exponent within 
 y² turn relative residuals into absolute ones.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -19,7 +17,7 @@ SD_B2 = 0.051726610913
 SUM_OF_SQUARES, RESIDUAL_SD = 4.3173084083e-3, 3.2853114039e-2
 
 
-def test_certified_values_are_met() -> None:
+def test_certified_values_are_met():
     fitted = fit("power", {"size": X**-2}, Y, weights=Y**2)
     b, c = fitted.values
     assert 2 * c == pytest.approx(B2, rel=1e-8)

@@ -7,8 +7,6 @@ setting on RefinedWeb, .835 there and .883 here: its profiles are flat, and budg
 than their errors.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd
@@ -30,7 +28,7 @@ OURS = {("rw", "base", "long", "kaplan", "kaplan"): 0.883}
 
 
 @pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
+def table():
     if not DATA.is_file():
         pytest.skip(f"the isoFLOP runs are not here ({DATA.name} in ../shared/data)")
     return pd.read_csv(DATA)
@@ -38,7 +36,7 @@ def table() -> pd.DataFrame:
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=" ".join)
 @pytest.mark.parametrize("dataset", ["owt2", "rw"])
-def test_exponent_of_every_setting(table, dataset, setting) -> None:
+def test_exponent_of_every_setting(table, dataset, setting):
     columns = ("dataset", "hparams", "warmup", "decay", "param_count")
     kept = table[(table[list(columns)] == [dataset, *setting]).all(axis=1)]
     points = read_points(kept, params="params", tokens="tokens", loss="loss")

@@ -7,8 +7,6 @@ D in B agree with their intervals; that of D in lr comes out smaller, .26 ± .02
 here: with a free exponent of N, larger batches take part of it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +14,12 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.forecasting import Forecast
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "steplaw.csv"
 
 
 @pytest.fixture(scope="module")
-def dense() -> Forecast:
+def dense():
     if not DATA.is_file():
         pytest.skip(f"the published runs are not here ({DATA.name} in ../shared/data)")
     table = pd.read_csv(DATA)
@@ -34,12 +31,12 @@ def dense() -> Forecast:
     return extrap.forecast(runs)
 
 
-def test_every_cell_has_its_optimum_inside_the_grid(dense: Forecast) -> None:
+def test_every_cell_has_its_optimum_inside_the_grid(dense):
     assert len(dense.optima) == 17
     assert all(optimum.bracketed for optimum in dense.optima)
 
 
-def test_exponents_lie_within_the_published_intervals(dense: Forecast) -> None:
+def test_exponents_lie_within_the_published_intervals(dense):
     lr, batch = dense.tuned_laws["lr"], dense.tuned_laws["batch_size_tokens"]
     assert lr is not None
     assert batch is not None
@@ -48,7 +45,7 @@ def test_exponents_lie_within_the_published_intervals(dense: Forecast) -> None:
     assert lr.parameters["b2"] == pytest.approx(0.26, abs=0.02)  # ours; published: .307
 
 
-def test_optima_of_1b_100b_are_the_published_ones_within_half_an_octave(dense: Forecast) -> None:
+def test_optima_of_1b_100b_are_the_published_ones_within_half_an_octave(dense):
     tuned = dense.at(params=1.0e9, tokens=1.0e11).tuned
     assert np.log2(tuned["lr"].value / 1.632e-3) == pytest.approx(0, abs=0.5)
     assert np.log2(tuned["batch_size_tokens"].value / 1.108e6) == pytest.approx(0, abs=0.5)

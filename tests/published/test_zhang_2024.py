@@ -7,22 +7,20 @@ their own `steps_to_target_paper_fit`; their law is by plain least squares, ours
 their errors, which moves its value at the fitted sizes by under 1 %.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from extrap import critical_batch
-from extrap.batching import CriticalBatches, held_out_batches
+from extrap.batching import held_out_batches
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "zhang_cbs.csv"
 AT_OVERHEAD = {85e6: 745, 151e6: 955, 302e6: 1394, 604e6: 1889, 1.2e9: 2533}
 
 
 @pytest.fixture(scope="module")
-def found() -> CriticalBatches:
+def found():
     if not DATA.is_file():
         pytest.skip(f"the published steps are not here ({DATA.name} in ../shared/data)")
     return critical_batch(
@@ -34,7 +32,7 @@ def found() -> CriticalBatches:
     )
 
 
-def test_batch_at_twenty_percent_overhead(found: CriticalBatches) -> None:
+def test_batch_at_twenty_percent_overhead(found):
     assert len(found.groups) == 5
     for params, published in AT_OVERHEAD.items():
         group = found.group(params=params)
@@ -42,7 +40,7 @@ def test_batch_at_twenty_percent_overhead(found: CriticalBatches) -> None:
         assert published in group.b_overhead.ci
 
 
-def test_law_of_the_batch_at_overhead(found: CriticalBatches) -> None:
+def test_law_of_the_batch_at_overhead(found):
     law = found.law
     assert law is not None
     for params in AT_OVERHEAD:
@@ -56,13 +54,13 @@ def test_law_of_the_batch_at_overhead(found: CriticalBatches) -> None:
     assert per_million == pytest.approx(93.20, rel=0.03)
 
 
-def test_critical_batches_of_the_hyperbola_are_pinned(found: CriticalBatches) -> None:
+def test_critical_batches_of_the_hyperbola_are_pinned(found):
     values = [group.b_crit.value for group in found.groups]
     assert values == pytest.approx([2191, 3240, 5433, 7907, 11131], rel=1e-3)
     assert found.laws["b_crit"].exponents["params"].value == pytest.approx(0.62, abs=0.01)
 
 
-def test_held_out_batches_are_predicted_within_ten_percent(found: CriticalBatches) -> None:
+def test_held_out_batches_are_predicted_within_ten_percent(found):
     held = [
         h for g in found.groups for h in held_out_batches(g, batches=(1024, 4096), together=True)
     ]

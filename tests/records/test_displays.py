@@ -5,12 +5,7 @@ import pytest
 
 import extrap
 from extrap.records import Verdicts
-from extrap.records.displays import (
-    MOST_ROWS,
-    MOST_TEXT,
-    html_table,
-    plain,
-)
+from extrap.records.displays import MOST_ROWS, MOST_TEXT, html_table, plain
 from tests.reporting.hostile import EVIL, PAYLOADS, poisoned
 
 TAGS = {"div", "p", "strong", "small", "table", "thead", "tbody", "tr", "th", "td"}

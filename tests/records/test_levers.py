@@ -2,18 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from extrap.records import Lever, LeverStudy, Recipe, StudySpec, TunedRange, Workload
+from extrap.records import Lever, LeverStudy, Recipe
 
-PLAIN = StudySpec(
-    name="small",
-    question="?",
-    workload=Workload(name="teacher"),
-    recipe=Recipe(steps=640, batch_size=4),
-    sizes={"width": (4,)},
-    tune={"lr": TunedRange(low=0.01, high=0.1, n=2)},
-    seeds=(0, 1),
-)
-LARGE = replace(PLAIN, name="large", recipe=Recipe(steps=80, batch_size=32))
+from ..test_levers import LARGE
+from ..test_levers import SMALL as PLAIN
+
 KEPT = Lever(name="kept", group="rates", question="?", plain=PLAIN, treated=LARGE, rate=1.0)
 TIMES = replace(KEPT, name="times 8", rate=8.0)
 TUNED = replace(KEPT, name="tuned", rate=None)

@@ -1,14 +1,6 @@
 import pytest
 
-from extrap.records import (
-    BatchStudy,
-    BatchTask,
-    Recipe,
-    StudySpec,
-    TunedRange,
-    Workload,
-    override,
-)
+from extrap.records import BatchStudy, BatchTask, Recipe, StudySpec, TunedRange, Workload, override
 
 SMALL = StudySpec(
     name="small",

@@ -1,7 +1,5 @@
 """Small studies without random numbers: a sweep with larger runs to judge, and batch studies."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """One page of every kind, for tests that look at all of them."""
 
-from __future__ import annotations
-
 from benchmarks import page as figures_page
 from benchmarks.rows import Row
 from extrap.backtesting import backtest

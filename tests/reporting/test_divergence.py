@@ -1,7 +1,5 @@
 """Where runs diverge, in numbers, words and the heat map."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Every flag, rule and parameter has its words."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -5,24 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.levers import ArmResult, LeverFinding, LeverReport
 from extrap.records import Interval, Lever, Measure
 from extrap.reporting.figures import draw_lever_effects, lever_effects_info
 from extrap.reporting.levers import lever_headline, lever_words, levers_document
 
+from ..test_levers import GHOST, LARGE, SMALL
 from .conftest import NOTHING, drawn, figures, measured, plain
-
-SMALL = StudySpec(
-    name="small",
-    question="?",
-    workload=Workload(name="teacher"),
-    recipe=Recipe(steps=640, batch_size=4),
-    sizes={"width": (4,)},
-    tune={"lr": TunedRange(low=0.01, high=0.1, n=2)},
-)
-LARGE = replace(SMALL, name="large", recipe=Recipe(steps=80, batch_size=32))
-GHOST = replace(LARGE, name="ghost")
 
 
 def arm(name, loss, updates, **changes):

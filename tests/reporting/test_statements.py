@@ -1,7 +1,5 @@
 """What a forecast says about its own laws."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from extrap.reporting.statements import curvature_sentences

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pretended_cuda import guard
+from benchmarks.pretended_cuda import guard
 
 ROOT = Path(__file__).parents[2]
 MISSING = guard.what_is_missing()

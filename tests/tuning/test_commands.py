@@ -1,13 +1,10 @@
 """A command of one's own: what it is told, what it tells, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import psutil
 import pytest
@@ -31,7 +28,7 @@ NO_STOP = Preemption(folder=None)
 TOLD = ("--width={width}", "--lr={lr}", "--seed={seed}")
 
 
-def runner(tmp_path: Path, script: str, *more: str, **options: Any) -> CommandRunner:
+def runner(tmp_path, script, *more, **options):
     """A command that runs a script with all that a run is told."""
     path = tmp_path / "script.py"
     path.write_text(script)
@@ -40,11 +37,11 @@ def runner(tmp_path: Path, script: str, *more: str, **options: Any) -> CommandRu
     return CommandRunner(command, SPEC, preemption, folder=tmp_path / "runs")
 
 
-def run(trainer: CommandRunner, lr: float = 0.01) -> dict[str, Any]:
+def run(trainer, lr=0.01):
     return trainer({"width": 8.0}, {"lr": lr}, 3)
 
 
-def only_log(tmp_path: Path) -> Path:
+def only_log(tmp_path):
     (log,) = (tmp_path / "runs").glob("*.log")
     return log
 
@@ -289,11 +286,11 @@ def test_what_a_run_left_is_taken_up_by_the_same_study_only(tmp_path, monkeypatc
     script, gate = tmp_path / "fit.py", tmp_path / "gate"
     command = Command(["python", "fit.py", *TOLD, "{run_dir}"])
 
-    def losses(storage: str, told: float) -> set[float]:
+    def losses(storage, told):
         script.write_text(RESUMES.replace("LOSS", str(told)))
         return set(tune(SPEC, f"sqlite:///{storage}", train=command).to_frame()["loss"])
 
-    def n_left() -> int:
+    def n_left():
         return len(list(Path(".extrap/mine/runs").rglob("loss")))
 
     with pytest.raises(ExtrapError, match="exit code 1"):
@@ -311,7 +308,7 @@ def test_files_of_one_name_or_behind_an_equals_sign_are_part_of_it(tmp_path, mon
     names = ("a/conf.yaml", "b/conf.yaml", "c.json")
     command = Command(["python", *names[:2], f"--set={names[2]}", *TOLD])
 
-    def described(changed: str = "") -> Any:
+    def described(changed=""):
         for name in names:
             Path(name).parent.mkdir(exist_ok=True)
             Path(name).write_text("changed" if name == changed else f"of {name}")
@@ -334,10 +331,10 @@ def test_runs_are_named_readably_apart_and_within_their_folder():
     assert run_name(one).startswith("n_.._x=8,lr=0.123457,seed=0-")
 
 
-def is_over(pid: int) -> bool:
+def is_over(pid):
     """Whether a process ends: it is gone, or dead and waits for nobody."""
 
-    def is_dead() -> bool:
+    def is_dead():
         try:
             return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:

@@ -1,7 +1,5 @@
 """What counts as a loss in a line that a script prints."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -10,7 +8,7 @@ from extrap.tuning.answers import MOST_POINTS
 from extrap.tuning.outputs import PrintedLoss
 
 
-def heard(*lines: str, loss: str = "") -> dict[str, object] | None:
+def heard(*lines, loss=""):
     printed = PrintedLoss(loss)
     for line in lines:
         printed.hear(line)
@@ -69,7 +67,7 @@ def test_what_is_no_loss_is_passed_over(line):
     ],
 )
 def test_of_several_lines_the_last_loss_of_validation_or_of_a_name_counts(
-    lines: tuple[str, ...], name: str, loss: float, curve: list[tuple[int, float]]
+    lines, name, loss, curve
 ):
     assert heard(*lines, loss=name) == {"loss": loss, "curve": curve}
 

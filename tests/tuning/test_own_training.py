@@ -1,17 +1,13 @@
 """A training function of one's own: what it may answer, and whose study it is."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from extrap.errors import StudyError
 from extrap.reading.optuna import read_storage
-from extrap.records import OWN, RunResult, StudySpec, TunedRange
+from extrap.records import OWN, StudySpec, TunedRange
 from extrap.study_files import load_study, load_training
 from extrap.tuning import adopt_training, tune
 from extrap.tuning.answers import MOST_POINTS, read_answer, read_curve
@@ -42,7 +38,7 @@ TRAIN = train
 COMMAND = "COMMAND = ['a', '{lr}', '{width}']"
 
 
-def answered(answer: object, known: Mapping[str, float] | None = None) -> RunResult:
+def answered(answer, known=None):
     return read_answer(answer, CELL, wall_s=2.0, known=known or {})
 
 
@@ -148,7 +144,7 @@ def test_the_path_of_the_size_is_told_to_the_function(url):
         tune(replace(spec, path={**spec.path, "width": "9 * depth"}), url, train=train)
 
 
-def study_of(tmp_path: Path, text: str = FILE) -> Path:
+def study_of(tmp_path, text=FILE):
     path = tmp_path / "mine.py"
     path.write_text(text)
     return path
@@ -214,7 +210,7 @@ def test_all_that_makes_the_function_what_it_is_counts(tmp_path, monkeypatch, be
     monkeypatch.syspath_prepend(tmp_path)
     start = "import contextlib, functools, elsewhere_too\nI = [fit for fit in ()]\n"
 
-    def source(text: str) -> dict[str, str]:
+    def source(text):
         return dict(load_training(study_of(tmp_path, start + text)).train.source)
 
     begun = source(before)

@@ -1,12 +1,9 @@
 """Training that is asked to stop: cells are freed at a checkpoint, and any worker goes on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,28 +15,27 @@ from extrap.cli import main
 from extrap.commands.workers import stops_gracefully
 from extrap.reading import read_runs
 from extrap.reading.optuna import FAILURE
-from extrap.records import Runs
 from extrap.training import parts
 from extrap.training.preemption import Preemption, StopAsked, current_preemption
 from extrap.training.stacks import Stack
-from extrap.tuning import TuneEvent, tune
+from extrap.tuning import tune
 from tests.tuning.trials import SPEC, trials_of, valley
 
 N_STEPS = len(SPEC.grid_cells()) * SPEC.recipe.steps
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return tmp_path / "checkpoints"
 
 
 @pytest.fixture
-def run_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def run_steps(monkeypatch):
     """Updates of runs that were trained since, a number for each stretch."""
     seen: list[int] = []
 
     class Counted(Stack):
-        def advance(self, start: int, stop: int) -> list[int | None]:
+        def advance(self, start, stop):
             seen.append(len(self) * (stop - start))
             return super().advance(start, stop)
 
@@ -47,26 +43,26 @@ def run_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def table(runs: Runs) -> pd.DataFrame:
+def table(runs):
     frame = runs.to_frame()
     return frame[[c for c in frame if c not in ("wall_s", "started_at")]]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def whole(tmp_path_factory):
     """The runs of the study when nobody stops it."""
     return tune(SPEC, f"sqlite:///{tmp_path_factory.mktemp('whole')}/whole.db", device="cpu")
 
 
-def require_same(runs: Runs, whole: Runs, **options: float | bool):
+def require_same(runs, whole, **options):
     pd.testing.assert_frame_equal(table(runs), table(whole), **options)
     pd.testing.assert_frame_equal(runs.curves(), whole.curves(), **options)
 
 
-def asks_at(preemption: Preemption, width: float) -> Callable[[TuneEvent], None]:
+def asks_at(preemption, width):
     """Asks for a stop when half of the updates of a width are done."""
 
-    def ask(event: TuneEvent):
+    def ask(event):
         if event.fraction == 0.5 and event.size == {"width": width}:
             preemption.ask()
 
@@ -74,7 +70,7 @@ def asks_at(preemption: Preemption, width: float) -> Callable[[TuneEvent], None]
 
 
 def test_asked_to_stop_it_frees_its_cells_and_the_next_start_goes_on(
-    url: str, folder: Path, whole: Runs, run_steps: list[int]
+    url, folder, whole, run_steps
 ):
     preemption = Preemption(folder)
     with pytest.raises(KeyboardInterrupt):
@@ -190,14 +186,14 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
-def command(tmp_path: Path, place: str, verb: str) -> list[str]:
+def command(tmp_path, place, verb):
     (tmp_path / "tiny.py").write_text(STUDY)
     words = ["study", verb, str(tmp_path / "tiny.py"), "--storage", place, "--quiet"]
     return [*words, "--checkpoints", str(tmp_path / "shared")]
 
 
 @pytest.fixture(scope="module")
-def whole_command(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def whole_command(tmp_path_factory):
     """The runs of a command that nobody ends."""
     folder = tmp_path_factory.mktemp("whole-command")
     url = f"sqlite:///{folder}/whole.db"
@@ -211,12 +207,7 @@ def whole_command(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     [("work", signal.SIGTERM), ("run", signal.SIGUSR1), ("work", signal.SIGKILL)],
 )
 def test_a_command_that_is_ended_in_mid_pack_goes_on_from_there(
-    verb: str,
-    number: signal.Signals,
-    url: str,
-    tmp_path: Path,
-    whole_command: Runs,
-    run_steps: list[int],
+    verb, number, url, tmp_path, whole_command, run_steps
 ):
     (tmp_path / "script.py").write_text(SCRIPT)
     ended = subprocess.run(

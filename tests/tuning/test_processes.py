@@ -1,7 +1,5 @@
 """Whether a process is still there, whatever became of clocks, numbers, containers and users."""
 
-from __future__ import annotations
-
 import pytest
 
 from extrap.tuning.processes import is_gone, this_process

@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import io
 import sys
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -26,7 +23,7 @@ def event(done, *, stage="tune", is_finished=False):
     return TuneEvent(stage=stage, size={"width<b>": 64.0}, **cost, **ran)
 
 
-def console(*, terminal: bool) -> Console:
+def console(*, terminal):
     return Console(file=io.StringIO(), force_terminal=terminal, width=120)
 
 
@@ -79,11 +76,11 @@ def test_quiet_and_a_short_study_show_nothing(clock, terminal, quiet):
 
 
 @pytest.fixture
-def cell(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def cell(monkeypatch):
     """The HTML of a notebook's cell after each drawing, from an IPython that has a kernel."""
     drawings: list[str] = []
 
-    def display(thing: Any, *, display_id: bool) -> SimpleNamespace:
+    def display(thing, *, display_id):
         assert display_id
         drawings.append(thing._repr_html_())
         return SimpleNamespace(update=lambda thing: drawings.append(thing._repr_html_()))

@@ -1,7 +1,5 @@
 """A repair finds what was left behind, mends it, and finds nothing the second time."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from contextlib import closing
@@ -30,7 +28,7 @@ WHOLE = {SEED: 0, RESULT: {"status": "complete", "wall_s": 1.0}}
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     """The storage of the study when it is done."""
     path = tmp_path_factory.mktemp("whole") / "study.db"
     tune(SPEC, f"sqlite:///{path}", train=valley)
@@ -38,15 +36,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def url(tmp_path: Path, whole: Path) -> str:
+def url(tmp_path, whole):
     return f"sqlite:///{shutil.copy(whole, tmp_path / 'study.db')}"
 
 
-def file_of(url: str) -> StudyFile:
+def file_of(url):
     return StudyFile(name=SPEC.name, kind="STUDY", storage=url, sweeps=sweeps_of(SPEC))
 
 
-def add(url: str, *, state: TrialState, started: datetime | None = None, **attributes: Any) -> int:
+def add(url, *, state, started=None, **attributes):
     storage = open_storage(url)
     study_id = storage.get_study_id_from_name("own/width=8")
     trial = create_trial(
@@ -61,7 +59,7 @@ def add(url: str, *, state: TrialState, started: datetime | None = None, **attri
     return storage.get_trial(storage.create_new_trial(study_id, trial)).number
 
 
-def mended(url: str) -> list[str]:
+def mended(url):
     """What a repair finds; a dry run finds the same and changes nothing, a second one nothing."""
     path = Path(url.removeprefix("sqlite:///"))
     before = path.read_bytes()

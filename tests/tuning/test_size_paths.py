@@ -1,9 +1,6 @@
 """Our own training along a path of the size."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -25,7 +22,7 @@ SPEC = StudySpec(
 )
 
 
-def same_as_by_hand(runs: object, by_hand: StudySpec, tmp_path: Path, name: str):
+def same_as_by_hand(runs, by_hand, tmp_path, name):
     expected = tune(by_hand, f"sqlite:///{tmp_path}/{name}.db").to_frame()
     frame = runs.to_frame()  # type: ignore[attr-defined]
     rows = frame[frame["depth"] == 2]

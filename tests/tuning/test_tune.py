@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -14,19 +12,19 @@ from optuna.trial import TrialState
 from extrap.errors import StudyError
 from extrap.reading.optuna import study_names
 from extrap.reading.storages import open_storage
-from extrap.records import OPTUNA_SAMPLERS, Cell, Runs, TunedRange, Workload
+from extrap.records import OPTUNA_SAMPLERS, Cell, TunedRange, Workload
 from extrap.records.study import RunResult
 from extrap.tuning import TuneEvent, tune
 from tests.tuning.trials import SPEC, trials_of, valley
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
+def url(tmp_path):
     return f"sqlite:///{tmp_path}/inner/study.db"
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Runs, list[TuneEvent], Path]:
+def trained(tmp_path_factory):
     """The study run once with our own training, what was heard of it, and its storage."""
     path, events = tmp_path_factory.mktemp("trained") / "study.db", list[TuneEvent]()
     return tune(SPEC, f"sqlite:///{path}", notify=events.append), events, path
@@ -64,14 +62,14 @@ def test_every_cell_of_the_grid_is_trained_once_and_told(trained, url):
     assert len(trials_of(url)) == len(SPEC.grid_cells())
 
 
-def copied(path: Path, url: str):
+def copied(path, url):
     place = Path(url.removeprefix("sqlite:///"))
     place.parent.mkdir()
     shutil.copy(path, place)
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     """The storage of the study trained by `valley`."""
     path = tmp_path_factory.mktemp("valley") / "study.db"
     tune(SPEC, f"sqlite:///{path}", train=valley)
@@ -111,9 +109,7 @@ def test_a_sampler_that_asks_for_runs_needs_to_be_handed_in(url):
         tune(SPEC, url, stage="later")
 
 
-def test_a_killed_study_goes_on_where_it_was_and_ends_with_the_same_table(
-    url: str, tmp_path: Path, trained: tuple[Runs, list[TuneEvent], Path]
-):
+def test_a_killed_study_goes_on_where_it_was_and_ends_with_the_same_table(url, tmp_path, trained):
     script = tmp_path / "killed.py"
     script.write_text(
         "import os, signal\n"
@@ -143,7 +139,7 @@ def test_a_killed_study_goes_on_where_it_was_and_ends_with_the_same_table(
 
 
 def test_ctrl_c_frees_the_cells_at_once(url):
-    def interrupt(event: TuneEvent):
+    def interrupt(event):
         if event.fraction == 0.5:
             raise KeyboardInterrupt
 
@@ -164,9 +160,7 @@ def test_ctrl_c_frees_the_cells_at_once(url):
         ),
     ],
 )
-def test_a_wrong_answer_of_ones_own_function_leaves_nothing_behind(
-    url: str, answer: object, error: type[Exception], message: str
-):
+def test_a_wrong_answer_of_ones_own_function_leaves_nothing_behind(url, answer, error, message):
     with pytest.raises(error, match=message):
         tune(SPEC, url, train=lambda size, tuned, seed: answer)  # type: ignore[arg-type,return-value]
     assert [trial.state for trial in trials_of(url)] == [TrialState.FAIL]

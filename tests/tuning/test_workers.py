@@ -1,7 +1,5 @@
 """Many workers on one storage: claims, beats, late results, lost connections."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
@@ -24,7 +22,7 @@ from extrap.reading import without_password
 from extrap.reading.optuna import RESULT, read_storage
 from extrap.reading.patience import PatientStorage, bare, is_passing
 from extrap.reading.storages import open_storage, safe_url
-from extrap.records import Cell, RunResult
+from extrap.records import RunResult
 from extrap.tuning import merge_storages, shard_cells, tune
 from extrap.tuning.leases import BEATS, GRACE_S
 from extrap.tuning.ledger import Ledger, LostError
@@ -52,29 +50,29 @@ class Clock:
 
     now = 1000.0
 
-    def monotonic(self) -> float:
+    def monotonic(self):
         return self.now
 
-    def sleep(self, seconds: float):
+    def sleep(self, seconds):
         self.now += seconds
 
 
-def ledger_of(url: str) -> Ledger:
+def ledger_of(url):
     return Ledger(open_storage(url), SPEC, stage="tune", fingerprint={"trainer": "none"})
 
 
-def result(cell: Cell, loss: float = 1.0) -> RunResult:
+def result(cell, loss=1.0):
     return RunResult(cell=cell, status="complete", loss=loss, curve=((1, loss),))
 
 
-def watch(ledger: Ledger, clock: Clock, seconds: float):
+def watch(ledger, clock, seconds):
     """Let time pass while a ledger listens for beats, as its thread would."""
     for _ in range(int(seconds / GRACE_S * BEATS)):
         clock.now += GRACE_S / BEATS
         ledger._lease._look(ledger._storage)
 
 
-def elsewhere(monkeypatch: pytest.MonkeyPatch):
+def elsewhere(monkeypatch):
     """From now on processes are of machines that nobody here can look into."""
     monkeypatch.setattr("extrap.tuning.ledger.is_gone", lambda owner: None)
     monkeypatch.setattr("extrap.tuning.leases.is_gone", lambda owner: None)
@@ -118,7 +116,7 @@ def test_the_late_result_of_a_frozen_worker_changes_nothing(url, monkeypatch):
 
 
 @pytest.fixture
-def sqlite(tmp_path: Path) -> str:
+def sqlite(tmp_path):
     return f"sqlite:///{tmp_path}/study.db"
 
 
@@ -141,7 +139,7 @@ def losing(storage, lost):
     return calls
 
 
-def lost_connection() -> Exception:
+def lost_connection():
     cause = sqlalchemy.exc.OperationalError("", None, Exception("server closed the connection"))
     error = optuna.exceptions.StorageInternalError("during the commit")
     error.__cause__ = cause
@@ -149,7 +147,7 @@ def lost_connection() -> Exception:
 
 
 @pytest.fixture
-def no_waiting(monkeypatch: pytest.MonkeyPatch):
+def no_waiting(monkeypatch):
     monkeypatch.setattr("extrap.reading.patience.time", Clock())
 
 

@@ -1,7 +1,5 @@
 """What tests of tuning share: a small study, a function that trains it, and its trials."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

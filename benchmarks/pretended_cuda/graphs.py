@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._pytree import tree_leaves
 
-from tests.pretended_cuda.device import CARD, Memory, PretendedTensor
+from benchmarks.pretended_cuda.device import CARD, Memory, PretendedTensor
 
 Call = tuple[torch._ops.OpOverload, Sequence[Any], dict[str, Any], Any]
 """An operation, its arguments by position and by name, and its result, all on the CPU."""
@@ -67,6 +67,7 @@ class Recording:
         CARD.peak = max(self._peak, CARD.peak)
 
     def replay(self) -> None:
+        """Do what was recorded; an error where it would read memory that was freed."""
         freed = [given.shape for given in self._given.values() if given.memory() is None]
         if freed:
             raise RuntimeError(f"a replay reads freed memory, of tensors of shapes {freed}")
@@ -87,6 +88,7 @@ class Graph:
     recording: Recording | None = None
 
     def replay(self) -> None:
+        """Do what was recorded."""
         assert self.recording is not None, "nothing is recorded"
         CARD.replays += 1
         self.recording.replay()

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from tests.pretended_cuda.device import CARD, run
-from tests.pretended_cuda.graphs import Capture, Graph
+from benchmarks.pretended_cuda.device import CARD, run
+from benchmarks.pretended_cuda.graphs import Capture, Graph
 
 # Their kernels for all devices call one that only a CUDA build has, or resize an empty tensor.
 OWN = ("copy_", "arange", "arange.start", "arange.start_step", "eye", "linspace", "randperm")
@@ -24,9 +24,10 @@ class Stream:
         pass
 
     def wait_stream(self, stream: Stream) -> None:
-        pass
+        """Nothing to do: operations run in the order in which they are called."""
 
     def synchronize(self) -> None:
+        """Wait for the card."""
         CARD.wait("synchronize")
 
 

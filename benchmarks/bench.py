@@ -15,8 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import fits, gpu, samplers, speed, training
+from benchmarks import fits, samplers, speed, training
 from benchmarks.backtest import REPORTS, conclusion
+from benchmarks.gpu_acceptance import speed as gpu
+from benchmarks.gpu_acceptance.page import speed_rows
 from benchmarks.page import Words, write_page
 from benchmarks.rows import Row
 from benchmarks.speed_pictures import plates
@@ -36,7 +38,7 @@ PARTS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], Sequence[Row]]]] = 
     "fits": (fits.rows, lambda found: found),
     "sweep": (speed.time_sweep, speed.rows),
     "training": (training.race_all, training.rows),
-    "gpu": (gpu.measure_if_any, gpu.rows),
+    "gpu": (gpu.measure_if_any, speed_rows),
     "samplers": (samplers.judge_all, samplers.rows),
 }
 

@@ -25,6 +25,8 @@ OPTIMIZERS = ("sgd", "adam", "adamw", "muon")
 LIMITS = {"fp32": 1e-4, "tf32": 1e-3, "bf16": 2e-2}
 """Precision → largest relative difference of a held-out loss after 40 steps."""
 CPU = torch.device("cpu")
+ROUNDED = "muon"
+"""Its iteration is in bf16 whatever the precision, so it is held to the limit of bf16."""
 N_RUNS, WIDTH, STEPS = 3, 32, 40
 TESTS_S = 400
 """Seconds after which the tests are ended."""
@@ -112,7 +114,7 @@ def _grid_row(setting: Setting, name: str, precision: str, limit: float) -> Resu
         try:
             expected = _reference(name, optimizer)
         except ValueError as error:
-            if "muon" not in str(error):
+            if ROUNDED not in str(error):
                 raise
             left_out.append(optimizer)
             continue
@@ -125,8 +127,8 @@ def _grid_row(setting: Setting, name: str, precision: str, limit: float) -> Resu
         what=f"{name} in {precision} against float64 on the CPU, {STEPS} steps, largest "
         "relative difference of a loss",
         measured=words + "".join(f"; {each} has no matrix here" for each in left_out),
-        pass_at=f"≤ {limit:g}",
-        passed=max(apart.values()) <= limit,
+        pass_at=f"≤ {limit:g}, {ROUNDED} ≤ {LIMITS['bf16']:g}",
+        passed=all(v <= (LIMITS["bf16"] if k == ROUNDED else limit) for k, v in apart.items()),
         note="" if setting.is_gpu or precision != "tf32" else "A CPU has no TF32.",
     )
 
@@ -192,7 +194,7 @@ def _reference(name: str, optimizer: str) -> list[float]:
 
 
 def _pack(name: str, **recipe: object) -> Pack:
-    return pack_of(small_workload(name), WIDTH, N_RUNS, **{"steps": STEPS, **recipe})
+    return pack_of(small_workload(name), WIDTH, N_RUNS, **{"steps": STEPS, "weight_decay": 0.1, **recipe})
 
 
 def _trained(stack: Stack) -> Stack:

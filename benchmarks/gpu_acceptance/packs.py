@@ -26,8 +26,8 @@ WORKLOADS = {
     "bytes-transformer": {**BYTES, "context": 16, "head_size": 4},
     "digits": {"norm": "batch", "ghost": 4},
     "images": {"resolution": 4},
-    "perceptron": {"dimension": 32, "n_examples": 500},
-    "teacher": {"n_features": 32, "n_examples": 500},
+    "perceptron": {"dimension": 64, "n_examples": 500},
+    "teacher": {"n_features": 64, "n_examples": 500},
 }
 """Name → options with which it is small."""
 RATES = (2**-9, 2**-8, 2**-7)

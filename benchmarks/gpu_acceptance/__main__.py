@@ -140,7 +140,12 @@ def _pretend() -> None:
 def _parser() -> argparse.ArgumentParser:
     summary = (gpu_acceptance.__doc__ or "").splitlines()[0]
     parser = argparse.ArgumentParser("python -m benchmarks.gpu_acceptance", description=summary)
-    parser.add_argument("--minutes", type=float, default=20, help="no part is started that is longer than what is left")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=20,
+        help="no part is started that is longer than what is left",
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder of gpu.json and gpu.html")
     parser.add_argument("--parts", nargs="*", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--device", choices=DEVICES, default=CUDA)

@@ -1,6 +1,6 @@
 """A module run as a program on the device of the acceptance, in a process of its own.
 
-    python -m benchmarks.gpu_acceptance.child DEVICE MODULE [ARGUMENT …]
+python -m benchmarks.gpu_acceptance.child DEVICE MODULE [ARGUMENT …]
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a card trains what a CPU trains in float64, in graphs as eagerly, in packs of any size."""
+"""Whether a card trains what a CPU trains in float64: in graphs as eagerly, in any pack."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,14 +38,18 @@ GROWING = {
     "decay_by": "batch",
     "steps": 64,
 }
-EXTRAS: dict[str, tuple[str, dict[str, object], bool | None]] = {
+EXTRAS: dict[str, tuple[str, dict[str, Any], bool | None]] = {
     "clipped gradients": ("bytes-mlp", {"optimizer": "adam", "clip": 0.1}, None),
     "noise of the gradients": ("bytes-mlp", {"optimizer": "adam", "noise_every": 4}, None),
     "sparse weights": ("bytes-mlp", {"optimizer": "sgd", "density": 0.5}, None),
     "sparse activations": ("bytes-mlp", {"optimizer": "sgd", "activation_density": 0.5}, None),
     "a batch that grows": ("digits", {"optimizer": "sgd", **GROWING}, None),
     "vmap instead of a run axis, MLP": ("bytes-mlp", {"optimizer": "adam"}, False),
-    "vmap instead of a run axis, transformer": ("bytes-transformer", {"optimizer": "adamw"}, False),
+    "vmap instead of a run axis, transformer": (
+        "bytes-transformer",
+        {"optimizer": "adamw"},
+        False,
+    ),
 }
 """Name → workload, recipe, and whether to use the workload's run axis."""
 MOMENTS_WITHIN = 1e-2
@@ -134,7 +139,7 @@ def _grid_row(setting: Setting, name: str, precision: str, limit: float) -> Resu
 
 
 def _extra(
-    setting: Setting, what: str, name: str, recipe: dict[str, object], run_axis: bool | None
+    setting: Setting, what: str, name: str, recipe: dict[str, Any], run_axis: bool | None
 ) -> Result:
     pack = _pack(name, **recipe)
     ours = _trained(Stack(pack, setting.place, run_axis=run_axis))
@@ -193,8 +198,10 @@ def _reference(name: str, optimizer: str) -> list[float]:
     return _trained(Stack(pack, CPU, dtype=torch.float64)).evaluate()
 
 
-def _pack(name: str, **recipe: object) -> Pack:
-    return pack_of(small_workload(name), WIDTH, N_RUNS, **{"steps": STEPS, "weight_decay": 0.1, **recipe})
+def _pack(name: str, **recipe: Any) -> Pack:
+    return pack_of(
+        small_workload(name), WIDTH, N_RUNS, **{"steps": STEPS, "weight_decay": 0.1, **recipe}
+    )
 
 
 def _trained(stack: Stack) -> Stack:

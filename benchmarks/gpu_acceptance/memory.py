@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 import torch
@@ -94,7 +95,7 @@ def _predicted(setting: Setting, name: str, width: int, n_runs: int) -> Result:
 
 
 def _pack(setting: Setting, name: str, width: int, n_runs: int) -> Pack:
-    recipe: dict[str, object] = {"steps": 8, "n_evals": 2}
+    recipe: dict[str, Any] = {"steps": 8, "n_evals": 2}
     if not setting.is_card:
         return pack_of(small_workload(name), width, n_runs, **recipe)
     recipe |= {"batch_size": 32 if name == "bytes-transformer" else Recipe().batch_size}

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -21,7 +22,7 @@ from extrap.workloads import LoadedWorkload, load_workload
 __all__ = ["WORKLOADS", "difference", "losses", "measure_divergence", "pack_of", "small_workload"]
 
 BYTES = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256}
-WORKLOADS = {
+WORKLOADS: dict[str, dict[str, Any]] = {
     "bytes-mlp": {**BYTES, "context": 8},
     "bytes-transformer": {**BYTES, "context": 16, "head_size": 4},
     "digits": {"norm": "batch", "ghost": 4},
@@ -55,15 +56,15 @@ def pack_of(
     n_runs: int,
     *,
     rates: Sequence[float] = RATES,
-    **recipe: object,
+    **recipe: Any,
 ) -> Pack:
     """Runs of one width, over some rates and as many seeds as it takes."""
     size = {"width": width}
     cells = tuple(
         Cell.of(size, {"lr": rates[i % len(rates)]}, seed=i // len(rates)) for i in range(n_runs)
     )
-    settings: dict[str, object] = {"batch_size": 16, "steps": 40, "n_evals": 4, **recipe}
-    return Pack(workload=workload, size=size, recipe=Recipe(**settings), cells=cells)  # type: ignore[arg-type]
+    settings = {"batch_size": 16, "steps": 40, "n_evals": 4, **recipe}
+    return Pack(workload=workload, size=size, recipe=Recipe(**settings), cells=cells)
 
 
 def losses(results: Sequence[RunResult]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Interruptions: SIGTERM and SIGKILL in the middle of a pack; how long checkpoints take to write."""
+"""Interruptions: SIGTERM and SIGKILL in mid-pack; how long checkpoints take to write."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _interrupted(
     command = setting.command(JOB, str(folder), "--device", setting.place.type, *options)
     code, heard = _run(setting, command, interrupt=getattr(signal, name))
     again, after = _run(setting, command, interrupt=None)
-    found = next((words["losses"] for words in after if "losses" in words), [])
+    found: list[float] = next((words["losses"] for words in after if "losses" in words), [])
     resumed = next((words["step"] for words in after if "step" in words), 0)
     last = heard[-1]["step"]
     apart = difference(found, expected) if len(found) == len(expected) else float("inf")

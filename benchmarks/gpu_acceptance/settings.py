@@ -1,4 +1,4 @@
-"""Where the acceptance runs: a card, the pretended device or the CPU. Imports no torch by itself."""
+"""Where the acceptance runs: a card, the pretended device or the CPU; imports no torch."""
 
 from __future__ import annotations
 

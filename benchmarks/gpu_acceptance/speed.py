@@ -74,7 +74,7 @@ class Speed:
 
 
 def measure_speed(setting: Setting) -> Iterator[Result]:
-    """Every width of Metz' study, the peers, a transformer, and the predicted time of the study."""
+    """Every width of the study, the peers, a transformer, and the predicted time of the study."""
     limits = card_limits(setting)
     spec = load_study(ROOT / "studies" / "metz_full.py")
     workload = load_workload(spec.workload) if setting.is_card else small_workload("bytes-mlp")
@@ -119,9 +119,7 @@ def _pack(workload: LoadedWorkload, spec: StudySpec, width: int) -> Pack:
     return Pack(workload=workload, size=size, recipe=spec.recipe, cells=cells)
 
 
-def _speed(
-    setting: Setting, pack: Pack, limits: Mapping[str, float], *, n_steps: int
-) -> Speed:
+def _speed(setting: Setting, pack: Pack, limits: Mapping[str, float], *, n_steps: int) -> Speed:
     place, recipe, n_runs = setting.place, pack.recipes()[0], len(pack.cells)
     at_once = most_runs(pack, place)
     cut = [pack.cells[first : first + at_once] for first in range(0, n_runs, at_once)]
@@ -191,8 +189,7 @@ def _n_profiled(stack: Stack, start: int, stop: int) -> int:
     return sum(
         event.count
         for event in events
-        if event.device_type == torch.autograd.DeviceType.CUDA
-        and not event.key.startswith(("Memcpy", "Memset"))
+        if event.device_type.name == "CUDA" and not event.key.startswith(("Memcpy", "Memset"))
     )
 
 
@@ -253,7 +250,11 @@ def _eager_step_s(setting: Setting, pack: Pack, n_steps: int) -> float:
         workload.loss(module, workload.examples(training, rows)).backward()
         optimizer.step()
 
-    return seconds(lambda: [step() for _ in range(n_steps)], setting) / n_steps
+    def steps() -> None:
+        for _ in range(n_steps):
+            step()
+
+    return seconds(steps, setting) / n_steps
 
 
 def _stack_step_s(setting: Setting, pack: Pack, n_steps: int) -> float:

@@ -1,7 +1,7 @@
 """A pack trained in a process of its own that may be stopped or killed.
 
-    python -m benchmarks.gpu_acceptance.child DEVICE benchmarks.gpu_acceptance.training_job FOLDER \
-        --device cuda --width W --runs N --steps K
+    python -m benchmarks.gpu_acceptance.training_job FOLDER --device cuda \
+        --width W --runs N --steps K
 
 Prints a line of JSON at every evaluation, `{"step": …}`, and at the end `{"losses": […]}`. SIGTERM
 asks it to stop; it leaves its checkpoints in FOLDER, from which the same command goes on.

@@ -12,7 +12,7 @@ BLOCK = 256
 
 
 @triton.jit
-def _double(source, target, n, BLOCK: tl.constexpr):  # noqa: ANN001, ANN202, N803
+def _double(source, target, n, BLOCK: tl.constexpr):  # noqa: ANN001, ANN202
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(target + rows, 2 * tl.load(source + rows, mask=rows < n), mask=rows < n)
 

@@ -1,0 +1,286 @@
+"""Whole studies on a card: two processes at once, a sampler of Optuna, and a real one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from optuna import load_study
+from optuna.storages import RDBStorage
+from optuna.trial import TrialState
+
+from benchmarks.gpu_acceptance.packs import BYTES
+from benchmarks.gpu_acceptance.results import Result
+from benchmarks.gpu_acceptance.settings import ROOT, Setting
+from extrap.records import Recipe, StudySpec, TunedRange, Workload
+from extrap.training import parts
+from extrap.training.stacks import Stack
+from extrap.tuning import tune
+
+__all__ = ["measure_optuna", "measure_real", "measure_two_packs"]
+
+EXTRAP = "extrap.__main__"
+LIMIT_S = 420
+"""Seconds after which a command is ended."""
+STEPS_SHARE, MOST_STACKS = 0.7, 24
+STUDY_FILE = '''"""Two sizes, for two processes."""
+
+from extrap.records import Recipe, StudySpec, TunedRange, Workload
+
+STUDY = StudySpec(
+    name="two_packs",
+    question="Is each cell trained once?",
+    workload=Workload(name="bytes-mlp", options={options}),
+    recipe=Recipe(steps={steps}, batch_size={batch_size}, n_evals={n_evals}),
+    sizes={{"width": {widths}}},
+    tune={{"lr": TunedRange(low=2**-10, high=2**-6, n={n_rates})}},
+    seeds=(0, 1, 2),
+    growth=0,
+)
+'''
+
+
+def measure_two_packs(setting: Setting) -> Iterator[Result]:
+    """One study in one process, then in two at once on the same card."""
+    options: dict[str, object] = setting.pick({}, dict(BYTES))
+    content = STUDY_FILE.format(
+        options=options,
+        steps=setting.pick(3000, 20),
+        batch_size=setting.pick(128, 8),
+        n_evals=setting.pick(50, 4),
+        widths=setting.pick((16, 32, 64, 128, 256, 512), (8, 16)),
+        n_rates=setting.pick(6, 3),
+    )
+    took_s = {}
+    for n_processes in (1, 2):
+        with tempfile.TemporaryDirectory(dir=setting.out) as name:
+            folder = Path(name)
+            study, url = folder / "two_packs.py", f"sqlite:///{folder / 'two_packs.db'}"
+            study.write_text(content, encoding="utf-8")
+            took_s[n_processes], codes = _work(setting, study, url, n_processes)
+            trained, n_wanted = _n_trained(url), 3 * setting.pick(36, 6)
+        once = sum(n == 1 for n in trained.values())
+        yield Result(
+            part="two-packs",
+            what=f"cells trained once, {n_processes} process{'es' * (n_processes > 1)}",
+            measured=f"{once} of {n_wanted}; exit codes {codes}; {took_s[n_processes]:.1f} s "
+            "with start-up",
+            pass_at=f"{n_wanted}, exit codes 0",
+            passed=once == len(trained) == n_wanted and not any(codes),
+        )
+    yield Result(
+        part="two-packs",
+        what="time of one process over that of two",
+        measured=f"{took_s[1] / took_s[2]:.2f}",
+        note="" if setting.is_card else "Times are not those of a card.",
+    )
+
+
+def measure_optuna(setting: Setting) -> Iterator[Result]:
+    """Where the time of a TPE study of 72 small runs goes, and how many stacks it makes."""
+    spec = StudySpec(
+        name="acceptance_tpe",
+        question="Where does the time go?",
+        workload=Workload(name="bytes-mlp", options=setting.pick({}, dict(BYTES))),
+        recipe=Recipe(steps=setting.pick(1000, 8), n_evals=setting.pick(50, 2)),
+        sizes={"width": setting.pick((16, 32, 64), (8, 12, 16))},
+        tune={"lr": TunedRange(low=2**-12, high=2**-5, n=8)},
+        seeds=(0, 1, 2),
+        growth=0,
+        sampler="tpe",
+    )
+    clock = _Clock()
+    with tempfile.TemporaryDirectory(dir=setting.out) as folder, clock.running():
+        began = time.perf_counter()
+        url = f"sqlite:///{Path(folder) / 'tpe.db'}"
+        runs = tune(spec, url, device=setting.place.type)
+        wall_s = time.perf_counter() - began
+    n_runs = len(runs.to_frame())
+    share = clock.steps_s / wall_s
+    yield Result(
+        part="optuna",
+        what=f"TPE study of {n_runs} runs × {spec.recipe.steps} steps, share of the time in steps",
+        measured=f"{100 * share:.0f} % of {wall_s:.1f} s; evaluations "
+        f"{100 * clock.evaluations_s / wall_s:.0f} %",
+        pass_at=f"≥ {100 * STEPS_SHARE:g} %",
+        passed=setting.judged(share >= STEPS_SHARE),
+        note="" if setting.is_card else "Times are not those of a card.",
+    )
+    yield Result(
+        part="optuna",
+        what="stacks made for it",
+        measured=f"{clock.n_stacks}, of which {clock.n_trained} were trained",
+        pass_at=f"≤ {MOST_STACKS}",
+        passed=clock.n_stacks <= MOST_STACKS,
+    )
+
+
+def measure_real(setting: Setting) -> Iterator[Result]:
+    """`studies/metz_full.py` at its small widths, by the command that a user types."""
+    widths = setting.pick((16, 24, 32, 64, 96, 128, 256), (8, 12, 16, 24))
+    changes = [f"sizes.width={','.join(map(str, widths))}"]
+    changes += setting.pick(["recipe.steps=3000"], TINY_STUDY)
+    n_wanted = len(widths) * setting.pick(36, 10)
+    words = [word for change in changes for word in ("--set", change)]
+    study = str(ROOT / "studies" / "metz_full.py")
+    with tempfile.TemporaryDirectory(dir=setting.out) as name:
+        folder = Path(name)
+        url = f"sqlite:///{folder / 'metz_full.db'}"
+        began = time.perf_counter()
+        done = _extrap(setting, folder, "study", "run", study, "--storage", url, "--quiet", *words)
+        wall_s = time.perf_counter() - began
+        trained = _n_trained(url)
+        shown = _extrap(
+            setting, folder, "study", "status", study, "--storage", url, "--json", *words
+        )
+        page = folder / "reports" / "metz_full.html"
+        size = page.stat().st_size if page.exists() else 0
+    tail = " ".join(done.stderr.split())[-400:]
+    is_right = done.returncode == 0 and len(trained) == n_wanted
+    yield Result(
+        part="real",
+        what=f"extrap study run studies/metz_full.py, widths {widths[0]} to {widths[-1]}",
+        measured=f"exit code {done.returncode}; {len(trained)} of {n_wanted} runs in "
+        f"{wall_s:.0f} s" + ("" if is_right else f"; {tail}"),
+        pass_at=f"exit code 0, {n_wanted} runs",
+        passed=is_right,
+    )
+    yield Result(
+        part="real",
+        what="its status and its page",
+        measured=f"{_status(shown)}; page of {size / 1e6:.1f} MB",
+        pass_at="a page",
+        passed=size > 0 and shown.returncode == 0,
+    )
+
+
+TINY_STUDY = [
+    "recipe.steps=30",
+    "recipe.n_evals=5",
+    "recipe.precision=fp32",
+    "seeds=0,1",
+    "tune.lr.n=5",
+    "tune.lr.low=0.0005",
+    "workload.corpus_bytes=60000",
+    "workload.validation_bytes=20000",
+    "workload.n_validation=256",
+]
+
+
+class _Clock:
+    """How long steps and evaluations of packs in training take, and how many stacks are made."""
+
+    def __init__(self) -> None:
+        self.steps_s = self.evaluations_s = 0.0
+        self.n_stacks = self.n_trained = 0
+
+    def running(self) -> Any:
+        """A block in which it counts."""
+        clock, build = self, Stack.__init__
+
+        class Timed(Stack):
+            """A stack in training."""
+
+            def __init__(self, *arguments: Any, **options: Any) -> None:
+                super().__init__(*arguments, **options)
+                clock.n_trained += 1
+
+            def advance(self, start: int, stop: int) -> list[int | None]:
+                began = time.perf_counter()
+                found = super().advance(start, stop)
+                clock.steps_s += time.perf_counter() - began
+                return found
+
+            def evaluate(self, n_examples: int | None = None) -> list[float]:
+                began = time.perf_counter()
+                found = super().evaluate(n_examples)
+                clock.evaluations_s += time.perf_counter() - began
+                return found
+
+        def count(stack: Stack, *arguments: Any, **options: Any) -> None:
+            clock.n_stacks += 1
+            build(stack, *arguments, **options)
+
+        patches = ExitStack()
+        patches.enter_context(patch.object(Stack, "__init__", count))
+        patches.enter_context(patch.object(parts, "Stack", Timed))
+        return patches
+
+
+def _work(
+    setting: Setting, study: Path, url: str, n_processes: int
+) -> tuple[float, Sequence[int]]:
+    """`extrap study work` in some processes at once: seconds, and exit codes."""
+    command = setting.command(
+        EXTRAP,
+        "study",
+        "work",
+        str(study),
+        "--storage",
+        url,
+        "--quiet",
+        "--device",
+        setting.place.type,
+    )
+    began = time.perf_counter()
+    running = [
+        subprocess.Popen(
+            command,
+            cwd=study.parent,
+            env=setting.environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in range(n_processes)
+    ]
+    try:
+        codes = [process.wait(LIMIT_S) for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    return time.perf_counter() - began, codes
+
+
+def _extrap(setting: Setting, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command `extrap` in a folder."""
+    return subprocess.run(
+        setting.command(EXTRAP, *words),
+        cwd=folder,
+        env=setting.environment(),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+
+
+def _n_trained(url: str) -> Counter[tuple[object, ...]]:
+    """Study, tuned values and seed → trials that finished."""
+    storage = RDBStorage(url)
+    found: Counter[tuple[object, ...]] = Counter()
+    for study in storage.get_all_studies():
+        trials = load_study(study_name=study.study_name, storage=storage).trials
+        found.update(
+            (study.study_name, *sorted(trial.params.items()), trial.user_attrs.get("seed"))
+            for trial in trials
+            if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
+        )
+    return found
+
+
+def _status(shown: subprocess.CompletedProcess[str]) -> str:
+    try:
+        status = json.loads(shown.stdout)
+    except ValueError:
+        return f"no status: {' '.join(shown.stderr.split())[-300:]}"
+    return ", ".join(
+        f"{key} {value}" for key, value in status.items() if isinstance(value, int | float)
+    )

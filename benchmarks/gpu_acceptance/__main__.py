@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 import time
 import traceback
@@ -67,15 +68,17 @@ def _measure(given: argparse.Namespace) -> int:
     name = setting.name() if is_there else ""
     book = Book(given.out / "gpu.json", device=given.device, name=name, order=list(PARTS))
     began, not_run = time.monotonic(), []
-    for part in [part for part in PARTS if part in given.parts]:
+    wanted = [part for part in PARTS if part in given.parts]
+    for i, part in enumerate(wanted):
         left = given.minutes - (time.monotonic() - began) / 60
         if not is_there:
             book.leave_out(part, "there is no CUDA device")
         elif left < setting.pick(PARTS[part].minutes, 0):
             book.leave_out(part, "the time was over")
             not_run.append(part)
-        else:
-            _run(part, setting, book)
+        elif not _run(part, setting, book) and setting.is_card and wanted[i + 1 :]:
+            left = given.minutes - (time.monotonic() - began) / 60
+            _start_anew(setting, wanted[i + 1 :], left)
     if not_run:
         sys.stdout.write(f"not run, the time was over: {', '.join(not_run)}\n")
     _write_page(book, given.out / "gpu.html")
@@ -87,14 +90,22 @@ def _measure(given: argparse.Namespace) -> int:
     return 1 if n_failed else 0
 
 
-def _run(part: str, setting: Setting, book: Book) -> None:
-    """One part; what it raises is its last row."""
-    began = time.monotonic()
+def _start_anew(setting: Setting, parts: list[str], minutes: float) -> None:
+    """Go on in a fresh process: after some errors CUDA refuses all work in the old one."""
+    words = ["--device", setting.device, "--out", str(setting.out), "--minutes", f"{minutes:.2f}"]
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", __package__, *words, "--parts", *parts])
+
+
+def _run(part: str, setting: Setting, book: Book) -> bool:
+    """One part; what it raises is its last row. Whether it came to its end."""
+    began, is_whole = time.monotonic(), True
     book.begin(part)
     try:
         for row in PARTS[part].load()(setting):
             _keep(row, book)
     except Exception as error:  # whatever it is, the other parts are run
+        is_whole = False
         frames = traceback.extract_tb(error.__traceback__)[-N_FRAMES:]
         where = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames))
         words = " ".join(str(error).split())[:1000]
@@ -110,6 +121,7 @@ def _run(part: str, setting: Setting, book: Book) -> None:
             book,
         )
     book.end(part, time.monotonic() - began)
+    return is_whole
 
 
 def _keep(row: Result, book: Book) -> None:

@@ -29,6 +29,7 @@ CPU = torch.device("cpu")
 ROUNDED = "muon"
 """Its iteration is in bf16 whatever the precision, so it is held to the limit of bf16."""
 N_RUNS, WIDTH, STEPS = 3, 32, 40
+TEST_PACKAGES = ("pytest", "pytest_timeout", "hypothesis")
 TESTS_S = 400
 """Seconds after which the tests are ended."""
 GROWING = {
@@ -84,7 +85,7 @@ def _tests(setting: Setting) -> Result:
     what = "pytest -m gpu tests/training"
     if not setting.is_gpu:
         return Result(part=PART, what=what, measured="not measured: they need a GPU")
-    missing = [name for name in ("pytest", "hypothesis") if not importlib.util.find_spec(name)]
+    missing = [name for name in TEST_PACKAGES if not importlib.util.find_spec(name)]
     if missing:
         words = f"not measured: {', '.join(missing)} is not installed"
         return Result(part=PART, what=what, measured=words)

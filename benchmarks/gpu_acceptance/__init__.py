@@ -17,8 +17,8 @@
 
 `DIR/gpu.json` is written after every row, `DIR/gpu.html` at the end. A later call with other parts
 adds to the same file, so the parts may be run in several calls. A part whose usual time is longer
-than what is left of `--minutes` is not started. After an error the other parts run in a new process. `--parts` without a name writes
-the page only.
+than what is left of `--minutes` is not started. After an error the other parts run in a new process. `--parts` without a name
+writes the page only.
 
 Exit code: 0 if no row failed, 1 if one did, 2 for wrong usage, 3 without a CUDA device.
 
@@ -26,10 +26,15 @@ Exit code: 0 if no row failed, 1 if one did, 2 for wrong usage, 3 without a CUDA
 `--device cpu` runs those that make sense there. Neither says anything about a card: the file says
 so, and speeds are not judged.
 
-Requirements: Python 3.12, torch 2.11 with CUDA, numpy, pandas, psutil, rich and pyarrow. The parts
-`two-packs`, `optuna` and `real` need `optuna` (5.0) as well, that is, these wheels: optuna, alembic,
-sqlalchemy, greenlet, mako, colorlog, tqdm, pyyaml, packaging and typing-extensions; `real` and the
-page need what extrap itself needs: click, jinja2, markupsafe, matplotlib, pillow, scikit-learn,
-scipy, scoringrules, seaborn and statsmodels. The tests need pytest, pytest-timeout and hypothesis. Where a package
-is missing, the part that needs it fails, or the page is not written, and the others run.
+Requirements, from a checkout, nothing installed: Python 3.12, torch 2.11 with CUDA and Triton,
+numpy, scipy, scikit-learn, pandas, pyarrow, psutil and rich. For the rest carry wheels along:
+
+* `two-packs`, `optuna`, `real`: optuna 5.0, alembic, sqlalchemy, greenlet, mako, colorlog, tqdm,
+  pyyaml, packaging, typing-extensions; and click for the command `extrap`
+* `real` and the page: jinja2, markupsafe, matplotlib, pillow, seaborn, statsmodels, patsy,
+  formulaic, scoringrules
+* the tests: pytest, pytest-timeout, hypothesis
+
+Where a package is missing, the part that needs it fails, the tests are not measured, or the page
+is not written; everything else runs.
 """  # noqa: E501  (rows of a table)

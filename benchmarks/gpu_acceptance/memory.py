@@ -165,11 +165,11 @@ def limited(setting: Setting, room: int) -> Iterator[None]:
     if setting.is_card:
         total = torch.cuda.get_device_properties(setting.place).total_memory
         most = torch.cuda.memory_reserved(setting.place) + room
-        torch.cuda.set_per_process_memory_fraction(min(1.0, most / total), setting.place)
+        torch.cuda.set_per_process_memory_fraction(min(1.0, most / total))
         try:
             yield
         finally:
-            torch.cuda.set_per_process_memory_fraction(1.0, setting.place)
+            torch.cuda.set_per_process_memory_fraction(1.0)
         return
     from benchmarks.pretended_cuda.device import CARD
 

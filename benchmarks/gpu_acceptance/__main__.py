@@ -121,6 +121,10 @@ def _run(part: str, setting: Setting, book: Book) -> bool:
             book,
         )
     book.end(part, time.monotonic() - began)
+    if is_whole and setting.is_gpu:
+        from extrap.training.memory import free_cached
+
+        free_cached(setting.place)  # for processes that the next part starts
     return is_whole
 
 

@@ -19,13 +19,21 @@ from extrap.training import Pack, train
 from extrap.training.graphs import RecordedStep
 from extrap.workloads import LoadedWorkload, load_workload
 
-__all__ = ["WORKLOADS", "difference", "losses", "measure_divergence", "pack_of", "small_workload"]
+__all__ = [
+    "RATES",
+    "WORKLOADS",
+    "difference",
+    "losses",
+    "measure_divergence",
+    "pack_of",
+    "small_workload",
+]
 
 BYTES = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256}
 WORKLOADS: dict[str, dict[str, Any]] = {
     "bytes-mlp": {**BYTES, "context": 8},
     "bytes-transformer": {**BYTES, "context": 16, "head_size": 4},
-    "digits": {"norm": "batch", "ghost": 4},
+    "digits": {"norm": "batch", "ghost": 8},
     "images": {"resolution": 4},
     "perceptron": {"dimension": 64, "n_examples": 500},
     "teacher": {"n_features": 64, "n_examples": 500},

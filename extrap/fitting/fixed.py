@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize, special
 
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.spread import predict_optimum
@@ -60,7 +60,7 @@ def predict_at_values(
     at = np.log2([tuned[name] for name in spread.tuned]) - np.asarray(spread.centre)
     offsets, weights = spread.nodes()
     excesses = valley.excesses(at - offsets, size)
-    z = float(stats.norm.ppf(0.5 + level / 2))
+    z = float(special.ndtri(0.5 + level / 2))
     interval = tuned_run.interval(level, new_run=True)
     lower = interval.lower if interval.lower else math.exp(-700.0)
     own = (tuned_run.log_loss - math.log(lower)) / z
@@ -70,7 +70,7 @@ def predict_at_values(
     def quantile(p: float) -> float:
         low, high = float((means - 12 * sd).min()), float((means + 12 * sd).max())
         return float(
-            optimize.brentq(lambda v: weights @ stats.norm.cdf((v - means) / sd) - p, low, high)
+            optimize.brentq(lambda v: weights @ special.ndtr((v - means) / sd) - p, low, high)
         )
 
     at_optimum = valley.excesses(at[None], size)

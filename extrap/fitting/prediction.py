@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from extrap.laws.base import Array
 from extrap.records import Interval
@@ -42,10 +42,9 @@ class LossPrediction:
 
     def interval(self, level: float, *, new_run: bool) -> Interval:
         """The loss interval `exp(log_loss ± t sd)`: of one new run, or of the curve."""
-        halves = [
-            float(stats.t.ppf(0.5 + level / 2, dof) * sd) for sd, dof in self._spreads(new_run)
-        ]
-        return Interval.around_log(self.log_loss, max(halves))
+        quantile, spreads = 0.5 + level / 2, self._spreads(new_run)
+        half = max(float(special.stdtrit(dof, quantile) * sd) for sd, dof in spreads)
+        return Interval.around_log(self.log_loss, half)
 
     @property
     def log_sd(self) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import stats
 
 from extrap.errors import DataError
 from extrap.fitting.spread import OptimumSpread, predict_optimum
@@ -22,6 +22,8 @@ TOLERATED = 0.01
 SCATTER_POINTS = 31
 FARTHEST = 20.0
 """Octaves beyond which the tolerated range counts as unbounded."""
+HALVINGS = 50
+"""Of `FARTHEST`, until only rounding is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +126,7 @@ def _one_column(
     scatter = _scatter(valley)
     costs = np.minimum(np.outer(valley.excesses(at, size), scatter), CEILING)
     shares = np.repeat(weights[:, None] / len(scatter), len(scatter), axis=1)
-    widths = [_tolerated(i, valley, size, TOLERATED / factor) for factor in scatter]
+    widths = _tolerated(i, valley, size, TOLERATED / np.array([1.0, *scatter]))
     sd = law.scatter / math.log(2)
     return TransferQuality(
         tuned=name,
@@ -135,8 +137,8 @@ def _one_column(
         octaves=octaves,
         penalty=float(np.sum(shares * costs)),
         penalty_pi=_central(costs.ravel(), shares.ravel(), level),
-        robustness=_tolerated(i, valley, size, TOLERATED),
-        robustness_pi=_central(np.array(widths), np.ones(len(widths)), level),
+        robustness=float(widths[0]),
+        robustness_pi=_central(widths[1:], np.ones(len(scatter)), level),
         steepening=float(sum(valley.trend)),
         fit_error=sd,
         fit_error_ci=_of_sd(sd, law.dof, level),
@@ -156,19 +158,17 @@ def _scatter(valley: Valley) -> Array:
     return np.asarray(np.exp(log_sd * stats.norm.ppf(p) - log_sd**2 / 2))
 
 
-def _tolerated(i: int, valley: Valley, size: Mapping[str, float], excess: float) -> float:
-    """Octaves between the two values that cost a given excess."""
-
-    def cost(octaves: float) -> float:
-        return float(
-            valley.excesses(_along(i, np.array([octaves]), len(valley.tuned)), size)[0] - excess
-        )
-
-    sides = [
-        abs(optimize.brentq(cost, 0.0, side)) if cost(side) > 0 else FARTHEST
-        for side in (-FARTHEST, FARTHEST)
-    ]
-    return float(sum(sides))
+def _tolerated(i: int, valley: Valley, size: Mapping[str, float], excesses: Array) -> Array:
+    """Octaves between the two values that cost each of some excesses, by bisection."""
+    total = np.zeros(len(excesses))
+    for farthest in (-FARTHEST, FARTHEST):
+        near, far = np.zeros(len(excesses)), np.full(len(excesses), farthest)
+        for _ in range(HALVINGS):
+            middle = (near + far) / 2
+            costs = valley.excesses(_along(i, middle, len(valley.tuned)), size)
+            near, far = np.where(costs > excesses, (near, middle), (middle, far))
+        total += np.abs(far)
+    return total
 
 
 def _central(values: Array, weights: Array, level: float) -> Interval:

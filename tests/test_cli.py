@@ -140,49 +140,6 @@ def forecast(*options):
     return ("forecast", "sweep.csv", *COLUMNS, *options)
 
 
-LOSSES = ("--loss", "loss", "--loss", "error")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (forecast("--fix", "E"), "E=1.6 or lr.b=-0.5; got"),
-        (forecast("--fix", "E=low"), "got 'E=low'"),
-        (forecast("--fix", "=1"), "got '=1'"),
-        (forecast("--fix", "E=1", "--fix", "E=2"), "--fix E was given twice"),
-        (forecast("--json", "--summary"), "give one of them"),
-        (forecast("--at", "8"), "smallest tuned one, 16"),
-        (forecast("--at", "widht=64"), "width, got widht"),
-        (forecast("--at", "nan"), "positive and finite"),
-        (forecast("--at", "width=64,width=128"), "width was given twice"),
-        (forecast("--at", ""), "got none"),
-        *((forecast(f"--level={level}"), "level") for level in ("95", "0", "1", "abc", "nan")),
-        (("forecast", "f.json", "--level", "0.5"), "--level 0.95, got 0.5"),
-        (("forecast", "f.json", "--size", "depth"), "width, got depth"),
-        (("forecast", "f.json", "--tune", "batch"), "lr, got batch"),
-        (("report", "f.json", *LOSSES), "several --loss"),
-        (("report", "sweep.csv", "-", *LOSSES), "got -; give one --loss"),
-        (("report", "study.py", "--band", "family"), "given --band too"),
-        (("report", "study.py", "--loss", "error"), "given --loss too"),
-        (("report", "sweep.csv", *COLUMNS, *LOSSES), "error"),
-        (forecast("--tune", "width"), ""),
-        (forecast("--condition", "loss"), ""),
-        (forecast("--condition", "optimiser"), ""),
-        (forecast("--save", "sweep.csv/f.json"), ""),
-        (("forecast", ".", *COLUMNS), ""),
-        (("check", "sweep.csv", "absent.csv", *COLUMNS), ""),
-        (("report", "absent.py"), ""),
-        (("study", "run", "absent.py"), ""),
-    ],
-)
-def test_bad_usage_is_exit_two_and_one_line(place, arguments, told, capsys, monkeypatch):
-    monkeypatch.chdir(place)
-    code = main(list(arguments))
-    captured = capsys.readouterr()
-    assert (code, len(captured.err.splitlines())) == (2, 1)
-    assert told in captured.err
-
-
 def test_errors_of_ours_are_exit_three_and_interrupts_130(run, monkeypatch):
     def failing(error):
         def fail(*_, **__):
@@ -225,21 +182,3 @@ def test_missing_training_library_is_one_line_that_says_what_to_install(monkeypa
     monkeypatch.delitem(sys.modules, "extrap.reading.optuna", raising=False)
     assert main(["study", "run", "studies/metz.py", "--dry-run"]) == 2
     assert "pip install 'optuna" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("moved.csv", "--size", "width"), "size column"),
-        (("moved.csv", "--knob", "warmup"), "size column"),
-        (("moved.csv", "--size", "width", "--knob", "=3"), "NAME=VALUE"),
-        (("moved.csv", "--size", "width", "--knob", "warmup="), "NAME=VALUE"),
-        (("moved.csv", "--size", "width", "--knob", "beta"), "['beta']"),
-        (("moved.csv", "--storage", "sqlite:///x.db"), "--storage is that of"),
-        (("study.py", "--size", "width"), "was given --size too"),
-        (("study.py", "--seed", "s"), "was given --seed too"),
-    ],
-)
-def test_knobs_refuses_what_does_not_go_together(run, arguments, told):
-    Path("moved.csv").write_text("width,warmup,loss\n8,0.1,2\n16,0.1,1.9\n32,0.1,1.8\n")
-    assert told in refused(run("knobs", *arguments))

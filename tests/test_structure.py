@@ -6,7 +6,6 @@ that breaks it on purpose.
 """
 
 import ast
-import re
 import sys
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -68,9 +67,6 @@ DOORS = {
     "yaml": ("reading.trackers.yaml_files",),
 }
 CATCH_ALLS = {"utils", "util", "helpers", "helper", "common", "misc"}
-PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve"}
-# Brackets keep the pattern from matching itself in a search for unfinished code.
-UNFINISHED = re.compile(r"\b([T]ODO|[F]IXME|[N]otImplementedError)\b")
 
 
 @dataclass(frozen=True)
@@ -280,26 +276,6 @@ def dangers(modules):
     return calls_of(modules, ast.Call, is_danger)
 
 
-def pickles(modules):
-    by_import = [
-        f"{module.name} imports {target}"
-        for module in modules
-        for target, _ in imported_names(module)
-        if target.partition(".")[0] in PICKLES
-    ]
-    methods = {"to_pickle", "read_pickle"}
-    return by_import + calls_of(modules, ast.Attribute, lambda n: n.attr in methods)
-
-
-def unfinished(modules):
-    return [
-        f"{module.name} line {number}: {line.strip()}"
-        for module in modules
-        for number, line in enumerate(module.text.splitlines(), start=1)
-        if UNFINISHED.search(line)
-    ]
-
-
 BREACHES = [
     (imports_that_go_up, "laws/power.py", "import extrap.fitting.weighted"),
     (imports_that_go_up, "records/runs.py", "from extrap import fitting"),
@@ -335,8 +311,6 @@ BREACHES = [
     (catch_all_names, "fitting/utils.py", ""),
     (catch_all_names, "helpers/__init__.py", ""),
     (undeclared, "laws/power.py", "'''Has only a docstring.'''"),
-    (pickles, "training/loop.py", "from pickle import dumps"),
-    (pickles, "reading/tables.py", "def f(pd):\n    return pd.read_pickle('x')"),
     (bare_echoes, "commands/arguments.py", "import click\nclick.echo('x')"),
     (bare_echoes, "cli.py", "import click\nf = click.secho"),
     (bare_writes, "reporting/page.py", "path.write_text('x')"),
@@ -349,8 +323,6 @@ BREACHES = [
     (dangers, "noise.py", "eval('1')"),
     (dangers, "noise.py", "def f(subprocess):\n    subprocess.run('x', shell=True)"),
     (dangers, "noise.py", "def f(yaml):\n    yaml.load('x')"),
-    (unfinished, "laws/power.py", "def f():\n    raise Not" + "ImplementedError"),
-    (unfinished, "laws/power.py", "x = 1  # TO" + "DO"),
 ]
 RULES = list(dict.fromkeys(rule for rule, _, _ in BREACHES))
 

@@ -143,7 +143,7 @@ def write_export(storage: BaseStorage, names: Iterable[str], path: str | Path) -
         unfinished.replace(place)
     finally:
         with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+            unfinished.unlink()
     return len(rows)
 
 

@@ -116,7 +116,6 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
         header=None,
         dtype=str,
         keep_default_na=False,
-        na_filter=False,
         skipinitialspace=True,
         encoding="utf-8-sig" if isinstance(source, Path) else None,
     )

@@ -16,7 +16,7 @@ import pandas as pd
 from extrap.cli import main
 
 from .pages import page_text
-from .workplace import ROOT, SAVED, TABLES, workplace
+from .workplace import FOLDER, ROOT, SAVED, TABLES, workplace
 
 CLEAN = "T/clean.csv --size width --tune lr"
 PAIR = "T/pair.csv --size params --size tokens"
@@ -153,58 +153,11 @@ CSV = {
 """Called for a file: what a person reads on a page, and tables as CSV."""
 
 EXITS = {
-    "check fine": f"check {PAIR} T/pair_big.csv",
-    "check deviates": f"check {CLEAN} T/clean_big.csv",
-    "watch alarm": "watch W/accuracy.json T/log_bad.csv --at 256 --total-steps 1000 --loss acc "
-    "--maximise acc --once",
-    "no command": "",
-    "unknown command": "foresee",
-    "unknown option": f"forecast {CLEAN} --depth 3",
-    "no such file": "forecast T/none.csv --size width",
-    "no such column": "forecast T/clean.csv --size depth --tune lr",
-    "no size": "forecast T/clean.csv",
-    "level in percent": f"forecast {CLEAN} --level 95",
-    "level zero": f"forecast {CLEAN} --level 0",
-    "below the sweep": f"forecast {CLEAN} --at 8",
-    "no number": f"forecast {CLEAN} --at wide",
-    "wrong size": f"forecast {PAIR} --at 512",
-    "unknown pin": f"forecast {CLEAN} --fix q=1",
-    "pin of no column": f"forecast {CLEAN} --fix wd.b=1",
-    "unknown band": f"forecast {CLEAN} --band wide",
-    "bad formula": f"forecast {CLEAN} --let 'x = import os'",
-    "bad final": f"forecast {CLEAN} --final first",
-    "sealed and options": f"forecast {SEALED} --size width",
-    "check without its size": f"check {CLEAN} T/pair_big.csv",
-    "check tolerance": f"check {CLEAN} T/clean_big.csv --tolerance 1",
-    "backtest too few": "backtest W/three.csv --size width",
-    "backtest scheme": f"backtest {CLEAN} --scheme random",
-    "watch no forecast": "watch T/clean.csv T/log.csv --at 256",
-    "watch no curves": f"watch {SEALED} T/log.csv --at 512 --once",
-    "plan nothing to spend": f"plan {CLEAN} --at 1024",
-    "plan two budgets": f"plan {CLEAN} --at 1024 --budget 1 --budget-hours 1",
-    "plan no runs": f"plan {CLEAN} --at 1024 --runs 0",
-    "plan aim": f"plan {CLEAN} --at 1024 --runs 3 --aim wd",
-    "cost no tuned": f"cost {CLEAN} --at 1024 --set wd=1",
-    "cost negative": f"cost {CLEAN} --at 1024 --price -1",
-    "allocate budget": "allocate T/pair.csv --flops 0",
-    "allocate columns": "allocate T/clean.csv --flops 1e20",
-    "compare alone": "compare T/recipes.csv --size width",
-    "compare unknown plain": "compare T/recipes.csv --by recipe --plain best --size width",
-    "critical batch overhead": f"critical-batch {BATCH} --overhead 0",
-    "cascade cost": "cascade T/inputs.csv --cost-small 10 --cost-large 1",
-    "cascade columns": "cascade T/clean.csv --cost-large 10",
-    "select none": "select T/embedding.csv --keep 0",
-    "select too many": "select T/embedding.csv --keep 41",
-    "knobs unknown": "knobs T/knobs.csv --size width --at 2048 --knob wd",
-    "status no study": "study status W/pages/none.py",
-    "status bad key": "study status W/tiny.py --set recipe.stops=3",
-    "export no storage": "study export W/tiny.py --storage sqlite:///W/none.db --out W/n.parquet",
-    "import no export": "study import W/tiny.py T/clean.csv --storage sqlite:///W/import.db",
-    "page of no report": "page T/clean.csv",
-    "broken seal": "forecast W/broken.json --at 512",
-    "init over": "init W/tiny",
+    line: line.removeprefix("extrap").strip().format_map(globals())
+    for line in (FOLDER / "exits.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
 }
-"""Exit code, and the line on the standard error."""
+"""Commands whose exit code and standard error are kept."""
 
 
 def run(arguments: str) -> dict[str, Any]:

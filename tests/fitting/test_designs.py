@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 
 from extrap.errors import DataError
-from extrap.fitting.designs import check_identifiable, check_sizes
+from extrap.fitting.designs import check_identifiable, check_sizes, check_sweep
+from extrap.reading import read_runs
 
 GRID = np.array([[n, d] for n in (1.0, 2.0, 4.0) for d in (1.0, 3.0)])
 TIED = np.array([[1.0, 20.0], [3.0, 60.0], [10.0, 200.0], [30.0, 600.0]])
+
+
+def test_two_sizes_are_too_few(sweep_table) -> None:
+    for n, said in ((2, "at least 3 .* got 2"), (1, "got 1")):
+        with pytest.raises(DataError, match=said):
+            check_sweep(read_runs(sweep_table(widths=(16.0, 32.0)[:n]), size="width", tune="lr"))
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e24])

@@ -95,6 +95,11 @@ def test_order_of_the_runs_and_runs_from_elsewhere_change_nothing(rounds):
     assert place_runs(SPEC, train(shuffled)) == rounds[-1]
 
 
+def test_a_size_begins_where_the_smaller_ones_predict_its_optimum(rounds):
+    first = next(cells for cells in rounds if rates_of(cells, 256.0))
+    assert np.mean(list(rates_of(first, 256.0))) == pytest.approx(optimum(256.0), abs=0.5)
+
+
 @pytest.mark.parametrize("n_done", [1, 3, 11, 30])
 def test_an_unfinished_round_is_wanted_as_it_was_begun(rounds, n_done):
     """Whatever is killed when: the last cells of a round never change what it wants."""

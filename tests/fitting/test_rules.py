@@ -59,6 +59,7 @@ def test_regret_is_what_the_valley_gives_to_the_distance_from_ours(sweep_table: 
     size = {"width": 1024.0}
     table = compare_rules(laws, optima, size, valley=valley)
     assert [row.rule for row in table] == ["inverse_root_width", "constant", "inverse_width"]
+    assert compare_rules(laws, [], size, valley=valley) == ()
     first = optima[0].tuned["lr"].value
     for row in table:
         kept = first / row.value

@@ -112,18 +112,19 @@ def grid_frame(**columns):
 
 
 def test_several_sizes_and_several_tuned_columns_render(tmp_path):
-    frame = grid_frame(n_params=(1e6, 2e6, 4e6), n_tokens=(1e8, 4e8, 16e8), lr=RATES)
+    rates = RATES[1::2]
+    frame = grid_frame(n_params=(1e6, 2e6, 4e6), n_tokens=(1e8, 4e8, 16e8), lr=rates)
     made = forecast(as_runs(frame, ("n_params", "n_tokens")))
-    judged = frame.iloc[-7:].assign(n_params=1.6e7, stage="check", loss=1.5)
+    judged = frame.iloc[-3:].assign(n_params=1.6e7, stage="check", loss=1.5)
     verdicts = check(made, as_runs(judged, ("n_params", "n_tokens")))
     html = write(tmp_path, made, verdicts)
     assert "with n_tokens = 1.6B" in html
 
-    frame = grid_frame(width=(16, 32, 64, 128), lr=RATES, batch=(16, 32, 64, 128, 256))
+    frame = grid_frame(width=(16, 32, 64, 128), lr=rates, batch=(16, 64, 256))
     html = write(tmp_path, forecast(as_runs(frame, tuned=("lr", "batch"))))
     assert html.index("(d1) Best lr") < html.index("(d2) Best batch")
 
-    frame = grid_frame(n_params=(1e6, 2e6, 3e6, 4e6, 8e6), lr=RATES)
+    frame = grid_frame(n_params=(1e6, 2e6, 3e6, 4e6, 8e6), lr=rates)
     tokens = {1e6: 4e8, 2e6: 1e8, 3e6: 8e8, 4e6: 2e8, 8e6: 16e8}
     frame["n_tokens"] = frame["n_params"].map(tokens)
     frame["loss"] *= frame["n_tokens"] ** -0.05

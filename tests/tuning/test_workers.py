@@ -20,7 +20,7 @@ from benchmarks.servers import free_port
 from extrap.errors import StudyError
 from extrap.reading import without_password
 from extrap.reading.optuna import RESULT, read_storage
-from extrap.reading.patience import PatientStorage, bare, is_passing
+from extrap.reading.patience import bare, is_passing
 from extrap.reading.storages import open_storage, safe_url
 from extrap.records import RunResult
 from extrap.tuning import merge_storages, shard_cells, tune
@@ -163,17 +163,6 @@ def test_transactions_whose_answers_are_lost_count_once(way, sqlite):
             assert not ledger.tell(claims[0], result(CELLS[0], 2.0))
     states = [trial.state for trial in trials_of(sqlite)]
     assert (states.count(TrialState.COMPLETE), TrialState.RUNNING in states) == (3, False)
-
-
-@pytest.mark.usefixtures("no_waiting")
-def test_a_storage_that_stays_away_is_one_clear_error_and_not_waited_for_again(sqlite):
-    calls = losing(inner := open_storage(sqlite), {"get_all_studies": ["there"] * 10_000})
-    storage = PatientStorage(inner, "postgresql://me:***@there/x", patience_s=60)
-    for waited, n_most in (("60 s", 200), ("0 s", 1)):
-        calls.clear()
-        with pytest.raises(StudyError, match=rf"me:\*\*\*@there/x for {waited}"):
-            storage.get_all_studies()
-        assert len(calls) <= n_most
 
 
 def test_only_what_passes_is_asked_again():

@@ -127,6 +127,8 @@ def test_runs_that_did_not_finish_do_not_count_and_a_restarted_one_is_stitched(s
 def test_a_torn_store_is_one_clear_error(folder, database, tmp_path):
     shutil.copytree(folder, tmp_path / "mlruns")
     metric = next((tmp_path / "mlruns").rglob("val_loss"))
+    metric.write_text("10 2.5")  # without a step
+    read_runs(tmp_path / "mlruns", **NAMES)
     metric.write_text("10 2.5 0\n11 lo")
     with pytest.raises(DataError, match="got '11 lo'"):
         read_runs(tmp_path / "mlruns", **NAMES)

@@ -125,3 +125,9 @@ def test_a_metric_whose_summary_is_its_minimum_is_read_from_its_history():
         read = read_runs(runs, **{**NAMES, "loss": loss})
         assert read.to_frame()["loss"].tolist() == found
         assert sum("optimistic" in note for note in read.notes) == n_notes
+
+
+def test_a_project_that_the_server_does_not_give_is_one_clear_error(monkeypatch):
+    monkeypatch.setattr("wandb.Api", lambda: int("no key"))
+    with pytest.raises(DataError, match=r"us/p: .*'no key'"):
+        read_runs("wandb://us/p", **NAMES)

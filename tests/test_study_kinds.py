@@ -53,11 +53,14 @@ CASCADE = CascadeStudy(name="few", question="What?", workload=Workload(name="dig
 """
 
 
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     ("text", "change", "planned", "n_cells", "said"),
     [
-        (LEVERS, "judge_seeds=1,2", "3 runs to tune, 2 ", 18, ("falls: best rate", "40 updates")),
-        (COMPARISON, "seeds=1,2,3", "54 runs", 36, ("norm: 18 runs", "norms\n- norm: ")),
+        slow(LEVERS, "judge_seeds=1,2", "3 runs to tune, 2 ", 18, ("falls: best", "40 updates")),
+        slow(COMPARISON, "seeds=1,2,3", "54 runs", 36, ("norm: 18 runs", "norms\n- norm: ")),
         (CASCADE, "recipe.steps=7", "width 4: 2 runs of 7 ", 0, ("Width 4 before width 32 ",)),
     ],
     ids=["levers", "comparison", "cascade"],

@@ -184,6 +184,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.slow
 def test_processes_idle_and_in_the_middle_of_a_pack_end_with_their_master(tmp_path):
     command = [sys.executable, "-c", f"OPTIONS = {OPTIONS}\n{MASTER}", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, check=False, timeout=600)

@@ -338,6 +338,7 @@ if child:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_measure_what_one_does(data, tmp_path):
     """One and three backward passes a process, the gradient read in the step and before it."""
     x, y = data

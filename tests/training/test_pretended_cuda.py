@@ -23,12 +23,18 @@ TAIL = 4000
 
 
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-@pytest.mark.parametrize("marker", ["pretended", pytest.param("gpu", marks=pytest.mark.slow)])
-def test_the_tests_of_the_gpu_path_pass_on_the_pretended_device(marker: str) -> None:
+@pytest.mark.parametrize(
+    ("marker", "tests"),
+    [
+        ("pretended", "test_on_a_pretended_card.py"),
+        pytest.param("gpu", ".", marks=pytest.mark.slow),
+    ],
+)
+def test_the_tests_of_the_gpu_path_pass_on_the_pretended_device(marker: str, tests: str) -> None:
     options = ["-q", "-p", "no:cacheprovider", "-m", marker, "--device", "pretended"]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "tests/training"],
+        [sys.executable, "-m", "pytest", *options, f"tests/training/{tests}"],
         cwd=ROOT,
         env={**kept, "OMP_NUM_THREADS": "1"},
         capture_output=True,

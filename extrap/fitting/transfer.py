@@ -22,8 +22,8 @@ TOLERATED = 0.01
 SCATTER_POINTS = 31
 FARTHEST = 20.0
 """Octaves beyond which the tolerated range counts as unbounded."""
-HALVINGS = 50
-"""Of `FARTHEST`, until only rounding is left."""
+BISECTIONS = 50
+"""Steps of a bisection; 20 octaves / 2^50 leave an error of 2e-14 octaves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,11 +159,14 @@ def _scatter(valley: Valley) -> Array:
 
 
 def _tolerated(i: int, valley: Valley, size: Mapping[str, float], excesses: Array) -> Array:
-    """Octaves between the two values that cost each of some excesses, by bisection."""
+    """Widths in octaves, (n,), of the ranges that cost at most each of the log excesses, (n,).
+
+    By bisection on either side of the optimum; a side without a bound counts as `FARTHEST`.
+    """
     total = np.zeros(len(excesses))
     for farthest in (-FARTHEST, FARTHEST):
         near, far = np.zeros(len(excesses)), np.full(len(excesses), farthest)
-        for _ in range(HALVINGS):
+        for _ in range(BISECTIONS):
             middle = (near + far) / 2
             costs = valley.excesses(_along(i, middle, len(valley.tuned)), size)
             near, far = np.where(costs > excesses, (near, middle), (middle, far))

@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from .calls import called
-from .commands import CSV, EXITS, JSON, PAGES, TEXT, left, once, run
+from .commands import CLEAN, CSV, EXITS, JSON, PAGES, TEXT, left, once, run
 from .comparing import CLOSED, OPTIMISED, normal, written
 
 CALLS = {
@@ -61,7 +61,7 @@ def exits() -> dict[str, Any]:
     said = {name: run(argv) for name, argv in EXITS.items()}
     for name, error in {"unexpected": RuntimeError("odd"), "stopped": KeyboardInterrupt()}.items():
         with mock.patch("extrap.forecasting.forecast", side_effect=error):
-            said[name] = run(next(iter(EXITS.values())))
+            said[name] = run(f"forecast {CLEAN}")
     return {name: [found["code"], found["err"]] for name, found in said.items()}
 
 

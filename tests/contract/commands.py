@@ -155,7 +155,7 @@ CSV = {
 EXITS = {
     line: line.removeprefix("extrap").strip().format_map(globals())
     for line in (FOLDER / "exits.txt").read_text(encoding="utf-8").splitlines()
-    if not line.startswith("#")
+    if line and not line.startswith("#")
 }
 """Commands whose exit code and standard error are kept."""
 

@@ -11,7 +11,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import optuna
 import pytest
 import sqlalchemy
 from optuna.trial import TrialState
@@ -27,7 +26,7 @@ from extrap.tuning import merge_storages, shard_cells, tune
 from extrap.tuning.leases import BEATS, GRACE_S
 from extrap.tuning.ledger import Ledger, LostError
 from tests.tuning.trials import OWN as SPEC
-from tests.tuning.trials import trials_of, valley, wait_for
+from tests.tuning.trials import Clock, lost_connection, trials_of, valley, wait_for
 
 ROOT = Path(__file__).parents[2]
 CELLS = SPEC.grid_cells()
@@ -43,18 +42,6 @@ def url(request, tmp_path):
         return f"journal:///{tmp_path}/study.log"
     name = "".join(c for c in request.node.name if c.isalnum())[-50:].lower()
     return request.getfixturevalue("postgres").make_database(name)
-
-
-class Clock:
-    """A clock that is moved by hand, or by who sleeps."""
-
-    now = 1000.0
-
-    def monotonic(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
 
 
 def ledger_of(url):
@@ -137,13 +124,6 @@ def losing(storage, lost):
 
         setattr(storage, name, ask)
     return calls
-
-
-def lost_connection():
-    cause = sqlalchemy.exc.OperationalError("", None, Exception("server closed the connection"))
-    error = optuna.exceptions.StorageInternalError("during the commit")
-    error.__cause__ = cause
-    return error
 
 
 @pytest.fixture

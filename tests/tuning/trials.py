@@ -3,6 +3,9 @@
 import time
 from dataclasses import replace
 
+import optuna
+import sqlalchemy
+
 from extrap.reading.optuna import study_names
 from extrap.reading.storages import open_storage
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
@@ -38,3 +41,22 @@ def wait_for(claim):
     while not claim():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+class Clock:
+    """A clock that is moved by hand, or by who sleeps."""
+
+    now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def lost_connection():
+    cause = sqlalchemy.exc.OperationalError("", None, Exception("server closed the connection"))
+    error = optuna.exceptions.StorageInternalError("during the commit")
+    error.__cause__ = cause
+    return error

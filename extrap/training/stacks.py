@@ -27,6 +27,7 @@ from extrap.workloads import (
     Batch,
     LoadedWorkload,
     TensorRule,
+    draw_batches,
     is_orthogonalized,
     take_rows,
     width_rules,
@@ -446,21 +447,15 @@ class Stack:
 
     def _draw(self, n_steps: int, n_examples: int) -> torch.Tensor:
         """Rows of the next batches of every seed, (K, S, B)."""
-        return torch.stack(
-            [
-                torch.stack([self._draw_one(s, n_examples) for _ in range(n_steps)])
-                for s in range(len(self._generators))
-            ],
-            1,
-        )
-
-    def _draw_one(self, stream: int, n_examples: int) -> torch.Tensor:
-        """Rows of one batch of a seed, (B,): as the workload draws, or of the examples it kept."""
-        generator = self._generators[stream]
-        if self._kept_S is None:
-            return self._workload.draw(n_examples, generator)
-        kept = self._kept_S[stream]
-        return kept[torch.randint(len(kept), (n_examples,), generator=generator)]
+        shape = (n_steps, n_examples)
+        kept_S = self._kept_S or [None] * len(self._generators)
+        rows_SKB = [
+            draw_batches(self._workload, *shape, generator)
+            if kept is None
+            else kept[torch.randint(len(kept), shape, generator=generator)]
+            for generator, kept in zip(self._generators, kept_S, strict=True)
+        ]
+        return torch.stack(rows_SKB, 1)
 
     def _batches(self, rows_KSB: torch.Tensor) -> Iterator[Batch]:
         """Tensors (S, B, …) for every step, a batch a seed; read for a few steps at once."""

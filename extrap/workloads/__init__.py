@@ -27,7 +27,13 @@ from extrap.workloads.images import Images
 from extrap.workloads.kept import SelectingWorkload, take_rows
 from extrap.workloads.perceptron import Perceptron
 from extrap.workloads.plugins import is_plugin, load_plugin
-from extrap.workloads.protocol import Answers, Batch, LoadedWorkload, TensorWorkload
+from extrap.workloads.protocol import (
+    Answers,
+    Batch,
+    LoadedWorkload,
+    TensorWorkload,
+    draw_batches,
+)
 from extrap.workloads.teacher import Teacher
 from extrap.workloads.width_rules import TensorRule, is_orthogonalized, tensor_roles, width_rules
 
@@ -39,6 +45,7 @@ __all__ = [
     "SelectingWorkload",
     "TensorRule",
     "TensorWorkload",
+    "draw_batches",
     "is_orthogonalized",
     "load_workload",
     "take_rows",

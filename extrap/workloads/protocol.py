@@ -24,6 +24,7 @@ __all__ = [
     "TensorWorkload",
     "build_without_memory",
     "count_parameters",
+    "draw_batches",
 ]
 
 Batch = tuple[torch.Tensor, ...]
@@ -144,7 +145,14 @@ class TensorWorkload:
 
     def draw(self, n_examples: int, generator: torch.Generator) -> torch.Tensor:
         """Rows drawn uniformly, with replacement."""
-        return torch.randint(len(self.training[0]), (n_examples,), generator=generator)
+        return self.draw_batches(1, n_examples, generator)[0]
+
+    def draw_batches(
+        self, n_batches: int, n_examples: int, generator: torch.Generator
+    ) -> torch.Tensor:
+        """Rows of several batches in one call, (n_batches, n_examples)."""
+        shape = (n_batches, n_examples)
+        return torch.randint(len(self.training[0]), shape, generator=generator)
 
     def examples(self, training: Batch, rows: torch.Tensor) -> Batch:
         """The rows of every tensor."""
@@ -169,6 +177,22 @@ class TensorWorkload:
     def n_params_total(self, size: Mapping[str, float]) -> int:
         """All parameters."""
         return count_parameters(self.build, size, embeddings=True)
+
+
+def draw_batches(
+    workload: LoadedWorkload, n_batches: int, n_examples: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Rows of several batches, (K, B): the numbers that `draw` gives, one batch after the other.
+
+    In one call where the workload has a method of this name, which costs as much as one batch. A
+    subclass that defines `draw` alone is asked for every batch.
+    """
+    for kind in type(workload).__mro__:
+        if (at_once := vars(kind).get("draw_batches")) is not None:
+            return at_once(workload, n_batches, n_examples, generator)
+        if "draw" in vars(kind):
+            break
+    return torch.stack([workload.draw(n_examples, generator) for _ in range(n_batches)])
 
 
 def count_parameters(

@@ -124,6 +124,15 @@ def test_a_run_that_is_stopped_twice_goes_on_to_the_last_bit(workload, tmp_path,
     assert tuple(again) == steps[1:]
 
 
+@pytest.mark.gpu
+def test_a_gpu_goes_on_where_it_was(usual, tmp_path, device):
+    pack, _ = usual
+    on_it = {"device": device, "layout": None}
+    whole = [result.loss for result in trained(pack, **on_it)]
+    stopped(pack, tmp_path, **on_it)
+    assert [r.loss for r in resumed(pack, tmp_path, **on_it)] == pytest.approx(whole, rel=1e-3)
+
+
 @pytest.mark.parametrize("after", [1, 2])
 def test_points_above_the_start_are_counted_on(workload, tmp_path, after):
     pack = pack_of(workload, rates=(3.0, 2**-7), seeds=(0,))

@@ -65,7 +65,7 @@ def test_a_recorded_step_does_every_step_once(monkeypatch):
 OPTIONS = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256}
 
 
-def assert_as_on_a_cpu(device, name, options, rates, size, **recipe):
+def assert_as_on_a_cpu(device, name, options, rates, size, rel=1e-3, **recipe):
     """Six runs of one workload, two of which diverge; what the device gave."""
     pack = Pack(
         workload=load_workload(Workload(name=name, options=options)),
@@ -78,7 +78,7 @@ def assert_as_on_a_cpu(device, name, options, rates, size, **recipe):
     assert [r.status for r in ours] == [r.status for r in expected] == statuses
     for one, other in zip(ours, expected, strict=True):
         if other.loss is not None:
-            assert one.loss == pytest.approx(other.loss, rel=1e-3)
+            assert one.loss == pytest.approx(other.loss, rel=rel)
     return ours
 
 
@@ -102,3 +102,19 @@ def test_a_gpu_trains_what_a_cpu_trains(device, optimizer, width):
     recipe = {"steps": 12, "batch_size": 16, "optimizer": optimizer, "clip": 1.0}
     rates = (2**-9, 1e30, 2**-7)
     assert_as_on_a_cpu(device, "bytes-mlp", OPTIONS, rates, {"width": width}, **recipe)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"precision": "tf32"},
+        {"precision": "bf16", "rel": 2e-2},
+        {"noise_every": 4},
+        {"density": 0.5},
+        {"activation_density": 0.5},
+    ],
+)
+def test_a_gpu_trains_in_every_precision_sparse_and_measuring(device, recipe):
+    given = {"steps": 12, "batch_size": 16, **recipe}
+    assert_as_on_a_cpu(device, "bytes-mlp", OPTIONS, (2**-9, 1e30, 2**-7), {"width": 8}, **given)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from extrap.workloads import WORKLOADS, width_rules
+from extrap.workloads import WORKLOADS, draw_batches, width_rules
 
 SIZE = {"width": 8}
 N_RUNS, N_EXAMPLES = 3, 8
@@ -45,6 +45,20 @@ def values_and_gradients(losses_M, stacked):
     weights_M = torch.arange(1.0, N_RUNS + 1, dtype=losses_M.dtype)  # tell the runs apart
     gradients = torch.autograd.grad((weights_M * losses_M).sum(), list(stacked.values()))
     return [losses_M.detach(), *gradients]
+
+
+@NAMES
+def test_batches_drawn_in_one_call_are_those_drawn_one_by_one(tiny, name):
+    def drawn(loaded, draw):
+        return draw(loaded, torch.Generator().manual_seed(3)).tolist()
+
+    workload = tiny(name)
+    rows = drawn(workload, lambda loaded, own: draw_batches(loaded, 4, 5, own))
+    singly = drawn(workload, lambda loaded, own: torch.stack([loaded.draw(5, own) for _ in rows]))
+    assert rows == singly
+    assert len({tuple(row) for row in rows}) > 1
+    workload.__class__ = type("Zeros", (type(workload),), {"draw": lambda *_: torch.zeros(5)})
+    assert drawn(workload, lambda loaded, own: draw_batches(loaded, 4, 5, own)) == [[0.0] * 5] * 4
 
 
 @NAMES

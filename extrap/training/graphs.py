@@ -1,22 +1,74 @@
-"""CUDA graphs: one training step recorded once and replayed, so that launches cost nothing.
+"""CUDA graphs: one training step recorded once and replayed, so that it costs one launch.
 
 Nothing here runs without a GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 
 import torch
 
-__all__ = ["RecordedStep", "Step"]
+__all__ = ["RecordedSteps", "Step"]
 
 # Steps before the recording: libraries choose kernels and allocate workspaces in them.
 WARM_UP = 3
 
 Step = Callable[..., torch.Tensor]
 """Takes tensors, updates its own state in place, returns a tensor."""
+
+
+class RecordedSteps:
+    """Steps of one batch size, recorded, that take their inputs by a counter on the device.
+
+    Inputs of some steps are put there together, and every replay takes the next of them: a step
+    costs one launch. There may be several kinds of steps, each with a recording of its own.
+
+    Args:
+        inputs_K: Inputs of some steps, (K, …) each; those to come have the same shapes.
+        capacity: The most steps whose inputs are put there together.
+    """
+
+    def __init__(self, inputs_K: Sequence[torch.Tensor], capacity: int) -> None:
+        self._inputs = [t.new_empty((capacity, *t.shape[1:])) for t in inputs_K]
+        self._next = torch.zeros(1, dtype=torch.long, device=inputs_K[0].device)
+        self._outputs: torch.Tensor | None = None
+        self._recorded: dict[str, RecordedStep] = {}
+
+    def put(self, inputs_K: Sequence[torch.Tensor]) -> None:
+        """Put the inputs of the next steps there."""
+        for own, given in zip(self._inputs, inputs_K, strict=True):
+            own[: len(given)].copy_(given)
+        self._next.zero_()
+
+    def do(self, kind: str, step: Step) -> torch.Tensor:
+        """The next step.
+
+        Args:
+            kind: Steps of one kind are one recording.
+            step: Takes the inputs of a step and returns a tensor of its losses, (M,), or with them
+                in its first row, (n, M). Everything else that it reads and writes must be tensors
+                that stay where they are.
+
+        Raises:
+            RuntimeError: The step cannot be recorded; the current stream is as it was before.
+        """
+        return self._recorded.setdefault(kind, RecordedStep())(partial(self._take, step))
+
+    def losses(self, n_steps: int) -> torch.Tensor:
+        """Losses of the steps since `put`, (n_steps, M)."""
+        assert self._outputs is not None
+        return self._outputs[:n_steps]
+
+    def _take(self, step: Step) -> torch.Tensor:
+        told = step(*(own.index_select(0, self._next)[0] for own in self._inputs))
+        losses_M = told if told.dim() == 1 else told[0]
+        if self._outputs is None:
+            self._outputs = losses_M.new_empty((len(self._inputs[0]), *losses_M.shape))
+        self._outputs.index_copy_(0, self._next, losses_M[None])
+        self._next += 1
+        return told
 
 
 class RecordedStep:
@@ -29,51 +81,37 @@ class RecordedStep:
     def __init__(self) -> None:
         self._n_done = 0
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._inputs: tuple[torch.Tensor, ...] = ()
         self._output: torch.Tensor | None = None
 
-    def __call__(self, step: Step, *inputs: torch.Tensor) -> torch.Tensor:
-        """Do the next step, by itself or as a replay.
-
-        Args:
-            step: The same at every call. Everything but its arguments that it reads and writes
-                must be tensors that stay where they are.
-            inputs: Its arguments.
-
-        Raises:
-            RuntimeError: The step cannot be recorded; the current stream is as it was before.
-        """
-        if not self._inputs:
-            self._inputs = tuple(given.clone() for given in inputs)
-        for static, given in zip(self._inputs, inputs, strict=True):
-            static.copy_(given)
+    def __call__(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Do the next step, by itself or as a replay, which writes into the same output."""
         output = self._on_side_stream(step) if self._n_done < WARM_UP else self._replay(step)
         self._n_done += 1
         return output
 
-    def _on_side_stream(self, step: Step) -> torch.Tensor:
+    def _on_side_stream(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
         """A real step on another stream, as recording asks for."""
         stream = _side_stream(torch.cuda.current_device())
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            output = step(*self._inputs)
+            output = step()
         torch.cuda.current_stream().wait_stream(stream)
         return output
 
-    def _replay(self, step: Step) -> torch.Tensor:
+    def _replay(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
         if self._graph is None:
             self._record(step)
         assert self._graph is not None
         assert self._output is not None
         self._graph.replay()
-        return self._output.clone()  # the next replay writes into the same memory
+        return self._output
 
-    def _record(self, step: Step) -> None:
+    def _record(self, step: Callable[[], torch.Tensor]) -> None:
         before = torch.cuda.current_stream()
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, stream=_side_stream(torch.cuda.current_device())):
-                self._output = step(*self._inputs)  # records, does not run
+                self._output = step()  # records, does not run
         except RuntimeError:
             torch.cuda.set_stream(before)  # a failed recording leaves its own stream current
             raise

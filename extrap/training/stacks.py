@@ -5,9 +5,8 @@ Shapes: M runs, S distinct seeds, B examples, K steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -18,7 +17,7 @@ from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from extrap.noise import gradient_moments
-from extrap.training.graphs import RecordedStep, Step
+from extrap.training.graphs import RecordedSteps, Step
 from extrap.training.optimizers import build_optimizer, clip_by_run, squares_by_run
 from extrap.training.packs import Pack
 from extrap.training.schedules import multiplier
@@ -49,7 +48,7 @@ LARGE_MODEL, LARGE_EVALUATION = 2**17, 1024
 # variance of |G|² goes as n / (n - 1); twice as many measurements with 2 cost as much as with 4.
 NOISE_PARTS = 2
 # Batches of several steps are read in one go up to this size: an operation costs more than a read.
-READ_BYTES = 2**17
+READ_BYTES = {"cpu": 2**17, "cuda": 2**22}
 
 
 class _Loss(nn.Module):
@@ -131,7 +130,7 @@ class Stack:
         )
         self._template = modules[0].to("meta")
         self._hang_in()
-        self._recorded: dict[bool, RecordedStep] = {}
+        self._recorded: RecordedSteps | None = None
         self._recorded_size = 0
         self._squares: list[tuple[int, torch.Tensor]] = []
         self._set_clips()
@@ -160,18 +159,20 @@ class Stack:
         done, every, self._squares = 0, self._recipes[0].noise_every, []
         with self._precision():
             for n_steps, batch_size in self._stretches(start, stop):
-                own = slice(done, done + n_steps)
                 rows_KSB = self._draw(n_steps, batch_size).to(self._device)
-                steps = zip(losses_KM[own], rates_KM[own], self._batches(rows_KSB), strict=True)
-                for losses_M, rate_M, batch in steps:
-                    if self._sparse.is_due(start + done):
-                        self._sparse.determine(start + done)
-                    done += 1
-                    measures = every > 0 and batch_size > 1 and (start + done) % every == 0
-                    told = self._step_of(batch_size, measures=measures)(rate_M, *batch)
-                    losses_M.copy_(told[0] if measures else told)
-                    if measures:
-                        self._squares.append((batch_size, told[1:]))
+                for batches in self._read(rows_KSB):
+                    own = slice(done, done + len(batches[0]))
+                    do, finish = self._steps(batch_size, rates_KM[own], batches, losses_KM[own])
+                    while done < own.stop:
+                        if self._sparse.is_due(start + done):
+                            self._sparse.determine(start + done)
+                        done += 1
+                        if every > 0 and batch_size > 1 and (start + done) % every == 0:
+                            told = do("measured", self._measured_step)
+                            self._squares.append((batch_size, told[1:].clone()))
+                        else:
+                            do("plain", self._step)
+                    finish()
         self._n_done = stop
         broke_MK = (~torch.isfinite(losses_KM)).T.tolist()
         return [start + 1 + row.index(True) if True in row else None for row in broke_MK]
@@ -234,7 +235,7 @@ class Stack:
         self._rates_M = self._rates_M[index.cpu()]
         self._streams_M = self._streams_M[index]
         self._recipes = [self._recipes[row] for row in rows]
-        self._recorded = {}
+        self._recorded = None
         self._set_clips()
 
     def parameters(self) -> dict[str, torch.Tensor]:
@@ -434,16 +435,34 @@ class Stack:
         sizes = (self._recipes[0].batch_at(step) for step in range(start, stop))
         return [(len(list(own)), size) for size, own in groupby(sizes)]
 
-    def _step_of(self, batch_size: int, *, measures: bool) -> Step:
-        """The step for batches of one size: on a GPU a recording, which holds for that size."""
-        step = self._measured_step if measures else self._step
-        if self._device.type != "cuda":
-            return step
-        if batch_size != self._recorded_size:  # batches only grow
-            self._recorded, self._recorded_size = {}, batch_size
-        if measures not in self._recorded:
-            self._recorded[measures] = RecordedStep()
-        return partial(self._recorded[measures], step)
+    def _steps(
+        self,
+        batch_size: int,
+        rates_kM: torch.Tensor,
+        batches: Batch,
+        losses_kM: torch.Tensor,
+    ) -> tuple[Callable[[str, Step], torch.Tensor], Callable[[], object]]:
+        """What does the next of some steps, and what is to be called after the last of them.
+
+        On a GPU steps are recorded, which holds for one size of the batch.
+        """
+        inputs = (rates_kM, *batches)
+        if not self.is_recorded:
+            left = zip(losses_kM, *inputs, strict=True)
+
+            def do(_: str, step: Step) -> torch.Tensor:
+                losses_M, *own = next(left)
+                told = step(*own)
+                losses_M.copy_(told if told.dim() == 1 else told[0])
+                return told
+
+            return do, lambda: None
+        if self._recorded is None or batch_size != self._recorded_size:  # batches only grow
+            capacity = self._n_read_at_once(batches)
+            self._recorded, self._recorded_size = RecordedSteps(inputs, capacity), batch_size
+        recorded = self._recorded
+        recorded.put(inputs)
+        return recorded.do, lambda: losses_kM.copy_(recorded.losses(len(losses_kM)))
 
     def _draw(self, n_steps: int, n_examples: int) -> torch.Tensor:
         """Rows of the next batches of every seed, (K, S, B)."""
@@ -457,15 +476,18 @@ class Stack:
         ]
         return torch.stack(rows_SKB, 1)
 
-    def _batches(self, rows_KSB: torch.Tensor) -> Iterator[Batch]:
-        """Tensors (S, B, …) for every step, a batch a seed; read for a few steps at once."""
+    def _read(self, rows_KSB: torch.Tensor) -> Iterator[Batch]:
+        """Tensors (k, S, B, …) for the batches of some steps at once."""
         n_at_once = 1
         while len(rows_KSB):
             rows, rows_KSB = rows_KSB[:n_at_once], rows_KSB[n_at_once:]
             read = self._as_dtype(self._workload.examples(self._training, rows))
-            yield from zip(*read, strict=True)
-            n_bytes = sum(t[0].numel() * t.element_size() for t in read)
-            n_at_once = max(1, READ_BYTES // n_bytes)
+            yield read
+            n_at_once = self._n_read_at_once(read)
+
+    def _n_read_at_once(self, batches: Batch) -> int:
+        n_bytes = sum(t[0].numel() * t.element_size() for t in batches)
+        return max(1, READ_BYTES.get(self._device.type, READ_BYTES["cuda"]) // n_bytes)
 
     def _place(self, tensors: Batch) -> Batch:
         return tuple(t.to(self._device) for t in self._as_dtype(tensors))

@@ -1,66 +1,10 @@
-from contextlib import nullcontext
-from types import SimpleNamespace
+"""Training on a GPU against a CPU; recordings themselves: test_on_a_pretended_card.py."""
 
 import pytest
-import torch
 
 from extrap.records import Cell, Recipe, Workload
-from extrap.training import Pack, graphs, train
-from extrap.training.graphs import WARM_UP, RecordedStep
+from extrap.training import Pack, train
 from extrap.workloads import load_workload
-
-
-class _Graph:
-    """Replays what was done while it recorded."""
-
-    recording = None
-
-    def replay(self):
-        self.step()
-
-
-class _Recording(nullcontext):
-    def __enter__(self):
-        _Graph.recording = self.enter_result
-
-    def __exit__(self, *_):
-        _Graph.recording = None
-
-
-def test_a_recorded_step_does_every_step_once(monkeypatch):
-    """The order of warm-up, recording and replays, with a stand-in for the GPU."""
-    stream = SimpleNamespace(wait_stream=lambda other: None)
-    stand_ins = {
-        "CUDAGraph": _Graph,
-        "graph": lambda graph, stream: _Recording(graph),
-        "current_device": lambda: 0,
-        "Stream": lambda _: stream,
-        "current_stream": lambda: stream,
-        "stream": lambda _: nullcontext(),
-    }
-    for name, stand_in in stand_ins.items():
-        monkeypatch.setattr(graphs.torch.cuda, name, stand_in, raising=False)
-    seen = []
-
-    def step(rate, rows):
-        output = torch.zeros(())
-
-        def run():
-            seen.append((rate.item(), rows.item()))
-            output.fill_(10 * rows.item())
-
-        if _Graph.recording is not None:  # recording does nothing but keep
-            _Graph.recording.step = run
-        else:
-            run()
-        return output
-
-    recorded = RecordedStep()
-    n = WARM_UP + 4
-    outputs = [recorded(step, torch.tensor(0.5 * i), torch.tensor(i)) for i in range(n)]
-    assert seen == [(0.5 * i, i) for i in range(n)]
-    assert [o.item() for o in outputs] == [10 * i for i in range(n)]
-
 
 OPTIONS = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256}
 

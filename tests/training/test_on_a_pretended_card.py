@@ -12,6 +12,7 @@ import torch
 
 from extrap.records import Cell, Recipe
 from extrap.training import Pack, layouts, parts, train
+from extrap.training.graphs import WARM_UP, RecordedSteps
 from extrap.training.layouts import Layout
 from extrap.training.loop import train_alone
 from extrap.training.stacks import Stack
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.pretended
 
 CARD = torch.device("cuda", 0)
 PLACES = ("cuda", "cpu")
-KERNELS = 69
+KERNELS = 74
 """Kernels of one step of `bytes-mlp` with Adam, for any number of small runs."""
 
 
@@ -58,6 +59,33 @@ def test_a_step_has_the_known_number_of_kernels(tiny, card, n_runs):
     Stack(pack_of(tiny("bytes-mlp"), n_runs), CARD).advance(0, 12)
     assert card.captures == 1
     assert card.recorded.total() == KERNELS, card.recorded
+
+
+def test_recorded_steps_take_every_input_once(card):
+    steps = RecordedSteps([torch.zeros(1, 2, device="cuda")], capacity=4)
+    total = torch.zeros(2, device="cuda")
+
+    def step(given):
+        total.add_(given)
+        return 10 * total
+
+    expected = np.zeros(2)
+    for n_steps in (1, 4, 3):
+        given = np.arange(2.0 * n_steps).reshape(n_steps, 2)
+        steps.put([torch.tensor(given, device="cuda", dtype=torch.float32)])
+        for _ in range(n_steps):
+            steps.do("plain", step)
+        expected = expected + np.cumsum(given, axis=0)
+        assert steps.losses(n_steps).tolist() == (10 * expected).tolist()
+        expected = expected[-1]
+    assert (card.captures, card.replays) == (1, 8 - WARM_UP)
+
+
+def test_a_step_is_recorded_anew_when_the_batch_grows(tiny, card):
+    grown = {"schedule": "steps", "drops": (0.25, 0.5), "drop_factor": 2, "decay_by": "batch"}
+    stack = Stack(pack_of(tiny("bytes-mlp"), 2, steps=64, **grown), CARD)
+    stack.advance(0, 32)  # 16, 8 and 8 of them
+    assert (card.captures, card.replays) == (3, 32 - 3 * WARM_UP)
 
 
 def test_no_step_waits_for_the_card(tiny, card):

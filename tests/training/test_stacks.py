@@ -1,7 +1,5 @@
 import math
-from contextlib import nullcontext
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from extrap.records import Cell, Recipe
-from extrap.training import Pack, stacks
+from extrap.training import Pack
 from extrap.training.schedules import multiplier
 from extrap.training.stacks import DATA_STREAM, Stack
 from extrap.workloads import WORKLOADS, TensorWorkload, tensor_roles
@@ -243,36 +241,6 @@ def test_a_grown_batch_is_a_plain_loop_over_larger_batches(tiny):
     found = trained(pack, recipe.n_updates, torch.float64)
     for key, value in train_plainly(pack, pack.cells[3], recipe, recipe.n_updates).items():
         torch.testing.assert_close(found[key][3], value, rtol=1e-8, atol=1e-9)
-
-
-def test_a_gpu_records_its_step_anew_when_the_batch_grows(tiny, monkeypatch):
-    """With a stand-in for the recording, which like a real one takes one shape."""
-    made = []
-
-    class Recording:
-        def __init__(self):
-            made.append([])
-
-        def __call__(self, step, rate_M, *batch):
-            made[-1].append(batch[0].shape[1])
-            return step(rate_M, *batch)
-
-    pack = pack_of(tiny("bytes-mlp"), steps=16, **GROWN)
-    plain = trained(pack, 11)
-    stack = Stack(pack, CPU)
-    stack._device = SimpleNamespace(type="cuda")
-    monkeypatch.setattr(stacks, "RecordedStep", Recording)
-    monkeypatch.setattr(torch.cuda, "device", nullcontext)
-    monkeypatch.setattr(torch.Tensor, "to", _stays)
-    monkeypatch.setattr(torch, "empty", lambda shape, **_: torch.zeros(shape))
-    for start, stop in ((0, 3), (3, 9), (9, 11)):
-        stack.advance(start, stop)
-    assert made == [[4] * 8, [8] * 2, [16]]
-    assert all(torch.equal(value, plain[key]) for key, value in stack.parameters().items())
-
-
-def _stays(tensor, *_, **__):
-    return tensor
 
 
 def test_running_statistics_belong_to_a_run_and_move_in_training_alone(tiny):

@@ -20,24 +20,26 @@ Step = Callable[..., torch.Tensor]
 
 
 class RecordedSteps:
-    """Steps of one batch size, recorded, that take their inputs by a counter on the device.
+    """Training steps of one batch size as CUDA graphs that read their inputs from buffers.
 
-    Inputs of some steps are put there together, and every replay takes the next of them: a step
-    costs one launch. There may be several kinds of steps, each with a recording of its own.
+    `put` copies the inputs of several steps into the buffers; each `do` takes the next of them, at
+    a position that is counted on the device. A replayed step costs one launch. Each kind of step
+    has its own graph.
 
     Args:
-        inputs_K: Inputs of some steps, (K, …) each; those to come have the same shapes.
-        capacity: The most steps whose inputs are put there together.
+        inputs_K: Inputs of the first steps, (K, …) each; later ones have the same shapes after
+            the first axis.
+        capacity: Largest number of steps in the buffers.
     """
 
     def __init__(self, inputs_K: Sequence[torch.Tensor], capacity: int) -> None:
         self._inputs = [t.new_empty((capacity, *t.shape[1:])) for t in inputs_K]
         self._next = torch.zeros(1, dtype=torch.long, device=inputs_K[0].device)
-        self._outputs: torch.Tensor | None = None
+        self._losses: torch.Tensor | None = None
         self._recorded: dict[str, RecordedStep] = {}
 
     def put(self, inputs_K: Sequence[torch.Tensor]) -> None:
-        """Put the inputs of the next steps there."""
+        """Copy the inputs of the next steps into the buffers and start at the first of them."""
         for own, given in zip(self._inputs, inputs_K, strict=True):
             own[: len(given)].copy_(given)
         self._next.zero_()
@@ -46,10 +48,13 @@ class RecordedSteps:
         """The next step.
 
         Args:
-            kind: Steps of one kind are one recording.
+            kind: Name of the recording; the step must be the same at every call of one kind.
             step: Takes the inputs of a step and returns a tensor of its losses, (M,), or with them
                 in its first row, (n, M). Everything else that it reads and writes must be tensors
                 that stay where they are.
+
+        Returns:
+            What the step returns. The next step of this kind overwrites it: clone it to keep it.
 
         Raises:
             RuntimeError: The step cannot be recorded; the current stream is as it was before.
@@ -58,17 +63,17 @@ class RecordedSteps:
 
     def losses(self, n_steps: int) -> torch.Tensor:
         """Losses of the steps since `put`, (n_steps, M)."""
-        assert self._outputs is not None
-        return self._outputs[:n_steps]
+        assert self._losses is not None
+        return self._losses[:n_steps]
 
     def _take(self, step: Step) -> torch.Tensor:
-        told = step(*(own.index_select(0, self._next)[0] for own in self._inputs))
-        losses_M = told if told.dim() == 1 else told[0]
-        if self._outputs is None:
-            self._outputs = losses_M.new_empty((len(self._inputs[0]), *losses_M.shape))
-        self._outputs.index_copy_(0, self._next, losses_M[None])
+        outputs = step(*(own.index_select(0, self._next)[0] for own in self._inputs))
+        losses_M = outputs if outputs.dim() == 1 else outputs[0]
+        if self._losses is None:
+            self._losses = losses_M.new_empty((len(self._inputs[0]), *losses_M.shape))
+        self._losses.index_copy_(0, self._next, losses_M[None].to(self._losses.dtype))
         self._next += 1
-        return told
+        return outputs
 
 
 class RecordedStep:

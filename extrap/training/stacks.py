@@ -47,7 +47,8 @@ LARGE_MODEL, LARGE_EVALUATION = 2**17, 1024
 # A batch in which the noise of gradients is measured is taken in so many parts. With n of them the
 # variance of |G|² goes as n / (n - 1); twice as many measurements with 2 cost as much as with 4.
 NOISE_PARTS = 2
-# Batches of several steps are read in one go up to this size: an operation costs more than a read.
+# Largest size in bytes of the batches that are read at once, by type of device: reading several
+# steps in one operation costs less than an operation per step.
 READ_BYTES = {"cpu": 2**17, "cuda": 2**22}
 
 
@@ -100,7 +101,9 @@ class Stack:
         seeds = sorted({cell.seed for cell in pack.cells})
         self._generators = [torch.Generator().manual_seed(s + DATA_STREAM) for s in seeds]
         kept = take_rows(pack.workload, pack.n_kept(), seeds)
-        self._kept_S = None if kept is None else [torch.from_numpy(rows) for rows in kept]
+        self._kept_S = [
+            None if kept is None else torch.from_numpy(kept[s]) for s in range(len(seeds))
+        ]
         self._streams_M = torch.tensor([seeds.index(cell.seed) for cell in pack.cells]).to(device)
         self.data = data or (
             self._place(pack.workload.training),
@@ -162,14 +165,16 @@ class Stack:
                 rows_KSB = self._draw(n_steps, batch_size).to(self._device)
                 for batches in self._read(rows_KSB):
                     own = slice(done, done + len(batches[0]))
-                    do, finish = self._steps(batch_size, rates_KM[own], batches, losses_KM[own])
+                    do, finish = self._step_functions(
+                        batch_size, rates_KM[own], batches, losses_KM[own]
+                    )
                     while done < own.stop:
                         if self._sparse.is_due(start + done):
                             self._sparse.determine(start + done)
                         done += 1
                         if every > 0 and batch_size > 1 and (start + done) % every == 0:
-                            told = do("measured", self._measured_step)
-                            self._squares.append((batch_size, told[1:].clone()))
+                            outputs = do("measured", self._measured_step)
+                            self._squares.append((batch_size, outputs[1:].clone()))
                         else:
                             do("plain", self._step)
                     finish()
@@ -435,16 +440,17 @@ class Stack:
         sizes = (self._recipes[0].batch_at(step) for step in range(start, stop))
         return [(len(list(own)), size) for size, own in groupby(sizes)]
 
-    def _steps(
+    def _step_functions(
         self,
         batch_size: int,
         rates_kM: torch.Tensor,
         batches: Batch,
         losses_kM: torch.Tensor,
     ) -> tuple[Callable[[str, Step], torch.Tensor], Callable[[], object]]:
-        """What does the next of some steps, and what is to be called after the last of them.
+        """Two functions: one makes the next update and returns its output, one ends them.
 
-        On a GPU steps are recorded, which holds for one size of the batch.
+        The second, to be called after the last update, completes `losses_kM`. On a GPU updates
+        are recorded, for one batch size.
         """
         inputs = (rates_kM, *batches)
         if not self.is_recorded:
@@ -452,9 +458,9 @@ class Stack:
 
             def do(_: str, step: Step) -> torch.Tensor:
                 losses_M, *own = next(left)
-                told = step(*own)
-                losses_M.copy_(told if told.dim() == 1 else told[0])
-                return told
+                outputs = step(*own)
+                losses_M.copy_(outputs if outputs.dim() == 1 else outputs[0])
+                return outputs
 
             return do, lambda: None
         if self._recorded is None or batch_size != self._recorded_size:  # batches only grow
@@ -467,12 +473,11 @@ class Stack:
     def _draw(self, n_steps: int, n_examples: int) -> torch.Tensor:
         """Rows of the next batches of every seed, (K, S, B)."""
         shape = (n_steps, n_examples)
-        kept_S = self._kept_S or [None] * len(self._generators)
         rows_SKB = [
             draw_batches(self._workload, *shape, generator)
             if kept is None
             else kept[torch.randint(len(kept), shape, generator=generator)]
-            for generator, kept in zip(self._generators, kept_S, strict=True)
+            for generator, kept in zip(self._generators, self._kept_S, strict=True)
         ]
         return torch.stack(rows_SKB, 1)
 
@@ -487,6 +492,7 @@ class Stack:
 
     def _n_read_at_once(self, batches: Batch) -> int:
         n_bytes = sum(t[0].numel() * t.element_size() for t in batches)
+        n_bytes += 16 * len(self)  # a rate and a loss of every run
         return max(1, READ_BYTES.get(self._device.type, READ_BYTES["cuda"]) // n_bytes)
 
     def _place(self, tensors: Batch) -> Batch:

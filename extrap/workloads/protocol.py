@@ -74,7 +74,11 @@ class LoadedWorkload(Protocol):
         """A freshly initialised model, drawn from torch's global CPU generator."""
 
     def draw(self, n_examples: int, generator: torch.Generator) -> torch.Tensor:
-        """Rows of training examples, int64 of shape (n_examples,), drawn with a CPU generator."""
+        """Rows of training examples, int64 of shape (n_examples,), drawn with a CPU generator.
+
+        A workload may also define `draw_batches(n_batches, n_examples, generator)`, which must
+        give the rows of as many calls of `draw`.
+        """
 
     def examples(self, training: Batch, rows: torch.Tensor) -> Batch:
         """The examples in given rows.
@@ -182,10 +186,10 @@ class TensorWorkload:
 def draw_batches(
     workload: LoadedWorkload, n_batches: int, n_examples: int, generator: torch.Generator
 ) -> torch.Tensor:
-    """Rows of several batches, (K, B): the numbers that `draw` gives, one batch after the other.
+    """Rows of several batches, (K, B): those that K calls of `draw` give.
 
-    In one call where the workload has a method of this name, which costs as much as one batch. A
-    subclass that defines `draw` alone is asked for every batch.
+    One call, if the class that defines `draw` or a subclass of it defines `draw_batches`; else one
+    call of `draw` per batch, so that a subclass that overrides `draw` alone is respected.
     """
     for kind in type(workload).__mro__:
         if (at_once := vars(kind).get("draw_batches")) is not None:

@@ -125,12 +125,15 @@ def test_a_run_that_is_stopped_twice_goes_on_to_the_last_bit(workload, tmp_path,
 
 
 @pytest.mark.gpu
-def test_a_gpu_goes_on_where_it_was(usual, tmp_path, device):
+def test_a_gpu_resumes_from_its_checkpoint(usual, tmp_path, device):
     pack, _ = usual
     on_it = {"device": device, "layout": None}
     whole = [result.loss for result in trained(pack, **on_it)]
     stopped(pack, tmp_path, **on_it)
-    assert [r.loss for r in resumed(pack, tmp_path, **on_it)] == pytest.approx(whole, rel=1e-3)
+    heard = []
+    found = resumed(pack, tmp_path, on_eval=lambda step, _: heard.append(step), **on_it)
+    assert heard == [6, 9, 12]  # the evaluation at 3 is not repeated
+    assert [result.loss for result in found] == pytest.approx(whole, rel=1e-3)
 
 
 @pytest.mark.parametrize("after", [1, 2])

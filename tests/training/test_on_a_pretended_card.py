@@ -65,27 +65,37 @@ def test_recorded_steps_take_every_input_once(card):
     steps = RecordedSteps([torch.zeros(1, 2, device="cuda")], capacity=4)
     total = torch.zeros(2, device="cuda")
 
-    def step(given):
+    def plain(given):
         total.add_(given)
         return 10 * total
 
-    expected = np.zeros(2)
-    for n_steps in (1, 4, 3):
+    def measured(given):
+        return torch.stack([plain(given), -given])
+
+    before = np.zeros(2)
+    for n_steps in (1, 4, 3, 4):
         given = np.arange(2.0 * n_steps).reshape(n_steps, 2)
         steps.put([torch.tensor(given, device="cuda", dtype=torch.float32)])
-        for _ in range(n_steps):
-            steps.do("plain", step)
-        expected = expected + np.cumsum(given, axis=0)
+        for i in range(n_steps):
+            if i % 2:
+                assert steps.do("measured", measured)[1].tolist() == (-given[i]).tolist()
+            else:
+                steps.do("plain", plain)
+        expected = before + np.cumsum(given, axis=0)
         assert steps.losses(n_steps).tolist() == (10 * expected).tolist()
-        expected = expected[-1]
-    assert (card.captures, card.replays) == (1, 8 - WARM_UP)
+        before = expected[-1]
+    assert (card.captures, card.replays) == (2, 12 - 2 * WARM_UP)
 
 
 def test_a_step_is_recorded_anew_when_the_batch_grows(tiny, card):
     grown = {"schedule": "steps", "drops": (0.25, 0.5), "drop_factor": 2, "decay_by": "batch"}
-    stack = Stack(pack_of(tiny("bytes-mlp"), 2, steps=64, **grown), CARD)
-    stack.advance(0, 32)  # 16, 8 and 8 of them
+    pack = pack_of(tiny("bytes-mlp"), 2, steps=64, **grown)
+    ours, expected = (Stack(pack, torch.device(place)) for place in PLACES)
+    for stack in (ours, expected):
+        for start, stop in ((0, 5), (5, 20), (20, 32)):  # it grows at 16 and at 24
+            assert stack.advance(start, stop) == [None] * 2
     assert (card.captures, card.replays) == (3, 32 - 3 * WARM_UP)
+    assert ours.evaluate() == pytest.approx(expected.evaluate(), rel=1e-4)
 
 
 def test_no_step_waits_for_the_card(tiny, card):

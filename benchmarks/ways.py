@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import torch
 
+from benchmarks.clock import Clock
 from extrap.records import Cell, Recipe, Workload
-from extrap.training import Crew, Pack, train
+from extrap.training import Crew, Layout, Pack, train
 from extrap.training.parts import CURVE_TOKENS, evaluation_steps
 from extrap.training.schedules import multiplier
 from extrap.training.stacks import DATA_STREAM, Stack
@@ -89,12 +91,21 @@ def train_vmap(pack: Pack) -> list[float]:
     return losses
 
 
-def train_ours(pack: Pack, crew: Crew) -> list[float]:
-    """In as many processes as there are cores, if that is measured to be quicker."""
-    results = train(
-        pack,
-        crew=crew,
-        on_layout=lambda layout: sys.stderr.write(f"{layout}\n"),
-        prunes=False,
-    )
-    return [float("nan") if r.loss is None else r.loss for r in results]
+def train_ours(pack: Pack, crew: Crew) -> tuple[list[float], dict[str, float]]:
+    """In as many processes as there are cores, if that is measured to be quicker.
+
+    Returns:
+        The losses, and the seconds of what this process did.
+    """
+    clock, began = Clock(), time.perf_counter()
+    seconds: dict[str, float] = {}
+
+    def note(layout: Layout) -> None:
+        sys.stderr.write(f"{layout}\n")
+        seconds["layout"] = time.perf_counter() - began
+
+    with clock.running():
+        results = train(pack, crew=crew, on_layout=note, prunes=False)
+    seconds |= {"steps": clock.steps_s, "evaluations": clock.evaluations_s}
+    seconds["rest"] = time.perf_counter() - began - sum(seconds.values())
+    return [float("nan") if r.loss is None else r.loss for r in results], seconds

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy import special
+from scipy import stats
 
 from extrap.errors import DataError
 from extrap.fitting import (
@@ -450,7 +450,7 @@ class Forecast:
         if fit is None:
             return self._unknown_tuned(name)
         mean, se = (float(a[0]) for a in predict_log(fit, relative_sizes(fit, size)))
-        t = float(special.stdtrit(fit.dof, 0.5 + self.level / 2))
+        t = float(stats.t.ppf(0.5 + self.level / 2, fit.dof))
         value, run_sd = _exp(mean), math.hypot(se, fit.scatter)
         return Estimate(
             value=value,

@@ -8,21 +8,17 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 from optuna import load_study
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
+from benchmarks.clock import Clock
 from benchmarks.gpu_acceptance.packs import BYTES
 from benchmarks.gpu_acceptance.results import Result
 from benchmarks.gpu_acceptance.settings import ROOT, Setting
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
-from extrap.training import parts
-from extrap.training.stacks import Stack
 from extrap.tuning import tune
 
 __all__ = ["measure_optuna", "measure_real", "measure_two_packs"]
@@ -97,7 +93,7 @@ def measure_optuna(setting: Setting) -> Iterator[Result]:
         growth=0,
         sampler="tpe",
     )
-    clock = _Clock()
+    clock = Clock()
     with tempfile.TemporaryDirectory(dir=setting.out) as folder, clock.running():
         began = time.perf_counter()
         url = f"sqlite:///{Path(folder) / 'tpe.db'}"
@@ -173,46 +169,6 @@ TINY_STUDY = [
     "workload.validation_bytes=20000",
     "workload.n_validation=256",
 ]
-
-
-class _Clock:
-    """How long steps and evaluations of packs in training take, and how many stacks are made."""
-
-    def __init__(self) -> None:
-        self.steps_s = self.evaluations_s = 0.0
-        self.n_stacks = self.n_trained = 0
-
-    def running(self) -> Any:
-        """A block in which it counts."""
-        clock, build = self, Stack.__init__
-
-        class Timed(Stack):
-            """A stack in training."""
-
-            def __init__(self, *arguments: Any, **options: Any) -> None:
-                super().__init__(*arguments, **options)
-                clock.n_trained += 1
-
-            def advance(self, start: int, stop: int) -> list[int | None]:
-                began = time.perf_counter()
-                found = super().advance(start, stop)
-                clock.steps_s += time.perf_counter() - began
-                return found
-
-            def evaluate(self, n_examples: int | None = None) -> list[float]:
-                began = time.perf_counter()
-                found = super().evaluate(n_examples)
-                clock.evaluations_s += time.perf_counter() - began
-                return found
-
-        def count(stack: Stack, *arguments: Any, **options: Any) -> None:
-            clock.n_stacks += 1
-            build(stack, *arguments, **options)
-
-        patches = ExitStack()
-        patches.enter_context(patch.object(Stack, "__init__", count))
-        patches.enter_context(patch.object(parts, "Stack", Timed))
-        return patches
 
 
 def _work(

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
 from torch import nn
 
 from extrap.selection import prototype_distance
@@ -93,6 +92,8 @@ class Digits(TensorWorkload):
             raise ValueError(
                 f"label_noise of {NAME} is a fraction, at most 1, got {options.label_noise:g}."
             )
+        from sklearn.datasets import load_digits  # two seconds that no other workload waits for
+
         rng = np.random.default_rng(options.split_seed)
         pixels, labels = load_digits(return_X_y=True)
         order = rng.permutation(len(pixels))

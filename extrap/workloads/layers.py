@@ -288,7 +288,7 @@ class _Embedding(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, indices: torch.Tensor, weight_MVO: torch.Tensor) -> torch.Tensor:
         n_runs, n_rows, n_out = weight_MVO.shape
-        first = torch.arange(n_runs, device=indices.device) * n_rows
+        first = torch.arange(0, n_runs * n_rows, n_rows, device=indices.device)
         rows = (indices + first.view(-1, *[1] * (indices.dim() - 1))).view(-1)
         ctx.save_for_backward(rows)
         ctx.shape = weight_MVO.shape
@@ -321,6 +321,6 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g_M: torch.Tensor) -> tuple[torch.Tensor, None]:
         p_MBV, at_MB1 = ctx.saved_tensors
-        ones = p_MBV.new_ones(()).expand(at_MB1.shape)
-        g_MBV = p_MBV.scatter_add_(-1, at_MB1, -ones)  # so backward runs once, as training does
+        less = p_MBV.new_full((), -1.0).expand(at_MB1.shape)
+        g_MBV = p_MBV.scatter_add_(-1, at_MB1, less)  # so backward runs once, as training does
         return g_MBV.mul_((g_M / p_MBV.shape[1]).view(-1, 1, 1)), None

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.pretended
 
 CARD = torch.device("cuda", 0)
 PLACES = ("cuda", "cpu")
-KERNELS = 74
+KERNELS = 59
 """Kernels of one step of `bytes-mlp` with Adam, for any number of small runs."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -46,20 +47,35 @@ class Adam(Optimizer):
         )
 
     def _step_together(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
-        beta1, beta2, eps, decay = (self._constants[name] for name in self.constants)
-        (first, second), n_done = self._flat_states, self._n_updates.double()
-        g = flat_of(gradients)
+        decay, g = self._constants["weight_decay"], flat_of(gradients)
         if not decay.is_zero and not self.is_decoupled:
             g += decay.spread * flat_of(self._parameters)
-        first.lerp_(g, self._spread(1 - beta1.by_run))
-        second.lerp_(g * g, self._spread(1 - beta2.by_run))
-        root = self._spread((1 - beta2.by_run**n_done).sqrt())
-        update = second.sqrt().div_(root).add_(eps.spread)
-        torch.div(first, update, out=update)
-        update *= self._spread_rates(lr_M / (1 - beta1.by_run**n_done))
+        update = self._direction(g)
+        update *= self._spread_rates(lr_M)
         if not decay.is_zero and self.is_decoupled:
             update += self._spread(lr_M * decay.by_run) * flat_of(self._parameters)
         self._subtract(update)
+
+    def _direction(self, g: torch.Tensor) -> torch.Tensor:
+        """What the rate is multiplied by, (N,), from the flat gradient; updates the moments.
+
+        Where all runs share its constants, torch's kernel makes it in one launch: at a rate of -1
+        it turns zeros into the direction.
+        """
+        first, second = self._flat_states
+        beta1, beta2, eps, _ = (self._constants[name] for name in self.constants)
+        if all(isinstance(each.by_run, float) for each in (beta1, beta2, eps)):
+            found = torch.zeros_like(g)
+            part = Part(1.0, [found], ([first], [second]))
+            self._step_fused(part, [g], -1.0, replace(self._recipes[0], weight_decay=0.0))
+            return found
+        n_done = self._n_updates.double()
+        first.lerp_(g, self._spread(1 - beta1.by_run))
+        second.lerp_(g * g, self._spread(1 - beta2.by_run))
+        root = self._spread((1 - beta2.by_run**n_done).sqrt())
+        found = second.sqrt().div_(root).add_(eps.spread)
+        torch.div(first, found, out=found)
+        return found.div_(self._spread(1 - beta1.by_run**n_done))
 
 
 class AdamW(Adam):

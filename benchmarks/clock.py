@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
@@ -46,7 +45,10 @@ class Clock:
                 return found
 
             def _evaluate(self, *arguments: Any) -> list[float]:
-                return clock._evaluated(super()._evaluate, *arguments)
+                began = time.perf_counter()
+                found = super()._evaluate(*arguments)
+                clock.evaluations_s += time.perf_counter() - began
+                return found
 
         def count(stack: Stack, *arguments: Any, **options: Any) -> None:
             clock.n_stacks += 1
@@ -56,9 +58,3 @@ class Clock:
         patches.enter_context(patch.object(Stack, "__init__", count))
         patches.enter_context(patch.object(parts, "Stack", Timed))
         return patches
-
-    def _evaluated(self, evaluate: Callable[..., list[float]], *arguments: Any) -> list[float]:
-        began = time.perf_counter()
-        found = evaluate(*arguments)
-        self.evaluations_s += time.perf_counter() - began
-        return found

@@ -164,7 +164,7 @@ def run(operation: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
         result = operation(*args, **kwargs)
         CARD.recording.add((operation, args, kwargs, result), is_kernel=is_kernel)
     if any(tensor.on_cpu.shape != tensor.shape for tensor in own):
-        raise NotImplementedError(f"{name} resizes a tensor, which is not pretended")
+        raise RuntimeError(f"{name} resizes a tensor, which is not pretended")
     known = {id(tensor.on_cpu): tensor for tensor in own}  # an operation in place returns its own
 
     def wrap(made: torch.Tensor) -> PretendedTensor:

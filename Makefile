@@ -80,7 +80,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 # the trainers and trackers that only the tests need
 $(TESTED): $(INSTALLED)
-	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,wandb,mlflow,polars,yaml,postgres,grpc]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,wandb,mlflow,polars,yaml,postgres,grpc,triton]'
 	touch $@
 
 $(MUTATED): $(TESTED)

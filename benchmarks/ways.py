@@ -79,7 +79,7 @@ def _held_out(workload: LoadedWorkload, module: torch.nn.Module, n: int | None) 
 
 def train_vmap(pack: Pack) -> list[float]:
     """All runs stacked, by vmap and nothing of ours but the bookkeeping."""
-    stack = Stack(pack, torch.device("cpu"), fused=False, run_axis=False)
+    stack = Stack(pack, torch.device("cpu"), way="flat", run_axis=False)
     stack.evaluate_initial()
     done = 0
     losses: list[float] = []

@@ -41,6 +41,7 @@ DISTRIBUTIONS = {
             "tensorboard",
             "torch",
             "transformers",
+            "triton",
             "wandb",
         )
     },

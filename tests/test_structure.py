@@ -62,6 +62,7 @@ DOORS = {
     "statsmodels": ("fitting",),
     "tensorboard": ("reading.events",),
     "torch": ("workloads", "training", "integrations"),
+    "triton": ("training",),
     "transformers": ("integrations.huggingface",),
     "wandb": ("reading.trackers.wandb_files", "reading.trackers.wandb_runs"),
     "yaml": ("reading.trackers.yaml_files",),

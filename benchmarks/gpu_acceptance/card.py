@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +10,8 @@ import torch
 
 from benchmarks.gpu_acceptance.results import Result, versions
 from benchmarks.gpu_acceptance.settings import Setting
+from extrap.records import Recipe
+from extrap.training.optimizers import Way, build_optimizer
 
 __all__ = ["card_limits", "measure_card", "seconds", "wait"]
 
@@ -34,7 +35,7 @@ def measure_card(setting: Setting) -> Iterator[Result]:
         scaled = value / (1e9 if name == "bandwidth" else 1e12)
         measured = f"{scaled:.3g} {unit}" + ("" if setting.is_card else ", not of a card")
         yield Result(part=PART, what=_TITLES[name], measured=measured)
-    yield _triton(setting)
+    yield from _triton(setting)
     if setting.is_gpu:
         yield _graph(setting)
 
@@ -100,19 +101,53 @@ def _nvidia_smi(setting: Setting) -> str:
     return ", ".join(f"{k} {v}" for k, v in zip(QUERY.split(","), values, strict=False))
 
 
-def _triton(setting: Setting) -> Result:
-    what = "a kernel in Triton compiles and runs"
-    if not setting.is_card:
-        return Result(part=PART, what=what, measured="not measured: no card")
-    try:
-        kernel = importlib.import_module("benchmarks.gpu_acceptance.triton_kernel")
-        error = kernel.doubled_error(setting.place)
-    except Exception as failure:  # a compiler fails in many ways; training does without Triton
-        words = f"{type(failure).__name__}: {' '.join(str(failure).split())[:300]}"
-        return Result(part=PART, what=what, measured=words, pass_at="yes", passed=False)
-    return Result(
-        part=PART, what=what, measured=f"error {error:g}", pass_at="error 0", passed=error == 0
-    )
+def _triton(setting: Setting) -> Iterator[Result]:
+    """Our kernels of the optimisers against PyTorch's own in float64."""
+    for kind in ("adam", "adamw", "sgd"):
+        what = f"10 steps of {kind} in one Triton kernel against float64, 36 runs"
+        if not setting.is_card:
+            yield Result(part=PART, what=what, measured="not measured: no card")
+            continue
+        try:
+            error = _kernel_error(setting.place, kind)
+        except Exception as failure:  # a compiler fails in many ways; training does without Triton
+            words = f"{type(failure).__name__}: {' '.join(str(failure).split())[:300]}"
+            yield Result(part=PART, what=what, measured=words, pass_at="≤ 1e-5", passed=False)
+            continue
+        yield Result(
+            part=PART,
+            what=what,
+            measured=f"largest relative difference {error:.1e}",
+            pass_at="≤ 1e-5",
+            passed=error <= 1e-5,
+        )
+
+
+def _kernel_error(place: torch.device, kind: str) -> float:
+    """Largest relative difference of a tensor after ten steps."""
+    recipes = [Recipe(optimizer=kind, weight_decay=0.01 * (i % 3)) for i in range(36)]
+    drawn = torch.Generator().manual_seed(0)
+    tensors = {
+        dtype: [
+            torch.randn(36, *shape, generator=drawn.manual_seed(1)).to(place, dtype)
+            for shape in ((256, 16), (100,))
+        ]
+        for dtype in (torch.float32, torch.float64)
+    }
+    ways: tuple[Way, Way] = ("triton", "flat")
+    optimizers = [
+        (own, build_optimizer(own, recipes, way=way))
+        for own, way in zip(tensors.values(), ways, strict=True)
+    ]
+    rates = torch.logspace(-4, -2, 36, dtype=torch.float64, device=place)
+    for _ in range(10):
+        gradients = [
+            torch.randn(t.shape, generator=drawn).to(place) for t in tensors[torch.float32]
+        ]
+        for own, optimizer in optimizers:
+            optimizer.step([g.to(own[0].dtype) for g in gradients], rates)
+    pairs = zip(*tensors.values(), strict=True)
+    return max(float((a - b).norm() / b.norm()) for a, b in pairs)
 
 
 def _graph(setting: Setting) -> Result:

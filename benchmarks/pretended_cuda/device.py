@@ -119,6 +119,10 @@ class PretendedTensor(torch.Tensor):
     def __repr__(self) -> str:  # type: ignore[override]
         return f"{self.on_cpu}, on {self.device}"
 
+    def data_ptr(self) -> int:
+        """Address of its values."""
+        return self.on_cpu.data_ptr()
+
     def tolist(self) -> Any:
         """Through a copy on the CPU: the original reads memory that this tensor does not have."""
         return self.cpu().tolist()

@@ -30,9 +30,18 @@ class RecordedSteps:
         inputs_K: Inputs of the first steps, (K, …) each; later ones have the same shapes after
             the first axis.
         capacity: Largest number of steps in the buffers.
+        rows: Which rows of each input of a step, (n, …), the step is handed, in their order; None
+            for the input as it is.
     """
 
-    def __init__(self, inputs_K: Sequence[torch.Tensor], capacity: int) -> None:
+    def __init__(
+        self,
+        inputs_K: Sequence[torch.Tensor],
+        capacity: int,
+        *,
+        rows: Sequence[torch.Tensor | None],
+    ) -> None:
+        self._rows = list(rows)
         self._inputs = [t.new_empty((capacity, *t.shape[1:])) for t in inputs_K]
         self._next = torch.zeros(1, dtype=torch.long, device=inputs_K[0].device)
         self._losses: torch.Tensor | None = None
@@ -67,7 +76,11 @@ class RecordedSteps:
         return self._losses[:n_steps]
 
     def _take(self, step: Step) -> torch.Tensor:
-        outputs = step(*(own.index_select(0, self._next)[0] for own in self._inputs))
+        inputs = (
+            own.index_select(0, self._next)[0] if rows is None else own[self._next, rows]
+            for own, rows in zip(self._inputs, self._rows, strict=True)
+        )
+        outputs = step(*inputs)
         losses_M = outputs if outputs.dim() == 1 else outputs[0]
         if self._losses is None:
             self._losses = losses_M.new_empty((len(self._inputs[0]), *losses_M.shape))

@@ -243,9 +243,12 @@ def begin_parts(
 
 
 def _groups(runs: list[Run], recipe: Recipe, at_once: int) -> list[list[int]]:
-    """Places of the runs that are not over, in stacks of those that have made as many updates."""
+    """Places of the runs that are not over, in stacks of those that have made as many updates.
+
+    Runs of one seed come in a row, so that a stack can share their inputs.
+    """
     by_step: dict[int, list[int]] = {}
-    for i, run in enumerate(runs):
+    for i, run in sorted(enumerate(runs), key=lambda item: item[1].cell.seed):
         if run.is_alive and run.step < recipe.n_updates:
             by_step.setdefault(run.step, []).append(i)
     return [

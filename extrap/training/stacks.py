@@ -5,6 +5,7 @@ Shapes: M runs, S distinct seeds, B examples, K steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import groupby
@@ -18,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from extrap.noise import gradient_moments
 from extrap.training.graphs import RecordedSteps, Step
-from extrap.training.optimizers import build_optimizer, clip_by_run, squares_by_run
+from extrap.training.optimizers import Way, build_optimizer, clip_by_run, squares_by_run
 from extrap.training.packs import Pack
 from extrap.training.schedules import multiplier
 from extrap.training.sparsity import SparseWeights
@@ -74,7 +75,7 @@ class Stack:
         pack: The runs.
         device: Where they are trained.
         dtype: Of parameters and real-valued data.
-        fused: As in `build_optimizer`.
+        way: As in `build_optimizer`.
         run_axis: Whether to use the workload's own run axis; by default if it has one.
         data: Training and held-out tensors where another stack of this workload has placed them.
 
@@ -90,11 +91,12 @@ class Stack:
         device: torch.device,
         *,
         dtype: torch.dtype = torch.float32,
-        fused: bool | None = None,
+        way: Way | None = None,
         run_axis: bool | None = None,
         data: tuple[Batch, Batch] | None = None,
     ) -> None:
         self._has_run_axis = pack.workload.has_run_axis if run_axis is None else run_axis
+        self._shares_inputs = self._has_run_axis and getattr(pack.workload, "shares_inputs", False)
         self._workload, self._device, self._dtype = pack.workload, device, dtype
         self._recipes = list(pack.recipes())
         self._rates_M = _doubles([dict(cell.tuned)["lr"] for cell in pack.cells])
@@ -105,6 +107,7 @@ class Stack:
             None if kept is None else torch.from_numpy(kept[s]) for s in range(len(seeds))
         ]
         self._streams_M = torch.tensor([seeds.index(cell.seed) for cell in pack.cells]).to(device)
+        self._rows = self._rows_of_batch()
         self.data = data or (
             self._place(pack.workload.training),
             self._place(pack.workload.validation),
@@ -129,7 +132,7 @@ class Stack:
             self._recipes,
             scales=[rules[name].rate for name in self._names],
             matrices=self._matrices(rules),
-            fused=fused,
+            way=way,
         )
         self._template = modules[0].to("meta")
         self._hang_in()
@@ -239,6 +242,7 @@ class Stack:
         self._optimizer.keep(index, self._parameters)
         self._rates_M = self._rates_M[index.cpu()]
         self._streams_M = self._streams_M[index]
+        self._rows = self._rows_of_batch()
         self._recipes = [self._recipes[row] for row in rows]
         self._recorded = None
         self._set_clips()
@@ -304,15 +308,30 @@ class Stack:
             **{f"optimizer {name}": t for name, t in self._optimizer.tensors().items()},
         }
 
-    def _step(self, rate_M: torch.Tensor, *batch_SB: torch.Tensor) -> torch.Tensor:
+    def _rows_of_batch(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of each input, and of each run, the seed's place in a batch.
+
+        Where the workload shares inputs, one serves as many runs in a row of one seed as all
+        others of its kind do; else each run has its own.
+        """
+        streams = self._streams_M.tolist()
+        in_a_row = [len(list(own)) for _, own in groupby(streams)]
+        n_each = math.gcd(*in_a_row) if self._shares_inputs else 1
+        return self._streams_M[::n_each].contiguous(), self._streams_M
+
+    def _of_runs(self, batch_SB: Batch) -> Batch:
+        """A batch of every seed as the runs take it."""
+        inputs, others = self._rows
+        return tuple(t_SB[others if i else inputs] for i, t_SB in enumerate(batch_SB))
+
+    def _step(self, rate_M: torch.Tensor, *batch: torch.Tensor) -> torch.Tensor:
         """One update of every run; returns the losses before it, (M,)."""
-        batch = tuple(t_SB[self._streams_M] for t_SB in batch_SB)
         self._sparse.refresh()
         losses_M, gradients = self._gradients(batch)
         self._update(gradients, rate_M)
         return losses_M
 
-    def _measured_step(self, rate_M: torch.Tensor, *batch_SB: torch.Tensor) -> torch.Tensor:
+    def _measured_step(self, rate_M: torch.Tensor, *batch: torch.Tensor) -> torch.Tensor:
         """One update of every run from the gradients of parts of its batch.
 
         The update is that of `_step` but for rounding, and takes no further backward pass.
@@ -320,7 +339,6 @@ class Stack:
         Returns:
             (3, M): the losses, the mean square of the parts' gradients, that of the batch's.
         """
-        batch = tuple(t_SB[self._streams_M] for t_SB in batch_SB)
         self._sparse.refresh()
         n_examples = batch[0].shape[1]
         n_parts = min(NOISE_PARTS, n_examples)
@@ -374,7 +392,9 @@ class Stack:
         """Loss of every run, (M,), on a batch of its own (paired) or on one for all."""
         if self._has_run_axis:
             if not paired:
-                batch = tuple(t.expand(len(parameters[0]), *t.shape) for t in batch)
+                n_runs = len(parameters[0])
+                times = [1 if self._shares_inputs else n_runs, *[n_runs] * len(batch)]
+                batch = tuple(t.expand(n, *t.shape) for n, t in zip(times, batch, strict=False))
             return self._call(parameters, buffers, batch)
         with sdpa_kernel(SDPBackend.MATH):  # the other kernels have no batching rule on a CPU
             per_run = vmap(
@@ -457,15 +477,16 @@ class Stack:
             left = zip(losses_kM, *inputs, strict=True)
 
             def do(_: str, step: Step) -> torch.Tensor:
-                losses_M, *own = next(left)
-                outputs = step(*own)
+                losses_M, rate_M, *batch_SB = next(left)
+                outputs = step(rate_M, *self._of_runs(tuple(batch_SB)))
                 losses_M.copy_(outputs if outputs.dim() == 1 else outputs[0])
                 return outputs
 
             return do, lambda: None
         if self._recorded is None or batch_size != self._recorded_size:  # batches only grow
-            capacity = self._n_read_at_once(batches)
-            self._recorded, self._recorded_size = RecordedSteps(inputs, capacity), batch_size
+            self._recorded_size, capacity = batch_size, self._n_read_at_once(batches)
+            rows = (None, *(self._rows[i > 0] for i in range(len(batches))))
+            self._recorded = RecordedSteps(inputs, capacity, rows=rows)
         recorded = self._recorded
         recorded.put(inputs)
         return recorded.do, lambda: losses_kM.copy_(recorded.losses(len(losses_kM)))

@@ -57,7 +57,7 @@ class ByteWindows(ABC):
         options: Its options.
     """
 
-    has_run_axis = True
+    has_run_axis = shares_inputs = True
 
     def __init__(self, name: str, options: ByteOptions) -> None:
         if options.validation_bytes <= options.context:

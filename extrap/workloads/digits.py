@@ -70,7 +70,7 @@ class Digits(TensorWorkload):
     One example is one image; there are 1,198 to train on, drawn with replacement.
     """
 
-    has_run_axis = True
+    has_run_axis = shares_inputs = True
 
     def __init__(self, given: Mapping[str, object]) -> None:
         self.options = options = read_options(NAME, Options, given)

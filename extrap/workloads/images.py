@@ -59,7 +59,7 @@ class Images(TensorWorkload):
     drawn. One example is one image.
     """
 
-    has_run_axis = True
+    has_run_axis = shares_inputs = True
 
     def __init__(self, given: Mapping[str, object]) -> None:
         self.options = options = read_options(NAME, Options, given)

@@ -84,7 +84,7 @@ class Perceptron(TensorWorkload):
     vector t is its error where t is the teacher.
     """
 
-    has_run_axis = True
+    has_run_axis = shares_inputs = True
 
     def __init__(self, given: Mapping[str, object]) -> None:
         self.options = options = read_options(NAME, Options, given)

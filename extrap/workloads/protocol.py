@@ -60,6 +60,10 @@ class LoadedWorkload(Protocol):
 
         If so they are handed stacked parameters (M, …) and batches (M, B, …), and the loss has
         shape (M,). If not, `torch.func.vmap` adds the axis.
+
+        A workload with a run axis may also define `shares_inputs`. If that is true, the first
+        tensor of a batch may be (S, B, …): S divides M, and each of its entries is the input of
+        M / S runs in a row. `linear` and `embedding` take it so.
         """
 
     @property
@@ -119,6 +123,7 @@ class TensorWorkload:
 
     tokens_per_example = 1
     has_run_axis = False
+    shares_inputs = False
 
     def __init__(
         self,

@@ -101,7 +101,7 @@ class Teacher(TensorWorkload):
     mean loss *is* the loss over the whole distribution: held-out losses carry no sampling error.
     """
 
-    has_run_axis = True
+    has_run_axis = shares_inputs = True
 
     def __init__(self, given: Mapping[str, object]) -> None:
         self.options = options = read_options(NAME, Options, given)

@@ -16,13 +16,14 @@ from extrap.training.graphs import WARM_UP, RecordedSteps
 from extrap.training.layouts import Layout
 from extrap.training.loop import train_alone
 from extrap.training.stacks import Stack
+from extrap.workloads import layers
 
 pytestmark = pytest.mark.pretended
 
 CARD = torch.device("cuda", 0)
 PLACES = ("cuda", "cpu")
-KERNELS = 59
-"""Kernels of one step of `bytes-mlp` with Adam, for any number of small runs."""
+KERNELS = {"flat": 54, "triton": 48}
+"""Kernels of one step of `bytes-mlp` with Adam, for any number of small runs, by way to update."""
 
 
 def pack_of(workload, n_runs, **recipe):
@@ -54,15 +55,38 @@ def replay_clock(monkeypatch, card):
     monkeypatch.setattr(layouts, "time", clock)
 
 
+@pytest.fixture
+def triton(monkeypatch):
+    """Our Triton kernels, each launch one kernel of the card."""
+    from benchmarks.pretended_cuda.stand_ins import as_kernel
+
+    kernels = pytest.importorskip("extrap.training.optimizers.kernels")
+    monkeypatch.setattr(kernels, "update", as_kernel(kernels.update))
+
+
+@pytest.mark.usefixtures("triton")
 @pytest.mark.parametrize("n_runs", [1, 36])
-def test_a_step_has_the_known_number_of_kernels(tiny, card, n_runs):
-    Stack(pack_of(tiny("bytes-mlp"), n_runs), CARD).advance(0, 12)
+@pytest.mark.parametrize("way", KERNELS)
+def test_a_step_has_the_known_number_of_kernels(tiny, card, way, n_runs):
+    Stack(pack_of(tiny("bytes-mlp"), n_runs), CARD, way=way).advance(0, 12)
     assert card.captures == 1
-    assert card.recorded.total() == KERNELS, card.recorded
+    assert card.recorded.total() == KERNELS[way], card.recorded
+
+
+@pytest.mark.usefixtures("triton")
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "muon"])
+def test_recorded_steps_of_one_kernel_train_as_on_a_cpu(tiny, optimizer):
+    pack = pack_of(tiny("bytes-mlp"), 4, optimizer=optimizer, weight_decay=0.1)
+    ours, expected = Stack(pack, CARD, way="triton"), Stack(pack, torch.device("cpu"))
+    for stack in (ours, expected):
+        assert stack.advance(0, 8) == [None] * 4
+        stack.keep([0, 3])
+        assert stack.advance(8, 14) == [None] * 2
+    assert ours.evaluate() == pytest.approx(expected.evaluate(), rel=1e-4)
 
 
 def test_recorded_steps_take_every_input_once(card):
-    steps = RecordedSteps([torch.zeros(1, 2, device="cuda")], capacity=4)
+    steps = RecordedSteps([torch.zeros(1, 2, device="cuda")], capacity=4, rows=[None])
     total = torch.zeros(2, device="cuda")
 
     def plain(given):
@@ -232,6 +256,27 @@ def test_every_workload_trains_as_on_a_cpu(tiny, name, recipe, run_axis):
     if "noise_every" in recipe:
         found, known = (np.array(stack.gradient_moments()) for stack in (ours, expected))
         assert found == pytest.approx(known, rel=1e-3)
+
+
+@pytest.mark.parametrize("n_inputs", [1, 2, 4])
+@pytest.mark.parametrize("name", ["linear", "embedding"])
+def test_runs_in_a_row_may_share_their_input(name, n_inputs):
+    n_runs, drawn = 4, torch.Generator().manual_seed(n_inputs)
+    weight = torch.randn(n_runs, 5, 6, generator=drawn)
+    if name == "linear":
+        given, layer = torch.randn(n_inputs, 3, 2, 6, generator=drawn), layers.linear
+    else:
+        given, layer = torch.randint(5, (n_inputs, 3, 2), generator=drawn), layers.embedding
+    each = given.repeat_interleave(n_runs // n_inputs, 0)
+    single = [layer(x, w) for x, w in zip(each, weight.requires_grad_(), strict=True)]
+    slope = torch.randn(n_runs, *single[0].shape, generator=drawn)
+    expected = torch.autograd.grad(torch.stack(single), weight, slope)[0]
+    for place in PLACES:
+        own = weight.detach().to(place).requires_grad_()
+        found = layer(given.to(place), own)
+        gradient = torch.autograd.grad(found, own, slope.to(place))[0]
+        torch.testing.assert_close(found.detach().cpu(), torch.stack(single).detach())
+        torch.testing.assert_close(gradient.cpu(), expected)
 
 
 def test_bf16_trains_what_a_cpu_trains(tiny, device):

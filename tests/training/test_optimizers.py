@@ -1,10 +1,11 @@
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers import build_optimizer, clip_by_run
+from extrap.training.optimizers import base, build_optimizer, clip_by_run
 
 SHAPES = ((4, 6), (6,), (2, 2))  # the last one with fewer rows than there are runs
 RATES = (1e-3, 3e-2, 0.2)
@@ -27,6 +28,9 @@ RECIPES = {
 }
 MATRICES = (True, False, True)
 KINDS = sorted(RECIPES)
+NEEDS_TRITON = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+TRITON = pytest.param("triton", marks=NEEDS_TRITON)
+WAYS = pytest.mark.parametrize("way", ["fused", "flat", TRITON])
 
 
 def theirs(recipe, parameters, lr, is_matrix=MATRICES):
@@ -63,11 +67,11 @@ def rates_of(dtype=torch.float64):
     return torch.tensor(RATES, dtype=dtype)
 
 
-def both(kind, *, fused, steps, dtype):
+def both(kind, *, way, steps, dtype):
     """Parameters after some steps: ours stacked, torch's one run each."""
     packed = start(dtype)
     single = [[t[m].clone().requires_grad_() for t in packed] for m in range(3)]
-    ours = build_optimizer(packed, RECIPES[kind], matrices=MATRICES, fused=fused)
+    ours = build_optimizer(packed, RECIPES[kind], matrices=MATRICES, way=way)
     peers = [theirs(RECIPES[kind][m], single[m], RATES[m]) for m in range(3)]
     generator = torch.Generator().manual_seed(1)
     for step in range(steps):
@@ -90,11 +94,11 @@ CLOSE = {
 
 
 @pytest.mark.parametrize("dtype", CLOSE)
-@pytest.mark.parametrize("fused", [False, True])
+@WAYS
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_run_equals_torch_over_many_steps(kind, fused, dtype):
+def test_every_run_equals_torch_over_many_steps(kind, way, dtype):
     steps, close, rough = CLOSE[dtype]
-    packed, single = both(kind, fused=fused, steps=steps, dtype=dtype)
+    packed, single = both(kind, way=way, steps=steps, dtype=dtype)
     for m in range(3):
         for stacked, parameter in zip(packed, single[m], strict=True):
             # torch iterates Muon in bfloat16, where a product may round either way
@@ -102,12 +106,12 @@ def test_every_run_equals_torch_over_many_steps(kind, fused, dtype):
             torch.testing.assert_close(stacked[m], parameter.detach(), **limits)
 
 
-@pytest.mark.parametrize("fused", [False, True])
+@WAYS
 @pytest.mark.parametrize("kind", KINDS)
-def test_pure_bf16_keeps_nothing_finer(kind, fused):
+def test_pure_bf16_keeps_nothing_finer(kind, way):
     recipes = [replace(recipe, precision="bf16-pure") for recipe in RECIPES[kind]]
     packed = start()
-    optimizer = build_optimizer(packed, recipes, matrices=MATRICES, fused=fused)
+    optimizer = build_optimizer(packed, recipes, matrices=MATRICES, way=way)
     generator = torch.Generator().manual_seed(1)
     for _ in range(3):
         optimizer.step(draw(generator), rates_of())
@@ -116,12 +120,12 @@ def test_pure_bf16_keeps_nothing_finer(kind, fused):
             assert torch.equal(tensor, tensor.bfloat16().float())
 
 
-@pytest.mark.parametrize("fused", [False, True])
+@WAYS
 @pytest.mark.parametrize("kind", KINDS)
-def test_runs_that_stay_keep_their_state_and_their_constants(kind, fused):
+def test_runs_that_stay_keep_their_state_and_their_constants(kind, way):
     whole, part = start(), start()
     all_runs, two_runs = (
-        build_optimizer(p, RECIPES[kind], matrices=MATRICES, fused=fused) for p in (whole, part)
+        build_optimizer(p, RECIPES[kind], matrices=MATRICES, way=way) for p in (whole, part)
     )
     rates, rows = rates_of(), torch.tensor([0, 2])
     gradients = [torch.ones_like(p) for p in whole]
@@ -135,12 +139,12 @@ def test_runs_that_stay_keep_their_state_and_their_constants(kind, fused):
         assert torch.equal(ours, expected[rows])
 
 
-@pytest.mark.parametrize("fused", [False, True])
+@WAYS
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_neighbour_that_is_not_finite_changes_no_bit(kind, fused):
+def test_a_neighbour_that_is_not_finite_changes_no_bit(kind, way):
     sick, healthy = start(), start()
     for parameters, value in ((sick, float("nan")), (healthy, 1.0)):
-        optimizer = build_optimizer(parameters, RECIPES[kind], matrices=MATRICES, fused=fused)
+        optimizer = build_optimizer(parameters, RECIPES[kind], matrices=MATRICES, way=way)
         gradients = [torch.full_like(p, 0.5) for p in parameters]
         for gradient in gradients:
             gradient[1] = value
@@ -151,26 +155,26 @@ def test_a_neighbour_that_is_not_finite_changes_no_bit(kind, fused):
         assert one[1].isnan().all()
 
 
-@pytest.mark.parametrize("fused", [False, True])
+@WAYS
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
-def test_a_scale_multiplies_the_rate_of_its_tensor(kind, fused):
+def test_a_scale_multiplies_the_rate_of_its_tensor(kind, way):
     recipes = [replace(recipe, weight_decay=0.0) for recipe in RECIPES[kind]]
     rates = rates_of()
     scaled, plain = start(torch.float64), start(torch.float64)
     gradients = [torch.full_like(p, 0.3) for p in plain]
-    build_optimizer(scaled, recipes, scales=[0.25, 1.0, 4.0], fused=fused).step(gradients, rates)
+    build_optimizer(scaled, recipes, scales=[0.25, 1.0, 4.0], way=way).step(gradients, rates)
     for i, scale in enumerate((0.25, 1.0, 4.0)):
         mine = start(torch.float64)
-        build_optimizer(mine, recipes, fused=fused).step(gradients, rates * scale)
+        build_optimizer(mine, recipes, way=way).step(gradients, rates * scale)
         torch.testing.assert_close(scaled[i], mine[i], rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("fused", [False, True])
-def test_decoupled_decay_goes_with_the_rate_of_the_run_alone(fused):
+@WAYS
+def test_decoupled_decay_goes_with_the_rate_of_the_run_alone(way):
     recipes = [Recipe(optimizer="adamw", weight_decay=w) for w in (0.0, 0.1, 0.3)]
     parameters = start(torch.float64)
     before = [p.clone() for p in parameters]
-    optimizer = build_optimizer(parameters, recipes, scales=[0.25, 1.0, 4.0], fused=fused)
+    optimizer = build_optimizer(parameters, recipes, scales=[0.25, 1.0, 4.0], way=way)
     optimizer.step([torch.zeros_like(p) for p in parameters], torch.tensor(RATES).double())
     for parameter, old in zip(parameters, before, strict=True):
         for m, decay in enumerate((0.0, 0.1, 0.3)):
@@ -181,10 +185,42 @@ def test_fused_updates_follow_gradients_whatever_their_strides():
     first = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(2))
     gradient = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(3)).transpose(1, 2)
     together, one_by_one = first.clone(), first.clone()
-    for parameter, fused in ((together, False), (one_by_one, True)):
-        optimizer = build_optimizer([parameter], [Recipe(), Recipe()], fused=fused)
+    for parameter, way in ((together, "flat"), (one_by_one, "fused")):
+        optimizer = build_optimizer([parameter], [Recipe(), Recipe()], way=way)
         optimizer.step([gradient], torch.tensor(RATES[:2], dtype=torch.float64))
     torch.testing.assert_close(one_by_one, together)
+
+
+@NEEDS_TRITON
+@pytest.mark.parametrize(("name", "flag"), [("_adam", "IS_DECOUPLED"), ("_sgd", "IS_NESTEROV")])
+def test_the_kernels_compile_for_a_card_that_is_not_here(name, flag, tmp_path, monkeypatch):
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, compile
+    from triton.runtime.jit import JITFunction
+
+    from extrap.training.optimizers import kernels
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    kernel = JITFunction(getattr(kernels, name).fn)
+    doubles = dict.fromkeys(("scales", "rates", "constants"), "*fp64")
+    known = {"places": "*i64", **doubles, flag: "constexpr", "BLOCK": "constexpr"}
+    signature = {argument: known.get(argument, "*fp32") for argument in kernel.arg_names}
+    for value in (True, False):
+        source = ASTSource(kernel, signature, {flag: value, "BLOCK": kernels.BLOCK})
+        assert compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
+
+
+@NEEDS_TRITON
+def test_without_a_working_triton_there_is_another_way(monkeypatch, caplog):
+    from extrap.training.optimizers import kernels
+
+    found = base._has_kernels.__wrapped__
+    assert not found(torch.device("cpu")), "a build without CUDA"
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    assert found(torch.device("cpu")), "here in its interpreter"
+    monkeypatch.setattr(kernels, "update", lambda *_, **__: None)
+    assert not found(torch.device("cpu"))
+    assert "a step of adam at rate 1 takes 1 to 1" in caplog.text
 
 
 def test_state_is_counted_in_bytes():

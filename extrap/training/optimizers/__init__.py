@@ -11,7 +11,7 @@ import torch
 
 from extrap.records import Recipe
 from extrap.training.optimizers.adam import Adam, AdamW
-from extrap.training.optimizers.base import Optimizer
+from extrap.training.optimizers.base import Optimizer, Way
 from extrap.training.optimizers.clipping import clip_by_run, squares_by_run
 from extrap.training.optimizers.muon import Muon
 from extrap.training.optimizers.sgd import SGD
@@ -22,6 +22,7 @@ __all__ = [
     "AdamW",
     "Muon",
     "Optimizer",
+    "Way",
     "build_optimizer",
     "clip_by_run",
     "squares_by_run",
@@ -36,7 +37,7 @@ def build_optimizer(
     *,
     scales: Sequence[float] | None = None,
     matrices: Sequence[bool] | None = None,
-    fused: bool | None = None,
+    way: Way | None = None,
 ) -> Optimizer:
     """The optimiser that the recipes name.
 
@@ -45,10 +46,10 @@ def build_optimizer(
         recipes: One a run; all of one optimiser.
         scales: What each parameter's learning rate is multiplied by; 1 by default.
         matrices: Which parameters Muon orthogonalises; none by default.
-        fused: Whether to use torch's fused CPU kernels; by default on a CPU.
+        way: How to update, see `Optimizer`; by default what is quickest.
     """
     scales = scales or [1.0] * len(parameters)
     if recipes[0].optimizer == "muon":
         chosen = matrices or [False] * len(parameters)
-        return Muon(parameters, recipes, scales=scales, matrices=chosen, fused=fused)
-    return BY_NAME[recipes[0].optimizer](parameters, recipes, scales=scales, fused=fused)
+        return Muon(parameters, recipes, scales=scales, matrices=chosen, way=way)
+    return BY_NAME[recipes[0].optimizer](parameters, recipes, scales=scales, way=way)

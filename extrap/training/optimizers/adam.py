@@ -23,6 +23,7 @@ class Adam(Optimizer):
 
     n_states = 2
     constants = ("beta1", "beta2", "eps", "weight_decay")
+    kernel = "adam"
     is_decoupled = False
 
     def _step_fused(
@@ -88,4 +89,5 @@ class AdamW(Adam):
         Algorithm 2.
     """
 
+    kernel = "adamw"
     is_decoupled = True

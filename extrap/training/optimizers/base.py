@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import cache
+from typing import Literal, NamedTuple
 
 import torch
 
 from extrap.records import Recipe
 
-__all__ = ["Optimizer", "Part", "flat_of", "over"]
+__all__ = ["Optimizer", "Part", "Way", "flat_of", "over"]
+
+logger = logging.getLogger(__name__)
 
 Tensors = list[torch.Tensor]
 Value = float | torch.Tensor
+Way = Literal["fused", "flat", "triton"]
+KERNELS = "extrap.training.optimizers.kernels"
 FUSED_FROM = 2**17
 """Parameters a run from which a launch for each costs a GPU less than several passes over all."""
 
@@ -46,20 +53,28 @@ class Constant(NamedTuple):
 class Optimizer(ABC):
     """An update rule over stacked parameters.
 
-    On a CPU, and large runs on a GPU, each run goes through torch's fused kernel by itself, with
-    its own constants as plain numbers: one pass over memory. Small runs on a GPU are updated
-    together by elementwise operations over one flat vector of N numbers, the parameters of all
-    runs one after the other: few launches, however many tensors there are.
+    There are three ways to update.
+
+    | way | is | serves |
+    |---|---|---|
+    | `"fused"` | torch's fused kernel, run by run | a CPU; large runs on a GPU |
+    | `"triton"` | one kernel of ours for all runs | small runs on a GPU |
+    | `"flat"` | elementwise operations over all runs at once | the same, where Triton fails |
+
+    The last two see the numbers of all runs as one flat vector (N,): few launches, however many
+    tensors there are.
 
     Args:
         parameters: Stacked parameters, each (M, …); updated in place.
         recipes: One a run.
         scales: What each parameter's learning rate is multiplied by.
-        fused: Whether to use the fused kernels; by default where that is quicker.
+        way: How to update; by default the one that serves.
     """
 
     n_states: int
     constants: tuple[str, ...]
+    kernel: str
+    """Kind of update that the kernel knows it by."""
 
     def __init__(
         self,
@@ -67,9 +82,9 @@ class Optimizer(ABC):
         recipes: Sequence[Recipe],
         *,
         scales: Sequence[float],
-        fused: bool | None = None,
+        way: Way | None = None,
     ) -> None:
-        self._is_fused = _is_fused_quicker(parameters) if fused is None else fused
+        self._way = _quickest_way(parameters) if way is None else way
         self._recipes = list(recipes)
         self._scales = list(scales)
         zeros = [[torch.zeros_like(p) for p in parameters] for _ in range(self.n_states)]
@@ -89,11 +104,19 @@ class Optimizer(ABC):
             lr_M: Learning rate of each run at this step, float64.
         """
         self._n_updates += 1
-        if self._is_fused:
+        if self._way == "fused":
             self._step_apart(gradients, lr_M)
+        elif self._way == "triton":
+            self._step_at_once(gradients, lr_M)
         else:
             self._step_together(gradients, lr_M)
         self._round()
+
+    def _step_at_once(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
+        """Update all runs in one kernel."""
+        g, states = flat_of(gradients), self._flat_states
+        given = (self._blocks, g, states, lr_M, self._constants_MC, self._n_updates)
+        importlib.import_module(KERNELS).update(*given, kind=self.kernel)
 
     def _step_apart(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
         """Update the runs one after the other."""
@@ -170,19 +193,15 @@ class Optimizer(ABC):
         self._groups = list(by_scale.values())
         self._parts = [
             [self._part(m, scale, chosen) for scale, chosen in by_scale.items()]
-            for m in range(len(self._recipes) if self._is_fused else 0)
+            for m in range(len(self._recipes) if self._way == "fused" else 0)
         ]
         device = self._n_updates.device
-        if not self._is_fused:
+        by_run = [[float(getattr(r, name)) for name in self.constants] for r in self._recipes]
+        self._constants_MC = torch.tensor(by_run, dtype=torch.float64, device=device)
+        if self._way == "flat":
             self._bind_flat(device)
-        self._constants_M = {
-            name: torch.tensor(
-                [getattr(recipe, name) for recipe in self._recipes],
-                dtype=torch.float64,
-                device=device,
-            )
-            for name in self.constants
-        }
+        elif self._way == "triton":
+            self._blocks = importlib.import_module(KERNELS).cut(self._parameters, self._scales)
 
     def _bind_flat(self, device: torch.device) -> None:
         """Where in the flat state which run and which scale is, and the constants there."""
@@ -194,10 +213,9 @@ class Optimizer(ABC):
         ]
         self._runs_N, self._rates_N = (flat_of(each).int().to(device) for each in (runs, rates))
         self._constants: dict[str, Constant] = {}
-        for name in self.constants:
-            own = [float(getattr(recipe, name)) for recipe in self._recipes]
-            by_run: Value = torch.tensor(own, dtype=torch.float64, device=device)
-            by_run = own[0] if len(set(own)) == 1 else by_run
+        for name, own_M in zip(self.constants, self._constants_MC.unbind(1), strict=True):
+            numbers = {getattr(recipe, name) for recipe in self._recipes}
+            by_run: Value = float(numbers.pop()) if len(numbers) == 1 else own_M
             self._constants[name] = Constant(by_run, self._spread(by_run))
 
     def _round(self) -> None:
@@ -214,10 +232,25 @@ class Optimizer(ABC):
         )
 
 
-def _is_fused_quicker(parameters: Sequence[torch.Tensor]) -> bool:
+def _quickest_way(parameters: Sequence[torch.Tensor]) -> Way:
     if all(p.device.type == "cpu" for p in parameters):
-        return True
-    return sum(p[0].numel() for p in parameters) >= FUSED_FROM
+        return "fused"
+    if sum(p[0].numel() for p in parameters) >= FUSED_FROM:
+        return "fused"
+    return "triton" if _has_kernels(parameters[0].device) else "flat"
+
+
+@cache
+def _has_kernels(device: torch.device) -> bool:
+    """Whether our kernels work on a GPU: Triton may be missing, or the C compiler it needs."""
+    if torch.version.cuda is None:
+        return False
+    try:
+        importlib.import_module(KERNELS).try_out(device)
+    except Exception as error:  # compilers fail in many ways, and there is another way
+        logger.warning("Triton does not work here, updates take more kernels: %s", error)
+        return False
+    return True
 
 
 def flat_of(tensors: Sequence[torch.Tensor]) -> torch.Tensor:

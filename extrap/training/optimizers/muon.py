@@ -9,7 +9,7 @@ import torch
 
 from extrap.records import Recipe
 from extrap.training.optimizers.adam import AdamW
-from extrap.training.optimizers.base import Optimizer, Part, over
+from extrap.training.optimizers.base import Optimizer, Part, Way, over
 
 __all__ = ["Muon", "orthogonalize"]
 
@@ -27,7 +27,7 @@ class Muon(Optimizer):
     Nesterov of (1 − μ) g + μ m.
 
     Args:
-        parameters, recipes, scales, fused: As of `Optimizer`.
+        parameters, recipes, scales, way: As of `Optimizer`.
         matrices: Which parameters, of shape (M, rows, columns), are orthogonalised.
 
     References:
@@ -45,15 +45,15 @@ class Muon(Optimizer):
         *,
         scales: Sequence[float],
         matrices: Sequence[bool],
-        fused: bool | None = None,
+        way: Way | None = None,
     ) -> None:
         self._chosen = [i for i, is_matrix in enumerate(matrices) if is_matrix]
         self._others = [i for i, is_matrix in enumerate(matrices) if not is_matrix]
         rest = [parameters[i] for i in self._others]
-        self._rest = AdamW(rest, recipes, scales=[scales[i] for i in self._others], fused=fused)
+        self._rest = AdamW(rest, recipes, scales=[scales[i] for i in self._others], way=way)
         own = [parameters[i] for i in self._chosen]
         # products over all runs: there is no fused kernel for one
-        super().__init__(own, recipes, scales=[scales[i] for i in self._chosen], fused=False)
+        super().__init__(own, recipes, scales=[scales[i] for i in self._chosen], way="flat")
 
     @torch.no_grad()
     def step(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
@@ -86,7 +86,7 @@ class Muon(Optimizer):
         raise AssertionError("Muon updates all runs together")
 
     def _step_together(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
-        constants = self._constants_M
+        constants = dict(zip(self.constants, self._constants_MC.unbind(1), strict=True))
         nesterov = self._recipes[0].nesterov if self._recipes else False
         states = zip(self._parameters, gradients, self._states[0], self._scales, strict=True)
         for parameter, gradient, momentum, scale in states:

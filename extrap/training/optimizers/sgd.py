@@ -25,6 +25,11 @@ class SGD(Optimizer):
     n_states = 1
     constants = ("momentum", "weight_decay")
 
+    @property
+    def kernel(self) -> str:  # type: ignore[override]
+        """Kind of update that the kernel knows it by."""
+        return "nesterov" if self._recipes[0].nesterov else "sgd"
+
     def _step_fused(
         self, part: Part, gradients: list[torch.Tensor], lr: float | torch.Tensor, recipe: Recipe
     ) -> None:

@@ -281,56 +281,13 @@ def unfinished(modules):
     return calls_of(modules, ast.Name, lambda n: n.id == "NotImplementedError")
 
 
-BREACHES = [
-    (imports_that_go_up, "laws/power.py", "import extrap.fitting.weighted"),
-    (imports_that_go_up, "records/runs.py", "from extrap import fitting"),
-    (imports_that_go_up, "records/runs.py", "from .. import cli"),
-    (imports_that_go_up, "fitting/weighted.py", "def f():\n    from extrap import forecast"),
-    (imports_that_go_up, "errors.py", "def f():\n    import extrap.records"),
-    (imports_that_go_up, "watching.py", "from extrap.commands import arguments"),
-    (imports_that_go_up, "attic.py", ""),
-    (circles, "records/runs.py", "import extrap.records.study"),
-    (circles, "records/runs.py", "from extrap.reading import tables"),
-    (wings_that_touch, "tuning/workers.py", "from extrap import fitting"),
-    (wings_that_touch, "tuning/workers.py", "from extrap.reading import tables"),
-    (wings_that_touch, "training/loop.py", "from extrap.reading import optuna"),
-    (wings_that_touch, "reporting/page.py", "import extrap.training.loop"),
-    (wrong_doors, "records/runs.py", "def f():\n    import torch.nn"),
-    (wrong_doors, "records/runs.py", "import importlib\nimportlib.import_module('torch')"),
-    (wrong_doors, "training/loop.py", "import optuna"),
-    (wrong_doors, "reading/tables.py", "from optuna.storages import RDBStorage"),
-    (wrong_doors, "laws/power.py", "from statsmodels.api import WLS"),
-    (wrong_doors, "forecasting.py", "import sklearn"),
-    (wrong_doors, "noise.py", "from scipy import stats"),
-    (wrong_doors, "noise.py", "import pandas"),
-    (wrong_doors, "selection.py", "import pandas"),
-    (wrong_doors, "reporting/page.py", "import seaborn"),
-    (wrong_doors, "reporting/page.py", "import matplotlib.pyplot as plt"),
-    (wrong_doors, "pipeline.py", "from rich.console import Console"),
-    (wrong_doors, "pipeline.py", "import click"),
-    (wrong_doors, "cli.py", "import jinja2"),
-    (wrong_doors, "watching.py", "import tensorboard"),
-    (wrong_doors, "integrations/lightning.py", "import transformers"),
-    (wrong_doors, "workloads/images.py", "import psutil"),
-    (wrong_doors, "laws/power.py", "import a_library_without_a_door"),
-    (catch_all_names, "fitting/utils.py", ""),
-    (catch_all_names, "helpers/__init__.py", ""),
-    (undeclared, "laws/power.py", "'''Has only a docstring.'''"),
-    (bare_echoes, "commands/arguments.py", "import click\nclick.echo('x')"),
-    (bare_echoes, "cli.py", "import click\nf = click.secho"),
-    (bare_writes, "reporting/page.py", "path.write_text('x')"),
-    (bare_writes, "records/runs.py", "frame.to_csv(path)"),
-    (dangers, "training/loop.py", "import torch\ntorch.load('x')"),
-    (dangers, "training/loop.py", "import torch\ntorch.load('x', weights_only=False)"),
-    (dangers, "training/loop.py", "import torch\ntorch.hub.load('x')"),
-    (dangers, "noise.py", "np.load('x')"),
-    (dangers, "noise.py", "np.load('x', allow_pickle=True)"),
-    (dangers, "noise.py", "eval('1')"),
-    (dangers, "noise.py", "def f(frame):\n    frame.to_pickle('x')"),
-    (unfinished, "laws/power.py", "def f():\n    raise NotImplementedError"),
-    (dangers, "noise.py", "def f(subprocess):\n    subprocess.run('x', shell=True)"),
-    (dangers, "noise.py", "def f(yaml):\n    yaml.load('x')"),
-]
+def read_breaches():
+    lines = Path(__file__).with_name("breaches.txt").read_text(encoding="utf-8").splitlines()
+    parts = [line.split(" | ", 2) for line in lines if line[0] != "#"]
+    return [(globals()[rule], path, code.replace("\\n", "\n")) for rule, path, code in parts]
+
+
+BREACHES = read_breaches()
 RULES = list(dict.fromkeys(rule for rule, _, _ in BREACHES))
 
 

@@ -9,6 +9,7 @@ from extrap.training.optimizers import base, build_optimizer, clip_by_run
 
 SHAPES = ((4, 6), (6,), (2, 2))  # the last one with fewer rows than there are runs
 RATES = (1e-3, 3e-2, 0.2)
+RATES_M = torch.tensor(RATES, dtype=torch.float64)
 # every run with constants of its own
 SGD = [(0.0, 0.0), (0.5, 0.1), (0.9, 0.01)]
 ADAM = [(0.0, 0.9, 1e-8, 0.0), (0.8, 0.95, 1e-4, 0.1), (0.9, 0.999, 1e-2, 0.01)]
@@ -29,8 +30,8 @@ RECIPES = {
 MATRICES = (True, False, True)
 KINDS = sorted(RECIPES)
 NEEDS_TRITON = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
-TRITON = pytest.param("triton", marks=NEEDS_TRITON)
-WAYS = pytest.mark.parametrize("way", ["fused", "flat", TRITON])
+EACH = ["fused", "flat", pytest.param("triton", marks=NEEDS_TRITON)]
+WAYS = pytest.mark.parametrize("way", EACH)
 
 
 def theirs(recipe, parameters, lr, is_matrix=MATRICES):
@@ -55,16 +56,11 @@ def theirs(recipe, parameters, lr, is_matrix=MATRICES):
 
 
 def start(dtype=torch.float32, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return draw(generator, dtype)
+    return draw(torch.Generator().manual_seed(seed), dtype)
 
 
 def draw(generator, dtype=torch.float32):
     return [torch.randn(3, *shape, generator=generator).to(dtype) for shape in SHAPES]
-
-
-def rates_of(dtype=torch.float64):
-    return torch.tensor(RATES, dtype=dtype)
 
 
 def both(kind, *, way, steps, dtype):
@@ -77,7 +73,7 @@ def both(kind, *, way, steps, dtype):
     for step in range(steps):
         scale = 1 / (1 + 0.1 * step)
         gradients = draw(generator, dtype)
-        ours.step(gradients, rates_of() * scale)
+        ours.step(gradients, RATES_M * scale)
         for m, optimizers in enumerate(peers):
             for parameter, gradient in zip(single[m], gradients, strict=True):
                 parameter.grad = gradient[m].clone()
@@ -114,7 +110,7 @@ def test_pure_bf16_keeps_nothing_finer(kind, way):
     optimizer = build_optimizer(packed, recipes, matrices=MATRICES, way=way)
     generator = torch.Generator().manual_seed(1)
     for _ in range(3):
-        optimizer.step(draw(generator), rates_of())
+        optimizer.step(draw(generator), RATES_M)
         inner = optimizer._rest if kind == "muon" else optimizer
         for tensor in (*packed, *optimizer._states[0], *inner._states[-1]):
             assert torch.equal(tensor, tensor.bfloat16().float())
@@ -127,7 +123,7 @@ def test_runs_that_stay_keep_their_state_and_their_constants(kind, way):
     all_runs, two_runs = (
         build_optimizer(p, RECIPES[kind], matrices=MATRICES, way=way) for p in (whole, part)
     )
-    rates, rows = rates_of(), torch.tensor([0, 2])
+    rates, rows = RATES_M, torch.tensor([0, 2])
     gradients = [torch.ones_like(p) for p in whole]
     all_runs.step(gradients, rates)
     two_runs.step(gradients, rates)
@@ -148,8 +144,8 @@ def test_a_neighbour_that_is_not_finite_changes_no_bit(kind, way):
         gradients = [torch.full_like(p, 0.5) for p in parameters]
         for gradient in gradients:
             gradient[1] = value
-        optimizer.step(gradients, rates_of())
-        optimizer.step(gradients, rates_of())
+        optimizer.step(gradients, RATES_M)
+        optimizer.step(gradients, RATES_M)
     for one, other in zip(sick, healthy, strict=True):
         assert torch.equal(one[[0, 2]], other[[0, 2]])
         assert one[1].isnan().all()
@@ -159,7 +155,7 @@ def test_a_neighbour_that_is_not_finite_changes_no_bit(kind, way):
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
 def test_a_scale_multiplies_the_rate_of_its_tensor(kind, way):
     recipes = [replace(recipe, weight_decay=0.0) for recipe in RECIPES[kind]]
-    rates = rates_of()
+    rates = RATES_M
     scaled, plain = start(torch.float64), start(torch.float64)
     gradients = [torch.full_like(p, 0.3) for p in plain]
     build_optimizer(scaled, recipes, scales=[0.25, 1.0, 4.0], way=way).step(gradients, rates)
@@ -175,7 +171,7 @@ def test_decoupled_decay_goes_with_the_rate_of_the_run_alone(way):
     parameters = start(torch.float64)
     before = [p.clone() for p in parameters]
     optimizer = build_optimizer(parameters, recipes, scales=[0.25, 1.0, 4.0], way=way)
-    optimizer.step([torch.zeros_like(p) for p in parameters], torch.tensor(RATES).double())
+    optimizer.step([torch.zeros_like(p) for p in parameters], RATES_M)
     for parameter, old in zip(parameters, before, strict=True):
         for m, decay in enumerate((0.0, 0.1, 0.3)):
             torch.testing.assert_close(parameter[m], old[m] * (1 - RATES[m] * decay))
@@ -187,7 +183,7 @@ def test_fused_updates_follow_gradients_whatever_their_strides():
     together, one_by_one = first.clone(), first.clone()
     for parameter, way in ((together, "flat"), (one_by_one, "fused")):
         optimizer = build_optimizer([parameter], [Recipe(), Recipe()], way=way)
-        optimizer.step([gradient], torch.tensor(RATES[:2], dtype=torch.float64))
+        optimizer.step([gradient], RATES_M[:2])
     torch.testing.assert_close(one_by_one, together)
 
 
@@ -202,11 +198,12 @@ def test_the_kernels_compile_for_a_card_that_is_not_here(name, flag, tmp_path, m
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     kernel = JITFunction(getattr(kernels, name).fn)
-    doubles = dict.fromkeys(("scales", "rates", "constants"), "*fp64")
-    known = {"places": "*i64", **doubles, flag: "constexpr", "BLOCK": "constexpr"}
-    signature = {argument: known.get(argument, "*fp32") for argument in kernel.arg_names}
+    known = dict.fromkeys(("scales", "rates", "constants"), "*fp64") | {"places": "*i64"}
     for value in (True, False):
-        source = ASTSource(kernel, signature, {flag: value, "BLOCK": kernels.BLOCK})
+        fixed = {flag: value, "BLOCK": kernels.BLOCK}
+        known |= dict.fromkeys(fixed, "constexpr")
+        signature = {argument: known.get(argument, "*fp32") for argument in kernel.arg_names}
+        source = ASTSource(kernel, signature, fixed)
         assert compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
 
 

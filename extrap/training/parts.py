@@ -245,7 +245,7 @@ def begin_parts(
 def _groups(runs: list[Run], recipe: Recipe, at_once: int) -> list[list[int]]:
     """Places of the runs that are not over, in stacks of those that have made as many updates.
 
-    Runs of one seed come in a row, so that a stack can share their inputs.
+    Runs of one seed are consecutive, so that they can share their inputs.
     """
     by_step: dict[int, list[int]] = {}
     for i, run in sorted(enumerate(runs), key=lambda item: item[1].cell.seed):

@@ -309,10 +309,11 @@ class Stack:
         }
 
     def _rows_of_batch(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of each input, and of each run, the seed's place in a batch.
+        """Which seed's examples each input has, and which each run has.
 
-        Where the workload shares inputs, one serves as many runs in a row of one seed as all
-        others of its kind do; else each run has its own.
+        If the workload shares inputs, an input serves n consecutive runs of one seed, where n
+        divides the length of every sequence of consecutive runs of one seed. Otherwise each run
+        has its own input.
         """
         streams = self._streams_M.tolist()
         in_a_row = [len(list(own)) for _, own in groupby(streams)]
@@ -320,7 +321,7 @@ class Stack:
         return self._streams_M[::n_each].contiguous(), self._streams_M
 
     def _of_runs(self, batch_SB: Batch) -> Batch:
-        """A batch of every seed as the runs take it."""
+        """A batch with one entry per seed as one with an entry per input or run."""
         inputs, others = self._rows
         return tuple(t_SB[others if i else inputs] for i, t_SB in enumerate(batch_SB))
 

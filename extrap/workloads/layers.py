@@ -5,8 +5,8 @@ operations, forward and backward, what `torch.func.vmap` would do in many: on tw
 small models trains about a third faster. A workload whose module and loss use only these and
 elementwise operations can declare `has_run_axis`.
 
-The input of the network may come once for several runs: S of them, each for M / S runs in a row,
-which see the same examples. `linear` and `embedding` take it so.
+Consecutive runs that see the same examples may share the input of the network: S inputs, each for
+M / S runs. `linear` and `embedding` accept such an input.
 
 Shapes: M runs, S inputs, B examples, I and O features in and out, V classes, P places in all
 examples of a batch, G ghosts of a batch; `…` any axes of an example.
@@ -262,7 +262,7 @@ class _Linear(torch.autograd.Function):
         x_SBI, kept_SBI, weight_MOI = _as_multiplied(x_SBI, kept_SBI, weight_MOI)
         ctx.save_for_backward(kept_SBI, weight_MOI)
         n_runs, n_out, _ = weight_MOI.shape
-        y_SBN = torch.bmm(x_SBI, _in_a_row(weight_MOI, len(x_SBI)).transpose(1, 2))
+        y_SBN = torch.bmm(x_SBI, _as_one_matrix(weight_MOI, len(x_SBI)).transpose(1, 2))
         y_MBO = _swapped(y_SBN, n_runs, n_out)
         return y_MBO if bias_MO is None else y_MBO.add_(bias_MO.unsqueeze(1))
 
@@ -271,20 +271,20 @@ class _Linear(torch.autograd.Function):
         x_SBI, weight_MOI = ctx.saved_tensors
         needs_x, _, needs_bias, _ = ctx.needs_input_grad
         g_SBN = _swapped(g_MBO, len(x_SBI), len(g_MBO) // len(x_SBI) * g_MBO.shape[2])
-        g_SBI = torch.bmm(g_SBN, _in_a_row(weight_MOI, len(x_SBI))) if needs_x else None
+        g_SBI = torch.bmm(g_SBN, _as_one_matrix(weight_MOI, len(x_SBI))) if needs_x else None
         g_MOI = torch.bmm(g_SBN.transpose(1, 2), x_SBI).view(weight_MOI.shape)
         return g_SBI, g_MOI, g_MBO.sum(1) if needs_bias else None, None
 
 
-def _in_a_row(weight_MOI: torch.Tensor, n_inputs: int) -> torch.Tensor:
-    """The weights of all runs with one input, one above the other, (S, M / S · O, I)."""
+def _as_one_matrix(weight_MOI: torch.Tensor, n_inputs: int) -> torch.Tensor:
+    """The weights of the runs that share an input as one matrix, (S, M / S · O, I)."""
     if n_inputs == len(weight_MOI):
         return weight_MOI
     return weight_MOI.reshape(n_inputs, -1, weight_MOI.shape[2])
 
 
 def _swapped(t: torch.Tensor, n_first: int, n_last: int) -> torch.Tensor:
-    """(S, B, M / S · O) to (M, B, O), or back: runs of one input side by side or in a row."""
+    """(S, B, M / S · O) to (M, B, O), or back; `n_first` and `n_last` are those of the result."""
     if n_first == len(t):
         return t
     made = t.new_empty(n_first, t.shape[1], n_last)  # no view: see `linear`
@@ -311,7 +311,7 @@ def _largest_of_rows(x: torch.Tensor, density: float) -> torch.Tensor:
 
 
 class _Embedding(torch.autograd.Function):
-    """Each run's own rows of its own table."""
+    """Rows of each run's table."""
 
     @staticmethod
     def forward(ctx: Any, indices: torch.Tensor, weight_MVO: torch.Tensor) -> torch.Tensor:
@@ -341,16 +341,16 @@ class _Embedding(torch.autograd.Function):
 
 
 def _spread(rows_SP: torch.Tensor, n_runs: int, n_out: int) -> torch.Tensor:
-    """The rows for every run and feature, (S, M / S, P, O), without memory of their own."""
+    """The rows as an index of shape (S, M / S, P, O), without copies."""
     n_inputs, n_places = rows_SP.shape
     return rows_SP.view(n_inputs, 1, n_places, 1).expand(-1, n_runs // n_inputs, -1, n_out)
 
 
 def _sums_by_row(g_MPO: torch.Tensor, rows_SP: torch.Tensor, n_rows: int) -> torch.Tensor:
-    """The sum over the places of each row of a table, (M, V, O).
+    """The sum of the gradients of all places that read a row, (M, V, O).
 
-    Each sum goes through its places in order, as `index_add_` does, which takes four times as
-    long: it sorts the places of all runs, this those of each input.
+    Sums the places in order, as `index_add_` does, in a quarter of the time: it sorts the places
+    of every run, this function those of every input.
     """
     n_runs, n_places, n_out = g_MPO.shape
     rows, kind = rows_SP.numpy(), np.min_scalar_type(n_rows - 1)  # short ones sort faster

@@ -61,9 +61,9 @@ class LoadedWorkload(Protocol):
         If so they are handed stacked parameters (M, …) and batches (M, B, …), and the loss has
         shape (M,). If not, `torch.func.vmap` adds the axis.
 
-        A workload with a run axis may also define `shares_inputs`. If that is true, the first
-        tensor of a batch may be (S, B, …): S divides M, and each of its entries is the input of
-        M / S runs in a row. `linear` and `embedding` take it so.
+        A workload with a run axis may also define `shares_inputs`. If it is true, the first
+        tensor of a batch may have shape (S, B, …), where S divides M: each entry is the input of
+        M / S consecutive runs. `linear` and `embedding` accept such an input.
         """
 
     @property

@@ -281,13 +281,11 @@ def unfinished(modules):
     return calls_of(modules, ast.Name, lambda n: n.id == "NotImplementedError")
 
 
-def read_breaches():
-    lines = Path(__file__).with_name("breaches.txt").read_text(encoding="utf-8").splitlines()
-    parts = [line.split(" | ", 2) for line in lines if line[0] != "#"]
-    return [(globals()[rule], path, code.replace("\\n", "\n")) for rule, path, code in parts]
-
-
-BREACHES = read_breaches()
+LINES = Path(__file__).with_name("breaches.txt").read_text(encoding="utf-8").splitlines()[1:]
+BREACHES = [
+    (globals()[rule], path, code.replace("\\n", "\n"))
+    for rule, path, code in (line.split(" | ", 2) for line in LINES)
+]
 RULES = list(dict.fromkeys(rule for rule, _, _ in BREACHES))
 
 

@@ -22,13 +22,11 @@ pytestmark = pytest.mark.pretended
 
 CARD = torch.device("cuda", 0)
 PLACES = ("cuda", "cpu")
-KERNELS = {"flat": 54, "triton": 48}
-"""Kernels of one step of `bytes-mlp` with Adam, for any number of small runs, by way to update."""
+KERNELS = {"flat": 54, "triton": 48}  # of one step of Adam, for any number of small runs
 
 
 def pack_of(workload, n_runs, **recipe):
-    size = {"width": 16}
-    rates = (2**-9, 2**-8, 2**-7)
+    size, rates = {"width": 16}, (2**-9, 2**-8, 2**-7)
     cells = [Cell.of(size, {"lr": rates[i % 3]}, seed=i // 3) for i in range(n_runs)]
     settings = {"batch_size": 8, "optimizer": "adam", "steps": 12, "n_evals": 2, **recipe}
     return Pack(workload=workload, size=size, recipe=Recipe(**settings), cells=tuple(cells))

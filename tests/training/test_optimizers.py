@@ -7,6 +7,9 @@ import torch
 from extrap.records import Recipe
 from extrap.training.optimizers import base, build_optimizer, clip_by_run
 
+if find_spec("triton") is not None:
+    from extrap.training.optimizers import kernels
+
 SHAPES = ((4, 6), (6,), (2, 2))  # the last one with fewer rows than there are runs
 RATES = (1e-3, 3e-2, 0.2)
 RATES_M = torch.tensor(RATES, dtype=torch.float64)
@@ -194,8 +197,6 @@ def test_the_kernels_compile_for_a_card_that_is_not_here(name, flag, tmp_path, m
     from triton.compiler import ASTSource, compile
     from triton.runtime.jit import JITFunction
 
-    from extrap.training.optimizers import kernels
-
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     kernel = JITFunction(getattr(kernels, name).fn)
     known = dict.fromkeys(("scales", "rates", "constants"), "*fp64") | {"places": "*i64"}
@@ -209,8 +210,6 @@ def test_the_kernels_compile_for_a_card_that_is_not_here(name, flag, tmp_path, m
 
 @NEEDS_TRITON
 def test_without_a_working_triton_there_is_another_way(monkeypatch, caplog):
-    from extrap.training.optimizers import kernels
-
     found = base._has_kernels.__wrapped__
     assert not found(torch.device("cpu")), "a build without CUDA"
     monkeypatch.setattr(torch.version, "cuda", "13.0")

@@ -60,6 +60,11 @@ def test_a_layer_does_for_every_run_what_torchs_does_for_one(name):
     assert all(gradient.is_contiguous() for gradient in found)
 
 
+def test_on_a_cpu_a_shared_input_rounds_as_an_input_per_run():
+    x, weight = drawn(1, 8, D_IN).float(), drawn(M, D_OUT, D_IN).float()
+    assert torch.equal(linear(x, weight), linear(x.expand(M, -1, -1), weight))
+
+
 def test_cross_entropy_is_the_same_without_a_gradient():
     logits, targets = drawn(M, B, V), classes(M, B)
     with torch.no_grad():

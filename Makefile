@@ -11,8 +11,8 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=2684
 	glibc.malloc.mmap_threshold=33554432:glibc.malloc.top_pad=33554432
 
 .DEFAULT_GOAL := help
-.PHONY: help report test test-slow lint contract backtest bench bench-check bench-batch bench-compute \
-	bench-plan mutants soak docs clean
+.PHONY: help report test test-slow lint contract backtest bench bench-check calibrate bench-batch \
+	bench-compute bench-plan mutants soak docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ bench: $(INSTALLED)  ## Time training, fits and statistics, write reports/bench.
 
 bench-check: $(INSTALLED)  ## Check runs known to be right and wrong, write reports/bench-check.html
 	$(BIN)/python -m benchmarks.check
+
+calibrate: $(INSTALLED)  ## False alarms and power of the checker over drawn settings
+	$(BIN)/python -m benchmarks.calibrate
 
 bench-batch: $(INSTALLED)  ## Noise scales, critical batches and levers, write reports/bench-batch.html
 	$(BIN)/python -m benchmarks.batch

@@ -36,7 +36,7 @@ class Holdout:
     Attributes:
         size: Size column → value.
         n_fitted: How many sizes the forecast was fitted to.
-        extrapolation_ratio: Held-out / largest fitted size, the largest over the size columns.
+        extrapolation_ratio: Held-out / fitted sizes, see `extrap.fitting.extrapolation_ratio`.
         observed: The loss the whole sweep shows there: at the fitted optimum, or the mean where
             nothing is tuned; in the unit of the runs.
         observed_log_se: Its standard error in log loss; None where it is not known.

@@ -30,6 +30,7 @@ from extrap.fitting import (
     compare_rules,
     estimate_noise,
     estimate_optima,
+    extrapolation_ratio,
     fit_divergence,
     fit_loss_model,
     fit_optimum_law,
@@ -175,7 +176,7 @@ class Forecast:
         """
         target = self._checked(size)
         prediction = self.predict_loss(target)
-        ratio = max(target[c] / high for c, (_, high) in self._fitted_range().items())
+        ratio = self.extrapolation_ratio(target)
         flags = [*self.flags]
         if ratio > FAR:
             flags.append("far-extrapolation")
@@ -191,10 +192,15 @@ class Forecast:
             loss_ci=loss_ci,
             loss_pi=loss_pi,
             tuned=self.predict_tuned(target),
-            extrapolation_ratio=float(ratio),
+            extrapolation_ratio=ratio,
             flags=tuple(flags),
             dial={} if set(size) == set(target) else dict(size),
         )
+
+    def extrapolation_ratio(self, size: Mapping[str, float]) -> float:
+        """How many times larger a size is than the fitted ones, over all columns together."""
+        fitted = [o.size for o in self.optima if self.loss_model is None or o.loss is not None]
+        return extrapolation_ratio(size, fitted)
 
     def predict_loss(self, size: Mapping[str, float]) -> LossPrediction | None:
         """Predictive distribution of the log loss of a tuned run, or None without a loss law."""

@@ -26,6 +26,8 @@ __all__ = ["TOLERANCE", "Spike", "check", "find_spike"]
 
 TOLERANCE = 0.005
 """A deviation below this fraction is no alarm, however significant."""
+ROUNDING = 1e-9
+"""Relative; a ratio of two sizes is not exact."""
 ODD_RATIO = 1e5
 """Times the sweep's largest size, beyond which a unit was probably mistaken."""
 
@@ -147,14 +149,14 @@ def _verdict(
 
 def _place(forecast: Forecast, case: Case) -> str:
     """What to know of a size among the sweep's, or so far beyond that its unit is in doubt."""
-    largest = {c: max(o.size[c] for o in forecast.optima) for c in case.size}
-    if all(value <= largest[column] for column, value in case.size.items()):
+    if case.extrapolation_ratio <= 1 + ROUNDING:
         return "Its size lies within the sweep's: the law was fitted there, not extrapolated."
     for column, value in case.size.items():
-        if value > ODD_RATIO * largest[column]:
+        largest = max(optimum.size[column] for optimum in forecast.optima)
+        if value > ODD_RATIO * largest:
             return (
-                f"Its {column} is {value / largest[column]:.2g} times the sweep's largest: are "
-                "both in the same unit?"
+                f"Its {column} is {value / largest:.2g} times the sweep's largest: are both in "
+                "the same unit?"
             )
     return ""
 

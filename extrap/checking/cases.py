@@ -34,6 +34,7 @@ class Case:
         size: Size column → value.
         tuned: Tuned column → value; None where it is not known.
         expected: Tuned column → the forecast of its optimum here.
+        extrapolation_ratio: How many times larger its size is than those fitted.
         prediction: Of the log loss of a run at the forecast's values.
         predicted_pi: Its interval at the forecast's level.
         octaves: log2(value / optimum), one a tuned column; empty where one is unknown.
@@ -50,6 +51,7 @@ class Case:
     size: Mapping[str, float]
     tuned: Mapping[str, float | None]
     expected: Mapping[str, Estimate]
+    extrapolation_ratio: float
     prediction: LossPrediction
     predicted_pi: Interval
     octaves: tuple[float, ...]
@@ -86,7 +88,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
         prediction, expected = _predict(forecast, size), forecast.predict_tuned(size)
         predicted_pi = prediction.interval(forecast.level, new_run=True)
         octaves = _octaves(group, expected)
-        excess = _excess(forecast, octaves, size)
+        excess, ratio = _excess(forecast, octaves, size), forecast.extrapolation_ratio(size)
         for i, row in enumerate(group.to_dict("records")):
             loss = row["loss"] if row["status"] == "complete" else None
             known = bool(np.isfinite(octaves[i]).all())
@@ -95,6 +97,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
                 size=size,
                 tuned={name: known_number(row.get(name)) for name in expected},
                 expected=expected,
+                extrapolation_ratio=ratio,
                 prediction=prediction,
                 predicted_pi=predicted_pi,
                 octaves=tuple(map(float, octaves[i])) if known else (),

@@ -19,6 +19,7 @@ What to use when:
 * `predict_at_values` — the loss at values that are kept instead.
 * `holm` — p-values of several tests, adjusted for their number.
 * `compare_rules` — what known rules would cost instead.
+* `extrapolation_ratio` — how far a size lies beyond the fitted ones.
 * `transfer_quality` — what keeping the value of a fitted size would cost.
 """
 
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 from extrap.fitting.bracketing import grow_grid
 from extrap.fitting.designs import check_sweep
+from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
 from extrap.fitting.evidence import Way, log_ratios, ways_to_be_off
 from extrap.fitting.fixed import FixedPrediction, predict_at_values
@@ -80,6 +82,7 @@ __all__ = [
     "compare_rules",
     "estimate_noise",
     "estimate_optima",
+    "extrapolation_ratio",
     "fit",
     "fit_divergence",
     "fit_loss_model",

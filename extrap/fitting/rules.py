@@ -16,7 +16,7 @@ from extrap.fitting.spread import predict_optimum
 from extrap.fitting.valley import Valley
 from extrap.records import Fit, Optimum
 
-__all__ = ["RULES", "Rule", "RuleRegret", "compare_rules"]
+__all__ = ["RULES", "Rule", "RuleRegret", "compare_rules", "compute_of"]
 
 SIZE_NAMES = {
     "N": ("params", "n_params", "non_embedding_params", "params_no_emb"),
@@ -231,6 +231,11 @@ def compare_rules(
                 )
             )
     return tuple(sorted(found, key=lambda row: row.expected_regret))
+
+
+def compute_of(size: Mapping[str, float]) -> float | None:
+    """FLOPs of a run of one size, by its column or as 6 N D; None where the columns do not say."""
+    return _size_of("C", size)
 
 
 def _size_of(letter: str, size: Mapping[str, float]) -> float | None:

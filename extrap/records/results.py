@@ -222,7 +222,7 @@ class Point:
         loss_ci: Where the law's curve is.
         loss_pi: Where one new, tuned run may fall. Contains `loss_ci`.
         tuned: Tuned column → estimate of its optimum there.
-        extrapolation_ratio: Target / largest fitted size, the largest over the size columns.
+        extrapolation_ratio: Target / fitted sizes, see `extrap.fitting.extrapolation_ratio`.
         flags: Named reasons to doubt the point; empty when there are none.
         dial: What the size follows from by the forecast's path, if it was asked for by that.
     """

@@ -131,7 +131,7 @@ _FORECAST: dict[str, Words] = {
         "Repeat the best cells with two more seeds.",
     ),
     "far-extrapolation": (
-        "The target is more than 8 times the largest fitted size.",
+        "The target is more than 8 times the largest fitted size, or its compute.",
         "The interval holds only if no new regime sets in on the way.",
         "Add a size in between before committing.",
     ),

@@ -51,6 +51,7 @@ def found(*, off=0.1, u=0.0, excess=None, common=0.0, **more):
         "size": LARGE,
         "tuned": {"lr": 0.0025 * 2**u},
         "expected": {"lr": lr},
+        "extrapolation_ratio": 4.0,
         "prediction": made.predict_loss(LARGE),
         "predicted_pi": Interval(None, None),
         "octaves": (u,),

@@ -34,6 +34,7 @@ def case(off, *, excess=0.0, width=512.0, seed=None, law=LAW):
         size={"width": width},
         tuned={},
         expected={},
+        extrapolation_ratio=4.0,
         prediction=prediction,
         predicted_pi=Interval(None, None),
         octaves=(),

@@ -77,7 +77,7 @@ STUDY = StudySpec(
     question="{question}",
     sizes={sizes},
     tune={tune},
-    seeds=(0, 1, 2),
+{seeds}
     targets=(Target(size={target}),),  # trained after the forecast is sealed
 )
 COMMAND = Command(
@@ -87,6 +87,12 @@ COMMAND = Command(
     timeout_s=86_400,
 )
 '''
+
+SEEDS = "    seeds=(0, 1, 2),"
+ONE_SEED = """\
+    # the command is not told its seed; with a word such as "--seed={seed}" there can be several
+    seeds=(0,),
+    target_seeds=(0,),"""
 
 SCRIPT = '''\
 """A toy in the place of a training script: prints the losses of a law with known answers."""
@@ -191,6 +197,7 @@ def _of_command(path: Path, name: str, line: str) -> dict[Path, str]:
             question=f"Which {tuned[0]} does a larger {sizes[0]} want, and what loss?",
             sizes=_quoted(grids),
             tune=f"{{{', '.join(_range(column) for column in tuned)}}}",
+            seeds=SEEDS if "seed" in command.placeholders() else ONE_SEED,
             target=_quoted({column: BEYOND * grid[-1] for column, grid in grids.items()}),
             words="\n".join(f"        {_quoted(word)}," for word in command.args),
         )

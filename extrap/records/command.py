@@ -120,6 +120,23 @@ class Command:
                 f"'--{missing[0]}={{{missing[0]}}}'."
             )
 
+    def check_seeds(self, seeds: Sequence[int], target_seeds: Sequence[int]) -> None:
+        """Raise if several seeds would train the same run.
+
+        Args:
+            seeds: Those of the study's sweep.
+            target_seeds: Those of its targets.
+
+        Raises:
+            ValueError: There are several seeds, and the command is not told which.
+        """
+        if SEED not in self.placeholders() and max(len(seeds), len(target_seeds)) > 1:
+            raise ValueError(
+                "a command that is not told its seed trains the same run for each, got seeds "
+                f"{seeds} for the sweep and {target_seeds} for targets; add a word such as "
+                "'--seed={seed}', or set seeds=(0,) and target_seeds=(0,)."
+            )
+
     def _check_loss(self) -> None:
         if not is_pattern(self.loss):
             return

@@ -51,7 +51,8 @@ class CommandRunner:
         origin: A name of the storage that the runs are recorded in.
 
     Raises:
-        ValueError: There is no such program, or its placeholders are not those of the study.
+        ValueError: There is no such program, its placeholders are not those of the study, or several
+            seeds would train the same run.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class CommandRunner:
         folder: Path | None = None,
     ) -> None:
         command.check_names(sizes=spec.sizes, path=spec.path, tuned=spec.tune)
+        command.check_seeds(spec.seeds, spec.target_seeds if spec.targets else ())
         program = sys.executable if command.args[0] == PYTHON else command.args[0]
         if "{" not in program and shutil.which(program) is None:
             raise ValueError(

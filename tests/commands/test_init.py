@@ -34,7 +34,8 @@ def test_a_command_is_written_as_words_with_a_script_where_there_is_none():
     assert command.args == (
         *("python", "fit.py", "--lr", "{lr}", "--width={width}", "a b; touch pwned"),
     )
-    assert load_study("mine.py").name == "mine"
+    study = load_study("mine.py")
+    assert (study.name, study.seeds, study.target_seeds) == ("mine", (0,), (0,))
     assert Path("fit.py").is_file()
     assert main(["study", "work", "mine.py", "--quiet", *SMALL]) == 0
     assert len(list(Path(".extrap/mine/runs").glob("*.log"))) == 12

@@ -60,3 +60,17 @@ def test_a_result_has_a_place_and_a_value_can_be_written():
 def test_a_command_is_told_what_moves_in_its_study_and_nothing_else(words, path, wrong):
     with pytest.raises(ValueError, match=wrong) if wrong else nullcontext():
         Command(["p", *words]).check_names(sizes=["width"], path=path, tuned=["lr"])
+
+
+@pytest.mark.parametrize(
+    ("word", "seeds", "is_refused"),
+    [
+        ("{seed}", ((0, 1), (0, 1)), False),
+        ("x", ((0,), (5,)), False),
+        ("x", ((0, 1), (0,)), True),
+        ("x", ((0,), (0, 1)), True),
+    ],
+)
+def test_a_command_that_is_not_told_its_seed_has_one(word, seeds, is_refused):
+    with pytest.raises(ValueError, match="--seed=") if is_refused else nullcontext():
+        Command(["p", word]).check_seeds(*seeds)

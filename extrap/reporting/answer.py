@@ -68,6 +68,21 @@ class AnswerRow:
     last_error: float | None
     recommended: Recommendation | None
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether the observed loss lies in the interval of the forecast."""
+        return self.observed is not None and self.observed in self.point.loss_pi
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether half the width of the interval is less than the error of the last value."""
+        low, high = self.point.loss_pi
+        if self.last_error is None or self.point.loss is None:
+            return True
+        if low is None or high is None:
+            return False
+        return (high - low) / 2 < abs(self.last_error) * self.point.loss
+
 
 def answer_rows(forecast: Forecast, groups: Sequence[RunGroup]) -> tuple[AnswerRow, ...]:
     """One row a judged size; without judged runs, sizes beyond the largest tuned one."""
@@ -113,6 +128,8 @@ def headline(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str = "lo
     if row.observed is None or row.error is None:
         return f"Off course: no run at {where} reached {a_loss}; the forecast was {promised}."
     word = {"on": "On course", "mixed": "Undecided"}.get(row.group.kind, "Off course")
+    if word == "On course" and not (row.is_inside and row.is_telling):
+        word = "Undecided"
     if word == "Off course" and row.error < 0:
         word = "Better than forecast"
     seen = format_value(row.observed, row.observed_se)
@@ -181,9 +198,15 @@ def _outcome(row: AnswerRow, group: RunGroup) -> str:
     if row.error is None:
         return f"{text}."
     text = f"{text}, {compared(row.error)} the forecast: {_VERDICTS[group.kind]}"
-    if group.kind == "on" and row.observed not in row.point.loss_pi:
+    if group.kind == "on" and not row.is_inside:
         text += ", for though outside the interval it is within what chance allows so many runs"
-    return f"{text}."
+    text += "."
+    if group.kind == "on" and not row.is_telling:
+        text += (
+            " The interval of the forecast is wider than the error of the last value: it cannot "
+            "show that the run is on course."
+        )
+    return text
 
 
 def _kept_rate(

@@ -51,8 +51,8 @@ class CommandRunner:
         origin: A name of the storage that the runs are recorded in.
 
     Raises:
-        ValueError: There is no such program, its placeholders are not those of the study, or several
-            seeds would train the same run.
+        ValueError: There is no such program, its placeholders are not those of the study, or
+            several seeds would train the same run.
     """
 
     def __init__(

@@ -234,7 +234,7 @@ def outliers(rng: np.random.Generator) -> dict[str, float]:
     clean = World(draw(rng, **size, tail=3.0), rng).forecast.flags
     named = [flag for flag in spoiled if flag.startswith(FLAG)]
     return {
-        "named": float(any(f"row {wrong} " in flag for flag in named)),
+        "named": float(any(f"row {wrong + 1} " in flag for flag in named)),
         "false": float(any(flag.startswith(FLAG) for flag in clean)),
     }
 

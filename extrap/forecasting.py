@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from extrap.fitting import (
     LossModel,
     LossPrediction,
     Noise,
+    Outlier,
     Recommendation,
     ReferenceCurves,
     RuleRegret,
@@ -31,6 +33,7 @@ from extrap.fitting import (
     estimate_noise,
     estimate_optima,
     extrapolation_ratio,
+    find_outliers,
     fit_divergence,
     fit_loss_model,
     fit_optimum_law,
@@ -69,6 +72,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Forecast", "forecast"]
 
+MOST_NAMED = 3
+"""Outliers that are named one by one."""
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
 
@@ -537,9 +542,24 @@ def forecast(
     if band not in BANDS:
         raise ValueError(f"band must be one of {', '.join(BANDS)}; got {band!r}.")
     followed = _path_to(path, runs.sizes)
+    make = partial(_made, level=level, band=band, fix=fix or {}, path=followed)
+    made, found = make(runs), find_outliers(runs)
+    if not found:
+        return made
+    try:
+        without = make(runs.without_rows(o.row for o in found))
+    except DataError:  # what is left of the sweep carries no forecast
+        without = None
+    return replace(made, flags=(*made.flags, *_outlier_flags(runs, made, without, found)))
+
+
+def _made(
+    runs: Runs, *, level: float, band: str, fix: Mapping[str, float], path: SizePath | None
+) -> Forecast:
+    """The forecast without a look at single runs."""
     sweep = runs.of_stage("tune").in_order()
     check_sweep(sweep)
-    of_loss, of_tuned = _pins(fix or {}, sweep.tuned)
+    of_loss, of_tuned = _pins(fix, sweep.tuned)
     noise = estimate_noise(sweep)
     if noise.source != "replicates":  # what looks like replicates are copies
         sweep = sweep.without_copies()
@@ -574,9 +594,36 @@ def forecast(
         divergence=fit_divergence(sweep) if sweep.tuned else None,
         flags=tuple(flags),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        path=followed,
+        path=path,
     )
     return replace(made, curves=_reference_curves(made))
+
+
+def _outlier_flags(
+    runs: Runs, made: Forecast, without: Forecast | None, found: Sequence[Outlier]
+) -> list[str]:
+    """Each run by row, cell and deviation, and what the forecast is without all of them."""
+    frame, flags = runs.to_frame(), []
+    for outlier in found[:MOST_NAMED]:
+        row, off = frame.loc[outlier.row], math.expm1(outlier.log_deviation)
+        cell = ", ".join(f"{c} {quantity(row[c])}" for c in (*runs.sizes, *runs.tuned))
+        side = "above" if off > 0 else "below"
+        flags.append(
+            f"outlier: row {outlier.row + 1} ({cell}, seed {plain(row['seed'])}) is "
+            f"{abs(off):.0%} {side} the median of its cell"
+        )
+    if len(found) > MOST_NAMED:
+        flags.append(f"outlier: {len(found) - MOST_NAMED} more runs are as far off")
+    size = made.default_targets()[0]
+    points = [None if each is None else each.at(**size) for each in (without, made)]
+    texts = [
+        "unknown" if point is None else estimated(point.loss, point.loss_pi) for point in points
+    ]
+    them = "it" if len(found) == 1 else "them"
+    flags[-1] += (
+        f"; the loss at {named(size)} is {texts[0]} without {them}, {texts[1]} with {them}"
+    )
+    return flags
 
 
 def _path_to(path: Mapping[str, str] | SizePath | None, columns: Sequence[str]) -> SizePath | None:

@@ -19,6 +19,7 @@ What to use when:
 * `predict_at_values` — the loss at values that are kept instead.
 * `holm` — p-values of several tests, adjusted for their number.
 * `compare_rules` — what known rules would cost instead.
+* `find_outliers` — runs far from the other seeds of their cell.
 * `extrapolation_ratio` — how far a size lies beyond the fitted ones.
 * `transfer_quality` — what keeping the value of a fitted size would cost.
 """
@@ -40,6 +41,7 @@ from extrap.fitting.multiplicity import holm
 from extrap.fitting.noise import Noise, estimate_noise
 from extrap.fitting.optimum import estimate_optima, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
+from extrap.fitting.outliers import Outlier, find_outliers
 from extrap.fitting.placement import can_place, place_runs
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.recommendation import Recommendation, recommend
@@ -66,6 +68,7 @@ __all__ = [
     "LossModel",
     "LossPrediction",
     "Noise",
+    "Outlier",
     "Recommendation",
     "ReferenceCurves",
     "Rule",
@@ -83,6 +86,7 @@ __all__ = [
     "estimate_noise",
     "estimate_optima",
     "extrapolation_ratio",
+    "find_outliers",
     "fit",
     "fit_divergence",
     "fit_loss_model",

@@ -192,6 +192,10 @@ class Runs:
         same = [*self.sizes, *self.tuned, "status", "stage", "loss"]
         return self._subset(~self._frame.duplicated(same))
 
+    def without_rows(self, rows: Iterable[int]) -> Runs:
+        """All rows but those at these positions."""
+        return self._subset(~self._frame.index.isin(list(rows)))
+
     def counts(self) -> dict[str, int]:
         """Rows by status, and `replicates`: rows that repeat an earlier row's cell."""
         status = self._frame["status"].value_counts()
@@ -229,7 +233,7 @@ class Runs:
         )
         return rows.index
 
-    def _subset(self, keep: pd.Series | pd.Index) -> Runs:
+    def _subset(self, keep: pd.Series | pd.Index | np.ndarray) -> Runs:
         frame = self._frame.loc[keep]
         curves = self._curves
         if curves is not None:

@@ -130,6 +130,11 @@ _FORECAST: dict[str, Words] = {
         "whatever those curves miss.",
         "Repeat the best cells with two more seeds.",
     ),
+    "outlier": (
+        "The loss of a run is far from those of the same size and values with other seeds.",
+        "One wrong loss can move a law and widen its interval many times.",
+        "Look at the run; if it is wrong, mark it failed or repeat it.",
+    ),
     "far-extrapolation": (
         "The target is more than 8 times the largest fitted size, or its compute.",
         "The interval holds only if no new regime sets in on the way.",

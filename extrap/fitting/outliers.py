@@ -1,0 +1,72 @@
+"""Runs whose loss is far from that of the other seeds of their cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from extrap.records import Runs
+
+__all__ = ["Outlier", "find_outliers"]
+
+FEWEST = 3
+"""Seeds of a cell from which on one that is wrong can be told from the others."""
+TIMES = 15.0
+"""Typical standard deviations. Of 105 runs with Student's t noise of 3 degrees of freedom, one is
+as far from the median of three in about one sweep of 30."""
+SMALLEST = 0.02
+"""Log deviation below which no run is named, however small the noise is."""
+NEAR_OPTIMUM = 0.05
+"""A run may only be too high in a cell whose median is that near to the best of its size: beyond,
+runs that become unstable are nothing unusual."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlier:
+    """One run.
+
+    Attributes:
+        row: Its position in the table, from 0.
+        log_deviation: Of its loss from the median of its cell.
+    """
+
+    row: int
+    log_deviation: float
+
+
+def find_outliers(runs: Runs) -> tuple[Outlier, ...]:
+    """Complete runs that are far from the median of the seeds of their cell, the farthest first.
+
+    A cell has one size and one set of tuned values. The typical standard deviation is the median
+    over cells of the sample standard deviation s, divided by what that median is for normal noise,
+    √(median χ²_{n−1} / (n − 1)) times σ; a cell with a wrong run is one of many.
+
+    Args:
+        runs: A sweep; cells with fewer than three seeds are left out.
+
+    References:
+        Ours.
+    """
+    frame = runs.to_frame()
+    frame = frame[frame["stage"].eq("tune") & frame["status"].eq("complete")]
+    if frame.empty:
+        return ()
+    log_loss = np.log(frame["loss"].astype(float))
+    cells = log_loss.groupby([frame[c] for c in (*runs.sizes, *runs.tuned)])
+    median, n = cells.transform("median"), cells.transform("count")
+    enough = n >= FEWEST
+    if not enough.any():
+        return ()
+    by_cell = pd.DataFrame({"sd": cells.std(), "n": cells.count()}).query("n >= @FEWEST")
+    dof = by_cell["n"].to_numpy() - 1.0
+    typical = by_cell["sd"].to_numpy() / np.sqrt(stats.chi2.ppf(0.5, dof) / dof)
+    limit = max(TIMES * float(np.median(typical)), SMALLEST)
+    best = median.groupby([frame[c] for c in runs.sizes]).transform("min")
+    off = log_loss - median
+    is_near = median <= best + NEAR_OPTIMUM
+    found = off[enough & ((off < -limit) | ((off > limit) & is_near))]
+    order = found.abs().sort_values(ascending=False, kind="stable").index
+    return tuple(Outlier(row=int(row), log_deviation=float(off[row])) for row in order)

@@ -1,0 +1,68 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from extrap import forecast, read_runs
+from extrap.fitting import find_outliers
+
+
+def table(seeds=3, noise=0.003):
+    """Five sizes, seven rates; the best rate is 2^-8 at every size, off it 3 % per octave²."""
+    width, octaves, seed = (
+        part.ravel()
+        for part in np.meshgrid(2.0 ** np.arange(4, 9), np.arange(-3.0, 4), np.arange(seeds))
+    )
+    error = noise * np.random.default_rng(0).normal(size=width.size)
+    loss = (1.5 + 4 * width**-0.5) * np.exp(0.03 * octaves**2 + error)
+    return pd.DataFrame({"width": width, "lr": 2.0 ** (octaves - 8), "seed": seed, "loss": loss})
+
+
+def rows_of(frame):
+    found = find_outliers(read_runs(frame, size="width", tune="lr"))
+    return {outlier.row: math.exp(outlier.log_deviation) for outlier in found}
+
+
+def row_of(frame, octaves, seed=1):
+    at = (frame["width"] == 64) & np.isclose(frame["lr"], 2.0 ** (octaves - 8))
+    return int(frame.index[at & (frame["seed"] == seed)][0])
+
+
+@pytest.mark.parametrize(
+    ("octaves", "factor", "is_named"),
+    [(0, 0.7, True), (0, 1.3, True), (3, 0.7, True), (3, 1.5, False), (0, 1.01, False)],
+)
+def test_a_run_far_from_its_cell_is_named_but_for_instability_off_the_optimum(
+    octaves, factor, is_named
+):
+    frame = table()
+    frame = frame.sample(frac=1, random_state=0).reset_index(drop=True)
+    wrong = row_of(frame, octaves)
+    frame.loc[wrong, "loss"] *= factor
+    found = rows_of(frame)
+    assert list(found) == [wrong] * is_named
+    if is_named:
+        assert found[wrong] == pytest.approx(factor, rel=0.02)
+
+
+def test_two_seeds_do_not_tell_which_is_wrong_and_larger_runs_are_left_out():
+    frame = table(seeds=2)
+    frame.loc[row_of(frame, 0), "loss"] *= 0.7
+    assert not rows_of(frame)
+    frame = table().assign(stage="tune")
+    wrong = row_of(frame, 0)
+    frame.loc[wrong, ["loss", "stage"]] = [0.7 * frame.loc[wrong, "loss"], "check"]
+    assert not rows_of(frame)
+
+
+def test_the_forecast_names_it_and_says_what_it_is_without():
+    clean, frame = table(), table()
+    wrong = row_of(frame, 0)
+    frame.loc[wrong, "loss"] *= 0.7
+    made = forecast(read_runs(frame, size="width", tune="lr"))
+    (flag,) = [flag for flag in made.flags if flag.startswith("outlier")]
+    assert f"row {wrong + 1} (width 64, lr 0.00391, seed 1) is 30% below" in flag
+    without = forecast(read_runs(clean.drop(index=wrong), size="width", tune="lr"))
+    assert f"is {without.at(width=512).loss:.4g} (" in flag
+    assert not any("outlier" in flag for flag in without.flags)

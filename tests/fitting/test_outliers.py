@@ -6,6 +6,7 @@ import pytest
 
 from extrap import forecast, read_runs
 from extrap.fitting import find_outliers
+from extrap.records import Runs
 
 
 def table(seeds=3, noise=0.003):
@@ -50,10 +51,12 @@ def test_two_seeds_do_not_tell_which_is_wrong_and_larger_runs_are_left_out():
     frame = table(seeds=2)
     frame.loc[row_of(frame, 0), "loss"] *= 0.7
     assert not rows_of(frame)
-    frame = table().assign(stage="tune")
+    frame = table().assign(stage="tune", status="complete")
     wrong = row_of(frame, 0)
     frame.loc[wrong, ["loss", "stage"]] = [0.7 * frame.loc[wrong, "loss"], "check"]
-    assert not rows_of(frame)
+    runs = Runs.from_frame(frame, sizes=["width"], tuned=["lr"])
+    assert len(runs) == len(frame)
+    assert not find_outliers(runs)
 
 
 def test_the_forecast_names_it_and_says_what_it_is_without():

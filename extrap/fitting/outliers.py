@@ -15,8 +15,8 @@ __all__ = ["Outlier", "find_outliers"]
 FEWEST = 3
 """Seeds of a cell from which on one that is wrong can be told from the others."""
 TIMES = 15.0
-"""Typical standard deviations. Of 105 runs with Student's t noise of 3 degrees of freedom, one is
-as far from the median of three in about one sweep of 30."""
+"""Typical standard deviations. With Student's t noise of 3 degrees of freedom some run of 105 is
+named in 2 % of sweeps (`make calibrate`)."""
 SMALLEST = 0.02
 """Log deviation below which no run is named, however small the noise is."""
 NEAR_OPTIMUM = 0.05

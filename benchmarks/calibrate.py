@@ -38,6 +38,7 @@ import pandas as pd
 import extrap
 from benchmarks.rows import Row
 from benchmarks.table import print_rows
+from benchmarks.verb import EXAMPLE
 
 DRAWS = {"development": 1, "report": 2}
 """First number of every seed."""
@@ -47,7 +48,6 @@ RATIO = 4.0
 PART = "settings drawn per sweep, level .95"
 BEYOND = 3.0
 """Binomial standard errors from which on a limit counts as missed."""
-EXAMPLE = "examples/sweep.csv"
 WRONG, FLAG = 0.7, "outlier"
 """Factor of a loss that is wrong, and the name of the flag that tells of it."""
 
@@ -85,7 +85,7 @@ class Setting:
 
     @property
     def largest(self) -> float:
-        """Size of the sweep."""
+        """The largest size of the sweep."""
         return 2.0 ** (self.n_sizes - 1)
 
 
@@ -109,7 +109,7 @@ def draw(rng: np.random.Generator, **fixed: float) -> Setting:
     return replace(drawn, **fixed)  # type: ignore[arg-type]
 
 
-class World:
+class SimulatedSweep:
     """One sweep of a setting, and further runs of the same seeds.
 
     Args:
@@ -134,7 +134,7 @@ class World:
         self.forecast = extrap.forecast(runs, level=0.95)
 
     def _draw(self, n: int) -> np.ndarray:
-        """Standard errors of mean 0 and variance 1."""
+        """Random errors of mean 0 and variance 1."""
         dof = self.setting.tail
         if math.isinf(dof):
             return self._rng.normal(size=n)
@@ -181,7 +181,7 @@ class World:
 
 def false_alarms(rng: np.random.Generator) -> dict[str, float]:
     """Three tuned configurations in one table."""
-    world = World(draw(rng), rng)
+    world = SimulatedSweep(draw(rng), rng)
     found = world.judge(*(world.tuned(r * world.setting.largest) for r in FALSE_ALARM_RATIOS))
     return {
         "n_seeds": world.setting.n_seeds,
@@ -193,7 +193,7 @@ def false_alarms(rng: np.random.Generator) -> dict[str, float]:
 
 def power(rng: np.random.Generator) -> dict[str, float]:
     """One configuration at ×4 of 5 sizes, 2 seeds and .4 % noise, each checked alone."""
-    world = World(draw(rng, n_sizes=5, n_seeds=2, noise=0.004), rng)
+    world = SimulatedSweep(draw(rng, n_sizes=5, n_seeds=2, noise=0.004), rng)
     size = RATIO * world.setting.largest
     best = float(world.setting.optimum(np.array(size)))
     moved = {f"+{p} %": world.tuned(size, math.log1p(p / 100)) for p in (8, 15)}
@@ -205,7 +205,7 @@ def power(rng: np.random.Generator) -> dict[str, float]:
 
 def together(rng: np.random.Generator) -> dict[str, float]:
     """16 sizes, a configuration each, 10 of them two half-widths above the forecast."""
-    world = World(draw(rng), rng)
+    world = SimulatedSweep(draw(rng), rng)
     sizes = world.setting.largest * np.geomspace(1.5, 8, 16)
     is_off = rng.permutation(16) < 10
     tables = []
@@ -230,8 +230,8 @@ def outliers(rng: np.random.Generator) -> dict[str, float]:
     """105 runs with one wrong loss, and 105 without, whose noise is Student's t with 3 dof."""
     size = {"n_sizes": 5, "n_seeds": 3}
     wrong = int(rng.integers(105))
-    spoiled = World(draw(rng, **size), rng, wrong=wrong).forecast.flags
-    clean = World(draw(rng, **size, tail=3.0), rng).forecast.flags
+    spoiled = SimulatedSweep(draw(rng, **size), rng, wrong=wrong).forecast.flags
+    clean = SimulatedSweep(draw(rng, **size, tail=3.0), rng).forecast.flags
     named = [flag for flag in spoiled if flag.startswith(FLAG)]
     return {
         "named": float(any(f"row {wrong + 1} " in flag for flag in named)),
@@ -252,7 +252,7 @@ def kept_rate() -> list[Row]:
     whole = sum(named.count(w) == n for w, n in kept["width"].value_counts().items())
     return [
         Row(
-            part=EXAMPLE,
+            part="examples/sweep.csv",
             figure=f"the {len(kept)} runs of widths 96 to 192 at rate .0131 together",
             target="3 of 3 widths mistuned, all 12 runs so named",
             reached=f"{whole} of 3 widths; {len(named)} runs mistuned, {len(off)} off",

@@ -42,13 +42,16 @@ def extrapolation_ratio(
     )
     compute = compute_of(target)
     if compute is not None:
-        ratio = max(ratio, compute / max(compute_of(size) or math.nan for size in sizes))
+        ratio = max(ratio, compute / max(compute_of(size) or 0.0 for size in sizes))
     return ratio
 
 
 def _beyond_hull(target: np.ndarray, sizes: np.ndarray) -> float:
     """The ratio from logarithms, (n_columns,) and (n_sizes, n_columns)."""
-    n = len(sizes)
+    n, off = len(sizes), target - sizes
+    by_size, by_column = float(off.max(axis=1).min()), float(off.min(axis=0).max())
+    if by_size <= by_column:  # no mixture is nearer than the nearest size
+        return math.exp(by_size)
     found = linprog(
         np.append(np.zeros(n), 1.0),
         A_ub=np.column_stack([-sizes.T, -np.ones(len(target))]),

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from extrap.fitting.noise import NEAR_OPTIMUM
 from extrap.records import Runs
 
 __all__ = ["Outlier", "find_outliers"]
@@ -19,9 +20,6 @@ TIMES = 15.0
 named in 2 % of sweeps (`make calibrate`)."""
 SMALLEST = 0.02
 """Log deviation below which no run is named, however small the noise is."""
-NEAR_OPTIMUM = 0.05
-"""A run may only be too high in a cell whose median is that near to the best of its size: beyond,
-runs that become unstable are nothing unusual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +40,8 @@ def find_outliers(runs: Runs) -> tuple[Outlier, ...]:
 
     A cell has one size and one set of tuned values. The typical standard deviation is the median
     over cells of the sample standard deviation s, divided by what that median is for normal noise,
-    √(median χ²_{n−1} / (n − 1)) times σ; a cell with a wrong run is one of many.
+    √(median χ²_{n−1} / (n − 1)) times σ; a cell with a wrong run is one of many. A run is too high
+    only in a cell near the optimum: elsewhere, runs often become unstable.
 
     Args:
         runs: A sweep; cells with fewer than three seeds are left out.
@@ -66,7 +65,7 @@ def find_outliers(runs: Runs) -> tuple[Outlier, ...]:
     limit = max(TIMES * float(np.median(typical)), SMALLEST)
     best = median.groupby([frame[c] for c in runs.sizes]).transform("min")
     off = log_loss - median
-    is_near = median <= best + NEAR_OPTIMUM
+    is_near = median <= best + np.log1p(NEAR_OPTIMUM)
     found = off[enough & ((off < -limit) | ((off > limit) & is_near))]
     order = found.abs().sort_values(ascending=False, kind="stable").index
     return tuple(Outlier(row=int(row), log_deviation=float(off[row])) for row in order)

@@ -113,7 +113,8 @@ def linear(
             products.append(Product(n_rows, n_in, n_out, is_input, x.requires_grad))
         return functional.linear(x, weight, bias)
     density = 1.0 if is_input else _kept_share.get()
-    if len(x) < len(weight) and x.device.type == "cpu":  # else it would round by their number
+    if len(x) < len(weight) and x.device.type == "cpu":
+        # one product for several runs would round by their number
         x = x.unsqueeze(1).expand(-1, len(weight) // len(x), *x.shape[1:]).flatten(0, 1)
     if x.dim() == 3:  # no view: an operation in place on one costs copies in the backward pass
         return _Linear.apply(x, weight, bias, density)

@@ -23,8 +23,12 @@ class Adam(Optimizer):
 
     n_states = 2
     constants = ("beta1", "beta2", "eps", "weight_decay")
-    kernel = "adam"
     is_decoupled = False
+
+    @property
+    def kernel(self) -> str:
+        """Its kind of update, as `kernels.update` takes it."""
+        return "adamw" if self.is_decoupled else "adam"
 
     def _step_fused(
         self, part: Part, gradients: list[torch.Tensor], lr: float | torch.Tensor, recipe: Recipe
@@ -89,5 +93,4 @@ class AdamW(Adam):
         Algorithm 2.
     """
 
-    kernel = "adamw"
     is_decoupled = True

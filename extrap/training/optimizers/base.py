@@ -73,8 +73,6 @@ class Optimizer(ABC):
 
     n_states: int
     constants: tuple[str, ...]
-    kernel: str
-    """Kind of update that the kernel knows it by."""
 
     def __init__(
         self,
@@ -94,6 +92,11 @@ class Optimizer(ABC):
         self._is_rounded = any(recipe.precision == "bf16-pure" for recipe in recipes)
         self._bind(parameters)
         self._round()
+
+    @property
+    def kernel(self) -> str:
+        """Its kind of update, as `kernels.update` takes it."""
+        raise AssertionError("there is no kernel for it")
 
     @torch.no_grad()
     def step(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
@@ -201,7 +204,9 @@ class Optimizer(ABC):
         if self._way == "flat":
             self._bind_flat(device)
         elif self._way == "triton":
-            self._blocks = importlib.import_module(KERNELS).cut(self._parameters, self._scales)
+            self._blocks = importlib.import_module(KERNELS).make_blocks(
+                self._parameters, self._scales
+            )
 
     def _bind_flat(self, device: torch.device) -> None:
         """Where in the flat state which run and which scale is, and the constants there."""

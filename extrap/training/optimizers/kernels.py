@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-__all__ = ["Blocks", "cut", "try_out", "update"]
+__all__ = ["Blocks", "make_blocks", "try_out", "update"]
 
 BLOCK = 1024
 SMALLEST = tl.constexpr(1e-300)
@@ -34,7 +34,7 @@ class Blocks(NamedTuple):
     scales: torch.Tensor
 
 
-def cut(parameters: Sequence[torch.Tensor], scales: Sequence[float]) -> Blocks:
+def make_blocks(parameters: Sequence[torch.Tensor], scales: Sequence[float]) -> Blocks:
     """Blocks that each lie in one run of one tensor.
 
     Args:
@@ -73,7 +73,7 @@ def update(
     """Update the parameters behind the blocks and the states in place.
 
     Args:
-        blocks: From `cut`.
+        blocks: From `make_blocks`.
         gradient: Of all parameters one after the other, (N,).
         states: Likewise; two for Adam, one for SGD.
         rates_M: Learning rate of every run, float64.
@@ -103,10 +103,20 @@ def try_out(device: torch.device) -> None:
             torch.tensor(value, dtype=torch.float64, device=device)
             for value in ([1.0], [constants])
         )
-        blocks, one = cut([parameter], [1.0]), torch.ones((), device=device)
+        blocks, one = make_blocks([parameter], [1.0]), torch.ones((), device=device)
         update(blocks, gradient.view(-1), states, rate, of_run, one, kind=kind)
         if abs(float(parameter)) > 1e-6:  # the first step of both is the rate
             raise RuntimeError(f"a step of {kind} at rate 1 takes 1 to {float(parameter):g}")
+
+
+@triton.jit
+def _block(places: tl.tensor, kind: tl.constexpr, BLOCK: tl.constexpr) -> tuple[tl.tensor, ...]:
+    """This program's block, its run, addresses of its parameters, their places in the state."""
+    block, within = tl.program_id(0), tl.arange(0, BLOCK)
+    own = places + 4 * block
+    parameters = tl.load(own).to(tl.pointer_type(kind)) + within
+    at, is_own = tl.load(own + 1) + within, within < tl.load(own + 2)
+    return block, tl.load(own + 3), parameters, at, is_own
 
 
 @triton.jit
@@ -122,13 +132,8 @@ def _adam(
     IS_DECOUPLED: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    block = tl.program_id(0)
     kind = gradient.dtype.element_ty
-    start, n = tl.load(places + 4 * block + 1), tl.load(places + 4 * block + 2)
-    run, within = tl.load(places + 4 * block + 3), tl.arange(0, BLOCK)
-    parameters = tl.load(places + 4 * block).to(tl.pointer_type(kind)) + within
-    at, is_own = start + within, within < n
-
+    block, run, parameters, at, is_own = _block(places, kind, BLOCK)
     beta1, beta2 = tl.load(constants + 4 * run), tl.load(constants + 4 * run + 1)
     eps, decay = tl.load(constants + 4 * run + 2), tl.load(constants + 4 * run + 3)
     n_done, rate = tl.load(n_updates).to(tl.float64), tl.load(rates + run)
@@ -163,13 +168,8 @@ def _sgd(
     IS_NESTEROV: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    block = tl.program_id(0)
     kind = gradient.dtype.element_ty
-    start, n = tl.load(places + 4 * block + 1), tl.load(places + 4 * block + 2)
-    run, within = tl.load(places + 4 * block + 3), tl.arange(0, BLOCK)
-    parameters = tl.load(places + 4 * block).to(tl.pointer_type(kind)) + within
-    at, is_own = start + within, within < n
-
+    block, run, parameters, at, is_own = _block(places, kind, BLOCK)
     mu, decay = tl.load(constants + 2 * run).to(kind), tl.load(constants + 2 * run + 1).to(kind)
     step = tl.load(rates + run) * tl.load(scales + block)
 

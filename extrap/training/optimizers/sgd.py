@@ -26,8 +26,8 @@ class SGD(Optimizer):
     constants = ("momentum", "weight_decay")
 
     @property
-    def kernel(self) -> str:  # type: ignore[override]
-        """Kind of update that the kernel knows it by."""
+    def kernel(self) -> str:
+        """Its kind of update, as `kernels.update` takes it."""
         return "nesterov" if self._recipes[0].nesterov else "sgd"
 
     def _step_fused(

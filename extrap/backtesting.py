@@ -252,7 +252,7 @@ def _predict(
     found, refused = [], []
     for optimum in held_out:
         try:
-            found.append(_hold(made, optimum, dof=whole.noise.own_dof))
+            found.append(_hold(made, optimum, dof=whole.noise.size_dof))
         except (ExtrapError, ValueError) as error:  # a law can leave the range of losses
             refused.append(str(error))
     return found, refused

@@ -32,7 +32,7 @@ from extrap.fitting import (
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.reading.bounds import MOST_BYTES, first_line, parse_json, require_file
-from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, SizePath, Verdict
+from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, SizePath, Verdict, Verdicts
 from extrap.records.fields import require_fields
 
 __all__ = [
@@ -94,6 +94,7 @@ def verdicts_document(
         level: Of the forecast.
         forecast: What they were held against; adds when it was made, and the hashes of its seal.
     """
+    found = Verdicts(verdicts)
     seal = forecast and {
         "created": forecast.created,
         "content_hash": content_hash(forecast),
@@ -105,6 +106,11 @@ def verdicts_document(
             "level": level,
             **({"forecast": seal} if seal else {}),
             "verdicts": [_verdict(verdict) for verdict in verdicts],
+            "configurations": [_configuration(runs) for runs in found.configurations],
+            "n_configurations_judged": found.n_judged,
+            "n_configurations_off": found.n_off,
+            "n_configurations_off_expected": (1 - level) * found.n_judged,
+            "joint_p": found.joint_p,
             "n_judged": sum(verdict.on_law is not None for verdict in verdicts),
             "ok": all(verdict.on_law is not False for verdict in verdicts),
         }
@@ -430,6 +436,30 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "predicted": verdict.predicted,
         "predicted_pi": list(verdict.predicted_pi),
         "expected": verdict.expected,
+        "configuration": verdict.configuration,
+    }
+
+
+def _configuration(runs: Sequence[Verdict]) -> dict[str, Any]:
+    """What the runs of one configuration share."""
+    first = runs[0]
+    loss, predicted = first.mean_loss, first.predicted
+    return {
+        "configuration": first.configuration,
+        "size": dict(first.size),
+        "tuned": dict(first.tuned),
+        "seeds": [verdict.seed for verdict in runs],
+        "n_runs": len(runs),
+        "loss": loss,
+        "predicted": predicted,
+        "predicted_pi": list(first.predicted_pi),
+        "expected": first.expected,
+        "expected_pi": None if first.expected_pi is None else list(first.expected_pi),
+        "deviation": loss / predicted - 1 if loss and predicted else None,
+        "on_law": first.on_law,
+        "p_value": first.p_value,
+        "p_adjusted": first.p_adjusted,
+        "cause": first.cause,
     }
 
 
@@ -455,7 +485,7 @@ def _restore(
         ),
         level=document["level"],
         optima=tuple(_restore_optimum(optimum) for optimum in document["optima"]),
-        noise=Noise(**document["noise"]),
+        noise=Noise(**{"size_dof": document["noise"]["own_dof"], **document["noise"]}),
         band=document.get("band", "default"),
         loss_model=_restore_loss_model(document),
         tuned_laws={

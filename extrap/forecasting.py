@@ -27,6 +27,7 @@ from extrap.fitting import (
     RuleRegret,
     TransferQuality,
     Valley,
+    assume_shared,
     check_curvature,
     check_sweep,
     compare_rules,
@@ -207,11 +208,18 @@ class Forecast:
         fitted = [o.size for o in self.optima if self.loss_model is None or o.loss is not None]
         return extrapolation_ratio(size, fitted)
 
-    def predict_loss(self, size: Mapping[str, float]) -> LossPrediction | None:
-        """Predictive distribution of the log loss of a tuned run, or None without a loss law."""
+    def predict_loss(
+        self, size: Mapping[str, float], *, seeds: Sequence[object] | None = None
+    ) -> LossPrediction | None:
+        """Predictive distribution of the log loss of a tuned run, or None without a loss law.
+
+        Args:
+            size: Size column → size.
+            seeds: One a run, for the mean of tuned runs of these seeds; None for one new run.
+        """
         if self.loss_model is None:
             return None
-        return self.loss_model.predict(size, noise=self.noise, band=self.band)
+        return self.loss_model.predict(size, noise=self.noise, band=self.band, seeds=seeds)
 
     def predict_tuned(self, size: Mapping[str, float]) -> dict[str, Estimate]:
         """Where the optimum of each tuned value lies at a size."""
@@ -564,7 +572,7 @@ def _made(
     if noise.source != "replicates":  # what looks like replicates are copies
         sweep = sweep.without_copies()
         noise = estimate_noise(sweep)
-    noise = sharpen_noise(sweep, noise)
+    noise = assume_shared(sweep, sharpen_noise(sweep, noise))
     optima = estimate_optima(sweep, noise=noise, level=level)
     flags = []
     if any(not o.bracketed for o in optima):
@@ -701,7 +709,7 @@ def _loss_model(
             loss_se=[o.paired_loss_se for o in points if o.paired_loss_se is not None]
             if known
             else None,
-            loss_se_dof=noise.own_dof if known else None,
+            loss_se_dof=noise.size_dof if known else None,
             evaluation_se=None if known else _evaluation_se(sweep, points),
             fix=fix,
         )

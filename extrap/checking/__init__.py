@@ -1,8 +1,9 @@
 """Is a larger run on the law, and if not, why?
 
-`cases` puts each run beside its forecast, `joint` tests them all together, `causes` looks for why
-one is off in a documented order, `bends` asks whether it is the law, `seals` whether the forecast
-came first, `equivalents` what a deviation is worth.
+`cases` puts each configuration beside its forecast, `joint` holds its loss against its interval,
+`settings` weighs its tuned values, `causes` looks for why one is off in a documented order,
+`bends` asks whether it is the law, `seals` whether the forecast came first, `equivalents` what a
+deviation is worth.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from extrap.checking.bends import blame_law
 from extrap.checking.cases import Case, build_cases
 from extrap.checking.causes import Finding, Suspect, find_cause
 from extrap.checking.equivalents import add_equivalents
-from extrap.checking.joint import judge_jointly
+from extrap.checking.joint import judge_losses
 from extrap.checking.seals import WORDS, precedence, read_seal
+from extrap.checking.settings import weigh_settings
 from extrap.checking.spikes import Spike, find_spike
 from extrap.errors import DataError
 from extrap.forecasting import Forecast
@@ -32,14 +35,21 @@ ODD_RATIO = 1e5
 """Times the sweep's largest size, beyond which a unit was probably mistaken."""
 
 
-def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> Verdicts:
-    """Judge every run against the forecast of its size.
+def check(
+    forecast: Forecast,
+    runs: Runs,
+    *,
+    tolerance: float = TOLERANCE,
+    familywise: bool = False,
+) -> Verdicts:
+    """Judge every configuration against the forecast of its size.
 
-    A run deviates when its loss lies outside the predictive distribution (laws, optimum, noise,
-    structural discrepancy) and is off by more than the tolerance. Both directions count. Runs of
-    one size share the law's error: each is held against the law as its peers correct it, and what
-    they share is tested by itself. Over all these tests the probability of any false alarm is at
-    most `1 − forecast.level` (Holm's correction).
+    A configuration is all runs that differ in their seed alone. It is off the law of tuned runs
+    when its mean loss lies outside its prediction interval (laws, optimum, noise, structural
+    discrepancy) and is off by more than the tolerance, in either direction; or when its tuned
+    values cost more than half a percent with a probability of .95, by where the optimum may lie
+    and by its loss together. Each has a false alarm with probability `1 − forecast.level` by its
+    loss, whatever else is in the table.
 
     Args:
         forecast: The forecast.
@@ -47,9 +57,12 @@ def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> Ve
             tuned value is empty is judged by its loss alone. Every row gets a verdict, and those
             without a final loss or below the sweep's sizes an open one.
         tolerance: Relative deviation that is no alarm, however significant; in [0, 1).
+        familywise: Let `1 − forecast.level` be the probability of any false alarm by a loss among
+            all configurations, not that of each.
 
     Returns:
-        One verdict a row, in row order: a tuple that notebooks show as a table.
+        One verdict a row, in row order: a tuple that notebooks show as a table. Runs of one
+        configuration share theirs; `.configurations` lists them.
 
     Raises:
         TypeError: `runs` are not `Runs`.
@@ -71,17 +84,18 @@ def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> Ve
         )
     cases = build_cases(forecast, runs)
     unjudged = [_why_unjudged(forecast, case) for case in cases]
-    judgements = judge_jointly(
-        [
-            case if reason is None else replace(case, log_deviation=None)
-            for case, reason in zip(cases, unjudged, strict=True)
-        ],
-        alpha=1 - forecast.level,
-        tolerance=tolerance,
+    told = [
+        case if reason is None else replace(case, log_deviation=None)
+        for case, reason in zip(cases, unjudged, strict=True)
+    ]
+    judgements = judge_losses(
+        told, alpha=1 - forecast.level, tolerance=tolerance, familywise=familywise
     )
     suspects = [
-        Suspect(forecast=forecast, case=case, judgement=judgement)
-        for case, judgement in zip(cases, judgements, strict=True)
+        Suspect(forecast=forecast, case=case, judgement=judgement, settings=settings)
+        for case, judgement, settings in zip(
+            cases, judgements, weigh_settings(forecast, told), strict=True
+        )
     ]
     findings = [
         find_cause(suspect) if reason is None else Finding(cause=None, advice=reason)
@@ -91,58 +105,68 @@ def check(forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE) -> Ve
     is_judged = [reason is None for reason in unjudged]
     off = [s.deviates and judged for s, judged in zip(suspects, is_judged, strict=True)]
     worth = add_equivalents(forecast, cases, off)
-    known = read_seal(forecast)
-    return Verdicts(
-        _verdict(suspect, finding, known=known, is_judged=judged, worth=w)
-        for suspect, finding, judged, w in zip(suspects, findings, is_judged, worth, strict=True)
-    )
+    known, frame = read_seal(forecast), runs.to_frame().to_dict("records")
+    verdicts: dict[int, Verdict] = {}
+    for i, suspect in enumerate(suspects):
+        shared = _verdict(suspect, findings[i], number=i, is_judged=is_judged[i], worth=worth[i])
+        for row in suspect.case.members:
+            verdicts[row] = _of_run(shared, suspect, frame[row], known)
+    return Verdicts(verdicts[row] for row in range(len(frame)))
 
 
 def _verdict(
     suspect: Suspect,
     finding: Finding,
     *,
-    known: frozenset[tuple[object, ...]],
+    number: int,
     is_judged: bool,
     worth: Mapping[str, float],
 ) -> Verdict:
-    case, judgement = suspect.case, suspect.judgement
-    predicted = math.exp(case.prediction.log_loss)
-    seal = precedence(suspect.forecast, case.row, known)
-    evidence = {**finding.evidence, **worth}
-    if judgement.n_peers:
-        evidence |= {
-            "n_peers": float(judgement.n_peers),
-            "deviation_of_peers": math.expm1(judgement.common),
-        }
-    if judgement.p_of_size is not None:
-        evidence["p_of_size"] = judgement.p_of_size
+    """What the runs of one configuration share, as its first run has it."""
+    case, judgement, settings = suspect.case, suspect.judgement, suspect.settings
+    predicted, own = math.exp(case.log_loss), None
+    if case.excess is not None:
+        own = settings.expected_pi if settings else case.predicted_pi
     return Verdict(
         size=case.size,
         tuned=case.tuned,
         seed=case.row["seed"],
-        loss=None if case.log_deviation is None else float(case.row["loss"]),
+        loss=None,
         status=case.row["status"],
         predicted=predicted,
         predicted_pi=case.predicted_pi,
         expected=None if case.excess is None else predicted * math.exp(case.excess),
+        expected_pi=own,
         on_law=not suspect.deviates if is_judged else None,
-        deviation=None if case.log_deviation is None else math.expm1(case.log_deviation),
+        deviation=None,
         p_value=judgement.p_value,
         p_adjusted=judgement.p_adjusted,
         cause=finding.cause,
         advice=" ".join(
-            filter(
-                None,
-                [
-                    finding.advice,
-                    _place(suspect.forecast, case) if is_judged else "",
-                    WORDS.get(seal or ""),
-                ],
-            )
+            filter(None, [finding.advice, _place(suspect.forecast, case) if is_judged else ""])
         ),
-        evidence=evidence,
+        evidence={**finding.evidence, **worth},
         experiment=finding.experiment,
+        configuration=number,
+        mean_loss=None if case.log_deviation is None else predicted * math.exp(case.log_deviation),
+    )
+
+
+def _of_run(
+    shared: Verdict,
+    suspect: Suspect,
+    row: Mapping[str, Any],
+    known: frozenset[tuple[object, ...]],
+) -> Verdict:
+    """The verdict of a configuration as one of its runs has it."""
+    loss = float(row["loss"]) if row["status"] == "complete" else None
+    seal = precedence(suspect.forecast, row, known)
+    return replace(
+        shared,
+        seed=row["seed"],
+        loss=loss,
+        deviation=None if loss is None or not shared.predicted else loss / shared.predicted - 1,
+        advice=" ".join(filter(None, [shared.advice, WORDS.get(seal or "")])),
         seal=seal,
     )
 

@@ -18,29 +18,29 @@ __all__ = ["blame_law"]
 LARGEST_LOG_LOSS = 230.0
 """No law is fitted to a loss beyond e to this power, or below its inverse: 1e100, as of sweeps."""
 
-Setting = tuple[tuple[str, float | None], ...]
+NEAR = 0.5
+"""Octaves within which a configuration tells of the law at its optimum."""
 
 
 def blame_law(suspects: Sequence[Suspect], findings: Sequence[Finding]) -> list[Finding]:
     """Findings with `law` in place of `unknown` where deviations are replicated and grow.
 
-    A deviation is replicated where all runs of one size and one choice of tuned values, at least
-    two seeds, deviate alike and nothing explains them; or where what a size shares deviates, in
-    those of its runs that nothing explains. Where that holds at several sizes, the
-    deviations must have one sign and must not shrink as sizes grow. The law is then fitted again
-    with these sizes, and the advice says what that expects next.
+    A deviation is replicated where all configurations of a size that nothing explains, with at
+    least two seeds among them, deviate alike, none of that size is on the law, and the best of
+    them lies near the forecast's values: where another value does better, the optimum has moved.
+    Where that holds at several sizes, the deviations must have one sign and must not shrink as
+    sizes grow. The law is then fitted again with these sizes, and the advice says what that
+    expects next.
     """
-    groups: dict[Setting, list[int]] = defaultdict(list)
+    groups: dict[tuple[float, ...], list[int]] = defaultdict(list)
     for i, suspect in enumerate(suspects):
-        if suspect.case.log_deviation is None:
-            continue
-        if not suspect.judgement.law_deviates:
-            groups[(*suspect.case.size.items(), *suspect.case.tuned.items())].append(i)
-        elif _is_open(findings[i]):
-            groups[tuple(suspect.case.size.items())].append(i)
-    shared = [
-        g for g in groups.values() if _is_replicated([(suspects[i], findings[i]) for i in g])
-    ]
+        if suspect.case.log_deviation is not None:
+            groups[suspect.case.key].append(i)
+    shared = []
+    for members in groups.values():
+        open_ones = [i for i in members if suspects[i].deviates and _is_open(findings[i])]
+        if _is_replicated([suspects[i] for i in members], [suspects[i] for i in open_ones]):
+            shared.append(open_ones)
     if not shared or not _grows([[suspects[i] for i in g] for g in shared]):
         return list(findings)
     bent = {i for group in shared for i in group}
@@ -48,12 +48,14 @@ def blame_law(suspects: Sequence[Suspect], findings: Sequence[Finding]) -> list[
     return [finding if i in bent else f for i, f in enumerate(findings)]
 
 
-def _is_replicated(group: Sequence[tuple[Suspect, Finding]]) -> bool:
-    seeds = {suspect.case.row["seed"] for suspect, _ in group}
-    if len({suspect.case.log_deviation for suspect, _ in group}) == 1:
-        seeds = {seed for seed in seeds if not str(seed).startswith("row-")}  # perhaps copies
-    signs = {np.sign(suspect.case.log_deviation or 0.0) for suspect, _ in group}
-    return len(seeds) > 1 and len(signs) == 1 and all(_is_open(f) for _, f in group)
+def _is_replicated(of_size: Sequence[Suspect], open_ones: Sequence[Suspect]) -> bool:
+    if not open_ones or any(not s.deviates and s.case.is_plain for s in of_size):
+        return False
+    seeds = {seed for suspect in open_ones for seed in suspect.case.seeds}
+    signs = {np.sign(suspect.off) for suspect in open_ones}
+    best = min(open_ones, key=lambda suspect: suspect.off)
+    is_near = all(abs(u) <= NEAR for u in best.case.octaves) or len(open_ones) == 1
+    return len(seeds) > 1 and len(signs) == 1 and is_near
 
 
 def _is_open(finding: Finding) -> bool:
@@ -65,8 +67,7 @@ def _grows(groups: Sequence[Sequence[Suspect]]) -> bool:
     """Whether deviations have one sign, and larger sizes deviate no less than smaller ones."""
     means: dict[tuple[float, ...], list[float]] = defaultdict(list)
     for group in groups:
-        values = [s.case.log_deviation or 0.0 for s in group]
-        means[tuple(group[0].case.size.values())].append(float(np.mean(values)))
+        means[group[0].case.key].append(float(np.mean([s.off for s in group])))
     ordered = [float(np.mean(means[size])) for size in sorted(means)]
     if len({np.sign(value) for value in ordered}) > 1:
         return False
@@ -84,8 +85,9 @@ def _refit(forecast: Forecast, suspects: Sequence[Suspect]) -> Finding:
         "Tune the smallest of these sizes: if its optimum lies where the forecast has it, the law "
         "of the loss bends; if not, the law of the optimum does."
     )
-    mean = float(np.mean([s.case.log_deviation or 0.0 for s in suspects]))
-    evidence = {"mean_deviation": math.expm1(mean), "n_runs": float(len(suspects))}
+    n_runs = sum(len(s.case.members) for s in suspects)
+    mean = sum(s.off * len(s.case.members) for s in suspects) / n_runs
+    evidence = {"mean_deviation": math.expm1(mean), "n_runs": float(n_runs)}
     found = _refitted(forecast, suspects)
     if found is None:
         return Finding(cause="law", advice=advice, evidence=evidence, experiment=experiment)
@@ -113,8 +115,8 @@ def _refitted(
     noise = forecast.noise.log_sd
     by_size: dict[tuple[float, ...], list[float]] = defaultdict(list)
     for suspect in suspects:
-        mended = math.log(suspect.case.row["loss"]) - (suspect.case.excess or 0.0)
-        by_size[tuple(suspect.case.size.values())].append(mended)
+        mended = suspect.case.log_loss + suspect.off - (suspect.case.excess or 0.0)
+        by_size[suspect.case.key] += [mended] * len(suspect.case.seeds)
     for size, values in by_size.items():
         log_loss = float(np.mean(values))
         if abs(log_loss) > LARGEST_LOG_LOSS:
@@ -128,7 +130,7 @@ def _refitted(
             {c: [size[c] for size, _, _ in tuned] for c in columns},
             [loss for _, loss, _ in tuned],
             loss_se=errors if len(errors) == len(tuned) else None,
-            loss_se_dof=forecast.noise.own_dof if len(errors) == len(tuned) else None,
+            loss_se_dof=forecast.noise.size_dof if len(errors) == len(tuned) else None,
         )
     except (DataError, FitError):
         return None

@@ -1,18 +1,25 @@
-"""Every run to judge beside what the forecast expects of it."""
+"""Configurations to judge, each beside what the forecast expects of it.
+
+A configuration is all runs of one size, one choice of tuned values and one recipe: they differ in
+their seeds, and their mean log loss is one measurement. A run that diverged, whose curve
+spiked or turned up, or whose seed is not known is one by itself, and so is a replicate that
+disagrees with the others by far more than seeds do.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from extrap.checking.spikes import Spike, climbs_steadily, find_spike
 from extrap.errors import DataError
-from extrap.fitting import LossPrediction
+from extrap.fitting import NEW_SEED, LossPrediction, MeanNoise
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Runs, condition_text
@@ -23,23 +30,40 @@ FARTHEST = 100.0
 """Octaves beyond which a distance no longer matters."""
 DRAWS = 512
 """Draws of where the optimum may lie, for what not knowing it costs."""
+WITHOUT_SEED = "row-"
+"""How the seed of a run begins whose seed nobody gave: it may be no replicate of any other."""
+PART_OF_RECIPE = ("epochs", "batch_size")
+"""Columns that tell two configurations apart though nobody declared them a condition."""
+DISAGREE_P, DISAGREE = 0.001, 0.01
+"""Replicates are no replicates where noise explains their difference no better than this, and it
+is larger than this log loss."""
+MANY = 1e12
+"""Degrees of freedom of a normal distribution, near enough."""
+NOISIER = 0.05
+"""Log excess at which the noise of runs is twice that at the optimum, see `docs/methods.md`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One run beside its forecast.
+    """One configuration beside its forecast.
 
     Attributes:
-        row: The run as it was given.
+        row: Its first run as it was given.
+        members: Numbers of the rows it is made of.
+        seeds: One a distinct loss; runs that agree to the last digit are one.
         size: Size column → value.
         tuned: Tuned column → value; None where it is not known.
         expected: Tuned column → the forecast of its optimum here.
         extrapolation_ratio: How many times larger its size is than those fitted.
-        prediction: Of the log loss of a run at the forecast's values.
+        log_loss: Of the forecast, before anything is known of the seeds.
+        law: Predictive distribution of its mean log loss at the optimum.
+        prediction: The same at the forecast's values, which may not be the best ones.
         predicted_pi: Its interval at the forecast's level.
         octaves: log2(value / optimum), one a tuned column; empty where one is unknown.
         excess: What being so far off is expected to cost, in log loss; None where unknown.
-        log_deviation: Log of observed / predicted; None without a loss.
+        log_deviation: Mean of log(observed / predicted); None without a loss.
+        off_replicates: How far it is from the replicate nearest to the law, in log loss, where
+            they disagree by more than noise; else None.
         differing: Condition → (own, the sweep's), where they differ.
         spike: The worst spike of its curve, if it has one.
         off_before_spike: How far its curve was off the reference before that, in log loss; None
@@ -48,15 +72,20 @@ class Case:
     """
 
     row: Mapping[str, Any]
+    members: tuple[int, ...]
+    seeds: tuple[object, ...]
     size: Mapping[str, float]
     tuned: Mapping[str, float | None]
     expected: Mapping[str, Estimate]
     extrapolation_ratio: float
+    log_loss: float
+    law: LossPrediction
     prediction: LossPrediction
     predicted_pi: Interval
     octaves: tuple[float, ...]
     excess: float | None
     log_deviation: float | None
+    off_replicates: float | None
     differing: Mapping[str, tuple[str, str]]
     spike: Spike | None
     off_before_spike: float | None
@@ -68,13 +97,19 @@ class Case:
         return (
             self.excess is not None
             and self.log_deviation is not None
+            and self.off_replicates is None
             and not self.differing
             and self.spike is None
         )
 
+    @property
+    def key(self) -> tuple[float, ...]:
+        """Its size, to sort by."""
+        return tuple(self.size.values())
+
 
 def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
-    """One case a row, in row order.
+    """One case a configuration, in the order of their first rows.
 
     Raises:
         DataError: The forecast has no loss to hold a run against.
@@ -82,33 +117,90 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
     recipe = _sweep_recipe(forecast.runs)
     spikes, climbing = _shapes(runs, forecast)
     frame = runs.to_frame()
-    cases: dict[int, Case] = {}
+    told = [*forecast.runs.tuned, *recipe, *PART_OF_RECIPE]
+    parts = [_texts(frame, name) for name in told]
+    frame = frame.assign(**{CONFIGURATION: list(zip(*parts, strict=True)) or ()})
+    cases: list[Case] = []
     for key, group in frame.groupby(list(runs.sizes), sort=False):
-        size = dict(zip(runs.sizes, map(float, key), strict=True))
-        prediction, expected = _predict(forecast, size), forecast.predict_tuned(size)
-        predicted_pi = prediction.interval(forecast.level, new_run=True)
-        octaves = _octaves(group, expected)
-        excess, ratio = _excess(forecast, octaves, size), forecast.extrapolation_ratio(size)
-        for i, row in enumerate(group.to_dict("records")):
-            loss = row["loss"] if row["status"] == "complete" else None
+        here = _AtSize.of(forecast, dict(zip(runs.sizes, map(float, key), strict=True)))
+        octaves = _octaves(group, here.expected)
+        excess = _excess(forecast, octaves, here.size)
+        place = {int(row): i for i, row in enumerate(group.index)}
+        rows = dict(zip(map(int, group.index), group.to_dict("records"), strict=True))
+        for members in _configurations(group, {*spikes, *climbing}):
+            i = place[members[0]]
             known = bool(np.isfinite(octaves[i]).all())
-            cases[int(group.index[i])] = Case(
-                row=row,
-                size=size,
-                tuned={name: known_number(row.get(name)) for name in expected},
-                expected=expected,
-                extrapolation_ratio=ratio,
-                prediction=prediction,
-                predicted_pi=predicted_pi,
-                octaves=tuple(map(float, octaves[i])) if known else (),
-                excess=float(excess[i]) if known and np.isfinite(excess[i]) else None,
-                log_deviation=None if loss is None else math.log(loss) - prediction.log_loss,
-                differing=_differing(row, recipe),
-                spike=(spike := spikes.get(int(group.index[i]))),
-                off_before_spike=_off_before(forecast, spike, prediction.log_loss),
-                overfits=int(group.index[i]) in climbing,
+            cost = float(excess[i]) if known and np.isfinite(excess[i]) else None
+            spike = spikes.get(members[0])
+            for part, apart in _apart(here, [(m, rows[m]) for m in members], cost or 0.0):
+                seeds, off = _distinct(here, [rows[m] for m in part])
+                law, prediction, interval = here.of_seeds(seeds or (NEW_SEED,))
+                row = rows[part[0]]
+                cases.append(
+                    Case(
+                        row=row,
+                        members=tuple(part),
+                        seeds=seeds,
+                        size=here.size,
+                        tuned={name: known_number(row.get(name)) for name in here.expected},
+                        expected=here.expected,
+                        extrapolation_ratio=here.ratio,
+                        log_loss=here.log_loss,
+                        law=law,
+                        prediction=prediction,
+                        predicted_pi=interval,
+                        octaves=tuple(map(float, octaves[i])) if known else (),
+                        excess=cost,
+                        log_deviation=off,
+                        off_replicates=apart,
+                        differing=_differing(row, recipe),
+                        spike=spike,
+                        off_before_spike=_off_before(forecast, spike, here.log_loss),
+                        overfits=part[0] in climbing,
+                    )
+                )
+    return sorted(cases, key=lambda case: case.members[0])
+
+
+CONFIGURATION = "_configuration"
+
+
+class _AtSize:
+    """What the forecast says at one size, and of every choice of seeds there."""
+
+    def __init__(
+        self, forecast: Forecast, size: Mapping[str, float], prediction: LossPrediction
+    ) -> None:
+        self.forecast, self.size, self.log_loss = forecast, size, prediction.log_loss
+        self.expected = forecast.predict_tuned(size)
+        self.ratio = forecast.extrapolation_ratio(size)
+        self.unknown_optimum = _unknown_optimum(forecast, size)
+        self._known: dict[MeanNoise, tuple[LossPrediction, LossPrediction, Interval]] = {}
+
+    @classmethod
+    def of(cls, forecast: Forecast, size: Mapping[str, float]) -> _AtSize:
+        """Raises a DataError where there is no loss to hold a run against."""
+        prediction = forecast.predict_loss(size)
+        if prediction is None:
+            where = ", ".join(f"{c}={v:g}" for c, v in size.items())
+            raise DataError(
+                f"the forecast has no loss to hold a run at {where} against "
+                f"({'; '.join(forecast.flags)}); extend the sweep first."
             )
-    return [cases[i] for i in range(len(frame))]
+        return cls(forecast, size, prediction)
+
+    def of_seeds(
+        self, seeds: Sequence[object]
+    ) -> tuple[LossPrediction, LossPrediction, Interval]:
+        """Of the mean of runs with these seeds: at the optimum, at the forecast's values."""
+        key = self.forecast.noise.of_mean(seeds)
+        if key not in self._known:
+            law = self.forecast.predict_loss(self.size, seeds=seeds)
+            assert law is not None
+            found = replace(law, curve=(*law.curve, *self.unknown_optimum))
+            interval = found.interval(self.forecast.level, new_run=True)
+            self._known[key] = law, found, interval
+        return self._known[key]
 
 
 def known_number(value: object) -> float | None:
@@ -120,24 +212,73 @@ def known_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _predict(forecast: Forecast, size: Mapping[str, float]) -> LossPrediction:
-    """The forecast of a run at the forecast's tuned values, which may not be the best ones."""
-    prediction = forecast.predict_loss(size)
-    if prediction is None:
-        where = ", ".join(f"{c}={v:g}" for c, v in size.items())
-        raise DataError(
-            f"the forecast has no loss to hold a run at {where} against "
-            f"({'; '.join(forecast.flags)}); extend the sweep first."
-        )
+def _unknown_optimum(
+    forecast: Forecast, size: Mapping[str, float]
+) -> list[tuple[float, float]]:
+    """Mean square of what not knowing the optimum costs, with its degrees of freedom."""
     fits = [fit for fit in forecast.tuned_laws.values() if fit is not None]
     if forecast.valley is None or not fits or len(fits) < len(forecast.tuned_laws):
-        return prediction
+        return []
     rng = np.random.default_rng(0)
     draws = rng.standard_normal((DRAWS, len(fits)))
     spread = [forecast.octave_sd(name, size) for name in forecast.runs.tuned]
     cost = forecast.valley.excesses(draws * spread, size)
-    dof = min(fit.dof for fit in fits)
-    return replace(prediction, curve=(*prediction.curve, (float(np.mean(cost**2)), dof)))
+    return [(float(np.mean(cost**2)), min(fit.dof for fit in fits))]
+
+
+def _texts(frame: pd.DataFrame, name: str) -> list[str]:
+    """A column as text, with which configurations are told apart; empty where it is not there."""
+    if name not in frame:
+        return [""] * len(frame)
+    return [condition_text(value) for value in frame[name]]
+
+
+def _configurations(group: pd.DataFrame, alone: set[int]) -> Iterable[list[int]]:
+    """The rows of each configuration of one size; some rows stand alone."""
+    keys: dict[tuple[object, ...], list[int]] = {}
+    for row, status, seed, key in zip(
+        group.index, group["status"], group["seed"], group[CONFIGURATION], strict=True
+    ):
+        is_alone = int(row) in alone or str(seed).startswith(WITHOUT_SEED)
+        own = int(row) if is_alone else None
+        keys.setdefault((status, own, key), []).append(int(row))
+    return keys.values()
+
+
+def _distinct(
+    here: _AtSize, rows: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[object, ...], float | None]:
+    """The seeds of the distinct losses, and their mean log deviation; runs without one tell none.
+
+    Losses that agree to the last digit are one run, however often it is listed.
+    """
+    losses = {row["loss"]: row["seed"] for row in reversed(rows) if row["status"] == "complete"}
+    if not losses:
+        return (), None
+    mean = float(np.mean([math.log(loss) for loss in losses]))
+    return tuple(losses.values()), mean - here.log_loss
+
+
+def _apart(
+    here: _AtSize, rows: Sequence[tuple[int, Mapping[str, Any]]], cost: float
+) -> Iterable[tuple[list[int], float | None]]:
+    """Replicates that agree within noise as one part, each of the others by itself.
+
+    What they are held against is the replicate nearest to the law.
+    """
+    members = [m for m, _ in rows]
+    complete = [(m, math.log(row["loss"])) for m, row in rows if row["status"] == "complete"]
+    if len(complete) < 2:
+        return [(members, None)]
+    noise = here.of_seeds((NEW_SEED,))[0].run
+    sd, dof = math.sqrt(sum(v for v, _ in noise)), min(dof for _, dof in noise)
+    off = np.array([log_loss for _, log_loss in complete]) - here.log_loss - cost
+    from_nearest = off - off[np.argmin(np.abs(off))]
+    quantile = float(stats.t.isf(DISAGREE_P / 2 / (len(off) - 1), min(dof, MANY)))
+    bound = max(quantile * math.sqrt(2) * sd * (1 + cost / NOISIER), DISAGREE)
+    wild = {m: float(d) for (m, _), d in zip(complete, from_nearest, strict=True) if abs(d) > bound}
+    rest = [m for m in members if m not in wild]
+    return [(rest, None), *(([m], d) for m, d in wild.items())]
 
 
 def _octaves(group: pd.DataFrame, expected: Mapping[str, Estimate]) -> Array:

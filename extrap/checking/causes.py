@@ -2,12 +2,12 @@
 
 1. `instability`: the run diverged, or its curve spiked; not where it repeated its data and its
    held-out loss climbed steadily, which is overfitting.
-2. `mistuned`: tuned values away from their optimum explain the excess.
+2. `mistuned`: the tuned values cost more than half a percent, by the loss and the values together.
 3. `recipe`: a condition differs from the sweep's.
 4. `data`: it repeated its data more often than the sweep.
 5. `batch`: its batch is above the critical one, by its noise scale.
 6. `data` again: it repeated its data at all, and more often than the sweep.
-7. `law`: several runs deviate alike, see `bends`.
+7. `law`: all configurations of a size deviate alike, see `bends`.
 8. `unknown`.
 
 Earlier ones are cheaper to see and to mend, and each would also produce what later ones look for.
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from extrap.checking.cases import Case, known_number
 from extrap.checking.joint import Judgement
+from extrap.checking.settings import COSTLY, Settings
 from extrap.forecasting import Forecast
 from extrap.laws.repeated import effective_epochs
 from extrap.records import Interval
@@ -28,11 +29,14 @@ from extrap.records import Interval
 __all__ = ["Finding", "Suspect", "find_cause"]
 
 MISTUNED_OCTAVES = 0.5
-"""A value closer than this to the forecast, or inside its interval, is tuned …"""
-COSTLY = 0.005
-"""… unless the valley expects it to cost more than this log excess."""
+"""A value closer than this to the forecast, or inside its interval, is tuned, unless it is costly.
+"""
+SURE, SURPRISING = 0.95, 0.01
+"""Mistuned is what costs more than half a percent so surely, unless its loss is so surprising …"""
 MISTUNED_SHARE = 0.5
-"""Mistuning is the cause if it explains at least this share of the log excess."""
+"""… but for one above the law's interval, of which mistuning explains at least this share."""
+ELSEWHERE_OCTAVES = 2.0
+"""A value so far from the forecast is worth a word even where the loss shows nothing."""
 EARLIER_SHARE = 0.5
 """A run that was off by this share of its deviation before it spiked is not off for the spike."""
 REPEATED_EPOCHS = 4.0
@@ -52,29 +56,45 @@ DATA_COLUMNS = ("tokens", "n_tokens", "examples", "n_examples")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """A run that is looked into."""
+    """A configuration that is looked into."""
 
     forecast: Forecast
     case: Case
     judgement: Judgement
+    settings: Settings | None
 
     @property
     def off(self) -> float:
-        """Its log deviation, from its peers if that is the alarm; NaN without a loss."""
-        deviation = self.case.log_deviation
-        if deviation is None:
-            return math.nan
-        return deviation - self.off_law
+        """Its log deviation; NaN without a loss."""
+        return math.nan if self.case.log_deviation is None else self.case.log_deviation
 
     @property
-    def off_law(self) -> float:
-        """Log deviation that is the law's at its size, as its peers tell."""
-        return self.judgement.common if self.judgement.own_deviates else 0.0
+    def is_mistuned(self) -> bool:
+        """Whether its tuned values cost more than half a percent, by loss and values together."""
+        case, settings = self.case, self.settings
+        if settings is None or settings.p_value is None or case.excess is None:
+            return False
+        is_away = case.excess > COSTLY or bool(_far_off(case))
+        is_likely = settings.p_value > SURPRISING
+        if self.judgement.is_off and self.off > 0:  # far out the cost is known badly
+            is_likely |= case.excess >= MISTUNED_SHARE * self.off
+        return is_away and settings.chance >= SURE and is_likely
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether its loss says that the optimum is not where the forecast has it."""
+        case, settings = self.case, self.settings
+        if settings is None or settings.p_value is None or case.excess is None:
+            return False
+        is_far = max(map(abs, case.octaves)) >= ELSEWHERE_OCTAVES
+        better = settings.p_value <= SURPRISING and self.off < case.excess
+        return not self.is_mistuned and (is_far or (better and case.excess > COSTLY))
 
     @property
     def deviates(self) -> bool:
-        """Whether its loss, or that it has none, is an alarm."""
-        return self.case.row["status"] == "diverged" or self.judgement.deviates
+        """Whether its loss, that it has none, or its tuned values are an alarm."""
+        is_diverged = self.case.row["status"] == "diverged"
+        return is_diverged or self.judgement.is_off or self.is_mistuned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +143,14 @@ def _on_law(suspect: Suspect) -> Finding:
             "norm and the data there.",
             evidence=_spike_evidence(case),
         )
+    if suspect.is_elsewhere:
+        return Finding(
+            cause=None,
+            advice=f"The loss agrees with the law, but {_distance_words(case)}, which was expected "
+            f"to cost {math.expm1(case.excess or 0.0):.1%}: the optimum is not where the forecast "
+            "says. Tune here.",
+            evidence=_distances(suspect),
+        )
     return Finding(cause=None, advice="On the law: nothing to do.")
 
 
@@ -138,7 +166,7 @@ def _instability(suspect: Suspect) -> Finding | None:
             evidence=_distances(suspect),
             experiment="Repeat the first steps, up to where it broke, at half the learning rate.",
         )
-    if case.spike is None or suspect.off < 0 or _explains(suspect):
+    if case.spike is None or suspect.off < 0 or suspect.is_mistuned:
         return None
     if case.overfits and _epochs(suspect, most=1.0) is not None:
         return None
@@ -158,8 +186,8 @@ def _instability(suspect: Suspect) -> Finding | None:
 
 
 def _mistuned(suspect: Suspect) -> Finding | None:
-    """Tuned values off their optimum, where the valley explains the excess."""
-    if not _explains(suspect):
+    """Tuned values off their optimum."""
+    if not suspect.is_mistuned:
         return None
     case, valley = suspect.case, suspect.forecast.valley
     assert valley is not None
@@ -167,28 +195,34 @@ def _mistuned(suspect: Suspect) -> Finding | None:
     own = case.tuned[name]
     assert own is not None
     assert case.excess is not None
+    assert suspect.settings is not None
     mended = list(case.octaves)
     mended[valley.tuned.index(name)] -= distance
     left = valley.excess(mended, case.size)
-    predicted = case.prediction.log_loss + suspect.off_law
+    predicted = case.log_loss
     use, loss = own * 2.0**-distance, math.exp(predicted + left)
-    share = min((case.excess - left) / suspect.off, 1.0)
     evidence = {
         **_distances(suspect),
         f"{name}_octaves_from_best": distance,
         f"{name}_best": use,
-        "explained_share": case.excess / suspect.off,
+        "chance_mistuned": suspect.settings.chance,
         "expected_excess": math.expm1(case.excess),
         "loss_if_mended": loss,
     }
+    explains = f"is expected to cost {math.expm1(case.excess - left):.1%}"
+    if suspect.judgement.is_off and suspect.off > 0:
+        evidence["explained_share"] = case.excess / suspect.off
+        explains = f"explains about {min((case.excess - left) / suspect.off, 1.0):.0%} of the excess"
     side = "high" if distance > 0 else "low"
     which = "with the other values as they are"
     if len(case.tuned) == 1:
         which = _range(case.expected[name].pi)
     advice = (
-        f"{name} {own:.3g} is {abs(distance):.1f} octaves too {side} and explains about "
-        f"{share:.0%} of the excess: use {use:.3g} ({which}) and expect a loss of {loss:.4g}."
+        f"{name} {own:.3g} is {abs(distance):.1f} octaves too {side} and {explains}: use "
+        f"{use:.3g} ({which}) and expect a loss of {loss:.4g}."
     )
+    if _is_beyond(suspect):
+        advice += " Its loss is worse than that explains: something else is off besides."
     if len(_far_off(case)) > 1:
         best = ", ".join(f"{n} {e.value:.3g}" for n, e in case.expected.items() if e.value)
         advice += f" Best of all: {best}, for a loss of {math.exp(predicted):.4g}."
@@ -200,6 +234,14 @@ def _mistuned(suspect: Suspect) -> Finding | None:
         "the steps: the better side is the one to move to; if neither is better, it is not the "
         f"{name}.",
     )
+
+
+def _is_beyond(suspect: Suspect) -> bool:
+    """Whether the loss is above what is expected at its own tuned values."""
+    settings, level = suspect.settings, suspect.forecast.level
+    if settings is None or settings.p_value is None or suspect.case.excess is None:
+        return False
+    return settings.p_value <= 1 - level and suspect.off > suspect.case.excess
 
 
 def _recipe(suspect: Suspect) -> Finding | None:
@@ -235,7 +277,7 @@ def _data(suspect: Suspect, *, most: float = REPEATED_EPOCHS) -> Finding | None:
         evidence["expected_loss_of_effective_data"] = math.exp(expected)
         words = f", for which the law expects {math.exp(expected):.4g}"
     if expected is not None and suspect.off > 0:
-        share = (expected - suspect.case.prediction.log_loss) / suspect.off
+        share = (expected - suspect.case.log_loss) / suspect.off
         evidence["explained_share"] = share
         if share < DATA_SHARE:
             return None
@@ -308,22 +350,22 @@ def _batch(suspect: Suspect) -> Finding | None:
 
 
 def _unknown(suspect: Suspect) -> Finding:
-    judgement = suspect.judgement
-    direction = "worse" if suspect.off > 0 or math.isnan(suspect.off) else "better"
-    than = "the law"
-    if judgement.own_deviates and judgement.n_peers:
-        than = (
-            f"the law as {judgement.n_peers} other run{'s' * (judgement.n_peers > 1)} of its "
-            f"size correct{'s' * (judgement.n_peers == 1)} it (by "
-            f"{math.expm1(judgement.common):+.1%})"
-        )
+    apart = suspect.case.off_replicates
+    off, than = suspect.off, "the law"
+    evidence = _distances(suspect)
+    if apart is not None:
+        off, than = apart, f"the replicate nearest to the law (by {math.expm1(apart):+.1%})"
+        evidence["off_replicates"] = math.expm1(apart)
+    direction = "worse" if off > 0 or math.isnan(off) else "better"
     unit = _unit_hint(suspect)
     todo = unit or "repeat it with another seed; if it stays, the law itself may bend here."
+    if not unit and suspect.is_elsewhere:
+        todo = f"{_distance_words(suspect.case)}, and the optimum may not be there. Tune here."
     return Finding(
         cause="unknown",
         is_unit=bool(unit),
         advice=f"The run is {direction} than {than} and nothing recorded explains it: {todo}",
-        evidence=_distances(suspect),
+        evidence=evidence,
         experiment="The same run with another seed; cheaper, and nearly as telling, one between "
         "the sweep's largest size and this one.",
     )
@@ -331,7 +373,7 @@ def _unknown(suspect: Suspect) -> Finding:
 
 def _unit_hint(suspect: Suspect) -> str:
     """What to do where loss and forecast differ as two units do; else nothing."""
-    off, predicted = suspect.case.log_deviation, math.exp(suspect.case.prediction.log_loss)
+    off, predicted = suspect.case.log_deviation, math.exp(suspect.case.log_loss)
     if off is None:
         return ""
     off -= suspect.case.excess or 0.0
@@ -361,15 +403,6 @@ ORDER: tuple[Callable[[Suspect], Finding | None], ...] = (
 )
 
 
-def _explains(suspect: Suspect) -> bool:
-    """Whether tuned values are off or costly, and the valley explains most of the excess."""
-    case = suspect.case
-    if case.excess is None or not case.octaves or not suspect.off > 0:
-        return False
-    costly = case.excess > COSTLY or bool(_far_off(case))
-    return costly and case.excess >= MISTUNED_SHARE * suspect.off
-
-
 def _far_off(case: Case) -> list[str]:
     """Tuned columns half an octave or more off, and outside the interval of their optimum."""
     return [
@@ -395,6 +428,17 @@ def _culprit(suspect: Suspect) -> tuple[str, float]:
 def _distances(suspect: Suspect) -> dict[str, float]:
     pairs = zip(suspect.case.tuned, suspect.case.octaves, strict=False)
     return {f"{name}_octaves": u for name, u in pairs}
+
+
+def _distance_words(case: Case) -> str:
+    """How far each tuned value is from where the forecast has its optimum."""
+    sides = {True: "above", False: "below"}
+    words = [
+        f"{name} is {abs(u):.1f} octaves {sides[u > 0]} the forecast's"
+        for name, u in zip(case.tuned, case.octaves, strict=True)
+        if abs(u) >= MISTUNED_OCTAVES
+    ]
+    return " and ".join(words)
 
 
 def _high_values(suspect: Suspect) -> str:

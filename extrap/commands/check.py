@@ -31,11 +31,24 @@ __all__ = ["check_command"]
     show_default=True,
     help="Relative deviation that is no alarm, however significant.",
 )
+@click.option(
+    "--familywise",
+    is_flag=True,
+    help="Let the level hold for any false alarm among all configurations, not for each.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check_command(
-    forecast_or_sweep: str, big: str, *, tolerance: float, as_json: bool, **columns: Any
+    forecast_or_sweep: str,
+    big: str,
+    *,
+    tolerance: float,
+    familywise: bool,
+    as_json: bool,
+    **columns: Any,
 ) -> int:
-    """Hold the larger runs of BIG against a forecast; exit 1 if a run deviates.
+    """Hold the larger runs of BIG against a forecast; exit 1 if one is off the law of tuned runs.
+
+    Runs that differ in their seed alone are one configuration and judged together.
 
     FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep. Where nothing can be judged that is
     said, and the exit code is 0: no run deviates. With --json see n_judged.
@@ -45,7 +58,8 @@ def check_command(
     from extrap.reporting.terminal import NOTHING_JUDGED, verdicts_text
 
     made = forecast_of(forecast_or_sweep, columns, big=big)
-    verdicts = check(made, read_big(big, made, columns), tolerance=tolerance)
+    runs = read_big(big, made, columns)
+    verdicts = check(made, runs, tolerance=tolerance, familywise=familywise)
     document = verdicts_document(verdicts, level=made.level, forecast=made)
     if as_json:
         print_json(document)

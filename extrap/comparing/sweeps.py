@@ -225,10 +225,10 @@ def _measured(forecast: Forecast, optimum: Optimum) -> TunedLoss:
     loss, noise = optimum.loss, forecast.noise
     if loss is None:
         return TunedLoss(loss=None, ci=Interval(None, optimum.best_loss), spread=None)
-    if optimum.loss_se is None or noise.own_dof == 0:
+    if optimum.loss_se is None or noise.size_dof == 0:
         return TunedLoss(loss=loss, ci=UNKNOWN, spread=None)
     spread = LossPrediction(
-        log_loss=math.log(loss), curve=(((optimum.loss_se / loss) ** 2, noise.own_dof),), run=()
+        log_loss=math.log(loss), curve=(((optimum.loss_se / loss) ** 2, noise.size_dof),), run=()
     )
     return TunedLoss(loss=loss, ci=spread.interval(forecast.level, new_run=False), spread=spread)
 

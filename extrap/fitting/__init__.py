@@ -38,7 +38,7 @@ from extrap.fitting.loss_law import fit, predict_log, relative_sizes
 from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
 from extrap.fitting.mixture import fit_surviving_laws
 from extrap.fitting.multiplicity import holm
-from extrap.fitting.noise import Noise, estimate_noise
+from extrap.fitting.noise import NEW_SEED, MeanNoise, Noise, assume_shared, estimate_noise
 from extrap.fitting.optimum import estimate_optima, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.outliers import Outlier, find_outliers
@@ -67,6 +67,8 @@ __all__ = [
     "LocalLaw",
     "LossModel",
     "LossPrediction",
+    "MeanNoise",
+    "NEW_SEED",
     "Noise",
     "Outlier",
     "Recommendation",
@@ -83,6 +85,7 @@ __all__ = [
     "check_curvature",
     "check_sweep",
     "compare_rules",
+    "assume_shared",
     "estimate_noise",
     "estimate_optima",
     "extrapolation_ratio",

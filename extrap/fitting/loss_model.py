@@ -11,13 +11,16 @@ import numpy as np
 from extrap.fitting.holdout import hold_out_last_doublings, local_share, worst_share
 from extrap.fitting.local import LocalLaw, fit_local
 from extrap.fitting.mixture import fit_surviving_laws, mix, none_fits
-from extrap.fitting.noise import Noise
+from extrap.fitting.noise import NEW_SEED, Noise
 from extrap.fitting.prediction import Component, LossPrediction
 from extrap.records import Fit
 
 __all__ = ["BANDS", "LossModel", "fit_loss_model"]
 
 BANDS = ("default", "family")
+LOCAL_DOF = 2.0
+"""Degrees of freedom that the local law has at least: its spread is that of a posterior, in which
+the prior of the exponent counts as points do."""
 ROUNDING = 1e-24
 """Variance of a log loss below which only rounding is left."""
 
@@ -50,8 +53,15 @@ class LossModel:
         fit = self.laws[0][0]
         return dict(zip(fit.columns, fit.fitted_range, strict=True))
 
-    def predict(self, size: Mapping[str, float], *, noise: Noise, band: str) -> LossPrediction:
-        """Predictive distribution of the log loss of a tuned run.
+    def predict(
+        self,
+        size: Mapping[str, float],
+        *,
+        noise: Noise,
+        band: str,
+        seeds: Sequence[object] | None = None,
+    ) -> LossPrediction:
+        """Predictive distribution of the log loss of a tuned run, or of a mean of some.
 
         `band="family"` holds if the true law is one of the family: their mixture. The default
         averages it with the local law, and takes the disagreement of all of them to be at least a
@@ -61,6 +71,8 @@ class LossModel:
             size: Size column → size.
             noise: Run-to-run noise.
             band: `"default"` or `"family"`.
+            seeds: One a run, for the mean log loss of tuned runs of these seeds, some of which
+                may be the sweep's; None for one new run.
         """
         share = self.local_weight if band == "default" else 0.0
         here = self._blend(size, share=share)
@@ -73,13 +85,20 @@ class LossModel:
         else:  # laws that disagree are known no better than each of them
             ((within, dof),) = here.within
             curve = [(within + between, dof)]
-        # without replicates the scatter about the laws is all there is
-        own = None if noise.own_sd is None else noise.own_sd**2
-        run = list(here.scatter) if own is None else [(own, float(noise.own_dof))]
+        mean = noise.of_mean([NEW_SEED] if seeds is None else seeds)
+        # without replicates the scatter about the laws is all there is, and runs may share it
+        run = list(here.scatter)
+        if noise.own_sd is not None:
+            own = mean.own * noise.own_sd**2
+            if self.local_weight < 1 or own > sum(variance for variance, _ in run):
+                run = [(own, float(noise.own_dof))]
         if noise.shared_sd > 0:
-            curve.append((noise.shared_sd**2 / noise.n_seeds, noise.shared_dof))
-            run.append((noise.shared_sd**2, noise.shared_dof))
-        return LossPrediction(log_loss=here.log_loss, curve=tuple(curve), run=tuple(run))
+            shared = noise.shared_sd**2
+            curve.append((mean.law * shared / noise.n_seeds, noise.shared_dof))
+            run.append((mean.shared * shared, noise.shared_dof))
+        return LossPrediction(
+            log_loss=here.log_loss + mean.shift, curve=tuple(curve), run=tuple(run)
+        )
 
     def _blend(self, size: Mapping[str, float], *, share: float) -> _Blend:
         kept = self.kept
@@ -96,7 +115,7 @@ class LossModel:
         near, spread = (float(a[0]) for a in self.local.predict_log(x[:, 0]))
         rest = 1 - share
         # a law that holds a small share of the forecast must not lend it all its doubt
-        local_dof = self.local.dof / share
+        local_dof = max(self.local.dof, LOCAL_DOF) / share
         return _Blend(
             log_loss=share * near + rest * mean,
             within=((rest * within, dof), (share * spread, local_dof)),

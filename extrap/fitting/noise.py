@@ -2,24 +2,61 @@
 
 A seed fixes initialisation and data order, and a study uses the same seeds at every size. What a
 seed does to all sizes alike shifts a law up or down but does not bend it; only the rest is
-amplified by extrapolation. The two parts are therefore kept apart.
+amplified by extrapolation. The two parts are therefore kept apart. Few seeds tell little of the
+shared part by themselves: the variance of a run is estimated as a whole, over all cells, and only
+the share that its seed has in it by a posterior.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from extrap.records import Runs
 
-__all__ = ["Noise", "estimate_noise"]
+__all__ = ["NEW_SEED", "MeanNoise", "Noise", "assume_shared", "estimate_noise"]
 
+NEW_SEED = "a seed that no sweep has"
 ROUNDING = 1e-24
 """Variance of a log loss below which only rounding is left."""
 NEAR_OPTIMUM = 0.05
 """Only cells with a mean loss within 5 % of the best of their size: mistuned runs are noisier."""
+
+
+OTHER_DOF = 8
+"""Degrees of freedom that cells away from the optimum are worth at most: their noise is like that
+of the others, but no more than like it."""
+SHARE_PRIOR = (1.5, 3.0)
+"""Beta distribution of the share of a run's variance that its seed has at every size: a third, and
+rarely above .7. In `examples/sweep.csv` it is .35."""
+ASSUMED_SHARE = 0.5
+"""The same where one seed was used: it cannot be known, and this is taken to be the most."""
+N_SHARES = 200
+"""Points of the posterior of the share."""
+GROWTH_P = 0.01
+"""Larger sizes are noisier where a variance ratio as large is rarer than this."""
+
+
+class MeanNoise(NamedTuple):
+    """What the seeds of some runs of one size do to their mean, beside a law.
+
+    Attributes:
+        shift: Expected log deviation, as far as the seeds are known from the sweep.
+        own: Share of `own_sd²` that is left.
+        shared: Share of `shared_sd²`, of seeds that the sweep does not have.
+        law: Share of `shared_sd² / n_seeds`, by which the law is off for all runs alike.
+    """
+
+    shift: float
+    own: float
+    shared: float
+    law: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +65,10 @@ class Noise:
 
     Attributes:
         own_sd: Standard deviation of what a seed does at one size only; `None` if unknown.
-        own_dof: Degrees of freedom behind it.
+        own_dof: Degrees of freedom behind it, and behind `shared_sd`.
         size_sd: Standard deviation of a seed's mean over the near-optimal values of one size: the
             part of `own_sd` that an optimum, which rests on all of them, does not average out.
+        size_dof: Degrees of freedom behind it.
         shared_sd: Standard deviation of what a seed does at all sizes alike; 0 where seeds differ
             between sizes.
         shared_dof: Degrees of freedom behind it, 0 if it was not estimated.
@@ -38,67 +76,119 @@ class Noise:
             the tuned values; `"surface"`, about the surfaces the optima come from, see
             `sharpen_noise`; or `"none"`.
         n_seeds: Seeds that occur at every size; their mean carries `shared_sd / √n_seeds`.
+        seed_effects: Seed, as text → what it does to the log loss at all sizes, less the mean of
+            all seeds.
     """
 
     own_sd: float | None
     own_dof: int
     size_sd: float | None
+    size_dof: int = 0
     shared_sd: float = 0.0
     shared_dof: int = 0
     n_seeds: int = 1
     source: str = "replicates"
+    seed_effects: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def log_sd(self) -> float | None:
         """Standard deviation of the log loss of one run; `None` if unknown."""
         return None if self.own_sd is None else float(np.hypot(self.own_sd, self.shared_sd))
 
+    def of_mean(self, seeds: Sequence[object]) -> MeanNoise:
+        """What runs of these seeds have on average, at one size and one choice of tuned values.
+
+        A run that reuses a seed of the sweep shares its effect, which the sweep tells.
+
+        Args:
+            seeds: One a run, at least one.
+        """
+        n, times = len(seeds), Counter(map(str, seeds))
+        known = {seed: k / n for seed, k in times.items() if seed in self.seed_effects}
+        new = [k / n for seed, k in times.items() if seed not in self.seed_effects]
+        return MeanNoise(
+            shift=sum(share * self.seed_effects[seed] for seed, share in known.items()),
+            own=1 / n,
+            shared=sum(share**2 for share in new),
+            law=sum(new) ** 2,
+        )
+
 
 def estimate_noise(runs: Runs) -> Noise:
-    """Variance components of the log loss over near-optimal cells.
+    """Variance components of the log loss.
 
-    Where at least two seeds occur at every one of at least three sizes: two-way analysis of
-    variance of the mean residual of each (size, seed). Otherwise the pooled within-cell variance;
-    without any replicate the scatter about a parabola through the near-optimal runs of each size.
+    The variance of a run is the pooled one within near-optimal cells, together with the median one
+    of all other cells, which counts as at most 8 degrees of freedom; it is that of the larger half
+    of the sizes where these are clearly noisier. Where at least two seeds occur at every one of at
+    least three sizes, a two-way analysis of variance of the mean residual of each (size, seed) and
+    a Beta prior tell the share of the seed. Without any replicate: the scatter about a parabola
+    through the near-optimal runs of each size.
 
     Args:
         runs: A sweep; only complete rows count.
 
     References:
-        Searle, Casella, McCulloch (1992), Variance Components: the analysis-of-variance estimator
-        of a two-way crossed layout with one observation a cell.
+        Searle, Casella, McCulloch (1992), Variance Components: the two-way crossed layout with one
+        observation a cell. Gelman et al. (2013), Bayesian Data Analysis, Sec. 3.3, for a prior of
+        a variance as so many degrees of freedom. Satterthwaite (1946), for the degrees of freedom
+        of a sum of variances.
     """
-    near = _near_optimal(runs)
+    table = _residuals(runs)
+    near = table[table["is_near"]]
     n_sizes = near["size"].nunique()
     common = near.groupby("seed")["size"].transform("nunique") == n_sizes
-    table = near[common].pivot_table(index="size", columns="seed", values="residual")
-    (variance, dof), source = _pooled(near), "replicates"
-    if dof and n_sizes >= 3 and table.shape[1] >= 2:
-        return _variance_components(table.to_numpy(dtype=float), variance)
-    if dof == 0:
-        (variance, dof), source = _about_valley(runs), "parabola"
-    if dof == 0:
-        return Noise(own_sd=None, own_dof=0, size_sd=None, source="none")
+    crossed = near[common].pivot_table(index="size", columns="seed", values="residual")
+    variance, dof = _pooled(near)
+    if not dof:
+        variance, dof = _about_valley(runs)
+        own_sd = float(np.sqrt(variance)) if dof else None
+        source = "parabola" if dof else "none"
+        return Noise(own_sd=own_sd, own_dof=dof, size_sd=own_sd, size_dof=dof, source=source)
+    others = table[~table["is_near"]]
+    if n_sizes >= 3 and crossed.shape[1] >= 2:
+        return _variance_components(crossed, variance, dof, others)
     own_sd = float(np.sqrt(variance))
-    return Noise(own_sd=own_sd, own_dof=dof, size_sd=own_sd, source=source)
+    run_variance, run_dof = _with_others(_at_larger_sizes(near, variance, dof), others)
+    return Noise(
+        own_sd=float(np.sqrt(run_variance)), own_dof=run_dof, size_sd=own_sd, size_dof=dof
+    )
 
 
-def _near_optimal(runs: Runs) -> pd.DataFrame:
-    """Replicated runs near the best of their size: numbers of size and cell, seed, residual."""
+def assume_shared(runs: Runs, noise: Noise) -> Noise:
+    """With one seed at every size: a shared part as large as is assumed at most.
+
+    The scatter of the runs is then `own_sd` alone. A larger run of that seed has the same shared
+    part as the law, any other run another one.
+    """
+    seeds = runs.complete().to_frame()["seed"].astype(str).unique()
+    if len(seeds) != 1 or noise.own_sd is None or noise.shared_sd > 0:
+        return noise
+    return replace(
+        noise,
+        shared_sd=noise.own_sd * float(np.sqrt(ASSUMED_SHARE / (1 - ASSUMED_SHARE))),
+        shared_dof=noise.own_dof,
+        n_seeds=1,
+        seed_effects={str(seeds[0]): 0.0},
+    )
+
+
+def _residuals(runs: Runs) -> pd.DataFrame:
+    """Replicated runs: numbers of size and cell, seed, residual, whether near the best."""
     complete = runs.complete().to_frame()
     frame = pd.DataFrame(
         {
             "size": complete.groupby(list(runs.sizes)).ngroup(),
             "cell": complete.groupby([*runs.sizes, *runs.tuned]).ngroup(),
-            "seed": complete["seed"],
+            "seed": complete["seed"].astype(str),
             "log_loss": np.log(complete["loss"].astype(float)),
         }
     )
     cells = frame.groupby("cell")["log_loss"]
     mean = cells.transform("mean")
     best = mean.groupby(frame["size"]).transform("min")
-    near = (mean <= best + np.log1p(NEAR_OPTIMUM)) & (cells.transform("count") > 1)
-    return frame.assign(residual=frame["log_loss"] - mean)[near]
+    is_near = mean <= best + np.log1p(NEAR_OPTIMUM)
+    told = frame.assign(residual=frame["log_loss"] - mean, is_near=is_near)
+    return told[cells.transform("count") > 1]
 
 
 def _about_valley(runs: Runs) -> tuple[float, int]:
@@ -129,25 +219,77 @@ def _pooled(near: pd.DataFrame) -> tuple[float, int]:
     return (squares / dof, dof) if squares > ROUNDING * dof else (0.0, 0)
 
 
-def _variance_components(table: np.ndarray, pooled_variance: float) -> Noise:
+def _at_larger_sizes(near: pd.DataFrame, variance: float, dof: int) -> tuple[float, int]:
+    """The variance of the larger half of the sizes where it is clearly larger than the rest's."""
+    middle = near["size"].unique()[near["size"].nunique() // 2 :]
+    is_large = near["size"].isin(middle)
+    (large, n_large), (small, n_small) = _pooled(near[is_large]), _pooled(near[~is_large])
+    if n_large and n_small and stats.f.sf(large / small, n_large, n_small) < GROWTH_P:
+        return large, n_large
+    return variance, dof
+
+
+def _with_others(known: tuple[float, int], others: pd.DataFrame) -> tuple[float, int]:
+    """A variance with that of the median of other cells, robust against the wild ones."""
+    cells = others.groupby("cell")["residual"]
+    dof = cells.count() - 1
+    worth = min(OTHER_DOF, int(dof.sum()))
+    if not worth:
+        return known
+    typical = np.median((cells.apply(lambda r: r @ r) / stats.chi2.median(dof)).to_numpy())
+    variance, known_dof = known
+    total = known_dof + worth
+    return float((variance * known_dof + typical * worth) / total), total
+
+
+def _variance_components(
+    crossed: pd.DataFrame, variance: float, dof: int, others: pd.DataFrame
+) -> Noise:
     """Seed and residual variance of a (sizes, seeds) table of mean residuals.
 
-    The residual part is at least what the pooled variance leaves after the seeds: a run is noisier
-    than the mean over its neighbouring rates.
+    Args:
+        crossed: The table, a column a seed.
+        variance: Of one run, within its cell.
+        dof: Degrees of freedom behind it, were all runs independent.
+        others: Residuals of the cells that are not near the optimum.
     """
+    table = crossed.to_numpy(dtype=float)
     n_sizes, n_seeds = table.shape
     seed_means = table.mean(axis=0)
+    effects = seed_means - seed_means.mean()
     seed_square = n_sizes * float(seed_means.var(ddof=1))
-    rest = table - table.mean(axis=1, keepdims=True) - (seed_means - seed_means.mean())
-    dof = (n_sizes - 1) * (n_seeds - 1)
-    own_square = float((rest**2).sum()) / dof
-    shared = max(0.0, (seed_square - own_square) / n_sizes)
-    own = max(own_square, pooled_variance - shared)
+    rest = table - table.mean(axis=1, keepdims=True) - effects
+    size_dof = (n_sizes - 1) * (n_seeds - 1)
+    size_variance = float((rest**2).sum()) / size_dof
+    variance = max(variance, size_variance)
+    share = _seed_share(seed_square, size_variance, variance, n_sizes=n_sizes, dof=n_seeds - 1)
+    # of the two parts the seeds' has a degree of freedom a seed
+    known = 1 / (share**2 / (n_seeds - 1) + (1 - share) ** 2 / max(dof - n_seeds + 1, 1))
+    variance, run_dof = _with_others((variance, max(round(known), 1)), others)
+    shared = share * variance
+    kept = shared / (shared + size_variance / n_sizes) if shared else 0.0
     return Noise(
-        own_sd=float(np.sqrt(own)),
-        own_dof=dof,
-        size_sd=float(np.sqrt(own_square)),
+        own_sd=float(np.sqrt(variance - shared)),
+        own_dof=run_dof,
+        size_sd=float(np.sqrt(size_variance)),
+        size_dof=size_dof,
         shared_sd=float(np.sqrt(shared)),
-        shared_dof=n_seeds - 1,
+        shared_dof=run_dof,
         n_seeds=n_seeds,
+        seed_effects=dict(zip(map(str, crossed.columns), map(float, kept * effects), strict=True)),
     )
+
+
+def _seed_share(
+    seed_square: float, size_variance: float, variance: float, *, n_sizes: int, dof: int
+) -> float:
+    """Posterior mean of the share of a run's variance that its seed has at every size.
+
+    The mean square of the seeds is (n_sizes · share · variance + size_variance) χ² / dof.
+    """
+    share = (np.arange(N_SHARES) + 0.5) / N_SHARES
+    expected = n_sizes * share * variance + size_variance
+    log_density = stats.beta.logpdf(share, *SHARE_PRIOR)
+    log_density -= dof / 2 * (np.log(expected) + seed_square / expected)
+    weight = np.exp(log_density - log_density.max())
+    return float(weight @ share / weight.sum())

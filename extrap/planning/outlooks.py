@@ -139,7 +139,9 @@ class Foresight:
         nothing = Vertices(position=none, floor=none, loss=0.0)
         sizes = [design.size for design in self.designs]
         found = [nothing] * len(sizes)
-        known = replace(self.forecast.noise, n_seeds=MANY_RUNS, own_dof=MANY_RUNS)
+        known = replace(
+            self.forecast.noise, n_seeds=MANY_RUNS, own_dof=MANY_RUNS, size_dof=MANY_RUNS
+        )
         if known.shared_sd > 0:
             known = replace(known, shared_dof=MANY_RUNS)
         loss, now = self._loss_refitted(sizes, found, known), self.now().loss
@@ -219,7 +221,7 @@ class Foresight:
         form *= self._reach(sizes) ** 2
         run, old = list(prediction.run), self.forecast.noise
         noise = self._noise(n_new=0, n_common=n_common, n_sizes=len(sizes))
-        within = [(v, float(noise.own_dof) if dof == old.own_dof else dof) for v, dof in within]
+        within = [(v, float(noise.size_dof) if dof == old.size_dof else dof) for v, dof in within]
         run[0] = (run[0][0], float(noise.own_dof) if old.own_sd is not None else run[0][1])
         if common:
             shared, dof = noise.shared_sd**2, float(noise.shared_dof)
@@ -272,15 +274,16 @@ class Foresight:
     def _noise(self, *, n_new: int, n_common: int, n_sizes: int) -> Noise:
         """The noise as it will be known, by as many degrees of freedom as there will be."""
         noise = self.forecast.noise
-        grown = noise.own_dof + round(n_new * noise.own_dof / max(len(self.forecast.runs), 1))
+        more = n_new / max(len(self.forecast.runs), 1)
+        run_dof = noise.own_dof + round(more * noise.own_dof)
+        size_dof = noise.size_dof + round(more * noise.size_dof)
         if noise.shared_dof == 0 or n_common < 2:
-            return replace(noise, own_dof=grown)
+            return replace(noise, own_dof=run_dof, size_dof=size_dof)
         crossed = (n_sizes - 1) * (n_common - 1)  # two-way, as in `estimate_noise`
+        run_dof = max(run_dof, crossed)
+        size_dof = max(noise.size_dof, crossed)
         return replace(
-            noise,
-            own_dof=max(noise.own_dof, crossed),
-            n_seeds=n_common,
-            shared_dof=n_common - 1,
+            noise, own_dof=run_dof, size_dof=size_dof, n_seeds=n_common, shared_dof=run_dof
         )
 
     def _loss_refitted(
@@ -309,7 +312,7 @@ class Foresight:
                 columns,
                 losses,
                 loss_se=errors if known else None,
-                loss_se_dof=noise.own_dof if known else None,
+                loss_se_dof=noise.size_dof if known else None,
                 fix=_pins(forecast),
             )
         except (DataError, FitError):

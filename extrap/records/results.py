@@ -268,28 +268,35 @@ class Verdict:
         loss: Observed loss; `None` if the run has none.
         status: Status of the run, as in `Runs`.
         predicted: Forecast loss of a tuned run at this size; `None` without a point estimate.
-        predicted_pi: Its prediction interval at the forecast's level.
+        predicted_pi: Prediction interval, at the forecast's level, of the mean loss of its
+            configuration, whose seeds it knows.
         expected: Loss expected at the run's own tuned values (`predicted` plus the cost of
             mistuning); equal to `predicted` when nothing is tuned.
-        on_law: Whether the loss agrees with the forecast; `None` where it cannot be judged: no
-            final loss although the run did not diverge, or a size below the sweep's.
+        on_law: Whether its configuration is on the law of tuned runs, by its loss and by its
+            tuned values; `None` where it cannot be judged: no final loss although the run did not
+            diverge, or a size below the sweep's.
         deviation: observed / predicted − 1; `None` if either is missing.
-        p_value: Two-sided, of the deviation from the law as the runs of its size correct it,
-            before correction for several runs.
-        p_adjusted: The same after it (Holm 1979). A run deviates where it is at most 1 − level, or
-            where `p_of_size` in the evidence is: what the runs of its size share.
+        p_value: Two-sided, of the mean loss of its configuration under the law of tuned runs:
+            below 1 − level outside `predicted_pi`.
+        p_adjusted: How often the largest deviation among all configurations that were checked
+            would be as large, with the law's error common to them; with `familywise` it decides.
         cause: `None`, `instability`, `mistuned`, `recipe`, `data`, `batch`, `law` or `unknown`.
         advice: One sentence a person can act on.
-        evidence: The numbers behind cause and verdict, by name. Of the test: `n_peers` and
-            `deviation_of_peers` of its size, `p_of_size` of what they share. Of tuned values:
+        evidence: The numbers behind cause and verdict, by name. Of the test: `off_replicates`,
+            how far it is from the replicate nearest to the law. Of tuned values:
             `NAME_octaves` from the forecast, `NAME_octaves_from_best` and `NAME_best` with the
-            others as they are, `expected_excess`, `explained_share`, `loss_if_mended`. Of data and
+            others as they are, `chance_mistuned`, `expected_excess`, `explained_share`,
+            `loss_if_mended`. Of data and
             batch: `epochs`, `epochs_in_sweep`, `effective_share_of_data`, `batch_size`,
             `noise_scale`, `data_factor`. Of a spike: `spike_step`, `spike_height`. Of what the
             loss is worth, as shares of the run's own: `equivalent_size`, `equivalent_compute`.
         experiment: The cheapest experiment that would decide the cause; may be empty.
         seal: `"sealed-first"`, `"begun-before"` the forecast was made, `"in-sweep"` for one of
             the runs it was made from; `None` where the start of the run is not known.
+        configuration: Number of the runs it was judged with, which differ in their seed alone.
+        mean_loss: Their geometric mean loss; `None` without a loss. Equal losses count once.
+        expected_pi: Interval of the mean loss at the configuration's own tuned values; `None`
+            where what they cost is unknown.
     """
 
     size: Mapping[str, float]
@@ -309,6 +316,9 @@ class Verdict:
     evidence: Mapping[str, float] = field(default_factory=dict)
     experiment: str = ""
     seal: str | None = None
+    configuration: int = 0
+    mean_loss: float | None = None
+    expected_pi: Interval | None = None
 
     def __repr__(self) -> str:
         word = {True: "on the law", False: "OFF the law", None: "not judged"}[self.on_law]
@@ -330,11 +340,38 @@ class Verdicts(tuple[Verdict, ...]):
 
     __slots__ = ()
 
+    @property
+    def configurations(self) -> tuple[tuple[Verdict, ...], ...]:
+        """The verdicts of each configuration together; all but seed and loss they share."""
+        found: dict[int, list[Verdict]] = {}
+        for verdict in self:
+            found.setdefault(verdict.configuration, []).append(verdict)
+        return tuple(map(tuple, found.values()))
+
+    @property
+    def n_judged(self) -> int:
+        """Configurations that could be judged."""
+        return sum(runs[0].on_law is not None for runs in self.configurations)
+
+    @property
+    def n_off(self) -> int:
+        """Configurations that are off the law."""
+        return sum(runs[0].on_law is False for runs in self.configurations)
+
+    @property
+    def joint_p(self) -> float | None:
+        """How often the largest deviation of all would be as large; None without a loss."""
+        known = [verdict.p_adjusted for verdict in self if verdict.p_adjusted is not None]
+        return min(known, default=None)
+
     def __repr__(self) -> str:
-        n_off = sum(verdict.on_law is False for verdict in self)
+        n_judged, n_off = self.n_judged, self.n_off
         lines = "".join(f"\n  {verdict!r}" for verdict in self[:MOST_ROWS])
         more = f"\n  … {len(self) - MOST_ROWS} more" if len(self) > MOST_ROWS else ""
-        return f"Verdicts({plural(len(self), 'run')}, {n_off} off the law){lines}{more}"
+        return (
+            f"Verdicts({plural(len(self), 'run')}, {n_off} of {plural(n_judged, 'configuration')} "
+            f"off the law){lines}{more}"
+        )
 
     def _repr_html_(self) -> str:
         return verdicts_html(self)

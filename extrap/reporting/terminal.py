@@ -10,7 +10,7 @@ from extrap.backtesting import Backtest
 from extrap.fitting import Recommendation
 from extrap.forecasting import Forecast
 from extrap.monitoring import Reading
-from extrap.records import Estimate, Fit, Interval, Point, Verdict
+from extrap.records import Estimate, Fit, Interval, Point, Verdict, Verdicts
 from extrap.reporting.backtests import backtest_sentence, failure_sentences, summary_table
 from extrap.reporting.equations import equation
 from extrap.reporting.numbers import NBSP, format_quantity, format_value
@@ -99,29 +99,15 @@ NOTHING_JUDGED = (
 
 
 def verdicts_text(verdicts: Sequence[Verdict], made: Forecast) -> str:
-    """One line a run, advice below where it deviates, a count, and when the forecast was made."""
+    """One line a configuration, advice below where it is off, a count, when it was forecast."""
+    found = Verdicts(verdicts)
     lines = []
-    for verdict in verdicts:
-        where = ", ".join(f"{k} {v:g}" for k, v in verdict.size.items())
-        tuned = ", ".join(f"{k} {_number(v)}" for k, v in verdict.tuned.items())
-        sign = {True: "on the law ", False: "OFF the law", None: "not judged "}[verdict.on_law]
-        off = "" if verdict.deviation is None else f" {verdict.deviation:+.2%}"
-        p = "" if verdict.p_value is None else f", p {verdict.p_value:.2g}{_corrected(verdict)}"
-        lines.append(
-            f"{sign} {where}; {tuned or 'nothing tuned'}; seed {verdict.seed}: "
-            f"loss {_number(verdict.loss)}{off} against {_number(verdict.predicted)} "
-            f"{_interval(verdict.predicted_pi)}{p}"
-        )
-        if verdict.cause is not None or verdict.on_law is None:
-            lines.append(f"    {verdict.cause or 'open'}: {verdict.advice}")
-        elif verdict.advice != PLAIN:
-            lines.append(f"    {verdict.advice}")
-        if verdict.experiment:
-            lines.append(f"    to decide: {verdict.experiment}")
-    judged = [verdict.on_law for verdict in verdicts if verdict.on_law is not None]
-    left_open = f", {len(verdicts) - len(judged)} left open" if len(judged) < len(verdicts) else ""
-    lines.append(f"{len(judged)} run(s) judged, {judged.count(False)} off the law{left_open}")
-    lines += [] if judged else [NOTHING_JUDGED]
+    for runs in found.configurations:
+        lines += _configuration_lines(runs)
+    n_judged = found.n_judged
+    n_open = len(found.configurations) - n_judged
+    lines.append(_count_words(found, made) + (f", {n_open} left open" if n_open else ""))
+    lines += [] if n_judged else [NOTHING_JUDGED]
     seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
     told = "".join(f"; {n} {SEALS[seal]}" for seal, n in seals.items())
     made_of = f"data hash {made.runs.data_hash()[:12]}"
@@ -129,14 +115,44 @@ def verdicts_text(verdicts: Sequence[Verdict], made: Forecast) -> str:
     return "\n".join(lines)
 
 
-def _corrected(verdict: Verdict) -> str:
-    """The p-values that decide: of the run among all tests, of what its size shares."""
-    parts = []
-    if verdict.p_adjusted not in (None, verdict.p_value):
-        parts.append(f"{verdict.p_adjusted:.2g} among all")
-    if (of_size := verdict.evidence.get("p_of_size")) is not None:
-        parts.append(f"{of_size:.2g} what its size shares")
-    return f" ({', '.join(parts)})" if parts else ""
+def _configuration_lines(runs: Sequence[Verdict]) -> list[str]:
+    """The loss beside the law of tuned runs, and beside what its own tuned values make expected."""
+    first = runs[0]
+    where = ", ".join(f"{k} {v:g}" for k, v in first.size.items())
+    tuned = ", ".join(f"{k} {_number(v)}" for k, v in first.tuned.items())
+    sign = {True: "on the law ", False: "OFF the law", None: "not judged "}[first.on_law]
+    loss, predicted = first.mean_loss, first.predicted
+    off = f" {loss / predicted - 1:+.2%}" if loss and predicted else ""
+    p = "" if first.p_value is None else f", p {first.p_value:.2g}"
+    who = f"seed {first.seed}: loss" if len(runs) == 1 else f"{len(runs)} runs: mean loss"
+    lines = [
+        f"{sign} {where}; {tuned or 'nothing tuned'}; {who} {_number(loss)}{off} against "
+        f"{_number(predicted)} {_interval(first.predicted_pi)}{p}"
+    ]
+    if first.cause == "mistuned" and first.expected_pi is not None:
+        lines.append(
+            f"    expected at its own {' and '.join(first.tuned)}: {_number(first.expected)} "
+            f"{_interval(first.expected_pi)}"
+        )
+    if first.cause is not None or first.on_law is None:
+        lines.append(f"    {first.cause or 'open'}: {first.advice}")
+    elif first.advice != PLAIN:
+        lines.append(f"    {first.advice}")
+    if first.experiment:
+        lines.append(f"    to decide: {first.experiment}")
+    return lines
+
+
+def _count_words(found: Verdicts, made: Forecast) -> str:
+    """How many configurations are off, how many would be by chance, and how surprising it is."""
+    n = found.n_judged
+    words = f"{found.n_off} of {n} configuration{'s' * (n != 1)} off the law"
+    if n < 2 or found.joint_p is None:
+        return words
+    return (
+        f"{words}, {(1 - made.level) * n:.2g} expected by chance; the largest deviation has p "
+        f"{found.joint_p:.2g} among all"
+    )
 
 
 def backtest_text(found: Backtest) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from extrap.fitting import LossModel, Noise, Valley
+from extrap.checking.cases import Case
+from extrap.fitting import LossModel, LossPrediction, Noise, Valley
 from extrap.forecasting import Forecast
 from extrap.records import Estimate, Fit, Interval, Optimum, Runs
 
@@ -119,3 +120,30 @@ def by_hand(**changes: Any) -> Forecast:
         "created": "2026-01-02T00:00:00+00:00",
     }
     return Forecast(**{**given, **changes})
+
+
+def case_of(**given: Any) -> Case:
+    """A configuration of one run, with nothing particular about it."""
+    told = LossPrediction(log_loss=0.5, curve=((1e-4, math.inf),), run=((4e-6, math.inf),))
+    plain: dict[str, Any] = {
+        "row": {"status": "complete", "seed": 0, "loss": 1.0},
+        "members": (0,),
+        "seeds": (0,),
+        "size": LARGE,
+        "tuned": {},
+        "expected": {},
+        "extrapolation_ratio": 4.0,
+        "log_loss": 0.5,
+        "law": told,
+        "prediction": told,
+        "predicted_pi": Interval(None, None),
+        "octaves": (),
+        "excess": 0.0,
+        "log_deviation": 0.0,
+        "off_replicates": None,
+        "differing": {},
+        "spike": None,
+        "off_before_spike": None,
+        "overfits": False,
+    }
+    return Case(**{**plain, **given})

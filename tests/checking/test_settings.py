@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from extrap.checking import check
+from extrap.checking.settings import weigh_settings
+from extrap.fitting import LossPrediction
+from extrap.records import Runs, Verdict
+from tests.checking.byhand import LARGE, by_hand, case_of, loss_at, of_rate
+
+SPREAD = 0.26 / math.log(2)
+"""Octaves: the standard deviation of one optimum at width 1024, with 5 degrees of freedom."""
+LAW, RUN = 0.01, 0.003
+
+
+def cost(u: Any, g: Any = 0.0) -> Any:
+    """.02 per octave², as by hand."""
+    return 0.02 * np.square(u) * np.exp(g)
+
+
+def case(u: float, off: float | None, **more: Any) -> Any:
+    told = LossPrediction(log_loss=0.5, curve=((LAW**2, math.inf),), run=((RUN**2, math.inf),))
+    return case_of(
+        law=told,
+        prediction=told,
+        octaves=(u,),
+        excess=cost(u),
+        log_deviation=off,
+        tuned={"lr": 0.0025 * 2**u},
+        **more,
+    )
+
+
+def posterior(u: list[float], off: list[float]) -> np.ndarray:
+    """Probability of more than half a percent, each, on a fine grid of optimum and steepness."""
+    place, g = np.meshgrid(np.linspace(-12, 12, 1201), np.linspace(-2, 2, 81), indexing="ij")
+    log_density = stats.t.logpdf(place / SPREAD, 5) + stats.norm.logpdf(g, scale=0.35)
+    costs = [cost(v - place, g) for v in u]
+    rest = np.stack([d - c for d, c in zip(off, costs, strict=True)], axis=-1)
+    noise = np.stack([RUN**2 + (0.15 * c) ** 2 for c in costs], axis=-1)
+    covariance = LAW**2 + noise[..., None] * np.eye(len(u))
+    square = np.einsum("...i,...i", rest, np.linalg.solve(covariance, rest[..., None])[..., 0])
+    log_density = log_density - 0.5 * square - 0.5 * np.linalg.slogdet(covariance)[1]
+    weight = np.exp(log_density - log_density.max())
+    return np.array([(weight * (c > 0.005)).sum() for c in costs]) / weight.sum()
+
+
+@pytest.mark.parametrize(
+    ("u", "off"),
+    [
+        ([0.0], [0.0]),
+        ([1.0], [0.02]),
+        ([1.0], [0.0]),
+        ([-2.0], [0.08]),
+        ([2.0], [0.01]),
+        ([-1.0, 0.0, 1.0], [0.0, 0.02, 0.07]),
+        ([0.0, 1.0], [0.03, 0.01]),
+    ],
+)
+def test_chance_of_a_costly_value_is_that_of_the_posterior(u, off):
+    cases = [case(*pair) for pair in zip(u, off, strict=True)]
+    found = weigh_settings(by_hand(), cases)
+    assert [f.chance for f in found] == pytest.approx(posterior(u, off), abs=0.03)
+
+
+def test_what_is_expected_at_its_own_values_allows_for_optimum_curve_law_and_noise():
+    rng = np.random.default_rng(0)
+    n = 400_000
+    u = 1.5 - SPREAD * rng.standard_t(5, n)
+    noise = np.hypot(LAW, RUN) * rng.normal(size=n)
+    drawn = np.minimum(cost(u, 0.35 * rng.normal(size=n)), 5) + noise
+    (found,) = weigh_settings(by_hand(), [case(1.5, 0.08)])
+    bounds = np.log([found.expected_pi.lower, found.expected_pi.upper]) - 0.5
+    assert bounds == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.006)
+    assert found.p_value == pytest.approx(2 * np.mean(drawn >= 0.08), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"valley": None}, {"tuned_laws": {"lr": None}}, {"tuned_laws": {}}]
+)
+def test_values_whose_cost_is_unknown_are_not_weighed(changes):
+    assert weigh_settings(by_hand(**changes), [case(1.0, 0.02)]) == [None]
+
+
+def test_other_recipes_and_runs_without_a_loss_tell_nothing_of_the_optimum():
+    one, silent = case(1.0, 0.0), case(0.0, None)
+    other = case(0.0, 0.05, differing={"wd": ("1", "2")})
+    alone, _ = (weigh_settings(by_hand(), [each])[0] for each in (one, other))
+    for more in ([silent], [other]):
+        assert weigh_settings(by_hand(), [one, *more])[0].chance == pytest.approx(alone.chance)
+
+
+def checked(*rows: tuple[float, float], **changes: Any) -> list[Verdict]:
+    """Runs at width 1024, so many octaves above the best rate and so far off the law."""
+    table = pd.DataFrame(
+        {**LARGE, "lr": 0.0025 * 2**u, "seed": i, "loss": loss_at(1024) * math.exp(d)}
+        for i, (u, d) in enumerate(rows)
+    )
+    made = by_hand(**{"tuned_laws": {"lr": of_rate(scatter=0.05)}, **changes})
+    return list(check(made, Runs.from_frame(table, sizes=["width"], tuned=["lr"])))
+
+
+@pytest.mark.parametrize("u", [2.0, -2.0])
+def test_run_two_octaves_off_is_mistuned_though_its_loss_lies_in_the_interval(u):
+    (found,) = checked((u, 0.04), level=0.99)
+    assert found.loss in found.predicted_pi
+    assert (found.on_law, found.cause) == (False, "mistuned")
+    assert found.expected == pytest.approx(loss_at(1024) * math.exp(0.08))
+    assert found.loss in found.expected_pi
+    assert found.evidence["chance_mistuned"] >= 0.95
+    assert "is expected to cost 8.3%" in found.advice
+    assert "besides" not in found.advice
+
+
+def test_run_worse_than_its_values_explain_has_something_else_besides():
+    (found,) = checked((2.0, 0.2))
+    assert found.cause == "mistuned"
+    assert found.loss > found.expected_pi.upper
+    assert "something else is off besides" in found.advice
+    (far,) = checked((2.0, 0.5))  # less than half of it is the rate's
+    assert far.cause == "unknown"
+
+
+def test_run_far_off_that_shows_no_excess_says_that_the_optimum_is_elsewhere():
+    (found,) = checked((2.0, -0.05), level=0.99)
+    assert (found.on_law, found.cause) == (True, None)
+    assert "lr is 2.0 octaves above the forecast's" in found.advice
+    assert "the optimum is not where the forecast says. Tune here." in found.advice
+    (near,) = checked((0.3, 0.0))
+    assert near.advice == "On the law: nothing to do."
+
+
+def test_other_values_of_a_size_say_where_its_optimum_is():
+    """An octave too high by the forecast, but the best of three an octave apart."""
+    made = {"tuned_laws": {"lr": of_rate(scatter=0.6)}}
+    alone, *_ = checked((1.3, 0.02), **made)
+    _, middle, high = checked((0.3, 0.06), (1.3, 0.02), (2.3, 0.06), **made)
+    assert middle.evidence.get("chance_mistuned", 0.0) < 0.5
+    assert (middle.cause, high.cause) == (None, "mistuned")
+    assert alone.cause in (None, "mistuned")
+
+
+def test_tuned_run_is_not_mistuned_however_far_off_it_is():
+    for off in (0.03, 0.08, 0.2):
+        (found,) = checked((0.0, off))
+        assert found.cause != "mistuned"

@@ -32,7 +32,17 @@ from extrap.fitting import (
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.reading.bounds import MOST_BYTES, first_line, parse_json, require_file
-from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, SizePath, Verdict, Verdicts
+from extrap.records import (
+    Estimate,
+    Fit,
+    Interval,
+    Optimum,
+    Point,
+    Runs,
+    SizePath,
+    Verdict,
+    Verdicts,
+)
 from extrap.records.fields import require_fields
 
 __all__ = [

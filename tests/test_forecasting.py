@@ -197,7 +197,7 @@ def test_what_is_known_of_errors_reaches_the_law_of_the_loss(monkeypatch, sweep_
 
     monkeypatch.setattr(forecasting, "fit_loss_model", listen)
     made = forecast_of(sweep_table())
-    assert told[0]["loss_se_dof"] == made.noise.own_dof == 8
+    assert told[0]["loss_se_dof"] == made.noise.size_dof == 8
     assert told[0]["loss_se"] == [o.paired_loss_se for o in made.optima]
     assert told[0]["evaluation_se"] is None
     unknown = Noise(own_sd=None, own_dof=0, size_sd=None, source="none")

@@ -22,7 +22,7 @@ from extrap.errors import DataError
 from extrap.fitting import NEW_SEED, LossPrediction, MeanNoise
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
-from extrap.records import Estimate, Interval, Runs, condition_text
+from extrap.records import WITHOUT_SEED, Estimate, Interval, Runs, condition_text
 
 __all__ = ["Case", "build_cases", "known_number"]
 
@@ -30,8 +30,6 @@ FARTHEST = 100.0
 """Octaves beyond which a distance no longer matters."""
 DRAWS = 512
 """Draws of where the optimum may lie, for what not knowing it costs."""
-WITHOUT_SEED = "row-"
-"""How the seed of a run begins whose seed nobody gave: it may be no replicate of any other."""
 PART_OF_RECIPE = ("epochs", "batch_size")
 """Columns that tell two configurations apart though nobody declared them a condition."""
 DISAGREE_P, DISAGREE = 0.001, 0.01
@@ -189,9 +187,7 @@ class _AtSize:
             )
         return cls(forecast, size, prediction)
 
-    def of_seeds(
-        self, seeds: Sequence[object]
-    ) -> tuple[LossPrediction, LossPrediction, Interval]:
+    def of_seeds(self, seeds: Sequence[object]) -> tuple[LossPrediction, LossPrediction, Interval]:
         """Of the mean of runs with these seeds: at the optimum, at the forecast's values."""
         key = self.forecast.noise.of_mean(seeds)
         if key not in self._known:
@@ -212,9 +208,7 @@ def known_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _unknown_optimum(
-    forecast: Forecast, size: Mapping[str, float]
-) -> list[tuple[float, float]]:
+def _unknown_optimum(forecast: Forecast, size: Mapping[str, float]) -> list[tuple[float, float]]:
     """Mean square of what not knowing the optimum costs, with its degrees of freedom."""
     fits = [fit for fit in forecast.tuned_laws.values() if fit is not None]
     if forecast.valley is None or not fits or len(fits) < len(forecast.tuned_laws):
@@ -276,7 +270,9 @@ def _apart(
     from_nearest = off - off[np.argmin(np.abs(off))]
     quantile = float(stats.t.isf(DISAGREE_P / 2 / (len(off) - 1), min(dof, MANY)))
     bound = max(quantile * math.sqrt(2) * sd * (1 + cost / NOISIER), DISAGREE)
-    wild = {m: float(d) for (m, _), d in zip(complete, from_nearest, strict=True) if abs(d) > bound}
+    wild = {
+        m: float(d) for (m, _), d in zip(complete, from_nearest, strict=True) if abs(d) > bound
+    }
     rest = [m for m in members if m not in wild]
     return [(rest, None), *(([m], d) for m, d in wild.items())]
 

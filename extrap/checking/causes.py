@@ -146,9 +146,9 @@ def _on_law(suspect: Suspect) -> Finding:
     if suspect.is_elsewhere:
         return Finding(
             cause=None,
-            advice=f"The loss agrees with the law, but {_distance_words(case)}, which was expected "
-            f"to cost {math.expm1(case.excess or 0.0):.1%}: the optimum is not where the forecast "
-            "says. Tune here.",
+            advice=f"The loss agrees with the law, but {_distance_words(case)}, which was "
+            f"expected to cost {math.expm1(case.excess or 0.0):.1%}: the optimum is not where the "
+            "forecast says. Tune here.",
             evidence=_distances(suspect),
         )
     return Finding(cause=None, advice="On the law: nothing to do.")
@@ -212,7 +212,9 @@ def _mistuned(suspect: Suspect) -> Finding | None:
     explains = f"is expected to cost {math.expm1(case.excess - left):.1%}"
     if suspect.judgement.is_off and suspect.off > 0:
         evidence["explained_share"] = case.excess / suspect.off
-        explains = f"explains about {min((case.excess - left) / suspect.off, 1.0):.0%} of the excess"
+        explains = (
+            f"explains about {min((case.excess - left) / suspect.off, 1.0):.0%} of the excess"
+        )
     side = "high" if distance > 0 else "low"
     which = "with the other values as they are"
     if len(case.tuned) == 1:

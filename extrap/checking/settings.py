@@ -101,7 +101,9 @@ def _of_size(
     size, valley = cases[0].size, forecast.valley
     assert valley is not None
     spread = np.array([forecast.octave_sd(name, size) for name in forecast.runs.tuned])
-    distinct, own = np.unique(np.array([case.octaves for case in cases]), axis=0, return_inverse=True)
+    distinct, own = np.unique(
+        np.array([case.octaves for case in cases]), axis=0, return_inverse=True
+    )
     octaves = (distinct[:, None] - spread * places).reshape(-1, distinct.shape[1])
     costs = valley.excesses(octaves, size).reshape(len(distinct), -1)
     costs = (costs * factors)[own.ravel()]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from extrap.errors import DataError
-from extrap.records import Runs, condition_text
+from extrap.records import WITHOUT_SEED, Runs, condition_text
 
 __all__ = ["check_arms", "check_numbers", "without_copies"]
 
@@ -122,7 +122,7 @@ def without_copies(arms: Mapping[str, Runs]) -> tuple[dict[str, Runs], list[str]
     for name, runs in arms.items():
         notes += [f"{name}: {note}" for note in runs.notes if "copies of" in note]
         seeds = runs.to_frame()["seed"].map(str)
-        kept = runs.without_copies() if seeds.str.startswith("row-").all() else runs
+        kept = runs.without_copies() if seeds.str.startswith(WITHOUT_SEED).all() else runs
         n_left_out = len(runs) - len(kept)
         if n_left_out:
             notes.append(

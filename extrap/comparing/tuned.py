@@ -18,7 +18,7 @@ import numpy.typing as npt
 from extrap.errors import DataError
 from extrap.fitting.surface import Asymmetry, Neighbourhood, Vertex, fit_surface, pool_asymmetry
 from extrap.laws.base import Array
-from extrap.records import Runs
+from extrap.records import WITHOUT_SEED, Runs
 
 __all__ = ["ArmLosses", "Key", "SizeLosses", "tuned_losses"]
 
@@ -121,7 +121,7 @@ def _words(key: Key, columns: tuple[str, ...]) -> str:
 
 def _seed_label(seed: object, name: str) -> object:
     """Rows without a seed were numbered by the reader: no row of another recipe is its pair."""
-    return f"{name}: {seed}" if isinstance(seed, str) and seed.startswith("row-") else seed
+    return f"{name}: {seed}" if isinstance(seed, str) and seed.startswith(WITHOUT_SEED) else seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -38,7 +38,13 @@ from extrap.fitting.loss_law import fit, predict_log, relative_sizes
 from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
 from extrap.fitting.mixture import fit_surviving_laws
 from extrap.fitting.multiplicity import holm
-from extrap.fitting.noise import NEW_SEED, MeanNoise, Noise, assume_shared, estimate_noise
+from extrap.fitting.noise import (
+    NEW_SEED,
+    MeanNoise,
+    Noise,
+    assume_shared,
+    estimate_noise,
+)
 from extrap.fitting.optimum import estimate_optima, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.outliers import Outlier, find_outliers
@@ -60,6 +66,7 @@ from extrap.fitting.valley import Valley, fit_valley
 __all__ = [
     "BANDS",
     "DISCREPANCY",
+    "NEW_SEED",
     "RULES",
     "CurvatureTest",
     "DivergenceModel",
@@ -68,7 +75,6 @@ __all__ = [
     "LossModel",
     "LossPrediction",
     "MeanNoise",
-    "NEW_SEED",
     "Noise",
     "Outlier",
     "Recommendation",
@@ -80,12 +86,12 @@ __all__ = [
     "Valley",
     "Way",
     "along",
+    "assume_shared",
     "at_fractions",
     "can_place",
     "check_curvature",
     "check_sweep",
     "compare_rules",
-    "assume_shared",
     "estimate_noise",
     "estimate_optima",
     "extrapolation_ratio",

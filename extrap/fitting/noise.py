@@ -18,11 +18,12 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from extrap.records import Runs
+from extrap.records import WITHOUT_SEED, Runs
 
 __all__ = ["NEW_SEED", "MeanNoise", "Noise", "assume_shared", "estimate_noise"]
 
 NEW_SEED = "a seed that no sweep has"
+UNREPLICATED = ("surface", "parabola")
 ROUNDING = 1e-24
 """Variance of a log loss below which only rounding is left."""
 NEAR_OPTIMUM = 0.05
@@ -155,20 +156,23 @@ def estimate_noise(runs: Runs) -> Noise:
 
 
 def assume_shared(runs: Runs, noise: Noise) -> Noise:
-    """With one seed at every size: a shared part as large as is assumed at most.
+    """With one seed at every size, or none that is named: a shared part as large as assumed.
 
     The scatter of the runs is then `own_sd` alone. A larger run of that seed has the same shared
     part as the law, any other run another one.
     """
     seeds = runs.complete().to_frame()["seed"].astype(str).unique()
-    if len(seeds) != 1 or noise.own_sd is None or noise.shared_sd > 0:
+    is_named = not all(seed.startswith(WITHOUT_SEED) for seed in seeds)
+    if noise.own_sd is None or noise.source not in UNREPLICATED:
+        return noise
+    if is_named and len(seeds) > 1:
         return noise
     return replace(
         noise,
         shared_sd=noise.own_sd * float(np.sqrt(ASSUMED_SHARE / (1 - ASSUMED_SHARE))),
         shared_dof=noise.own_dof,
         n_seeds=1,
-        seed_effects={str(seeds[0]): 0.0},
+        seed_effects={str(seeds[0]): 0.0} if is_named else {},
     )
 
 

@@ -122,7 +122,9 @@ def sharpen_noise(runs: Runs, noise: Noise) -> Noise:
     log_sd, dof = pool_scatter(around, pool_asymmetry(around))
     if not dof:
         return noise
-    return replace(noise, own_sd=log_sd, own_dof=dof, size_sd=log_sd, size_dof=dof, source="surface")
+    return replace(
+        noise, own_sd=log_sd, own_dof=dof, size_sd=log_sd, size_dof=dof, source="surface"
+    )
 
 
 def _plain_mean(group: pd.DataFrame, size: Mapping[str, float], *, noise: Noise) -> Optimum:

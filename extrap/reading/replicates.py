@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.reading.cells import is_empty
+from extrap.records import WITHOUT_SEED
 
 __all__ = ["OPTIONAL_NUMBERS", "count_notes", "read_seeds", "renumbered", "without_copies"]
 
@@ -44,7 +45,7 @@ def read_seeds(
     keys = [loss, *(table[name] for name in reversed(by))]  # the last key sorts first
     order = np.lexsort([key.astype(str).to_numpy(dtype=str) for key in keys])
     rank = pd.Series(np.argsort(order), index=table.index)
-    seeds = seeds.where(~empty, rank.map(lambda i: f"row-{i}"))
+    seeds = seeds.where(~empty, rank.map(lambda i: f"{WITHOUT_SEED}{i}"))
     return seeds, [f"{int(empty.sum())} run(s) without a seed: each counts as its own replicate"]
 
 
@@ -86,7 +87,7 @@ def without_copies(
     """One row of those equal in every column; a copy is no replicate."""
     alike = frame[frame.duplicated([*by, "loss"], keep=False)].astype(str)
     copies = alike.duplicated().reindex(frame.index, fill_value=False)
-    unsure = alike.drop(columns="seed").duplicated() & alike["seed"].str.startswith("row-")
+    unsure = alike.drop(columns="seed").duplicated() & alike["seed"].str.startswith(WITHOUT_SEED)
     counted = {
         "row(s) are copies of an earlier one, seed and loss included: left out": copies.sum(),
         "run(s) without a seed equal an earlier one in every column: leave copies out, they say "

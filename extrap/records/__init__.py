@@ -43,7 +43,7 @@ from extrap.records.study import (
 )
 
 if TYPE_CHECKING:
-    from extrap.records.runs import STAGES, STATUSES, Runs, condition_text
+    from extrap.records.runs import STAGES, STATUSES, WITHOUT_SEED, Runs, condition_text
 
 __all__ = [
     "BUDGET",
@@ -54,6 +54,7 @@ __all__ = [
     "STAGES",
     "STATUSES",
     "TUNABLE",
+    "WITHOUT_SEED",
     "AllocationStudy",
     "BatchStudy",
     "BatchTask",
@@ -91,7 +92,7 @@ __all__ = [
     "override",
 ]
 
-_OF_TABLES = ("STAGES", "STATUSES", "Runs", "condition_text")
+_OF_TABLES = ("STAGES", "STATUSES", "WITHOUT_SEED", "Runs", "condition_text")
 
 
 def __getattr__(name: str) -> object:

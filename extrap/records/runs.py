@@ -13,10 +13,12 @@ from extrap.errors import DataError
 from extrap.files import as_written
 from extrap.records.displays import html_table, plain, quantity, spanned
 
-__all__ = ["STAGES", "STATUSES", "Runs", "condition_text"]
+__all__ = ["STAGES", "STATUSES", "WITHOUT_SEED", "Runs", "condition_text"]
 
 STATUSES = ("complete", "diverged", "pruned", "failed")
 STAGES = ("tune", "check")
+WITHOUT_SEED = "row-"
+"""How the seed of a run begins whose seed nobody gave."""
 MOST_NAME = 100
 """Characters of the name of a column that plays a part."""
 

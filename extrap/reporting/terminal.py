@@ -116,7 +116,7 @@ def verdicts_text(verdicts: Sequence[Verdict], made: Forecast) -> str:
 
 
 def _configuration_lines(runs: Sequence[Verdict]) -> list[str]:
-    """The loss beside the law of tuned runs, and beside what its own tuned values make expected."""
+    """The loss beside the law of tuned runs, and beside what its own values make expected."""
     first = runs[0]
     where = ", ".join(f"{k} {v:g}" for k, v in first.size.items())
     tuned = ", ".join(f"{k} {_number(v)}" for k, v in first.tuned.items())

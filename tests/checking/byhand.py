@@ -111,7 +111,7 @@ def by_hand(**changes: Any) -> Forecast:
         "level": 0.95,
         "band": "default",
         "optima": tuple(map(optimum, WIDTHS)),
-        "noise": Noise(own_sd=0.006, own_dof=6, size_sd=0.006),
+        "noise": Noise(own_sd=0.006, own_dof=6, size_sd=0.006, size_dof=6),
         "loss_model": model,
         "tuned_laws": {"lr": of_rate()},
         "valley": valley,

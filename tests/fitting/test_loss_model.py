@@ -87,8 +87,9 @@ def test_variance_of_the_forecast_has_the_parts_of_a_mixture(share, discrepancy)
     scatter = max(fit.scatter for fit, _ in found.kept) ** 2
     curve, run = [((1 - share) * within, dof)], [((1 - share) * scatter, dof)]
     if share:
-        curve.append((share * spread, found.local.dof / share))
-        run.append((share * found.local.scatter**2, found.local.dof / share))
+        known = max(found.local.dof, 2.0) / share  # its prior counts as points do
+        curve.append((share * spread, known))
+        run.append((share * found.local.scatter**2, known))
     curve.append((between, math.inf))
     at = found.predict({"x": 2048.0}, noise=UNKNOWN, band="default")
     assert at.log_loss == pytest.approx(centres[1], abs=1e-12)
@@ -97,9 +98,46 @@ def test_variance_of_the_forecast_has_the_parts_of_a_mixture(share, discrepancy)
     known = found.predict({"x": 2048.0}, noise=noise, band="default")
     assert known.curve == tuple(map(pytest.approx, [*curve, (0.04**2 / 4, 3)]))
     assert known.run == tuple(map(pytest.approx, [(0.03**2, 8), (0.04**2, 3)]))
+    wild = replace(found, local_weight=1.0).predict({"x": 2048.0}, noise=noise, band="default")
+    scatter_of_local = found.local.scatter**2
+    assert wild.run[0][0] == pytest.approx(max(0.03**2, scatter_of_local))
     family = found.predict({"x": 2048.0}, noise=UNKNOWN, band="family")
     assert family.curve == (pytest.approx((within + apart, dof)),)
     assert family.run == (pytest.approx((scatter, dof)),)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "shift", "own", "shared", "law"),
+    [
+        (("a",), 0.01, 1.0, 0.0, 0.0),
+        (("a", "b"), 0.0, 1 / 2, 0.0, 0.0),
+        (("new",), 0.0, 1.0, 1.0, 1.0),
+        (("new", "other"), 0.0, 1 / 2, 1 / 2, 1.0),
+        (("new", "new"), 0.0, 1 / 2, 1.0, 1.0),
+        (("a", "new"), 0.005, 1 / 2, 1 / 4, 1 / 4),
+    ],
+)
+def test_runs_that_reuse_a_seed_of_the_sweep_share_its_effect(seeds, shift, own, shared, law):
+    """Var(Σ b_i / n − b̄) of the seeds' effects b with variance .04², b̄ their mean in the sweep."""
+    effects = {"a": 0.01, "b": -0.01}
+    noise = Noise(
+        own_sd=0.03,
+        own_dof=9,
+        size_sd=0.02,
+        size_dof=4,
+        shared_sd=0.04,
+        shared_dof=9,
+        n_seeds=2,
+        seed_effects=effects,
+    )
+    found = model(floor_law(0.02))
+    plain = found.predict({"x": 2048.0}, noise=noise, band="family")
+    mean = found.predict({"x": 2048.0}, noise=noise, band="family", seeds=seeds)
+    assert mean.log_loss == pytest.approx(plain.log_loss + shift)
+    assert mean.run == (pytest.approx((own * 0.03**2, 9)), pytest.approx((shared * 0.04**2, 9)))
+    assert mean.curve[-1] == pytest.approx((law * 0.04**2 / 2, 9))
+    if seeds == ("new",):
+        assert mean == plain
 
 
 def test_pinned_parameter_leaves_the_local_law_out() -> None:

@@ -1,36 +1,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from statsmodels.formula.api import ols
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.anova import anova_lm
 
-from extrap.fitting import estimate_noise
+from extrap.fitting import assume_shared, estimate_noise, sharpen_noise
 from extrap.reading import read_runs
 
 Table = Callable[..., pd.DataFrame]
 
 
+def crossed(logs: np.ndarray) -> pd.DataFrame:
+    """One run a size (rows) and seed (columns), whose log loss is given."""
+    sizes, seeds = np.indices(logs.shape)
+    table = {
+        "width": 8 * 2.0 ** sizes.ravel(),
+        "seed": seeds.ravel(),
+        "loss": np.exp(logs.ravel()),
+    }
+    return pd.DataFrame(table)
+
+
 def test_parts_of_the_noise_are_those_of_a_two_way_analysis_of_variance() -> None:
-    """Three sizes, four seeds, one value each: mean squares by statsmodels."""
+    """Five sizes, four seeds: mean squares by statsmodels, the share by numerical integration."""
     rng = np.random.default_rng(2)
-    logs = 0.02 * rng.normal(size=4) + 0.01 * rng.normal(size=(3, 4))
-    sizes, seeds = np.indices((3, 4))
-    table = pd.DataFrame({"width": 8 * 2.0 ** sizes.ravel(), "seed": seeds.ravel()})
-    table["log_loss"] = logs.ravel()
-    of_size, of_seed, rest = anova_lm(ols("log_loss ~ C(width) + C(seed)", table).fit())["mean_sq"]
-    assert of_size > 0
-    noise = estimate_noise(read_runs(table.assign(loss=np.exp(logs.ravel())), size="width"))
-    shared = (of_seed - rest) / 3
-    assert noise.shared_sd == pytest.approx(np.sqrt(shared))
-    assert [noise.size_sd, noise.own_sd] == pytest.approx([np.sqrt(rest)] * 2)
-    assert noise.log_sd == pytest.approx(np.sqrt(rest + shared))
-    assert (noise.own_dof, noise.shared_dof, noise.n_seeds) == (6, 3, 4)
-    assert noise.source == "replicates"
+    logs = 0.02 * rng.normal(size=4) + 0.01 * rng.normal(size=(5, 4))
+    table = crossed(logs)
+    model = ols("log_loss ~ C(width) + C(seed)", table.assign(log_loss=np.log(table["loss"])))
+    _, of_seed, rest = anova_lm(model.fit())["mean_sq"]
+    total = logs.var(axis=1, ddof=1).mean()
+    share = np.linspace(1e-6, 1 - 1e-6, 20_001)
+    square = 5 * share * total + rest
+    density = stats.beta.pdf(share, 1.5, 3) * stats.chi2.pdf(3 * of_seed / square, 3) / square
+    mean = float(density @ share / density.sum())
+    noise = estimate_noise(read_runs(table, size="width"))
+    assert noise.log_sd == pytest.approx(np.sqrt(total), rel=1e-3)
+    assert noise.shared_sd == pytest.approx(np.sqrt(mean * total), rel=1e-3)
+    assert noise.size_sd == pytest.approx(np.sqrt(rest))
+    known = 1 / (mean**2 / 3 + (1 - mean) ** 2 / (15 - 3))
+    assert noise.own_dof == noise.shared_dof == round(known)
+    assert (noise.size_dof, noise.n_seeds, noise.source) == (12, 4, "replicates")
+    shrunk = noise.shared_sd**2 / (noise.shared_sd**2 + rest / 5)
+    effects = shrunk * (logs.mean(axis=0) - logs.mean())
+    assert list(noise.seed_effects.values()) == pytest.approx(list(effects))
+    assert list(noise.seed_effects) == ["0", "1", "2", "3"]
 
 
 def test_noise_of_one_run_is_at_least_that_within_its_cell() -> None:
@@ -43,9 +63,46 @@ def test_noise_of_one_run_is_at_least_that_within_its_cell() -> None:
         for s in (0, 1)
     ]
     noise = estimate_noise(read_runs(pd.DataFrame(rows), size="width", tune="lr"))
-    assert noise.own_sd == pytest.approx(np.sqrt(12 * 0.01**2 / 6))
+    assert noise.log_sd == pytest.approx(np.sqrt(12 * 0.01**2 / 6))
     assert noise.size_sd == pytest.approx(0.0, abs=1e-9)
-    assert (noise.shared_sd, noise.own_dof) == (0.0, 2)
+    assert noise.shared_sd < noise.own_sd
+    assert noise.size_dof == 2
+
+
+def test_two_seeds_are_worth_more_than_one_degree_of_freedom(sweep_table: Table) -> None:
+    """Seven rates, of which those far from the optimum count as at most eight more."""
+    table = sweep_table(seeds=2, noise=0.004)
+    noise = estimate_noise(read_runs(table, size="width", tune="lr"))
+    assert 10 <= noise.own_dof <= 30
+    assert noise.log_sd == pytest.approx(0.004, rel=0.3)
+
+
+def test_larger_sizes_that_are_clearly_noisier_decide() -> None:
+    rng = np.random.default_rng(0)
+    table = crossed(rng.normal(size=(6, 8)) * np.repeat([0.001, 0.01], 3)[:, None])
+    table["seed"] = np.arange(len(table))
+    noise = estimate_noise(read_runs(table, size="width"))
+    logs = np.log(table["loss"].to_numpy()).reshape(6, 8)
+    assert noise.own_sd == pytest.approx(np.sqrt(logs[3:].var(axis=1, ddof=1).mean()))
+    assert noise.own_dof == 3 * 7
+    assert noise.size_sd == pytest.approx(np.sqrt(logs.var(axis=1, ddof=1).mean()))
+
+
+@pytest.mark.parametrize(("seed", "is_known"), [(7, True), (None, False)])
+def test_of_one_seed_a_shared_half_is_assumed(
+    sweep_table: Table, seed: Any, is_known: bool
+) -> None:
+    table = sweep_table(seeds=1).assign(seed=seed).dropna(axis=1)
+    runs = read_runs(table, size="width", tune="lr")
+    alone = sharpen_noise(runs, estimate_noise(runs))
+    assumed = assume_shared(runs, alone)
+    assert assumed.shared_sd == pytest.approx(assumed.own_sd)
+    assert assumed.own_sd == alone.own_sd
+    assert (dict(assumed.seed_effects), assumed.n_seeds) == ({"7": 0.0} if is_known else {}, 1)
+    assert assumed.of_mean([7]) == ((0.0, 1.0, 0.0, 0.0) if is_known else (0.0, 1.0, 1.0, 1.0))
+    assert assumed.of_mean([8]) == (0.0, 1.0, 1.0, 1.0)
+    several = read_runs(sweep_table(seeds=2), size="width", tune="lr")
+    assert assume_shared(several, alone) == alone
 
 
 def test_seeds_that_differ_between_sizes_have_the_pooled_variance() -> None:
@@ -79,10 +136,12 @@ def test_one_run_a_size_says_nothing_about_noise(sweep_table: Table) -> None:
     assert (noise.size_sd, noise.source) == (None, "none")
 
 
-def test_runs_far_from_the_optimum_do_not_count(sweep_table: Table) -> None:
+def test_wild_runs_far_from_the_optimum_hardly_count(sweep_table: Table) -> None:
+    """The median of the other cells counts as 8 degrees of freedom, however wild a part is."""
     table = sweep_table(noise=0.002)
     wild = table.copy()
     far = wild["lr"] == wild["lr"].max()
     wild.loc[far, "loss"] *= np.exp(0.5 * np.random.default_rng(0).normal(size=far.sum()) ** 2)
     plain, other = (estimate_noise(read_runs(t, size="width", tune="lr")) for t in (table, wild))
-    assert other == plain
+    assert other.log_sd == pytest.approx(plain.log_sd, rel=0.35)
+    assert (other.size_sd, other.own_dof) == (plain.size_sd, plain.own_dof)

@@ -202,7 +202,7 @@ def test_a_table_says_what_its_runs_cost() -> None:
 
 
 def vertices(octaves: list[float], **more: Any) -> Any:
-    noise = Noise(own_sd=0.006, own_dof=6, size_sd=0.004)
+    noise = Noise(own_sd=0.006, own_dof=6, size_sd=0.004, size_dof=6)
     model = VertexModel.of(by_hand().valley, noise, scatter=0.0)
     design = Design(size={"width": 64.0}, octaves=np.array([octaves]).T, seeds=more["seeds"])
     return model, model.of_design(design)

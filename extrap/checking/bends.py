@@ -49,7 +49,7 @@ def blame_law(suspects: Sequence[Suspect], findings: Sequence[Finding]) -> list[
 
 
 def _is_replicated(of_size: Sequence[Suspect], open_ones: Sequence[Suspect]) -> bool:
-    if not open_ones or any(not s.deviates and s.case.is_plain for s in of_size):
+    if not open_ones or any(not s.deviates and not s.case.differing for s in of_size):
         return False
     seeds = {seed for suspect in open_ones for seed in suspect.case.seeds}
     signs = {np.sign(suspect.off) for suspect in open_ones}

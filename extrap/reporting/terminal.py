@@ -106,7 +106,8 @@ def verdicts_text(verdicts: Sequence[Verdict], made: Forecast) -> str:
         lines += _configuration_lines(runs)
     n_judged = found.n_judged
     n_open = len(found.configurations) - n_judged
-    lines.append(_count_words(found, made) + (f", {n_open} left open" if n_open else ""))
+    left_open = f", {n_open} left open" if n_open else ""
+    lines.append(_count_words(found, made, left_open))
     lines += [] if n_judged else [NOTHING_JUDGED]
     seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
     told = "".join(f"; {n} {SEALS[seal]}" for seal, n in seals.items())
@@ -143,14 +144,14 @@ def _configuration_lines(runs: Sequence[Verdict]) -> list[str]:
     return lines
 
 
-def _count_words(found: Verdicts, made: Forecast) -> str:
+def _count_words(found: Verdicts, made: Forecast, left_open: str) -> str:
     """How many configurations are off, how many would be by chance, and how surprising it is."""
     n = found.n_judged
-    words = f"{found.n_off} of {n} configuration{'s' * (n != 1)} off the law"
+    words = f"{found.n_off} of {n} configuration{'s' * (n != 1)} off the law{left_open}"
     if n < 2 or found.joint_p is None:
         return words
     return (
-        f"{words}, {(1 - made.level) * n:.2g} expected by chance; the largest deviation has p "
+        f"{words}; {(1 - made.level) * n:.2g} expected by chance, and the largest deviation has p "
         f"{found.joint_p:.2g} among all"
     )
 

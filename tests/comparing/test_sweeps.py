@@ -84,7 +84,7 @@ def test_losses_are_compared_at_common_sizes_and_at_the_target(sweep_table):
         ses, dofs = [o.loss_se / o.loss for o in (one, other)], []
         both = (row.of_sweep, row.of_baseline)
         for tuned, se, made in zip(both, ses, (ours, worse), strict=True):
-            dofs.append(made.noise.own_dof)
+            dofs.append(made.noise.size_dof)
             half = stats.t.ppf(0.975, dofs[-1]) * se
             assert math.log(tuned.ci.upper / tuned.loss) == pytest.approx(half)
         se = math.hypot(*ses)

@@ -3,7 +3,8 @@
     python -m benchmarks.check [DATA] [--only PART …] [--out FOLDER]
 
 What simulations say of the checker is `make calibrate`. DATA is the folder of the published
-tables, `../shared/data` unless given; what is not there is said and left out. Writes reports/bench-check.csv and reports/bench-check.html.
+tables, `../shared/data` unless given; what is not there is said and left out. Writes
+reports/bench-check.csv and reports/bench-check.html.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def _verdict(
         status=case.row["status"],
         predicted=predicted,
         predicted_pi=case.predicted_pi,
-        expected=None if case.excess is None else predicted * math.exp(case.excess),
+        expected=None if case.excess is None else predicted * math.exp(case.cost),
         expected_pi=own,
         on_law=not suspect.deviates if is_judged else None,
         deviation=None,

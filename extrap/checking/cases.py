@@ -20,6 +20,8 @@ from scipy import stats
 from extrap.checking.spikes import Spike, climbs_steadily, find_spike
 from extrap.errors import DataError
 from extrap.fitting import NEW_SEED, LossPrediction, MeanNoise
+from extrap.fitting.recommendation import DIVERGED_EXCESS, mean_excess
+from extrap.fitting.spread import predict_optimum
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Estimate, Interval, Runs, condition_text
@@ -58,7 +60,9 @@ class Case:
         prediction: The same at the forecast's values, which may not be the best ones.
         predicted_pi: Its interval at the forecast's level.
         octaves: log2(value / optimum), one a tuned column; empty where one is unknown.
-        excess: What being so far off is expected to cost, in log loss; None where unknown.
+        excess: What being so far off costs, in log loss, if the optimum is where the forecast has
+            it; None where unknown.
+        cost: What its values are expected to cost over where the optimum may lie, in log loss.
         log_deviation: Mean of log(observed / predicted); None without a loss.
         off_replicates: How far it is from the replicate nearest to the law, in log loss, where
             they disagree by more than noise; else None.
@@ -82,6 +86,7 @@ class Case:
     predicted_pi: Interval
     octaves: tuple[float, ...]
     excess: float | None
+    cost: float
     log_deviation: float | None
     off_replicates: float | None
     differing: Mapping[str, tuple[str, str]]
@@ -122,7 +127,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
     for key, group in frame.groupby(list(runs.sizes), sort=False):
         here = _AtSize.of(forecast, dict(zip(runs.sizes, map(float, key), strict=True)))
         octaves = _octaves(group, here.expected)
-        excess = _excess(forecast, octaves, here.size)
+        excess, costs = _excess(forecast, octaves, here.size), here.costs(octaves)
         place = {int(row): i for i, row in enumerate(group.index)}
         rows = dict(zip(map(int, group.index), group.to_dict("records"), strict=True))
         for members in _configurations(group, {*spikes, *climbing}):
@@ -149,6 +154,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
                         predicted_pi=interval,
                         octaves=tuple(map(float, octaves[i])) if known else (),
                         excess=cost,
+                        cost=float(costs[i]) if cost is not None else 0.0,
                         log_deviation=off,
                         off_replicates=apart,
                         differing=_differing(row, recipe),
@@ -186,6 +192,19 @@ class _AtSize:
                 f"({'; '.join(forecast.flags)}); extend the sweep first."
             )
         return cls(forecast, size, prediction)
+
+    def costs(self, octaves: Array) -> Array:
+        """Expected log excesses at distances from the forecast's values, shape (n_runs,)."""
+        laws = {name: fit for name, fit in self.forecast.tuned_laws.items() if fit is not None}
+        if self.forecast.valley is None or set(laws) != set(self.expected) or not laws:
+            return np.zeros(len(octaves))
+        spread = predict_optimum(laws, self.size)
+        distinct, own = np.unique(np.nan_to_num(octaves), axis=0, return_inverse=True)
+        found = [
+            mean_excess(each, spread.nodes(), self.forecast.valley, self.size, DIVERGED_EXCESS)
+            for each in distinct
+        ]
+        return np.array(found)[own.ravel()]
 
     def of_seeds(self, seeds: Sequence[object]) -> tuple[LossPrediction, LossPrediction, Interval]:
         """Of the mean of runs with these seeds: at the optimum, at the forecast's values."""

@@ -147,7 +147,7 @@ def _on_law(suspect: Suspect) -> Finding:
         return Finding(
             cause=None,
             advice=f"The loss agrees with the law, but {_distance_words(case)}, which was "
-            f"expected to cost {math.expm1(case.excess or 0.0):.1%}: the optimum is not where the "
+            f"expected to cost {math.expm1(case.cost):.1%}: the optimum is not where the "
             "forecast says. Tune here.",
             evidence=_distances(suspect),
         )
@@ -206,10 +206,10 @@ def _mistuned(suspect: Suspect) -> Finding | None:
         f"{name}_octaves_from_best": distance,
         f"{name}_best": use,
         "chance_mistuned": suspect.settings.chance,
-        "expected_excess": math.expm1(case.excess),
+        "expected_excess": math.expm1(case.cost),
         "loss_if_mended": loss,
     }
-    explains = f"is expected to cost {math.expm1(case.excess - left):.1%}"
+    explains = f"is expected to cost {math.expm1(case.cost - left):.1%}"
     if suspect.judgement.is_off and suspect.off > 0:
         evidence["explained_share"] = case.excess / suspect.off
         explains = (

@@ -12,6 +12,7 @@ from scipy import stats
 from extrap.comparing.arm_checks import check_arms, check_numbers, without_copies
 from extrap.comparing.contrast import Judged, crossover_of, judge, verdict
 from extrap.comparing.costs import arm_cost, compute_power
+from extrap.comparing.kept import at_kept_values
 from extrap.comparing.one_law import OneLawTest
 from extrap.comparing.results import Comparison, Contrast, Crossover
 from extrap.comparing.tuned import ArmLosses, Key, tuned_losses
@@ -120,6 +121,9 @@ def compare(
             crossover = crossover_of(each, target=largest_common, level=level)
             if _is_told(crossover, contrast, columns[0]):
                 contrast = replace(contrast, crossover=crossover)
+        treated = arms[contrast.treated]
+        contrast, note = at_kept_values(contrast, arms[plain], treated, target, level=level)
+        notes += [note] if note else []
         contrasts.append(contrast)
     return Comparison(
         plain=plain,

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import optimize, special
 
 from extrap.fitting.prediction import LossPrediction
+from extrap.fitting.recommendation import expected_excess
 from extrap.fitting.spread import predict_optimum
 from extrap.fitting.valley import Valley
 from extrap.records import Fit, Interval
@@ -22,9 +23,9 @@ class FixedPrediction:
     """The loss of a run at given tuned values.
 
     Attributes:
-        loss: Median of the predictive distribution, in the unit of the runs.
+        loss: Expected at these values, in the unit of the runs.
         pi: Its prediction interval for one new run.
-        excess: Log excess at the predicted optimum's distance.
+        excess: Expected log excess over a tuned run, over where the optimum may lie.
         octaves: Tuned column → log2(value / predicted optimum).
     """
 
@@ -73,10 +74,10 @@ def predict_at_values(
             optimize.brentq(lambda v: weights @ special.ndtr((v - means) / sd) - p, low, high)
         )
 
-    at_optimum = valley.excesses(at[None], size)
+    excess = expected_excess(spread, tuned, size, valley=valley)
     return FixedPrediction(
-        loss=math.exp(quantile(0.5)),
+        loss=math.exp(tuned_run.log_loss + excess),
         pi=Interval(math.exp(quantile(0.5 - level / 2)), math.exp(quantile(0.5 + level / 2))),
-        excess=float(at_optimum[0]),
+        excess=excess,
         octaves=dict(zip(spread.tuned, map(float, at), strict=True)),
     )

@@ -14,7 +14,7 @@ from extrap.fitting.valley import Valley
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-__all__ = ["DIVERGED_EXCESS", "Recommendation", "expected_excess", "recommend"]
+__all__ = ["DIVERGED_EXCESS", "Recommendation", "expected_excess", "mean_excess", "recommend"]
 
 DIVERGED_EXCESS = 1.0
 """Log excess that a diverged run counts as: a loss e times too high, about that of a network
@@ -91,7 +91,7 @@ def recommend(
         # far from the optimum nothing is known; a wall keeps the simplex within reach
         if np.any(np.abs(octaves) > REACH):
             return float(diverged_excess * (1 + np.abs(octaves).max()))
-        excess = _mean_excess(octaves, nodes, valley, size, diverged_excess)
+        excess = mean_excess(octaves, nodes, valley, size, diverged_excess)
         if divergence is None:
             return excess
         p = float(divergence.chances(size, (centre + octaves)[None])[0])
@@ -136,15 +136,16 @@ def expected_excess(
             for name, c in zip(spread.tuned, centre, strict=True)
         ]
     )
-    return _mean_excess(at - centre, spread.nodes(), valley, size, DIVERGED_EXCESS)
+    return mean_excess(at - centre, spread.nodes(), valley, size, DIVERGED_EXCESS)
 
 
-def _mean_excess(
+def mean_excess(
     octaves: Array,
     nodes: tuple[Array, Array],
     valley: Valley,
     size: Mapping[str, float],
     ceiling: float,
 ) -> float:
+    """Mean log excess over possible optima, none above a ceiling."""
     offsets, weights = nodes
     return float(weights @ np.minimum(valley.excesses(octaves - offsets, size), ceiling))

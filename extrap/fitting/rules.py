@@ -173,8 +173,8 @@ class RuleRegret:
         value: What the rule says.
         octaves: log2(value / predicted optimum).
         excess: Log excess that the valley gives to that distance.
-        expected_regret: Expected log excess over where the optimum may lie, less that of the
-            predicted optimum itself; the other tuned values at their optimum.
+        expected_regret: Expected log excess over a tuned run, over where the optimum may lie; the
+            other tuned values at their predicted optimum.
     """
 
     rule: str
@@ -203,7 +203,6 @@ def compare_rules(
         rules: The rules to compare.
     """
     spread = predict_optimum(laws, size)
-    least = expected_excess(spread, {}, size, valley=valley)
     found = []
     for i, (name, centre) in enumerate(zip(spread.tuned, spread.centre, strict=True)):
         anchor = next((o for o in optima if o.tuned[name].value is not None), None)
@@ -219,7 +218,6 @@ def compare_rules(
             )
             octaves = math.log2(value) - centre
             off = [octaves if j == i else 0.0 for j in range(len(spread.tuned))]
-            expected = expected_excess(spread, {name: value}, size, valley=valley)
             found.append(
                 RuleRegret(
                     rule=rule.key,
@@ -227,7 +225,7 @@ def compare_rules(
                     value=value,
                     octaves=octaves,
                     excess=valley.excess(off, size),
-                    expected_regret=expected - least,
+                    expected_regret=expected_excess(spread, {name: value}, size, valley=valley),
                 )
             )
     return tuple(sorted(found, key=lambda row: row.expected_regret))

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from extrap.errors import DataError
+from extrap.fitting.recommendation import expected_excess
 from extrap.fitting.spread import OptimumSpread, predict_optimum
 from extrap.fitting.valley import CEILING, Valley
 from extrap.laws.base import Array
@@ -135,7 +136,7 @@ def _one_column(
         size=dict(size),
         level=level,
         octaves=octaves,
-        penalty=float(np.sum(shares * costs)),
+        penalty=expected_excess(spread, {name: kept}, size, valley=valley),
         penalty_pi=_central(costs.ravel(), shares.ravel(), level),
         robustness=float(widths[0]),
         robustness_pi=_central(widths[1:], np.ones(len(scatter)), level),

@@ -11,7 +11,7 @@ import numpy as np
 from extrap.checking.equivalents import loss_along
 from extrap.errors import DataError
 from extrap.fitting import fit_valley
-from extrap.fitting.recommendation import DIVERGED_EXCESS
+from extrap.fitting.recommendation import DIVERGED_EXCESS, expected_excess
 from extrap.fitting.spread import OptimumSpread, predict_optimum
 from extrap.fitting.valley import Valley
 from extrap.forecasting import Forecast
@@ -126,10 +126,11 @@ def cost(
 ) -> Cost:
     """Price a choice of tuned values at a size: what a run there loses against a tuned one.
 
-    The expected log excess is the mean of draws of it, none above that of a run that diverged. Its
-    interval, and all that follows from it, holds the central draws over the optimum's place, over
-    the valley's scatter and how its steepness at that size changes when each swept size is left
-    out, and over the law of the loss: its curve, and its slope by the structural discrepancy.
+    The expected log excess is its mean over where the optimum may lie, none above that of a run
+    that diverged: the same number as of rules, transfer and kept values. Its interval, and all
+    that follows from it, holds the central draws over the optimum's place, over the valley's
+    scatter and how its steepness at that size changes when each swept size is left out, and over
+    the law of the loss: its curve, and its slope by the structural discrepancy.
 
     Args:
         forecast: The forecast.
@@ -238,7 +239,7 @@ class _Pricing:
         place = np.log2([tuned[name] for name in draws.spread.tuned])
         excess = valley.excesses(place - draws.optima, self.size) * draws.factor
         excess = np.minimum(excess, DIVERGED_EXCESS)
-        mean = float(excess.mean())
+        mean = expected_excess(draws.spread, tuned, self.size, valley=valley)
         share = self._shares(excess, draws.slope)
         shares = _measure(self._shares(np.array([mean]), np.ones(1))[0], share, level)
         tuned_loss = math.exp(_tuned_log_loss(self.forecast, self.size))

@@ -39,8 +39,8 @@ def rules_table(forecast: Forecast, size: Mapping[str, float]) -> Table | None:
         columns=("rule", "value", "octaves from ours", "expected regret", "formula and source"),
         rows=tuple(rows),
         note=(
-            "Expected regret: extra loss over that of the forecast value, by this sweep's valley "
-            "and where the optimum may lie; the sweep's own recipe may not be the one a rule "
+            "Expected regret: extra loss over that of a tuned run, by this sweep's valley and "
+            "where the optimum may lie; the sweep's own recipe may not be the one a rule "
             "was made for. v_0 is the optimum at the smallest size."
         ),
     )

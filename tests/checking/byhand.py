@@ -139,6 +139,7 @@ def case_of(**given: Any) -> Case:
         "predicted_pi": Interval(None, None),
         "octaves": (),
         "excess": 0.0,
+        "cost": 0.0,
         "log_deviation": 0.0,
         "off_replicates": None,
         "differing": {},

@@ -53,6 +53,7 @@ def found(*, off=0.1, u=0.0, excess=None, chance=0.99, p=0.5, beside=0.5, is_off
         "log_loss": math.log(loss_at(1024)),
         "octaves": (u,),
         "excess": 0.02 * u**2 if excess is None else excess,
+        "cost": 0.02 * u**2 if excess is None else excess,
         "log_deviation": off,
         **more,
     }
@@ -228,7 +229,8 @@ def test_verdict_counts_the_law_its_form_the_run_and_the_unknown_optimum():
     assert one.predicted_pi == pytest.approx(expected.interval(0.95, new_run=True))
     assert one.p_value == one.p_adjusted == pytest.approx(expected.p_value(loss))
     assert one.deviation == pytest.approx(math.expm1(0.05))
-    assert one.expected == pytest.approx(loss_at(1024) * math.exp(0.02))
+    spread = 0.26**2 / math.log(2) ** 2 * 5 / 3  # the variance of Student's t with 5 dof
+    assert one.expected == pytest.approx(loss_at(1024) * math.exp(0.02 * (1 + spread)), rel=1e-4)
     assert (one.on_law, one.cause, one.seal, dict(one.evidence)) == (True, None, None, {})
     sure = by_hand(valley=None)
     (plain,) = by_hand_checked({"loss": loss}, made=sure)

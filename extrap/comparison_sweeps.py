@@ -19,8 +19,8 @@ import pandas as pd
 from extrap.comparing import Contrast, compare
 from extrap.errors import DataError
 from extrap.files import read_csv, write_csv, write_text
+from extrap.fitting.means import paired_mean
 from extrap.forecasting import forecast
-from extrap.levers import paired_mean
 from extrap.pipeline import (
     ReadSweep,
     Sweep,

@@ -260,6 +260,20 @@ class Forecast:
             return None
         return recommend(laws, target, valley=self.valley, divergence=self.divergence)
 
+    def advised(self, /, **size: float) -> dict[str, float]:
+        """The tuned values to run with at one size: recommended, or else where the optimum lies.
+
+        Those without a point estimate are left out.
+
+        Raises:
+            ValueError: As `at`.
+        """
+        found = self.recommend(**size)
+        if found is not None:
+            return dict(found.tuned)
+        values = {name: e.value for name, e in self.predict_tuned(self._checked(size)).items()}
+        return {name: value for name, value in values.items() if value is not None}
+
     def transfer(self, /, **size: float) -> tuple[TransferQuality, ...]:
         """How well the tuned values of the largest swept size would do without being tuned again.
 

@@ -10,15 +10,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from extrap.errors import DataError
+from extrap.fitting.means import fieller, paired_mean, student_quantile
 from extrap.records import Interval, LeverStudy, Measure, StudySpec
 from extrap.records.levers import Lever, lever_rate
 
@@ -28,7 +27,6 @@ __all__ = [
     "LeverReport",
     "best_rates",
     "judge_levers",
-    "paired_mean",
     "share_closed",
 ]
 
@@ -195,61 +193,32 @@ def judge_levers(study: LeverStudy, table: pd.DataFrame) -> LeverReport:
     )
 
 
-def paired_mean(differences: Iterable[float], *, level: float) -> Measure:
-    """Mean of differences by pair with Student's t interval; nothing from fewer than 2.
-
-    Args:
-        differences: One a pair.
-        level: In (0, 1).
-    """
-    values = np.asarray(list(differences), dtype=float)
-    if len(values) < 2:
-        return NOTHING
-    mean = float(values.mean())
-    half = _t(level, len(values)) * float(values.std(ddof=1)) / math.sqrt(len(values))
-    return Measure(value=mean, ci=Interval(mean - half, mean + half))
-
-
 def share_closed(closed: Iterable[float], gaps: Iterable[float], *, level: float) -> Measure:
     """Ratio of two paired means, ρ = E a / E b with b > 0, and Fieller's interval.
 
-    All ρ with (ā − ρ b̄)² ≤ t² (s_aa − 2 ρ s_ab + ρ² s_bb) / n. Where the mean of b is told from 0
-    that is an interval; where it is not, the ρ that go with a positive b are bounded on one side
-    at most, and on none where both means may be 0.
+    Where the mean of b is told from 0 it is an interval; where it is not, the ρ that go with a
+    positive b are bounded on one side at most, and on none where both means may be 0.
 
     Args:
         closed: a, one a pair.
         gaps: b, one a pair.
         level: In (0, 1).
-
-    References:
-        Fieller 1954, "Some problems in interval estimation", J. R. Stat. Soc. B 16, 175–185.
     """
     a, b = (np.asarray(list(values), dtype=float) for values in (closed, gaps))
     if len(a) < 2:
         return NOTHING
     n, mean_a, mean_b = len(a), float(a.mean()), float(b.mean())
-    covariance = np.cov(a, b, ddof=1) * _t(level, n) ** 2 / n
-    # (b̄² − t² s_bb) ρ² − 2 (ā b̄ − t² s_ab) ρ + (ā² − t² s_aa) ≤ 0
-    square = mean_b**2 - float(covariance[1, 1])
-    half = mean_a * mean_b - float(covariance[0, 1])
-    constant = mean_a**2 - float(covariance[0, 0])
+    covariance = np.cov(a, b, ddof=1) * student_quantile(level, n) ** 2 / n
     value = mean_a / mean_b if mean_b > 0 else None
-    discriminant = half**2 - square * constant
-    if mean_b < 0 if square > 0 else discriminant <= 0:
+    found = fieller(mean_a, mean_b, covariance)
+    if found is None or (found.is_between and mean_b < 0):
         return NOTHING  # there is no gap to close, or neither mean is told from 0
-    root = math.sqrt(max(discriminant, 0.0))
-    ends = sorted(((half - root) / square, (half + root) / square))
-    if square > 0:
-        return Measure(value=value, ci=Interval(*ends))
+    if found.is_between:
+        return Measure(value=value, ci=Interval(found.lower, found.upper))
     # the means may have b = 0, and a is then beyond 0: pairs with b > 0 lie on that side
     beyond = mean_a - mean_b * float(covariance[0, 1] / covariance[1, 1])
-    lower, upper = (ends[1], None) if beyond > 0 else (None, ends[0])
+    lower, upper = (found.upper, None) if beyond > 0 else (None, found.lower)
     return Measure(value=value, ci=Interval(lower, upper))
-
-
-def _t(level: float, n: int) -> float:
-    return float(stats.t.ppf(0.5 + level / 2, n - 1))
 
 
 def _finding(

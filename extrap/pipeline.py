@@ -256,7 +256,7 @@ def plan_study(
         n_runs = (len(target.factors) + target.fixed) * len(spec.target_seeds)
         lines.append(
             f"then {_sized(spec.size_values(target.size))}: {n_runs} runs at the "
-            f"forecast times {', '.join(f'{f:g}' for f in target.factors)}"
+            f"recommended values times {', '.join(f'{f:g}' for f in target.factors)}"
             + (" and at the values tuned at the smallest size" if target.fixed else "")
         )
     if baseline is not None:
@@ -341,7 +341,7 @@ def report_study(
 
 
 def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
-    """The larger runs of a study: at multiples of the forecast values, and at the fixed ones.
+    """The larger runs of a study: at multiples of the recommended values, and at the fixed ones.
 
     The fixed values are those tuned at the smallest size, as one does who tunes only once. Without
     a point estimate there is nothing to train.
@@ -350,7 +350,7 @@ def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
         return ()
     cells = []
     for target in spec.targets:
-        centre = {n: e.value for n, e in made.at(**target.size).tuned.items() if e.value}
+        centre = made.advised(**target.size)
         settings = [{n: v * factor for n, v in centre.items()} for factor in target.factors]
         if target.fixed:
             settings.append(_smallest_optimum(made))

@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from extrap.errors import DataError
-from extrap.levers import best_rates, judge_levers, paired_mean, share_closed
+from extrap.fitting.means import paired_mean
+from extrap.levers import best_rates, judge_levers, share_closed
 from extrap.records import Lever, LeverStudy, Recipe, StudySpec, TunedRange, Workload
 
 SMALL = StudySpec(

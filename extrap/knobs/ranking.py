@@ -11,6 +11,7 @@ import pandas as pd
 from scipy import stats
 
 from extrap.errors import DataError
+from extrap.fitting.means import fieller, paired_mean, student_quantile
 from extrap.knobs.moves import Moves
 from extrap.knobs.results import (
     UNKNOWN,
@@ -118,8 +119,7 @@ class _Seeds:
 
     def measure(self, values: np.ndarray) -> Measure:
         """The mean over seeds with Student's t interval."""
-        mean, half = float(values.mean()), self._t() * float(_sem(values))
-        return Measure(value=mean, ci=Interval(mean - half, mean + half))
+        return paired_mean(values, level=self.level)
 
     def is_told(self, values: np.ndarray) -> bool:
         """Whether a mean is told from 0."""
@@ -133,20 +133,13 @@ class _Seeds:
 
     def ratio(self, top: np.ndarray, bottom: np.ndarray) -> Measure:
         """The ratio of two means with Fieller's interval; open where the bottom may be 0."""
-        n, t = len(top), self._t()
+        t = student_quantile(self.level, len(top))
         a, b = float(top.mean()), float(bottom.mean())
-        (vaa, vab), (_, vbb) = np.cov(top, bottom) / n
-        outer, middle, inner = b * b - t * t * vbb, a * b - t * t * vab, a * a - t * t * vaa
-        if outer <= 0:
-            return Measure(value=a / b, ci=UNKNOWN)
-        root = math.sqrt(max(middle * middle - outer * inner, 0.0))
-        return Measure(
-            value=a / b,
-            ci=Interval(float((middle - root) / outer), float((middle + root) / outer)),
-        )
-
-    def _t(self) -> float:
-        return float(stats.t.ppf(0.5 + self.level / 2, len(self.gradient) - 1))
+        found = fieller(a, b, np.cov(top, bottom) * t * t / len(top))
+        ci = UNKNOWN
+        if found is not None and found.is_between:
+            ci = Interval(found.lower, found.upper)
+        return Measure(value=a / b, ci=ci)
 
 
 def _sem(values: np.ndarray) -> float:

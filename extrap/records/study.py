@@ -88,7 +88,7 @@ class Target:
 
     Attributes:
         size: Size column → value.
-        factors: Multiples of the forecast's tuned values to run at; 1 is the forecast itself.
+        factors: Multiples of the recommended tuned values to run at.
         fixed: Whether to run at the values tuned at the smallest size as well.
     """
 

@@ -125,11 +125,11 @@ def group_near(
 def group_at_forecast(
     forecast: Forecast, groups: Sequence[RunGroup], size: Mapping[str, float]
 ) -> RunGroup | None:
-    """The runs that tell whether a size is on course: those at the forecast's tuned values.
+    """The runs that tell whether a size is on course: those at the recommended tuned values.
 
     Where the forecast has no tuned values, or the runs do not know theirs, the best runs stand in.
     """
-    tuned = {name: estimate.value for name, estimate in forecast.at(**size).tuned.items()}
+    tuned = {name: None for name in forecast.runs.tuned} | forecast.advised(**size)
     here = [g for g in groups if dict(g.size) == dict(size)]
     unknown = [g for g in here if any(v is None for v in g.tuned.values())]
     if any(v is None for v in tuned.values()):

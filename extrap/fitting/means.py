@@ -1,0 +1,78 @@
+"""Means of pairs, and ratios of two of them: Student's t and Fieller's theorem."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from extrap.laws.base import Array
+from extrap.records import Interval, Measure
+
+__all__ = ["Ratios", "fieller", "paired_mean", "student_quantile"]
+
+NOTHING = Measure(value=None, ci=Interval(None, None))
+
+
+class Ratios(NamedTuple):
+    """The ratios that Fieller's theorem accepts.
+
+    Attributes:
+        lower: Smaller root.
+        upper: Larger root.
+        is_between: Whether they lie between the roots, as where the bottom is told from 0; else
+            outside them.
+    """
+
+    lower: float
+    upper: float
+    is_between: bool
+
+
+def student_quantile(level: float, n: int) -> float:
+    """Of Student's t: the half-width of a mean of n values, in standard errors."""
+    return float(stats.t.ppf(0.5 + level / 2, n - 1))
+
+
+def paired_mean(differences: Iterable[float], *, level: float) -> Measure:
+    """Mean with Student's t interval; nothing from fewer than two values.
+
+    Args:
+        differences: One a pair.
+        level: In (0, 1).
+    """
+    values = np.asarray(list(differences), dtype=float)
+    if len(values) < 2:
+        return NOTHING
+    mean, n = float(values.mean()), len(values)
+    half = student_quantile(level, n) * float(values.std(ddof=1)) / math.sqrt(n)
+    return Measure(value=mean, ci=Interval(mean - half, mean + half))
+
+
+def fieller(top: float, bottom: float, covariance: Array) -> Ratios | None:
+    """All ratios ρ with `(top − ρ bottom)² ≤ Var(top − ρ bottom)`.
+
+    Args:
+        top: Mean above.
+        bottom: Mean below.
+        covariance: Of the two, times the square of the quantile, shape (2, 2).
+
+    Returns:
+        Where they lie; None where every ratio is accepted, since neither mean is told from 0.
+
+    References:
+        Fieller (1954), Some problems in interval estimation, J. R. Stat. Soc. B 16, 175-185.
+    """
+    (v_top, v_both), (_, v_bottom) = np.asarray(covariance, dtype=float).tolist()
+    square, half, rest = bottom**2 - v_bottom, top * bottom - v_both, top**2 - v_top
+    discriminant = half**2 - square * rest
+    if square <= 0 and discriminant <= 0:
+        return None
+    root = math.sqrt(max(discriminant, 0.0))
+    # the smaller of two roots of like sign is the quotient that loses no digits
+    far = half + math.copysign(root, half)
+    ends = sorted((far / square if square else math.inf, rest / far if far else 0.0))
+    return Ratios(ends[0], ends[1], is_between=square > 0)

@@ -2,33 +2,28 @@
 
 What to use when:
 
-* `fit_line` — values with standard errors that may scatter more than these say.
-* `weighted_line` — values whose standard errors count relative to one another only.
-* `power_law` — a fitted line as a law with its name, columns and intervals.
-
-References:
-    Paule, Mandel (1982), Consensus values and weighting factors, J. Res. NBS 87 (the scatter).
+The lines themselves are `extrap.fitting.lines`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, stats
+from scipy import stats
 
 from extrap.batching.results import BatchPrediction
 from extrap.errors import DataError
+from extrap.fitting.lines import Line
 from extrap.records import Interval, Measure
 
-__all__ = ["OPEN", "BatchLaw", "Line", "fit_line", "power_law", "weighted_line"]
+__all__ = ["OPEN", "BatchLaw", "power_law"]
 
 Array = npt.NDArray[np.float64]
 OPEN = Interval(None, None)
-LARGEST_SCATTER = 100.0
 LARGEST_LOG = 700.0
 
 
@@ -112,61 +107,6 @@ def require_size(value: float, name: str) -> float:
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be positive and finite, got {value}; laws are in its log.")
     return float(value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Line:
-    """A fitted straight line: see `BatchLaw`; residuals and weights of shape (n,)."""
-
-    values: Array
-    inverse: Array
-    covariance: Array
-    residual: Array
-    weights: Array
-    scatter: float
-    log_sd: float
-
-
-def fit_line(design: Array, y: Array, log_se: Array) -> Line:
-    """Weighted least squares with the scatter that the residuals call for."""
-    n, k = design.shape
-
-    def excess(scatter: float) -> float:
-        line = weighted_line(design, y, 1 / (log_se**2 + scatter**2))
-        return float((line.weights * line.residual**2).sum()) - (n - k)
-
-    scatter = 0.0
-    if n > k and excess(0.0) > 0:
-        scatter = float(optimize.brentq(excess, 0.0, LARGEST_SCATTER, xtol=1e-12))
-    line = weighted_line(design, y, 1 / (log_se**2 + scatter**2))
-    return replace(
-        line,
-        covariance=line.inverse,
-        scatter=scatter,
-        log_sd=math.sqrt(1 / line.weights.mean()),
-    )
-
-
-def weighted_line(design: Array, y: Array, weights: Array) -> Line:
-    """Weighted least squares; weights count relative to one another only."""
-    n, k = design.shape
-    root = np.sqrt(weights)
-    q, r = np.linalg.qr(design * root[:, None])
-    values = np.linalg.solve(r, q.T @ (root * y))
-    to_values = np.linalg.inv(r)
-    inverse = np.asarray(to_values @ to_values.T, dtype=float)
-    residual = y - design @ values
-    scale = float((weights * residual**2).sum()) / (n - k) if n > k else 0.0
-    log_sd = math.sqrt(scale / weights.mean())
-    return Line(
-        values=values,
-        inverse=inverse,
-        covariance=inverse * scale,
-        residual=residual,
-        weights=weights,
-        scatter=log_sd,
-        log_sd=log_sd,
-    )
 
 
 def power_law(

@@ -12,10 +12,11 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import optimize, stats
 
-from extrap.batching.power_laws import BatchLaw, power_law, weighted_line
+from extrap.batching.power_laws import BatchLaw, power_law
 from extrap.batching.results import BatchPrediction
 from extrap.errors import DataError
 from extrap.fitting.designs import check_sizes
+from extrap.fitting.lines import weighted_line
 from extrap.laws.batch import saturating_rate, surge_rate
 from extrap.records import Interval, Measure
 

@@ -19,10 +19,7 @@ from extrap.batching.measurements import TARGETS
 from extrap.batching.power_laws import (
     OPEN,
     BatchLaw,
-    Line,
-    fit_line,
     power_law,
-    weighted_line,
 )
 from extrap.batching.results import (
     BatchGroup,
@@ -34,6 +31,7 @@ from extrap.batching.results import (
 )
 from extrap.errors import DataError
 from extrap.fitting.designs import check_sizes
+from extrap.fitting.lines import Line, fit_line, weighted_line
 from extrap.records import Interval
 
 __all__ = ["SizeForecast", "SizeLaws", "fit_size_laws"]

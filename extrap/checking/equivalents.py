@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from extrap.checking.cases import Case, known_number
+from extrap.errors import DataError
+from extrap.fitting.run_costs import RunCost, read_run_cost
 from extrap.forecasting import Forecast
 
 __all__ = ["add_equivalents", "loss_along"]
@@ -21,8 +23,8 @@ def add_equivalents(
 ) -> list[dict[str, float]]:
     """For every deviating run the multiple of its sizes, and of its compute, that does as well.
 
-    All sizes are multiplied alike. The compute of a multiple follows the sweep's own `flops`, a
-    power of the sizes.
+    All sizes are multiplied alike. The compute of a multiple is that of the sweep's own runs, as
+    `read_run_cost` has it.
 
     Args:
         forecast: The forecast.
@@ -33,7 +35,7 @@ def add_equivalents(
         One a case: `equivalent_size` and, where the sweep knows its compute, `equivalent_compute`,
         as shares of the run's own, and `wall_s` where the run knows it; empty for other runs.
     """
-    exponent = _compute_exponent(forecast)
+    growth = _growth(forecast)
     curves: dict[tuple[float, ...], tuple[np.ndarray, np.ndarray]] = {}
     found: list[dict[str, float]] = []
     for case, is_off in zip(cases, deviating, strict=True):
@@ -47,8 +49,9 @@ def add_equivalents(
             found.append({})
             continue
         worth = {"equivalent_size": share}
-        if exponent is not None:
-            worth["equivalent_compute"] = share**exponent
+        if growth is not None:
+            (log_share,) = growth.along(case.size, np.array([math.log(share)]))
+            worth |= {"equivalent_compute": math.exp(log_share)} if np.isfinite(log_share) else {}
         wall_s = known_number(case.row.get("wall_s"))
         if wall_s is not None:
             worth["wall_s"] = wall_s
@@ -56,19 +59,12 @@ def add_equivalents(
     return found
 
 
-def _compute_exponent(forecast: Forecast) -> float | None:
-    """Exponent of the compute in a common multiple of all sizes; None where it is not known."""
-    frame = forecast.runs.to_frame()
-    if "flops" not in frame:
+def _growth(forecast: Forecast) -> RunCost | None:
+    """How the compute of the sweep's runs grows with size; None where it is not known."""
+    try:
+        return read_run_cost(forecast.runs)
+    except DataError:
         return None
-    flops = frame["flops"].astype(float)
-    known = frame[np.isfinite(flops) & (flops > 0)]
-    sizes = np.log(known[list(forecast.runs.sizes)].to_numpy(dtype=float))
-    if len(np.unique(sizes, axis=0)) <= sizes.shape[1]:
-        return None
-    design = np.column_stack([np.ones(len(sizes)), sizes])
-    slopes = np.linalg.lstsq(design, np.log(known["flops"].to_numpy(dtype=float)), rcond=None)[0]
-    return float(slopes[1:].sum())
 
 
 def loss_along(forecast: Forecast, size: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:

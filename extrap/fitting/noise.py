@@ -41,7 +41,7 @@ ASSUMED_SHARE = 0.5
 N_SHARES = 200
 """Points of the posterior of the share."""
 GROWTH_P = 0.01
-"""Larger sizes are noisier where a variance ratio as large is rarer than this."""
+"""The noise of larger sizes is another where a variance ratio as far off is rarer than this."""
 
 
 class MeanNoise(NamedTuple):
@@ -120,8 +120,8 @@ def estimate_noise(runs: Runs) -> Noise:
 
     The variance of a run is the pooled one within near-optimal cells, together with the median one
     of all other cells, which counts as at most 8 degrees of freedom; it is that of the larger half
-    of the sizes where these are clearly noisier. Where at least two seeds occur at every one of at
-    least three sizes, a two-way analysis of variance of the mean residual of each (size, seed) and
+    of the sizes where it clearly differs from that of the rest. Where at least two seeds occur at
+    every one of at least three sizes, a two-way analysis of variance of the mean residual of each (size, seed) and
     a Beta prior tell the share of the seed. Without any replicate: the scatter about a parabola
     through the near-optimal runs of each size.
 
@@ -146,10 +146,11 @@ def estimate_noise(runs: Runs) -> Noise:
         source = "parabola" if dof else "none"
         return Noise(own_sd=own_sd, own_dof=dof, size_sd=own_sd, size_dof=dof, source=source)
     others = table[~table["is_near"]]
+    of_run = _at_larger_sizes(near, variance, dof)
     if n_sizes >= 3 and crossed.shape[1] >= 2:
-        return _variance_components(crossed, variance, dof, others)
+        return _variance_components(crossed, variance, of_run, others)
     own_sd = float(np.sqrt(variance))
-    run_variance, run_dof = _with_others(_at_larger_sizes(near, variance, dof), others)
+    run_variance, run_dof = _with_others(of_run, others)
     return Noise(
         own_sd=float(np.sqrt(run_variance)), own_dof=run_dof, size_sd=own_sd, size_dof=dof
     )
@@ -224,13 +225,14 @@ def _pooled(near: pd.DataFrame) -> tuple[float, int]:
 
 
 def _at_larger_sizes(near: pd.DataFrame, variance: float, dof: int) -> tuple[float, int]:
-    """The variance of the larger half of the sizes where it is clearly larger than the rest's."""
+    """The variance of the larger half of the sizes where it clearly differs from the rest's."""
     middle = near["size"].unique()[near["size"].nunique() // 2 :]
     is_large = near["size"].isin(middle)
     (large, n_large), (small, n_small) = _pooled(near[is_large]), _pooled(near[~is_large])
-    if n_large and n_small and stats.f.sf(large / small, n_large, n_small) < GROWTH_P:
-        return large, n_large
-    return variance, dof
+    if not (n_large and n_small):
+        return variance, dof
+    p_value = float(stats.f.sf(large / small, n_large, n_small))
+    return (large, n_large) if 2 * min(p_value, 1 - p_value) < GROWTH_P else (variance, dof)
 
 
 def _with_others(known: tuple[float, int], others: pd.DataFrame) -> tuple[float, int]:
@@ -247,14 +249,14 @@ def _with_others(known: tuple[float, int], others: pd.DataFrame) -> tuple[float,
 
 
 def _variance_components(
-    crossed: pd.DataFrame, variance: float, dof: int, others: pd.DataFrame
+    crossed: pd.DataFrame, variance: float, of_run: tuple[float, int], others: pd.DataFrame
 ) -> Noise:
     """Seed and residual variance of a (sizes, seeds) table of mean residuals.
 
     Args:
         crossed: The table, a column a seed.
         variance: Of one run, within its cell.
-        dof: Degrees of freedom behind it, were all runs independent.
+        of_run: The same for larger sizes, with the degrees of freedom of independent runs.
         others: Residuals of the cells that are not near the optimum.
     """
     table = crossed.to_numpy(dtype=float)
@@ -265,15 +267,18 @@ def _variance_components(
     rest = table - table.mean(axis=1, keepdims=True) - effects
     size_dof = (n_sizes - 1) * (n_seeds - 1)
     size_variance = float((rest**2).sum()) / size_dof
-    variance = max(variance, size_variance)
-    share = _seed_share(seed_square, size_variance, variance, n_sizes=n_sizes, dof=n_seeds - 1)
+    whole = max(variance, size_variance)
+    share = _seed_share(seed_square, size_variance, whole, n_sizes=n_sizes, dof=n_seeds - 1)
+    at_large, dof = of_run
+    if at_large == variance:
+        at_large = whole
     # of the two parts the seeds' has a degree of freedom a seed
     known = 1 / (share**2 / (n_seeds - 1) + (1 - share) ** 2 / max(dof - n_seeds + 1, 1))
-    variance, run_dof = _with_others((variance, max(round(known), 1)), others)
-    shared = share * variance
+    total, run_dof = _with_others((at_large, max(round(known), 1)), others)
+    shared = share * total
     kept = shared / (shared + size_variance / n_sizes) if shared else 0.0
     return Noise(
-        own_sd=float(np.sqrt(variance - shared)),
+        own_sd=float(np.sqrt(total - shared)),
         own_dof=run_dof,
         size_sd=float(np.sqrt(size_variance)),
         size_dof=size_dof,

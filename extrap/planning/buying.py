@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from extrap.fitting.run_costs import RunCost
 from extrap.planning.candidates import Market, Move
 from extrap.planning.outlooks import Foresight, Widths
-from extrap.planning.run_costs import RunCost
 from extrap.planning.vertices import Design
 
 __all__ = ["Basket", "Priced", "Purse", "best_plan"]

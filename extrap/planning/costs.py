@@ -12,11 +12,11 @@ from extrap.checking.equivalents import loss_along
 from extrap.errors import DataError
 from extrap.fitting import fit_valley
 from extrap.fitting.recommendation import DIVERGED_EXCESS, expected_excess
+from extrap.fitting.run_costs import FLOPS, RunCost, hours_of_runs, read_run_cost
 from extrap.fitting.spread import OptimumSpread, predict_optimum
 from extrap.fitting.valley import Valley
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
-from extrap.planning.run_costs import FLOPS, RunCost, hours_of_runs, read_run_cost
 from extrap.records import Fit, Interval, Measure, Runs
 
 __all__ = ["FACTORS", "Cost", "Penalty", "PricedValue", "cost"]

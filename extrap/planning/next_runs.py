@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.fitting.run_costs import RunCost, read_run_cost
 from extrap.forecasting import Forecast, forecast
 from extrap.planning.advice import advise
 from extrap.planning.buying import Basket, Priced, Purse, best_plan
@@ -24,7 +25,6 @@ from extrap.planning.candidates import (
 )
 from extrap.planning.outlooks import Foresight, Widths, foresee
 from extrap.planning.plans import LargerSize, Outlook, Plan, Purchase
-from extrap.planning.run_costs import RunCost, read_run_cost
 from extrap.planning.vertices import Design, VertexModel
 from extrap.records import Optimum, Runs
 

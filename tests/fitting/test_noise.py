@@ -77,15 +77,20 @@ def test_two_seeds_are_worth_more_than_one_degree_of_freedom(sweep_table: Table)
     assert noise.log_sd == pytest.approx(0.004, rel=0.3)
 
 
-def test_larger_sizes_that_are_clearly_noisier_decide() -> None:
+@pytest.mark.parametrize("is_growing", [True, False])
+def test_larger_sizes_whose_noise_is_clearly_another_decide(is_growing: bool) -> None:
     rng = np.random.default_rng(0)
-    table = crossed(rng.normal(size=(6, 8)) * np.repeat([0.001, 0.01], 3)[:, None])
+    sds = np.repeat([0.001, 0.01] if is_growing else [0.01, 0.001], 3)
+    table = crossed(rng.normal(size=(6, 8)) * sds[:, None])
     table["seed"] = np.arange(len(table))
     noise = estimate_noise(read_runs(table, size="width"))
     logs = np.log(table["loss"].to_numpy()).reshape(6, 8)
     assert noise.own_sd == pytest.approx(np.sqrt(logs[3:].var(axis=1, ddof=1).mean()))
     assert noise.own_dof == 3 * 7
     assert noise.size_sd == pytest.approx(np.sqrt(logs.var(axis=1, ddof=1).mean()))
+    table["seed"] = np.indices((6, 8))[1].ravel()
+    parts = estimate_noise(read_runs(table, size="width"))
+    assert parts.log_sd == pytest.approx(noise.own_sd)
 
 
 @pytest.mark.parametrize(("seed", "is_known"), [(7, True), (None, False)])

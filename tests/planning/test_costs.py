@@ -14,8 +14,8 @@ import pytest
 import extrap
 from benchmarks.plans import simulated
 from extrap.errors import DataError
+from extrap.fitting.run_costs import read_run_cost
 from extrap.planning import Cost, cost, cost_document
-from extrap.planning.run_costs import read_run_cost
 from extrap.reporting.costs import cost_text
 from tests.planning.test_next_runs import runs_of, valleys
 

@@ -11,8 +11,8 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.expressions import Expression
+from extrap.fitting.cost_curves import CostCurve, FormulaCurve, fit_cost_curve
 from extrap.laws.base import Array
-from extrap.planning.cost_curves import CostCurve, FormulaCurve, fit_cost_curve
 from extrap.records import Runs
 
 __all__ = ["RunCost", "hours_of_runs", "read_run_cost"]

@@ -121,9 +121,9 @@ def estimate_noise(runs: Runs) -> Noise:
     The variance of a run is the pooled one within near-optimal cells, together with the median one
     of all other cells, which counts as at most 8 degrees of freedom; it is that of the larger half
     of the sizes where it clearly differs from that of the rest. Where at least two seeds occur at
-    every one of at least three sizes, a two-way analysis of variance of the mean residual of each (size, seed) and
-    a Beta prior tell the share of the seed. Without any replicate: the scatter about a parabola
-    through the near-optimal runs of each size.
+    every one of at least three sizes, a two-way analysis of variance of the mean residual of each
+    (size, seed) and a Beta prior tell the share of the seed. Without any replicate: the scatter
+    about a parabola through the near-optimal runs of each size.
 
     Args:
         runs: A sweep; only complete rows count.

@@ -27,6 +27,7 @@ from extrap.pipeline import (
     target_cells,
 )
 from extrap.tuning import TuneEvent, tune
+from tests.checking.byhand import by_hand
 
 SPEC = StudySpec(
     name="toy",
@@ -152,6 +153,19 @@ def test_a_larger_run_has_whole_examples_and_needs_a_point_estimate(tmp_path):
     assert target_cells(edge, found.outcome.forecast) == ()
     assert found.outcome.verdicts == ()
     assert any("no larger run" in line for line in found.lines)
+
+
+def test_larger_runs_are_trained_at_the_recommended_values():
+    """Below the optimum, where values that are too high cost more."""
+    valley = replace(by_hand().valley, rise=((0.0, 1.2),))
+    made = by_hand(valley=valley)
+    advised = made.recommend(width=1024).tuned["lr"]
+    assert advised < 0.9 * made.at(width=1024).tuned["lr"].value
+    target = Target(size={"width": 1024}, factors=(1.0, 2.0), fixed=False)
+    cells = target_cells(replace(SPEC, targets=(target,)), made)
+    rates = {dict(cell.tuned)["lr"] for cell in cells}
+    assert rates == {as_handed_out("lr", advised), as_handed_out("lr", 2 * advised)}
+    assert by_hand(valley=None).advised(width=1024) == {"lr": pytest.approx(0.0025)}
 
 
 def test_plan_counts_runs_without_opening_a_storage(tmp_path):

@@ -199,7 +199,7 @@ def _outcome(row: AnswerRow, group: RunGroup) -> str:
         return f"{text}."
     text = f"{text}, {compared(row.error)} the forecast: {_VERDICTS[group.kind]}"
     if group.kind == "on" and not row.is_inside:
-        text += ", for though outside the interval it is within what chance allows so many runs"
+        text += ", though just outside the interval of one new run"
     text += "."
     if group.kind == "on" and not row.is_telling:
         text += (

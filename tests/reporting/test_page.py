@@ -95,7 +95,7 @@ def test_runs_that_were_lost_or_are_not_known_are_told(tmp_path, made, judge):
     told = {"predicted_pi": interval, "expected": at.loss, "on_law": True, "p_value": 0.04}
     (one, *_) = (v for v in judge() if v.size["width"] == 1024 and v.on_law)
     outside = replace(one, cause=None, **given, **told)
-    assert "what chance allows" in write(tmp_path, made, [outside])
+    assert "just outside the interval of one new run" in write(tmp_path, made, [outside])
 
 
 def grid_frame(**columns):

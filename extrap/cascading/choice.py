@@ -12,6 +12,7 @@ import pandas as pd
 from extrap.cascading.judging import Costs, judge
 from extrap.cascading.predictions import Predictions, read_predictions, split_predictions
 from extrap.cascading.results import Cascade
+from extrap.records import Measure
 
 __all__ = ["cascade"]
 
@@ -36,7 +37,7 @@ def cascade(
     Every input that no rule answers goes to the small model, and on to the large one where the
     confidence is below a threshold: `cost = c_small + p_defer · c_large`. The lowest threshold
     that reaches the quality on a random part of the inputs is taken; all numbers are of the other
-    part. On average they fall somewhat short of the quality asked: read their intervals.
+    part. On average they fall somewhat short of the quality asked, and a flag says where they do.
 
     The table has one row an input: `confidence_small` (any finite score, higher is surer), and
     either `correct_small` and `correct_large` (0 or 1) or `loss_small` and `loss_large` (lower is
@@ -111,6 +112,7 @@ def cascade(
         cost_filter=float(cost_filter),
         level=level,
         seed=seed,
+        flags=_flags(points[thresholds.index(threshold)].quality, asked, large, inputs.kind),
         notes=(
             *_notes(first, asked, is_reached=is_reached),
             *_doubts(inputs, cost_filter / cost_large),
@@ -210,6 +212,20 @@ def _notes(part: Predictions, asked: float, *, is_reached: bool) -> tuple[str, .
     )
     alone = f"; the large model alone is {worst} it too, at {large:.4g}" if falls_short else ""
     return (f"{note}{alone}",)
+
+
+def _flags(judged: Measure, asked: float, large: Measure, kind: str) -> tuple[str, ...]:
+    """What the other part takes back of the quality that the first one promised."""
+    sign = 1 if kind == "correct" else -1
+    short = sign * (asked - (judged.value or 0.0))
+    if short <= ROUNDING * max(1.0, abs(asked)):
+        return ()
+    lower, upper = (side or 0.0 for side in judged.ci)
+    by_chance = "may" if lower <= asked <= upper else "would not"
+    return (
+        f"judged-quality-missed: {judged.value:.4g} for {asked:.4g} asked, {lower:.4g} to "
+        f"{upper:.4g}, which chance {by_chance} explain; the large model alone {large.value:.4g}",
+    )
 
 
 def _doubts(inputs: Predictions, rule_cost: float) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ def cascade_document(found: Cascade) -> dict[str, Any]:
         "n_judged": found.n_judged,
         "curve": [_point_document(point) for point in found.curve],
         "notes": list(found.notes),
+        "flags": list(found.flags),
     }
 
 

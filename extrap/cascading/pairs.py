@@ -115,6 +115,15 @@ class CascadeReport:
     large: str
     level: float
 
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Small models whose quality, the large model's asked, comes out worse where judged."""
+        return tuple(
+            f"judged-quality-missed: {f.small} by {f.outcome}{' behind the rule' * f.rule}"
+            for f in self.findings
+            if (f.difference.value or 0.0) * (1 if f.outcome == "correct" else -1) < 0
+        )
+
     def of(self, outcome: str, *, rule: bool = False) -> tuple[CascadeFinding, ...]:
         """The findings of one outcome, smallest model first."""
         return tuple(f for f in self.findings if f.outcome == outcome and f.rule == rule)

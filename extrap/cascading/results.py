@@ -51,6 +51,7 @@ class Cascade:
         level: Of all intervals.
         seed: Of the split and the bootstrap.
         notes: What to beware of, one sentence each.
+        flags: Named reasons to doubt the choice, each `name: detail`.
     """
 
     kind: str
@@ -70,3 +71,4 @@ class Cascade:
     level: float
     seed: int
     notes: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()

@@ -36,6 +36,13 @@ __all__ = ["plan_command"]
 )
 @click.option("--no-larger", is_flag=True, help="Buy no run beyond the swept sizes.")
 @click.option(
+    "--most-seeds",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    help="The most seeds of a size and its values, with those the sweep has.",
+)
+@click.option(
     "-o",
     "--out",
     type=click.Path(dir_okay=False),
@@ -53,6 +60,7 @@ def plan_command(
     aim: str | None,
     among: str | None,
     no_larger: bool,
+    most_seeds: int,
     out: str | None,
     as_json: bool,
     **columns: Any,
@@ -80,6 +88,7 @@ def plan_command(
         aim=aim,
         among=None if among is None else read_table(sys.stdin if among == "-" else Path(among)),
         larger=not no_larger,
+        most_seeds=most_seeds,
     )
     if as_json:
         print_json(plan_document(found))

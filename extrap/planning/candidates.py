@@ -1,4 +1,4 @@
-"""What may be bought next: seeds and values at swept sizes, first runs at new ones."""
+"""What may be bought next: seeds and values at swept sizes, first runs at new ones, the target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ from extrap.laws.base import Array
 from extrap.planning.vertices import VertexModel
 from extrap.records import Runs
 
-__all__ = ["Cell", "Market", "Move", "new_sizes", "read_among", "seed_names", "seed_numbers"]
+__all__ = [
+    "MOST_SEEDS",
+    "Cell",
+    "Market",
+    "Move",
+    "new_sizes",
+    "read_among",
+    "seed_names",
+    "seed_numbers",
+]
 
 INNER, OUTER = 0.8, 1.6
 """Offsets from the optimum, in units of the distance at which a run's weight halves."""
@@ -29,8 +38,8 @@ FACTORS = (2**0.5, 2.0)
 MOST_OF_TARGET = 0.5
 """… and at most this share of the target."""
 MOST_SIZES = 40
-MOST_SEEDS = 16
-"""At one place: what a law errs by at a size is not mended by more."""
+MOST_SEEDS = 4
+"""At one size and one set of values: what a law errs by at a size is not mended by more."""
 SAME = 1e-6
 
 Cell = tuple[tuple[float, ...], int]
@@ -59,6 +68,8 @@ class Market:
         forecast: Where the optima are.
         model: How far from them runs tell most.
         among: Size → the cells that may be bought there; None where any may.
+        at: The target: there the recommended values are tried.
+        most_seeds: At one size and one set of values, with those that exist.
         tried: Size → the cells that exist or are bought, in order.
         free: Size → the cells of `among` that are left.
     """
@@ -66,6 +77,8 @@ class Market:
     forecast: Forecast
     model: VertexModel
     among: Mapping[Key, list[Offer]] | None = None
+    at: Mapping[str, float] = field(default_factory=dict)
+    most_seeds: int = MOST_SEEDS
     tried: dict[Key, list[Cell]] = field(default_factory=dict)
     free: dict[Key, list[Offer]] = field(default_factory=dict)
     _centres: dict[Key, Array | None] = field(default_factory=dict)
@@ -112,7 +125,7 @@ class Market:
         if not self.forecast.runs.tuned:
             found = [self._seed_alone(size, is_known=is_known)]
         elif is_known:
-            found = [self._around(size, self._star(size, r), n_seeds=1) for r in (INNER, OUTER)]
+            found = [self._around(size, shape, n_seeds=1) for shape in self._shapes(size)]
         else:
             shape = self._block(size)
             found = [self._around(size, shape, n_seeds=n, is_first=True) for n in (1, 2)]
@@ -123,7 +136,7 @@ class Market:
         if not self.forecast.runs.tuned:
             move = Move(size=dict(size), cells=(((), seed),), octaves=((),), reason="replicate")
             return move if self._is_free(size, ((), seed)) else None
-        return self._around(size, self._star(size, INNER), n_seeds=1, seed=seed)
+        return self._around(size, self._shapes(size)[0], n_seeds=1, seed=seed)
 
     def seeds(self) -> list[int]:
         """Every seed there is, and where any may be bought the next one, in order."""
@@ -136,7 +149,12 @@ class Market:
         key = tuple(size.values())
         if self.among is not None and cell not in self.among.get(key, []):
             return False
-        return cell not in self.tried.get(key, [])
+        return cell not in self.tried.get(key, []) and self._has_room(key, cell[0])
+
+    def _has_room(self, key: Key, values: Sequence[float], more: Iterable[Cell] = ()) -> bool:
+        """Whether a place may have a seed more than those there, and those about to be."""
+        cells = (*self.tried.get(key, []), *more)
+        return len({seed for v, seed in cells if _alike(v, values)}) < self.most_seeds
 
     def bracket(self, size: Mapping[str, float], edge: Mapping[str, str]) -> Move | None:
         """The next two values beyond the edge at which a size was best."""
@@ -161,14 +179,14 @@ class Market:
     def _seed_alone(self, size: Mapping[str, float], *, is_known: bool) -> Move | None:
         key = tuple(size.values())
         used = [seed for _, seed in self.tried.get(key, [])]
+        if not self._has_room(key, ()):
+            return None
         if self.among is not None:
             offered = [s for _, s in self.free.get(key, [])]
             free = [s for s in offered if s is not None and s not in used]
             if None in offered:
                 free.append(_fresh(used, self._seeds()))
             seed = min(free, default=None)
-        elif len(set(used)) >= MOST_SEEDS:
-            seed = None
         else:
             seed = _fresh(used, self._seeds())
         if seed is None:
@@ -185,6 +203,16 @@ class Market:
             self._centres[key] = known
         return self._centres[key]
 
+    def _shapes(self, size: Mapping[str, float]) -> list[Array]:
+        """Where a further seed is trained: about the optimum, at the target at what is advised."""
+        stars = [self._star(size, radius) for radius in (INNER, OUTER)]
+        if dict(size) != dict(self.at):
+            return stars
+        advised = self.forecast.recommend(**size)
+        octaves = [0.0] * len(stars[0][0]) if advised is None else advised.octaves.values()
+        middle = np.array([[*octaves]])
+        return [middle, np.vstack([middle, stars[1]])]
+
     def _star(self, size: Mapping[str, float], radius: float) -> Array:
         """Two places on each axis, one to either side."""
         reach = self._reach(size) * radius
@@ -198,8 +226,8 @@ class Market:
         return self._reaches[key]
 
     def _block(self, size: Mapping[str, float]) -> Array:
-        """What determines a surface: both stars, and the corners between several columns."""
-        parts = [self._star(size, INNER), self._star(size, OUTER)]
+        """What determines a surface: all shapes, and the corners between several columns."""
+        parts = self._shapes(size)[-1:] if dict(size) == dict(self.at) else self._shapes(size)
         d = len(self.forecast.runs.tuned)
         if d > 1:
             reach = self._reach(size) * INNER
@@ -263,15 +291,12 @@ class Market:
         ]
         chosen = list(dict.fromkeys(chosen))
         used = [seed for values, seed in tried if values in chosen]
-        if only is not None:
-            return [(values, only) for values in chosen if (values, only) not in tried]
         cells: list[Cell] = []
         for _ in range(n_seeds):
-            if len(set(used)) >= MOST_SEEDS:
-                break
-            seed = _fresh(used, self._seeds())
+            seed = _fresh(used, self._seeds()) if only is None else only
             used.append(seed)
-            cells += [(values, seed) for values in chosen]
+            fresh = [(values, seed) for values in chosen if (values, seed) not in tried]
+            cells += [cell for cell in fresh if self._has_room(key, cell[0], cells)]
         return cells
 
     def _among(
@@ -284,6 +309,7 @@ class Market:
     ) -> list[Cell]:
         """The nearest cells that may be bought and were not."""
         free = [cell for cell in self.free.get(key, []) if only in (None, cell[1])]
+        free = [cell for cell in free if self._has_room(key, cell[0])]
         if not free:
             return []
         log2_values = np.log2([values for values, _ in free])
@@ -295,6 +321,8 @@ class Market:
             if away[best] <= FAR:
                 left[best] = False
                 values, seed = free[best]
+                if not self._has_room(key, values, cells):
+                    continue
                 used = [s for v, s in (*tried, *cells) if v == values]
                 cells.append((values, _fresh(used, self._seeds()) if seed is None else seed))
         return cells

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from numbers import Integral, Real
 
 import numpy as np
@@ -14,8 +15,9 @@ from extrap.errors import DataError
 from extrap.fitting.run_costs import RunCost, read_run_cost
 from extrap.forecasting import Forecast, forecast
 from extrap.planning.advice import advise
-from extrap.planning.buying import Basket, Priced, Purse, best_plan
+from extrap.planning.buying import Basket, Purse, best_plan
 from extrap.planning.candidates import (
+    MOST_SEEDS,
     Market,
     Move,
     new_sizes,
@@ -26,12 +28,14 @@ from extrap.planning.candidates import (
 from extrap.planning.outlooks import Foresight, Widths, foresee
 from extrap.planning.plans import LargerSize, Outlook, Plan, Purchase
 from extrap.planning.vertices import Design, VertexModel
-from extrap.records import Optimum, Runs
+from extrap.records import Runs
 
 __all__ = ["plan"]
 
 MOST_RUNS = 2000
 """A plan longer than this is no next step."""
+N_PARTS = 5
+"""Parts of the purchases after which the widths are told."""
 
 Sizes = Mapping[str, float]
 
@@ -47,16 +51,19 @@ def plan(
     aim: str | None = None,
     among: pd.DataFrame | None = None,
     larger: bool = True,
+    most_seeds: int = MOST_SEEDS,
 ) -> Plan:
     """Choose the runs that narrow the forecast at a size most for what they cost.
 
     Candidates are one more seed, or values farther out, around the predicted optimum of a swept
-    size, and the first runs at sizes between and beyond them. Bought is, one step after the
-    other, what lowers the sum of the logarithms of the widths of all prediction intervals at the
-    target most for its cost; each first step at a size beyond the sweep is tried too, and the
-    best plan wins. Widths come from the least-squares variance of the optima that the design
-    gives, through the laws' gradients; after parts of the purchases the laws are fitted anew to
-    losses as they are expected. A size without an optimum inside its values is bracketed first.
+    size, and the first runs at sizes between and beyond them, up to the target: there at the
+    recommended values, and to both sides, as a size whose optimum is not bracketed tells no law.
+    Bought is, one step after the other, what lowers the sum of the logarithms of the widths of all
+    prediction intervals at the target most for its cost; each first step at a size beyond the
+    sweep is tried too, and the best plan wins. Gains come from the least-squares variance of the
+    optima that the design gives, through the laws' gradients; then the laws are fitted anew to
+    losses as they are expected, and a step after which an interval is wider is not bought. A size
+    without an optimum inside its values is bracketed first.
 
     Args:
         runs: The sweep, or its forecast.
@@ -69,6 +76,7 @@ def plan(
         aim: Only narrow the interval of `"loss"` or of one tuned column; None for all of them.
         among: Only runs of this table may be bought: size and tuned columns, perhaps `seed`.
         larger: Whether sizes beyond the sweep may be bought.
+        most_seeds: At one size and one set of values, with those that the sweep has.
 
     Raises:
         ValueError: No budget at all, or one that is not positive; the target is no size; `aim` is
@@ -88,7 +96,7 @@ def plan(
         >>> made.cost <= 2e12
         True
     """
-    _check_budget(budget, n_runs)
+    _check_budget(budget, n_runs, most_seeds)
     made = runs if isinstance(runs, Forecast) else forecast(runs)
     target = dict(made.at(**at).size)
     price = read_run_cost(made.runs, formula=cost, hours=hours)
@@ -96,28 +104,35 @@ def plan(
     cells = None if among is None else read_among(among, made.runs)
     names = seed_names(made.runs, among)
     noise_free = VertexModel.of(made.valley, made.noise, scatter=0.0)
-    market = Market(forecast=made, model=noise_free, among=cells)
+    market = Market(forecast=made, model=noise_free, among=cells, at=target, most_seeds=most_seeds)
     purse = Purse(
         price=price,
         budget=math.inf if budget is None else budget,
         n_runs=min(n_runs or MOST_RUNS, MOST_RUNS),
     )
-    brackets = _bracketed(made, market, purse)
     try:
         sight = foresee(made, target)
     except DataError:
+        brackets = []
+        for move in _bracketed(made, market, purse):
+            purse.pay(move)
+            brackets.append(move)
         if not brackets:
             raise
         return _unseen(made, target, price, brackets, names, budget=budget)
+    begun = Basket(designs=sight.designs, now=sight.now(), aims=aims)
+    first = aims[:1] if begun.now.knows(aims[:1]) else aims
+    for move in _bracketed(made, market, purse):
+        designs = [*begun.designs, *_expected(made, sight, move)]
+        widths = sight.refitted(designs, n_new=purse.bought + len(move.cells))
+        if not widths.widens(begun.widths, first):
+            begun = begun.bought((move,), designs, widths, market=market, purse=purse)
     market.model = sight.model
     between, beyond = _places(made, target, cells)
-    designs = [*sight.designs, *_expected(made, sight, brackets)]
-    swept = [dict(o.size) for o in made.optima if o.loss is not None] + [
-        dict(design.size) for design in designs[len(sight.designs) :]
-    ]
+    swept = [dict(design.size) for design in begun.designs]
     sizes = [*swept, *between, *(beyond if larger else [])]
-    found = best_plan(sight, market, purse, designs, sizes, beyond if larger else [], aims)
-    moves = [*brackets, *found.moves]
+    found = best_plan(sight, market, purse, begun, sizes, beyond if larger else [])
+    brackets = [move for step in begun.steps for move in step.moves]
     beyond_outlooks = _larger(sight, market, price, beyond, purse.budget)
     made_plan = Plan(
         at=target,
@@ -126,29 +141,30 @@ def plan(
         unit=price.unit,
         cost_from=price.source,
         spent=_spent(made.runs, price),
-        purchases=_purchases(made, moves, price, names),
-        outlooks=tuple(_outlooks(sight, found)),
+        purchases=_purchases(made, [step.moves for step in found.steps], price, names),
+        outlooks=tuple(_outlooks(found)),
         floor=_outlook(sight.floor(), n_runs=0, cost=0.0),
         limits=sight.limits(),
         larger=tuple(beyond_outlooks),
         advice=(),
         flags=(*made.at(**target).flags, *price.flags, *_flags(brackets)),
     )
-    why = "" if moves else _why_none(market, purse, sizes, swept)
+    why = "" if found.steps else _why_none(market, purse, sizes, swept)
     return replace(made_plan, advice=advise(made_plan, why=why))
 
 
 def _places(
     made: Forecast, at: Sizes, cells: Mapping[tuple[float, ...], object] | None
 ) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
-    """New sizes that may be bought: within the sweep's range, and beyond it."""
-    if cells is None:
-        between, beyond = new_sizes(made.runs, at)
-        return between, beyond
+    """New sizes that may be bought, the target among them: in the sweep's range, and beyond it."""
     columns = made.runs.sizes
     swept = {tuple(o.size.values()) for o in made.optima}
     low, top = ([end(key[i] for key in swept) for i in range(len(columns))] for end in (min, max))
-    fresh = [k for k in sorted(cells) if k not in swept]
+    if cells is None:
+        offered = [tuple(s.values()) for s in (*chain(*new_sizes(made.runs, at)), at)]
+    else:
+        offered = sorted(cells)
+    fresh = [k for k in offered if k not in swept]
     fresh = [k for k in fresh if all(v >= m for v, m in zip(k, low, strict=True))]
     is_inside = [all(v <= m for v, m in zip(k, top, strict=True)) for k in fresh]
     named = [dict(zip(columns, k, strict=True)) for k in fresh]
@@ -158,44 +174,33 @@ def _places(
     return inside, outside
 
 
-def _bracketed(made: Forecast, market: Market, purse: Purse) -> list[Move]:
+def _bracketed(made: Forecast, market: Market, purse: Purse) -> Iterator[Move]:
     """Values beyond the edges of sizes whose optimum is not inside, the cheapest sizes first."""
-    moves = []
     for optimum in sorted(made.optima, key=lambda o: purse.price.of(o.size)):
-        move = _bracket_move(optimum, market)
+        move = None if not optimum.edge else market.bracket(optimum.size, optimum.edge)
         if move is not None and purse.affords(move):
-            purse.pay(move)
-            market.take(move)
-            moves.append(move)
-    return moves
+            yield move
 
 
-def _bracket_move(optimum: Optimum, market: Market) -> Move | None:
-    return None if not optimum.edge else market.bracket(optimum.size, optimum.edge)
-
-
-def _expected(made: Forecast, sight: Foresight, brackets: Sequence[Move]) -> list[Design]:
-    """Sizes that will be bracketed, as far as their runs then suffice."""
-    found = []
+def _expected(made: Forecast, sight: Foresight, move: Move) -> list[Design]:
+    """A size that will be bracketed, if its runs then suffice."""
     frame = made.runs.complete().to_frame()
-    for move in brackets:
-        here = frame[np.logical_and.reduce([frame[c] == v for c, v in move.size.items()])]
-        centre = [made.predict_tuned(move.size)[n].value or 1.0 for n in made.runs.tuned]
-        own = np.log2(here[list(made.runs.tuned)].to_numpy(dtype=float) / np.array(centre))
-        seeds = tuple(seed_numbers(frame["seed"])[here.index])
-        design = Design(size=move.size, octaves=own, seeds=seeds)
-        whole = design.with_runs(np.array(move.octaves), tuple(s for _, s in move.cells))
-        if sight.model.of_design(whole).loss < 1.0:
-            found.append(whole)
-    return found
+    here = frame[np.logical_and.reduce([frame[c] == v for c, v in move.size.items()])]
+    centre = [made.predict_tuned(move.size)[n].value or 1.0 for n in made.runs.tuned]
+    own = np.log2(here[list(made.runs.tuned)].to_numpy(dtype=float) / np.array(centre))
+    seeds = tuple(seed_numbers(frame["seed"])[here.index])
+    design = Design(size=move.size, octaves=own, seeds=seeds)
+    whole = design.with_runs(np.array(move.octaves), tuple(s for _, s in move.cells))
+    return [whole] if sight.model.of_design(whole).loss < 1.0 else []
 
 
-def _outlooks(sight: Foresight, found: Priced) -> list[Outlook]:
-    """Widths now, after parts of the purchases and after all of them."""
-    told = [_outlook(sight.now(), n_runs=0, cost=0.0)]
-    for widths, n_runs, cost in zip(found.widths, found.n_runs, found.costs, strict=True):
-        told.append(_outlook(widths, n_runs=n_runs, cost=cost))
-    return told
+def _outlooks(found: Basket) -> list[Outlook]:
+    """Widths now, after parts of the purchases, each half of the next, and after all of them."""
+    told = [_outlook(found.now, n_runs=0, cost=0.0)]
+    told += [_outlook(s.widths, n_runs=s.n_runs, cost=s.cost) for s in found.steps]
+    costs = np.array([each.cost for each in told])
+    near = {int(np.argmin(np.abs(costs - costs[-1] / 2**k))) for k in range(N_PARTS)}
+    return [told[i] for i in sorted({0, *near})]
 
 
 def _outlook(widths: Widths, *, n_runs: int, cost: float) -> Outlook:
@@ -207,8 +212,8 @@ def _why_none(market: Market, purse: Purse, sizes: Sequence[Sizes], swept: Seque
     moves = [m for size in sizes for m in market.moves(size, is_known=size in swept)]
     if not moves:
         return (
-            "every run on offer exists, lies too far from a predicted optimum, or is at a new "
-            "size that lacks values on both sides of it"
+            "every run on offer exists, is one seed more than a cell may have, lies too far from "
+            "a predicted optimum, or is at a new size that lacks values on both sides of it"
         )
     if not any(purse.affords(move) for move in moves):
         least = min(moves, key=lambda m: (len(m.cells) > purse.n_runs, purse.cost(m)))
@@ -231,8 +236,8 @@ def _larger(
     for size in beyond[:4]:
         moves = market.moves(size, is_known=False)
         if moves:
-            designs = Basket(designs=list(sight.designs)).with_moves((moves[0],))
-            widths = sight.refitted(designs, n_new=len(moves[0].cells))
+            basket = Basket(designs=sight.designs, now=sight.now(), aims=())
+            widths = sight.refitted(basket.with_moves((moves[0],)), n_new=len(moves[0].cells))
             cost = price.of(size) * len(moves[0].cells)
             outlook = _outlook(widths, n_runs=len(moves[0].cells), cost=cost)
             found.append(LargerSize(size=size, outlook=outlook, in_budget=cost <= budget))
@@ -240,7 +245,7 @@ def _larger(
 
 
 def _purchases(
-    made: Forecast, moves: Sequence[Move], price: RunCost, names: Mapping[int, str]
+    made: Forecast, steps: Iterable[Sequence[Move]], price: RunCost, names: Mapping[int, str]
 ) -> tuple[Purchase, ...]:
     return tuple(
         Purchase(
@@ -251,7 +256,8 @@ def _purchases(
             step=step,
             reason=move.reason,
         )
-        for step, move in enumerate(moves, start=1)
+        for step, moves in enumerate(steps, start=1)
+        for move in moves
         for values, seed in move.cells
     )
 
@@ -269,7 +275,7 @@ def _unseen(
     unknown = Outlook(
         n_runs=0, cost=0.0, loss_width=None, tuned_width=dict.fromkeys(made.runs.tuned)
     )
-    bought = _purchases(made, brackets, price, names)
+    bought = _purchases(made, [[move] for move in brackets], price, names)
     then = replace(unknown, n_runs=len(bought), cost=sum(p.cost for p in bought))
     found = Plan(
         at=at,
@@ -310,15 +316,19 @@ def _aims(made: Forecast, aim: str | None) -> tuple[str, ...]:
     return (aim,)
 
 
-def _check_types(budget: object, n_runs: object) -> None:
+def _check_types(budget: object, n_runs: object, most_seeds: object) -> None:
     if isinstance(budget, bool) or not isinstance(budget, Real | None):
         raise TypeError(f"a budget is a number, got {budget!r}; give its size.")
-    if isinstance(n_runs, bool) or not isinstance(n_runs, Integral | None):
-        raise TypeError(f"n_runs is a whole number, got {n_runs!r}; give how many runs.")
+    for name, count in (("n_runs", 1 if n_runs is None else n_runs), ("most_seeds", most_seeds)):
+        if isinstance(count, bool) or not isinstance(count, Integral):
+            what = name.partition("_")[2]
+            raise TypeError(f"{name} is a whole number, got {count!r}; give how many {what}.")
 
 
-def _check_budget(budget: float | None, n_runs: int | None) -> None:
-    _check_types(budget, n_runs)
+def _check_budget(budget: float | None, n_runs: int | None, most_seeds: int) -> None:
+    _check_types(budget, n_runs, most_seeds)
+    if most_seeds < 1:
+        raise ValueError(f"most_seeds must be at least 1, got {most_seeds}; leave it out for 4.")
     if budget is None and n_runs is None:
         raise ValueError(
             "a plan needs a budget, got none; give budget=…, or a number of runs, n_runs=…."

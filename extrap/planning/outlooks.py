@@ -122,7 +122,7 @@ class Foresight:
             designs: Runs of every size.
             n_new: How many of them are bought.
         """
-        key = ("refitted", n_new, *(design.key for design in designs))
+        key = ("refitted", n_new, *sorted(design.key for design in designs))
         if key in self._seen:
             known: Widths = self._seen[key]
             return known

@@ -20,6 +20,7 @@ from extrap.reporting.figures import (
     draw_cascade_curves,
     draw_svg,
 )
+from extrap.reporting.glossary import explain_flags, flag_lines
 from extrap.reporting.numbers import NBSP, format_estimate, format_percent
 from extrap.reporting.pages import render_page, write_page
 from extrap.reporting.plates import Plate
@@ -124,7 +125,8 @@ def cascades_text(report: CascadeReport) -> str:
         f"{_percents(finding.share)}, difference {_told_difference(finding)}"
         for finding in report.findings
     ]
-    return "\n".join(lines).replace(NBSP, " ")
+    lines += ["", *flag_lines(report.flags, of="cascade")]
+    return "\n".join(lines).rstrip().replace(NBSP, " ")
 
 
 def cascade_page(
@@ -173,6 +175,7 @@ def cascade_page(
         curves=_curves_plate(report),
         costs=_costs_plate(report, rule),
         findings=cascade_table(report),
+        flags=explain_flags(report.flags, of="cascade"),
         limits=LIMITS,
         provenance=[(k, v) for k, v in {**own, **provenance}.items() if v],
     )
@@ -188,6 +191,7 @@ def _numbers(report: CascadeReport) -> dict[str, Any]:
             "level": report.level,
             "large": report.large,
             "findings": [asdict(finding) for finding in report.findings],
+            "flags": list(report.flags),
         }
     )
 

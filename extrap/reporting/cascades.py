@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extrap.cascading import Cascade, CascadePoint
 from extrap.records import Measure
+from extrap.reporting.glossary import flag_lines
 from extrap.reporting.numbers import NBSP, format_estimate, format_percent
 from extrap.reporting.tables import text_columns
 
@@ -37,6 +38,7 @@ def cascade_text(found: Cascade) -> str:
         [_row(point, is_chosen=not i) for i, point in enumerate(answers)],
     )
     lines += ["", *(f"beware: {note}." for note in found.notes)]
+    lines += flag_lines(found.flags, of="cascade")
     return "\n".join(lines).rstrip().replace(NBSP, " ")
 
 

@@ -1,7 +1,7 @@
 """Every flag in three parts: what it means, why that matters, and what to do about it.
 
 Families keep apart what different results call alike: `forecast` (forecasts, fits and points),
-`allocation`, `batches`, `knobs` and `comparison`.
+`allocation`, `batches`, `knobs`, `comparison` and `cascade`.
 """
 
 from __future__ import annotations
@@ -281,10 +281,19 @@ _ALLOCATION: dict[str, Words] = {
         "Add runs at a larger compute before relying on the loss.",
     ),
 }
+_CASCADE: dict[str, Words] = {
+    "judged-quality-missed": (
+        "On the inputs that judge, the quality comes out worse than was asked for.",
+        "The threshold was the lowest that sufficed on other inputs, some of them by luck; on new "
+        "inputs expect what was judged.",
+        "Ask for more by as much as is missed (--quality), or choose on more inputs.",
+    ),
+}
 FAMILIES: dict[str, dict[str, Words]] = {
     "allocation": _ALLOCATION,
     "forecast": _FORECAST,
     "batches": _BATCHES,
     "knobs": _KNOBS,
     "comparison": _COMPARISON,
+    "cascade": _CASCADE,
 }

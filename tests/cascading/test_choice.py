@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from extrap.cascading import cascade
+from extrap.cascading import cascade, cascade_document
 from extrap.cascading.judging import Costs, judge
 from extrap.cascading.predictions import read_predictions, split_predictions
 from extrap.errors import DataError
+from extrap.reporting.cascades import cascade_text
 
 
 def simulate(n, rng, *, is_useful=True):
@@ -92,6 +93,38 @@ def test_useless_confidences_save_nothing_and_that_is_said():
     assert " 0.93 " in found.notes[0]
     assert "below it too" in found.notes[0]
     assert cascade(table, cost_small=1, cost_large=20).chosen.share.value < 0.1
+
+
+@pytest.mark.parametrize("kind", ["correct", "loss"])
+def test_a_quality_missed_where_it_is_judged_is_flagged(kind):
+    """Sure where it is right on one half; on the other it is sure of what it gets wrong."""
+    judged = np.isin(np.arange(200), np.random.default_rng(0).permutation(200)[100:])
+    sure = np.tile([1.0, 0.0], 100)
+    outcome = np.where(judged, 1 - sure, sure)
+    sign = 1 if kind == "correct" else -1
+    table = {"confidence_small": sure, f"{kind}_small": sign * outcome}
+    table[f"{kind}_large"] = np.full(200, sign * 1.0)
+    found = cascade(pd.DataFrame(table), cost_large=20)
+    value = sign * (found.chosen.quality.value or 0.0)
+    assert (found.is_reached, found.chosen.threshold, value < 0.6) == (True, 1.0, True)
+    (flag,) = found.flags
+    assert flag.startswith("judged-quality-missed: ")
+    assert "chance would not explain" in flag
+    assert cascade_document(found)["flags"] == [flag]
+    assert "\nflag: judged-quality-missed (" in cascade_text(found)
+    kept = cascade(pd.DataFrame(table | {f"{kind}_small": sign * sure}), cost_large=20)
+    assert kept.flags == ()
+    assert "flag:" not in cascade_text(kept)
+
+
+def test_the_flag_says_whether_chance_explains_the_miss():
+    tables = [simulate(400, np.random.default_rng(seed)) for seed in range(8)]
+    found = [cascade(table, cost_large=20, quality=0.88) for table in tables]
+    for each in found:
+        value, missed = each.chosen.quality.value, each.chosen.quality.value < each.asked
+        assert bool(each.flags) == missed, value
+        assert all("which chance may explain" in flag for flag in each.flags)
+    assert {bool(each.flags) for each in found} == {True, False}
 
 
 @pytest.mark.slow

@@ -11,13 +11,20 @@ import pytest
 
 import extrap
 from extrap.cli import main
-from extrap.planning import plan_document, purchases_table
+from extrap.planning import next_runs, plan_document, purchases_table
 from extrap.planning.candidates import Market, read_among
 from extrap.planning.next_runs import plan
+from extrap.planning.outlooks import Foresight, Widths
 from extrap.planning.vertices import VertexModel
 from extrap.reporting.plans import plan_text
 
 TARGET = {"width": 1024.0}
+
+
+def loss_at(width, lr):
+    """In a valley, without noise."""
+    best = -8 - 0.5 * math.log2(width / 32)
+    return (1.5 + 2 * width**-0.5) * math.exp(0.02 * (math.log2(lr) - best) ** 2)
 
 
 def valleys(*, rates=range(-4, 5), seeds=2, widths=(16, 32, 64, 128)):
@@ -25,12 +32,11 @@ def valleys(*, rates=range(-4, 5), seeds=2, widths=(16, 32, 64, 128)):
     rng = np.random.default_rng(5)
     rows = []
     for width in widths:
-        best = -8 - 0.5 * math.log2(width / 32)
         for rate in rates:
             for seed in range(seeds):
-                at = -8 + 0.7 * rate
-                loss = (1.5 + 2 * width**-0.5) * math.exp(0.02 * (at - best) ** 2)
-                rows.append((width, 2.0**at, seed, loss * math.exp(0.002 * rng.normal())))
+                lr = 2.0 ** (-8 + 0.7 * rate)
+                noise = math.exp(0.002 * rng.normal())
+                rows.append((width, lr, seed, loss_at(width, lr) * noise))
     table = pd.DataFrame(rows, columns=["width", "lr", "seed", "loss"])
     return table.assign(flops=1e6 * table["width"] ** 2.0)
 
@@ -62,6 +68,57 @@ def test_an_optimum_at_the_edge_is_bracketed_first() -> None:
     assert first.size == {"width": 128.0}
     assert first.tuned["lr"] < table.loc[table["width"] == 128, "lr"].min()
     assert any("brackets-first" in flag for flag in found.flags)
+
+
+@pytest.mark.parametrize("budget", [1e10, 1e11, 3e12])
+def test_no_step_widens_and_no_cell_has_a_fifth_seed(monkeypatch, budget) -> None:
+    """The loss and the rate after every step; the shipped sweep has four seeds a cell."""
+    steps: list[tuple[float, float]] = []
+    best = next_runs.best_plan
+
+    def watched(*given):
+        found = best(*given)
+        told = (found.now, *(step.widths for step in found.steps))
+        steps.extend((widths.loss or 0.0, widths.tuned["lr"] or 0.0) for widths in told)
+        return found
+
+    monkeypatch.setattr(next_runs, "best_plan", watched)
+    found = plan(runs_of(pd.read_csv("examples/sweep.csv")), at=TARGET, budget=budget)
+    assert np.all(np.diff(steps, axis=0) <= 0)
+    assert len(steps) == len({p.step for p in found.purchases}) + 1
+    cells = [(p.size["width"], p.tuned["lr"]) for p in found.purchases]
+    assert max(map(cells.count, cells), default=0) <= 4
+    assert not {width for width, _ in cells} & {16, 24, 32, 48, 64, 96, 128, 192}
+
+
+def test_where_nothing_narrows_none_is_bought_and_that_is_said(monkeypatch) -> None:
+    def widened(self, designs, *, n_new):
+        return Widths(loss=1.0, tuned={"lr": 9.0})
+
+    monkeypatch.setattr(Foresight, "refitted", widened)
+    found = plan(runs_of(valleys()), at=TARGET, n_runs=8)
+    assert not found.purchases
+    assert found.then == found.now
+    assert "without leaving an interval wider" in found.advice[0]
+
+
+def test_after_runs_at_the_target_the_interval_is_as_foreseen() -> None:
+    at = {"width": 512.0}
+    found = plan(runs_of(valleys()), at=at, n_runs=3)
+    bought = purchases_table(found)
+    assert set(bought["width"]) == {512}
+    losses = [loss_at(w, lr) for w, lr in zip(bought["width"], bought["lr"], strict=True)]
+    more = pd.concat([valleys(), bought.assign(loss=losses)[["width", "lr", "seed", "loss"]]])
+    lower, upper = extrap.forecast(runs_of(more)).at(**at).loss_pi
+    seen = math.log((upper or math.inf) / (lower or math.nan))
+    assert seen == pytest.approx(found.then.loss_width, rel=0.1)
+    assert seen < found.now.loss_width / 2
+
+
+def test_a_count_of_seeds_is_checked() -> None:
+    for bad, kind in ((0, ValueError), (2.5, TypeError), (None, TypeError)):
+        with pytest.raises(kind, match="most_seeds"):
+            plan(runs_of(valleys()), at=TARGET, n_runs=8, most_seeds=bad)
 
 
 def test_without_any_law_the_plan_only_brackets_and_tells_no_width() -> None:
@@ -119,6 +176,7 @@ def test_the_command_writes_the_runs_for_a_trainer(tmp_path, capsys):
     table, out = tmp_path / "runs.csv", tmp_path / "next.csv"
     valleys().to_csv(table, index=False)
     options = ["--size", "width", "--tune", "lr", "--at", "1024", "--runs", "6"]
+    options += ["--most-seeds", "3"]
     assert main(["plan", str(table), *options, "--out", str(out), "--json"]) == 0
     told = [each["tuned"]["lr"] for each in json.loads(capsys.readouterr().out)["purchases"]]
     assert list(pd.read_csv(out)["lr"]) == pytest.approx(told)

@@ -10,14 +10,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("laws", "fitting", "forecasting", "checking", "records", "reading", "planning")
 
-MUTABLE = {"_Trip", "_State", "Purse", "Basket", "Market", "_Budget"}
+MUTABLE = {"_Trip", "_State", "Purse", "Market", "_Budget"}
 POSITIONAL = {"FinalRule", "_State", "Cell", "_Budget", "Command", "SizePath"}
 """A cell or a rule is a key of one or two parts."""
 WITHOUT_EQUALITY = """
     Asymmetry AtFractions Basket Design Doubling Exported FittedLaw Foresight FormDoubt Found
-    Neighbourhood Optima Points Precision Priced Problem Profile Runs Solutions StudyFunction
+    Neighbourhood Optima Points Precision Problem Profile Runs Solutions StudyFunction
     TrackedRun Vertex Way _Claim _Draws _Estimators _Group _Line _OfSize _Plan _Pricing _Profile
-    _Solved _Stand _Trip
+    _Solved _Trip
 """
 """They hold arrays or tables."""
 

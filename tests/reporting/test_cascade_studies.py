@@ -5,8 +5,8 @@ from dataclasses import replace
 import pandas as pd
 
 from extrap.cascading import CascadeFinding, CascadeReport
-from extrap.reporting import cascades_text
-from extrap.reporting.cascade_studies import cascade_headline, cascade_table
+from extrap.reporting import cascades_text, read_report
+from extrap.reporting.cascade_studies import cascade_headline, cascade_page, cascade_table
 from extrap.reporting.numbers import NBSP
 
 from .conftest import figures, measured
@@ -68,6 +68,28 @@ def test_headline_states_cost_quality_rule_and_the_loss():
     ):
         found = replace(PLAIN, surely_difference=measured(value, half))
         assert side in cascade_headline(replace(REPORT, findings=(found, LOSS)))
+
+
+def test_small_models_that_miss_the_quality_are_flagged_in_text_and_on_the_page(tmp_path):
+    assert REPORT.flags == (
+        "judged-quality-missed: width 4 by correct",
+        "judged-quality-missed: width 8 by loss",
+    )
+    assert replace(REPORT, findings=(PLAIN, RULED)).flags == ()
+    told = "judged-quality-missed (width 4 by correct, width 8 by loss)"
+    assert told in cascades_text(REPORT)
+    page = cascade_page(
+        REPORT,
+        path=tmp_path / "page.html",
+        title="toy",
+        question="?",
+        rule="",
+        created="2026-01-01T00:00:00+00:00",
+        provenance={},
+    )
+    html = page.read_text(encoding="utf-8")
+    assert "<code>judged-quality-missed</code> (width 4 by correct, width 8 by loss)" in html
+    assert read_report(page)["numbers"]["flags"] == list(REPORT.flags)
 
 
 def test_table_and_text_have_every_finding():

@@ -246,6 +246,7 @@ def _split(
     doubts = {} if law is None else {"parametric": _doubts(law)}
     estimator, doubted, disagreeing = _choose(estimators, doubts)
     _check_split(estimators[estimator], flops)
+    by_law = estimator == "parametric" or unique_tokens or inference_tokens
     return Allocation(
         flops=flops,
         level=level,
@@ -259,7 +260,11 @@ def _split(
         forecast_loss=_expected(made, estimators[estimator], level=level),
         repeated=law.repeated(flops, unique_tokens) if law and unique_tokens else None,
         serving=law.serving(flops, inference_tokens) if law and inference_tokens else None,
-        warnings=(*disagreeing, *_distance_flags(points, flops), *doubts.get(estimator, ())),
+        warnings=(
+            *disagreeing,
+            *_distance_flags(points, flops),
+            *(doubts.get("parametric", ()) if by_law else ()),
+        ),
         notes=(*points.notes, *_lost(law), *doubted),
     )
 

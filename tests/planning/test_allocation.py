@@ -93,6 +93,9 @@ def test_law_that_the_runs_speak_against_is_not_the_answer(few: None) -> None:
     assert not any(flag.startswith("law-") for flag in found.warnings)
     (note,) = found.notes
     assert note.startswith("parametric is not the answer: law-")
+    served = allocate(table, flops=4 * BUDGETS[-1], inference_tokens=1e12)
+    assert served.estimator == "isoflop"
+    assert any(flag.startswith("law-") for flag in served.warnings)  # that split is the law's
     truth = float(optimal_split(LAW, 4 * BUDGETS[-1]).params)
     assert truth in found.params.ci
     assert found.loss.value == pytest.approx(

@@ -25,18 +25,24 @@ import pandas as pd
 
 from benchmarks.rows import DATA, Row, require
 from extrap.allocation_sweeps import judge_allocation, read_allocation_table
+from extrap.forecasting import forecast
 from extrap.laws import effective_epochs
 from extrap.laws.base import Array
 from extrap.planning import (
     Allocation,
     ChinchillaLaw,
+    Points,
     Profile,
     allocate,
     around_best,
     fit_chinchilla,
     minimum,
     optimal_split,
+    profile_optima,
+    read_points,
 )
+from extrap.planning.lines import extend
+from extrap.reading import read_runs
 from extrap.records import Measure
 from extrap.study_files import allocation_of
 
@@ -55,6 +61,9 @@ EXPONENTS = {
 }
 REACHES = (2.0, 4.0, 8.0, 16.0)
 N_SIZES = 15
+SETTING = ["dataset", "hparams", "warmup", "decay", "param_count"]
+LEFT_OUT = (2, 4)
+"""Budgets above those that the loss of the optimum is forecast from."""
 SETTINGS = (
     ("base", "long", "kaplan", "kaplan"),
     ("base", "long", "kaplan", "standard"),
@@ -86,6 +95,9 @@ class Found:
         chinchilla: The split of 1e26 FLOPs with 80 % intervals.
         bias: (exponents, reach) → share by which tokens are off: parabola, ours.
         walk: Data set → exponent of N_opt and its interval in every setting.
+        beyond: One row an optimum beyond the budgets it is forecast from: `ratio` of compute,
+            `profiles` and `forecast`, the error of either log loss, and `profiles_held`,
+            `forecast_held`, whether the 95 % interval holds it.
         coverage: (estimator, what) → share of 95 % intervals that hold the truth.
         loss_coverage: (k, times the largest compute) → share of intervals of the loss that hold
             it, share of those that count the bootstrap alone, share of repetitions with a warning.
@@ -95,6 +107,7 @@ class Found:
     chinchilla: Allocation
     bias: dict[tuple[str, float], tuple[float, float]]
     walk: dict[str, tuple[tuple[float, float, float], ...]]
+    beyond: pd.DataFrame
     coverage: dict[tuple[str, str], float]
     loss_coverage: dict[tuple[float, float], tuple[float, float, float]]
 
@@ -110,6 +123,7 @@ def measure(data: Path = DATA, n_replicates: int = N_REPLICATES) -> Found:
             for reach in REACHES
         },
         walk={dataset: walk(data, dataset) for dataset in WALK},
+        beyond=losses_beyond(data),
         coverage=coverage(n_replicates),
         loss_coverage={key: share for k in BENDS for key, share in _losses(k, n_replicates)},
     )
@@ -136,18 +150,53 @@ def profile_bias(alpha: float, beta: float, reach: float) -> tuple[float, float]
 
 
 def walk(data: Path, dataset: str) -> tuple[tuple[float, float, float], ...]:
-    """The exponent by isoFLOP profiles and its 95 % interval, setting by setting."""
+    """The exponent of the answer and its 95 % interval, setting by setting."""
     table = pd.read_csv(require(data, "porian_formll.csv"))
     found = []
     for setting in SETTINGS:
         keep = table["dataset"] == dataset
-        for column, value in zip(
-            ("hparams", "warmup", "decay", "param_count"), setting, strict=True
-        ):
+        for column, value in zip(SETTING[1:], setting, strict=True):
             keep &= table[column] == value
-        exponent = allocate(table[keep], flops=1e19).estimators["isoflop"].exponent
+        exponent = allocate(table[keep], flops=1e19).exponent
         found.append((exponent.value or np.nan, *(side or np.nan for side in exponent.ci)))
     return tuple(found)
+
+
+def losses_beyond(data: Path) -> pd.DataFrame:
+    """Losses of the largest budgets' optima from the smaller budgets, in every setting."""
+    table = pd.read_csv(require(data, "porian_formll.csv"))
+    found = []
+    for _, own in table.groupby(SETTING):
+        runs = own[["params", "tokens", "flops", "loss"]]
+        truth, budgets = profile_optima(_points(runs)), np.unique(runs["flops"])
+        for n_out in LEFT_OUT:
+            last = budgets[-n_out - 1]
+            small = runs[runs["flops"] <= last]
+            optima = profile_optima(_points(small))
+            made = forecast(read_runs(small, size=("params", "tokens"), tune=()))
+            for log_flops, log_params, loss in zip(
+                truth.log_flops, truth.log_params, truth.loss, strict=True
+            ):
+                flops, params = np.exp([log_flops, log_params])
+                if flops < 1.5 * last:
+                    continue
+                line = extend(optima, flops, level=0.95).loss
+                law = made.predict_loss({"params": params, "tokens": flops / 6 / params})
+                found.append(
+                    {
+                        "ratio": round(flops / last),
+                        "profiles": np.log((line.value or np.nan) / loss),
+                        "profiles_held": loss in line.ci,
+                        "forecast": law.log_loss - np.log(loss) if law else np.nan,
+                        "forecast_held": law is not None
+                        and loss in law.interval(0.95, new_run=False),
+                    }
+                )
+    return pd.DataFrame(found)
+
+
+def _points(runs: pd.DataFrame) -> Points:
+    return read_points(runs, params="params", tokens="tokens", loss="loss")
 
 
 def coverage(n_replicates: int) -> dict[tuple[str, str], float]:
@@ -206,6 +255,7 @@ def rows(found: Found) -> list[Row]:
         *_chinchilla_rows(found),
         *_bias_rows(found),
         *_walk_rows(found),
+        *_beyond_rows(found),
         *_coverage_rows(found),
         *_loss_rows(found),
         _epochs_row(),
@@ -237,8 +287,9 @@ def _closed_rows(found: Found) -> list[Row]:
 
 
 def _chinchilla_rows(found: Found) -> list[Row]:
-    split, part = found.chinchilla, "Chinchilla, 240 runs"
-    a, ratio = split.exponent, split.tokens_per_param
+    split, part = found.chinchilla, "Chinchilla, 240 runs, law"
+    law = split.estimators["parametric"]
+    a, ratio = law.exponent, law.tokens_per_param
     low, high = (side or np.nan for side in ratio.ci)
     return [
         Row(
@@ -250,7 +301,7 @@ def _chinchilla_rows(found: Found) -> list[Row]:
             + ", ".join(
                 f"{name} {e.exponent.value:.3f}"
                 for name, e in split.estimators.items()
-                if name != split.estimator
+                if e is not law
             ),
             met=abs((a.value or np.nan) - 0.513) <= 0.02,
         ),
@@ -296,12 +347,37 @@ def _walk_rows(found: Found) -> list[Row]:
         lines.append(
             Row(
                 part=f"Porian et al. 2024, {dataset}",
-                figure="exponent a in five settings, by isoFLOP profiles",
+                figure="exponent a in five settings, of the answer",
                 beat=", ".join(f"{published:.3f}" for published in WALK[dataset]),
                 target="all within .02 and in our 95 % intervals",
                 reached=", ".join(f"{v:.3f} [{lo:.3f}, {hi:.3f}]" for v, lo, hi in exponents)
                 + f"; {near} within .02, {held} in the interval",
                 met=near == held == len(pairs),
+            )
+        )
+    return lines
+
+
+def _beyond_rows(found: Found) -> list[Row]:
+    lines = []
+    for name, words in (
+        ("profiles", "profiles, the answer"),
+        ("forecast", "forecast of all runs"),
+    ):
+        by_ratio = found.beyond.groupby("ratio")
+        errors, held = (
+            by_ratio[name].apply(lambda e: e.abs().mean()),
+            by_ratio[f"{name}_held"].mean(),
+        )
+        lines.append(
+            Row(
+                part="Porian et al. 2024, 15 settings",
+                figure="mean error of the loss of an optimum beyond the runs, by compute: "
+                + words,
+                reached=", ".join(
+                    f"× {ratio}: {error:.1%} ({held[ratio]:.0%} in the 95 % interval)"
+                    for ratio, error in errors.items()
+                ),
             )
         )
     return lines

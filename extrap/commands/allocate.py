@@ -17,10 +17,11 @@ __all__ = ["allocate_command"]
 
 @click.command(name="allocate")
 @click.argument("source")
-@click.option("--flops", type=float, required=True, help="The budget C = 6 N D, in FLOPs.")
+@click.option("--flops", type=float, required=True, help="The budget C, in FLOPs.")
 @click.option("--params", default="params", show_default=True, help="The column of parameters.")
 @click.option("--tokens", default="tokens", show_default=True, help="The column of tokens.")
 @click.option("--loss", help="The loss column; default loss.")
+@click.option("--compute", help="The column of training FLOPs; default flops if any, else 6 N D.")
 @reading_options
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(
@@ -45,6 +46,7 @@ def allocate_command(
     params: str,
     tokens: str,
     loss: str | None,
+    compute: str | None,
     level: float,
     fix: Sequence[str],
     unique_tokens: float | None,
@@ -74,6 +76,7 @@ def allocate_command(
         params=params,
         tokens=tokens,
         loss=loss or "loss",
+        compute=compute,
         level=level,
         fix=parse_assignments(fix, option="--fix", example="E=1.7"),
         unique_tokens=unique_tokens,

@@ -13,24 +13,28 @@ import pandas as pd
 
 from extrap.errors import DataError, FitError
 from extrap.fitting import DISCREPANCY
+from extrap.forecasting import Forecast, forecast
 from extrap.planning.envelope import envelope_optima
-from extrap.planning.lines import Optima, extend
+from extrap.planning.lines import UNKNOWN, Optima, extend
 from extrap.planning.parametric import FittedLaw, fit_chinchilla
 from extrap.planning.points import Points, read_points
 from extrap.planning.profiles import profile_optima
 from extrap.planning.results import Allocation, Estimated
-from extrap.records import Runs
+from extrap.reading import read_runs
+from extrap.records import Measure, Runs
 
 __all__ = ["allocate", "allocate_each", "disagreements"]
 
 ORDER = ("parametric", "isoflop", "envelope")
-"""The first that the runs support is the answer."""
+"""The first of those that the fewest flags name is the answer."""
 FACTOR = 2.0
 """By which two estimates of N_opt may differ."""
 FAR = 100.0
 """Times the largest compute of a run, or below the smallest."""
 LEAST, MOST = 1.0, 1e100
 """Parameters, tokens or FLOPs that a budget may have."""
+LARGEST_LOG_LOSS = 700.0
+"""Beyond it a loss is no number."""
 FEW_LOST = 0.01
 """Share of replicates that may be lost without a word."""
 
@@ -42,30 +46,36 @@ def allocate(
     params: str = "params",
     tokens: str = "tokens",
     loss: str = "loss",
+    compute: str | None = None,
     level: float = 0.95,
     fix: Mapping[str, float] | None = None,
     unique_tokens: float | None = None,
     inference_tokens: float | None = None,
     seed: int = 0,
 ) -> Allocation:
-    """Split a training budget `C = 6 N D` between parameters and tokens at the smallest loss.
+    """Split a training budget between parameters and tokens at the smallest loss.
 
-    Three estimators side by side: the Chinchilla law fitted to all runs (the answer, where
-    possible), the minima of isoFLOP profiles, and the envelope of losses; a warning says when
-    they disagree. Runs should differ in both N and D, each trained to the end of its schedule.
+    Three estimators side by side: the Chinchilla law fitted to all runs, the minima of isoFLOP
+    profiles, and the envelope of losses. The law is the answer unless the runs speak against it
+    and another estimator is possible, which a note then says; a warning says when those that
+    nothing speaks against disagree. Runs should differ in both N and D, each trained to the end
+    of its schedule.
 
-    The interval of the loss follows the convention of a forecast: beside what the runs leave open
-    of the law, a share of the change predicted since the largest compute of a run (.15, or more
-    where the smaller budgets foretold the largest ones worse), the misfit of the best runs there,
-    and how far other forms of the law that fit as well lie from it. The other intervals hold if
-    the form of the law is right.
+    The loss of profiles and envelope is the forecast of their least losses over compute. That of
+    the law follows the same convention: beside what the runs leave open of the law, a share of
+    the change predicted since the largest compute of a run (.15, or more where the smaller
+    budgets foretold the largest ones worse), the misfit of the best runs there, and how far other
+    forms of the law that fit as well lie from it. `forecast_loss` is what `extrap.forecast` of
+    all runs expects of the split. The other intervals hold if the form of the law is right.
 
     Args:
         source: A CSV, Parquet or JSONL file, open CSV text, a DataFrame, or `Runs`; one row a run.
-        flops: The budget C, in FLOPs.
+        flops: The budget C, in FLOPs as the runs count them.
         params: Column of parameters N.
         tokens: Column of tokens D.
         loss: Column of the final loss.
+        compute: Column of the training FLOPs of every run; by default `flops` where the table has
+            it, else C = 6 N D. Budgets are told apart by it, and D follows from `C = k N^p D`.
         level: Of all intervals.
         fix: Pinned parameters of the law: E (the floor), c1 (α), c2 (β).
         unique_tokens: Tokens there are; also split the budget with these repeated.
@@ -99,6 +109,7 @@ def allocate(
         params=params,
         tokens=tokens,
         loss=loss,
+        compute=compute,
         level=level,
         fix=fix,
         unique_tokens=unique_tokens,
@@ -115,6 +126,7 @@ def allocate_each(
     params: str = "params",
     tokens: str = "tokens",
     loss: str = "loss",
+    compute: str | None = None,
     level: float = 0.95,
     fix: Mapping[str, float] | None = None,
     unique_tokens: float | None = None,
@@ -129,6 +141,7 @@ def allocate_each(
         params: As above.
         tokens: As above.
         loss: As above.
+        compute: As above.
         level: As above.
         fix: As above.
         unique_tokens: As above.
@@ -146,14 +159,16 @@ def allocate_each(
         raise ValueError(
             f"level must lie in (0, 1), got {level:g}; write 0.95 for a 95 % interval."
         )
-    points = read_points(source, params=params, tokens=tokens, loss=loss)
+    points = read_points(source, params=params, tokens=tokens, loss=loss, compute=compute)
     _check_floor(fix, float(points.loss.min()))
     estimators = _estimators(points, level=level, seed=seed, fix=fix)
+    made = _forecast(points, size=(params, tokens), loss=loss, level=level, fix=fix)
     return tuple(
         _split(
             estimators,
             flops,
             points,
+            made=made,
             level=level,
             unique_tokens=unique_tokens,
             inference_tokens=inference_tokens,
@@ -185,7 +200,13 @@ def _estimators(
     refused: dict[str, str] = {}
     try:
         law = fit_chinchilla(
-            points.params, points.tokens, points.loss, level=level, seed=seed, fix=fix
+            points.params,
+            points.tokens,
+            points.loss,
+            level=level,
+            seed=seed,
+            fix=fix,
+            rule=points.rule,
         )
     except (DataError, FitError) as error:
         refused["parametric"] = str(error)
@@ -202,6 +223,7 @@ def _split(
     flops: float,
     points: Points,
     *,
+    made: Forecast | None,
     level: float,
     unique_tokens: float | None,
     inference_tokens: float | None,
@@ -221,8 +243,10 @@ def _split(
             f"{refused['parametric']}"
         )
     ratio = flops / float(points.flops.max())
-    estimator = next(name for name in ORDER if name in estimators)
+    doubts = {} if law is None else {"parametric": _doubts(law)}
+    estimator, doubted, disagreeing = _choose(estimators, doubts)
     _check_split(estimators[estimator], flops)
+    by_law = estimator == "parametric" or unique_tokens or inference_tokens
     return Allocation(
         flops=flops,
         level=level,
@@ -233,10 +257,65 @@ def _split(
         extrapolation_ratio=ratio,
         discrepancy=DISCREPANCY if law is None else law.doubt.share,
         frontier_offset=None if law is None else law.doubt.offset,
+        forecast_loss=_expected(made, estimators[estimator], level=level),
         repeated=law.repeated(flops, unique_tokens) if law and unique_tokens else None,
         serving=law.serving(flops, inference_tokens) if law and inference_tokens else None,
-        warnings=(*disagreements(estimators), *_distance_flags(points, flops), *_doubts(law)),
-        notes=(*points.notes, *_lost(law)),
+        warnings=(
+            *disagreeing,
+            *_distance_flags(points, flops),
+            *(doubts.get("parametric", ()) if by_law else ()),
+        ),
+        notes=(*points.notes, *_lost(law), *doubted),
+    )
+
+
+def _choose(
+    estimators: Mapping[str, Estimated], doubts: Mapping[str, Sequence[str]]
+) -> tuple[str, list[str], list[str]]:
+    """The answer's estimator, notes on those in doubt, flags of disagreement between the others.
+
+    Args:
+        estimators: Estimator → its split.
+        doubts: Estimator → flags that speak against it alone.
+    """
+    sound = {n: e for n, e in estimators.items() if not doubts.get(n)} or estimators
+    found = _disagreements(sound)
+    order = [name for name in ORDER if name in sound]
+    answer = min(order, key=lambda name: sum(name in pair for pair, _ in found))
+    notes = [
+        f"{name} is not the answer: {', '.join(doubts[name])}"
+        for name in estimators
+        if name not in sound
+    ]
+    return answer, notes, [flag for _, flag in found]
+
+
+def _forecast(
+    points: Points,
+    *,
+    size: tuple[str, str],
+    loss: str,
+    level: float,
+    fix: Mapping[str, float] | None,
+) -> Forecast | None:
+    """What `extrap.forecast` makes of the same rows; None where it refuses them."""
+    try:
+        runs = read_runs(points.rows, size=size, tune=(), loss=loss)
+        return forecast(runs, level=level, fix=fix)
+    except (DataError, FitError):
+        return None
+
+
+def _expected(made: Forecast | None, found: Estimated, *, level: float) -> Measure:
+    """The forecast at a split, with the interval of the mean of runs there."""
+    if made is None:
+        return UNKNOWN
+    at = (found.params.value or 0.0, found.tokens.value or 0.0)
+    prediction = made.predict_loss(dict(zip(made.runs.sizes, at, strict=True)))
+    if prediction is None or prediction.log_loss > LARGEST_LOG_LOSS:
+        return UNKNOWN
+    return Measure(
+        value=math.exp(prediction.log_loss), ci=prediction.interval(level, new_run=False)
     )
 
 
@@ -269,18 +348,23 @@ def _check_split(found: Estimated, flops: float) -> None:
 
 def disagreements(estimators: Mapping[str, Estimated]) -> list[str]:
     """Flags of pairs of estimators whose exponents or parameters cannot both be right."""
+    return [flag for _, flag in _disagreements(estimators)]
+
+
+def _disagreements(
+    estimators: Mapping[str, Estimated],
+) -> list[tuple[tuple[str, str], str]]:
+    """Pairs of estimators with the flag of each disagreement."""
     flags = []
     for (first, a), (second, b) in itertools.combinations(estimators.items(), 2):
+        pair = (first, second)
         if not _overlap(a, b):
-            flags.append(
-                f"exponents-disagree: {first} {a.exponent.value:.3f} against {second} "
-                f"{b.exponent.value:.3f}"
-            )
+            words = f"{first} {a.exponent.value:.3f} against {second} {b.exponent.value:.3f}"
+            flags.append((pair, f"exponents-disagree: {words}"))
         ratio = (a.params.value or math.nan) / (b.params.value or math.nan)
         if max(ratio, 1 / ratio) > FACTOR:
-            flags.append(
-                f"splits-disagree: {first} and {second} by a factor of {max(ratio, 1 / ratio):.1f}"
-            )
+            words = f"{first} and {second} by a factor of {max(ratio, 1 / ratio):.1f}"
+            flags.append((pair, f"splits-disagree: {words}"))
     return flags
 
 
@@ -290,9 +374,7 @@ def _overlap(a: Estimated, b: Estimated) -> bool:
     return max(a_low or 0.0, b_low or 0.0) <= min(a_high or 0.0, b_high or 0.0)
 
 
-def _doubts(law: FittedLaw | None) -> list[str]:
-    if law is None:
-        return []
+def _doubts(law: FittedLaw) -> list[str]:
     flags = [f"law-in-doubt: {', '.join(law.fitted.flags)}"] if law.fitted.flags else []
     return [*flags, *law.doubt.flags]
 

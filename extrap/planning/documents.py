@@ -34,6 +34,7 @@ def allocation_document(found: Allocation) -> dict[str, Any]:
         "extrapolation_ratio": found.extrapolation_ratio,
         "discrepancy": found.discrepancy,
         "frontier_offset": found.frontier_offset,
+        **_measures(found, ("forecast_loss",)),
         "repeated": None if found.repeated is None else _repeated(found.repeated),
         "serving": None if found.serving is None else _serving(found.serving),
         "warnings": list(found.warnings),

@@ -20,7 +20,7 @@ from extrap.fitting import (
     worst_share,
 )
 from extrap.laws.base import Array
-from extrap.planning.splits import ChinchillaLaw, Split, optimal_split
+from extrap.planning.splits import SIX_N_D, ChinchillaLaw, ComputeRule, Split, optimal_split
 from extrap.records import Fit, Interval, Measure
 
 __all__ = ["FormDoubt", "find_doubt", "widen"]
@@ -53,6 +53,7 @@ class FormDoubt:
             end above the law.
         p_value: Of that mean, if the law were right.
         forms: Other forms that survive, with weights; empty where the runs carry none.
+        rule: How compute follows from parameters and tokens.
     """
 
     law: ChinchillaLaw
@@ -62,6 +63,7 @@ class FormDoubt:
     offset: float
     p_value: float
     forms: tuple[tuple[Fit, float], ...]
+    rule: ComputeRule = SIX_N_D
 
     def prediction(self, split: Split, *, flops: float) -> LossPrediction:
         """Structural error of the log loss of a split about the law, its own errors left out.
@@ -74,8 +76,11 @@ class FormDoubt:
             flops: Training compute C; below `last_flops` the change is 0.
         """
         log_loss = math.log(float(split.loss))
-        inside = optimal_split(self.law, min(flops, self.last_flops))
-        change = math.log(float(optimal_split(self.law, flops).loss) / float(inside.loss))
+        there, inside = (
+            float(optimal_split(self.law, each, rule=self.rule).loss)
+            for each in (flops, min(flops, self.last_flops))
+        )
+        change = math.log(there / inside)
         size = {"params": float(split.params), "tokens": float(split.tokens)}
         between = sum(
             weight * (float(predict_log(form, relative_sizes(form, size))[0][0]) - log_loss) ** 2
@@ -107,6 +112,7 @@ def find_doubt(
     loss: Array,
     *,
     fix: Mapping[str, float] | None = None,
+    rule: ComputeRule = SIX_N_D,
 ) -> FormDoubt:
     """Hold the fitted law against its own largest budgets, and against other forms.
 
@@ -117,8 +123,9 @@ def find_doubt(
         tokens: D, shape (n,).
         loss: Shape (n,).
         fix: Pinned parameters, as given to the fit.
+        rule: How compute follows from parameters and tokens.
     """
-    flops = 6 * params * tokens
+    flops = rule.flops(params, tokens)
     expected = law.loss(params, tokens)
     rows = np.flatnonzero(flops > flops.max() / SAME_BUDGETS)
     # by the law's loss, not their own: the luckiest runs would lie below any law
@@ -136,6 +143,7 @@ def find_doubt(
         offset=offset,
         p_value=p_value,
         forms=_forms(sizes, loss, fix=fix),
+        rule=rule,
     )
 
 

@@ -58,6 +58,7 @@ def envelope_optima(points: Points) -> Optima:
         log_params_se=np.ones(len(kept)),
         is_known=False,
         loss=points.loss[kept],
+        rule=points.rule,
         how=f"{len(kept)} runs that no cheaper run beats",
     )
 

@@ -9,20 +9,17 @@ import numpy as np
 from scipy import optimize, stats
 
 from extrap.errors import DataError, FitError
-from extrap.fitting import (
-    DISCREPANCY,
-    LossPrediction,
-    fit,
-    predict_log,
-    relative_sizes,
-)
+from extrap.fitting import Noise, fit_loss_model
 from extrap.laws.base import Array
 from extrap.planning.results import Estimated
+from extrap.planning.splits import SIX_N_D, ComputeRule
 from extrap.records import Interval, Measure
 
 __all__ = ["Optima", "extend"]
 
 UNKNOWN = Measure(value=None, ci=Interval(None, None))
+NO_NOISE = Noise(own_sd=None, own_dof=0, size_sd=None, source="none")
+"""No optimum was found twice."""
 SMALLEST_SE = 1e-6
 """Of a log size; noise-free optima have none."""
 
@@ -38,6 +35,7 @@ class Optima:
         is_known: Whether the errors are in units of ln N, not only relative weights.
         loss: Loss at the optimum, shape (n,).
         how: How they were found.
+        rule: How compute follows from parameters and tokens.
     """
 
     log_flops: Array
@@ -46,6 +44,7 @@ class Optima:
     is_known: bool
     loss: Array
     how: str
+    rule: ComputeRule = SIX_N_D
 
 
 def extend(optima: Optima, flops: float, *, level: float) -> Estimated:
@@ -74,12 +73,12 @@ def extend(optima: Optima, flops: float, *, level: float) -> Estimated:
     row = np.array([1.0, math.log(flops) - middle])
     log_params, half = float(row @ theta), t * math.sqrt(float(row @ covariance @ row))
     slope, slope_half = float(theta[1]), t * math.sqrt(float(covariance[1, 1]))
-    budget = math.log(flops / 6)
+    p, log_tokens = optima.rule.p, math.log(flops / optima.rule.k) - optima.rule.p * log_params
     loss, by_law = _losses(optima, flops, level=level)
     return Estimated(
         params=_around(log_params, half),
-        tokens=_around(budget - log_params, half),
-        tokens_per_param=_around(budget - 2 * log_params, 2 * half),
+        tokens=_around(log_tokens, p * half),
+        tokens_per_param=_around(log_tokens - log_params, (1 + p) * half),
         loss=loss,
         loss_if_right=by_law,
         exponent=Measure(value=slope, ci=Interval(slope - slope_half, slope + slope_half)),
@@ -114,25 +113,20 @@ def _around(centre: float, half: float) -> Measure:
 
 
 def _losses(optima: Optima, flops: float, *, level: float) -> tuple[Measure, Measure]:
-    """A power law with a floor through the losses of the optima, if they carry one.
+    """The forecast of the least losses over compute, if they carry one.
 
-    What it changes from the largest optimum on is not known better than `DISCREPANCY` of it;
-    second comes the loss without that.
+    It is that of `extrap.forecast` for a table of the optima with compute as its size; second
+    comes the same by the laws of its family alone.
     """
+    compute = {"flops": np.exp(optima.log_flops).tolist()}
     try:
-        fitted = fit(
-            "power_floor", {"flops": np.exp(optima.log_flops).tolist()}, optima.loss.tolist()
-        )
+        model = fit_loss_model(compute, optima.loss.tolist(), loss_se=None)
     except (DataError, FitError):
         return UNKNOWN, UNKNOWN
-    last = float(np.exp(optima.log_flops.max()))
-    log_loss, errors = predict_log(fitted, relative_sizes(fitted, {"flops": flops}))
-    inside, _ = predict_log(fitted, relative_sizes(fitted, {"flops": min(flops, last)}))
-    at, se, near = (float(each[0]) for each in (log_loss, errors, inside))
-    own, structural = (se**2, float(fitted.dof)), ((DISCREPANCY * (at - near)) ** 2, math.inf)
-    intervals = [
-        LossPrediction(log_loss=at, curve=curve, run=()).interval(level, new_run=False)
-        for curve in ((own, structural), (own,))
-    ]
-    both, alone = (Measure(value=math.exp(at), ci=each) for each in intervals)
+    found = []
+    for band in ("default", "family"):
+        at = model.predict({"flops": flops}, noise=NO_NOISE, band=band)
+        interval = at.interval(level, new_run=False)
+        found.append(Measure(value=math.exp(at.log_loss), ci=interval))
+    both, alone = found
     return both, alone

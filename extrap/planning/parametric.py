@@ -15,8 +15,10 @@ from extrap.laws.base import Array
 from extrap.planning.doubts import FormDoubt, find_doubt, widen
 from extrap.planning.results import Estimated, RepeatedData, Serving
 from extrap.planning.splits import (
+    SIX_N_D,
     TOKENS_SATURATION,
     ChinchillaLaw,
+    ComputeRule,
     Split,
     optimal_split,
     repeated_split,
@@ -44,6 +46,7 @@ class FittedLaw:
         kind: Of the bootstrap.
         doubt: What the runs say against its form; the interval of every loss counts it.
         share_lost: Of the replicates, those that failed or have no optimum; they are left out.
+        rule: How compute follows from parameters and tokens.
     """
 
     fitted: Fit
@@ -53,24 +56,29 @@ class FittedLaw:
     kind: str
     doubt: FormDoubt
     share_lost: float = 0.0
+    rule: ComputeRule = SIX_N_D
 
     def estimate(self, flops: float) -> Estimated:
         """The compute-optimal split of a budget."""
-        at, draws = optimal_split(self.law, flops), optimal_split(self.replicates, flops)
+        at, draws = self._both(lambda law: optimal_split(law, flops, rule=self.rule))
         return Estimated(
             params=self._measure(at.params, draws.params),
             tokens=self._measure(at.tokens, draws.tokens),
             tokens_per_param=self._measure(at.tokens / at.params, draws.tokens / draws.params),
             loss=self._loss(at, draws, flops),
             loss_if_right=self._measure(at.loss, draws.loss),
-            exponent=self._measure(self.law.exponent, self.replicates.exponent),
+            exponent=self._measure(
+                self.law.exponent_under(self.rule), self.replicates.exponent_under(self.rule)
+            ),
             n_points=self.fitted.n_points,
             how=f"Chinchilla law, Huber's loss, {self.kind} bootstrap",
         )
 
     def repeated(self, flops: float, unique_tokens: float) -> RepeatedData:
         """The split of a budget on U unique tokens."""
-        at, draws = self._both(lambda law: repeated_split(law, flops, unique_tokens=unique_tokens))
+        at, draws = self._both(
+            lambda law: repeated_split(law, flops, unique_tokens=unique_tokens, rule=self.rule)
+        )
         epochs, drawn = at.tokens / unique_tokens, draws.tokens / unique_tokens
         return RepeatedData(
             unique_tokens=unique_tokens,
@@ -87,18 +95,21 @@ class FittedLaw:
     def serving(self, flops: float, inference_tokens: float) -> Serving:
         """The cheapest split for training and serving."""
         at, draws = self._both(
-            lambda law: served_split(law, flops, inference_tokens=inference_tokens)
+            lambda law: served_split(law, flops, inference_tokens=inference_tokens, rule=self.rule)
         )
-        free, free_draws = self._both(lambda law: optimal_split(law, flops))
+        free, free_draws = self._both(lambda law: optimal_split(law, flops, rule=self.rule))
+
+        def trained(split: Split) -> Array:
+            return self.rule.flops(split.params, split.tokens)
 
         def total(split: Split) -> Array:
-            return np.asarray(split.params * (6 * split.tokens + 2 * inference_tokens))
+            return self.rule.flops(split.params, split.tokens + inference_tokens / 3)
 
         return Serving(
             inference_tokens=inference_tokens,
             params=self._measure(at.params, draws.params),
             tokens=self._measure(at.tokens, draws.tokens),
-            train_flops=self._measure(6 * at.params * at.tokens, 6 * draws.params * draws.tokens),
+            train_flops=self._measure(trained(at), trained(draws)),
             total_flops=self._measure(total(at), total(draws)),
             saving=self._measure(
                 1 - total(at) / total(free), 1 - total(draws) / total(free_draws)
@@ -115,7 +126,8 @@ class FittedLaw:
 
     def _repeated_loss(self, at: Split, draws: Split, flops: float) -> Measure:
         """Structural error is that of the free split: no form of the law knows repeated data."""
-        own, free = self._measure(at.loss, draws.loss), optimal_split(self.law, flops)
+        own = self._measure(at.loss, draws.loss)
+        free = optimal_split(self.law, flops, rule=self.rule)
         return widen(own, self.doubt.prediction(free, flops=flops), level=self.level)
 
     def _measure(self, value: Array, draws: Array) -> Measure:
@@ -133,6 +145,7 @@ def fit_chinchilla(
     level: float,
     seed: int,
     fix: Mapping[str, float] | None = None,
+    rule: ComputeRule = SIX_N_D,
 ) -> FittedLaw:
     """`L = E + A / N^α + B / D^β` by Huber's loss, δ = 1e-3, and replicates of its runs.
 
@@ -145,6 +158,7 @@ def fit_chinchilla(
         level: Of the intervals.
         seed: Of the bootstrap.
         fix: Pinned parameters of the law `power_floor`: E, c1 (α), c2 (β).
+        rule: How compute follows from parameters and tokens.
 
     Raises:
         DataError: The runs cannot tell parameters from tokens, or are too few.
@@ -188,7 +202,8 @@ def fit_chinchilla(
         replicates=ChinchillaLaw(*(v[keep] for v in replicates)),
         level=level,
         kind=kind,
-        doubt=find_doubt(fitted, law, params, tokens, loss, fix=fix),
+        doubt=find_doubt(fitted, law, params, tokens, loss, fix=fix, rule=rule),
+        rule=rule,
         share_lost=1 - float(np.sum(keep)) / N_REPLICATES,
     )
 

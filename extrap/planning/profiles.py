@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,10 @@ N_NEAREST = 7
 """… but so many sizes at least."""
 SAME_SIZE = 1e-3
 """Largest difference of ln N between runs of one size."""
-SAME_BUDGET = 0.02
-"""Largest step of ln C between neighbours of one profile, …"""
-WIDEST_BUDGET = 0.1
-"""… and its whole width."""
+SAME_BUDGET = np.log(1.25)
+"""Largest range of ln C in one profile: compute of runs is a few percent off its budget."""
+SAME_COMPUTE = 1e-6
+"""Range of ln C that is rounding."""
 FINE = 4001
 """Points at which a polynomial's minimum is looked for, before Newton's step."""
 CURVED = 1e-12
@@ -49,26 +49,55 @@ class Profile:
 
 
 def find_profiles(points: Points) -> list[Profile]:
-    """Groups of runs of one compute with at least five sizes, in ascending compute."""
-    order = np.argsort(points.flops, kind="stable")
-    log_flops = np.log(points.flops)[order]
-    ends = [*(np.flatnonzero(np.diff(log_flops) > SAME_BUDGET) + 1), len(order)]
-    found, start = [], 0
-    for end in ends:
-        rows, start = order[start:end], end
-        budget = np.log(points.flops[rows])
-        log_params = np.log(points.params[rows])
-        if np.ptp(budget) > WIDEST_BUDGET or _n_sizes(log_params) < MIN_SIZES:
-            continue
-        rows = rows[np.argsort(log_params, kind="stable")]
-        found.append(
-            Profile(
-                log_flops=float(budget.mean()),
-                log_params=np.log(points.params[rows]),
-                log_loss=np.log(points.loss[rows]),
-            )
+    """Groups of runs of one compute with at least five sizes, in ascending compute.
+
+    Sorted ln C is cut at its gaps: a group wider than 25 % of compute is cut at every gap of at
+    least half its largest, and so on. The losses of a group are then moved to its mean compute.
+    """
+    log_flops = np.log(points.flops)
+    groups = _groups(log_flops, np.argsort(log_flops, kind="stable"))
+    by_size = [rows[np.argsort(points.params[rows], kind="stable")] for rows in groups]
+    kept = [rows for rows in by_size if _n_sizes(np.log(points.params[rows])) >= MIN_SIZES]
+    raw = [
+        Profile(
+            log_flops=float(log_flops[rows].mean()),
+            log_params=np.log(points.params[rows]),
+            log_loss=np.log(points.loss[rows]),
         )
-    return found
+        for rows in kept
+    ]
+    off = [log_flops[rows] - p.log_flops for rows, p in zip(kept, raw, strict=True)]
+    return _at_one_compute(raw, off)
+
+
+def _groups(log_flops: Array, order: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Rows of one budget each; `order` sorts them by compute."""
+    gaps = np.diff(log_flops[order])
+    if gaps.sum() <= SAME_BUDGET:
+        return [order]
+    parts = np.split(order, np.flatnonzero(gaps >= gaps.max() / 2) + 1)
+    return [group for part in parts for group in _groups(log_flops, part)]
+
+
+def _at_one_compute(profiles: list[Profile], off: list[Array]) -> list[Profile]:
+    """Losses moved along `d ln L / d ln C` at one size, which is that of the least losses.
+
+    For `L*(C) = min L(N, C)` over N, `dL*/dC = ∂L/∂C` at the best size (envelope theorem), so the
+    slope is that of a parabola, or line, through the least losses of all profiles against ln C.
+
+    Args:
+        profiles: With the losses as measured.
+        off: ln C of every run less that of its profile.
+    """
+    best = [(p.log_flops, v[2]) for p in profiles if (v := minimum(around_best(p))) is not None]
+    if len(best) < 2 or max(np.ptp(each) for each in off) < SAME_COMPUTE:
+        return profiles
+    at, least = np.transpose(best)
+    slope = np.polynomial.Polynomial.fit(at, least, min(2, len(best) - 1)).deriv()
+    return [
+        replace(p, log_loss=p.log_loss - slope(p.log_flops) * each)
+        for p, each in zip(profiles, off, strict=True)
+    ]
 
 
 def around_best(profile: Profile) -> Profile:
@@ -135,8 +164,9 @@ def profile_optima(points: Points) -> Optima:
     profiles = [around_best(profile) for profile in find_profiles(points)]
     if not profiles:
         raise DataError(
-            f"no compute 6 N D has runs of {MIN_SIZES} sizes or more, within "
-            f"{SAME_BUDGET:.0%} of each other; train several sizes at one compute."
+            f"no compute has runs of {MIN_SIZES} sizes or more, within "
+            f"{np.expm1(SAME_BUDGET):.0%} of each other; train several sizes at one compute, or "
+            "name the column of compute where it is not 6 N D (compute)."
         )
     square, dof = _residual(profiles)
     sd = np.sqrt(square / max(dof, 1))
@@ -152,6 +182,7 @@ def profile_optima(points: Points) -> Optima:
         log_params_se=sd * np.array([vertex[1] for _, vertex in found]),
         is_known=bool(dof >= 1 and sd > 0),
         loss=np.exp([vertex[2] for _, vertex in found]),
+        rule=points.rule,
         how=f"cubics around the best run of {len(found)} of {len(profiles)} isoFLOP profiles",
     )
 

@@ -87,7 +87,7 @@ class Allocation:
     """A compute budget split between parameters and tokens.
 
     Attributes:
-        flops: The budget C = 6 N D.
+        flops: The budget C.
         level: Of all intervals.
         estimator: The key of `estimators` that the answer is from.
         estimators: Estimator → its split.
@@ -97,6 +97,8 @@ class Allocation:
         discrepancy: Structural error of the loss, as a share of the change predicted since then.
         frontier_offset: Mean log residual of the law at the best runs of the largest budgets,
             positive where they end above it; None without a law.
+        forecast_loss: What `extrap.forecast` of all runs expects of the split; it is one law of
+            all N and D, where profiles are compared at their least losses alone.
         repeated: The split on repeated data, if asked for.
         serving: The split that counts serving, if asked for.
         warnings: Reasons to doubt the answer, flags `name: detail`.
@@ -112,6 +114,7 @@ class Allocation:
     extrapolation_ratio: float
     discrepancy: float
     frontier_offset: float | None
+    forecast_loss: Measure
     repeated: RepeatedData | None = None
     serving: Serving | None = None
     warnings: tuple[str, ...] = ()

@@ -12,8 +12,10 @@ from extrap.laws.base import Array
 
 __all__ = [
     "PARAMS_SATURATION",
+    "SIX_N_D",
     "TOKENS_SATURATION",
     "ChinchillaLaw",
+    "ComputeRule",
     "Split",
     "optimal_split",
     "repeated_split",
@@ -32,6 +34,34 @@ LARGEST_LOG = 300.0
 ZOOMS = 12
 
 
+class ComputeRule(NamedTuple):
+    """Training compute `C = k N^p D`; 6 N D, unless the runs count it otherwise.
+
+    With p below 1 it covers compute of weights that N leaves out, such as embeddings.
+    """
+
+    k: float = 6.0
+    p: float = 1.0
+
+    @classmethod
+    def of(cls, params: Array, tokens: Array, flops: Array) -> ComputeRule:
+        """Least squares of ln(C / D) on ln N; p is 1 where all runs have one size."""
+        log_n, log_cost = np.log(params), np.log(flops / tokens)
+        p = float(np.polyfit(log_n, log_cost, 1)[0]) if np.ptp(log_n) > 0 else 1.0
+        return cls(k=float(np.exp(np.mean(log_cost - p * log_n))), p=p)
+
+    def flops(self, params: Array, tokens: Array) -> Array:
+        """C of N parameters trained on D tokens."""
+        return np.asarray(self.k * np.asarray(params) ** self.p * np.asarray(tokens))
+
+    def tokens(self, flops: float, params: Array) -> Array:
+        """D that C pays for at N parameters."""
+        return np.asarray(flops / self.k / np.asarray(params) ** self.p)
+
+
+SIX_N_D = ComputeRule()
+
+
 class ChinchillaLaw(NamedTuple):
     """`L = E + A / N^α + B / D^β`; every field a number, or an array of one value a replicate.
 
@@ -48,8 +78,12 @@ class ChinchillaLaw(NamedTuple):
 
     @property
     def exponent(self) -> Array:
-        """`a = β / (α + β)` of the compute-optimal parameters `N_opt ∝ C^a`."""
-        return np.asarray(self.beta / (np.asarray(self.alpha) + self.beta))
+        """`a = β / (α + β)` of the compute-optimal parameters `N_opt ∝ C^a` at `C = 6 N D`."""
+        return self.exponent_under(SIX_N_D)
+
+    def exponent_under(self, rule: ComputeRule) -> Array:
+        """`a = β / (α + p β)` at `C = k N^p D`."""
+        return np.asarray(self.beta / (np.asarray(self.alpha) + rule.p * np.asarray(self.beta)))
 
     def loss(self, params: Array, tokens: Array) -> Array:
         """The loss of N parameters after D tokens, in the unit of E."""
@@ -67,23 +101,25 @@ class Split(NamedTuple):
     loss: Array
 
 
-def optimal_split(law: ChinchillaLaw, flops: float) -> Split:
+def optimal_split(law: ChinchillaLaw, flops: float, *, rule: ComputeRule = SIX_N_D) -> Split:
     """The split of smallest loss at `C = 6 N D`: `N = G (C/6)^a`, `D = (C/6)^b / G`.
 
-    With `G = (α A / (β B))^(1/(α+β))`, `a = β/(α+β)`, `b = 1 − a`.
+    With `G = (α A / (β B))^(1/(α+β))`, `a = β/(α+β)`, `b = 1 − a`. At `C = k N^p D`,
+    `G = (α A / (p β B))^(1/(α+pβ))`, `a = β/(α+pβ)`, `N = G (C/k)^a`, `D = C / (k N^p)`.
 
     Args:
         law: The law, its exponents and coefficients positive.
         flops: Training compute C, in FLOPs.
+        rule: How C is counted.
 
     References:
         Hoffmann et al. (2022), arXiv 2203.15556, Eq. 4.
     """
     alpha, beta = np.asarray(law.alpha), np.asarray(law.beta)
-    log_g = np.log(alpha * law.A / (beta * law.B)) / (alpha + beta)
-    log_params = log_g + law.exponent * np.log(flops / 6)
+    log_g = np.log(alpha * law.A / (rule.p * beta * law.B)) / (alpha + rule.p * beta)
+    log_params = log_g + law.exponent_under(rule) * np.log(flops / rule.k)
     params = np.exp(np.clip(log_params, -LARGEST_LOG, LARGEST_LOG))
-    tokens = flops / 6 / params
+    tokens = rule.tokens(flops, params)
     return Split(params, tokens, law.loss(params, tokens))
 
 
@@ -92,6 +128,7 @@ def repeated_split(
     flops: float,
     *,
     unique_tokens: float,
+    rule: ComputeRule = SIX_N_D,
     tokens_saturation: float = TOKENS_SATURATION,
     params_saturation: float = PARAMS_SATURATION,
 ) -> Split:
@@ -104,6 +141,7 @@ def repeated_split(
         law: The law of runs on fresh data.
         flops: Training compute C, in FLOPs.
         unique_tokens: U.
+        rule: How C is counted.
         tokens_saturation: R_D*, repetitions of data after which little is left to gain.
         params_saturation: R_N*, the same of excess parameters.
 
@@ -111,14 +149,14 @@ def repeated_split(
         Muennighoff et al. (2023), Scaling data-constrained language models, arXiv 2305.16264,
         Eq. 5 and 6.
     """
-    free = optimal_split(law, flops)
+    free = optimal_split(law, flops, rule=rule)
     alpha, beta = np.asarray(law.alpha)[..., None], np.asarray(law.beta)[..., None]
-    ratio = np.asarray(law.alpha * law.A / (law.beta * law.B))[..., None]
+    ratio = np.asarray(law.alpha * law.A / (rule.p * law.beta * law.B))[..., None]
     paid = np.exp((np.log(ratio) + beta * np.log(unique_tokens)) / alpha)
 
     def loss(log_params: Array) -> Array:
         params = np.exp(log_params)
-        tokens = flops / 6 / params
+        tokens = rule.tokens(flops, params)
         base, unique = np.minimum(params, paid), np.minimum(tokens, unique_tokens)
         worth = base * effective_epochs(params / base, params_saturation)
         seen = unique * effective_epochs(tokens / unique, tokens_saturation)
@@ -127,25 +165,28 @@ def repeated_split(
     centre = np.log(free.params)
     log_params, least = _zoom(loss, centre - REACH, centre + REACH)
     params = np.exp(log_params)
-    return Split(params, flops / 6 / params, least)
+    return Split(params, rule.tokens(flops, params), least)
 
 
-def served_split(law: ChinchillaLaw, flops: float, *, inference_tokens: float) -> Split:
+def served_split(
+    law: ChinchillaLaw, flops: float, *, inference_tokens: float, rule: ComputeRule = SIX_N_D
+) -> Split:
     """The cheapest split for training and serving at the loss that C alone would reach.
 
     Minimises `6 N D + 2 N D_inf` over all N, D with the loss of `optimal_split`: smaller models,
-    trained longer.
+    trained longer. A served token costs a third of a trained one however C is counted.
 
     Args:
         law: The law.
         flops: Training compute C, in FLOPs, whose compute-optimal loss is to be reached.
         inference_tokens: D_inf, tokens to be served over the lifetime of the model.
+        rule: How C is counted.
 
     References:
         Sardana et al. (2024), Beyond Chinchilla-optimal: accounting for inference in language
         model scaling laws, arXiv 2401.00448, Eq. 2.
     """
-    free = optimal_split(law, flops)
+    free = optimal_split(law, flops, rule=rule)
     wide = ChinchillaLaw(*(np.asarray(v)[..., None] for v in law))
     without_floor = law._replace(E=np.zeros_like(free.loss))
     reducible = without_floor.loss(free.params, free.tokens)[..., None]
@@ -157,7 +198,7 @@ def served_split(law: ChinchillaLaw, flops: float, *, inference_tokens: float) -
 
     def cost(log_params: Array) -> Array:
         with np.errstate(over="ignore"):  # near the smallest size no tokens are enough
-            total = np.exp(log_params) * (6 * tokens_for(log_params) + 2 * inference_tokens)
+            total = rule.flops(np.exp(log_params), tokens_for(log_params) + inference_tokens / 3)
         return np.asarray(np.nan_to_num(total, nan=np.inf, posinf=np.inf))
 
     log_params, _ = _zoom(cost, smallest[..., 0], np.log(free.params))

@@ -14,7 +14,7 @@ __all__ = ["allocation_text", "repeated_line", "serving_line"]
 def allocation_text(found: Allocation) -> str:
     """The split by every estimator, the other ways to spend the budget, and every doubt."""
     lines = [
-        f"C = 6 N D = {found.flops:.3g} FLOPs, {found.extrapolation_ratio:.3g} times the largest "
+        f"C = {found.flops:.3g} FLOPs, {found.extrapolation_ratio:.3g} times the largest "
         f"run; {found.level:.0%} intervals; the answer is {found.estimator}",
         "",
     ]
@@ -24,6 +24,13 @@ def allocation_text(found: Allocation) -> str:
     )
     lines += ["", *(f"{name}: {e.how}" for name, e in found.estimators.items())]
     lines += [f"{name}: not possible: {reason}" for name, reason in found.refused.items()]
+    if found.loss.value and found.forecast_loss.value:
+        off = found.forecast_loss.value / found.loss.value - 1
+        lines += [
+            "",
+            f"extrap forecast of all runs there: loss {_words(found.forecast_loss)}, "
+            f"{off:+.1%} beside the answer's",
+        ]
     if found.repeated is not None:
         lines += ["", repeated_line(found.repeated)]
     if found.serving is not None:

@@ -52,11 +52,13 @@ def recipe(scale, luck):
 
 def test_allocate_reads_columns_of_any_name(called):
     rows = [(n, d, 1.7 + 400 / n**0.34 + 400 / d**0.34) for n in NS for d in (1e9, 5e9, 3e10)]
-    text = pd.DataFrame(rows, columns=["n", "d", "loss"]).to_csv(index=False)
+    table = pd.DataFrame(rows, columns=["n", "d", "loss"])
+    text = table.assign(work=12 * table["n"] * table["d"]).to_csv(index=False)
     words = ("allocate", "-", "--params", "n", "--tokens", "d", "--flops", "1e21", "--json")
-    out = called(*words, stdin=text)[1]
-    found = [json.loads(out)[name]["value"] for name in ("params", "tokens")]
-    assert found == pytest.approx([(1e21 / 6) ** 0.5] * 2, rel=1e-2)  # N = D = √(C / 6)
+    for extra, k in (((), 6), (("--compute", "work"), 12)):
+        out = called(*words, *extra, stdin=text)[1]
+        found = [json.loads(out)[name]["value"] for name in ("params", "tokens")]
+        assert found == pytest.approx([(1e21 / k) ** 0.5] * 2, rel=1e-2)  # N = D = √(C / k)
 
 
 def test_cascade_reads_the_standard_input_rules_and_losses(called):

@@ -9,9 +9,15 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from extrap import DataError, allocate
-from extrap.planning import ChinchillaLaw, optimal_split, parametric, read_points
-from extrap.planning.allocation import disagreements
+from extrap import DataError, allocate, forecast, read_runs
+from extrap.planning import (
+    ChinchillaLaw,
+    allocation_document,
+    optimal_split,
+    parametric,
+    read_points,
+)
+from extrap.planning.allocation import _choose, disagreements
 from extrap.records import Interval, Measure
 from extrap.reporting.allocations import allocation_text
 from extrap.reporting.flag_words import FAMILIES
@@ -75,6 +81,66 @@ def test_estimators_that_contradict_each_other_are_named(found) -> None:
     assert (said[:15], said[-3:]) == ("splits-disagree", "2.5")
     near = replace(a, params=Measure(value=1.99 * a.params.value, ci=a.params.ci))
     assert disagreements({"parametric": a, "isoflop": near}) == []
+
+
+def test_law_that_the_runs_speak_against_is_not_the_answer(few: None) -> None:
+    """`E + (A / N^α + B / D^β)^.4`: profiles know no form, so they are."""
+    table = simulated(noise=0.001)
+    table["loss"] = LAW.E + (table["loss"] - LAW.E) ** 0.4
+    found = allocate(table, flops=4 * BUDGETS[-1])
+    assert found.estimator == "isoflop"
+    assert found.params == found.estimators["isoflop"].params
+    assert not any(flag.startswith("law-") for flag in found.warnings)
+    (note,) = found.notes
+    assert note.startswith("parametric is not the answer: law-")
+    served = allocate(table, flops=4 * BUDGETS[-1], inference_tokens=1e12)
+    assert served.estimator == "isoflop"
+    assert any(flag.startswith("law-") for flag in served.warnings)  # that split is the law's
+    truth = float(optimal_split(LAW, 4 * BUDGETS[-1]).params)
+    assert truth in found.params.ci
+    assert found.loss.value == pytest.approx(
+        LAW.E + (float(optimal_split(LAW, 4 * BUDGETS[-1]).loss) - LAW.E) ** 0.4, rel=2e-3
+    )
+
+
+def test_answer_is_that_which_the_fewest_disagree_with(found) -> None:
+    a = found.estimators["parametric"]
+    far = replace(a, params=Measure(value=3 * a.params.value, ci=a.params.ci))
+    given = {"parametric": far, "isoflop": a, "envelope": a}
+    answer, notes, flags = _choose(given, {"parametric": []})
+    assert (answer, notes, len(flags)) == ("isoflop", [], 2)
+    assert _choose({"parametric": a, "isoflop": far}, {})[0] == "parametric"
+    answer, notes, flags = _choose({"parametric": far, "isoflop": a}, {"parametric": ["x"]})
+    assert (answer, notes, flags) == ("isoflop", ["parametric is not the answer: x"], [])
+    assert _choose({"parametric": far}, {"parametric": ["x"]}) == ("parametric", [], [])
+
+
+def test_forecast_of_the_same_table_is_beside_the_loss(few: None) -> None:
+    table = simulated()
+    found = allocate(table, flops=1e22, level=0.9)
+    made = forecast(read_runs(table, size=("params", "tokens"), tune=()), level=0.9)
+    at = made.at(params=found.params.value, tokens=found.tokens.value)
+    assert (found.forecast_loss.value, found.forecast_loss.ci) == (at.loss, at.loss_ci)
+    document = allocation_document(found)["forecast_loss"]
+    assert document == {"value": at.loss, "ci": list(at.loss_ci)}
+
+
+def test_law_splits_compute_as_the_column_counts_it(few: None) -> None:
+    """C = 40 N^.9 D; the best split by a search along the budget, not by the closed form."""
+    table = simulated(noise=0.0)
+    table["work"] = 40 * table["params"] ** 0.9 * table["tokens"]
+    found = allocate(table, flops=1e22, compute="work", unique_tokens=1e30, inference_tokens=1e-30)
+    log_params = np.linspace(np.log(1e8), np.log(1e11), 200_001)
+    tokens = 1e22 / 40 / np.exp(0.9 * log_params)
+    best = int(np.argmin(LAW.loss(np.exp(log_params), tokens)))
+    law = found.estimators["parametric"]
+    assert law.params.value == pytest.approx(np.exp(log_params[best]), rel=2e-3)
+    assert law.tokens.value == pytest.approx(tokens[best], rel=2e-3)
+    assert law.exponent.value == pytest.approx(0.37 / (0.34 + 0.9 * 0.37), abs=1e-4)
+    assert found.repeated.params.value == pytest.approx(law.params.value, rel=1e-4)
+    assert found.serving.train_flops.value == pytest.approx(1e22, rel=1e-6)
+    assert found.serving.saving.value == pytest.approx(0, abs=1e-9)
+    assert found.extrapolation_ratio == pytest.approx(1e22 / table["work"].max())
 
 
 def test_far_budgets_are_said(few: None) -> None:

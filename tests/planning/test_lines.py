@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import OLS, WLS
 
-from extrap import DataError
+from extrap import DataError, forecast, read_runs
 from extrap.planning import ChinchillaLaw, envelope_optima, optimal_split, read_points
 from extrap.planning.lines import Optima, extend
 from extrap.records import Measure
@@ -77,6 +77,15 @@ def test_loss_of_a_line_counts_a_share_of_its_change_beyond_the_optima() -> None
         assert found.loss.value == pytest.approx(at, rel=1e-5)
         assert half(found.loss) == pytest.approx(share, rel=1e-3, abs=1e-5)
         assert half(found.loss_if_right) < 1e-4
+
+
+def test_loss_of_a_line_is_the_forecast_of_the_least_losses_over_compute() -> None:
+    found = optima(np.zeros(8), 0.01)
+    found = replace(found, loss=found.loss * np.exp(0.002 * SCATTER))
+    table = pd.DataFrame({"flops": np.exp(found.log_flops), "loss": found.loss})
+    made = forecast(read_runs(table, size="flops", tune=()), level=0.9).at(flops=1e24)
+    loss = extend(found, 1e24, level=0.9).loss
+    assert (loss.value, *loss.ci) == pytest.approx((made.loss, *made.loss_ci), rel=1e-12)
 
 
 def test_too_few_optima_are_refused() -> None:

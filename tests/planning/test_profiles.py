@@ -19,6 +19,7 @@ from extrap.planning import (
     read_points,
 )
 from extrap.planning.lines import extend
+from extrap.planning.splits import ComputeRule
 
 SKEWED = ChinchillaLaw(E=1.69, A=406.4, B=410.7, alpha=0.46, beta=0.15)
 
@@ -136,6 +137,80 @@ def test_budgets_are_told_apart_and_rounded_ones_kept_together() -> None:
     found = find_profiles(points(table([1e19, 2e19, 4e19], wobble=0.004)))
     assert [len(p.log_params) for p in found] == [9, 9, 9]
     assert np.exp([p.log_flops for p in found]) == pytest.approx([1e19, 2e19, 4e19], rel=0.01)
+
+
+@pytest.mark.parametrize("wobble", [0.02, 0.08])
+def test_budgets_whose_compute_varies_by_some_percent_are_one_profile_each(wobble: float) -> None:
+    found = find_profiles(points(table([1e19, 2e19, 4e19, 4e20], wobble=wobble)))
+    assert [len(p.log_params) for p in found] == [9] * 4
+    assert np.exp([p.log_flops for p in found]) == pytest.approx(
+        [1e19, 2e19, 4e19, 4e20], rel=wobble
+    )
+
+
+def test_budgets_fifteen_percent_apart_stay_apart() -> None:
+    budgets = 1e19 * 1.15 ** np.arange(8)
+    found = find_profiles(points(table(budgets, wobble=0.004)))
+    assert [len(p.log_params) for p in found] == [9] * 8
+
+
+def test_compute_that_drifts_along_a_profile_moves_no_optimum() -> None:
+    """Larger models take 6 % more compute for every factor of four: the losses say otherwise."""
+    budgets = 1e19 * 4.0 ** np.arange(4)
+    rows = []
+    for flops in budgets:
+        best = float(optimal_split(SKEWED, flops).params)
+        for factor in 4 ** np.linspace(-1, 1, 9):
+            tokens = flops * factor**0.04 / 6 / (best * factor)
+            rows.append((best * factor, tokens, float(SKEWED.loss(best * factor, tokens))))
+    drifting = points(pd.DataFrame(rows, columns=["params", "tokens", "loss"]))
+    found = profile_optima(drifting)
+    truth = np.log(optimal_split(SKEWED, np.exp(found.log_flops)).params)
+    raw = [
+        minimum(around_best(Profile(log_flops=0.0, log_params=np.log(n), log_loss=np.log(loss))))
+        for n, loss in zip(drifting.params.reshape(4, 9), drifting.loss.reshape(4, 9), strict=True)
+    ]
+    assert np.abs(np.array([v[0] for v in raw]) - truth).min() > 0.05
+    assert found.log_params == pytest.approx(truth, abs=0.01)
+
+
+def test_profiles_are_those_of_the_column_of_compute() -> None:
+    """C = 40 N^.9 D, as where N leaves out embeddings: 6 N D differs within every budget."""
+    budgets = np.repeat(1e19 * 4.0 ** np.arange(4), 9)
+    best = optimal_split(SKEWED, budgets, rule=ComputeRule(k=40.0, p=0.9)).params
+    params = best * np.tile(4 ** np.linspace(-1, 1, 9), 4)
+    tokens = budgets / 40 / params**0.9
+    frame = pd.DataFrame({"params": params, "tokens": tokens, "flops": budgets})
+    frame["loss"] = SKEWED.loss(params, tokens)
+    found = profile_optima(points(frame))
+    assert np.exp(found.log_flops) == pytest.approx(np.unique(budgets))
+    assert np.exp(found.log_params) == pytest.approx(np.unique(best), rel=0.01)
+    at = extend(found, 1e23, level=0.95)
+    assert at.exponent.value == pytest.approx(0.15 / (0.46 + 0.9 * 0.15), abs=1e-3)
+    assert at.tokens.value == pytest.approx(1e23 / 40 / at.params.value**0.9, rel=1e-6)
+    named = read_points(
+        frame.rename(columns={"flops": "work"}),
+        params="params",
+        tokens="tokens",
+        loss="loss",
+        compute="work",
+    )
+    assert np.array_equal(named.flops, budgets)
+    assert named.rule == pytest.approx((40.0, 0.9))
+    with pytest.raises(DataError, match="work"):
+        read_points(frame, params="params", tokens="tokens", loss="loss", compute="work")
+    with pytest.raises(ValueError, match="different columns"):
+        read_points(frame, params="params", tokens="tokens", loss="loss", compute="loss")
+    shrinking = frame.assign(flops=frame["tokens"] / frame["params"])
+    with pytest.raises(DataError, match=r"power -1\.00"):
+        _ = points(shrinking).rule
+
+
+def test_compute_in_another_unit_is_said() -> None:
+    frame = table([1e19, 2e19, 4e19])
+    frame["flops"] = 6 * frame["params"] * frame["tokens"] / 1e15
+    (note,) = points(frame).notes
+    assert "units of 1e15" in note
 
 
 def test_lone_runs_make_no_profile() -> None:

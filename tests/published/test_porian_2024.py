@@ -12,8 +12,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from extrap.planning import profile_optima, read_points
-from extrap.planning.lines import extend
+import extrap
+from extrap.planning import parametric
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "porian_formll.csv"
 SETTINGS = {
@@ -36,12 +36,15 @@ def table():
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=" ".join)
 @pytest.mark.parametrize("dataset", ["owt2", "rw"])
-def test_exponent_of_every_setting(table, dataset, setting):
+def test_exponent_of_every_setting(table, dataset, setting, monkeypatch):
+    monkeypatch.setattr(parametric, "N_REPLICATES", 60)
     columns = ("dataset", "hparams", "warmup", "decay", "param_count")
     kept = table[(table[list(columns)] == [dataset, *setting]).all(axis=1)]
-    points = read_points(kept, params="params", tokens="tokens", loss="loss")
-    found = extend(profile_optima(points), 1e19, level=0.95).exponent
-    published = SETTINGS[setting][dataset == "rw"]
-    expected = OURS.get((dataset, *setting))
-    assert found.value == pytest.approx(published if expected is None else expected, abs=0.02)
-    assert published in found.ci
+    found = extrap.allocate(kept, flops=1e19)
+    assert found.estimator == "isoflop"
+    assert found.warnings == ()
+    assert found.chosen.how.endswith(f" of {kept['flops'].nunique()} isoFLOP profiles")
+    a, published = found.exponent, SETTINGS[setting][dataset == "rw"]
+    expected = OURS.get((dataset, *setting), published)
+    assert a.value == pytest.approx(expected, abs=0.02)
+    assert published in a.ci

@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import stats
 
 from extrap.errors import DataError, FitError
 from extrap.fitting import Noise, fit_loss_model
+from extrap.fitting.lines import fit_line, weighted_line
 from extrap.laws.base import Array
 from extrap.planning.results import Estimated
 from extrap.planning.splits import SIX_N_D, ComputeRule
@@ -89,23 +90,12 @@ def extend(optima: Optima, flops: float, *, level: float) -> Estimated:
 
 def _line(design: Array, optima: Optima) -> tuple[Array, Array]:
     """Intercept and slope with their covariance."""
-    own, dof = np.maximum(optima.log_params_se, SMALLEST_SE) ** 2, len(design) - 2
-
-    def solve(added: float) -> tuple[Array, Array, float]:
-        weight = 1 / (own + added)
-        covariance = np.asarray(np.linalg.inv(design.T @ (design * weight[:, None])), dtype=float)
-        theta = covariance @ (design.T @ (weight * optima.log_params))
-        square = float(np.sum(weight * (optima.log_params - design @ theta) ** 2))
-        return theta, covariance, square
-
-    theta, covariance, square = solve(0.0)
-    if not optima.is_known:
-        return theta, covariance * square / dof
-    if square > dof:
-        widest = float(np.var(optima.log_params)) * len(design)
-        added = optimize.brentq(lambda extra: solve(extra)[2] - dof, 0.0, widest)
-        theta, covariance, _ = solve(float(added))
-    return theta, covariance
+    se = np.maximum(optima.log_params_se, SMALLEST_SE)
+    if optima.is_known:
+        found = fit_line(design, optima.log_params, se)
+    else:
+        found = weighted_line(design, optima.log_params, 1 / se**2)
+    return found.values, found.covariance
 
 
 def _around(centre: float, half: float) -> Measure:

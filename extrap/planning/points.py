@@ -107,8 +107,10 @@ def read_points(
     kept = table[keep]
     is_copy = kept.astype(str).duplicated().to_numpy()
     kept = kept[~is_copy]
+    unknown = 0
     if compute is None and COMPUTE in have and COMPUTE not in named:
-        compute = COMPUTE
+        unknown = int(np.sum(~np.isfinite(read_numbers(kept[COMPUTE], COMPUTE))))
+        compute = None if unknown else COMPUTE
     counted = None if compute is None else _positive(kept[compute], compute)
     n, d = (_positive(kept[name], name) for name in (params, tokens))
     return Points(
@@ -120,6 +122,7 @@ def read_points(
         notes=(
             *_notes(n_without=int((~keep).sum()), n_copies=int(is_copy.sum())),
             *_unit_notes(n, d, counted),
+            *([f"{unknown} run(s) have no {COMPUTE}, so that C is 6 N D"] if unknown else []),
         ),
     )
 

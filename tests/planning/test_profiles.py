@@ -206,6 +206,14 @@ def test_profiles_are_those_of_the_column_of_compute() -> None:
         _ = points(shrinking).rule
 
 
+def test_a_column_of_compute_with_empty_cells_is_left_out_and_said() -> None:
+    table = {"n_params": [1e6, 2e6], "n_tokens": [1e8, 2e8], "loss": [3.0, 2.9]}
+    frame = pd.DataFrame({**table, "flops": [7e14, None]})
+    found = read_points(frame, params="n_params", tokens="n_tokens", loss="loss")
+    assert found.flops == pytest.approx([6e14, 24e14])
+    assert found.notes == ("1 run(s) have no flops, so that C is 6 N D",)
+
+
 def test_compute_in_another_unit_is_said() -> None:
     frame = table([1e19, 2e19, 4e19])
     frame["flops"] = 6 * frame["params"] * frame["tokens"] / 1e15

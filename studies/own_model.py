@@ -3,10 +3,11 @@
 The model and its data are a class in a file beside this one, because importing a study imports no
 torch. Copy both files, put in what is yours, and run `make study-NAME`.
 
-Expected: the loss falls as a power of the number of channels, and flattens where 1,347 images have
-no more to teach (0.040 at 24 channels, 0.038 at 48). The best rate falls to about a third.
+Expected: the loss falls towards a floor that the noise of the pixels sets (.228 at 48 channels), and
+the best rate to a third. The run at 96 channels ends within a few percent of its forecast (.212
+against .211); at the rate of the smallest size it ends 11 % above, which the checker calls mistuned.
 
-Cost: 126 runs of 300 steps and four larger ones, about two minutes on two processor cores.
+Cost: 126 runs of 300 steps and four larger ones, two and a half minutes on two processor cores.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ STUDY = StudySpec(
     question="What do more channels bring on small handwritten digits?",
     workload=Workload(
         name="studies/own_model_workload.py:Digits",  # from the directory you start in
-        options={"noise": 0.1},
+        options={"noise": 0.3},
     ),
     recipe=Recipe(steps=300, batch_size=64),
-    sizes={"width": (4, 6, 8, 12, 16, 24)},
+    sizes={"width": (8, 12, 16, 24, 32, 48)},
     tune={"lr": TunedRange(low=2**-9, high=2**-3, n=7)},
     seeds=(0, 1, 2),
-    targets=(Target(size={"width": 48}),),
+    targets=(Target(size={"width": 96}),),
 )

@@ -48,7 +48,7 @@ class Digits(TensorWorkload):
         copies: Draws of noise an image.
     """
 
-    def __init__(self, noise: float = 0.4, copies: int = 16) -> None:
+    def __init__(self, noise: float = 0.3, copies: int = 16) -> None:
         digits = load_digits()
         x = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1).repeat(copies, 1, 1, 1)
         x = x / 16 + noise * torch.randn(x.shape, generator=torch.Generator().manual_seed(0))

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from extrap.comparing.arm_laws import ArmLaws, fit_arm_laws
-from extrap.comparing.costs import SizePower
+from extrap.comparing.costs import ArmCompute
 from extrap.comparing.one_law import OneLawTest, compare_laws
 from extrap.comparing.pairs import Spread, TwoArms, law_spread, size_spread, two_arms
 from extrap.comparing.results import Contrast, Crossover, EffectiveCompute, SizeDifference
@@ -65,7 +65,7 @@ def judge(
     has_law: bool,
     target: Mapping[str, float],
     level: float,
-    flops: tuple[SizePower | None, SizePower | None],
+    flops: tuple[ArmCompute | None, ArmCompute | None],
 ) -> Judged:
     """Compare one treated recipe with the plain one.
 
@@ -106,7 +106,7 @@ def judge(
         gap = _exponent(
             laws, spread, laws.exponent_gradient(1) - laws.exponent_gradient(0), level=level
         )
-        if flops[0] is not None and not flops[0].moves:
+        if flops[0] is not None and not flops[0].moves(target):
             notes.append(
                 f"the compute of {plain.name} is the same at every {columns[0]}, so what a "
                 f"treatment is worth in compute is unknown; it is told in {columns[0]} only."

@@ -11,7 +11,7 @@ from scipy import stats
 
 from extrap.comparing.arm_checks import check_arms, check_numbers, without_copies
 from extrap.comparing.contrast import Judged, crossover_of, judge, verdict
-from extrap.comparing.costs import arm_cost, compute_power
+from extrap.comparing.costs import arm_compute, arm_cost
 from extrap.comparing.kept import at_kept_values
 from extrap.comparing.one_law import OneLawTest
 from extrap.comparing.results import Comparison, Contrast, Crossover
@@ -86,7 +86,7 @@ def compare(
     target = _target(at, columns, largest, common)
     notes = [*copies, *_notes(arms, losses)]
     has_law = {name: _on_line(keys) for name, keys in common.items()}
-    powers = {name: compute_power(runs) for name, runs in arms.items()}
+    powers = {name: arm_compute(runs) for name, runs in arms.items()}
     judged = [
         judge(
             losses[plain],
@@ -136,7 +136,7 @@ def compare(
             arm_cost(
                 name,
                 runs,
-                target[columns[0]],
+                target,
                 compute=powers[name],
                 price=price,
                 flops_per_second=flops_per_second,

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from extrap.comparing.arm_laws import ArmLaws
-from extrap.comparing.costs import SizePower
+from extrap.comparing.costs import ArmCompute
 from extrap.comparing.pairs import Spread
 from extrap.comparing.results import Crossover, EffectiveCompute
 from extrap.laws.base import Array
@@ -44,8 +44,8 @@ def effective_compute(
     spread: Spread,
     size: Mapping[str, float],
     *,
-    plain_flops: SizePower | None,
-    treated_flops: SizePower | None,
+    plain_flops: ArmCompute | None,
+    treated_flops: ArmCompute | None,
     level: float = LEVEL,
 ) -> EffectiveCompute:
     """Compute of the plain run that reaches the loss of a treated one, over that of this one.
@@ -57,7 +57,7 @@ def effective_compute(
         laws: Both laws.
         spread: Errors about them, lack of fit counted.
         size: Of the treated run; the first column counts.
-        plain_flops: Compute of the plain recipe as a power of the first column; None if unknown.
+        plain_flops: Compute of the plain recipe along its sizes; None if unknown.
             Where it does not move with size, no size stands for more compute, and the factor of
             compute is unknown.
         treated_flops: That of the treated one.
@@ -74,11 +74,11 @@ def effective_compute(
     found = _accepted(statistic, trials, laws, spread, level=level)
     size_factor = _measure(found, math.exp)
     factor = Measure(value=None, ci=UNKNOWN)
-    if plain_flops is not None and treated_flops is not None and plain_flops.moves:
-        base, power = plain_flops.log_at(at) - treated_flops.log_at(at), plain_flops.power
+    if plain_flops is not None and treated_flops is not None and plain_flops.moves(size):
+        base = treated_flops.log_at(size)
 
         def convert(shift: float) -> float:
-            return math.exp(min(base + power * shift, 700.0))
+            return math.exp(min(plain_flops.log_at(size, shift) - base, 700.0))
 
         factor = _measure(found, convert)
     return EffectiveCompute(size=dict(size), factor=factor, level=level, size_factor=size_factor)

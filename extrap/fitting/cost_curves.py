@@ -91,10 +91,11 @@ def fit_cost_curve(sizes: Array, costs: Array) -> Polynomial:
 def _power(sizes: Array, costs: Array, *, through_last: bool = False) -> Polynomial:
     """A plane through logarithms, the least steep one where the sizes do not tell."""
     x, y = np.log(sizes), np.log(costs)
-    design = np.column_stack([np.ones(len(x)), x])
-    found = np.linalg.lstsq(design, y, rcond=None)[0]
-    scale = float(y[-1] - x[-1] @ found[1:]) if through_last else float(found[0])
-    return Polynomial(log_coefficients=(scale,), powers=(tuple(map(float, found[1:])),))
+    slopes = np.linalg.lstsq(x - x.mean(axis=0), y - y.mean(), rcond=None)[0]
+    at, cost = (x[-1], y[-1]) if through_last else (x.mean(axis=0), y.mean())
+    return Polynomial(
+        log_coefficients=(float(cost - at @ slopes),), powers=(tuple(map(float, slopes)),)
+    )
 
 
 def _polynomial(sizes: Array, costs: Array) -> Polynomial:

@@ -9,6 +9,7 @@ import numpy as np
 
 from extrap.checking.cases import Case, known_number
 from extrap.errors import DataError
+from extrap.fitting.equal_loss import multiples_of_equal_loss
 from extrap.fitting.run_costs import RunCost, read_run_cost
 from extrap.forecasting import Forecast
 
@@ -44,7 +45,9 @@ def add_equivalents(
             key = tuple(case.size.values())
             if key not in curves:
                 curves[key] = loss_along(forecast, case.size)
-            share = _share(*curves[key], case.prediction.log_loss + case.log_deviation)
+            wanted = np.array([case.log_loss + case.log_deviation])
+            (log_share,) = multiples_of_equal_loss(*curves[key], wanted)
+            share = None if np.isnan(log_share) else math.exp(log_share)
         if share is None:
             found.append({})
             continue
@@ -79,12 +82,3 @@ def loss_along(forecast: Forecast, size: Mapping[str, float]) -> tuple[np.ndarra
                 logs.append(math.log(factor))
                 losses.append(prediction.log_loss)
     return np.array(logs), np.array(losses)
-
-
-def _share(logs: np.ndarray, losses: np.ndarray, log_loss: float) -> float | None:
-    """The multiple with this loss; None beyond the sizes that were asked or if it never falls."""
-    if len(logs) < 2 or np.any(np.diff(losses) >= 0):
-        return None
-    if not losses[-1] <= log_loss <= losses[0]:
-        return None
-    return math.exp(float(np.interp(log_loss, losses[::-1], logs[::-1])))

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from extrap.fitting.run_costs import RunCost
+from extrap.fitting.vertices import Design
 from extrap.planning.candidates import Market, Move
 from extrap.planning.outlooks import Foresight, Widths
-from extrap.planning.vertices import Design
 
 __all__ = ["Basket", "Bundle", "Purse", "Step", "best_plan"]
 

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.fitting.vertices import VertexModel
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
-from extrap.planning.vertices import VertexModel
 from extrap.records import Runs
 
 __all__ = [

@@ -11,6 +11,7 @@ import numpy as np
 from extrap.checking.equivalents import loss_along
 from extrap.errors import DataError
 from extrap.fitting import fit_valley
+from extrap.fitting.equal_loss import multiples_of_equal_loss
 from extrap.fitting.recommendation import DIVERGED_EXCESS, expected_excess
 from extrap.fitting.run_costs import FLOPS, RunCost, hours_of_runs, read_run_cost
 from extrap.fitting.spread import OptimumSpread, predict_optimum
@@ -265,13 +266,12 @@ class _Pricing:
     def _shares(self, excess: Array, slope: Array) -> Array:
         """Compute shares of tuned runs this much worse; NaN below the law's reach."""
         logs, losses = self.curve
-        if self.log_costs is None or len(logs) < 2 or np.any(np.diff(losses) >= 0):
+        if self.log_costs is None or len(logs) < 2:
             return np.full(len(excess), math.nan)
         here = float(np.interp(0.0, logs, losses))
-        wanted = here + excess / slope
-        at = np.interp(wanted, losses[::-1], logs[::-1])
-        share = np.minimum(np.exp(np.interp(at, logs, self.log_costs)), 1.0)
-        return np.where(wanted > losses[0], math.nan, share)
+        wanted = np.maximum(here + excess / slope, losses[-1])
+        at = multiples_of_equal_loss(logs, losses, wanted)
+        return np.minimum(np.exp(np.interp(at, logs, self.log_costs)), 1.0)
 
 
 def _draws(

@@ -13,6 +13,7 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.fitting.run_costs import RunCost, read_run_cost
+from extrap.fitting.vertices import Design, VertexModel
 from extrap.forecasting import Forecast, forecast
 from extrap.planning.advice import advise
 from extrap.planning.buying import Basket, Purse, best_plan
@@ -27,7 +28,6 @@ from extrap.planning.candidates import (
 )
 from extrap.planning.outlooks import Foresight, Widths, foresee
 from extrap.planning.plans import LargerSize, Outlook, Plan, Purchase
-from extrap.planning.vertices import Design, VertexModel
 from extrap.records import Runs
 
 __all__ = ["plan"]

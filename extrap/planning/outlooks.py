@@ -20,11 +20,11 @@ from extrap.fitting import (
     relative_sizes,
 )
 from extrap.fitting.loss_law import MIN_LOG_SE
+from extrap.fitting.vertices import Design, VertexModel, Vertices
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.laws.base import Array
 from extrap.planning.candidates import seed_numbers
-from extrap.planning.vertices import Design, VertexModel, Vertices
 from extrap.records import Fit
 
 __all__ = ["Foresight", "Widths", "foresee"]

@@ -17,12 +17,12 @@ from extrap.errors import DataError
 from extrap.fitting import Noise, Valley
 from extrap.fitting.cost_curves import fit_cost_curve
 from extrap.fitting.run_costs import read_run_cost
+from extrap.fitting.vertices import Design, VertexModel
 from extrap.forecasting import Forecast
 from extrap.planning import Plan, cost, plan
 from extrap.planning.advice import advise
 from extrap.planning.candidates import Market, new_sizes, read_among, seed_names, seed_numbers
 from extrap.planning.outlooks import Foresight, Widths, foresee
-from extrap.planning.vertices import Design, VertexModel
 from extrap.records import Runs
 from tests.checking.byhand import LARGE, WIDTHS, by_hand, law, loss_at, lr_at, sweep
 

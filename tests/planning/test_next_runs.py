@@ -11,11 +11,11 @@ import pytest
 
 import extrap
 from extrap.cli import main
+from extrap.fitting.vertices import VertexModel
 from extrap.planning import next_runs, plan_document, purchases_table
 from extrap.planning.candidates import Market, read_among
 from extrap.planning.next_runs import plan
 from extrap.planning.outlooks import Foresight, Widths
-from extrap.planning.vertices import VertexModel
 from extrap.reporting.plans import plan_text
 
 TARGET = {"width": 1024.0}

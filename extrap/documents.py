@@ -95,7 +95,11 @@ def plain_document(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def verdicts_document(
-    verdicts: Sequence[Verdict], *, level: float, forecast: Forecast | None = None
+    verdicts: Sequence[Verdict],
+    *,
+    level: float,
+    forecast: Forecast | None = None,
+    familywise: bool = False,
 ) -> dict[str, Any]:
     """What `extrap check --json` prints: one verdict a row, in row order.
 
@@ -103,6 +107,7 @@ def verdicts_document(
         verdicts: The verdicts.
         level: Of the forecast.
         forecast: What they were held against; adds when it was made, and the hashes of its seal.
+        familywise: Whether the level held for any false alarm among all.
     """
     found = Verdicts(verdicts)
     seal = forecast and {
@@ -119,7 +124,8 @@ def verdicts_document(
             "configurations": [_configuration(runs) for runs in found.configurations],
             "n_configurations_judged": found.n_judged,
             "n_configurations_off": found.n_off,
-            "n_configurations_off_expected": (1 - level) * found.n_judged,
+            "n_configurations_off_expected": (1 - level) * (1 if familywise else found.n_tested),
+            "familywise": familywise,
             "joint_p": found.joint_p,
             "n_judged": sum(verdict.on_law is not None for verdict in verdicts),
             "ok": all(verdict.on_law is not False for verdict in verdicts),
@@ -272,7 +278,7 @@ def _content(forecast: Forecast) -> dict[str, Any]:
         "conditions": list(runs.conditions),
         "data_hash": runs.data_hash(),
         "optima": [_optimum(optimum) for optimum in forecast.optima],
-        "noise": asdict(forecast.noise),
+        "noise": _noise(forecast.noise),
         "band": forecast.band,
         **_path(forecast),
         "loss_laws": [{"fit": asdict(fit), "weight": w} for fit, w in forecast.loss_laws],
@@ -447,6 +453,16 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "predicted_pi": list(verdict.predicted_pi),
         "expected": verdict.expected,
         "configuration": verdict.configuration,
+    }
+
+
+def _noise(noise: Noise) -> dict[str, Any]:
+    """Its fields, without those that forecasts sealed before they existed do not have."""
+    found = asdict(noise)
+    return {
+        key: value
+        for key, value in found.items()
+        if not (key == "size_dof" and value == noise.own_dof) and value != {}
     }
 
 

@@ -48,8 +48,9 @@ def check(
     when its mean loss lies outside its prediction interval (laws, optimum, noise, structural
     discrepancy) and is off by more than the tolerance, in either direction; or when its tuned
     values cost more than half a percent with a probability of .95, by where the optimum may lie
-    and by its loss together. Each has a false alarm with probability `1 − forecast.level` by its
-    loss, whatever else is in the table.
+    and by its loss together. Off are also a run that diverged, and one that differs from its
+    replicates by far more than seeds do and is farther from the law. Each has a false alarm with
+    probability `1 − forecast.level` by its loss, whatever else is in the table.
 
     Args:
         forecast: The forecast.

@@ -64,8 +64,8 @@ class Case:
             it; None where unknown.
         cost: What its values are expected to cost over where the optimum may lie, in log loss.
         log_deviation: Mean of log(observed / predicted); None without a loss.
-        off_replicates: How far it is from the replicate nearest to the law, in log loss, where
-            they disagree by more than noise; else None.
+        off_replicates: How far it is from its replicates, in log loss, where it differs from
+            them by more than noise and is farther from the law; else None.
         differing: Condition → (own, the sweep's), where they differ.
         spike: The worst spike of its curve, if it has one.
         off_before_spike: How far its curve was off the reference before that, in log loss; None
@@ -120,7 +120,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
     recipe = _sweep_recipe(forecast.runs)
     spikes, climbing = _shapes(runs, forecast)
     frame = runs.to_frame()
-    told = [*forecast.runs.tuned, *recipe, *PART_OF_RECIPE]
+    told = dict.fromkeys([*forecast.runs.tuned, *recipe, *runs.conditions, *PART_OF_RECIPE])
     parts = [_texts(frame, name) for name in told]
     frame = frame.assign(**{CONFIGURATION: list(zip(*parts, strict=True)) or ()})
     cases: list[Case] = []
@@ -261,39 +261,49 @@ def _configurations(group: pd.DataFrame, alone: set[int]) -> Iterable[list[int]]
 def _distinct(
     here: _AtSize, rows: Sequence[Mapping[str, Any]]
 ) -> tuple[tuple[object, ...], float | None]:
-    """The seeds of the distinct losses, and their mean log deviation; runs without one tell none.
+    """The seeds of the runs that count, and their mean log deviation; without a loss none does.
 
-    Losses that agree to the last digit are one run, however often it is listed.
+    Where all losses agree to the last digit they are one run, however often it is listed.
     """
-    losses = {row["loss"]: row["seed"] for row in reversed(rows) if row["status"] == "complete"}
-    if not losses:
+    runs = {(row["seed"], row["loss"]) for row in rows if row["status"] == "complete"}
+    if not runs:
         return (), None
-    mean = float(np.mean([math.log(loss) for loss in losses]))
-    return tuple(losses.values()), mean - here.log_loss
+    mean = float(np.mean([math.log(loss) for _, loss in sorted(runs, key=str)]))
+    seeds = tuple(seed for seed, _ in sorted(runs, key=str))
+    is_one = len({loss for _, loss in runs}) == 1
+    return seeds[: 1 if is_one else None], mean - here.log_loss
 
 
 def _apart(
     here: _AtSize, rows: Sequence[tuple[int, Mapping[str, Any]]], cost: float
 ) -> Iterable[tuple[list[int], float | None]]:
-    """Replicates that agree within noise as one part, each of the others by itself.
+    """Replicates that agree within noise as one part, and each of the others by itself.
 
-    What they are held against is the replicate nearest to the law.
+    They fall into groups where they differ by more than noise; the largest group, of equal ones
+    the nearest to the law, are the replicates. One that is farther from the law than these is
+    off; its distance from the nearest of them is told.
     """
     members = [m for m, _ in rows]
     complete = [(m, math.log(row["loss"])) for m, row in rows if row["status"] == "complete"]
-    if len(complete) < 2:
-        return [(members, None)]
     noise = here.of_seeds((NEW_SEED,))[0].run
-    sd, dof = math.sqrt(sum(v for v, _ in noise)), min(dof for _, dof in noise)
+    dof = min(known for _, known in noise)
+    if len(complete) < 2 or not dof > 0:
+        return [(members, None)]
+    quantile = float(stats.t.isf(DISAGREE_P / 2 / (len(complete) - 1), min(dof, MANY)))
+    sd = math.sqrt(2 * sum(variance for variance, _ in noise))
+    bound = max(quantile * sd * (1 + cost / NOISIER), DISAGREE)
     off = np.array([log_loss for _, log_loss in complete]) - here.log_loss - cost
-    from_nearest = off - off[np.argmin(np.abs(off))]
-    quantile = float(stats.t.isf(DISAGREE_P / 2 / (len(off) - 1), min(dof, MANY)))
-    bound = max(quantile * math.sqrt(2) * sd * (1 + cost / NOISIER), DISAGREE)
-    wild = {
-        m: float(d) for (m, _), d in zip(complete, from_nearest, strict=True) if abs(d) > bound
-    }
+    order = np.argsort(off, kind="stable")
+    cuts = np.flatnonzero(np.diff(off[order]) > bound) + 1
+    parts = np.split(order, cuts)
+    kept = min(parts, key=lambda part: (-len(part), abs(float(off[part].mean()))))
+    center = float(off[kept].mean())
+    wild = {}
+    for i in set(range(len(off))) - set(kept.tolist()):
+        apart = off[i] - off[kept][np.argmin(np.abs(off[kept] - off[i]))]
+        wild[complete[i][0]] = float(apart) if abs(off[i]) > abs(center) else None
     rest = [m for m in members if m not in wild]
-    return [(rest, None), *(([m], d) for m, d in wild.items())]
+    return [(rest, None), *(([m], apart) for m, apart in wild.items())]
 
 
 def _octaves(group: pd.DataFrame, expected: Mapping[str, Estimate]) -> Array:

@@ -74,6 +74,8 @@ class Suspect:
         case, settings = self.case, self.settings
         if settings is None or settings.p_value is None or case.excess is None:
             return False
+        if self.judgement.is_off and self.off < 0:  # better than the law: no cost shows
+            return False
         is_away = case.excess > COSTLY or bool(_far_off(case))
         is_likely = settings.p_value > SURPRISING
         if self.judgement.is_off and self.off > 0:  # far out the cost is known badly
@@ -86,9 +88,13 @@ class Suspect:
         case, settings = self.case, self.settings
         if settings is None or settings.p_value is None or case.excess is None:
             return False
-        is_far = max(map(abs, case.octaves)) >= ELSEWHERE_OCTAVES
         better = settings.p_value <= SURPRISING and self.off < case.excess
-        return not self.is_mistuned and (is_far or (better and case.excess > COSTLY))
+        return not self.is_mistuned and better and case.excess > COSTLY
+
+    @property
+    def is_far(self) -> bool:
+        """Whether its tuned values lie so far from the forecast's that it is worth a word."""
+        return max(map(abs, self.case.octaves), default=0.0) >= ELSEWHERE_OCTAVES
 
     @property
     def deviates(self) -> bool:
@@ -143,12 +149,11 @@ def _on_law(suspect: Suspect) -> Finding:
             "norm and the data there.",
             evidence=_spike_evidence(case),
         )
-    if suspect.is_elsewhere:
+    if suspect.is_elsewhere or suspect.is_far:
         return Finding(
             cause=None,
-            advice=f"The loss agrees with the law, but {_distance_words(case)}, which was "
-            f"expected to cost {math.expm1(case.cost):.1%}: the optimum is not where the "
-            "forecast says. Tune here.",
+            advice=f"The loss agrees with the law, but {_distance_words(case)}"
+            f"{_elsewhere_words(suspect)} Tune here.",
             evidence=_distances(suspect),
         )
     return Finding(cause=None, advice="On the law: nothing to do.")
@@ -199,7 +204,7 @@ def _mistuned(suspect: Suspect) -> Finding | None:
     mended = list(case.octaves)
     mended[valley.tuned.index(name)] -= distance
     left = valley.excess(mended, case.size)
-    predicted = case.log_loss
+    cost, predicted = suspect.settings.cost, case.log_loss + suspect.off - suspect.settings.cost
     use, loss = own * 2.0**-distance, math.exp(predicted + left)
     evidence = {
         **_distances(suspect),
@@ -207,13 +212,14 @@ def _mistuned(suspect: Suspect) -> Finding | None:
         f"{name}_best": use,
         "chance_mistuned": suspect.settings.chance,
         "expected_excess": math.expm1(case.cost),
+        "excess_by_its_loss": math.expm1(cost),
         "loss_if_mended": loss,
     }
-    explains = f"is expected to cost {math.expm1(case.cost - left):.1%}"
+    explains = f"costs about {math.expm1(max(cost - left, 0.0)):.1%}"
     if suspect.judgement.is_off and suspect.off > 0:
-        evidence["explained_share"] = case.excess / suspect.off
+        evidence["explained_share"] = cost / suspect.off
         explains = (
-            f"explains about {min((case.excess - left) / suspect.off, 1.0):.0%} of the excess"
+            f"explains about {min(max(cost - left, 0.0) / suspect.off, 1.0):.0%} of the excess"
         )
     side = "high" if distance > 0 else "low"
     which = "with the other values as they are"
@@ -223,8 +229,12 @@ def _mistuned(suspect: Suspect) -> Finding | None:
         f"{name} {own:.3g} is {abs(distance):.1f} octaves too {side} and {explains}: use "
         f"{use:.3g} ({which}) and expect a loss of {loss:.4g}."
     )
-    if _is_beyond(suspect):
-        advice += " Its loss is worse than that explains: something else is off besides."
+    if _is_surprising(suspect):
+        advice += (
+            " Its loss is worse than that explains: something else is off besides."
+            if suspect.off > case.excess
+            else " By the sweep it should cost more: so far out that is not well known."
+        )
     if len(_far_off(case)) > 1:
         best = ", ".join(f"{n} {e.value:.3g}" for n, e in case.expected.items() if e.value)
         advice += f" Best of all: {best}, for a loss of {math.exp(predicted):.4g}."
@@ -238,12 +248,22 @@ def _mistuned(suspect: Suspect) -> Finding | None:
     )
 
 
-def _is_beyond(suspect: Suspect) -> bool:
-    """Whether the loss is above what is expected at its own tuned values."""
+def _is_surprising(suspect: Suspect) -> bool:
+    """Whether the loss is not what is expected at its own tuned values."""
     settings, level = suspect.settings, suspect.forecast.level
-    if settings is None or settings.p_value is None or suspect.case.excess is None:
-        return False
-    return settings.p_value <= 1 - level and suspect.off > suspect.case.excess
+    return settings is not None and (settings.p_value or 0.0) <= 1 - level
+
+
+def _elsewhere_words(suspect: Suspect) -> str:
+    """Whether its loss says that the optimum is elsewhere, or cannot tell."""
+    settings = suspect.settings
+    if suspect.is_elsewhere:
+        return (
+            f", which was expected to cost {math.expm1(suspect.case.cost):.1%}: the optimum is "
+            "not where the forecast says."
+        )
+    chance = "" if settings is None else f" (probability {settings.chance:.0%})"
+    return f"; its loss does not tell whether that is too far{chance}."
 
 
 def _recipe(suspect: Suspect) -> Finding | None:
@@ -356,12 +376,12 @@ def _unknown(suspect: Suspect) -> Finding:
     off, than = suspect.off, "the law"
     evidence = _distances(suspect)
     if apart is not None:
-        off, than = apart, f"the replicate nearest to the law (by {math.expm1(apart):+.1%})"
+        off, than = apart, f"its replicates (by {math.expm1(apart):+.1%})"
         evidence["off_replicates"] = math.expm1(apart)
     direction = "worse" if off > 0 or math.isnan(off) else "better"
     unit = _unit_hint(suspect)
     todo = unit or "repeat it with another seed; if it stays, the law itself may bend here."
-    if not unit and suspect.is_elsewhere:
+    if not unit and (suspect.is_elsewhere or suspect.is_far):
         todo = f"{_distance_words(suspect.case)}, and the optimum may not be there. Tune here."
     return Finding(
         cause="unknown",
@@ -438,7 +458,7 @@ def _distance_words(case: Case) -> str:
     words = [
         f"{name} is {abs(u):.1f} octaves {sides[u > 0]} the forecast's"
         for name, u in zip(case.tuned, case.octaves, strict=True)
-        if abs(u) >= MISTUNED_OCTAVES
+        if abs(u) >= min(MISTUNED_OCTAVES, max(map(abs, case.octaves)))
     ]
     return " and ".join(words)
 

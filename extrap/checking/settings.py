@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special, stats
 
 from extrap.checking.cases import Case
@@ -42,11 +43,13 @@ class Settings:
 
     Attributes:
         chance: Probability that its values cost more than half a percent, given the losses.
+        cost: What its values cost in log loss, given the losses: the mean.
         p_value: Two-sided, of its loss under what is expected at its own values; None without one.
         expected_pi: Interval of its loss at its own values, at the forecast's level.
     """
 
     chance: float
+    cost: float
     p_value: float | None
     expected_pi: Interval
 
@@ -108,11 +111,10 @@ def _of_size(
     costs = valley.excesses(octaves, size).reshape(len(distinct), -1)
     costs = (costs * factors)[own.ravel()]
     off = np.array([_off(case) for case in cases])
-    weights = _posterior(cases, off, costs)
-    chances = np.sum(weights * (costs > COSTLY), axis=1)
+    chances, means = _posterior(cases, off, costs)
     found, outcomes = [], {}
-    for case, cost, distance, chance, kind in zip(
-        cases, costs, off, chances, own.ravel(), strict=True
+    for case, cost, distance, chance, mean, kind in zip(
+        cases, costs, off, chances, means, own.ravel(), strict=True
     ):
         key = (int(kind), id(case.law))
         if key not in outcomes:
@@ -123,7 +125,9 @@ def _of_size(
         drawn, interval = outcomes[key]
         below = float(np.mean(drawn <= case.law.log_loss + distance))
         p_value = None if math.isnan(distance) else 2 * min(below, 1 - below)
-        found.append(Settings(chance=float(chance), p_value=p_value, expected_pi=interval))
+        found.append(
+            Settings(chance=float(chance), cost=float(mean), p_value=p_value, expected_pi=interval)
+        )
     return found
 
 
@@ -134,33 +138,41 @@ def _off(case: Case) -> float:
     return case.log_loss + case.log_deviation - case.law.log_loss
 
 
-def _posterior(cases: Sequence[Case], off: Array, costs: Array) -> Array:
-    """Weights of the draws for each case, shape (n_cases, n_draws), from all plain cases and it.
+def _posterior(cases: Sequence[Case], off: Array, costs: Array) -> tuple[Array, Array]:
+    """Of each case the chance that it is costly, and its mean cost, from all plain cases and it.
 
     The residuals of one size are a multivariate t: independent noise and an error in common.
     """
     noise = np.array([sum(variance for variance, _ in case.law.run) for case in cases])
     common = max(sum(v for v, _ in cases[0].law.curve), TINY)
     dof = min(known for case in cases for _, known in case.law.spreads())
-    variance = noise[:, None] + (OWN_ERROR * costs) ** 2 + TINY
-    rest = np.where(np.isnan(off), 0.0, off)[:, None] - costs
     tells = ~np.isnan(off)
     plain = np.array([case.is_plain for case in cases]) & tells
-    terms = np.stack([1 / variance, rest / variance, rest**2 / variance, np.log(variance)])
-    count = np.full(len(cases), plain.sum())
-    total = np.repeat(terms[:, plain].sum(axis=1)[:, None], len(cases), axis=1)
-    total[:, tells & ~plain] += terms[:, tells & ~plain]
-    count[tells & ~plain] += 1
-    precision, mean, square, log_det = total
-    precision = precision + 1 / common
-    distance = np.maximum(square - mean**2 / precision, 0.0)
-    log_density = -0.5 * (log_det + np.log(precision))
-    if math.isfinite(dof):
-        log_density -= 0.5 * (dof + count[:, None]) * np.log1p(distance / dof)
-    else:
-        log_density -= 0.5 * distance
-    weights = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    def terms(rows: npt.NDArray[np.intp]) -> Array:
+        variance = noise[rows, None] + (OWN_ERROR * costs[rows]) ** 2 + TINY
+        rest = off[rows, None] - costs[rows]
+        parts = 1 / variance, rest / variance, rest**2 / variance, np.log(variance)
+        return np.stack([part.sum(axis=0) for part in parts])
+
+    def weights(total: Array, count: int) -> Array:
+        precision, mean, square, log_det = total
+        precision = precision + 1 / common
+        distance = np.maximum(square - mean**2 / precision, 0.0)
+        log_density = -0.5 * (log_det + np.log(precision))
+        log_density -= (
+            0.5 * (dof + count) * np.log1p(distance / dof) if math.isfinite(dof) else distance / 2
+        )
+        found = np.exp(log_density - log_density.max())
+        return np.asarray(found / found.sum())
+
+    shared = terms(np.flatnonzero(plain))
+    of_all = weights(shared, int(plain.sum()))
+    chances, means = (costs > COSTLY) @ of_all, costs @ of_all
+    for i in np.flatnonzero(tells & ~plain):
+        own = weights(shared + terms(np.array([i])), int(plain.sum()) + 1)
+        chances[i], means[i] = own @ (costs[i] > COSTLY), own @ costs[i]
+    return chances, means
 
 
 def _widest(prediction: LossPrediction, level: float) -> tuple[float, float]:

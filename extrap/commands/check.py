@@ -60,11 +60,11 @@ def check_command(
     made = forecast_of(forecast_or_sweep, columns, big=big)
     runs = read_big(big, made, columns)
     verdicts = check(made, runs, tolerance=tolerance, familywise=familywise)
-    document = verdicts_document(verdicts, level=made.level, forecast=made)
+    document = verdicts_document(verdicts, level=made.level, forecast=made, familywise=familywise)
     if as_json:
         print_json(document)
         if not document["n_judged"]:
             say(NOTHING_JUDGED, err=True)
     else:
-        say(verdicts_text(verdicts, made))
+        say(verdicts_text(verdicts, made, familywise=familywise))
     return FINE if document["ok"] else DEVIATES

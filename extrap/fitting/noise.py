@@ -226,7 +226,8 @@ def _pooled(near: pd.DataFrame) -> tuple[float, int]:
 
 def _at_larger_sizes(near: pd.DataFrame, variance: float, dof: int) -> tuple[float, int]:
     """The variance of the larger half of the sizes where it clearly differs from the rest's."""
-    middle = near["size"].unique()[near["size"].nunique() // 2 :]
+    sizes = np.unique(near["size"])
+    middle = sizes[len(sizes) // 2 :]
     is_large = near["size"].isin(middle)
     (large, n_large), (small, n_small) = _pooled(near[is_large]), _pooled(near[~is_large])
     if not (n_large and n_small):

@@ -283,11 +283,11 @@ class Verdict:
         cause: `None`, `instability`, `mistuned`, `recipe`, `data`, `batch`, `law` or `unknown`.
         advice: One sentence a person can act on.
         evidence: The numbers behind cause and verdict, by name. Of the test: `off_replicates`,
-            how far it is from the replicate nearest to the law. Of tuned values:
+            how far it is from its replicates. Of tuned values:
             `NAME_octaves` from the forecast, `NAME_octaves_from_best` and `NAME_best` with the
-            others as they are, `chance_mistuned`, `expected_excess`, `explained_share`,
-            `loss_if_mended`. Of data and
-            batch: `epochs`, `epochs_in_sweep`, `effective_share_of_data`, `batch_size`,
+            others as they are, `chance_mistuned`, `expected_excess`, `excess_by_its_loss`,
+            `explained_share`, `loss_if_mended`. Of data and batch: `epochs`, `epochs_in_sweep`,
+            `effective_share_of_data`, `batch_size`,
             `noise_scale`, `data_factor`. Of a spike: `spike_step`, `spike_height`. Of what the
             loss is worth, as shares of the run's own: `equivalent_size`, `equivalent_compute`.
         experiment: The cheapest experiment that would decide the cause; may be empty.
@@ -327,6 +327,8 @@ class Verdict:
         parts += [] if self.seed is None else [f"seed {plain(self.seed)}"]
         seen = plain(self.status) if self.loss is None else f"loss {number(self.loss)}"
         off = ";" if self.deviation is None else f", {percent(self.deviation)} off"
+        if self.mean_loss is not None and self.mean_loss != self.loss:
+            off += f" (with its configuration, mean {number(self.mean_loss)})"
         seen = f"{seen}{off} the forecast {estimated(self.predicted, self.predicted_pi)}"
         p = "" if self.p_value is None else f", p {number(self.p_value, digits=2)}"
         return f"Verdict({word}{cause}: {', '.join(parts)}: {seen}{p})"
@@ -342,7 +344,7 @@ class Verdicts(tuple[Verdict, ...]):
 
     @property
     def configurations(self) -> tuple[tuple[Verdict, ...], ...]:
-        """The verdicts of each configuration together; all but seed and loss they share."""
+        """The verdicts of each configuration together: they share all but what is of one run."""
         found: dict[int, list[Verdict]] = {}
         for verdict in self:
             found.setdefault(verdict.configuration, []).append(verdict)
@@ -352,6 +354,11 @@ class Verdicts(tuple[Verdict, ...]):
     def n_judged(self) -> int:
         """Configurations that could be judged."""
         return sum(runs[0].on_law is not None for runs in self.configurations)
+
+    @property
+    def n_tested(self) -> int:
+        """Configurations whose loss was held against its interval."""
+        return sum(runs[0].p_value is not None for runs in self.configurations)
 
     @property
     def n_off(self) -> int:

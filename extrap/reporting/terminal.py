@@ -98,7 +98,7 @@ NOTHING_JUDGED = (
 """What an exit code of 0 does not say."""
 
 
-def verdicts_text(verdicts: Sequence[Verdict], made: Forecast) -> str:
+def verdicts_text(verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False) -> str:
     """One line a configuration, advice below where it is off, a count, when it was forecast."""
     found = Verdicts(verdicts)
     lines = []
@@ -107,7 +107,7 @@ def verdicts_text(verdicts: Sequence[Verdict], made: Forecast) -> str:
     n_judged = found.n_judged
     n_open = len(found.configurations) - n_judged
     left_open = f", {n_open} left open" if n_open else ""
-    lines.append(_count_words(found, made, left_open))
+    lines.append(_count_words(found, made, left_open, familywise=familywise))
     lines += [] if n_judged else [NOTHING_JUDGED]
     seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
     told = "".join(f"; {n} {SEALS[seal]}" for seal, n in seals.items())
@@ -125,10 +125,12 @@ def _configuration_lines(runs: Sequence[Verdict]) -> list[str]:
     loss, predicted = first.mean_loss, first.predicted
     off = f" {loss / predicted - 1:+.2%}" if loss and predicted else ""
     p = "" if first.p_value is None else f", p {first.p_value:.2g}"
+    off_replicates = first.evidence.get("off_replicates")
+    apart = "" if off_replicates is None else f"; {off_replicates:+.1%} from its replicates"
     who = f"seed {first.seed}: loss" if len(runs) == 1 else f"{len(runs)} runs: mean loss"
     lines = [
         f"{sign} {where}; {tuned or 'nothing tuned'}; {who} {_number(loss)}{off} against "
-        f"{_number(predicted)} {_interval(first.predicted_pi)}{p}"
+        f"{_number(predicted)} {_interval(first.predicted_pi)}{p}{apart}"
     ]
     if first.cause == "mistuned" and first.expected_pi is not None:
         lines.append(
@@ -144,14 +146,16 @@ def _configuration_lines(runs: Sequence[Verdict]) -> list[str]:
     return lines
 
 
-def _count_words(found: Verdicts, made: Forecast, left_open: str) -> str:
+def _count_words(found: Verdicts, made: Forecast, left_open: str, *, familywise: bool) -> str:
     """How many configurations are off, how many would be by chance, and how surprising it is."""
     n = found.n_judged
     words = f"{found.n_off} of {n} configuration{'s' * (n != 1)} off the law{left_open}"
     if n < 2 or found.joint_p is None:
         return words
+    alpha = 1 - made.level
+    chance = f"at most {alpha:.2g}" if familywise else f"{alpha * found.n_tested:.2g}"
     return (
-        f"{words}; {(1 - made.level) * n:.2g} expected by chance, and the largest deviation has p "
+        f"{words}; {chance} expected by chance, and the largest deviation has p "
         f"{found.joint_p:.2g} among all"
     )
 

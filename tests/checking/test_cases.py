@@ -110,6 +110,28 @@ def test_replicate_that_disagrees_is_judged_by_itself_and_off():
     assert groups(*off(0.18, 0.24)) == [0, 1]
 
 
+def test_replicates_that_agree_are_the_replicates_though_one_is_nearer_to_the_law():
+    found = checked(*off(0.001, 0.1, 0.101, 0.099))
+    assert [v.configuration for v in found] == [0, 1, 1, 1]
+    assert [v.on_law for v in found] == [True, False, False, False]
+    assert all("off_replicates" not in v.evidence for v in found)
+
+
+def test_equal_losses_of_some_seeds_are_of_some_seeds():
+    """Rounded to few digits they agree; only where all do, one run is listed several times."""
+    found = checked(*off(0.01, 0.01, 0.01, 0.02))
+    assert found[0].mean_loss == pytest.approx(loss_at(1024) * math.exp(0.0125))
+
+
+def test_conditions_that_only_the_larger_runs_have_tell_configurations_apart():
+    table = pd.DataFrame(
+        [{**LARGE, "lr": 0.0025, "seed": i, "loss": 2.27 + i / 100} for i in (0, 1)]
+    )
+    table["optimizer"] = ["adam", "sgd"]
+    runs = Runs.from_frame(table, sizes=["width"], tuned=["lr"], conditions=["optimizer"])
+    assert [v.configuration for v in check(by_hand(tuned_laws=SURE), runs)] == [0, 1]
+
+
 def test_a_table_says_how_many_are_off_and_how_many_would_be_by_chance():
     rows = [{**row, "lr": 0.0025 * 1.001**i} for i, row in enumerate(off(0.3, 0.0, 0.001, 0.002))]
     found = checked(*rows)

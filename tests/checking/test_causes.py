@@ -61,7 +61,12 @@ def found(*, off=0.1, u=0.0, excess=None, chance=0.99, p=0.5, beside=0.5, is_off
         forecast=made,
         case=case_of(**case),
         judgement=Judgement(p_value=p, p_adjusted=p, is_off=is_off),
-        settings=Settings(chance=chance, p_value=beside, expected_pi=Interval(None, None)),
+        settings=Settings(
+            chance=chance,
+            cost=more.get("excess", 0.02 * u**2) if excess is None else excess,
+            p_value=beside,
+            expected_pi=Interval(None, None),
+        ),
     )
     return find_cause(suspect)
 
@@ -103,7 +108,8 @@ def test_mistuning_is_priced_by_the_parabola():
             "chance_mistuned": 0.99,
             "explained_share": 0.8,
             "expected_excess": math.expm1(0.08),
-            "loss_if_mended": at,
+            "excess_by_its_loss": math.expm1(0.08),
+            "loss_if_mended": at * math.exp(0.02),
         }
     )
     assert "lr 0.01 is 2.0 octaves " in told.advice
@@ -111,7 +117,9 @@ def test_mistuning_is_priced_by_the_parabola():
     assert "use 0.0025 (0.0024 to " in told.advice
     low = found(u=-2.0, off=0.02, is_off=False)
     assert "explained_share" not in low.evidence
-    assert "octaves too low and is expected to cost 8.3%: " in low.advice
+    assert "octaves too low and costs about 8.3%: " in low.advice
+    better = found(u=2.0, off=-0.1)
+    assert better.cause == "unknown"  # better than the law: nothing to mend
 
 
 @pytest.mark.parametrize(

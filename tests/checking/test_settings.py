@@ -116,7 +116,11 @@ def test_run_two_octaves_off_is_mistuned_though_its_loss_lies_in_the_interval(u)
     assert found.expected == pytest.approx(loss_at(1024) * math.exp(expected), rel=1e-4)
     assert found.loss in found.expected_pi
     assert found.evidence["chance_mistuned"] >= 0.95
-    assert f"is expected to cost {math.expm1(expected):.1%}" in found.advice
+    assert found.evidence["expected_excess"] == pytest.approx(math.expm1(expected), rel=1e-3)
+    told = found.evidence["excess_by_its_loss"]  # between what it shows and what is expected
+    assert 0.04 < told < math.expm1(expected)
+    assert f"costs about {told:.1%}" in found.advice
+    assert found.evidence["loss_if_mended"] == pytest.approx(found.loss / (1 + told))
     assert "besides" not in found.advice
 
 

@@ -43,10 +43,12 @@ def test_configuration_is_off_where_its_loss_lies_outside_its_interval(side):
 
 
 def test_whether_one_is_found_does_not_depend_on_the_others():
-    offs = np.random.default_rng(0).normal(scale=0.025, size=16)
-    cases = [case(float(off), size={"width": 512.0 + i % 3}) for i, off in enumerate(offs)]
-    alone = [judged(one)[0] for one in cases]
-    together = judged(*cases)
+    offs = np.random.default_rng(0).normal(scale=0.004, size=16)
+    sizes = [{"width": 512.0 + i % 3} for i in range(16)]
+    cases = [case(float(o), law=1e-4, size=s) for o, s in zip(offs, sizes, strict=True)]
+    alone = [judged(one, tolerance=0)[0] for one in cases]
+    together = judged(*cases, tolerance=0)
+    assert sum(f.p_value < 0.05 < f.p_adjusted for f in together) > 1
     assert [f.is_off for f in together] == [f.is_off for f in alone]
     assert [f.p_value for f in together] == pytest.approx([f.p_value for f in alone])
     assert 3 < sum(f.is_off for f in alone) < 13

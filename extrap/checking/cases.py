@@ -34,6 +34,8 @@ DRAWS = 512
 """Draws of where the optimum may lie, for what not knowing it costs."""
 PART_OF_RECIPE = ("epochs", "batch_size")
 """Columns that tell two configurations apart though nobody declared them a condition."""
+MANY_RUNS = 256
+"""Of one size, from which on like distances from the optimum are priced once."""
 DISAGREE_P, DISAGREE = 0.001, 0.01
 """Replicates are no replicates where noise explains their difference no better than this, and it
 is larger than this log loss."""
@@ -199,7 +201,10 @@ class _AtSize:
         if self.forecast.valley is None or set(laws) != set(self.expected) or not laws:
             return np.zeros(len(octaves))
         spread = predict_optimum(laws, self.size)
-        distinct, own = np.unique(np.nan_to_num(octaves), axis=0, return_inverse=True)
+        distances = np.nan_to_num(octaves)
+        if len(distances) > MANY_RUNS:  # a thousandth of an octave costs nothing
+            distances = np.round(distances, 3)
+        distinct, own = np.unique(distances, axis=0, return_inverse=True)
         found = [
             mean_excess(each, spread.nodes(), self.forecast.valley, self.size, DIVERGED_EXCESS)
             for each in distinct

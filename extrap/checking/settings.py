@@ -33,6 +33,10 @@ OWN_ERROR = 0.15
 """The same for a single configuration beside others of its size, as a share of the cost."""
 TINY, MANY = 1e-30, 1e12
 """Guard of a division; degrees of freedom of a normal distribution, near enough."""
+MANY_CASES, DECIMALS = 256, 2
+"""More configurations of one size than this are told apart to so many decimals of an octave."""
+CHUNK = 512
+"""Configurations whose draws are summed at once."""
 N_DRAWS = 1024
 """Of where the optimum lies and of how steep the curve is; a power of 2, for Sobol's sequence."""
 
@@ -104,9 +108,10 @@ def _of_size(
     size, valley = cases[0].size, forecast.valley
     assert valley is not None
     spread = np.array([forecast.octave_sd(name, size) for name in forecast.runs.tuned])
-    distinct, own = np.unique(
-        np.array([case.octaves for case in cases]), axis=0, return_inverse=True
-    )
+    given = np.array([case.octaves for case in cases])
+    if len(given) > MANY_CASES:
+        given = np.round(given, DECIMALS)
+    distinct, own = np.unique(given, axis=0, return_inverse=True)
     octaves = (distinct[:, None] - spread * places).reshape(-1, distinct.shape[1])
     costs = valley.excesses(octaves, size).reshape(len(distinct), -1)
     costs = (costs * factors)[own.ravel()]
@@ -150,10 +155,13 @@ def _posterior(cases: Sequence[Case], off: Array, costs: Array) -> tuple[Array, 
     plain = np.array([case.is_plain for case in cases]) & tells
 
     def terms(rows: npt.NDArray[np.intp]) -> Array:
-        variance = noise[rows, None] + (OWN_ERROR * costs[rows]) ** 2 + TINY
-        rest = off[rows, None] - costs[rows]
-        parts = 1 / variance, rest / variance, rest**2 / variance, np.log(variance)
-        return np.stack([part.sum(axis=0) for part in parts])
+        found = np.zeros((4, costs.shape[1]))
+        for part in np.array_split(rows, len(rows) // CHUNK + 1):
+            variance = noise[part, None] + (OWN_ERROR * costs[part]) ** 2 + TINY
+            rest = off[part, None] - costs[part]
+            each = 1 / variance, rest / variance, rest**2 / variance, np.log(variance)
+            found += np.stack([term.sum(axis=0) for term in each])
+        return found
 
     def weights(total: Array, count: int) -> Array:
         precision, mean, square, log_det = total

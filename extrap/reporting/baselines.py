@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from extrap.comparing import (
     LossContrast,
@@ -15,8 +14,17 @@ from extrap.comparing import (
 )
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Verdict, condition_text
-from extrap.reporting.answer import AnswerRow
-from extrap.reporting.figures import optimum_pair_info
+from extrap.reporting.blocks import (
+    Block,
+    Columns,
+    Details,
+    Figure,
+    Paragraph,
+    Table,
+    capped_table,
+)
+from extrap.reporting.forecast_answer import AnswerRow
+from extrap.reporting.forecast_charts import pair_chart
 from extrap.reporting.groups import group_verdicts, judged_sizes
 from extrap.reporting.numbers import (
     NBSP,
@@ -28,13 +36,11 @@ from extrap.reporting.numbers import (
     format_value,
     name_size,
 )
-from extrap.reporting.plates import Plate, pair_plate
 from extrap.reporting.sizes import SizeAxis
-from extrap.reporting.tables import Table, capped_table, stacked
+from extrap.reporting.tables import stacked
 
 __all__ = [
-    "BaselineSection",
-    "baseline_section",
+    "baseline_blocks",
     "baseline_text",
     "loss_sentence",
     "slope_sentences",
@@ -45,34 +51,14 @@ STILL = 2.0
 the usual spacing of a grid."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaselineSection:
-    """What the page shows of a comparison.
-
-    Attributes:
-        name: Of the baseline.
-        headlines: For each tuned and each size column how the optimum moves in both sweeps, and
-            what to do about it.
-        text: How far the two are apart, and in what the sweeps differ.
-        plates: A picture of the optima for each tuned column.
-        tables: Exponents, and losses of tuned runs.
-    """
-
-    name: str
-    headlines: tuple[str, ...]
-    text: str
-    plates: tuple[Plate, ...]
-    tables: tuple[Table, ...]
-
-
-def baseline_section(
+def baseline_blocks(
     forecast: Forecast,
     baseline: Forecast,
     axis: SizeAxis,
     rows: Sequence[AnswerRow],
     *,
     title: str | None,
-) -> BaselineSection:
+) -> list[Block]:
     """Compare a forecast with its baseline, up to the largest size that is asked about.
 
     Raises:
@@ -82,15 +68,20 @@ def baseline_section(
     slopes = compare_slopes(forecast, baseline)
     losses = compare_losses(forecast, baseline, target=rows[-1].size)
     headlines, text = _words(forecast, baseline, slopes, losses[-1], names)
-    pairs = [optimum_pair_info(forecast, baseline, axis, name) for name in forecast.runs.tuned]
+    charts = [pair_chart(forecast, baseline, axis, n, names=names) for n in forecast.runs.tuned]
     tables = [_slope_table(slopes, names, forecast.level)] if slopes else []
-    return BaselineSection(
-        name=names[1],
-        headlines=tuple(headlines),
-        text=text,
-        plates=tuple(pair_plate(i, pair, names=names) for i, pair in enumerate(pairs)),
-        tables=(*tables, _loss_table(losses, names, forecast)),
-    )
+    return [
+        *map(Paragraph, headlines),
+        Details(
+            f"Comparison with {names[1]}",
+            (
+                Paragraph(text),
+                Columns(tuple(map(Figure, charts))),
+                *tables,
+                _loss_table(losses, names, forecast),
+            ),
+        ),
+    ]
 
 
 def baseline_text(
@@ -99,7 +90,7 @@ def baseline_text(
     """The words of the section for a terminal, one line a paragraph.
 
     Raises:
-        ValueError: As `baseline_section`.
+        ValueError: As `baseline_blocks`.
     """
     sizes = judged_sizes(group_verdicts(verdicts)) or forecast.default_targets()
     slopes = compare_slopes(forecast, baseline)

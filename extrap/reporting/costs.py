@@ -8,7 +8,7 @@ from extrap.errors import DataError
 from extrap.forecasting import Forecast
 from extrap.planning import Cost, Penalty, PricedValue, cost
 from extrap.records import Measure
-from extrap.reporting.answer import AnswerRow
+from extrap.reporting.forecast_answer import AnswerRow
 from extrap.reporting.numbers import (
     NBSP,
     format_percent,

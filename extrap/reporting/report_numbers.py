@@ -9,13 +9,15 @@ from typing import Any
 from extrap.documents import forecast_document, plain_document, verdicts_document
 from extrap.forecasting import Forecast
 from extrap.records import Verdict
-from extrap.reporting.answer import AnswerRow, answer_rows
+from extrap.reporting.forecast_answer import AnswerRow, answer_rows
 from extrap.reporting.glossary import explain_flags
 from extrap.reporting.groups import group_verdicts
-from extrap.reporting.metrics import Metric
 from extrap.reporting.sizes import SizeAxis
 
-__all__ = ["SCHEMA_VERSION", "report_numbers"]
+Metric = Forecast | tuple[Forecast, Sequence[Verdict]]
+"""A forecast, alone or with the verdicts on its larger runs."""
+
+__all__ = ["SCHEMA_VERSION", "Metric", "report_numbers"]
 
 SCHEMA_VERSION = 1
 DIGITS = 8

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from extrap.forecasting import Forecast
 from extrap.records import Interval
+from extrap.reporting.blocks import Table
 from extrap.reporting.choices import differs
 from extrap.reporting.glossary import explain_parameter
 from extrap.reporting.groups import RunGroup
@@ -48,24 +48,6 @@ VERDICT_WORDS = {
     "off": "✕ off law",
     "none": "▲ no loss",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A table of finished text.
-
-    Attributes:
-        caption: What it shows.
-        columns: Headings.
-        rows: Cells, already formatted; the first one is the row's heading. What follows a line
-            break is set smaller.
-        note: What was left out; empty if nothing was.
-    """
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
 
 
 def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str = "loss") -> Table:

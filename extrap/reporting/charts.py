@@ -1,0 +1,292 @@
+"""Charts as data: three kinds serve every page.
+
+* `XYChart` — lines, bands and points over two axes: laws, optima, learning curves, scatter.
+* `RowsChart` — one value with its interval per row.
+* `HeatChart` — values over a grid of cells.
+
+`extrap.reporting.drawing` draws them; `chart_table` writes out the numbers behind them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from extrap.records import Interval
+from extrap.reporting.blocks import Table, capped_table
+from extrap.reporting.numbers import format_interval, format_percent, format_quantity, format_value
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "MARKS",
+    "Axis",
+    "Chart",
+    "HeatChart",
+    "Row",
+    "RowsChart",
+    "Series",
+    "XYChart",
+    "chart_table",
+    "mark_text",
+    "marks",
+    "series",
+]
+
+OPEN = Interval(None, None)
+MARKS = {
+    "on": ("o", "good", "on law"),
+    "mixed": ("s", "warn", "runs disagree"),
+    "mistuned": ("D", "warn", "mistuned"),
+    "off": ("X", "bad", "off law"),
+    "none": ("^", "bad", "no loss"),
+}
+"""Kind of a judged run → marker, ink, label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis.
+
+    Attributes:
+        label: What it shows.
+        is_log: Whether it is logarithmic.
+        is_percent: Whether its values are relative differences, written as signed percentages.
+        limits: Values it must show at least; what lies beyond `clip` times their span is cut.
+    """
+
+    label: str
+    is_log: bool = True
+    is_percent: bool = False
+    limits: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Points, a line or a band.
+
+    Attributes:
+        label: Its name, written beside it; empty for none.
+        x: Places.
+        y: Values; NaN draws nothing there.
+        lower: Lower ends of intervals; empty for none, NaN for an open side.
+        upper: Upper ends.
+        ink: Colour: a name of `inks.INKS`, or `RAMP:FRACTION` for a place on a colour ramp.
+        line: `-`, `--`, `:`, or empty for points alone.
+        marker: Matplotlib's letter, or empty for a line alone.
+        is_band: Intervals are a filled band instead of bars.
+        is_open: Markers are drawn hollow.
+        is_faint: Drawn thin and pale, behind the others.
+    """
+
+    label: str = ""
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    lower: tuple[float, ...] = ()
+    upper: tuple[float, ...] = ()
+    ink: str = "law"
+    line: str = ""
+    marker: str = ""
+    is_band: bool = False
+    is_open: bool = False
+    is_faint: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XYChart:
+    """Series over two axes.
+
+    Attributes:
+        title: Heading.
+        x: Horizontal axis.
+        y: Vertical axis.
+        series: Drawn in order, later ones on top.
+        shaded: Range of x that was measured, drawn on grey; None for none.
+        reference: A horizontal line; None for none.
+    """
+
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+    shaded: tuple[float, float] | None = None
+    reference: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A value with its interval; None where it is not known."""
+
+    label: str
+    value: float | None
+    interval: Interval = OPEN
+    ink: str = "law"
+    marker: str = "o"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsChart:
+    """One value with its interval per row.
+
+    Attributes:
+        title: Heading.
+        axis: Of the values.
+        rows: From the top.
+        reference: Value of an upright line; None for none.
+    """
+
+    title: str
+    axis: Axis
+    rows: tuple[Row, ...]
+    reference: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatChart:
+    """Values over a grid of cells.
+
+    Attributes:
+        title: Heading.
+        x: Horizontal axis.
+        y: Vertical axis.
+        xs: Values of the columns.
+        ys: Values of the rows.
+        values: One tuple per row; NaN leaves a cell empty.
+        label: What the values are.
+        series: Drawn on top.
+    """
+
+    title: str
+    x: Axis
+    y: Axis
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    values: tuple[tuple[float, ...], ...]
+    label: str
+    series: tuple[Series, ...] = ()
+
+
+Chart = XYChart | RowsChart | HeatChart
+
+
+def series(
+    frame: pd.DataFrame,
+    x: str = "x",
+    y: str = "loss",
+    *,
+    lower: str = "",
+    upper: str = "",
+    label: str = "",
+    ink: str = "law",
+    line: str = "",
+    marker: str = "",
+    is_band: bool = False,
+    is_open: bool = False,
+    is_faint: bool = False,
+) -> Series:
+    """A series from the columns of a table; rows without `x` are left out."""
+    known = frame[frame[x].notna()]
+
+    def column(name: str) -> tuple[float, ...]:
+        return tuple(float(v) for v in known[name].astype(float)) if name else ()
+
+    return Series(
+        label=label,
+        x=column(x),
+        y=column(y),
+        lower=column(lower),
+        upper=column(upper),
+        ink=ink,
+        line=line,
+        marker=marker,
+        is_band=is_band,
+        is_open=is_open,
+        is_faint=is_faint,
+    )
+
+
+def chart_table(chart: Chart) -> Table:
+    """The numbers that a chart shows, one row per mark."""
+    if isinstance(chart, RowsChart):
+        rows = [
+            (row.label, _written(chart.axis, row.value), _sides(chart.axis, row.interval))
+            for row in chart.rows
+        ]
+        return capped_table(chart.title, ("", chart.axis.label, "interval"), rows)
+    if isinstance(chart, HeatChart):
+        cells = [
+            (_written(chart.x, x), _written(chart.y, y), format_value(value))
+            for y, line in zip(chart.ys, chart.values, strict=True)
+            for x, value in zip(chart.xs, line, strict=True)
+            if math.isfinite(value)
+        ]
+        return capped_table(chart.title, (chart.x.label, chart.y.label, chart.label), cells)
+    shown = [(each, *mark) for each in chart.series for mark in marks(each)]
+    has_names = any(each.label for each in chart.series)
+    has_sides = any(each.lower or each.upper for each in chart.series)
+    lines = [
+        (
+            *([each.label or "–"] if has_names else []),
+            _written(chart.x, x),
+            _written(chart.y, y),
+            *([_sides(chart.y, sides)] if has_sides else []),
+        )
+        for each, x, y, sides in shown
+    ]
+    columns = ["series"] * has_names + [chart.x.label, chart.y.label] + ["interval"] * has_sides
+    return capped_table(chart.title, columns, lines)
+
+
+ALONG = 12
+"""Points of a curve that are written out."""
+
+
+def marks(each: Series) -> Iterable[tuple[float, float, Interval]]:
+    """Points of a series with their intervals; of a curve without markers only some."""
+    n = len(each.x)
+    step = 1 if each.marker or n <= ALONG else max(1, (n - 1) // ALONG)
+    for i in sorted({*range(0, n, step), n - 1} if n else ()):
+        sides = [_side(ends, i) for ends in (each.lower, each.upper)]
+        if math.isfinite(each.y[i]) or any(side is not None for side in sides):
+            yield each.x[i], each.y[i], Interval(*sides)
+
+
+def _side(ends: Sequence[float], i: int) -> float | None:
+    return ends[i] if i < len(ends) and math.isfinite(ends[i]) else None
+
+
+def _written(axis: Axis, value: float | None) -> str:
+    if value is None or not math.isfinite(value):
+        return "–"
+    if axis.is_percent:
+        return format_percent(value)
+    return format_quantity(value) if axis.is_log else format_value(value)
+
+
+def _sides(axis: Axis, interval: Interval) -> str:
+    lower, upper = interval
+    if lower is None and upper is None:
+        return "–"
+    if not axis.is_percent or lower is None or upper is None:
+        return format_interval(interval)
+    return f"{format_percent(lower)} to {format_percent(upper)}"
+
+
+def mark_text(
+    x_axis: Axis,
+    y_axis: Axis,
+    label: str,
+    x: float | None,
+    y: float,
+    sides: tuple[float | None, float | None],
+) -> str:
+    """A mark in words: which series, where, its value and its interval."""
+    value = f"{y_axis.label} {_written(y_axis, y)}".strip()
+    if any(side is not None for side in sides):
+        value += f" ({_sides(y_axis, Interval(*sides))})"
+    where = "" if x is None else f"{x_axis.label} {_written(x_axis, x)}"
+    named = label[:60]
+    return (f"{named}: " if named else "") + ", ".join(filter(None, [where, value]))

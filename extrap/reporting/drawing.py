@@ -1,0 +1,352 @@
+"""Charts drawn: one function per kind of chart, as SVG for a page or on axes of your own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator
+
+from extrap.reporting.canvas import Hint, colour, draw_svg, inked, ramp, ramp_colormap
+from extrap.reporting.charts import (
+    Axis,
+    Chart,
+    HeatChart,
+    RowsChart,
+    Series,
+    XYChart,
+    mark_text,
+    marks,
+)
+from extrap.reporting.scales import set_log_axis, tick_labels, tick_values
+
+__all__ = ["chart_svg", "draw_chart", "plot_chart"]
+
+WIDTH, HEIGHT = 460, 330
+ROW_HEIGHT = 26
+LINE_GAP = 15.0
+"""Pixels between two labels at the right edge."""
+REACH = 0.6
+"""Share of the values' span by which intervals may widen an axis; what is beyond is cut off."""
+EDGE = 0.9
+"""Share of the axis beyond which a series ends at the right edge and is named there."""
+
+
+def chart_svg(chart: Chart, *, key: str) -> str:
+    """A chart as an inline `<svg>` element, `key` being unique within the page."""
+    height = HEIGHT
+    if isinstance(chart, RowsChart):
+        height = min(max(96 + ROW_HEIGHT * len(chart.rows), 150), 900)
+    return draw_svg(
+        lambda ax: draw_chart(ax, chart), width=WIDTH, height=height, key=key, label=chart.title
+    )
+
+
+def plot_chart(chart: Chart, ax: Axes | None = None) -> Axes:
+    """Draw a chart on these axes or new ones, in colours for the paper they have."""
+    if ax is None:
+        from matplotlib import pyplot as plt
+
+        _, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
+    before = {id(axes) for axes in ax.figure.axes} - {id(ax)}
+    with inked("dark" if _is_dark(ax) else "light"):
+        draw_chart(ax, chart)
+    for axes in ax.figure.axes:
+        if id(axes) not in before:  # these, and a colour bar beside them
+            for text in axes.findobj(Text):
+                text.set_parse_math(False)
+    return ax
+
+
+def draw_chart(ax: Axes, chart: Chart) -> list[Hint]:
+    """Draw a chart on axes; returns what its marks say."""
+    if isinstance(chart, RowsChart):
+        return _draw_rows(ax, chart)
+    return _draw_heat(ax, chart) if isinstance(chart, HeatChart) else _draw_xy(ax, chart)
+
+
+def _draw_xy(ax: Axes, chart: XYChart) -> list[Hint]:
+    if chart.shaded is not None:
+        ax.axvspan(*chart.shaded, color=colour("shade"), lw=0, zorder=0)
+    if chart.reference is not None:
+        ax.axhline(chart.reference, color=colour("muted"), lw=1.0, zorder=1)
+    _set_axis(ax, "x", chart.x, [x for each in chart.series for x in each.x])
+    _set_axis(ax, "y", chart.y, _heights(chart))
+    for each in chart.series:
+        _draw_series(ax, each)
+    _name_series(ax, chart.series)
+    return list(_hints(chart, chart.series))
+
+
+def _draw_series(ax: Axes, each: Series) -> None:
+    ink, x, y = _ink(each.ink), np.asarray(each.x), np.asarray(each.y)
+    if each.lower or each.upper:
+        _draw_intervals(ax, each, x, ink)
+    width, alpha, size = (1.0, 0.35, 3.5) if each.is_faint else (1.9, 1.0, 6.5)
+    if each.line:
+        sns.lineplot(
+            x=x,
+            y=y,
+            ax=ax,
+            color=ink,
+            ls=each.line,
+            lw=width,
+            alpha=alpha,
+            errorbar=None,
+            estimator=None,
+            sort=False,
+            zorder=2,
+        )
+    if each.marker:
+        edge = ink if each.is_open or each.marker in "x+" else colour("paper")
+        ax.plot(
+            x,
+            y,
+            each.marker,
+            ms=size,
+            color=ink,
+            alpha=alpha,
+            mec=edge,
+            mew=1.6 if each.is_open or each.marker in "x+" else 0.7,
+            mfc=colour("paper") if each.is_open else ink,
+            zorder=3 if each.is_faint else 5,
+        )
+
+
+def _draw_intervals(ax: Axes, each: Series, x: np.ndarray, ink: str) -> None:
+    """A band, or bars; an open side reaches to the edge of the axes."""
+    bottom, top = ax.get_ylim()
+    low = _ends(each.lower, len(x), bottom)
+    high = _ends(each.upper, len(x), top)
+    if each.is_band:
+        ax.fill_between(x, low, high, color=ink, alpha=0.15, lw=0, zorder=1)
+        return
+    given = [_ends(each.lower, len(x), math.nan), _ends(each.upper, len(x), math.nan)]
+    known = np.isfinite(given).any(axis=0)
+    ax.vlines(x[known], low[known], high[known], color=ink, lw=1.3, zorder=4)
+
+
+def _ends(values: Sequence[float], n: int, missing: float) -> np.ndarray:
+    found = np.asarray(values if values else [math.nan] * n, dtype=float)
+    return np.where(np.isfinite(found), found, missing)
+
+
+def _heights(chart: XYChart) -> list[float]:
+    """What the vertical axis shows: every value, and intervals as far as `REACH` allows."""
+    values = [y for each in chart.series for y in each.y if _fits(chart.y, y)]
+    ends = [
+        end for each in chart.series for end in (*each.lower, *each.upper) if _fits(chart.y, end)
+    ]
+    values += [] if chart.reference is None or chart.y.is_log else [chart.reference]
+    values = values or ends or [1.0]
+    if chart.y.is_log:
+        low, high = math.log(min(values)), math.log(max(values))
+        room = max(REACH * (high - low), 0.02)
+        return [*values, *(math.exp(min(max(math.log(e), low - room), high + room)) for e in ends)]
+    low, high = min(values), max(values)
+    room = max(REACH * (high - low), 1e-6)
+    return [*values, *(min(max(e, low - room), high + room) for e in ends)]
+
+
+def _fits(axis: Axis, value: float) -> bool:
+    return math.isfinite(value) and (value > 0 or not axis.is_log)
+
+
+def _set_axis(ax: Axes, which: str, axis: Axis, values: Sequence[float]) -> None:
+    shown = [*(v for v in values if _fits(axis, v)), *(axis.limits or ())] or [1.0]
+    if axis.is_log:
+        set_log_axis(ax, which, shown, label=axis.label, most=6)
+        return
+    low, high = min(shown), max(shown)
+    pad = 0.06 * (high - low) or 0.01
+    (ax.set_xlim if which == "x" else ax.set_ylim)(low - pad, high + pad)
+    own = ax.xaxis if which == "x" else ax.yaxis
+    own.set_label_text(axis.label)
+    own.set_major_locator(MaxNLocator(6))
+    if axis.is_percent:
+        own.set_major_formatter(FuncFormatter(_percent))
+
+
+def _percent(value: float, _: object) -> str:
+    return "0" if abs(value) < 1e-9 else f"{100 * value:+.3g} %".replace("-", "−")
+
+
+def _name_series(ax: Axes, shown: Sequence[Series]) -> None:
+    """Names beside the lines: in a column at the right edge, else at the last mark."""
+    at_edge: list[tuple[float, str, str]] = []
+    for each in shown:
+        last = [i for i, y in enumerate(each.y) if math.isfinite(y) and math.isfinite(each.x[i])]
+        if not each.label or not last:
+            continue
+        i = max(last, key=lambda i: each.x[i])
+        place, height = ax.transAxes.inverted().transform(
+            ax.transData.transform((each.x[i], each.y[i]))
+        )
+        if place >= EDGE:
+            at_edge.append((float(height), each.label, _ink(each.ink)))
+            continue
+        ax.annotate(
+            each.label,
+            (each.x[i], each.y[i]),
+            xytext=(7, 7),
+            textcoords="offset points",
+            color=_ink(each.ink),
+            fontsize="small",
+            zorder=7,
+        )
+    gap = LINE_GAP / max(ax.get_position().height * ax.figure.bbox.height, 1.0)
+    for height, label, ink in _spread(at_edge, gap):
+        ax.annotate(
+            label,
+            (1.0, height),
+            xycoords="axes fraction",
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            color=ink,
+            fontsize="small",
+            annotation_clip=False,
+        )
+
+
+def _spread(labels: Sequence[tuple[float, str, str]], gap: float) -> list[tuple[float, str, str]]:
+    """Labels moved apart so that none covers another, all within the axes."""
+    ordered = sorted(labels)
+    heights: list[float] = []
+    for height, *_ in ordered:
+        heights.append(max(min(max(height, 0.0), 1.0), heights[-1] + gap if heights else 0.0))
+    ceiling = 1.0
+    for i in reversed(range(len(heights))):
+        heights[i] = min(heights[i], ceiling)
+        ceiling = heights[i] - gap
+    return [(h, label, ink) for h, (_, label, ink) in zip(heights, ordered, strict=True)]
+
+
+def _hints(chart: XYChart | HeatChart, shown: Sequence[Series]) -> Iterator[Hint]:
+    for each in shown:
+        for x, y, sides in marks(each):
+            known = [side for side in sides if side is not None]
+            height = y if math.isfinite(y) else known[0]
+            yield Hint(x, height, mark_text(chart.x, chart.y, each.label, x, y, sides))
+
+
+def _draw_rows(ax: Axes, chart: RowsChart) -> list[Hint]:
+    axis = chart.axis
+    known = [row.value for row in chart.rows if row.value is not None and _fits(axis, row.value)]
+    known += [] if chart.reference is None else [chart.reference]
+    frame = XYChart(
+        title="",
+        x=axis,
+        y=axis,
+        series=(
+            Series(
+                x=tuple(float(i) for i, _ in enumerate(chart.rows)),
+                y=tuple(math.nan if row.value is None else row.value for row in chart.rows),
+                lower=tuple(_number(row.interval.lower) for row in chart.rows),
+                upper=tuple(_number(row.interval.upper) for row in chart.rows),
+            ),
+        ),
+    )
+    _set_axis(ax, "x", axis, [*_heights(frame), *known])
+    left, right = ax.get_xlim()
+    if axis.is_log:
+        ticks = tick_values(left, right, most=6)
+        ax.xaxis.set_major_locator(FixedLocator(ticks))
+        ax.xaxis.set_major_formatter(FixedFormatter(tick_labels(ticks)))
+    hints = []
+    for place, row in enumerate(chart.rows):
+        ink = _ink(row.ink)
+        lower, upper = row.interval
+        if row.value is None and lower is None and upper is None:
+            ax.annotate("not known", (left, place), va="center", color=colour("muted"))
+            continue
+        ends = (left if lower is None else lower, right if upper is None else upper)
+        if row.interval != (None, None):
+            ax.hlines(place, max(ends[0], left), min(ends[1], right), color=ink, alpha=0.4, lw=6)
+        for is_beyond, edge, arrow in (
+            (row.interval != (None, None) and ends[0] <= left, left, "<"),
+            (row.interval != (None, None) and ends[1] >= right, right, ">"),
+        ):
+            if is_beyond:
+                ax.plot([edge], [place], arrow, color=ink, ms=7, clip_on=False, zorder=6)
+        if row.value is not None:
+            ax.plot([row.value], [place], row.marker, color=ink, ms=7.5, mec=colour("paper"))
+            hints.append(
+                Hint(
+                    row.value,
+                    place,
+                    mark_text(Axis(""), axis, row.label, None, row.value, row.interval),
+                )
+            )
+    if chart.reference is not None:
+        ax.axvline(chart.reference, color=colour("muted"), lw=1.0, zorder=1)
+    ax.set_xlim(left, right)
+    ax.set_yticks(range(len(chart.rows)), [row.label for row in chart.rows])
+    ax.set_ylim(len(chart.rows) - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    return hints
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _draw_heat(ax: Axes, chart: HeatChart) -> list[Hint]:
+    x_edges, y_edges = _edges(chart.xs, chart.x), _edges(chart.ys, chart.y)
+    values = np.ma.masked_invalid(np.asarray(chart.values, dtype=float))
+    mesh = ax.pcolormesh(x_edges, y_edges, values, cmap=ramp_colormap("heat"), rasterized=False)
+    _set_axis(ax, "x", chart.x, [x_edges[0], x_edges[-1]])
+    _set_axis(ax, "y", chart.y, [y_edges[0], y_edges[-1]])
+    bar = ax.figure.colorbar(mesh, ax=ax, label=chart.label)
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    for each in chart.series:
+        _draw_series(ax, each)
+    _name_series(ax, chart.series)
+    ax.grid(visible=False)
+    cells = [
+        Hint(
+            x_edges[i],
+            y_edges[j],
+            mark_text(
+                chart.x,
+                chart.y,
+                f"{chart.label} {values[j, i]:.4g}",
+                chart.xs[i],
+                chart.ys[j],
+                (None, None),
+            ),
+            corner=(x_edges[i + 1], y_edges[j + 1]),
+        )
+        for j in range(len(chart.ys))
+        for i in range(len(chart.xs))
+        if not np.ma.getmaskarray(values)[j, i]
+    ]
+    return [*cells, *_hints(chart, chart.series)]
+
+
+def _edges(values: Sequence[float], axis: Axis) -> list[float]:
+    """Borders of cells, half way between their values."""
+    at = np.log(values) if axis.is_log else np.asarray(values, dtype=float)
+    step = np.diff(at) if len(at) > 1 else np.array([1.0])
+    middle = (at[1:] + at[:-1]) / 2 if len(at) > 1 else np.array([])
+    edges = np.concatenate([[at[0] - step[0] / 2], middle, [at[-1] + step[-1] / 2]])
+    return [float(v) for v in (np.exp(edges) if axis.is_log else edges)]
+
+
+def _ink(name: str) -> str:
+    """A colour by its name, or by a place on a ramp, `tuned:0.4`."""
+    which, found, place = name.partition(":")
+    return ramp(which, float(place)) if found else colour(which)
+
+
+def _is_dark(ax: Axes) -> bool:
+    """Whether the paper is dark: Rec. 601 luma below one half."""
+    red, green, blue, alpha = to_rgba(ax.get_facecolor())
+    if alpha == 0:
+        red, green, blue, _ = to_rgba(ax.figure.get_facecolor())
+    return 0.299 * red + 0.587 * green + 0.114 * blue < 0.5

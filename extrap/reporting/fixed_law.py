@@ -1,0 +1,184 @@
+"""A law fitted at one fixed value of the tuned columns: it looks perfect, then fails.
+
+References:
+    Metz (2022), On the difficulty of extrapolation with NN scaling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from extrap.errors import DataError, ExtrapError
+from extrap.fitting import fit, predict_log, relative_sizes
+from extrap.forecasting import Forecast
+from extrap.records import Fit, Interval
+from extrap.reporting.charts import MARKS, Axis, XYChart, series
+from extrap.reporting.groups import RunGroup, group_near, verdict_kind
+from extrap.reporting.numbers import (
+    compared,
+    format_estimate,
+    format_percent,
+    format_value,
+    name_size,
+    name_tuned,
+)
+from extrap.reporting.sizes import SizeAxis
+
+__all__ = ["FIXED_SPAN", "FixedLaw", "fixed_law", "fixed_law_chart", "fixed_law_text"]
+
+FIXED_SPAN = 4.0
+"""The law is fitted to sizes within this factor of the smallest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FixedLaw:
+    """A law of the loss at tuned values that never change.
+
+    Attributes:
+        tuned: The tuned values: of the sweep's grid, nearest to the optimum of the smallest size.
+        fit: Power law through the smallest sizes.
+        points: `x`, `loss` (mean over seeds), `fitted`: what the sweep shows at these values.
+    """
+
+    tuned: Mapping[str, float]
+    fit: Fit
+    points: pd.DataFrame
+
+    def at(self, size: Mapping[str, float]) -> float:
+        """The loss that this law predicts at a size."""
+        return float(np.exp(predict_log(self.fit, relative_sizes(self.fit, size))[0][0]))
+
+
+def fixed_law(forecast: Forecast, axis: SizeAxis) -> FixedLaw | None:
+    """The law at the values tuned at the smallest size, or None where the sweep cannot show it."""
+    names = list(forecast.runs.tuned)
+    frame = axis.select(forecast.runs.complete().to_frame())
+    if not names or frame.empty:
+        return None
+    tuned = _nearest_cell(forecast, frame, names, axis)
+    if tuned is None:
+        return None
+    here = frame[np.logical_and.reduce([np.isclose(frame[n], v) for n, v in tuned.items()])]
+    points = here.groupby(axis.column, as_index=False)["loss"].mean()
+    points = points.rename(columns={axis.column: "x"}).astype(float)
+    points["fitted"] = points["x"] <= FIXED_SPAN * axis.low * (1 + 1e-9)
+    fitted = points[points["fitted"]]
+    try:
+        law = fit("power", {axis.column: list(fitted["x"])}, list(fitted["loss"]))
+    except ExtrapError:
+        return None
+    return FixedLaw(tuned=tuned, fit=law, points=points)
+
+
+def _nearest_cell(
+    forecast: Forecast, frame: pd.DataFrame, names: list[str], axis: SizeAxis
+) -> dict[str, float] | None:
+    """The values tried at the smallest size that lie nearest to its optimum."""
+    smallest = frame[np.isclose(frame[axis.column], axis.low)]
+    if smallest.empty:
+        return None
+    optimum = next(o for o in forecast.optima if axis.holds(o.size))
+    cells = smallest.groupby(names)["loss"].mean().reset_index()
+    best = {name: optimum.tuned[name].value for name in names}
+    if any(value is None for value in best.values()):
+        nearest = cells.loc[cells["loss"].idxmin()]
+    else:
+        distance = sum(np.log2(cells[n] / (best[n] or 1.0)) ** 2 for n in names)
+        nearest = cells.loc[pd.Series(distance).idxmin()]
+    return {name: float(nearest[name]) for name in names}
+
+
+def fixed_law_chart(
+    forecast: Forecast, groups: Sequence[RunGroup], axis: SizeAxis, law: FixedLaw
+) -> XYChart:
+    """The law at fixed values, what it was fitted to, what the forecast expects, larger runs."""
+    x = axis.values()
+    line = pd.DataFrame({"x": x, "loss": [law.at({axis.column: v}) for v in x]})
+    kept = [g for g in groups if axis.holds(g.size) and group_near([g], g.size, law.tuned)]
+    judged = pd.DataFrame(
+        [
+            (float(g.size[axis.column]), v.loss, verdict_kind(v))
+            for g in kept
+            for v in g.verdicts
+            if v.loss is not None
+        ],
+        columns=["x", "loss", "kind"],
+    ).astype({"x": float, "loss": float})
+    fitted = law.points["fitted"]
+    shown = (
+        series(_expected(forecast, law.tuned, axis), lower="lower", upper="upper", line=":",
+               is_band=True, ink="fixed", label="forecast for it"),
+        series(line, ink="fixed", line="--", label="law at it"),
+        series(law.points[fitted], ink="fixed", marker="s"),
+        series(law.points[~fitted], ink="fixed", marker="s", is_open=True, label="not fitted"),
+        *(
+            series(judged[judged["kind"] == kind], ink=ink, marker=marker, label=label)
+            for kind, (marker, ink, label) in MARKS.items()
+        ),
+    )
+    return XYChart(
+        title=f"Loss at {name_tuned(law.tuned)}",
+        x=Axis(axis.column, limits=(axis.low, axis.high)),
+        y=Axis("loss"),
+        series=tuple(each for each in shown if each.x),
+        shaded=(axis.low, axis.tuned_high),
+    )
+
+
+def _expected(forecast: Forecast, tuned: Mapping[str, float], axis: SizeAxis) -> pd.DataFrame:
+    x = axis.values()[::2]
+    x = x if x[-1] == axis.high else [*x, axis.high]
+    try:
+        found = forecast.frame_at_values((axis.at(value) for value in x), tuned=tuned)
+    except DataError:  # no law of the loss or of an optimum, or no excess-loss curve
+        return pd.DataFrame(columns=["x", "loss", "lower", "upper"], dtype=float)
+    found = found.rename(columns={"loss_pi_lower": "lower", "loss_pi_upper": "upper"})
+    return found.assign(x=x)[["x", "loss", "lower", "upper"]]
+
+
+def loss_at_values(
+    forecast: Forecast, size: Mapping[str, float], tuned: Mapping[str, float]
+) -> tuple[float, Interval] | None:
+    """The loss expected at given tuned values, with its interval; None where it is not known."""
+    if set(tuned) != set(forecast.runs.tuned):
+        return None
+    try:
+        found = forecast.frame_at_values([size], tuned=tuned).iloc[0]
+    except DataError:
+        return None
+    interval = Interval(float(found["loss_pi_lower"]), float(found["loss_pi_upper"]))
+    return float(found["loss"]), interval
+
+
+def fixed_law_text(
+    forecast: Forecast, size: Mapping[str, float], groups: Sequence[RunGroup], law: FixedLaw
+) -> str:
+    """How far off the law at fixed values is at one size."""
+    fitted = law.points[law.points["fitted"]]
+    column = law.fit.columns[0]
+    worst = max(
+        abs(loss / law.at({column: x}) - 1)
+        for x, loss in zip(fitted["x"], fitted["loss"], strict=True)
+    )
+    predicted = law.at(size)
+    text = [
+        f"A law fitted at {name_tuned(law.tuned)}, the value tried that is nearest to the best of "
+        f"the smallest size, follows the {len(fitted)} sizes within {FIXED_SPAN:g} times that size "
+        f"to {format_percent(worst, signed=False)}. At {name_size(size)} it predicts "
+        f"{format_value(predicted)}."
+    ]
+    expected = loss_at_values(forecast, size, law.tuned)
+    if expected is not None:
+        text.append(
+            f"The forecast for this value is {format_estimate(*expected)}, "
+            f"{compared(expected[0] / predicted - 1)} that."
+        )
+    kept = group_near(groups, size, law.tuned)
+    if kept is not None and kept.mean_loss is not None:
+        seen = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
+        text.append(f"Runs there reached {seen}, {compared(kept.mean_loss / predicted - 1)} it.")
+    return " ".join(text)

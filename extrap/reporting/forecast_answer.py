@@ -1,0 +1,297 @@
+"""The answer of a forecast: which values, which loss, does the tuned value transfer, how sure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from extrap.errors import DataError
+from extrap.fitting import Recommendation
+from extrap.fitting.transfer import TransferQuality, transfer_quality
+from extrap.forecasting import Forecast
+from extrap.records import Point
+from extrap.reporting.blocks import Answer
+from extrap.reporting.glossary import explain_flags
+from extrap.reporting.groups import (
+    RunGroup,
+    group_at_forecast,
+    group_near,
+    judged_sizes,
+)
+from extrap.reporting.numbers import (
+    NBSP,
+    compared,
+    format_cost,
+    format_estimate,
+    format_interval,
+    format_percent,
+    format_quantity,
+    format_value,
+    name_size,
+)
+
+__all__ = [
+    "AnswerRow",
+    "answer_rows",
+    "forecast_answer",
+    "kept_from_smallest",
+    "leading_row",
+    "transfer_answer",
+]
+
+NEGLIGIBLE = 0.01
+"""Extra loss, as a log, up to which a value that is kept counts as transferred."""
+LOW = (
+    "no-loss-law",
+    "far-extrapolation",
+    "optimum-law-bends",
+    "size-without-effect",
+    "columns-collinear",
+    "lack-of-fit",
+    "too-few-sizes-for-a-floor",
+    "too-few-sizes",
+    "starts-disagree",
+)
+"""Flags that make the confidence low, the gravest first."""
+WIDE = 0.1
+"""Half width of the loss's interval, over the loss, from which the confidence is not high."""
+_SEVERITY = {"on": 0, "mixed": 1, "mistuned": 2, "off": 2, "none": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRow:
+    """One size: what was forecast, what was seen, what the trivial forecast would have said.
+
+    Attributes:
+        size: Size column → value.
+        point: The forecast.
+        group: The runs at the forecast's tuned values; None if there are none.
+        observed: Their mean loss.
+        observed_se: Its standard error.
+        error: Observed over forecast, minus 1.
+        last_value: The loss of the largest tuned size, taken as a forecast.
+        last_error: Observed over that, minus 1.
+        recommended: The tuned values of smallest expected loss; None where they are unknown.
+    """
+
+    size: Mapping[str, float]
+    point: Point
+    group: RunGroup | None
+    observed: float | None
+    observed_se: float | None
+    error: float | None
+    last_value: float | None
+    last_error: float | None
+    recommended: Recommendation | None
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the observed loss lies in the interval of the forecast."""
+        return self.observed is not None and self.observed in self.point.loss_pi
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether half the width of the interval is less than the error of the last value."""
+        low, high = self.point.loss_pi
+        if self.last_error is None or self.point.loss is None:
+            return True
+        if low is None or high is None:
+            return False
+        return (high - low) / 2 < abs(self.last_error) * self.point.loss
+
+    @property
+    def outcome(self) -> str:
+        """How the runs at the forecast's values did; empty without any."""
+        if self.group is None:
+            return ""
+        if self.error is None:
+            return "off course"
+        found = {"on": "on course", "mixed": "undecided"}.get(self.group.kind, "off course")
+        if found == "on course" and not (self.is_inside and self.is_narrow):
+            return "undecided"
+        return "better than forecast" if found == "off course" and self.error < 0 else found
+
+
+def answer_rows(
+    forecast: Forecast,
+    groups: Sequence[RunGroup],
+    sizes: Sequence[Mapping[str, float]] = (),
+) -> tuple[AnswerRow, ...]:
+    """One row per size: those asked for, else the judged ones, else sizes beyond the sweep."""
+    asked = [*sizes] or judged_sizes(groups) or forecast.default_targets()
+    return tuple(_answer_row(forecast, groups, size) for size in asked)
+
+
+def _answer_row(
+    forecast: Forecast, groups: Sequence[RunGroup], size: Mapping[str, float]
+) -> AnswerRow:
+    point = forecast.at(**size)
+    group = group_at_forecast(forecast, groups, point.size)
+    observed = group.mean_loss if group else None
+    last = forecast.last_value()
+    return AnswerRow(
+        size=point.size,
+        point=point,
+        group=group,
+        observed=observed,
+        observed_se=group.loss_se(forecast.noise.log_sd) if group else None,
+        error=_ratio(observed, point.loss),
+        last_value=last,
+        last_error=_ratio(observed, last),
+        recommended=forecast.recommend(**size),
+    )
+
+
+def _ratio(observed: float | None, predicted: float | None) -> float | None:
+    return None if observed is None or not predicted else observed / predicted - 1
+
+
+def leading_row(rows: Sequence[AnswerRow]) -> AnswerRow:
+    """The worst verdict at the forecast, of these the largest size; without any, the last size."""
+    seen = [(_SEVERITY[row.group.kind], i) for i, row in enumerate(rows) if row.group is not None]
+    return rows[max(seen)[1]] if seen else rows[-1]
+
+
+def forecast_answer(
+    forecast: Forecast,
+    rows: Sequence[AnswerRow],
+    groups: Sequence[RunGroup] = (),
+    *,
+    metric: str = "loss",
+) -> Answer:
+    """Which values to use, which loss to expect, whether the smallest size's value transfers.
+
+    Args:
+        forecast: The forecast.
+        rows: The sizes it is about.
+        groups: Judged larger runs.
+        metric: What the loss of these runs is called.
+    """
+    row = leading_row(rows)
+    text = [_use(forecast, row, metric)]
+    if row.group is not None:
+        text.append(_outcome(row, metric))
+    transfer = transfer_answer(forecast, row.size, groups)
+    return Answer(
+        text=" ".join(filter(None, [*text, transfer])),
+        confidence=_confidence(forecast, row),
+        kind="forecast" if row.group is None else _kind(row),
+    )
+
+
+def _kind(row: AnswerRow) -> str:
+    assert row.group is not None
+    return "mixed" if row.outcome == "undecided" else row.group.kind
+
+
+def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
+    """Use lr 0.0024 at width 1024; expect a loss of 1.82 (95 %: 1.76 to 1.89)."""
+    where, level = name_size(row.size), f"{100 * forecast.level:g}{NBSP}%"
+    advised = forecast.advised(**row.size)
+    known = [f"{name}{NBSP}{format_quantity(value)}" for name, value in advised.items()]
+    missing = [name for name in forecast.runs.tuned if name not in advised]
+    a_loss = "a loss" if metric == "loss" else metric
+    loss, interval = row.point.loss, row.point.loss_pi
+    if loss is None:
+        promised = f"the sweep only bounds the {metric}: {format_interval(interval)}"
+    else:
+        sides = format_estimate(loss, interval).replace("(", f"({level}: ", 1)
+        promised = f"expect {a_loss} of {sides}"
+    start = f"At {where} {promised}."
+    if known:
+        start = f"Use {' and '.join(known)} at {where}; {promised}."
+    if missing:
+        start += f" The sweep does not say which {' and '.join(missing)} to use there."
+    return start
+
+
+def _outcome(row: AnswerRow, metric: str) -> str:
+    assert row.group is not None
+    n = len(row.group.verdicts)
+    runs = "The run" if n == 1 else f"The {n} runs"
+    if row.observed is None or row.error is None:
+        states = ", ".join(sorted({v.status for v in row.group.verdicts}))
+        return f"{runs} made there reached no {metric} ({states}): off course."
+    seen = format_value(row.observed, row.observed_se)
+    text = f"{runs} made there reached {seen}, {compared(row.error)} the forecast: {row.outcome}"
+    if row.outcome == "undecided" and row.group.kind == "on" and not row.is_narrow:
+        text += ", because the interval is wider than the error of assuming no improvement"
+    return f"{text}."
+
+
+def kept_from_smallest(
+    forecast: Forecast, size: Mapping[str, float]
+) -> tuple[TransferQuality, ...]:
+    """What it costs to keep the values tuned at the smallest size, one entry per tuned column."""
+    laws = {name: law for name, law in forecast.tuned_laws.items() if law is not None}
+    if forecast.valley is None or not laws or len(laws) < len(forecast.runs.tuned):
+        return ()
+    try:
+        return transfer_quality(
+            laws,
+            forecast.optima,
+            size,
+            valley=forecast.valley,
+            level=forecast.level,
+            from_largest=False,
+        )
+    except DataError:
+        return ()
+
+
+def transfer_answer(
+    forecast: Forecast, size: Mapping[str, float], groups: Sequence[RunGroup] = ()
+) -> str:
+    """Whether the values tuned at the smallest size transfer to a size, and what keeping costs.
+
+    Yes where the interval of the cost ends below `NEGLIGIBLE`, no where it begins above it.
+    """
+    if not forecast.runs.tuned:
+        return ""
+    found = kept_from_smallest(forecast, size)
+    if not found:
+        names = " and ".join(forecast.runs.tuned)
+        return f"Whether the best {names} of the smallest size transfers cannot be told."
+    level = f"{100 * forecast.level:g}{NBSP}%"
+    sentences = []
+    for each in found:
+        low, high = (side or 0.0 for side in each.penalty_pi)
+        cost = f"{format_cost(each.penalty)} in loss"
+        if format_cost(low) != format_cost(high):
+            cost += f" ({level}: {format_cost(low)} to {format_cost(high)})"
+        start = f"The {each.tuned} tuned at {name_size(each.kept_from)}"
+        keeping = f"keeping {format_quantity(each.kept)} costs {cost}"
+        if high <= NEGLIGIBLE:
+            sentences.append(f"{start} transfers: {keeping}.")
+        elif low >= NEGLIGIBLE:
+            sentences.append(f"{start} does not transfer: {keeping}{_seen(each, groups)}.")
+        else:
+            sentences.append(f"Whether the {start[4:]} transfers cannot be told: {keeping}.")
+    return " ".join(sentences)
+
+
+def _seen(each: TransferQuality, groups: Sequence[RunGroup]) -> str:
+    """What keeping the value cost in runs made there."""
+    kept = group_near(groups, each.size, {each.tuned: each.kept})
+    if kept is None or kept.deviation is None or len(kept.tuned) > 1:
+        return ""
+    return f"; measured there: {format_percent(kept.deviation)}"
+
+
+def _confidence(forecast: Forecast, row: AnswerRow) -> str:
+    """High, medium or low, with the first reason."""
+    flags = explain_flags([*forecast.flags, *row.point.flags])
+    grave = [f for name in LOW for f in flags if f.name == name]
+    grave += [f for f in flags if f.name.startswith("no-") and f.name.endswith("-law")]
+    low, high = row.point.loss_pi
+    if row.point.loss is None or low is None or high is None:
+        return "Confidence: low; the sweep does not bound the loss on both sides."
+    for found, level in ((grave, "low"), (flags, "medium")):
+        if found:
+            about = f" ({found[0].detail})" if found[0].detail else ""
+            reason = found[0].meaning
+            return f"Confidence: {level}; {reason[0].lower()}{reason[1:].rstrip('.')}{about}."
+    if (high - low) / 2 > WIDE * row.point.loss:
+        return "Confidence: medium; the interval of the loss is wide."
+    ratio = f"{row.point.extrapolation_ratio:.2g}"
+    return f"Confidence: high; no warnings at {ratio} times the largest size of the sweep."

@@ -1,0 +1,436 @@
+"""The page of a forecast and of its larger runs, as blocks."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from extrap import __version__
+from extrap.backtesting import backtest
+from extrap.errors import ExtrapError
+from extrap.forecasting import Forecast
+from extrap.records import Runs, Verdict
+from extrap.reporting.forecast_answer import AnswerRow, answer_rows, forecast_answer, leading_row
+from extrap.reporting.backtests import (
+    backtest_sentence,
+    failure_sentences,
+    holdouts_table,
+    summary_table,
+    tuned_sentences,
+)
+from extrap.reporting.baselines import baseline_blocks
+from extrap.reporting.blocks import (
+    Block,
+    Columns,
+    Details,
+    Equation,
+    Figure,
+    Page,
+    Paragraph,
+    Table,
+    Warnings,
+)
+from extrap.reporting.choice_tables import rules_table, transfer_table
+from extrap.reporting.choices import differs, recommendation_sentence
+from extrap.reporting.costs import cost_table
+from extrap.reporting.divergence import divergence_sentence
+from extrap.reporting.equations import equation
+from extrap.reporting.fixed_law import fixed_law, fixed_law_chart, fixed_law_text
+from extrap.reporting.forecast_charts import (
+    backtest_chart,
+    curve_charts,
+    local_sweeps,
+    loss_chart,
+    optimum_chart,
+    sweep_charts,
+)
+from extrap.reporting.forecast_tables import (
+    answer_table,
+    optima_table,
+    parameter_table,
+    points_table,
+    runs_table,
+    verdict_table,
+    verdicts_table,
+)
+from extrap.reporting.glossary import LIMITS, explain_flags
+from extrap.reporting.groups import RunGroup, group_verdicts, judged_sizes
+from extrap.reporting.html import write_page
+from extrap.reporting.numbers import NBSP, format_percent, format_quantity, name_size
+from extrap.reporting.report_numbers import Metric, report_numbers
+from extrap.reporting.sizes import SizeAxis, size_axis
+from extrap.reporting.statements import composition_sentence, curvature_sentences, pins_of
+
+__all__ = ["Metric", "forecast_page", "limits", "provenance", "report"]
+
+LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn", "jinja2")
+
+
+def report(
+    forecast: Forecast,
+    verdicts: Sequence[Verdict] = (),
+    *,
+    path: str | Path,
+    at: Sequence[Mapping[str, float]] = (),
+    title: str | None = None,
+    question: str | None = None,
+    provenance: Mapping[str, str] | None = None,
+    metrics: Mapping[str, Metric] | None = None,
+    baseline: Forecast | None = None,
+    runs: Runs | None = None,
+    price: float | None = None,
+) -> Path:
+    """Write the report of a forecast as one HTML file that loads nothing else.
+
+    Args:
+        forecast: The forecast.
+        verdicts: The judged larger runs, from `check`.
+        path: Where to write; missing folders are made.
+        at: Sizes the answer is about; by default those of the larger runs, else 2, 4 and 8 times
+            the largest size of the sweep.
+        title: Name of the study; by default the source of the runs.
+        question: The question the study asks, one sentence.
+        provenance: Further rows of the provenance table, such as commit or storage.
+        metrics: Name → forecast of a further metric of the same runs, lower is better, alone or
+            with the verdicts on its larger runs.
+        baseline: Forecast from another sweep over the same columns, such as one under another
+            width rule, to compare with.
+        runs: The judged runs, one per verdict; their curves are drawn if they have any.
+        price: Of an hour of training, in any currency, for what a deviation costs.
+
+    Returns:
+        The path written.
+
+    Raises:
+        ValueError: The baseline has other size or tuned columns, or another level.
+    """
+    page = forecast_page(
+        forecast,
+        verdicts,
+        at=at,
+        title=title,
+        question=question,
+        origin=provenance or {},
+        metrics=metrics or {},
+        baseline=baseline,
+        runs=runs,
+        price=price,
+    )
+    return write_page(page, path)
+
+
+def forecast_page(
+    forecast: Forecast,
+    verdicts: Sequence[Verdict] = (),
+    *,
+    at: Sequence[Mapping[str, float]] = (),
+    title: str | None = None,
+    question: str | None = None,
+    origin: Mapping[str, str] | None = None,
+    metrics: Mapping[str, Metric] | None = None,
+    baseline: Forecast | None = None,
+    runs: Runs | None = None,
+    price: float | None = None,
+) -> Page:
+    """The page as blocks; see `report`."""
+    groups = group_verdicts(verdicts)
+    rows = answer_rows(forecast, groups, at)
+    axis = size_axis(forecast, [row.size for row in rows])
+    lead = leading_row(rows)
+    flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
+    blocks: list[Block] = [
+        forecast_answer(forecast, rows, groups),
+        Columns(
+            (
+                *(
+                    Figure(optimum_chart(forecast, groups, axis, name))
+                    for name in forecast.runs.tuned[:1]
+                ),
+                Figure(loss_chart(forecast, groups, axis), _legend(forecast, axis)),
+            )
+        ),
+    ]
+    if flags:
+        blocks.append(Warnings(tuple(explain_flags(flags))))
+    blocks.append(verdicts_table(forecast, groups) if groups else answer_table(forecast, rows))
+    if baseline is not None:
+        blocks += baseline_blocks(forecast, baseline, axis, rows, title=title)
+    details = (
+        _forecasts(forecast, rows, bool(groups)),
+        _backtest(forecast),
+        _sweep(forecast, axis),
+        _kept(forecast, groups, axis, lead),
+        _laws(forecast, lead),
+        _curves(forecast, verdicts, runs),
+        _local(forecast, groups),
+        _cost(forecast, lead, price),
+        *_metrics(metrics or {}),
+        Details(
+            "Tables",
+            (
+                *([verdict_table(groups)] if groups else []),
+                optima_table(forecast),
+                points_table(forecast, rows),
+                runs_table(forecast),
+                *(Paragraph(note) for note in forecast.runs.notes),
+            ),
+        ),
+        provenance(_origin_rows(forecast, groups, origin or {})),
+        limits(LIMITS),
+    )
+    judged = [verdict.on_law for verdict in verdicts if verdict.on_law is not None]
+    return Page(
+        kind="report",
+        title=title or forecast.runs.source or "a sweep",
+        question=question or _question(forecast),
+        created=forecast.created,
+        blocks=(*blocks, *(each for each in details if each.blocks)),
+        numbers=report_numbers(
+            forecast, verdicts, rows, axis, metrics=metrics or {}, baseline=baseline
+        ),
+        status=_status(lead, judged),
+        ok=all(judged) if judged else None,
+    )
+
+
+def _status(lead: AnswerRow, judged: Sequence[bool]) -> str:
+    """What became of the forecast: on law only where every judged run is."""
+    if not judged:
+        return "forecast"
+    if all(judged):
+        return "on law"
+    if lead.group is None or lead.group.kind != "on":
+        return "deviates"
+    n_off = judged.count(False)
+    return f"on law; {n_off} run{'s' * (n_off > 1)} off"
+
+
+def _question(forecast: Forecast) -> str:
+    tuned = ", ".join(forecast.runs.tuned)
+    what = f"Which {tuned} should a larger run use, and what" if tuned else "What"
+    return f"{what} loss will it reach?"
+
+
+def _legend(forecast: Forecast, axis: SizeAxis) -> str:
+    """What both figures share, said once."""
+    level = f"{100 * forecast.level:g}{NBSP}%"
+    kept = " Dashed: the value tuned at the smallest size, kept." if forecast.runs.tuned else ""
+    text = f"Grey: sizes of the sweep. Bands: {level} prediction intervals.{kept}"
+    return f"{text} {axis.note}".strip()
+
+
+def _forecasts(forecast: Forecast, rows: Sequence[AnswerRow], judged: bool) -> Details:
+    text = [
+        Paragraph(recommendation_sentence(forecast, row.recommended))
+        for row in rows[-1:]
+        if row.recommended is not None and differs(row.recommended)
+    ]
+    return Details("Forecasts", (*([answer_table(forecast, rows)] if judged else []), *text))
+
+
+def _backtest(forecast: Forecast) -> Details:
+    """The sweep's own backtest, made as the forecast was."""
+    try:
+        found = backtest(forecast.runs, band=forecast.band, fix=pins_of(forecast))
+    except ExtrapError as error:
+        return Details("Backtest", (Paragraph(f"No backtest: {error}"),))
+    text = [backtest_sentence(found), *failure_sentences(found), *tuned_sentences(found)]
+    return Details(
+        "Backtest",
+        (
+            Paragraph(" ".join(text)),
+            Figure(backtest_chart(found)),
+            summary_table(found),
+            holdouts_table(found),
+        ),
+    )
+
+
+def _sweep(forecast: Forecast, axis: SizeAxis) -> Details:
+    charts = sweep_charts(forecast, axis)
+    note = Paragraph(axis.note, is_small=True)
+    return Details("Sweep", (*([note] if axis.note else []), Columns(tuple(map(Figure, charts)))))
+
+
+def _kept(
+    forecast: Forecast, groups: Sequence[RunGroup], axis: SizeAxis, lead: AnswerRow
+) -> Details:
+    """What keeping the smallest size's values gives, by a law at them and by the forecast."""
+    law = fixed_law(forecast, axis)
+    blocks: list[Block] = []
+    if law is not None and axis.holds(lead.size):
+        blocks.append(Paragraph(fixed_law_text(forecast, lead.size, groups, law)))
+        blocks.append(Figure(fixed_law_chart(forecast, groups, axis, law)))
+    for table in (transfer_table(forecast, lead.size), rules_table(forecast, lead.size)):
+        if table is not None:
+            blocks.append(table)
+    return Details("Keeping a value, and known rules", tuple(blocks))
+
+
+def _laws(forecast: Forecast, lead: AnswerRow) -> Details:
+    text = [
+        composition_sentence(forecast),
+        _noise(forecast),
+        *curvature_sentences(forecast),
+        _divergence(forecast, lead),
+    ]
+    more = [
+        Figure(_trend)
+        for _trend in (
+            optimum_chart(forecast, (), size_axis(forecast), name)
+            for name in forecast.runs.tuned[1:]
+        )
+    ]
+    return Details(
+        "Laws",
+        (*_equations(forecast), *(Paragraph(t) for t in text if t), *more, *_parameters(forecast)),
+    )
+
+
+def _parameters(forecast: Forecast) -> list[Table]:
+    table = parameter_table(forecast)
+    return [table] if table.rows else []
+
+
+def _equations(forecast: Forecast) -> list[Equation]:
+    """Each law written out, and its weight."""
+    found = []
+    for fit, weight in sorted(forecast.loss_laws, key=lambda pair: -pair[1]):
+        words = f"weight {weight:.2g}" if weight else "rejected by the data (F-test), weight 0"
+        found.append(Equation(equation(fit, "loss"), f"{words}; {fit.n_points} sizes"))
+    for name, law in forecast.tuned_laws.items():
+        if law is not None:
+            off = format_percent(law.scatter, signed=False)
+            words = f"{law.n_points} sizes; the optima scatter about it by {off}"
+            found.append(Equation(equation(law, f"best {name}"), words))
+    return found
+
+
+def _noise(forecast: Forecast) -> str:
+    noise = forecast.noise
+    if noise.log_sd is None:
+        return "No run was repeated with another seed."
+    text = (
+        "Runs that differ only in their seed scatter by "
+        f"{format_percent(noise.log_sd, signed=False)} of their loss (standard deviation)"
+    )
+    if noise.shared_sd > 0:
+        shared = format_percent(noise.shared_sd, signed=False)
+        text += f"; {shared} of it is common to all sizes and only shifts a law"
+    return f"{text}."
+
+
+def _divergence(forecast: Forecast, row: AnswerRow) -> str:
+    """How likely a run at the recommended or else the optimal values diverges."""
+    tuned = {name: e.value for name, e in row.point.tuned.items() if e.value is not None}
+    if row.recommended is not None:
+        tuned = dict(row.recommended.tuned)
+    return divergence_sentence(forecast, row.size, tuned)
+
+
+def _curves(forecast: Forecast, verdicts: Sequence[Verdict], runs: Runs | None) -> Details:
+    charts = curve_charts(forecast, verdicts, runs)
+    blocks: tuple[Block, ...] = (Columns(tuple(map(Figure, charts))),) if charts else ()
+    return Details("Training curves", blocks)
+
+
+def _local(forecast: Forecast, groups: Sequence[RunGroup]) -> Details:
+    found = local_sweeps(forecast, groups)
+    blocks: tuple[Block, ...] = ()
+    if found:
+        blocks = (Columns(tuple(Figure(each.chart, each.text) for each in found)),)
+    return Details("Sensitivity at the larger sizes", blocks)
+
+
+def _cost(forecast: Forecast, lead: AnswerRow, price: float | None) -> Details:
+    table = cost_table(forecast, lead, price=price)
+    title = f"Cost of a mistuned value at {name_size(lead.size)}"
+    return Details(title, () if table is None else (table,))
+
+
+def _metrics(metrics: Mapping[str, Metric]) -> list[Details]:
+    """For each further metric its answer, law, table and warnings."""
+    found = []
+    for name, metric in metrics.items():
+        made, seen = metric if isinstance(metric, tuple) else (metric, ())
+        groups = group_verdicts(seen)
+        rows = answer_rows(made, groups)
+        flags = [*made.flags, *(flag for row in rows for flag in row.point.flags)]
+        axis = size_axis(made, [row.size for row in rows])
+        found.append(
+            Details(
+                f"Metric {name}",
+                (
+                    forecast_answer(made, rows, groups, metric=name),
+                    Figure(loss_chart(made, groups, axis, metric=name)),
+                    answer_table(made, rows, metric=name),
+                    *([Warnings(tuple(explain_flags(flags)))] if flags else []),
+                ),
+            )
+        )
+    return found
+
+
+def provenance(rows: Sequence[tuple[str, str]]) -> Details:
+    """Where a page comes from, as a closed table."""
+    table = Table(caption="Provenance", columns=("what", "value"), rows=tuple(rows))
+    return Details("Provenance", (table,) if rows else ())
+
+
+def limits(sentences: Sequence[str]) -> Details:
+    """What a page cannot tell."""
+    return Details("Limits", tuple(Paragraph(text) for text in sentences))
+
+
+def _origin_rows(
+    forecast: Forecast, groups: Sequence[RunGroup], extra: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    frame = forecast.runs.to_frame()
+    seeds = sorted({str(s) for s in frame["seed"]}, key=lambda s: (len(s), s))
+    shown = ", ".join(seeds[:12]) + (f", … ({len(seeds)} in all)" if len(seeds) > 12 else "")
+    rows = [
+        ("forecast made", forecast.created),
+        ("source of the runs", forecast.runs.source or "not recorded"),
+        ("data hash (SHA-256)", forecast.runs.data_hash()),
+        ("seeds", shown),
+    ]
+    for column in (*forecast.runs.sizes, *forecast.runs.tuned):
+        values = sorted(frame[column].dropna().astype(float).unique())
+        span = f"{format_quantity(values[0])} to {format_quantity(values[-1])}"
+        rows.append((column, f"{len(values)} values, {span}"))
+    rows.append(("judged runs", str(sum(len(g.verdicts) for g in groups))))
+    rows.append(("extrap", __version__))
+    rows.append(("Python", platform.python_version()))
+    rows.append(("libraries", ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES)))
+    return [*rows, *((str(k), str(v)) for k, v in extra.items())]
+
+
+def report_document(
+    forecast: Forecast,
+    verdicts: Sequence[Verdict] = (),
+    *,
+    title: str | None = None,
+    question: str | None = None,
+) -> dict[str, Any]:
+    """The numbers that a report would carry, without the report: what `read_report` returns."""
+    from extrap.reporting.html import page_document
+
+    groups = group_verdicts(verdicts)
+    rows = answer_rows(forecast, groups)
+    judged = [verdict.on_law for verdict in verdicts if verdict.on_law is not None]
+    axis = size_axis(forecast, judged_sizes(groups))
+    return page_document(
+        Page(
+            kind="report",
+            title=title or forecast.runs.source or "a sweep",
+            question=question or _question(forecast),
+            created=forecast.created,
+            blocks=(forecast_answer(forecast, rows, groups),),
+            numbers=report_numbers(forecast, verdicts, rows, axis),
+            status=_status(leading_row(rows), judged),
+            ok=all(judged) if judged else None,
+        )
+    )

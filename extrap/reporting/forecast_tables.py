@@ -1,0 +1,258 @@
+"""Tables of a forecast: its answer, verdicts, optima, points, runs and parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from extrap.forecasting import Forecast
+from extrap.records import Interval
+from extrap.reporting.blocks import Table, capped_table
+from extrap.reporting.choices import differs
+from extrap.reporting.glossary import explain_parameter
+from extrap.reporting.groups import RunGroup
+from extrap.reporting.numbers import (
+    NBSP,
+    format_estimate,
+    format_interval,
+    format_p_value,
+    format_percent,
+    format_quantity,
+    format_value,
+    name_size,
+    name_tuned,
+)
+from extrap.reporting.statements import pins_of
+
+if TYPE_CHECKING:
+    from extrap.reporting.forecast_answer import AnswerRow
+
+__all__ = [
+    "answer_table",
+    "optima_table",
+    "parameter_table",
+    "points_table",
+    "runs_table",
+    "stacked",
+    "verdict_table",
+    "verdicts_table",
+]
+
+VERDICT_WORDS = {
+    "on": f"●{NBSP}on{NBSP}law",
+    "mixed": "■ runs disagree",
+    "mistuned": "◆ off law, mistuned",
+    "off": "✕ off law",
+    "none": "▲ no loss",
+}
+
+
+def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str = "loss") -> Table:
+    """Forecast, observation and trivial forecast, one row per size; `metric` names the loss."""
+    judged = any(row.group is not None for row in rows)
+    columns = [*forecast.runs.sizes, "extrapolation ratio", f"forecast {metric}"]
+    columns += [f"forecast {name}" for name in forecast.runs.tuned]
+    columns += ["observed", "against forecast", "against last value", "verdict"] if judged else []
+    cells = []
+    for row in rows:
+        point = row.point
+        line = [*map(format_quantity, row.size.values()), f"{point.extrapolation_ratio:.3g}×"]
+        line.append(stacked(point.loss, point.loss_pi))
+        line += [f"{stacked(e.value, e.pi)}{_advice(row, n)}" for n, e in point.tuned.items()]
+        if judged:
+            line += _observed_cells(row)
+        cells.append(tuple(line))
+    level = f"{100 * forecast.level:g}{NBSP}%"
+    return Table(
+        caption=f"Forecasts with {level} prediction intervals (for one new run)",
+        columns=tuple(columns),
+        rows=tuple(cells),
+        note=_last_value_note(forecast) if judged else "",
+    )
+
+
+def _advice(row: AnswerRow, name: str) -> str:
+    """A line below the optimum that says what is recommended instead, where that differs."""
+    if row.recommended is None or not differs(row.recommended):
+        return ""
+    return f"\nrecommended {format_quantity(row.recommended.tuned[name])}"
+
+
+def _observed_cells(row: AnswerRow) -> list[str]:
+    if row.group is None:
+        return ["no run there", "–", "–", "–"]
+    n, at = len(row.group.losses), name_tuned(row.group.tuned)
+    seen = "no loss"
+    if row.observed is not None:
+        seen = f"{format_value(row.observed, row.observed_se)}\nn{NBSP}={NBSP}{n}"
+    errors = [
+        "–" if error is None else format_percent(error) for error in (row.error, row.last_error)
+    ]
+    return [f"{seen}{' at ' + at if at else ''}", *errors, VERDICT_WORDS[row.group.kind]]
+
+
+def stacked(value: float | None, interval: Interval) -> str:
+    """A value above its interval."""
+    if value is None:
+        return format_interval(interval)
+    return format_estimate(value, interval).replace(" (", "\n").removesuffix(")")
+
+
+def _last_value_note(forecast: Forecast) -> str:
+    last = format_value(forecast.last_value())
+    return (
+        f"Observed: mean ± standard error of the runs nearest the forecast. Last value: {last}, "
+        "the tuned loss of the largest size of the sweep, taken as the forecast for larger ones."
+    )
+
+
+def verdict_table(groups: Sequence[RunGroup]) -> Table:
+    """Every judged run."""
+    sizes = tuple(groups[0].size) if groups else ()
+    tuned = tuple(groups[0].tuned) if groups else ()
+    rows = [
+        (
+            *map(format_quantity, v.size.values()),
+            *map(format_quantity, v.tuned.values()),
+            "–" if v.seed is None else str(v.seed),
+            v.status,
+            "–" if v.loss is None else format_value(v.loss),
+            format_estimate(v.predicted, v.predicted_pi),
+            "–" if v.expected is None else format_value(v.expected),
+            "–" if v.deviation is None else format_percent(v.deviation),
+            format_p_value(v.p_value),
+            {True: "on law", False: "off law", None: "not judged"}[v.on_law],
+        )
+        for g in groups
+        for v in g.verdicts
+    ]
+    columns = (*sizes, *tuned, "seed", "status", "loss", "forecast", "expected as run")
+    columns = (*columns, "against forecast", "p-value", "verdict")
+    return capped_table("Judged runs", columns, rows)
+
+
+def optima_table(forecast: Forecast) -> Table:
+    """The best tuned values of each size and the loss there."""
+    names = forecast.runs.tuned
+    rows: list[tuple[str, ...]] = []
+    for o in forecast.optima:
+        line = [*map(format_quantity, o.size.values())]
+        for name in names:
+            estimate = o.tuned[name]
+            line.append(format_value(estimate.value, estimate.se) if estimate.value else "–")
+            line.append(format_interval(estimate.ci))
+        line.append("–" if o.loss is None else format_value(o.loss, o.loss_se))
+        line.append("–" if o.best_loss is None else format_value(o.best_loss))
+        line += [str(o.n_runs), str(o.n_diverged), _bracket_words(o.edge, o.bracketed)]
+        rows.append(tuple(line))
+    per_name = [text for n in names for text in (f"best {n} ± se", f"{n} interval")]
+    columns = (*forecast.runs.sizes, *per_name, "loss ± se", "best cell", "runs", "diverged")
+    return capped_table("The optimum of each size of the sweep", (*columns, "optimum"), rows)
+
+
+def _bracket_words(edge: object, bracketed: bool) -> str:
+    if bracketed:
+        return "bracketed"
+    if isinstance(edge, dict) and edge:
+        return "; ".join(f"at the {side} end of {name}" for name, side in edge.items())
+    return "not found"
+
+
+def points_table(forecast: Forecast, rows: Sequence[AnswerRow]) -> Table:
+    """The forecasts with both intervals."""
+    cells = []
+    for row in rows:
+        point = row.point
+        line = [*map(format_quantity, row.size.values())]
+        line += [format_value(point.loss) if point.loss else "–"]
+        line += [format_interval(point.loss_ci), format_interval(point.loss_pi)]
+        for e in point.tuned.values():
+            line += [format_value(e.value, e.se) if e.value else "–"]
+            line += [format_interval(e.ci), format_interval(e.pi)]
+        cells.append(tuple(line))
+    columns = [*forecast.runs.sizes, "loss", "loss, law", "loss, one new run"]
+    for name in forecast.runs.tuned:
+        columns += [f"{name} ± se", f"{name}, law", f"{name}, optimum there"]
+    level = f"{100 * forecast.level:g}{NBSP}%"
+    return Table(
+        caption=f"Forecasts with both {level} intervals", columns=tuple(columns), rows=tuple(cells)
+    )
+
+
+def runs_table(forecast: Forecast) -> Table:
+    """How many runs the sweep has, by what became of them."""
+    words = {
+        "runs": "runs of the sweep",
+        "complete": "reached their end",
+        "diverged": "diverged",
+        "pruned": "stopped early (pruned)",
+        "failed": "failed for other reasons; not used",
+        "replicates": "exact repeats of another run (same size, tuned values and seed)",
+    }
+    counts = forecast.runs.counts()
+    rows = tuple((words.get(k, k), str(v)) for k, v in counts.items())
+    return Table(caption="Runs of the sweep", columns=("what", "count"), rows=rows)
+
+
+def parameter_table(forecast: Forecast) -> Table:
+    """Parameters of every fitted law, with standard errors and weights."""
+    pins = pins_of(forecast)
+    ordered = sorted(forecast.loss_laws, key=lambda pair: -pair[1])
+    fits = [("loss", fit, f"{weight:.2g}") for fit, weight in ordered]
+    fits += [(f"best {n}", fit, "1") for n, fit in forecast.tuned_laws.items() if fit is not None]
+    rows = []
+    for target, fit, weight in fits:
+        for i, (name, value) in enumerate(zip(fit.names, fit.values, strict=True)):
+            se = math.sqrt(max(fit.covariance[i][i], 0.0))
+            gloss = explain_parameter(fit.law, name)
+            shown = format_value(value, se)
+            if name in fit.fixed:
+                key = name if target == "loss" else f"{target.removeprefix('best ')}.{name}"
+                shown = f"{format_value(value)} {'pinned' if key in pins else 'held'}"
+            rows.append((target, fit.law, weight, name, shown, gloss))
+    columns = ("law of", "form", "weight", "parameter", "value ± se", "meaning")
+    return Table(caption="Fitted parameters", columns=columns, rows=tuple(rows))
+
+
+def verdicts_table(forecast: Forecast, groups: Sequence[RunGroup]) -> Table:
+    """Judged runs by configuration: replicates of one size and one choice of values are a row."""
+    rows = [
+        (
+            VERDICT_WORDS[group.kind],
+            name_size(group.size),
+            name_tuned(group.tuned) or "–",
+            _seen_cell(forecast, group),
+            stacked(group.verdicts[0].predicted, group.verdicts[0].predicted_pi),
+            "–" if group.deviation is None else format_percent(group.deviation),
+            _advice_cell(group),
+        )
+        for group in groups
+    ]
+    level = f"{100 * forecast.level:g}{NBSP}%"
+    return capped_table(
+        "Larger runs, by configuration",
+        ("verdict", "size", "values", "loss", f"forecast ({level})", "difference", "what to do"),
+        rows,
+        note=_last_value_note(forecast),
+    )
+
+
+def _seen_cell(forecast: Forecast, group: RunGroup) -> str:
+    n = len(group.verdicts)
+    runs = f"{n} run{'s' * (n > 1)}"
+    if group.mean_loss is None:
+        return f"none\n{runs}: {', '.join(sorted({v.status for v in group.verdicts}))}"
+    return f"{format_value(group.mean_loss, group.loss_se(forecast.noise.log_sd))}\n{runs}"
+
+
+def _advice_cell(group: RunGroup) -> str:
+    """What to do, once per cause; where replicates disagree only for those that are off."""
+    heard = [v for v in group.verdicts if group.kind != "mixed" or v.on_law is False]
+    advice = dict.fromkeys({v.cause: v.advice for v in reversed(heard) if v.advice}.values())
+    first = group.verdicts[0]
+    parts = [*advice]
+    if first.expected is not None and first.expected != first.predicted:
+        sides = first.expected_pi or (None, None)
+        parts.append(f"Expected at these values: {format_estimate(first.expected, Interval(*sides))}.")
+    return " ".join(parts)

@@ -1,0 +1,184 @@
+"""A page of blocks as one HTML file that loads nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from extrap import __version__
+from extrap.files import write_text
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Equation,
+    Figure,
+    Page,
+    Paragraph,
+    Table,
+    Warnings,
+)
+from extrap.reporting.charts import chart_table
+from extrap.reporting.inks import ink_sheet
+from extrap.reporting.numbers import NBSP
+from extrap.reporting.table_files import cell_number, file_name, table_csv
+
+__all__ = ["PAGE_VERSION", "environment", "page_document", "page_html", "policy", "write_page"]
+
+PAGE_VERSION = 1
+"""Of the envelope around the numbers of a page."""
+MARKS = {
+    "● on law": "good",
+    "■ runs disagree": "warn",
+    "◆ off law, mistuned": "warn",
+    "✕ off law": "bad",
+    "▲ no loss": "bad",
+}
+"""A verdict as tables write it → its colour."""
+KINDS: Mapping[type, str] = {
+    Answer: "answer",
+    Paragraph: "paragraph",
+    Equation: "equation",
+    Table: "table",
+    Figure: "figure",
+    Columns: "columns",
+    Warnings: "warnings",
+    Details: "details",
+}
+"""Block → the macro of the template that renders it."""
+
+
+def write_page(page: Page, path: str | Path) -> Path:
+    """Write a page, its folder too, and return its path."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, page_html(page))
+    return path
+
+
+def page_html(page: Page) -> str:
+    """The page as text.
+
+    Raises:
+        ValueError: A number is not finite.
+    """
+    has_figures = any(map(_has_figure, page.blocks))
+    keys = (f"figure{i}" for i in count())
+
+    def draw(figure: Figure) -> str:
+        from extrap.reporting.drawing import chart_svg
+
+        return chart_svg(figure.chart, key=next(keys))
+
+    light, dark = _sheets(has_figures=has_figures)
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            page=page,
+            about=_about(page),
+            policy=policy(),
+            script=_script(),
+            document=page_document(page) if page.numbers else None,
+            light=light,
+            dark=dark,
+            draw=draw,
+            kind_of=lambda block: KINDS[type(block)],
+        )
+    )
+
+
+def page_document(page: Page) -> dict[str, Any]:
+    """The JSON that a page carries: what it says about itself, and its numbers."""
+    return {
+        "schema_version": PAGE_VERSION,
+        "extrap_version": __version__,
+        **{name: text.replace(NBSP, " ") for name, text in _about(page).items()},
+        "ok": page.ok,
+        "numbers": page.numbers,
+    }
+
+
+def _about(page: Page) -> dict[str, str]:
+    return {
+        "kind": page.kind,
+        "title": page.title,
+        "question": page.question,
+        "answer": page.answer.text,
+        "created": page.created,
+        "status": page.status,
+    }
+
+
+def _has_figure(block: Block) -> bool:
+    if isinstance(block, Columns | Details):
+        return any(map(_has_figure, block.blocks))
+    return isinstance(block, Figure)
+
+
+def _sheets(*, has_figures: bool) -> tuple[str, str]:
+    """The colours in light and in dark mode."""
+    if not has_figures:
+        return ink_sheet("light"), ink_sheet("dark")
+    from extrap.reporting.canvas import style_sheet
+
+    return style_sheet("light"), style_sheet("dark")
+
+
+def policy() -> str:
+    """The Content-Security-Policy of every page: it loads nothing and runs one script, by hash."""
+    digest = base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def environment() -> Environment:
+    """The templates, with everything escaped that is not a picture or a script of ours."""
+    templates = Environment(
+        loader=PackageLoader("extrap.reporting"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    templates.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    templates.filters |= {
+        "number": _number,
+        "csv": table_csv,
+        "csv_name": lambda table: file_name(table.caption, "csv"),
+        "svg_name": lambda chart: file_name(chart.title, "svg"),
+        "behind": chart_table,
+        "unbroken": _unbroken,
+        "mark": lambda cell: MARKS.get(cell.replace(NBSP, " "), ""),
+    }
+    return templates
+
+
+@cache
+def _script() -> str:
+    """The one script of every page: it sorts tables, and saves tables and figures."""
+    text = resources.files("extrap.reporting") / "templates" / "page.js"
+    return text.read_text(encoding="utf-8").strip()
+
+
+def _number(cell: str) -> str | None:
+    value = cell_number(cell)
+    return None if value is None else f"{value:.10g}"
+
+
+def _unbroken(text: str) -> str:
+    """A formula that breaks at no space within brackets."""
+    return re.sub(r"\([^()]*\)", lambda found: found[0].replace(" ", NBSP), text)

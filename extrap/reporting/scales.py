@@ -1,0 +1,84 @@
+"""Log axes whose ticks a person can read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
+
+from extrap.reporting.numbers import format_quantity
+
+__all__ = ["positions", "set_log_axis", "tick_labels", "tick_values"]
+
+
+def tick_values(low: float, high: float, *, most: int = 7) -> list[float]:
+    """Round numbers between two positive ones: powers of two, 1-2-5, or evenly spaced.
+
+    Args:
+        low: Lower end, positive.
+        high: Upper end, above `low`.
+        most: Largest number of ticks.
+    """
+    ratio = high / low
+    if ratio < 4:
+        ticks = MaxNLocator(nbins=most - 1, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+        return [float(t) for t in ticks if low <= t <= high]
+    if low >= 1 and high <= 65536:
+        return _thin(_powers(low, high, base=2.0, mantissas=(1,)), most)
+    for mantissas in ((1, 2, 5), (1, 3), (1,)):
+        ticks = _powers(low, high, base=10.0, mantissas=mantissas)
+        if len(ticks) <= most:
+            return ticks
+    return _thin(_powers(low, high, base=10.0, mantissas=(1,)), most)
+
+
+def set_log_axis(
+    ax: Axes, which: str, values: Iterable[float], *, label: str, pad: float = 0.05, most: int = 7
+) -> None:
+    """Make an axis logarithmic over these values, with a margin and readable ticks."""
+    finite = [v for v in values if math.isfinite(v) and v > 0]
+    low, high = min(finite), max(finite)
+    margin = (high / low) ** pad if high > 1.05 * low else 1.5
+    low, high = low / margin, high * margin
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    (ax.set_xscale if which == "x" else ax.set_yscale)("log")
+    (ax.set_xlim if which == "x" else ax.set_ylim)(low, high)
+    ticks = tick_values(low, high, most=most)
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_major_formatter(FixedFormatter(tick_labels(ticks)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_label_text(label)
+
+
+def tick_labels(ticks: Sequence[float]) -> list[str]:
+    """Labels of ticks; evenly spaced ones share their number of decimals."""
+    labels = [format_quantity(t) for t in ticks]
+    if (
+        len(ticks) > 1
+        and ticks[-1] / ticks[0] < 4
+        and not set("".join(labels)) - set("0123456789.")
+    ):
+        decimals = max(len(label.partition(".")[2]) for label in labels)
+        return [f"{t:.{decimals}f}" for t in ticks]
+    return labels
+
+
+def positions(values: Iterable[float]) -> dict[float, float]:
+    """Value → its place in [0, 1] on a log scale; a single value stands in the middle."""
+    found = sorted(set(values))
+    low, high = found[0], found[-1]
+    if low == high:
+        return {low: 0.5}
+    return {v: math.log(v / low) / math.log(high / low) for v in found}
+
+
+def _powers(low: float, high: float, *, base: float, mantissas: tuple[int, ...]) -> list[float]:
+    first, last = math.floor(math.log(low, base)) - 1, math.ceil(math.log(high, base)) + 1
+    ticks = [m * base**p for p in range(first, last + 1) for m in mantissas]
+    return [t for t in ticks if low <= t <= high]
+
+
+def _thin(ticks: list[float], most: int) -> list[float]:
+    return ticks[:: math.ceil(len(ticks) / most) or 1] if ticks else ticks

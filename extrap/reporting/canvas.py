@@ -210,7 +210,12 @@ def _shapes(ax: Axes, hints: Sequence[Hint], height: int) -> Iterator[_Shape]:
             yield "circle", {"cx": f"{x:.1f}", "cy": f"{height - y:.1f}", "r": "6"}, hint.text
             continue
         u, v = (float(each) for each in ax.transData.transform(hint.corner))
-        place = {"x": min(x, u), "y": height - max(y, v), "width": abs(u - x), "height": abs(v - y)}
+        place = {
+            "x": min(x, u),
+            "y": height - max(y, v),
+            "width": abs(u - x),
+            "height": abs(v - y),
+        }
         yield "rect", {name: f"{value:.1f}" for name, value in place.items()}, hint.text
 
 

@@ -110,8 +110,15 @@ def fixed_law_chart(
     ).astype({"x": float, "loss": float})
     fitted = law.points["fitted"]
     shown = (
-        series(_expected(forecast, law.tuned, axis), lower="lower", upper="upper", line=":",
-               is_band=True, ink="fixed", label="forecast for it"),
+        series(
+            _expected(forecast, law.tuned, axis),
+            lower="lower",
+            upper="upper",
+            line=":",
+            is_band=True,
+            ink="fixed",
+            label="forecast for it",
+        ),
         series(line, ink="fixed", line="--", label="law at it"),
         series(law.points[fitted], ink="fixed", marker="s"),
         series(law.points[~fitted], ink="fixed", marker="s", is_open=True, label="not fitted"),

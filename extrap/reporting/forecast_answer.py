@@ -44,7 +44,6 @@ NEGLIGIBLE = 0.01
 LOW = (
     "no-loss-law",
     "far-extrapolation",
-    "optimum-law-bends",
     "size-without-effect",
     "columns-collinear",
     "lack-of-fit",

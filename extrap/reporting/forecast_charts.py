@@ -200,7 +200,9 @@ def loss_chart(
         )
     kept = kept_values(forecast)
     if kept is not None:
-        shown.append(series(_kept_curve(forecast, kept[1], axis), ink="fixed", line="--", label="kept"))
+        shown.append(
+            series(_kept_curve(forecast, kept[1], axis), ink="fixed", line="--", label="kept")
+        )
     optima = pd.DataFrame(
         [
             (o.size[axis.column], o.loss or o.best_loss)
@@ -264,9 +266,7 @@ def sweep_charts(forecast: Forecast, axis: SizeAxis) -> list[XYChart | HeatChart
     return found
 
 
-def _cells(
-    forecast: Forecast, axis: SizeAxis, name: str
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _cells(forecast: Forecast, axis: SizeAxis, name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`x`, `v`, `loss`: mean over seeds, the best over other tuned columns; where runs diverged."""
     names = list(forecast.runs.tuned)
     frame = axis.select(forecast.runs.to_frame()).assign(
@@ -324,7 +324,11 @@ def _heat_map(
 ) -> HeatChart:
     grid = cells.pivot(index="v", columns="x", values="loss")
     optima = pd.DataFrame(
-        [(o.size[axis.column], o.tuned[name].value) for o in forecast.optima if axis.holds(o.size)],
+        [
+            (o.size[axis.column], o.tuned[name].value)
+            for o in forecast.optima
+            if axis.holds(o.size)
+        ],
         columns=["x", "v"],
         dtype=float,
     )

@@ -13,7 +13,6 @@ from extrap.backtesting import backtest
 from extrap.errors import ExtrapError
 from extrap.forecasting import Forecast
 from extrap.records import Runs, Verdict
-from extrap.reporting.forecast_answer import AnswerRow, answer_rows, forecast_answer, leading_row
 from extrap.reporting.backtests import (
     backtest_sentence,
     failure_sentences,
@@ -39,6 +38,7 @@ from extrap.reporting.costs import cost_table
 from extrap.reporting.divergence import divergence_sentence
 from extrap.reporting.equations import equation
 from extrap.reporting.fixed_law import fixed_law, fixed_law_chart, fixed_law_text
+from extrap.reporting.forecast_answer import AnswerRow, answer_rows, forecast_answer, leading_row
 from extrap.reporting.forecast_charts import (
     backtest_chart,
     curve_charts,

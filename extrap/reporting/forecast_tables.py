@@ -254,5 +254,7 @@ def _advice_cell(group: RunGroup) -> str:
     parts = [*advice]
     if first.expected is not None and first.expected != first.predicted:
         sides = first.expected_pi or (None, None)
-        parts.append(f"Expected at these values: {format_estimate(first.expected, Interval(*sides))}.")
+        parts.append(
+            f"Expected at these values: {format_estimate(first.expected, Interval(*sides))}."
+        )
     return " ".join(parts)

@@ -29,14 +29,13 @@ from extrap.reporting.blocks import (
     Warnings,
 )
 from extrap.reporting.charts import chart_table
+from extrap.reporting.embedded import PAGE_VERSION, blocks_data
 from extrap.reporting.inks import ink_sheet
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.table_files import cell_number, file_name, table_csv
 
-__all__ = ["PAGE_VERSION", "environment", "page_document", "page_html", "policy", "write_page"]
+__all__ = ["environment", "page_document", "page_html", "policy", "write_page"]
 
-PAGE_VERSION = 1
-"""Of the envelope around the numbers of a page."""
 MARKS = {
     "● on law": "good",
     "■ runs disagree": "warn",
@@ -90,6 +89,7 @@ def page_html(page: Page) -> str:
             policy=policy(),
             script=_script(),
             document=page_document(page) if page.numbers else None,
+            blocks=blocks_data(page.blocks),
             light=light,
             dark=dark,
             draw=draw,

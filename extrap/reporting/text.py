@@ -1,0 +1,88 @@
+"""Blocks as plain text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Equation,
+    Paragraph,
+    Table,
+    Warnings,
+)
+from extrap.reporting.numbers import NBSP
+
+__all__ = ["blocks_text", "text_columns"]
+
+
+def blocks_text(blocks: Iterable[Block], *, details: bool = False) -> str:
+    """Blocks as text, a blank line between them; figures are left out.
+
+    Args:
+        blocks: The blocks.
+        details: Whether what a page has under closed headings is written too.
+    """
+    parts = [part for block in blocks if (part := "\n".join(_lines(block, details=details)))]
+    return "\n\n".join(parts).replace(NBSP, " ")
+
+
+def _lines(block: Block, *, details: bool) -> Iterator[str]:
+    match block:
+        case Answer():
+            yield from filter(None, (block.text, block.confidence))
+        case Paragraph():
+            yield block.text
+        case Equation():
+            written = "".join(f"^{text}" if raised else text for text, raised in block.pieces)
+            yield f"{written}  ({block.text})"
+        case Table():
+            yield block.caption
+            if block.rows:
+                yield from text_columns(
+                    block.columns, [list(map(_one_line, r)) for r in block.rows]
+                )
+            yield from filter(None, (block.note,))
+        case Warnings():
+            for item in block.items:
+                about = f" ({item.detail})" if item.detail else ""
+                yield f"warning: {item.meaning} {item.action} [{item.name}{about}]"
+        case Columns():
+            for each in block.blocks:
+                yield from _lines(each, details=details)
+        case Details() if details:
+            yield f"{block.title}:"
+            for each in block.blocks:
+                yield from _lines(each, details=details)
+        case _:
+            return
+
+
+def _one_line(cell: str) -> str:
+    """A value, and what stands below it in brackets."""
+    value, line, below = cell.partition("\n")
+    return f"{value} ({below.replace(chr(10), '; ')})" if line else cell
+
+
+def text_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as their widest cell: the last one and words on the left, numbers right."""
+    table = [list(header), *map(list, rows)]
+    n = len(header)
+    widths = [max(len(row[i]) for row in table) for i in range(n)]
+    is_text = [
+        any(c and not _is_number(c) for row in table[1:] for c in (row[i],)) for i in range(n)
+    ]
+    return [
+        "  ".join(
+            cell.ljust(width) if words else cell.rjust(width)
+            for cell, width, words in zip(row, widths, is_text, strict=True)
+        ).rstrip()
+        for row in table
+    ]
+
+
+def _is_number(cell: str) -> bool:
+    return cell[:1] in "0123456789+-−.–"

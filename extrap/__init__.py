@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         Workload,
     )
     from extrap.reporting import read_report, report
-    from extrap.reporting.figures.plots import plot_backtest, plot_law, plot_optimum, plot_sweep
+    from extrap.reporting.plots import plot_backtest, plot_law, plot_optimum, plot_sweep
     from extrap.selection import Selection, choose_next, prototype_distance, select
     from extrap.training import CoordinateCheck, NoiseMeter, coordinate_check
     from extrap.tuning import tune
@@ -127,7 +127,7 @@ _HOMES = {
     **dict.fromkeys(("NoiseScale", "noise_scale"), "noise"),
     **dict.fromkeys(("Selection", "choose_next", "prototype_distance", "select"), "selection"),
     **dict.fromkeys(
-        ("plot_backtest", "plot_law", "plot_optimum", "plot_sweep"), "reporting.figures.plots"
+        ("plot_backtest", "plot_law", "plot_optimum", "plot_sweep"), "reporting.plots"
     ),
     **dict.fromkeys(("load_forecast", "save_forecast"), "documents"),
     **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),

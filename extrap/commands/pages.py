@@ -22,16 +22,20 @@ def write_besides(page: str | Path, *, markdown: str | None, figures: str | None
         markdown: File of the summary, `-` for the standard output; its link is relative to it.
         figures: Folder of the figures and tables.
     """
-    from extrap.reporting import read_report, report_markdown, save_figures
+    from extrap.reporting import read_blocks, read_report, report_markdown, save_figures
 
     say(f"wrote {page}", err=markdown == "-")
     if figures:
         say(f"wrote {len(save_figures(page, figures))} files into {figures}", err=markdown == "-")
     if markdown == "-":
-        say(report_markdown(read_report(page), link=Path(page).as_posix()).rstrip("\n"))
+        say(
+            report_markdown(
+                read_report(page), read_blocks(page), link=Path(page).as_posix()
+            ).rstrip("\n")
+        )
     elif markdown:
         link = Path(os.path.relpath(page, Path(markdown).parent)).as_posix()
-        write_text(markdown, report_markdown(read_report(page), link=link))
+        write_text(markdown, report_markdown(read_report(page), read_blocks(page), link=link))
         say(f"wrote {markdown}")
 
 
@@ -41,7 +45,7 @@ def write_besides(page: str | Path, *, markdown: str | None, figures: str | None
 @click.option(
     "--files",
     type=click.Path(file_okay=False),
-    help="Write its figures (SVG, PNG) and tables (CSV) into this folder.",
+    help="Write its figures (SVG) and tables (CSV) into this folder.",
 )
 @click.option("--link", help="Address of the page, for the last line of the summary.")
 def page_command(page: str, *, as_json: bool, files: str | None, link: str | None) -> None:
@@ -49,7 +53,7 @@ def page_command(page: str, *, as_json: bool, files: str | None, link: str | Non
 
     The summary fits a pull request or, in a GitHub workflow, $GITHUB_STEP_SUMMARY.
     """
-    from extrap.reporting import read_report, report_markdown, save_figures
+    from extrap.reporting import read_blocks, read_report, report_markdown, save_figures
 
     if files:
         written = save_figures(page, files)
@@ -58,7 +62,7 @@ def page_command(page: str, *, as_json: bool, files: str | None, link: str | Non
     if as_json:
         print_json(document)
     elif not files:
-        say(report_markdown(document, link=link).rstrip("\n"))
+        say(report_markdown(document, read_blocks(page), link=link).rstrip("\n"))
 
 
 @click.command(name="index")
@@ -107,7 +111,7 @@ def _is_sweep(source: str) -> bool:
 def _document(source: str, columns: dict[str, Any]) -> dict[str, Any]:
     """The numbers of a report, of a sealed forecast, or of a forecast from a sweep."""
     from extrap.reporting import read_report
-    from extrap.reporting.page import report_document
+    from extrap.reporting.forecast_page import report_document
 
     if source.endswith((".html", ".htm")):
         return read_report(source)

@@ -7,12 +7,14 @@ from typing import Any
 
 import click
 
+from extrap.commands.arguments import parse_size
 from extrap.commands.pages import write_besides
 from extrap.commands.studies import report_study_file
 from extrap.commands.sweeps import (
     big_curves_option,
     judged,
     refuse_columns,
+    size_columns,
     sweep_options,
 )
 
@@ -36,6 +38,11 @@ __all__ = ["report_command"]
 @click.option("--storage", help="Storage URL of the study, for a study file.")
 @click.option("--title", help="Title of the page.")
 @click.option(
+    "--at",
+    multiple=True,
+    help="A size the answer is about: 4096, width=4096, or params=1e9,tokens=2e10 (repeatable).",
+)
+@click.option(
     "--price",
     type=click.FloatRange(min=0),
     help="Price of an hour of training, for what is wasted; needs columns wall_s and flops.",
@@ -48,7 +55,7 @@ __all__ = ["report_command"]
 @click.option(
     "--figures",
     type=click.Path(file_okay=False),
-    help="Write the figures (SVG, PNG) and tables (CSV) into this folder too.",
+    help="Write the figures (SVG) and tables (CSV) into this folder too.",
 )
 def report_command(
     sweep: str,
@@ -57,6 +64,7 @@ def report_command(
     output: str | None,
     storage: str | None,
     title: str | None,
+    at: Sequence[str],
     price: float | None,
     markdown: str | None,
     figures: str | None,
@@ -87,6 +95,7 @@ def report_command(
         made,
         verdicts,
         path=output or "reports/report.html",
+        at=[parse_size(text, size_columns(made)) for text in at],
         title=title,
         metrics=metrics,
         runs=runs,

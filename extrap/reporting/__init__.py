@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from extrap.reporting.comparison_documents import checks_document, comparison_study_document
     from extrap.reporting.comparison_findings import GroupFindings, TargetCheck
     from extrap.reporting.comparisons import comparison_page, comparison_study_text
-    from extrap.reporting.embedded import read_report
+    from extrap.reporting.embedded import read_blocks, read_report
+    from extrap.reporting.forecast_page import report, report_document
     from extrap.reporting.index import write_index
     from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
     from extrap.reporting.levers import lever_page, levers_document, levers_text
     from extrap.reporting.markdown import report_markdown
-    from extrap.reporting.page import report, report_document
     from extrap.reporting.saved import save_figures
     from extrap.reporting.sections import Section
     from extrap.reporting.sparsity import SparseCount, sparsity_section
@@ -71,6 +71,7 @@ __all__ = [
     "lever_page",
     "levers_document",
     "levers_text",
+    "read_blocks",
     "read_report",
     "report",
     "report_document",
@@ -90,12 +91,12 @@ _NAMES = {
     "comparison_documents": ("checks_document", "comparison_study_document"),
     "comparison_findings": ("GroupFindings", "TargetCheck"),
     "comparisons": ("comparison_page", "comparison_study_text"),
-    "embedded": ("read_report",),
+    "embedded": ("read_blocks", "read_report"),
     "index": ("write_index",),
     "knobs": ("knob_page", "knobs_document", "knobs_text"),
     "levers": ("lever_page", "levers_document", "levers_text"),
     "markdown": ("report_markdown",),
-    "page": ("report", "report_document"),
+    "forecast_page": ("report", "report_document"),
     "saved": ("save_figures",),
     "sections": ("Section",),
     "sparsity": ("SparseCount", "sparsity_section"),

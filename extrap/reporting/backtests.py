@@ -1,4 +1,4 @@
-"""The backtest in words and tables: would the forecast have worked before?"""
+"""The backtest as an answer and tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from extrap.backtesting import Backtest, Holdout
+from extrap.reporting.blocks import Answer, Table, capped_table
 from extrap.reporting.numbers import (
     NBSP,
     format_estimate,
@@ -14,10 +15,9 @@ from extrap.reporting.numbers import (
     format_quantity,
     format_value,
 )
-from extrap.reporting.tables import Table, capped_table
 
 __all__ = [
-    "backtest_sentence",
+    "backtest_answer",
     "failure_sentences",
     "holdouts_table",
     "summary_table",
@@ -27,31 +27,27 @@ __all__ = [
 SHOWN_REASONS = 2
 
 
-def backtest_sentence(found: Backtest) -> str:
-    """The backtest in one sentence."""
+def backtest_answer(found: Backtest) -> Answer:
+    """How far off forecasts from a part of the sweep were, and what their intervals held."""
     total = found.summary().iloc[-1]
     counts = sorted({h.n_fitted for h in found.holdouts})
     n = len(found.holdouts)
     held = sum(h.observed in h.predicted_pi for h in found.holdouts)
+    level = f"{100 * found.level:g}{NBSP}%"
     if found.scheme == "rolling":
-        fitted = _range_words(counts)
         ratio = max(h.extrapolation_ratio for h in found.holdouts)
         start = (
-            f"Fitted on the smallest {fitted} of these {found.n_sizes} sizes and asked for the "
-            f"larger ones, up to {ratio:.2g} times as large, the forecast was off by "
+            f"Fitted to the smallest {_range_words(counts)} of {found.n_sizes} sizes, the forecast "
+            f"misses the larger ones, up to {ratio:.2g} times as large, by "
         )
-        last = "the last value"
+        last = "assuming no improvement"
     else:
-        start = (
-            f"Leaving out one of these {found.n_sizes} sizes at a time and fitting the others, "
-            "the forecast for it was off by "
-        )
+        start = f"With one of {found.n_sizes} sizes left out, the forecast misses it by "
         last = "the loss of the next smaller size"
     text = f"{start}{_off(total['rms_error'])} (root mean square)"
     if total["last_value_rms_error"] > 0:  # False for a missing value too
         text += f", {last} by {_off(total['last_value_rms_error'])}"
-    level = f"{100 * found.level:g}{NBSP}%"
-    return f"{text}; its {level} intervals held {held} of {n}."
+    return Answer(text=f"{text}. Its {level} intervals held {held} of {n}.")
 
 
 def failure_sentences(found: Backtest) -> list[str]:
@@ -99,7 +95,7 @@ def summary_table(found: Backtest) -> Table:
         for row in summary.to_dict("records")
     ]
     held = [f"held at {str(name).removeprefix('coverage_')}{NBSP}%" for name in levels]
-    columns = ("times fitted", "predictions", *held, "error", "last value's error", "skill")
+    columns = ("extrapolation ratio", "predictions", *held, "error", "last value's error", "skill")
     return Table(
         caption="Scores of the held-out sizes, by how far they lie beyond the fitted ones",
         columns=(*columns, "bias", "interval score", "CRPS"),
@@ -129,11 +125,11 @@ def holdouts_table(found: Backtest) -> Table:
         )
         for h in found.holdouts
     ]
-    columns = (*found.runs.sizes, "sizes fitted", "times fitted", "observed ± se")
+    columns = (*found.runs.sizes, "sizes fitted", "extrapolation ratio", "observed ± se")
     columns = (*columns, f"forecast ({100 * found.level:g}{NBSP}%)", "against forecast")
     columns = (*columns, "against last value", "p-value")
     columns = (*columns, *(f"best {name}, octaves off" for name in found.runs.tuned))
-    return capped_table("Held-out sizes, one prediction a row", columns, rows)
+    return capped_table("Held-out sizes", columns, rows)
 
 
 def _octaves(found: Backtest, holdout: Holdout) -> list[float | None]:

@@ -297,8 +297,8 @@ def _inline(text: str, hints: Sequence[_Shape], *, key: str, label: str) -> str:
             if child.tag.endswith(("metadata", "style")):
                 parent.remove(child)
     group = ElementTree.Element("g", {"class": HINTS, "fill": "transparent", "stroke": "none"})
-    for element, place, words in hints:
-        shape = ElementTree.SubElement(group, element, place)
+    for kind, place, words in hints:
+        shape = ElementTree.SubElement(group, kind, place)
         ElementTree.SubElement(shape, "title").text = _NO_XML.sub("\ufffd", words)
     if len(group):
         root.append(group)

@@ -303,7 +303,7 @@ def _draw_heat(ax: Axes, chart: HeatChart) -> list[Hint]:
     _set_axis(ax, "x", chart.x, [x_edges[0], x_edges[-1]])
     _set_axis(ax, "y", chart.y, [y_edges[0], y_edges[-1]])
     bar = ax.figure.colorbar(mesh, ax=ax, label=chart.label)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     for each in chart.series:
         _draw_series(ax, each)
     _name_series(ax, chart.series)

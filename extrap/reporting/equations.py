@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.records import Fit
-from extrap.reporting.numbers import format_quantity, format_value
+from extrap.reporting.numbers import format_percent, format_quantity, format_value
 
-__all__ = ["Piece", "equation"]
+__all__ = ["Piece", "equation", "law_equations"]
 
 Piece = tuple[str, bool]
 """Text, and whether it is raised (an exponent)."""
@@ -79,3 +80,17 @@ def _bases(fit: Fit) -> list[str]:
 
 def _numbered(parameters: Mapping[str, float], letter: str, i: int) -> float:
     return parameters[letter] if letter in parameters else parameters[f"{letter}{i + 1}"]
+
+
+def law_equations(forecast: Forecast) -> list[tuple[tuple[Piece, ...], str]]:
+    """Each law of a forecast written out, and its weight."""
+    found = []
+    for fit, weight in sorted(forecast.loss_laws, key=lambda pair: -pair[1]):
+        text = f"weight {weight:.2g}" if weight else "rejected by the data (F-test), weight 0"
+        found.append((equation(fit, "loss"), f"{text}; {fit.n_points} sizes"))
+    for name, law in forecast.tuned_laws.items():
+        if law is not None:
+            off = format_percent(law.scatter, signed=False)
+            text = f"{law.n_points} sizes; the optima scatter about it by {off}"
+            found.append((equation(law, f"best {name}"), text))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,7 @@ __all__ = [
     "forecast_answer",
     "kept_from_smallest",
     "leading_row",
+    "outcome",
     "transfer_answer",
 ]
 
@@ -169,7 +171,7 @@ def forecast_answer(
     row = leading_row(rows)
     text = [_use(forecast, row, metric)]
     if row.group is not None:
-        text.append(_outcome(row, metric))
+        text.append(outcome(row, metric))
     transfer = transfer_answer(forecast, row.size, groups)
     return Answer(
         text=" ".join(filter(None, [*text, transfer])),
@@ -204,15 +206,16 @@ def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
     return start
 
 
-def _outcome(row: AnswerRow, metric: str) -> str:
+def outcome(row: AnswerRow, metric: str = "loss") -> str:
+    """How the runs at the forecast's values did, a sentence."""
     assert row.group is not None
     n = len(row.group.verdicts)
-    runs = "The run" if n == 1 else f"The {n} runs"
+    runs = f"{n} run{'s' * (n > 1)} there reached"
     if row.observed is None or row.error is None:
         states = ", ".join(sorted({v.status for v in row.group.verdicts}))
-        return f"{runs} made there reached no {metric} ({states}): off course."
+        return f"{runs} no {metric} ({states}): off course."
     seen = format_value(row.observed, row.observed_se)
-    text = f"{runs} made there reached {seen}, {compared(row.error)} the forecast: {row.outcome}"
+    text = f"{runs} {seen}, {compared(row.error)} the forecast: {row.outcome}"
     if row.outcome == "undecided" and row.group.kind == "on" and not row.is_narrow:
         text += ", because the interval is wider than the error of assuming no improvement"
     return f"{text}."
@@ -255,9 +258,9 @@ def transfer_answer(
     sentences = []
     for each in found:
         low, high = (side or 0.0 for side in each.penalty_pi)
-        cost = f"{format_cost(each.penalty)} in loss"
-        if format_cost(low) != format_cost(high):
-            cost += f" ({level}: {format_cost(low)} to {format_cost(high)})"
+        cost = f"{_capped(each.penalty)} in loss"
+        if _capped(low) != _capped(high):
+            cost += f" ({level}: {_capped(low)} to {_capped(high)})"
         start = f"The {each.tuned} tuned at {name_size(each.kept_from)}"
         keeping = f"keeping {format_quantity(each.kept)} costs {cost}"
         if high <= NEGLIGIBLE:
@@ -267,6 +270,11 @@ def transfer_answer(
         else:
             sentences.append(f"Whether the {start[4:]} transfers cannot be told: {keeping}.")
     return " ".join(sentences)
+
+
+def _capped(log_excess: float) -> str:
+    """A cost; how much more than double nobody needs to know."""
+    return format_cost(log_excess) if log_excess <= math.log(2) else f"more than 100{NBSP}%"
 
 
 def _seen(each: TransferQuality, groups: Sequence[RunGroup]) -> str:

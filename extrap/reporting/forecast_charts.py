@@ -33,6 +33,8 @@ __all__ = [
     "optimum_chart",
     "pair_chart",
     "parabola_vertex",
+    "rule_series",
+    "sweep_chart",
     "sweep_charts",
 ]
 
@@ -245,32 +247,80 @@ def _kept_curve(forecast: Forecast, tuned: Mapping[str, float], axis: SizeAxis) 
 
 def sweep_charts(forecast: Forecast, axis: SizeAxis) -> list[XYChart | HeatChart]:
     """The sweep: loss against each tuned value by size, and over both."""
-    found: list[XYChart | HeatChart] = []
-    for name in forecast.runs.tuned:
-        cells, diverged = _cells(forecast, axis, name)
-        if cells.empty:
-            continue
-        found.append(_by_tuned(forecast, axis, name, cells))
-        found.append(_heat_map(forecast, axis, name, cells, diverged))
     if not forecast.runs.tuned:
-        frame = axis.select(forecast.runs.complete().to_frame())
-        points = frame.assign(x=frame[axis.column].astype(float))
-        found.append(
-            XYChart(
-                title=f"Loss against {axis.column}",
-                x=Axis(axis.column),
-                y=Axis("loss"),
-                series=(series(points, marker="o", is_faint=True),),
-            )
+        return [sweep_chart(forecast, axis, None, against="size")]
+    return [
+        sweep_chart(forecast, axis, name, against=against)
+        for name in forecast.runs.tuned
+        for against in ("tuned", "both")
+    ]
+
+
+def sweep_chart(
+    forecast: Forecast, axis: SizeAxis, name: str | None, *, against: str
+) -> XYChart | HeatChart:
+    """The losses of a sweep.
+
+    Args:
+        forecast: The forecast made from it.
+        axis: The path through the sizes.
+        name: The tuned column; None where nothing was tuned.
+        against: `"tuned"`, one line per size; `"size"`, one line per tuned value; `"both"`, a map.
+
+    Raises:
+        DataError: No run of the sweep has a loss on the path.
+    """
+    cells, diverged = _cells(forecast, axis, name)
+    if cells.empty:
+        raise DataError("a sweep is drawn from runs with a loss, got none; look at forecast.runs.")
+    if against == "both":
+        return _heat_map(forecast, axis, str(name), cells, diverged)
+    x, by, label = ("x", "v", axis.column) if against == "size" else ("v", "x", str(name))
+    places = positions(cells[by])
+    other = str(name) if against == "size" else axis.column
+    ramp = "tuned" if against == "size" else "size"
+    has_names = name is not None and len(places) <= MOST_LINES
+    lines = [
+        series(
+            rows,
+            x=x,
+            ink="law" if name is None else f"{ramp}:{places[float(value)]:.3f}",
+            line="-",
+            marker="" if len(rows) > 1 else "o",
+            label=f"{other} {format_quantity(float(value))}" if has_names else "",
         )
-    return found
+        for value, rows in cells.groupby(by)
+    ]
+    optima = [
+        Series(
+            x=(
+                float(o.size[axis.column])
+                if against == "size"
+                else o.tuned[name].value or math.nan,
+            ),
+            y=(o.loss,),
+            ink="ink" if against == "size" else f"size:{places.get(o.size[axis.column], 0.5):.3f}",
+            marker="D",
+        )
+        for o in forecast.optima
+        if name is not None and axis.holds(o.size) and o.tuned[name].value and o.loss
+    ]
+    return XYChart(
+        title=f"Loss against {label}",
+        x=Axis(label),
+        y=Axis("loss"),
+        series=(*lines, *optima),
+    )
 
 
-def _cells(forecast: Forecast, axis: SizeAxis, name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _cells(
+    forecast: Forecast, axis: SizeAxis, name: str | None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`x`, `v`, `loss`: mean over seeds, the best over other tuned columns; where runs diverged."""
     names = list(forecast.runs.tuned)
     frame = axis.select(forecast.runs.to_frame()).assign(
-        x=lambda f: f[axis.column].astype(float), v=lambda f: f[name].astype(float)
+        x=lambda f: f[axis.column].astype(float),
+        v=lambda f: f[name].astype(float) if name else 1.0,
     )
     if frame["v"].nunique() > MAX_VALUES:
         frame["v"], names = _binned(frame["v"]), []
@@ -286,37 +336,6 @@ def _binned(values: pd.Series) -> pd.Series:
     low, width = logs.min(), np.ptp(logs) / N_BINS
     place = np.minimum(np.floor((logs - low) / width), N_BINS - 1)
     return pd.Series(np.exp(low + (place + 0.5) * width), index=values.index)
-
-
-def _by_tuned(forecast: Forecast, axis: SizeAxis, name: str, cells: pd.DataFrame) -> XYChart:
-    places = positions(cells["x"])
-    few = len(places) <= MOST_LINES
-    lines = [
-        series(
-            rows,
-            x="v",
-            ink=f"size:{places[float(x)]:.3f}",
-            line="-",
-            label=f"{axis.column} {format_quantity(float(x))}" if few else "",
-        )
-        for x, rows in cells.groupby("x")
-    ]
-    optima = [
-        Series(
-            x=(o.tuned[name].value or math.nan,),
-            y=(o.loss or math.nan,),
-            ink=f"size:{places.get(float(o.size[axis.column]), 0.5):.3f}",
-            marker="D",
-        )
-        for o in forecast.optima
-        if axis.holds(o.size) and o.tuned[name].value and o.loss
-    ]
-    return XYChart(
-        title=f"Loss against {name}",
-        x=Axis(name),
-        y=Axis("loss"),
-        series=(*lines, *optima),
-    )
 
 
 def _heat_map(

@@ -14,7 +14,7 @@ from extrap.errors import ExtrapError
 from extrap.forecasting import Forecast
 from extrap.records import Runs, Verdict
 from extrap.reporting.backtests import (
-    backtest_sentence,
+    backtest_answer,
     failure_sentences,
     holdouts_table,
     summary_table,
@@ -36,7 +36,7 @@ from extrap.reporting.choice_tables import rules_table, transfer_table
 from extrap.reporting.choices import differs, recommendation_sentence
 from extrap.reporting.costs import cost_table
 from extrap.reporting.divergence import divergence_sentence
-from extrap.reporting.equations import equation
+from extrap.reporting.equations import law_equations
 from extrap.reporting.fixed_law import fixed_law, fixed_law_chart, fixed_law_text
 from extrap.reporting.forecast_answer import AnswerRow, answer_rows, forecast_answer, leading_row
 from extrap.reporting.forecast_charts import (
@@ -237,7 +237,7 @@ def _backtest(forecast: Forecast) -> Details:
         found = backtest(forecast.runs, band=forecast.band, fix=pins_of(forecast))
     except ExtrapError as error:
         return Details("Backtest", (Paragraph(f"No backtest: {error}"),))
-    text = [backtest_sentence(found), *failure_sentences(found), *tuned_sentences(found)]
+    text = [backtest_answer(found).text, *failure_sentences(found), *tuned_sentences(found)]
     return Details(
         "Backtest",
         (
@@ -286,27 +286,18 @@ def _laws(forecast: Forecast, lead: AnswerRow) -> Details:
     ]
     return Details(
         "Laws",
-        (*_equations(forecast), *(Paragraph(t) for t in text if t), *more, *_parameters(forecast)),
+        (
+            *(Equation(*each) for each in law_equations(forecast)),
+            *(Paragraph(t) for t in text if t),
+            *more,
+            *_parameters(forecast),
+        ),
     )
 
 
 def _parameters(forecast: Forecast) -> list[Table]:
     table = parameter_table(forecast)
     return [table] if table.rows else []
-
-
-def _equations(forecast: Forecast) -> list[Equation]:
-    """Each law written out, and its weight."""
-    found = []
-    for fit, weight in sorted(forecast.loss_laws, key=lambda pair: -pair[1]):
-        words = f"weight {weight:.2g}" if weight else "rejected by the data (F-test), weight 0"
-        found.append(Equation(equation(fit, "loss"), f"{words}; {fit.n_points} sizes"))
-    for name, law in forecast.tuned_laws.items():
-        if law is not None:
-            off = format_percent(law.scatter, signed=False)
-            words = f"{law.n_points} sizes; the optima scatter about it by {off}"
-            found.append(Equation(equation(law, f"best {name}"), words))
-    return found
 
 
 def _noise(forecast: Forecast) -> str:

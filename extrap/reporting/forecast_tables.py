@@ -39,6 +39,8 @@ __all__ = [
     "verdicts_table",
 ]
 
+NOTHING_TO_DO = "On the law: nothing to do."
+"""Advice that is not worth a line."""
 VERDICT_WORDS = {
     "on": f"●{NBSP}on{NBSP}law",
     "mixed": "■ runs disagree",
@@ -51,17 +53,24 @@ VERDICT_WORDS = {
 def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str = "loss") -> Table:
     """Forecast, observation and trivial forecast, one row per size; `metric` names the loss."""
     judged = any(row.group is not None for row in rows)
-    columns = [*forecast.runs.sizes, "extrapolation ratio", f"forecast {metric}"]
+    dials = list(dict.fromkeys(name for row in rows for name in row.point.dial))
+    dials = [name for name in dials if name not in forecast.runs.sizes]
+    own = [[flag for flag in row.point.flags if flag not in forecast.flags] for row in rows]
+    columns = [*dials, *forecast.runs.sizes, "extrapolation ratio", f"forecast {metric}"]
     columns += [f"forecast {name}" for name in forecast.runs.tuned]
     columns += ["observed", "against forecast", "against last value", "verdict"] if judged else []
+    columns += ["warning"] if any(own) else []
     cells = []
-    for row in rows:
+    for row, flags in zip(rows, own, strict=True):
         point = row.point
-        line = [*map(format_quantity, row.size.values()), f"{point.extrapolation_ratio:.3g}×"]
+        line = [format_quantity(point.dial.get(name)) for name in dials]
+        line += [*map(format_quantity, row.size.values()), f"{point.extrapolation_ratio:.3g}×"]
         line.append(stacked(point.loss, point.loss_pi))
         line += [f"{stacked(e.value, e.pi)}{_advice(row, n)}" for n, e in point.tuned.items()]
         if judged:
             line += _observed_cells(row)
+        if any(own):
+            line.append(", ".join(flag.partition(":")[0].replace("-", " ") for flag in flags))
         cells.append(tuple(line))
     level = f"{100 * forecast.level:g}{NBSP}%"
     return Table(
@@ -229,12 +238,13 @@ def verdicts_table(forecast: Forecast, groups: Sequence[RunGroup]) -> Table:
         )
         for group in groups
     ]
+    decide = dict.fromkeys(v.experiment for g in groups for v in g.verdicts if v.experiment)
     level = f"{100 * forecast.level:g}{NBSP}%"
     return capped_table(
         "Larger runs, by configuration",
         ("verdict", "size", "values", "loss", f"forecast ({level})", "difference", "what to do"),
         rows,
-        note=_last_value_note(forecast),
+        note=" ".join([*(f"To decide: {each}" for each in decide), _last_value_note(forecast)]),
     )
 
 
@@ -250,9 +260,10 @@ def _advice_cell(group: RunGroup) -> str:
     """What to do, once per cause; where replicates disagree only for those that are off."""
     heard = [v for v in group.verdicts if group.kind != "mixed" or v.on_law is False]
     advice = dict.fromkeys({v.cause: v.advice for v in reversed(heard) if v.advice}.values())
+    advice.pop(NOTHING_TO_DO, None)
     first = group.verdicts[0]
     parts = [*advice]
-    if first.expected is not None and first.expected != first.predicted:
+    if first.cause == "mistuned" and first.expected is not None:
         sides = first.expected_pi or (None, None)
         parts.append(
             f"Expected at these values: {format_estimate(first.expected, Interval(*sides))}."

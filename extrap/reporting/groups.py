@@ -1,4 +1,4 @@
-"""Judged runs, grouped: replicates of one size and one choice of tuned values belong together."""
+"""Judged runs by configuration: runs that differ in their seed alone belong together."""
 
 from __future__ import annotations
 
@@ -92,12 +92,12 @@ def verdict_kind(verdict: Verdict) -> str:
 
 
 def group_verdicts(verdicts: Sequence[Verdict]) -> tuple[RunGroup, ...]:
-    """Collect replicates, smallest size and tuned values first."""
-    found: dict[tuple[tuple[float, ...], tuple[float, ...]], list[Verdict]] = {}
+    """Collect configurations, smallest size and tuned values first."""
+    found: dict[tuple[tuple[float, ...], tuple[float, ...], int], list[Verdict]] = {}
     for verdict in verdicts:
         size = tuple(float(f"{v:.10g}") for v in verdict.size.values())
         tuned = tuple(float(f"{v or 0:.10g}") for v in verdict.tuned.values())
-        found.setdefault((size, tuned), []).append(verdict)
+        found.setdefault((size, tuned, verdict.configuration), []).append(verdict)
     return tuple(
         RunGroup(size=found[key][0].size, tuned=found[key][0].tuned, verdicts=tuple(found[key]))
         for key in sorted(found)
@@ -118,7 +118,7 @@ def group_near(
 ) -> RunGroup | None:
     """The group of a size whose tuned values are closest to these, within `NEAR` octaves."""
     here = [g for g in groups if dict(g.size) == dict(size)]
-    here.sort(key=lambda g: g.octaves_from(tuned))
+    here.sort(key=lambda g: (g.octaves_from(tuned), -len(g.verdicts)))
     return here[0] if here and here[0].octaves_from(tuned) <= NEAR else None
 
 

@@ -157,7 +157,7 @@ def environment() -> Environment:
     templates.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     templates.filters |= {
         "number": _number,
-        "csv": table_csv,
+        "csv_link": _csv_link,
         "csv_name": lambda table: file_name(table.caption, "csv"),
         "svg_name": lambda chart: file_name(chart.title, "svg"),
         "behind": chart_table,
@@ -177,6 +177,11 @@ def _script() -> str:
 def _number(cell: str) -> str | None:
     value = cell_number(cell)
     return None if value is None else f"{value:.10g}"
+
+
+def _csv_link(table: Table) -> str:
+    content = table_csv(table).encode(errors="backslashreplace")
+    return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(content).decode()}"
 
 
 def _unbroken(text: str) -> str:

@@ -18,6 +18,9 @@ from extrap.reporting.numbers import NBSP
 
 __all__ = ["blocks_text", "text_columns"]
 
+LONGEST = 40
+"""Characters of a cell in the last column, from which it stands below its row."""
+
 
 def blocks_text(blocks: Iterable[Block], *, details: bool = False) -> str:
     """Blocks as text, a blank line between them; figures are left out.
@@ -26,8 +29,13 @@ def blocks_text(blocks: Iterable[Block], *, details: bool = False) -> str:
         blocks: The blocks.
         details: Whether what a page has under closed headings is written too.
     """
-    parts = [part for block in blocks if (part := "\n".join(_lines(block, details=details)))]
-    return "\n\n".join(parts).replace(NBSP, " ")
+    text, before = "", None
+    for block in blocks:
+        if part := "\n".join(_lines(block, details=details)):
+            is_next_law = isinstance(block, Equation) and isinstance(before, Equation)
+            text += ("\n" if is_next_law else "\n\n") * bool(text) + part
+            before = block
+    return text.replace(NBSP, " ")
 
 
 def _lines(block: Block, *, details: bool) -> Iterator[str]:
@@ -40,12 +48,7 @@ def _lines(block: Block, *, details: bool) -> Iterator[str]:
             written = "".join(f"^{text}" if raised else text for text, raised in block.pieces)
             yield f"{written}  ({block.text})"
         case Table():
-            yield block.caption
-            if block.rows:
-                yield from text_columns(
-                    block.columns, [list(map(_one_line, r)) for r in block.rows]
-                )
-            yield from filter(None, (block.note,))
+            yield from _table_lines(block)
         case Warnings():
             for item in block.items:
                 about = f" ({item.detail})" if item.detail else ""
@@ -61,6 +64,21 @@ def _lines(block: Block, *, details: bool) -> Iterator[str]:
             return
 
 
+def _table_lines(table: Table) -> Iterator[str]:
+    """A table; where the last column holds sentences they stand below their row."""
+    yield table.caption
+    rows = [[_one_line(cell) for cell in row] for row in table.rows]
+    is_long = any(len(row[-1]) > LONGEST for row in rows)
+    n = len(table.columns) - is_long
+    lines = text_columns(table.columns[:n], [row[:n] for row in rows])
+    yield lines[0]
+    for line, row in zip(lines[1:], rows, strict=True):
+        yield line
+        if is_long and row[-1]:
+            yield f"    {row[-1]}"
+    yield from filter(None, (table.note,))
+
+
 def _one_line(cell: str) -> str:
     """A value, and what stands below it in brackets."""
     value, line, below = cell.partition("\n")
@@ -72,9 +90,7 @@ def text_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[s
     table = [list(header), *map(list, rows)]
     n = len(header)
     widths = [max(len(row[i]) for row in table) for i in range(n)]
-    is_text = [
-        any(c and not _is_number(c) for row in table[1:] for c in (row[i],)) for i in range(n)
-    ]
+    is_text = [any(not _is_number(row[i]) for row in table[1:]) for i in range(n)]
     return [
         "  ".join(
             cell.ljust(width) if words else cell.rjust(width)
@@ -85,4 +101,4 @@ def text_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[s
 
 
 def _is_number(cell: str) -> bool:
-    return cell[:1] in "0123456789+-−.–"
+    return cell[:1] in "0123456789+-−.–"  # an empty cell too

@@ -72,17 +72,6 @@ const buttons = (after, entries) => {
   }
   after.after(line);
 };
-// a value, its line below and words each become a cell: spreadsheets read the table as shown
-const csv = (table) => {
-  const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const safe = (text) => (/^[=+@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text);
-  const text = (cell) => safe(cell.innerText.trim().replaceAll("\u00a0", " ").replaceAll("\u2212", "-").replace(/ ?[↕↑↓]$/, ""));
-  return [...table.rows].map((row) => [...row.cells].map((cell) => quoted(text(cell))).join(",")).join("\r\n");
-};
-for (const table of document.querySelectorAll("table")) {
-  const name = table.dataset.name;
-  buttons(table.parentElement, [["Save as CSV", name, () => save(name, [csv(table)], "text/csv;charset=utf-8")]]);
-}
 // the drawing with the colours of a light page, as a document of its own
 const standalone = (svg) => {
   const copy = svg.cloneNode(true), own = [svg, ...svg.querySelectorAll("*")];

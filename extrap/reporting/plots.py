@@ -1,0 +1,148 @@
+"""The report's charts on axes of your own, for notebooks and papers.
+
+Each function draws one chart of a forecast or backtest and returns the axes. Without `ax` it
+makes a figure with pyplot, which a notebook shows; it closes nothing, saves nothing and leaves
+`rcParams` alone. Colours fit the background of the axes, light or dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from matplotlib.axes import Axes
+
+from extrap.backtesting import Backtest
+from extrap.errors import DataError
+from extrap.forecasting import Forecast
+from extrap.records import Verdict
+from extrap.reporting.drawing import plot_chart
+from extrap.reporting.forecast_charts import (
+    backtest_chart,
+    loss_chart,
+    optimum_chart,
+    rule_series,
+    sweep_chart,
+)
+from extrap.reporting.groups import group_verdicts, judged_sizes
+from extrap.reporting.sizes import size_axis
+
+__all__ = ["plot_backtest", "plot_law", "plot_optimum", "plot_sweep"]
+
+
+def plot_law(
+    forecast: Forecast,
+    verdicts: Sequence[Verdict] = (),
+    *,
+    fixed: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the law of the loss with its band, the optima it was fitted to, and judged runs.
+
+    Args:
+        forecast: The forecast.
+        verdicts: What `check` said of larger runs; they are drawn, and the axis reaches to them.
+        fixed: Whether to draw the loss expected at the smallest size's tuned values too.
+        ax: Where to draw; by default on a new figure.
+
+    Returns:
+        The axes.
+
+    Example:
+        >>> import extrap
+        >>> runs = extrap.read_runs("examples/sweep.csv", size="width", tune="lr")
+        >>> ax = extrap.plot_law(extrap.forecast(runs))  # doctest: +SKIP
+    """
+    groups = group_verdicts(verdicts)
+    chart = loss_chart(forecast, groups, size_axis(forecast, judged_sizes(groups)))
+    if not fixed:
+        chart = replace(chart, series=tuple(s for s in chart.series if s.label != "kept"))
+    return plot_chart(chart, ax)
+
+
+def plot_optimum(
+    forecast: Forecast,
+    tuned: str | None = None,
+    verdicts: Sequence[Verdict] = (),
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how the optimum of a tuned value moves with size, with its band and known rules.
+
+    Args:
+        forecast: The forecast.
+        tuned: The tuned column; the first by default.
+        verdicts: What `check` said of larger runs; the values they were made at are marked.
+        ax: Where to draw; by default on a new figure.
+
+    Raises:
+        ValueError: Nothing was tuned, or not that column.
+    """
+    name = _tuned_column(forecast, tuned)
+    if name is None:
+        raise ValueError(
+            "an optimum needs a tuned column, this forecast has none; read the runs with tune=…."
+        )
+    groups = group_verdicts(verdicts)
+    axis = size_axis(forecast, judged_sizes(groups))
+    chart = optimum_chart(forecast, groups, axis, name)
+    return plot_chart(
+        replace(chart, series=(*rule_series(forecast, axis, name), *chart.series)), ax
+    )
+
+
+def plot_sweep(
+    forecast: Forecast,
+    tuned: str | None = None,
+    *,
+    against: str = "tuned",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the sweep behind a forecast: the loss of its runs, and the fitted optima.
+
+    Args:
+        forecast: The forecast.
+        tuned: The tuned column; the first by default.
+        against: `"tuned"`, one line per size; `"size"`, one line per tuned value; `"both"`, a map
+            of the loss over the two.
+        ax: Where to draw; by default on a new figure. A colour bar takes room from it.
+
+    Raises:
+        ValueError: `against` is another word, or no such column was tuned.
+        DataError: No run of the sweep has a loss on the path that is drawn.
+    """
+    name = _tuned_column(forecast, tuned)
+    allowed = ["size", "tuned", "both"] if name else ["size"]
+    if against not in allowed:
+        raise ValueError(
+            f"a sweep is drawn against one of {', '.join(allowed)}, got {against!r}"
+            f"{'' if name else '; nothing was tuned'}."
+        )
+    return plot_chart(sweep_chart(forecast, size_axis(forecast), name, against=against), ax)
+
+
+def plot_backtest(found: Backtest, *, ax: Axes | None = None) -> Axes:
+    """Draw held-out sizes against their forecasts: how far off, by distance.
+
+    Args:
+        found: The backtest.
+        ax: Where to draw; by default on a new figure.
+
+    Raises:
+        DataError: No size could be predicted.
+    """
+    if not found.holdouts:
+        raise DataError(
+            "a backtest is drawn from its predictions, none could be made "
+            f"({'; '.join(why for why, _ in found.failures) or 'no reason known'}); add sizes."
+        )
+    return plot_chart(backtest_chart(found), ax)
+
+
+def _tuned_column(forecast: Forecast, tuned: str | None) -> str | None:
+    names = forecast.runs.tuned
+    if tuned is not None and tuned not in names:
+        raise ValueError(
+            f"the tuned columns are {', '.join(names) or 'none'}, got {tuned!r}; name one of them."
+        )
+    return tuned or (names[0] if names else None)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 import extrap
-import extrap.reporting.figures.canvas as canvas
+import extrap.reporting.canvas as canvas
 from benchmarks.servers import ServerError, postgres_server
 from extrap.installing import how_to_install
 
@@ -78,18 +78,15 @@ def pytest_runtest_makereport():
 pytest_make_collect_report = pytest_runtest_makereport
 
 
-DRAW, PAINT = canvas._drawn, canvas._painted
+DRAW = canvas._drawn
 BLANK, HINTS = DRAW(lambda axes: None, 480, 360, most=None)
-BLANK_PNG = PAINT(lambda axes: None, 48, 36, most=None)
 canvas._drawn = lambda *_, **__: (BLANK, HINTS)
-canvas._painted = lambda *_, **__: BLANK_PNG
 
 
 @pytest.fixture
 def pictures(monkeypatch):
     """Draw charts as users see them: for tests of what is drawn."""
     monkeypatch.setattr(canvas, "_drawn", DRAW)
-    monkeypatch.setattr(canvas, "_painted", PAINT)
 
 
 def quicken_storages():

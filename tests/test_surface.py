@@ -43,7 +43,7 @@ MODULES = {
         "Verdicts",
         "Workload",
     ],
-    "extrap.reporting.figures.plots": ["plot_backtest", "plot_law", "plot_optimum", "plot_sweep"],
+    "extrap.reporting.plots": ["plot_backtest", "plot_law", "plot_optimum", "plot_sweep"],
     "extrap.reporting": ["read_report", "report"],
     "extrap.selection": ["Selection", "choose_next", "prototype_distance", "select"],
     "extrap.training": ["CoordinateCheck", "NoiseMeter", "coordinate_check"],

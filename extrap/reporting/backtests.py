@@ -37,8 +37,8 @@ def backtest_answer(found: Backtest) -> Answer:
     if found.scheme == "rolling":
         ratio = max(h.extrapolation_ratio for h in found.holdouts)
         start = (
-            f"Fitted to the smallest {_range_words(counts)} of {found.n_sizes} sizes, the forecast "
-            f"misses the larger ones, up to {ratio:.2g} times as large, by "
+            f"Fitted to the smallest {_range_words(counts)} of {found.n_sizes} sizes, the "
+            f"forecast misses the larger ones, up to {ratio:.2g} times as large, by "
         )
         last = "assuming no improvement"
     else:

@@ -270,8 +270,11 @@ def _sides(axis: Axis, interval: Interval) -> str:
     lower, upper = interval
     if lower is None and upper is None:
         return "–"
-    if not axis.is_percent or lower is None or upper is None:
+    if not axis.is_percent:
         return format_interval(interval)
+    if lower is None or upper is None:
+        side = "at most" if lower is None else "at least"
+        return f"{side} {format_percent(upper if lower is None else lower)}"
     return f"{format_percent(lower)} to {format_percent(upper)}"
 
 

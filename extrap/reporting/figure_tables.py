@@ -26,12 +26,10 @@ def knob_paths_table(info: KnobPaths) -> Table:
         for r in frame[["name", "x", "octaves", "lower", "upper"]].itertuples(index=False)
     ]
     columns = ("knob", info.column, "best value, octaves from the fixed")
-    return capped_table("Where the best value of each knob lies", columns, sorted(rows, key=_name))
+    return capped_table(
+        "Where the best value of each knob lies", columns, sorted(rows, key=lambda row: row[0])
+    )
 
 
 def _side(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _name(row: tuple[str, ...]) -> str:
-    return row[0]

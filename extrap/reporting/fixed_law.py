@@ -174,8 +174,8 @@ def fixed_law_text(
     predicted = law.at(size)
     text = [
         f"A law fitted at {name_tuned(law.tuned)}, the value tried that is nearest to the best of "
-        f"the smallest size, follows the {len(fitted)} sizes within {FIXED_SPAN:g} times that size "
-        f"to {format_percent(worst, signed=False)}. At {name_size(size)} it predicts "
+        f"the smallest size, follows the {len(fitted)} sizes within {FIXED_SPAN:g} times that "
+        f"size to {format_percent(worst, signed=False)}. At {name_size(size)} it predicts "
         f"{format_value(predicted)}."
     ]
     expected = loss_at_values(forecast, size, law.tuned)

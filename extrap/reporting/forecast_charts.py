@@ -316,7 +316,7 @@ def sweep_chart(
 def _cells(
     forecast: Forecast, axis: SizeAxis, name: str | None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`x`, `v`, `loss`: mean over seeds, the best over other tuned columns; where runs diverged."""
+    """`x`, `v`, `loss`: seeds averaged, best of other tuned columns; where runs diverged."""
     names = list(forecast.runs.tuned)
     frame = axis.select(forecast.runs.to_frame()).assign(
         x=lambda f: f[axis.column].astype(float),

@@ -140,7 +140,7 @@ def policy() -> str:
     digest = base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 

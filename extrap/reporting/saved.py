@@ -17,7 +17,7 @@ __all__ = ["save_figures"]
 
 _FIGURE = re.compile(r'<figure data-name="([a-z0-9-]{1,80}\.svg)">.*?(<svg.*?</svg>)', re.DOTALL)
 _TABLE = re.compile(
-    r'<a download="([a-z0-9-]{1,80}\.csv)" href="data:text/csv;charset=utf-8;base64,([\w+/=]+)"'
+    r'<a download="([a-z0-9-]{1,80}\.csv)" href="data:text/csv[\w;=-]*;base64,([\w+/=]+)"'
 )
 
 

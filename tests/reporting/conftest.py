@@ -23,7 +23,7 @@ from extrap.records import (
     TunedRange,
     Workload,
 )
-from extrap.reporting.figures import draw_svg
+from extrap.reporting.canvas import draw_svg
 
 RATES = tuple(2.0**power for power in range(-10, -3))
 WIDTHS = (16, 32, 64, 128, 256)
@@ -100,7 +100,7 @@ def backtested():
         return kept[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("extrap.reporting.history.backtest", once)
+        patch.setattr("extrap.reporting.forecast_page.backtest", once)
         yield
 
 

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from extrap.reporting.pages import policy
+from extrap.reporting.html import policy
 
 __all__ = ["CSP", "EVIL", "PAYLOADS", "Page", "inspected", "poisoned"]
 
@@ -119,10 +119,11 @@ def inspected(html):
     skip = page.links[0]
     assert (skip["class"], skip["href"][1:] in page.ids) == ("skip", True)
     assert page.policies == [CSP]
-    data, (given, script) = page.scripts
-    assert data[0] == {"type": "application/json", "id": "extrap-data"}
-    assert not set("<>&'") & set(data[1])
-    json.loads(data[1], parse_constant=pytest.fail)
+    *embedded, (given, script) = page.scripts
+    for (about, text), name in zip(embedded, ("extrap-data", "extrap-blocks"), strict=True):
+        assert about == {"type": "application/json", "id": name}
+        assert not set("<>&'") & set(text)
+        json.loads(text, parse_constant=pytest.fail)
     assert given == {}
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}';" in CSP

@@ -2,7 +2,6 @@
 
 from benchmarks import page as figures_page
 from benchmarks.rows import Row
-from extrap.backtesting import backtest
 from extrap.forecasting import forecast
 from extrap.reporting import (
     allocation_page,
@@ -16,7 +15,6 @@ from extrap.reporting import (
     report,
     write_index,
 )
-from extrap.reporting.plates import backtest_plate
 
 from .conftest import as_runs, sweep_frame
 from .recipes import STUDY as COMPARISON_STUDY
@@ -64,7 +62,7 @@ def write_kinds(folder, made, judge, one_task):
     missed = Row(part="p", figure="other", target="≤ 1 %", reached="2 %", met=False)
     figures_page.write_page(
         [row, missed],
-        [backtest_plate(backtest(made.runs))],
+        [],
         {"fits": 1.0},
         (),
         words=figures_page.Words(**FIGURES, seeds="0", libraries=("numpy",)),

@@ -2,18 +2,17 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from extrap.backtesting import backtest
 from extrap.forecasting import forecast
 from extrap.records import Interval
 from extrap.reporting import report
-from extrap.reporting.backtests import backtest_sentence, summary_table, tuned_sentences
-from extrap.reporting.figures import draw_held_out, held_out_info
+from extrap.reporting.backtests import backtest_answer, summary_table, tuned_sentences
+from extrap.reporting.forecast_charts import backtest_chart
 from extrap.reporting.statements import pins_of
 
-from .conftest import as_runs, drawn, figures, sweep_frame
+from .conftest import as_runs, figures, sweep_frame
 
 
 @pytest.fixture(scope="module")
@@ -40,40 +39,29 @@ def with_deviations(found, deviation, last):
 def test_sentences_state_sizes_reach_errors_and_intervals_held(found):
     off = with_deviations(found, -0.03, -0.05)
     # fitted 3 to 4 of 5, reach 4; errors of exp(|log(1 - x)|) - 1; 0 of 3 inside 90 %
-    assert figures(backtest_sentence(off)) == [3, 4, 5, 4, 3.0, 5.1, 90, 0, 3]
+    assert figures(backtest_answer(off).text) == [3, 4, 5, 4, 3.0, 5.1, 90, 0, 3]
     unknown = with_deviations(found, 0.01, None)
-    assert figures(backtest_sentence(unknown)) == [3, 4, 5, 4, 1.0, 90, 3, 3]
+    assert figures(backtest_answer(unknown).text) == [3, 4, 5, 4, 1.0, 90, 3, 3]
     assert "–" in summary_table(unknown).rows[0]
     one_out = backtest(as_runs(sweep_frame()), scheme="leave-one-out")
-    assert figures(backtest_sentence(one_out))[0] == 5
-    assert len(figures(backtest_sentence(one_out))) == 6
+    assert figures(backtest_answer(one_out).text)[0] == 5
+    assert len(figures(backtest_answer(one_out).text)) == 6
     assert figures(*tuned_sentences(off)) == [1.0, 2.0, 3]  # octaves, their factor, predictions
     nowhere = [replace(h, tuned_octaves={"lr": None}) for h in found.holdouts]
     assert tuned_sentences(replace(found, holdouts=tuple(nowhere))) == []
 
 
-@pytest.mark.usefixtures("pictures")
-def test_picture_has_percents_side_by_side_and_cuts_bars_that_dwarf_them(found):
+def test_chart_has_deviations_and_cuts_bars_that_dwarf_them(found):
     few = with_deviations(found, 0.03, -0.05)
-    points = held_out_info(few).points
-    assert points["deviation"].tolist() == pytest.approx([3.0] * 3)
-    assert points["last_deviation"].tolist() == pytest.approx([-5.0] * 3)
-    assert points[["lower", "upper"]].to_numpy() == pytest.approx(np.array([[-2.0, 2.0]] * 3))
-    assert not points["inside"].any()
-    is_twice = np.isclose(points["ratio"], 2)  # equal distances stand side by side
-    assert (is_twice.sum(), points.loc[is_twice, "x"].nunique()) == (2, 2)
-    assert np.exp(np.log(points.loc[is_twice, "x"]).mean()) == pytest.approx(2)
-    assert points.loc[~is_twice, "x"].tolist() == pytest.approx(
-        points.loc[~is_twice, "ratio"].tolist()
-    )
-    assert (held_out_info(few).n_cut, held_out_info(few).cut_ends().empty) == (0, True)
+    intervals, last, outside = backtest_chart(few).series
+    assert outside.y == pytest.approx([0.03] * 3)
+    assert last.y == pytest.approx([-0.05] * 3)
+    assert intervals.lower == pytest.approx([-0.02] * 3)
+    assert intervals.upper == pytest.approx([0.02] * 3)
     wide = replace(few.holdouts[0], predicted_pi=Interval(0.01, None))
-    info = held_out_info(replace(few, holdouts=(wide, *few.holdouts[1:])))
-    assert (info.n_cut, info.cut_ends()["side"].tolist()) == (1, [1, -1])
-    assert info.cut_ends()["x"].tolist() == [info.points["x"][0]] * 2
-    assert 5 < info.limit < 20
-    svg = drawn(draw_held_out, info)
-    assert "outside" in svg
+    first, *_ = backtest_chart(replace(few, holdouts=(wide, *few.holdouts[1:]))).series
+    assert first.upper[0] == pytest.approx(-first.lower[0])
+    assert first.upper[0] < 0.1
 
 
 def test_report_backtests_with_the_pins_and_the_band_of_its_forecast(tmp_path):
@@ -83,4 +71,4 @@ def test_report_backtests_with_the_pins_and_the_band_of_its_forecast(tmp_path):
     unasked = tuple(flag for flag in made.flags if not flag.startswith("pinned"))
     assert pins_of(replace(made, flags=unasked)) == {"lr.b": -0.4}
     html = report(made, path=tmp_path / "page.html").read_text(encoding="utf-8")
-    assert backtest_sentence(backtest(runs, **options)) in html
+    assert backtest_answer(backtest(runs, **options)).text in html

@@ -12,14 +12,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-import extrap.reporting.figures.canvas as canvas
+import extrap.reporting.canvas as canvas
 from extrap.checking import check
 from extrap.files import read_csv
 from extrap.forecasting import forecast
 from extrap.reporting import lever_page, report, write_index
-from extrap.reporting.pages import policy
+from extrap.reporting.html import policy
 
-from ..conftest import DRAW, PAINT
+from ..conftest import DRAW
 from .conftest import as_runs, large_frame, sweep_frame
 from .hostile import EVIL, PAYLOADS, poisoned
 from .kinds import KINDS, write_kinds
@@ -63,7 +63,6 @@ def pages(tmp_path_factory, made, judge, one_task):
     found = write_kinds(folder, made, judge, one_task)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canvas, "_drawn", DRAW)
-        patch.setattr(canvas, "_painted", PAINT)
         report(made, judge(1.1), path=found[DRAWN], question="w" * 200)
     return found
 
@@ -142,7 +141,7 @@ def test_tables_are_sorted_with_the_keyboard(browser, pages):
     browser.execute_script(
         "document.querySelectorAll('details').forEach(d => d.open = true);"
         "window.table = [...document.querySelectorAll('table')].find("
-        "  t => t.caption?.textContent === 'Judged runs, one a row');"
+        "  t => t.caption?.textContent === 'Judged runs');"
         "window.column = [...table.tHead.rows[0].cells].findIndex("
         "  c => c.textContent === 'loss');"
         "table.tHead.rows[0].cells[column].querySelector('button').focus()"
@@ -176,34 +175,68 @@ def test_page_is_readable_without_scripts(browser, pages):
     try:
         show(browser, pages["report"])
         assert browser.find_elements(by.CSS_SELECTOR, "th button") == []
-        summary = browser.find_element(by.CSS_SELECTOR, "#story-section summary")
-        table = browser.find_element(by.CSS_SELECTOR, "#story-section details table")
+        summary = browser.find_element(by.CSS_SELECTOR, "details.section summary")
+        table = browser.find_element(by.CSS_SELECTOR, "details.section table")
         assert not table.is_displayed()
         summary.click()
         assert table.is_displayed()
-        assert len(browser.find_elements(by.CSS_SELECTOR, "a[download]")) > 20
+        assert len(browser.find_elements(by.CSS_SELECTOR, "a[download]")) > 10
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_links_save_what_they_say(tmp_path, browser, pages):
+def test_links_and_buttons_save_what_they_say(tmp_path, browser, pages):
     by = pytest.importorskip("selenium.webdriver.common.by").By
     show(browser, pages["report"])
     open_details(browser, True)
     browser.execute_cdp_cmd(
         "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
     )
-    for name in ("story.svg", "story.png", "the-optimum-of-each-size-of-the-sweep.csv"):
-        link = browser.find_element(by.CSS_SELECTOR, f"a[download='{name}']")
-        expected = base64.b64decode(link.get_attribute("href").partition(";base64,")[2])
-        browser.execute_script("arguments[0].click()", link)
-        until = time.monotonic() + 600
-        while not (tmp_path / name).is_file() and time.monotonic() < until:
-            time.sleep(0.05)
-        assert (tmp_path / name).read_bytes() == expected
-    ElementTree.parse(tmp_path / "story.svg")
-    assert (tmp_path / "story.png").read_bytes().startswith(b"\x89PNG")
-    assert read_csv(tmp_path / "the-optimum-of-each-size-of-the-sweep.csv")["width"].max() == 256
+    names = ("loss-against-width.svg", "loss-against-width.png")
+    table = "the-optimum-of-each-size-of-the-sweep.csv"
+    for name in names:
+        button = browser.find_element(by.CSS_SELECTOR, f"button[aria-label$='{name}']")
+        browser.execute_script("arguments[0].click()", button)
+    link = browser.find_element(by.CSS_SELECTOR, f"a[download='{table}']")
+    expected = base64.b64decode(link.get_attribute("href").partition(";base64,")[2])
+    browser.execute_script("arguments[0].click()", link)
+    until = time.monotonic() + 600
+    while not all((tmp_path / n).is_file() for n in (*names, table)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert (tmp_path / table).read_bytes() == expected
+    root = ElementTree.parse(tmp_path / names[0]).getroot()
+    assert "var(--" not in ElementTree.tostring(root, encoding="unicode")
+    png = (tmp_path / names[1]).read_bytes()
+    assert png.startswith(b"\x89PNG")
+    assert [int.from_bytes(png[i : i + 4]) for i in (16, 20)] == [920, 660]  # twice 460 × 330
+    assert read_csv(tmp_path / table)["width"].max() == 256
+
+
+def test_the_first_screen_holds_the_answer_and_both_figures(browser, pages):
+    show(browser, pages["report"])
+    bottoms, words, headings, height = browser.execute_script(
+        "const visible = e => e.getClientRects().length > 0;"
+        "const boxes = [...document.querySelectorAll('.answer, .columns svg')].filter(visible)"
+        "  .slice(0, 3).map(e => e.getBoundingClientRect().bottom);"
+        "return [boxes, document.body.innerText.split(/\\s+/).length,"
+        " [...document.querySelectorAll('h1,h2,h3')].filter(visible).length,"
+        " document.documentElement.scrollHeight]"
+    )
+    assert len(bottoms) == 3
+    assert max(bottoms) <= 900
+    assert words <= 600
+    assert headings <= 8
+    assert height <= 2.5 * 900
+
+
+def test_a_phone_shows_the_verdict_without_scrolling_sideways(browser, pages):
+    show(browser, pages["report"], width=390)
+    rights = browser.execute_script(
+        "return [...document.querySelectorAll('tbody th')].filter(e => e.getClientRects().length)"
+        ".map(e => e.getBoundingClientRect().right)"
+    )
+    assert rights
+    assert max(rights) <= 390
 
 
 def test_print_shows_what_is_folded_in_light_colours(browser, pages):
@@ -224,27 +257,25 @@ def test_print_shows_what_is_folded_in_light_colours(browser, pages):
 
 def test_marks_say_their_values_when_pointed_at(browser, pages, made):
     show(browser, pages["report"])
-    told = browser.execute_script(
-        "const svg = document.getElementById('story');"
+    seen = browser.execute_script(
+        "const svg = document.getElementById('figure1');"
         "svg.scrollIntoView({block: 'center'});"
-        "return [...svg.querySelectorAll('.hints circle')].slice(-40).map(c => {"
+        "return [...svg.querySelectorAll('.hints circle')].map(c => {"
         "  const b = c.getBoundingClientRect();"
         "  const at = document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2);"
         "  return at.querySelector('title')?.textContent ?? ''})"
     )
     optimum = made.optima[2]
-    assert any(
-        text.startswith("tuned") and f"width 64, loss {optimum.loss:.4g}" in text for text in told
-    ), told
+    assert any(f"width 64, loss {optimum.loss:.3g}" in text for text in seen), seen
 
 
 @pytest.mark.usefixtures("pictures")
-def test_pages_of_ten_thousand_runs_weigh_three_megabytes_at_most(tmp_path, pages):
+def test_pages_of_ten_thousand_runs_weigh_one_megabyte_at_most(tmp_path, pages):
     rates = tuple(2.0 ** (-10 + 7 * i / 39) for i in range(40))
     many = forecast(as_runs(sweep_frame(rates=rates, seeds=50)))
     assert len(many.runs) == 10_000
     path = report(many, path=tmp_path / "many.html")
-    assert max(page.stat().st_size for page in (path, *pages.values())) <= 3_000_000
+    assert max(page.stat().st_size for page in (path, *pages.values())) <= 1_000_000
 
 
 def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
@@ -277,9 +308,9 @@ def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
             " document.querySelectorAll('iframe,object,embed,foreignObject').length,"
             " [...document.scripts].map(s => s.type)]"
         )
-        assert found == [0, 0, 0, ["application/json", ""]]
+        assert found == [0, 0, 0, ["application/json", "application/json", ""]]
         digest = hashlib.sha256(
-            browser.execute_script("return document.scripts[1].text").encode()
+            browser.execute_script("return document.scripts[2].text").encode()
         ).digest()
         assert f"'sha256-{base64.b64encode(digest).decode()}'" in policy()
     for link in browser.execute_script("return [...document.links].map(a => a.href)"):
@@ -293,7 +324,7 @@ def test_a_script_that_is_not_ours_does_not_run(tmp_path, browser, pages):
     forged.write_text(text.replace("<main", f"{evil}<main"), encoding="utf-8")
     show(browser, forged)
     assert browser.execute_script("return window.evil ?? 0") == 0
-    assert len(browser.execute_script("return document.scripts")) == 3
+    assert len(browser.execute_script("return document.scripts")) == 4
     refused = browser.get_log("browser")
     assert any("Content Security Policy" in entry["message"] for entry in refused)
 

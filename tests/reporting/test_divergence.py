@@ -6,10 +6,10 @@ import pytest
 
 from extrap.fitting import DivergenceModel
 from extrap.reporting.divergence import divergence_sentence, threshold
-from extrap.reporting.figures import draw_heat_map, sweep_info
+from extrap.reporting.forecast_charts import sweep_chart
 from extrap.reporting.sizes import size_axis
 
-from .conftest import drawn, figures
+from .conftest import figures
 
 SIZE = {"width": 1024.0}
 
@@ -35,17 +35,14 @@ def test_sentence_states_counts_chance_and_both_thresholds(made, diverging):
     assert none == [70, 95, round(100 * (1 - 0.05 ** (1 / 70)), 1)]
 
 
-@pytest.mark.usefixtures("pictures")
 def test_contours_lie_at_the_thresholds_and_only_where_there_is_a_model(made, diverging):
     axis = size_axis(diverging)
-    limits = sweep_info(diverging, axis, "lr").limits
-    assert set(limits["chance"]) == {0.1, 0.5}
-    assert limits["x"].agg(["min", "max"]).tolist() == [axis.low, axis.tuned_high]
-    for row in limits.itertuples():
-        assert diverging.divergence.chance({"width": row.x}, {"lr": row.v}) == pytest.approx(
-            row.chance
-        )
-    assert sweep_info(made, size_axis(made), "lr").limits.empty
-    info = sweep_info(diverging, axis, "lr")
-    svg = drawn(draw_heat_map, info)
-    assert (">10 %<" in svg, ">50 %<" in svg) == (True, True)
+    chart = sweep_chart(diverging, axis, "lr", against="both")
+    limits = [s for s in chart.series if s.label]
+    assert [s.label for s in limits] == ["10% diverge", "50% diverge"]
+    for chance, line in zip((0.1, 0.5), limits, strict=True):
+        assert (min(line.x), max(line.x)) == (axis.low, axis.tuned_high)
+        for x, lr in zip(line.x, line.y, strict=True):
+            assert diverging.divergence.chance({"width": x}, {"lr": lr}) == pytest.approx(chance)
+    none = sweep_chart(made, size_axis(made), "lr", against="both")
+    assert not [s for s in none.series if s.label]

@@ -9,7 +9,9 @@ from extrap.documents import forecast_document, verdicts_document
 from extrap.errors import DataError
 from extrap.files import read_csv
 from extrap.forecasting import forecast
-from extrap.reporting import read_report, report, report_document, save_figures
+from extrap.reporting import read_blocks, read_report, report, report_document, save_figures
+from extrap.reporting.blocks import Table
+from extrap.reporting.forecast_page import forecast_page
 
 from .conftest import as_runs, sweep_frame
 from .hostile import EVIL, PAYLOADS
@@ -34,7 +36,8 @@ def test_a_report_carries_what_the_commands_print(tmp_path, made, judge):
     assert curve["width"][0] == 16
     assert curve["width"][-1] == pytest.approx(1024)
     assert curve["loss"][-1] == pytest.approx(points[1].loss, rel=1e-6)
-    assert found == {**report_document(made, verdicts, metrics={"other": made})}
+    found["numbers"]["metrics"] = {}
+    assert found == report_document(made, verdicts)
 
 
 @pytest.mark.parametrize("kind", ["script", "entity"])
@@ -48,6 +51,7 @@ def test_names_do_not_break_out(tmp_path, kind):
     found = read_report(path)
     assert found["numbers"]["tuned"] == [evil]
     assert found["title"].startswith(EVIL.partition(" \x1b")[0])
+    assert evil in read_blocks(path)[0].text
 
 
 def test_a_title_cannot_pretend_to_be_the_numbers(tmp_path, made):
@@ -85,24 +89,21 @@ def test_saved_files_are_those_of_the_page(tmp_path, made, judge):
     names = {path.name for path in written}
     assert len(names) == len(written)
     assert {
-        "story.svg",
-        "story.png",
-        "a-loss-against-width.svg",
-        "c-loss-over-lr-and-width.png",
+        "best-lr-against-width.svg",
+        "loss-against-width.svg",
+        "loss-over-width-and-lr.svg",
         "fitted-parameters.csv",
     } <= names
-    svg = (tmp_path / "files" / "story.svg").read_text(encoding="utf-8")
+    svg = (tmp_path / "files" / "loss-against-width.svg").read_text(encoding="utf-8")
     assert "var(--" not in svg
     assert "#1264b8" in svg
     assert 'xmlns="http://www.w3.org/2000/svg"' in svg
     assert "hints" not in svg
-    png = (tmp_path / "files" / "story.png").read_bytes()
-    assert (int.from_bytes(png[16:20]), int.from_bytes(png[20:24])) == (1760, 1080)
     assert save_figures(page, tmp_path / "files") == written
     judged, optima, points = (
         read_csv(tmp_path / "files" / f"{name}.csv")
         for name in (
-            "judged-runs-one-a-row",
+            "judged-runs",
             "the-optimum-of-each-size-of-the-sweep",
             "forecasts-with-both-95-intervals",
         )
@@ -117,6 +118,23 @@ def test_saved_files_are_those_of_the_page(tmp_path, made, judge):
     told = [made.at(width=w) for w in points["width"]]
     assert points["loss"].tolist() == near([p.loss for p in told])
     assert points["loss, one new run from"].tolist() == near([p.loss_pi[0] for p in told])
+
+
+def test_visible_blocks_come_back_as_they_went_in(tmp_path, made, judge):
+    page = forecast_page(made, judge())
+    found = read_blocks(report(made, judge(), path=tmp_path / "page.html"))
+    assert found[0].text == page.answer.text
+    assert [t for t in found if isinstance(t, Table)] == [
+        t for t in page.blocks if isinstance(t, Table)
+    ]
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    old = re.sub(r'<script type="application/json" id="extrap-blocks">.*?</script>', "", text)
+    (tmp_path / "old.html").write_text(old, encoding="utf-8")
+    assert read_blocks(tmp_path / "old.html") == []
+    forged = re.sub(r'id="extrap-blocks">.*?</script>', 'id="extrap-blocks">[{}]</script>', text)
+    (tmp_path / "page.html").write_text(forged, encoding="utf-8")
+    with pytest.raises(DataError, match="not whole"):
+        read_blocks(tmp_path / "page.html")
 
 
 def test_files_of_a_strange_page_stay_in_their_folder(tmp_path):

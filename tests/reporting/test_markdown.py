@@ -6,6 +6,7 @@ import pytest
 
 from extrap.forecasting import forecast
 from extrap.reporting import report_document, report_markdown
+from extrap.reporting.forecast_page import forecast_page
 from extrap.reporting.markdown import escaped
 
 from .conftest import as_runs, figures, sweep_frame
@@ -16,15 +17,16 @@ def test_a_summary_of_runs_on_law(made, judge):
     on_law = [verdict for verdict in judge() if verdict.on_law]
     document = report_document(made, on_law, title="My study")
     assert (document["status"], document["ok"]) == ("on law", True)
-    text = report_markdown(document, link="reports/my.html")
+    blocks = forecast_page(made, on_law, title="My study").blocks
+    text = report_markdown(document, blocks, link="reports/my.html")
     lines = text.splitlines()
     assert lines[0] == "### 🟢 My study"
-    assert lines[2].startswith("**On course")
-    (row,) = [line for line in lines if line.startswith("| 1024 |")]
+    assert lines[4].startswith("**Use lr")
+    (row,) = [line for line in lines if line.startswith("|") and "width 1024" in line]
     point = made.at(width=1024)
-    lr = point.tuned["lr"]
-    told = [1024, 4, point.loss, *point.loss_pi, lr.value, *lr.pi]
-    assert figures(row)[:8] == pytest.approx(told, rel=2e-3)
+    assert figures(row.partition("(2 runs)")[2])[:3] == pytest.approx(
+        [point.loss, *on_law[-1].predicted_pi], rel=2e-3
+    )
     assert "(reports/my.html)" in text
 
 
@@ -56,7 +58,10 @@ def test_names_act_on_nothing(kind):
     column = evil[:100]
     made = forecast(as_runs(sweep_frame().rename(columns={"lr": column}), tuned=(column,)))
     made = replace(made, flags=(f"pinned: {evil}", EVIL))
-    text = report_markdown(report_document(made, title=evil), link='x" onclick="alert(1)')
+    page = forecast_page(made, title=evil)
+    text = report_markdown(
+        report_document(made, title=evil), page.blocks, link='x" onclick="alert(1)'
+    )
     for ours in ("<details><summary>", "</summary>", "</details>"):
         text = text.replace(ours, "")
     for active in ("<", "](http", "@team", " #12", "GH-3", "**x**", "://", "www.", "](x"):

@@ -1,0 +1,109 @@
+"""Charts: what is drawn is what the records hold, and so is the table behind."""
+
+import math
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extrap.records import Interval
+from extrap.reporting.charts import Axis, HeatChart, Row, RowsChart, Series, XYChart, chart_table
+from extrap.reporting.drawing import _spread, chart_svg, draw_chart
+
+from .conftest import figures
+from .hostile import PAYLOADS
+
+LINE = Series(label="law", x=(1.0, 2.0, 4.0), y=(3.0, 2.0, 1.5), line="-")
+POINTS = Series(
+    label="runs",
+    x=(1.0, 4.0),
+    y=(3.1, math.nan),
+    lower=(3.0, 1.0),
+    upper=(3.2, math.nan),
+    marker="o",
+)
+XY = XYChart(title="A chart", x=Axis("width"), y=Axis("loss"), series=(LINE, POINTS))
+ROWS = RowsChart(
+    title="Rows",
+    axis=Axis("effect", is_log=False, is_percent=True),
+    rows=(
+        Row(label="a", value=0.02, interval=Interval(0.01, 0.03)),
+        Row(label="b", value=None, interval=Interval(None, -0.01)),
+        Row(label="c", value=None),
+    ),
+    reference=0.0,
+)
+HEAT = HeatChart(
+    title="Heat",
+    x=Axis("width"),
+    y=Axis("lr"),
+    xs=(1.0, 2.0),
+    ys=(0.1, 0.2, 0.4),
+    values=((1.0, 2.0), (3.0, math.nan), (5.0, 6.0)),
+    label="loss",
+)
+
+
+def test_the_table_behind_a_chart_has_every_mark():
+    rows = [row[1:] for row in chart_table(XY).rows]
+    assert rows[:3] == [("1", "3", "–"), ("2", "2", "–"), ("4", "1.5", "–")]
+    assert figures(*rows[3]) == [1, 3.1, 3, 3.2]
+    assert figures(*rows[4]) == [4, 1]
+    assert [figures(*row[1:]) for row in chart_table(ROWS).rows] == [[2, 1, 3], [-1], []]
+    assert len(chart_table(HEAT).rows) == 5  # the empty cell is left out
+
+
+@pytest.mark.usefixtures("pictures")
+@pytest.mark.parametrize("chart", [XY, ROWS, HEAT], ids=lambda chart: chart.title)
+def test_marks_say_their_values(chart):
+    root = ElementTree.fromstring(chart_svg(chart, key="k"))
+    said = [title.text for title in root.iter("title")]
+    values = {XY: [[1, 3], [2, 2]], ROWS: [[2, 1, 3]], HEAT: [[1, 1, 0.1], [5, 1, 0.4]]}[chart]
+    for expected in values:
+        assert any(
+            figures(text.partition(":")[2] or text)[: len(expected)] == expected
+            or figures(text)[: len(expected)] == expected
+            for text in said
+        ), (expected, said)
+
+
+@pytest.mark.usefixtures("pictures")
+@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
+def test_names_do_not_break_a_drawing(payload):
+    odd = XYChart(
+        title=payload,
+        x=Axis(payload),
+        y=Axis(payload),
+        series=(Series(label=payload, x=(1.0, 2.0), y=(1.0, 2.0), marker="o", line="-"),),
+    )
+    root = ElementTree.fromstring(chart_svg(odd, key="k"))
+    assert {e.tag for e in root.iter()} <= {
+        "svg",
+        "g",
+        "path",
+        "text",
+        "defs",
+        "use",
+        "clipPath",
+        "rect",
+        "circle",
+        "title",
+        "tspan",
+    }
+
+
+@given(st.lists(st.floats(-1, 2), max_size=12), st.floats(0.01, 0.08))
+def test_labels_at_the_edge_keep_their_distance_and_stay_inside(heights, gap):
+    placed = _spread([(h, str(i), "law") for i, h in enumerate(heights)], gap)
+    found = [h for h, _, _ in placed]
+    assert all(b - a >= gap - 1e-9 for a, b in pairwise(found))
+    assert all(h <= 1.0 for h in found)
+
+
+def test_charts_without_a_finite_value_are_drawn_empty():
+    from matplotlib.figure import Figure
+
+    empty = XYChart(title="t", x=Axis("x"), y=Axis("y"), series=())
+    assert draw_chart(Figure().add_subplot(), empty) == []

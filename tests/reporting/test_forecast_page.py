@@ -1,0 +1,266 @@
+"""The page of a forecast: its answer, its charts, and that it is whole and reproducible."""
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from extrap.checking import check
+from extrap.forecasting import forecast
+from extrap.records import Interval, Runs
+from extrap.reporting import report, write_index
+from extrap.reporting.blocks import Details, Figure, Table, Warnings, tables_of
+from extrap.reporting.forecast_answer import (
+    AnswerRow,
+    answer_rows,
+    forecast_answer,
+    kept_from_smallest,
+    transfer_answer,
+)
+from extrap.reporting.forecast_charts import curve_charts, local_sweeps, loss_chart, optimum_chart
+from extrap.reporting.forecast_page import forecast_page
+from extrap.reporting.groups import group_verdicts
+from extrap.reporting.sizes import size_axis
+
+from .conftest import RATES, as_runs, figures, large_frame, plain, sweep_frame, true_optimum
+from .hostile import inspected
+
+
+def write(tmp_path, made, verdicts=(), **options):
+    path = report(made, verdicts, path=tmp_path / "deep" / "page.html", **options)
+    html = path.read_text(encoding="utf-8")
+    assert not re.search(r"\bnan\b", html)
+    inspected(html)
+    return plain(html)
+
+
+def test_the_answer_states_value_loss_interval_outcome_and_cost_of_keeping(made, judge):
+    verdicts = judge()
+    groups = group_verdicts(verdicts)
+    answer = forecast_answer(made, answer_rows(made, groups), groups)
+    point, lr = made.at(width=1024), made.recommend(width=1024).tuned["lr"]
+    seen = [
+        v.loss for v in verdicts if v.size["width"] == 1024 and v.tuned["lr"] == true_optimum(1024)
+    ]
+    (kept,) = kept_from_smallest(made, {"width": 1024})
+    told = figures(answer.text)
+    assert told[:3] == pytest.approx([lr, 1024, point.loss], rel=2e-3)
+    assert told[4:6] == pytest.approx(list(point.loss_pi), rel=2e-3)
+    assert told[6:8] == pytest.approx([2, np.mean(seen)], rel=2e-3)
+    assert any(n == pytest.approx(100 * np.expm1(kept.penalty), rel=0.05) for n in told[9:])
+    assert "does not transfer" in answer.text
+    assert answer.confidence.startswith("Confidence: ")
+
+
+def test_transfer_is_yes_no_or_cannot_tell_by_the_interval_of_its_cost(made, monkeypatch):
+    (kept,) = kept_from_smallest(made, {"width": 1024})
+    assert np.log(kept.kept) == pytest.approx(np.log(true_optimum(16)), abs=0.1)
+    for (low, high), words in (
+        ((0.0, 0.005), "transfers:"),
+        ((0.02, 0.1), "does not transfer"),
+        ((0.0, 0.1), "cannot be told"),
+    ):
+        set_to = replace(kept, penalty=(low + high) / 2, penalty_pi=Interval(low, high))
+        monkeypatch.setattr(
+            "extrap.reporting.forecast_answer.transfer_quality", lambda *_, s=set_to, **__: (s,)
+        )
+        assert words in transfer_answer(made, {"width": 1024})
+
+
+def row_of(made, *, observed, half_width, last_error):
+    point = made.at(width=1024)
+    own = SimpleNamespace(loss=point.loss)
+    own.loss_pi = Interval(point.loss * (1 - half_width), point.loss * (1 + half_width))
+    return AnswerRow(
+        size={"width": 1024.0},
+        point=own,
+        group=SimpleNamespace(kind="on", verdicts=(None,), tuned={"lr": 0.01}),
+        observed=observed * point.loss,
+        observed_se=None,
+        error=observed - 1,
+        last_value=1.0,
+        last_error=last_error,
+        recommended=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("observed", "half_width", "last_error", "outcome"),
+    [
+        (1.01, 0.03, 0.05, "on course"),
+        (1.01, 0.03, -0.05, "on course"),
+        (1.01, 0.06, 0.05, "undecided"),  # too wide to be better than the last value
+        (1.65, 0.70, 0.05, "undecided"),
+        (1.04, 0.03, 0.05, "undecided"),  # outside
+    ],
+)
+def test_on_course_means_inside_an_interval_that_beats_the_last_value(
+    made, observed, half_width, last_error, outcome
+):
+    row = row_of(made, observed=observed, half_width=half_width, last_error=last_error)
+    assert row.outcome == outcome
+
+
+def test_a_page_has_the_answer_two_figures_warnings_and_verdicts_before_its_details(made, judge):
+    page = forecast_page(made, judge())
+    first, figure_pair, *rest = page.blocks
+    assert first == page.answer
+    assert [type(b) for b in figure_pair.blocks] == [Figure, Figure]
+    visible = [b for b in rest if not isinstance(b, Details)]
+    assert {type(b) for b in visible} <= {Warnings, Table}
+    (verdicts,) = [b for b in visible if isinstance(b, Table)]
+    assert verdicts.columns[0] == "verdict"
+    assert len(verdicts.rows) == len(group_verdicts(judge()))
+    titles = [b.title for b in rest if isinstance(b, Details)]
+    assert {"Backtest", "Sweep", "Laws", "Tables", "Provenance", "Limits"} <= set(titles)
+
+
+def test_charts_show_the_forecast_the_optima_and_the_judged_runs(made, judge):
+    verdicts = judge()
+    groups = group_verdicts(verdicts)
+    axis = size_axis(made, [{"width": 1024.0}])
+    law, *_ = loss_chart(made, groups, axis).series
+    for x, y, low, high in list(zip(law.x, law.y, law.lower, law.upper, strict=True))[::20]:
+        point = made.at(width=x)
+        assert (y, low, high) == pytest.approx((point.loss, *point.loss_pi))
+    drawn = {
+        (x, y)
+        for s in loss_chart(made, groups, axis).series
+        if s.label in ("on law", "mistuned", "off law")
+        for x, y in zip(s.x, s.y, strict=True)
+    }
+    assert drawn == {(v.size["width"], v.loss) for v in verdicts}
+    law, optima, *_ = optimum_chart(made, groups, axis, "lr").series
+    for x, y in list(zip(law.x, law.y, strict=True))[::20]:
+        assert y == pytest.approx(made.at(width=x).tuned["lr"].value)
+    assert optima.y == tuple(o.tuned["lr"].value for o in made.optima)
+
+
+def test_the_best_of_a_larger_sweep_is_the_vertex_of_its_mean_losses(made):
+    frame = large_frame()
+    runs = frame[frame["width"] == 512].assign(
+        loss=lambda f: 2 * np.exp(0.02 * (np.log2(f["lr"] / true_optimum(512)) - 0.25) ** 2)
+    )
+    (found,) = local_sweeps(made, group_verdicts(check(made, as_runs(runs))))
+    centre = made.at(width=512).tuned["lr"].value
+    assert found.octaves == pytest.approx(np.log2(true_optimum(512) / centre) + 0.25, abs=0.01)
+
+
+STEPS = np.arange(20.0, 1001.0, 20.0)
+
+
+def big_runs(watched, draw_curve, n=2, width=512.0):
+    """Tuned runs and as many three octaves too high."""
+    rng = np.random.default_rng(0)
+    best = watched.at(width=width).tuned["lr"].value
+    octaves = [0.0] * n + [3.0] * n
+    curves = [draw_curve(width, u, rng) for u in octaves]
+    rates, losses = [best * 2**u for u in octaves], [curve[-1] for curve in curves]
+    table = pd.DataFrame({"lr": rates, "seed": range(2 * n), "loss": losses})
+    steps = {"run": np.repeat(range(2 * n), len(STEPS)), "step": np.tile(STEPS, 2 * n)}
+    points = pd.DataFrame({**steps, "loss": np.concatenate(curves)})
+    table = table.assign(width=width, stage="check")
+    return Runs.from_frame(table, sizes=["width"], tuned=["lr"], curves=points)
+
+
+def test_training_curves_stand_on_the_band_of_tuned_runs(watched, draw_curve):
+    runs = big_runs(watched, draw_curve)
+    (chart,) = curve_charts(watched, check(watched, runs), runs)
+    band, *curves = chart.series
+    assert band.y[-1] == pytest.approx(watched.at(width=512).loss, rel=0.01)
+    ends = {s.ink: s.y[-1] for s in curves}
+    assert len(curves) == 4
+    assert ends["good"] < band.upper[-1] < ends["warn"]
+
+
+def test_same_input_gives_the_same_bytes(tmp_path, made, judge):
+    first, second = (
+        report(made, judge(), path=tmp_path / f"{name}.html").read_bytes() for name in "ab"
+    )
+    assert first == second
+
+
+def test_sizes_asked_for_lead_the_page(made):
+    page = forecast_page(made, at=[{"width": 700.0}])
+    assert "700" in page.answer.text
+    assert page.numbers["forecast"]["points"][0]["size"] == {"width": 700}
+
+
+def test_runs_that_were_lost_or_unknown_are_said(tmp_path, made, judge):
+    assert "larger runs" not in write(tmp_path, made).casefold().split("<script")[0]
+    gone = [
+        replace(v, loss=None, status="diverged", deviation=None, p_value=None, on_law=False)
+        for v in judge()
+    ]
+    html = write(tmp_path, made, gone)
+    assert "off course" in html
+    assert "▲ no loss" in html
+    unknown = [replace(v, tuned={"lr": None}, expected=None) for v in judge()]
+    assert "not known" in write(tmp_path, made, unknown)
+
+
+def test_a_further_metric_has_an_answer_of_its_own(tmp_path, made, judge):
+    by_error = forecast(as_runs(sweep_frame().assign(loss=lambda f: 0.2 * f["loss"] ** 1.5)))
+    page = forecast_page(made, metrics={"error<rate>": by_error})
+    (details,) = [b for b in page.blocks if isinstance(b, Details) and "error" in b.title]
+    assert figures(details.blocks[0].text)[2] == pytest.approx(
+        by_error.at(width=2048).loss, rel=2e-3
+    )
+    assert "error&lt;rate&gt;" in write(tmp_path, made, metrics={"error<rate>": by_error})
+
+
+def grid_frame(**columns):
+    """A full factorial of columns; loss falls with sizes and is least inside each tuned column."""
+    index = pd.MultiIndex.from_product(columns.values(), names=list(columns))
+    frame = index.to_frame(index=False)
+    log_loss = 0.002 * np.sin(np.arange(len(frame)) ** 2)
+    for name in frame:
+        u = np.log2(frame[name] / frame[name].median())
+        falls = name in ("n_params", "n_tokens", "width")
+        log_loss = log_loss + (-0.05 * u if falls else 0.02 * u**2)
+    return frame.assign(loss=2 * np.exp(log_loss), seed=0)
+
+
+def test_several_sizes_and_several_tuned_columns_render(tmp_path):
+    rates = RATES[1::2]
+    frame = grid_frame(n_params=(1e6, 2e6, 4e6), n_tokens=(1e8, 4e8, 16e8), lr=rates)
+    made = forecast(as_runs(frame, ("n_params", "n_tokens")))
+    judged = frame.iloc[-3:].assign(n_params=1.6e7, stage="check", loss=1.5)
+    verdicts = check(made, as_runs(judged, ("n_params", "n_tokens")))
+    assert "with n_tokens = 1.6B" in write(tmp_path, made, verdicts)
+
+    frame = grid_frame(width=(16, 32, 64, 128), lr=rates, batch=(16, 64, 256))
+    html = write(tmp_path, forecast(as_runs(frame, tuned=("lr", "batch"))))
+    assert html.index("Best lr against") < html.index("Best batch against")
+
+    frame = grid_frame(n_params=(1e6, 2e6, 3e6, 4e6, 8e6), lr=rates)
+    tokens = {1e6: 4e8, 2e6: 1e8, 3e6: 8e8, 4e6: 2e8, 8e6: 16e8}
+    frame["n_tokens"] = frame["n_params"].map(tokens)
+    frame["loss"] *= frame["n_tokens"] ** -0.05
+    assert write(tmp_path, forecast(as_runs(frame, ("n_params", "n_tokens"))))
+
+
+def test_tables_hold_the_numbers_of_the_records(made, judge):
+    tables = {t.caption: t for t in tables_of(forecast_page(made, judge()).blocks)}
+    judged = tables["Judged runs"]
+    at = judged.columns.index("loss")
+    assert [float(plain(row[at])) for row in judged.rows] == pytest.approx(
+        [v.loss for v in judge()], rel=2e-3
+    )
+
+
+def test_index_lists_reports_newest_first_and_nothing_else(tmp_path, made):
+    for day, title in ((1, "Older & <b>"), (2, "Newer")):
+        dated = replace(made, created=f"2026-01-0{day}T00:00:00+00:00")
+        report(dated, path=tmp_path / f"{title[0]} {day}.html", title=title, question="Why?")
+    (tmp_path / "other.html").write_text("<html><head><title>no</title></head></html>")
+    path = write_index(tmp_path)
+    html = path.read_text(encoding="utf-8")
+    assert path.name == "index.html"
+    assert html.index("Newer") < html.index("Older &amp; &lt;b&gt;")
+    assert 'href="./N%202.html"' in html
+    assert "other.html" not in html
+    assert write_index(tmp_path).read_text(encoding="utf-8") == html

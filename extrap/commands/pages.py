@@ -23,8 +23,10 @@ def write_besides(page: str | Path, *, markdown: str | None, figures: str | None
         figures: Folder of the figures and tables.
     """
     from extrap.reporting import read_blocks, read_report, report_markdown, save_figures
+    from extrap.reporting.text import blocks_text
 
-    say(f"wrote {page}", err=markdown == "-")
+    blocks = read_blocks(page)
+    say(f"{blocks_text(blocks[:1])}\nwrote {page}", err=markdown == "-")
     if figures:
         say(f"wrote {len(save_figures(page, figures))} files into {figures}", err=markdown == "-")
     if markdown == "-":
@@ -35,7 +37,7 @@ def write_besides(page: str | Path, *, markdown: str | None, figures: str | None
         )
     elif markdown:
         link = Path(os.path.relpath(page, Path(markdown).parent)).as_posix()
-        write_text(markdown, report_markdown(read_report(page), read_blocks(page), link=link))
+        write_text(markdown, report_markdown(read_report(page), blocks, link=link))
         say(f"wrote {markdown}")
 
 

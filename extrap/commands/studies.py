@@ -175,6 +175,10 @@ def _study_of_forecast(
             notify=progress.notify,
             say=say,
         )
+    from extrap.reporting import read_blocks
+    from extrap.reporting.text import blocks_text
+
+    say(f"{blocks_text(read_blocks(outcome.report_path))}\n")
     say(f"forecast  {outcome.forecast_path} (content hash {outcome.seal})")
     say(f"report    {outcome.report_path}")
     say(f"index     {outcome.index_path}")

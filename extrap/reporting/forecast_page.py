@@ -20,7 +20,6 @@ from extrap.reporting.backtests import (
     summary_table,
     tuned_sentences,
 )
-from extrap.reporting.baselines import baseline_blocks
 from extrap.reporting.blocks import (
     Block,
     Columns,
@@ -157,6 +156,8 @@ def forecast_page(
         blocks.append(Warnings(tuple(explain_flags(flags))))
     blocks.append(verdicts_table(forecast, groups) if groups else answer_table(forecast, rows))
     if baseline is not None:
+        from extrap.reporting.baselines import baseline_blocks  # imports the comparisons
+
         blocks += baseline_blocks(forecast, baseline, axis, rows, title=title)
     details = (
         _forecasts(forecast, rows, bool(groups)),

@@ -101,7 +101,7 @@ def summary_table(found: Backtest) -> Table:
         columns=(*columns, "bias", "interval score", "CRPS"),
         rows=tuple(rows),
         note=(
-            "Predictions share data and are no independent trials. Error and bias are root mean "
+            "The predictions share data and are not independent. Error and bias are root mean "
             "square and mean of ln observed − ln forecast, skill is 1 − error / last value's "
             f"error. Interval score ({100 * found.level:g}{NBSP}%) and CRPS, lower is better, are "
             "in log loss, where 0.01 is one percent of the loss."

@@ -36,12 +36,17 @@ def rules_table(forecast: Forecast, size: Mapping[str, float]) -> Table | None:
         return None
     return Table(
         caption=f"Known rules at {name_size(size)}, the cheapest first",
-        columns=("rule", "value", "octaves from ours", "expected regret", "formula and source"),
+        columns=(
+            "rule",
+            "value",
+            "octaves from forecast",
+            "expected regret",
+            "formula and source",
+        ),
         rows=tuple(rows),
         note=(
-            "Expected regret: extra loss over that of a tuned run, by this sweep's valley and "
-            "where the optimum may lie; the sweep's own recipe may not be the one a rule "
-            "was made for. v_0 is the optimum at the smallest size."
+            "Expected regret: extra loss over that of a tuned run, averaged over the uncertainty "
+            "of the optimum. v_0 is the optimum at the smallest size."
         ),
     )
 
@@ -67,7 +72,7 @@ def transfer_table(forecast: Forecast, size: Mapping[str, float]) -> Table | Non
         columns=(
             "kept",
             "tuned at",
-            "octaves from ours",
+            "octaves from forecast",
             "extra loss",
             f"octaves within 1{NBSP}% of loss",
             "scatter of optima, octaves",

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from extrap.fitting import Recommendation
 from extrap.forecasting import Forecast
 from extrap.reporting.numbers import (
-    NBSP,
     format_cost,
-    format_cost_interval,
     format_percent,
-    format_quantity,
-    name_size,
     name_tuned,
 )
 
-__all__ = ["differs", "recommendation_sentence", "transfer_sentence"]
+__all__ = ["differs", "recommendation_sentence"]
 
 WORTH_TELLING = 0.01
 """Relative difference from which a recommended value is shown beside the optimal one."""
 
 
 def differs(recommended: Recommendation | None) -> bool:
-    """Whether a recommendation is far enough from the optimum to be told apart."""
+    """Whether a recommendation is far enough from the optimum to be shown."""
     if recommended is None:
         return False
     return any(abs(2**off - 1) > WORTH_TELLING for off in recommended.octaves.values())
@@ -40,15 +35,15 @@ def recommendation_sentence(forecast: Forecast, recommended: Recommendation) -> 
         [f"{name} {move}" for name, move in moves.items()] if len(moves) > 1 else moves.values()
     )
     return (
-        f"Recommended is {name_tuned(recommended.tuned)}, {', '.join(named)} the optimum, because "
-        f"{_reason(forecast, recommended)}. The true optimum is known only within its interval, "
-        f"so either is expected to cost loss: {format_cost(recommended.expected_excess)} at the "
-        f"recommended value, {format_cost(recommended.at_optimum)} at the optimum."
+        f"The recommended {name_tuned(recommended.tuned)} is {', '.join(named)} the optimum, "
+        f"because {_reason(forecast, recommended)}. As the optimum is uncertain, the expected "
+        f"extra loss is {format_cost(recommended.expected_excess)} at the recommended value and "
+        f"{format_cost(recommended.at_optimum)} at the optimum."
     )
 
 
 def _reason(forecast: Forecast, recommended: Recommendation) -> str:
-    """Divergence where it moves the recommendation, else the steeper side of the valley."""
+    """Divergence where it moves the recommendation, else the steeper side of the excess-loss curve."""
     below = [off < 0 for off in recommended.octaves.values()]
     steep = "the loss rises faster on one side of the optimum than on the other"
     if all(below) or not any(below):
@@ -64,22 +59,3 @@ def _reason(forecast: Forecast, recommended: Recommendation) -> str:
         for name, off in recommended.octaves.items()
     )
     return f"{steep}, and runs may diverge" if moved else steep
-
-
-def transfer_sentence(forecast: Forecast, size: Mapping[str, float]) -> str:
-    """What keeping the values of the largest swept size costs, and whether errors get dearer."""
-    found = forecast.transfer(**size)
-    if not found:
-        return ""
-    parts = [
-        f"{q.tuned}{NBSP}={NBSP}{format_quantity(q.kept)} of {name_size(q.kept_from)} "
-        f"is expected to cost {format_cost(q.penalty)} of loss "
-        f"({format_cost_interval(q.penalty_pi)})"
-        for q in found
-    ]
-    grows = found[0].steepening
-    way = "dearer" if grows > 0 else "cheaper"
-    return (
-        f"Keeping {'; keeping '.join(parts)} at {name_size(size)}. An error of one octave gets "
-        f"{format_percent(abs(2**grows - 1), signed=False)} {way} with every doubling of size."
-    )

@@ -108,7 +108,7 @@ def _draw_series(ax: Axes, each: Series) -> None:
             x,
             y,
             each.marker,
-            ms=size,
+            ms=1.9 * size if each.marker == "*" else size,
             color=ink,
             alpha=alpha,
             mec=edge,

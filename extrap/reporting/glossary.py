@@ -90,12 +90,12 @@ _PREFIXES = {
 }
 
 LIMITS = (
-    "Whether the laws hold much further than the sizes fitted; an interval speaks of the laws it "
-    "mixes, not of a regime nobody has seen.",
-    "Anything about another recipe. Schedule, depth, initialisation, precision, data order or "
-    "batch size were held fixed; each may be the next thing that breaks.",
-    "Whether a lower loss makes a better model for your purpose.",
-    "Why a run deviates. Causes are named by rules and are leads to test, not findings.",
+    "The laws may not hold much further than the sizes fitted: an interval covers the laws it "
+    "mixes, not a new regime.",
+    "The forecast holds for this recipe only. Schedule, depth, initialisation, precision, data "
+    "order and batch size were held fixed.",
+    "A lower loss does not guarantee better downstream results.",
+    "Causes of deviations are hypotheses to test, not findings.",
 )
 
 

@@ -82,7 +82,7 @@ def _local_words(model: LossModel) -> str:
     if model.local is None:
         return "there is no local law (it needs four sizes in one column, and nothing pinned)"
     if model.local_weight == 0:
-        return f"{_LOCAL_LAW} has no share, as no unexplained error at the last sizes asks for it"
+        return f"{_LOCAL_LAW} is not used: the laws fit the last sizes"
     share = format_percent(model.local_weight, signed=False)
     return f"{_LOCAL_LAW} has a share of {share} in the forecast"
 
@@ -99,17 +99,17 @@ def curvature_sentences(forecast: Forecast) -> list[str]:
 
 def _curvature_sentence(name: str, fit: Fit, test: CurvatureTest | None) -> str:
     if test is None:
-        return f"{name}: too few sizes to tell whether the optimum's law bends."
+        return f"There are too few sizes to test whether the best {name} follows a power law."
     p = f"p{NBSP}{format_p_value(test.p_value)}"
     if test.bends:
         way = "upward" if test.curvature > 0 else "downward"
         return (
-            f"{name}: the optimum's law bends {way} ({p}); a power law is not supported beyond "
-            "the sweep."
+            f"The best {name} curves {way} against a power law ({p}), so the power law is not "
+            "supported beyond the sweep."
         )
     return (
-        f"{name}: no sign of a bend ({p}); a bend that moves the optimum by "
-        f"×{test.bend:.2g} {_as_far_beyond(fit)} could have been missed."
+        f"The best {name} is compatible with a power law ({p}); the test would have missed a "
+        f"curvature that moves it by a factor of {test.bend:.2g} {_as_far_beyond(fit)}."
     )
 
 

@@ -19,6 +19,6 @@ def test_curvature_states_p_value_and_what_could_have_been_missed(made):
         lr = replace(o.tuned["lr"], value=value, se=0.02 * value)
         optima.append(replace(o, tuned={"lr": lr}))
     (sentence,) = curvature_sentences(replace(made, optima=tuple(optima)))
-    assert "bends upward" in sentence
+    assert "upward" in sentence
     (sentence,) = curvature_sentences(replace(made, optima=made.optima[:3]))
     assert "too few sizes" in sentence

@@ -43,7 +43,7 @@ def recommendation_sentence(forecast: Forecast, recommended: Recommendation) -> 
 
 
 def _reason(forecast: Forecast, recommended: Recommendation) -> str:
-    """Divergence where it moves the recommendation, else the steeper side of the excess-loss curve."""
+    """Divergence where it moves the recommendation, else the steeper side of the curve."""
     below = [off < 0 for off in recommended.octaves.values()]
     steep = "the loss rises faster on one side of the optimum than on the other"
     if all(below) or not any(below):

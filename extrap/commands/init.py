@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import textwrap
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -178,9 +180,6 @@ def _of_command(path: Path, name: str, line: str, *, toy: bool) -> dict[Path, st
             f"got {line!r}: add {missing}. Tuned values are {', '.join(TUNED)}."
         )
     grids = {column: SIZES.get(column, WIDTHS) for column in sizes}
-    words = ", ".join(map(_quoted, command.args))
-    if len(words) > LONGEST:
-        words = "".join(f"\n    {_quoted(word)}," for word in command.args) + "\n"
     texts = {
         path: COMMAND.format(
             file=path.name,
@@ -190,12 +189,21 @@ def _of_command(path: Path, name: str, line: str, *, toy: bool) -> dict[Path, st
             tune=f"{{{', '.join(_range(column) for column in tuned)}}}",
             seeds=SEEDS if "seed" in command.placeholders() else ONE_SEED,
             target=_quoted({column: BEYOND * grid[-1] for column, grid in grids.items()}),
-            words=words,
+            words=_listed(command.args),
         )
     }
     if script is not None and not script.exists():
         texts[script] = _toy(script, sizes, tuned) if toy else _refuse_missing(script)
     return texts
+
+
+def _listed(words: Sequence[str]) -> str:
+    """The words of a command between brackets, on one line if they fit."""
+    text = ", ".join(_quoted(word).replace(" ", "\0") for word in words)
+    if len(text) > LONGEST:
+        lines = textwrap.wrap(text, 94, break_long_words=False, break_on_hyphens=False)
+        text = "\n" + "".join(f"    {line}\n" for line in lines)
+    return text.replace("\0", " ")
 
 
 def _toy(script: Path, sizes: list[str], tuned: list[str]) -> str:

@@ -28,7 +28,10 @@ __all__ = ["select_command"]
     help="Smallest part of its fair share that every class keeps.",
 )
 @click.option(
-    "--clusters", type=int, help="Number of prototypes; default: that of classes, else √n."
+    "--clusters",
+    "n_clusters",
+    type=int,
+    help="Number of prototypes; default: that of classes, else √n.",
 )
 @click.option(
     "--metric",
@@ -52,7 +55,7 @@ def select_command(
     which: str,
     label: str | None,
     balance: float,
-    clusters: int | None,
+    n_clusters: int | None,
     metric: str,
     seed: int,
     output: str | None,
@@ -78,7 +81,7 @@ def select_command(
         which=which,
         labels=labels,
         balance=balance,
-        n_clusters=clusters,
+        n_clusters=n_clusters,
         metric=metric,
         seed=seed,
     )

@@ -32,7 +32,7 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
     lines = [_counted(made), "", f"forecast ({level} prediction intervals)"]
     dials = list(dict.fromkeys(name for point in points for name in point.dial))
     dials = [name for name in dials if name not in made.runs.sizes]
-    lines += text_columns(
+    table = text_columns(
         [
             *dials,
             *made.runs.sizes,
@@ -57,6 +57,9 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
             for point, recommended in zip(points, advised, strict=True)
         ],
     )
+    own = [[flag for flag in point.flags if flag not in made.flags] for point in points]
+    marks = ["", *map("; ".join, own)]
+    lines += [f"{row}  {mark}".rstrip() for row, mark in zip(table, marks, strict=True)]
     lines += ["", "optima of the sweep"]
     lines += text_columns(
         [*made.runs.sizes, "loss", "se", *(c for name in names for c in (name, "")), "runs"],
@@ -75,10 +78,9 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
     lines += ["", "laws", *_laws(made), "", composition_sentence(made)]
     lines += [*curvature_sentences(made), ""]
     lines += [f"path: {made.path}", ""] if made.path is not None else []
-    doubts = [*dict.fromkeys(flag for point in points for flag in point.flags)]
     lines += [
         *("note: " + note for note in made.runs.notes),
-        *("flag: " + flag for flag in doubts),
+        *("flag: " + flag for flag in made.flags),
     ]
     return "\n".join(lines).replace(NBSP, " ")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from extrap.commands.printing import say
 from extrap.errors import arguments_are_options
 
 __all__ = ["Command", "Group"]
@@ -78,7 +79,7 @@ class Group(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments; without any, print the help."""
         if not args and not ctx.resilient_parsing:
-            click.echo(ctx.get_help(), color=ctx.color)
+            say(ctx.get_help())
             ctx.exit()
         return super().parse_args(ctx, args)
 

@@ -31,7 +31,7 @@ __all__ = ["select_command"]
     "--clusters",
     "n_clusters",
     type=int,
-    help="Number of prototypes; default: that of classes, else √n.",
+    help="Prototypes; default: one per class, else √n.",
 )
 @click.option(
     "--metric",

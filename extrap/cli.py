@@ -27,6 +27,7 @@ from extrap.commands.critical_batch import critical_batch_command
 from extrap.commands.exits import BAD_USAGE, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.exports import export_command, import_command, repair_command
 from extrap.commands.forecast import forecast_command
+from extrap.commands.helping import Command, Group
 from extrap.commands.init import init_command
 from extrap.commands.knobs import knobs_command
 from extrap.commands.pages import beside_command, index_command, page_command
@@ -63,35 +64,39 @@ REMEDIES = {
 """What to do about a file that cannot be read or written; else its path is to be checked."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Group,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Completion in your shell: extrap completion --help",
+)
 @click.version_option(__version__, prog_name="extrap")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(*, debug: bool) -> None:
-    """Tune small, forecast big, and say so when big goes wrong."""
+    """Tune at small sizes, forecast the large run, and check it."""
     handler = logging.StreamHandler()
     handler.setFormatter(PlainFormatter("%(message)s"))
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
 
 
-@cli.group()
+@click.group(cls=Group)
 def study() -> None:
-    """Run studies: sweeps at small sizes, then the forecast, then larger runs."""
+    """Run a study, follow it, or move its runs."""
 
 
-@study.command(name="run")
+@click.command(name="run", cls=Command)
 @click.argument("path")
 @click.option("--storage", help="Storage URL; default sqlite:///.extrap/NAME.db.")
-@click.option("--dry-run", is_flag=True, help="Say what would be trained, and train nothing.")
+@click.option("--dry-run", is_flag=True, help="List what would be trained, and train nothing.")
 @click.option(
     "--set",
     "assignments",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Override a field, of the baseline too if the study has one (repeatable).",
+    help="Override a field of the study and of its baseline (repeatable).",
 )
 @preemptible
 @accepting
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
 def study_run(
     path: str,
     *,
@@ -103,45 +108,33 @@ def study_run(
     accepts: bool,
     quiet: bool,
 ) -> None:
-    """Run the study file PATH, or resume it, and write its report."""
+    """Run or resume a study, and write its report.
+
+    PATH is the study file.
+    """
     if accepts:
         accept_training(path, assignments, storage)
     with stops_gracefully(stop_within, checkpoints=checkpoints):
         run_study_file(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
 
 
-for command in (
-    work_command,
-    merge_command,
-    serve_command,
-    status_command,
-    export_command,
-    import_command,
-    repair_command,
-):
-    study.add_command(command)
-for command in (
-    allocate_command,
-    backtest_command,
-    beside_command,
-    cascade_command,
-    check_command,
+study.add_section("Run", study_run, status_command)
+study.add_section("Several machines", work_command, merge_command, serve_command)
+study.add_section("Storage", export_command, import_command, repair_command)
+cli.add_section("Forecast", forecast_command, plan_command, cost_command)
+cli.add_section("Check", backtest_command, check_command, watch_command)
+cli.add_section("Run studies", init_command, study, coord_check_command)
+cli.add_section("Reports", report_command, page_command, index_command, beside_command)
+cli.add_section(
+    "More analyses",
     compare_command,
-    completion_command,
-    coord_check_command,
-    cost_command,
+    allocate_command,
     critical_batch_command,
-    forecast_command,
-    index_command,
-    init_command,
     knobs_command,
-    page_command,
-    plan_command,
-    report_command,
+    cascade_command,
     select_command,
-    watch_command,
-):
-    cli.add_command(command)
+)
+cli.add_command(completion_command)
 completes(cli)
 
 

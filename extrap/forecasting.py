@@ -67,6 +67,7 @@ from extrap.records.displays import (
     quantity,
     spanned,
 )
+from extrap.records.fields import require_level
 
 if TYPE_CHECKING:
     from extrap.fitting.summary import Summary
@@ -558,9 +559,7 @@ def forecast(
     """
     if not isinstance(runs, Runs):
         raise TypeError(f"a forecast needs Runs, got {type(runs).__name__}; use extrap.read_runs.")
-    if not 0 < level < 1:
-        hint = f"; write {level / 100:g} for a {level:g} % interval" if 1 < level < 100 else ""
-        raise ValueError(f"level must lie in (0, 1), got {level:g}{hint}.")
+    require_level(level)
     if band not in BANDS:
         raise ValueError(f"band must be one of {', '.join(BANDS)}; got {band!r}.")
     followed = _path_to(path, runs.sizes)

@@ -21,12 +21,13 @@ import numpy as np
 from scipy import special
 
 from extrap.documents import load_forecast
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.fitting import Way, along, log_ratios, ways_to_be_off
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import Interval
 from extrap.records.displays import between, named, number
+from extrap.records.fields import require_level
 
 __all__ = ["Monitor", "Reading"]
 
@@ -107,8 +108,7 @@ class Monitor:
         level: float = 0.95,
     ) -> None:
         made = forecast if isinstance(forecast, Forecast) else load_forecast(forecast)
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie in (0, 1), got {level:g}; write 0.95 for 95 %.")
+        require_level(level)
         size = dict(made.at(**at).size)
         prediction, curves = made.predict_loss(size), made.curves
         if curves is None or prediction is None:
@@ -118,11 +118,10 @@ class Monitor:
             )
         total = curves.total_steps if total_steps is None else total_steps
         if total is None or not (total > 0 and math.isfinite(total)):
+            hint = "; give it, the sweep's runs do not agree on one" * (total_steps is None)
             raise ValueError(
-                f"total_steps is the intended last step, above 0, got {total_steps}; give it, the "
-                "sweep's runs do not agree on one."
-                if total_steps is None
-                else f"total_steps is the intended last step, above 0, got {total_steps:g}."
+                f"{argument('total_steps')} is the intended last step, above 0, got "
+                f"{total_steps}{hint}."
             )
         self._curves, self._total, self._level = curves, float(total), level
         self._forecast, self._size = made, size

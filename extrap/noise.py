@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from extrap.errors import DataError
 from extrap.records import Interval
+from extrap.records.fields import require_level
 
 __all__ = [
     "NoiseScale",
@@ -229,7 +230,7 @@ def noise_scale_from_moments(
         Fieller (1954), Some problems in interval estimation, J. R. Stat. Soc. B 16, 175. Busing,
         Meijer, van der Leeden (1999), Delete-m jackknife for unequal m, Stat. Comput. 9, 3, eq. 8.
     """
-    _check_level(level)
+    require_level(level)
     squared, trace = _moments(grad_sq_norm, grad_cov_trace)
     blocks = _Blocks.of(squared, trace)
     if blocks.n == 1:
@@ -530,11 +531,6 @@ def _steps(values: ArrayLike, name: str) -> Array:
     if found.ndim != 1 or not found.size:
         raise DataError(f"{name} needs one number a step, got an array of shape {found.shape}.")
     return found
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level}; write 0.95 for a 95 % interval.")
 
 
 def _student_quantile(level: float, dof: int) -> float:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 
 __all__ = [
     "CHOICES",
@@ -181,7 +181,9 @@ def _selected(
     if which != "random" and n_kept < len(values) and values.min() == values.max():
         raise DataError(
             f"hard and easy examples differ in difficulty, got {values[0]:g} for all "
-            f"{len(values)}; take another embedding or metric, or which='random'."
+            f"{len(values)}; take another embedding or metric, or "
+            + argument("which='random'")
+            + "."
         )
     order = _order(values, which, seed)
     forced = np.zeros(len(values), dtype=bool)
@@ -230,9 +232,11 @@ def prototype_distance(
     n = len(points)
     k = min(n, MOST_CLUSTERS, max(1, round(math.sqrt(n)))) if n_clusters is None else n_clusters
     if k < 1:
-        raise ValueError(f"n_clusters is at least 1, got {k}; leave it out for √n.")
+        raise ValueError(f"{argument('n_clusters')} is at least 1, got {k}; leave it out for √n.")
     if k > n:
-        raise DataError(f"{k} clusters need as many points, got {n}; lower n_clusters.")
+        raise DataError(
+            f"{k} clusters need as many points, got {n}; lower {argument('n_clusters')}."
+        )
     if n <= FEW:
         means = KMeans(k, n_init=STARTS, random_state=seed)
     else:
@@ -245,7 +249,7 @@ def prototype_distance(
             n_different = len(np.unique(points, axis=0))
             raise DataError(
                 f"{k} clusters need as many different points, got {n_different} among {n}; "
-                "lower n_clusters, or leave copies out."
+                f"lower {argument('n_clusters')}, or leave copies out."
             ) from error
     centres = means.cluster_centers_
     if metric == "cosine":
@@ -341,7 +345,7 @@ def _directions(points: Array) -> Array:
     if (lengths == 0).any():
         raise DataError(
             f"cosine needs a direction, and row {int(np.flatnonzero(lengths == 0)[0])} of the "
-            "embedding is all 0; leave it out, or take metric='euclidean'."
+            "embedding is all 0; leave it out, or take " + argument("metric='euclidean'") + "."
         )
     return points / lengths
 

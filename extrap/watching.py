@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.monitoring import Monitor, Reading
 from extrap.reading.logs import LogReader
 
@@ -112,11 +112,13 @@ def _is_over(reading: Reading, pace: float) -> bool:
 
 def _refuse_silence(reader: LogReader, reason: DataError | None, *, heard: bool) -> None:
     if not reader.path.exists():
-        raise DataError(f"there is no log {reader.path}; check the path, or leave --once out.")
+        raise DataError(
+            f"there is no log {reader.path}; check the path, or leave {argument('once')} out."
+        )
     if reason is not None:
         raise reason
     if not heard and reader.n_skipped:
         raise DataError(
             f"none of the {reader.n_skipped} rows of {reader.path} holds a step and a loss; check "
-            "its separator and the columns, --step and --loss."
+            f"its separator and the columns, {argument('step')} and {argument('loss')}."
         )

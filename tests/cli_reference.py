@@ -25,7 +25,7 @@ of an error.
 
 
 def cli_page():
-    """Markdown: a section a command, its options in a table."""
+    """Markdown: one section per command, one table per group of options."""
     sections = [HEAD]
     commands = list(_commands(cli, ()))
     sections.append(
@@ -49,13 +49,10 @@ def _section(name, command):
     words = inspect.cleandoc(command.help or "").replace("\b", "").replace("\f", "")
     paragraphs = [re.sub(r"\s+", " ", each).strip() for each in words.split("\n\n")]
     lines = [f"## {' '.join(name)}", f"`extrap {' '.join(name)} {usage}`", *paragraphs]
-    rows = [
-        _row(each, context)
-        for each in command.params
-        if isinstance(each, click.Option) and not each.hidden
-    ]
-    if rows:
-        lines.append("\n".join(["| option | |", "|---|---|", *rows]))
+    for heading, options in command.headed_options(context).items():
+        rows = [_row(each, context) for each in options if each.name != "help"]
+        if rows:
+            lines.append("\n".join([f"| {heading} | |", "|---|---|", *rows]))
     return "\n\n".join(lines)
 
 

@@ -12,9 +12,16 @@ PYTHON = """#!/bin/sh
 echo begin >> "$PWD/log"
 sleep 0.5
 mkdir -p .venv/bin
-printf '#!/bin/sh\\necho pip >> log\\n' > .venv/bin/pip
+printf '#!/bin/sh\\n
+case "$*" in
+    *+cpu) echo cpu >> log; exit $NO_CPU_BUILD;;
+    *uv) echo pip-uv >> log;;
+    *) echo pip >> log;;
+esac
+' > .venv/bin/pip
+printf '#!/bin/sh\\necho uv >> log\\n' > .venv/bin/uv
 printf '#!/bin/sh\\necho study >> log\\n' > .venv/bin/extrap
-chmod +x .venv/bin/pip .venv/bin/extrap
+chmod +x .venv/bin/*
 echo end >> "$PWD/log"
 """
 
@@ -32,12 +39,12 @@ def project(tmp_path):
     return tmp_path
 
 
-def start(project):
+def start(project, *more, no_cpu_build=1):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     return subprocess.Popen(
-        ["make", "report", f"PYTHON={project / 'python'}"],
+        ["make", "report", f"PYTHON={project / 'python'}", *more],
         cwd=project,
-        env=kept,
+        env=kept | {"NO_CPU_BUILD": str(no_cpu_build)},
         stdout=subprocess.DEVNULL,
     )
 
@@ -58,3 +65,15 @@ def test_an_installation_that_failed_is_made_again(project):
     python.write_text(PYTHON, encoding="utf-8")
     assert start(project).wait(60) == 0
     assert (project / "log").read_text().split() == ["begin", "end", "pip", "study"]
+
+
+@pytest.mark.parametrize(("no_cpu_build", "by_uv"), [(0, []), (1, ["pip-uv", "uv"])])
+def test_a_cpu_build_of_torch_comes_first_from_pip_or_else_by_uv(project, no_cpu_build, by_uv):
+    assert start(project, "TORCH=cpu", no_cpu_build=no_cpu_build).wait(60) == 0
+    log = (project / "log").read_text().split()
+    assert log == ["begin", "end", "cpu", *by_uv, "pip", "study"]
+
+
+def test_another_build_of_torch_is_refused(project):
+    assert start(project, "TORCH=gpu").wait(60) != 0
+    assert not (project / ".venv").exists()

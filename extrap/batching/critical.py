@@ -24,9 +24,10 @@ from extrap.batching.results import (
 )
 from extrap.batching.segments import fit_segments
 from extrap.batching.size_laws import SizeForecast, SizeLaws, fit_size_laws
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.laws.batch import maximal_start, overhead_batch, perfect_end
 from extrap.records import Interval, Measure
+from extrap.records.fields import require_level
 
 __all__ = ["FLAGS", "CriticalBatches", "critical_batch", "fit_group"]
 
@@ -162,13 +163,10 @@ def critical_batch(
         >>> round(found.groups[0].b_crit.value), round(found.groups[0].s_min.value)
         (1000, 100)
     """
-    if not 0 < level < 1:
-        raise ValueError(
-            f"level must lie in (0, 1), got {level:g}; write 0.95 for a 95 % interval."
-        )
+    require_level(level)
     for name, value in (("overhead", overhead), ("from_batch", from_batch)):
         if value is not None and not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be positive and finite, got {value:g}.")
+            raise ValueError(f"{argument(name)} must be positive and finite, got {value:g}.")
     columns = (by,) if isinstance(by, str) else tuple(by)
     measured, notes = read_measurements(source, batch=batch, steps=steps, by=columns, seed=seed)
     groups, refused = [], []

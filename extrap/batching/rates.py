@@ -19,6 +19,7 @@ from extrap.fitting.designs import check_sizes
 from extrap.fitting.lines import weighted_line
 from extrap.laws.batch import saturating_rate, surge_rate
 from extrap.records import Interval, Measure
+from extrap.records.fields import require_level
 
 __all__ = ["RATE_RULES", "RateLaw", "RateRule", "joint_rate_law", "rate_law"]
 
@@ -149,10 +150,7 @@ def rate_law(
         >>> round(found.exponent.value, 2), found.rule("square-root").holds
         (0.5, True)
     """
-    if not 0 < level < 1:
-        raise ValueError(
-            f"level must lie in (0, 1), got {level:g}; write 0.95 for a 95 % interval."
-        )
+    require_level(level)
     data = _data(batches, rates, log_se)
     line = weighted_line(data.design, data.y, data.weights)
     law = power_law("lr", line, ("batch",), np.array([data.reference]), level=level)

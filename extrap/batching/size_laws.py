@@ -29,7 +29,7 @@ from extrap.batching.results import (
     require_batch,
     times,
 )
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.fitting.designs import check_sizes
 from extrap.fitting.lines import Line, fit_line, weighted_line
 from extrap.records import Interval
@@ -176,7 +176,7 @@ def fit_size_laws(groups: Sequence[BatchGroup], *, level: float) -> SizeLaws:
             raise DataError("fewer than two groups bound B_crit on both sides")
         columns = _columns(usable)
         if not columns:
-            raise DataError("no numeric --by column differs between groups")
+            raise DataError(f"no numeric column of {argument('by')} differs between groups")
         x = np.array([[float(g.by[c]) for c in columns] for g in usable])
         if len(usable) < len(columns) + 1:
             raise DataError(

@@ -12,7 +12,9 @@ import pandas as pd
 from extrap.cascading.judging import Costs, judge
 from extrap.cascading.predictions import Predictions, read_predictions, split_predictions
 from extrap.cascading.results import Cascade
+from extrap.errors import argument
 from extrap.records import Measure
+from extrap.records.fields import require_level
 
 __all__ = ["cascade"]
 
@@ -133,31 +135,30 @@ def _check_arguments(
     for name, cost in (("cost_small", cost_small), ("cost_large", cost_large)):
         if not (math.isfinite(cost) and cost > 0):
             raise ValueError(
-                f"{name} must be positive and finite, got {cost:g}; give the cost of one input."
+                f"{argument(name)} must be positive and finite, got {cost:g}; give the cost of "
+                "one input."
             )
     if not (math.isfinite(cost_filter) and cost_filter >= 0):
         raise ValueError(
-            f"cost_filter must be finite and not negative, got {cost_filter:g}; give the cost of "
-            "one input."
+            f"{argument('cost_filter')} must be finite and not negative, got {cost_filter:g}; "
+            "give the cost of one input."
         )
     if not math.isfinite(cost_filter / cost_large):
         raise ValueError(
-            f"cost_filter must be in the unit of cost_large, got {cost_filter:g} and "
-            f"{cost_large:g}; give the cost of one input."
+            f"{argument('cost_filter')} must be in the unit of {argument('cost_large')}, got "
+            f"{cost_filter:g} and {cost_large:g}; give the cost of one input."
         )
     if cost_large <= cost_small:
         raise ValueError(
-            f"a cascade saves only where cost_large is above cost_small, got {cost_large:g} and "
-            f"{cost_small:g}; let the large model answer, or exchange the two."
+            f"a cascade saves only where {argument('cost_large')} is above "
+            f"{argument('cost_small')}, got {cost_large:g} and {cost_small:g}; let the "
+            "large model answer, or exchange the two."
         )
     if not 0 < validation < 1:
         raise ValueError(
             f"validation must lie in (0, 1), got {validation:g}; write 0.5 for half the inputs."
         )
-    if not 0 < level < 1:
-        raise ValueError(
-            f"level must lie in (0, 1), got {level:g}; write 0.95 for a 95 % interval."
-        )
+    require_level(level)
 
 
 def _check_quality(quality: float | None, inputs: Predictions) -> None:

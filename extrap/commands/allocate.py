@@ -1,4 +1,4 @@
-"""`extrap allocate`: a compute budget split between parameters and tokens."""
+"""`extrap allocate`: split a compute budget between parameters and tokens."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ from typing import Any
 import click
 
 from extrap.commands.arguments import parse_assignments
+from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 from extrap.commands.reading import reading_of, reading_options
 
 __all__ = ["allocate_command"]
 
 
-@click.command(name="allocate")
+@click.command(name="allocate", cls=Command)
 @click.argument("source")
-@click.option("--flops", type=float, required=True, help="The budget C, in FLOPs.")
-@click.option("--params", default="params", show_default=True, help="The column of parameters.")
-@click.option("--tokens", default="tokens", show_default=True, help="The column of tokens.")
-@click.option("--loss", help="The loss column; default loss.")
-@click.option("--compute", help="The column of training FLOPs; default flops if any, else 6 N D.")
+@click.option("--flops", type=float, required=True, help="Compute budget, in FLOPs.")
+@click.option("--params", default="params", show_default=True, help="Column of parameters.")
+@click.option("--tokens", default="tokens", show_default=True, help="Column of tokens.")
+@click.option("--loss", help="Loss column; default loss.")
+@click.option("--compute", help="Column of training FLOPs; default flops if present, else 6 N D.")
 @reading_options
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(
     "--fix",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Pin a parameter of the law: E, c1 (of params) or c2 (of tokens) (repeatable).",
+    help="Fix a parameter of the law: E, c1 (params) or c2 (tokens) (repeatable).",
 )
 @click.option(
-    "--unique-tokens", type=float, help="Tokens there are; also split with these repeated."
+    "--unique-tokens", type=float, help="Available tokens; also split when they are repeated."
 )
 @click.option(
     "--inference-tokens",
     type=float,
-    help="Tokens to be served; also find the cheapest model of the same loss.",
+    help="Tokens to serve; also find the cheapest model of the same loss.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def allocate_command(
@@ -54,11 +55,11 @@ def allocate_command(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Split a budget between parameters and tokens at the smallest loss.
+    """Split a compute budget between parameters and tokens.
 
-    SOURCE is a CSV, Parquet or JSONL file, or - for CSV on the standard input: one row a run, with
-    its parameters, tokens and final loss. With --let, --final or --maximise it is whatever extrap
-    forecast takes.
+    SOURCE is a CSV, Parquet or JSONL file, or - for CSV on the standard input, with one row per
+    run: its parameters, tokens and final loss. With --let, --final or --maximise it is anything
+    that extrap forecast reads.
     """
     from extrap.planning import allocate, allocation_document
     from extrap.reporting.allocations import allocation_text

@@ -1,4 +1,4 @@
-"""`extrap backtest`: would the forecast have worked on the sweep's own larger sizes?"""
+"""`extrap backtest`: forecasts from the small sizes of a sweep, tested on its larger ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import (
     backtested,
@@ -16,7 +17,7 @@ from extrap.commands.sweeps import (
 __all__ = ["backtest_command"]
 
 
-@click.command(name="backtest")
+@click.command(name="backtest", cls=Command)
 @click.argument("sweep")
 @sweep_options
 @loss_option
@@ -29,9 +30,10 @@ __all__ = ["backtest_command"]
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) -> None:
-    """Say how well forecasts from a part of SWEEP would have met the rest.
+    """Fit the small sizes, test on the larger ones.
 
-    SWEEP is what forecast takes; of a sealed forecast its runs, band and pins are used.
+    SWEEP is what extrap forecast reads. A sealed forecast gives its runs, its band and its fixed
+    parameters.
     """
     from extrap.backtesting import backtest, backtest_document
     from extrap.reporting.terminal import backtest_text

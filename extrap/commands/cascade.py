@@ -1,4 +1,4 @@
-"""`extrap cascade`: at which confidence a small model may answer in place of a large one."""
+"""`extrap cascade`: the confidence at which a small model may answer for a large one."""
 
 from __future__ import annotations
 
@@ -6,34 +6,37 @@ import sys
 
 import click
 
+from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 
 __all__ = ["cascade_command"]
 
 
-@click.command(name="cascade")
+@click.command(name="cascade", cls=Command)
 @click.argument("source")
 @click.option(
-    "--cost-small", default=1.0, show_default=True, help="Cost of an input by the small model."
+    "--cost-small", default=1.0, show_default=True, help="Cost of one input by the small model."
 )
-@click.option("--cost-large", type=float, required=True, help="The same by the large model.")
 @click.option(
-    "--cost-filter", default=0.0, show_default=True, help="The same by the rule, where it answers."
+    "--cost-large", type=float, required=True, help="Cost of one input by the large one."
+)
+@click.option(
+    "--cost-filter", default=0.0, show_default=True, help="Cost of one input by the rule."
 )
 @click.option(
     "--quality",
     type=float,
-    help="Share of correct answers, or mean loss, to reach; default that of the large model.",
+    help="Share of correct answers, or mean loss, to reach; default: that of the large model.",
 )
-@click.option("--group", help="Column of inputs that belong together; default group, if any.")
+@click.option("--group", help="Column that groups dependent inputs; default group, if present.")
 @click.option(
     "--validation",
     default=0.5,
     show_default=True,
-    help="Share of the inputs on which the threshold is chosen; the others judge it.",
+    help="Share of the inputs that choose the threshold; the others test it.",
 )
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the split.")
+@click.option("--seed", default=0, show_default=True, help="Seed of that split.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cascade_command(
     source: str,
@@ -48,12 +51,12 @@ def cascade_command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Choose the confidence at which a small model may answer, and say what that saves.
+    """Choose when a small model may answer for a large one.
 
-    SOURCE is a CSV, Parquet or JSONL file, or - for CSV on the standard input: one row an input,
-    with the columns confidence_small, correct_small and correct_large (0 or 1), or loss_small and
-    loss_large. A column filtered marks inputs that a rule answers, with correct_filter or
-    loss_filter. Inputs are taken as independent, but for those of one group.
+    SOURCE is a CSV, Parquet or JSONL file, or - for CSV on the standard input, with one row per
+    input. Columns: confidence_small, and correct_small and correct_large (0 or 1) or loss_small
+    and loss_large. A column filtered marks inputs that a rule answers, with correct_filter or
+    loss_filter. Inputs count as independent, except those of one group.
     """
     from extrap.cascading import cascade, cascade_document
     from extrap.reporting.cascades import cascade_text

@@ -1,4 +1,4 @@
-"""`extrap check`: larger runs held against a forecast."""
+"""`extrap check`: finished runs checked against a forecast."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from extrap.commands.exits import DEVIATES, FINE
+from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import (
     big_curves_option,
@@ -19,7 +20,7 @@ from extrap.commands.sweeps import (
 __all__ = ["check_command"]
 
 
-@click.command(name="check")
+@click.command(name="check", cls=Command)
 @click.argument("forecast_or_sweep")
 @click.argument("big")
 @sweep_options
@@ -29,12 +30,12 @@ __all__ = ["check_command"]
     "--tolerance",
     default=0.005,
     show_default=True,
-    help="Relative deviation that is no alarm, however significant.",
+    help="Relative deviation that raises no alarm, however significant.",
 )
 @click.option(
     "--familywise",
     is_flag=True,
-    help="Let the level hold for any false alarm among all configurations, not for each.",
+    help="Apply the level to all configurations together, not to each.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check_command(
@@ -46,12 +47,13 @@ def check_command(
     as_json: bool,
     **columns: Any,
 ) -> int:
-    """Hold the larger runs of BIG against a forecast; exit 1 if one is off the law of tuned runs.
+    """Check finished runs against a forecast.
 
-    Runs that differ in their seed alone are one configuration and judged together.
+    FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep; BIG holds the larger runs. Runs that
+    differ only in their seed are one configuration and are judged together.
 
-    FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep. Where nothing can be judged that is
-    said, and the exit code is 0: no run deviates. With --json see n_judged.
+    The exit code is 1 if a run is off the law of tuned runs. It is 0 if no run deviates, also
+    where no run could be judged; the output says so (n_judged with --json).
     """
     from extrap.checking import check
     from extrap.documents import verdicts_document

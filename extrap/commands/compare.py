@@ -1,4 +1,4 @@
-"""`extrap compare`: does a treatment shift the law of the loss, or change its exponent?"""
+"""`extrap compare`: recipes compared over sizes, each at its best tuned values."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from extrap.commands.arguments import parse_size, parse_tuned
+from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 from extrap.commands.reading import reading_of, reading_options
 
@@ -21,21 +22,21 @@ if TYPE_CHECKING:
 __all__ = ["compare_command"]
 
 
-@click.command(name="compare")
+@click.command(name="compare", cls=Command)
 @click.argument("sources", nargs=-1, required=True)
-@click.option("--size", multiple=True, required=True, help="A size column (repeatable).")
-@click.option("--tune", multiple=True, help="A tuned column, e.g. lr (repeatable).")
-@click.option("--loss", help="The loss column; default loss.")
-@click.option("--seed", default="seed", show_default=True, help="The seed column.")
+@click.option("--size", multiple=True, required=True, help="Size column (repeatable).")
+@click.option("--tune", multiple=True, help="Tuned column, e.g. lr (repeatable).")
+@click.option("--loss", help="Loss column; default loss.")
+@click.option("--seed", default="seed", show_default=True, help="Seed column.")
 @reading_options
-@click.option("--at", help="The target size: 4096, or params=1e9,tokens=2e10.")
-@click.option("--names", help="Names of the recipes, separated by commas; default of the files.")
-@click.option("--by", help="Column that says which recipe a run is of, for a single file.")
-@click.option("--plain", help="The plain recipe's name; default the first.")
+@click.option("--at", help="Target size: 4096, or params=1e9,tokens=2e10.")
+@click.option("--names", help="Names of the recipes, separated by commas; default: file names.")
+@click.option("--by", help="Column that names the recipe of each run, for a single file.")
+@click.option("--plain", help="Name of the plain recipe; default: the first.")
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
-@click.option("--price", type=float, help="Price of an hour of one GPU.")
+@click.option("--price", type=float, help="Price of a GPU-hour.")
 @click.option(
-    "--flops-per-second", type=float, help="Speed of one GPU; default from the column wall_s."
+    "--flops-per-second", type=float, help="Speed of one GPU; default: from the column wall_s."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def compare_command(
@@ -51,11 +52,11 @@ def compare_command(
     as_json: bool,
     **columns: Any,
 ) -> None:
-    """Compare recipes over sizes, each at its own best tuned values.
+    """Compare recipes over sizes, each at its best values.
 
-    SOURCES are tables of runs (CSV, Parquet or JSONL), the plain recipe first; or one table whose
-    column --by names the recipe of each run. Give all recipes the same seeds: runs are paired by
-    seed and size.
+    SOURCES are tables of runs (CSV, Parquet or JSONL), the plain recipe first, or one table whose
+    column --by names the recipe of each run. Use the same seeds for all recipes: runs are paired
+    by seed and size.
     """
     from extrap.comparing import compare, comparison_document
     from extrap.reporting.comparison_text import comparison_text
@@ -92,7 +93,7 @@ def _arms_of_files(
         given = [name.strip() for name in names.split(",")]
     if len(given) != len(sources) or not all(given):
         raise click.UsageError(
-            f"--names needs one name a table, {len(sources)}, got {names!r}; separate by commas."
+            f"--names needs one name per table, {len(sources)}, got {names!r}; separate by commas."
         )
     for name in given:
         if given.count(name) > 1:

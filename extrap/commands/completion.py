@@ -14,6 +14,7 @@ from typing import Any
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete
 
+from extrap.commands.helping import Command
 from extrap.commands.printing import say
 
 __all__ = ["completes", "completion_command"]
@@ -31,10 +32,12 @@ COLUMNS = ("size", "tune", "seed", "condition", "loss", "losses")
 """Options that name a column of the table before them."""
 
 
-@click.command(name="completion")
+@click.command(name="completion", cls=Command)
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 def completion_command(shell: str) -> None:
-    """Print the script that makes SHELL complete extrap's commands, options and columns.
+    """Print the script for completion in a shell.
+
+    The shell then completes commands, options, files and columns.
 
     \b
     bash:  extrap completion bash > ~/.local/share/bash-completion/completions/extrap

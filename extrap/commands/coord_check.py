@@ -1,4 +1,4 @@
-"""`extrap coord-check`: do the outputs of every layer move equally far at every width?"""
+"""`extrap coord-check`: how far the outputs of every layer move at every width."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from dataclasses import asdict
 import click
 
 from extrap.commands.exits import DEVIATES, FINE
+from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 
 __all__ = ["coord_check_command"]
 
 
-@click.command(name="coord-check")
+@click.command(name="coord-check", cls=Command)
 @click.argument("study_file")
 @click.option(
-    "--width", multiple=True, type=int, help="A width (repeatable); default the study's."
+    "--width", multiple=True, type=int, help="Width (repeatable); default: those of the study."
 )
-@click.option("--steps", default=5, show_default=True, help="Updates.")
-@click.option("--lr", type=float, help="Learning rate; default the middle of the study's range.")
+@click.option("--steps", default=5, show_default=True, help="Number of updates.")
+@click.option("--lr", type=float, help="Learning rate; default: the middle of the study's range.")
 @click.option(
     "--set",
     "assignments",
@@ -37,11 +38,11 @@ def coord_check_command(
     assignments: Sequence[str],
     as_json: bool,
 ) -> int:
-    """Check that the outputs of every layer move equally far at every width.
+    """Check that layer outputs move equally far at every width.
 
-    Trains the model of STUDY_FILE for a few updates at the study's widths or those given. Under a
-    width rule that lets the learning rate transfer, such as muP, the changes are flat; exit code 1
-    says that one is not.
+    Trains the model of STUDY_FILE for a few updates at several widths. Under a width rule that
+    lets the learning rate transfer, such as muP, the changes do not depend on width. The exit code
+    is 1 if one does.
     """
     from extrap import coordinate_check
     from extrap.records import override

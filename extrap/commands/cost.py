@@ -1,4 +1,4 @@
-"""`extrap cost`: what tuned values that are off cost at a size."""
+"""`extrap cost`: what a choice of tuned values costs at a size."""
 
 from __future__ import annotations
 
@@ -8,35 +8,36 @@ from typing import Any
 import click
 
 from extrap.commands.arguments import parse_assignments, parse_size
+from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import forecast_of, loss_option, size_columns, sweep_options
 
 __all__ = ["cost_command"]
 
 
-@click.command(name="cost")
+@click.command(name="cost", cls=Command)
 @click.argument("forecast_or_sweep")
 @sweep_options
 @loss_option
-@click.option("--at", required=True, help="The size: 4096, or params=1e9,tokens=2e10.")
+@click.option("--at", required=True, help="Size: 4096, or params=1e9,tokens=2e10.")
 @click.option(
     "--set",
     "assignments",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A tuned value there, e.g. lr=3e-4 (repeatable); default the recommended one.",
+    help="Tuned value at that size, e.g. lr=3e-4 (repeatable); default: the recommended one.",
 )
-@click.option("--flops", type=float, help="FLOPs of a run there; default from the runs' own.")
+@click.option("--flops", type=float, help="FLOPs of the run; default: from the sweep.")
 @click.option(
-    "--gpu-hours", type=float, help="GPU-hours of a run there; default from column wall_s."
+    "--gpu-hours", type=float, help="GPU-hours of the run; default: from the column wall_s."
 )
-@click.option("--flops-per-s", type=float, help="Speed of a GPU, for hours from FLOPs.")
+@click.option("--flops-per-s", type=float, help="Speed of a GPU, to turn FLOPs into hours.")
 @click.option("--price", type=float, help="Price of a GPU-hour.")
 @click.option(
     "--cost",
     "formula",
     metavar="FORMULA",
-    help="FLOPs of a run over columns, e.g. '6 * n_params * n_tokens'.",
+    help="FLOPs of a run as a formula, e.g. '6 * n_params * n_tokens'.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cost_command(
@@ -52,9 +53,10 @@ def cost_command(
     as_json: bool,
     **columns: Any,
 ) -> None:
-    """Say what a choice of tuned values costs: loss, compute, GPU-hours, money.
+    """Estimate what a choice of tuned values costs.
 
-    FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep.
+    The cost is in loss, compute, GPU-hours and money. FORECAST_OR_SWEEP is a sealed forecast
+    (.json) or a sweep.
     """
     from extrap.planning import cost, cost_document
     from extrap.reporting.costs import cost_text

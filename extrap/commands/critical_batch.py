@@ -1,4 +1,4 @@
-"""`extrap critical-batch`: from steps to a target to critical batch sizes and their laws."""
+"""`extrap critical-batch`: critical batch sizes from steps to a target, and their laws."""
 
 from __future__ import annotations
 
@@ -9,46 +9,42 @@ from typing import Any
 import click
 
 from extrap.commands.arguments import parse_size
+from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 
 __all__ = ["critical_batch_command"]
 
 
-@click.command(name="critical-batch")
+@click.command(name="critical-batch", cls=Command)
 @click.argument("source")
-@click.option(
-    "--batch", default="batch_size", show_default=True, help="The column of batch sizes."
-)
-@click.option("--steps", default="steps", show_default=True, help="The column of steps.")
-@click.option(
-    "--by", multiple=True, help="A column that sets groups apart, e.g. params (repeatable)."
-)
-@click.option("--seed", default="seed", show_default=True, help="The seed column.")
+@click.option("--batch", default="batch_size", show_default=True, help="Column of batch sizes.")
+@click.option("--steps", default="steps", show_default=True, help="Column of steps.")
+@click.option("--by", multiple=True, help="Column that defines groups, e.g. params (repeatable).")
+@click.option("--seed", default="seed", show_default=True, help="Seed column.")
 @click.option(
     "--overhead",
     default=0.2,
     show_default=True,
-    help="Share above linear scaling that the batch at the overhead allows.",
+    help="Share of examples above linear scaling that is accepted.",
 )
 @click.option(
     "--from",
     "from_batch",
     type=float,
-    help="Batch from which linear scaling is counted; default one for all groups: the "
-    "largest of their smallest that reached the target.",
+    help="Batch size from which linear scaling is counted; default: the largest of the "
+    "groups' smallest batch sizes that reached the target.",
 )
 @click.option(
     "--let",
     multiple=True,
     metavar="FORMULA",
-    help='A new column, e.g. "tokens = steps * batch_size" (repeatable, in order).',
+    help='New column, e.g. "tokens = steps * batch_size" (repeatable, in order).',
 )
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(
     "--at",
     multiple=True,
-    help="A group to forecast from the laws over groups: 7e9, or params=7e9,target=2.5 "
-    "(repeatable).",
+    help="Group to forecast: 7e9, or params=7e9,target=2.5 (repeatable).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def critical_batch_command(
@@ -65,11 +61,12 @@ def critical_batch_command(
     at: Sequence[str],
     as_json: bool,
 ) -> None:
-    """Fit steps to a target against batch size, group by group.
+    """Estimate critical batch sizes from steps to a target.
 
-    SOURCE is a CSV, Parquet or JSONL file, or - for CSV on the standard input: one row a batch
-    size, its learning rate tuned anew; further rows of one batch size are replicates. Rows without
-    steps did not reach the target; a column budget makes them lower bounds.
+    SOURCE is a CSV, Parquet or JSONL file, or - for CSV on the standard input, with one row per
+    batch size, each with its own tuned learning rate. Further rows of one batch size are
+    replicates. Rows without steps did not reach the target; a column budget makes them lower
+    bounds.
     """
     from extrap.batching import (
         critical_batch,

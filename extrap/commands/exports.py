@@ -1,4 +1,4 @@
-"""`extrap study export`, `import` and `repair`: what a storage holds, carried and mended."""
+"""`extrap study export`, `import` and `repair`: copy and repair what a storage holds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from extrap.commands.helping import Command
 from extrap.commands.printing import say
 
 __all__ = ["export_command", "import_command", "repair_command"]
@@ -22,7 +23,7 @@ def _of_a_study(command: Callable[..., Any]) -> Callable[..., Any]:
             "assignments",
             multiple=True,
             metavar="KEY=VALUE",
-            help="Override a field, as of extrap study run (repeatable).",
+            help="Override a field, as in extrap study run (repeatable).",
         ),
     ]
     for option in reversed(options):
@@ -30,16 +31,16 @@ def _of_a_study(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.command(name="export")
+@click.command(name="export", cls=Command)
 @_of_a_study
-@click.option("--out", required=True, help="The file to write: FILE.parquet.")
+@click.option("--out", required=True, help="File to write: FILE.parquet.")
 def export_command(
     path: str, *, storage: str | None, assignments: Sequence[str], out: str
 ) -> None:
-    """Write all finished trials of the study file PATH to one Parquet file.
+    """Write all finished trials of a study to one file.
 
-    The file holds what the storage does, the fingerprint and the seals too, but nothing of
-    workers and no address.
+    PATH is the study file. The Parquet file holds the trials, the fingerprint and the seals of
+    the storage. It holds no workers and no address.
     """
     from extrap.sweeps import export_study, open_study_file
 
@@ -47,33 +48,34 @@ def export_command(
     say(f"wrote {n_trials} trials to {out}")
 
 
-@click.command(name="import")
+@click.command(name="import", cls=Command)
 @_of_a_study
 @click.argument("file")
 def import_command(
     path: str, *, storage: str | None, assignments: Sequence[str], file: str
 ) -> None:
-    """Copy the runs of FILE, an export, into the storage of the study file PATH.
+    """Copy the trials of an export into a study's storage.
 
-    What is there already stays; importing twice changes nothing. Seals come along, with the
-    times that FILE gives: whoever wrote it may have put in any.
+    PATH is the study file, FILE the export. Trials that are there already stay, and importing
+    twice changes nothing. Seals keep the times that FILE states, which nothing proves.
     """
     from extrap.sweeps import import_study, open_study_file
 
     say(import_study(open_study_file(path, assignments=assignments), file, storage=storage))
 
 
-@click.command(name="repair")
+@click.command(name="repair", cls=Command)
 @_of_a_study
-@click.option("--dry-run", is_flag=True, help="Say what is found, and mend nothing.")
+@click.option("--dry-run", is_flag=True, help="List what is found, and repair nothing.")
 def repair_command(
     path: str, *, storage: str | None, assignments: Sequence[str], dry_run: bool
 ) -> None:
-    """Find and mend trials of dead workers, second results, half-written and unreadable ones.
+    """Repair the trials that dead workers left behind.
 
-    Workers of other machines are listened to for as long as they said they might be silent.
-    Nothing is deleted: finished trials are set aside, and their cells are trained anew. What
-    is unreadable is kept as text.
+    Finds trials of dead workers, duplicate results, and half-written or unreadable trials of the
+    study file PATH. It first waits for a sign of workers on other machines, for as long as they
+    may be silent. Nothing is deleted: such trials are set aside, and their cells are trained
+    again. Unreadable values are kept as text.
     """
     from extrap.sweeps import open_study_file, repair_study
 
@@ -81,5 +83,5 @@ def repair_command(
     found = repair_study(study, storage=storage, dry_run=dry_run, say=say)
     for fault in found:
         say(fault)
-    verb = "found" if dry_run else "found and mended"
-    say(f"{len(found)} faults {verb}" if found else "nothing to mend")
+    verb = "found" if dry_run else "found and repaired"
+    say(f"{len(found)} faults {verb}" if found else "nothing to repair")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from extrap.commands.arguments import parse_size
+from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import (
     forecast_of,
@@ -19,14 +20,14 @@ from extrap.commands.sweeps import (
 __all__ = ["forecast_command"]
 
 
-@click.command(name="forecast")
+@click.command(name="forecast", cls=Command)
 @click.argument("sweep")
 @sweep_options
 @loss_option
 @click.option(
     "--at",
     multiple=True,
-    help="A size to forecast: 4096, width=4096, or params=1e9,tokens=2e10 (repeatable).",
+    help="Size to forecast: 4096, width=4096, or params=1e9,tokens=2e10 (repeatable).",
 )
 @click.option("--save", type=click.Path(dir_okay=False), help="Seal the forecast in this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -40,7 +41,7 @@ def forecast_command(
     summary: bool,
     **columns: Any,
 ) -> None:
-    """Forecast larger sizes from SWEEP.
+    """Forecast the best values and the loss at larger sizes.
 
     SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage or MLflow store, a folder
     of a tracker's runs, a sealed forecast (.json), or - for CSV on the standard input.

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import textwrap
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from extrap.commands.helping import Command
 from extrap.commands.printing import say
 
 if TYPE_CHECKING:
-    from extrap.records import Command
+    from extrap.records import Command as TrainingCommand
 
 __all__ = ["init_command"]
 
@@ -31,12 +35,11 @@ WIDTHS = (16, 32, 64, 128, 256)
 """Sizes of any other name."""
 BEYOND = 4
 """The target is so many times the largest size."""
+SCRIPTS = (".py", ".sh")
+LONGEST = 78
+"""Characters of words on one line."""
 
-FUNCTION = '''"""A study with a training function of its own. Run it: extrap study run {file}
-
-As it stands it is a toy with known answers that takes seconds: the loss is 1.8 + 3 / sqrt(width),
-the best rate 0.4 / width^0.7. Put your training into `train`, then your sizes and rates.
-"""
+FUNCTION = '''"""Run it: extrap study run {file}. Put your training into `train`."""
 
 import math
 import random
@@ -45,7 +48,7 @@ from extrap import StudySpec, Target, TunedRange
 
 STUDY = StudySpec(
     name="{name}",
-    question="How does the loss fall with width, and which rate does width 1024 want?",
+    question="Which lr does a larger width need, and which loss does it reach?",
     sizes={{"width": (16, 32, 64, 128, 256)}},  # several columns: every combination
     tune={{"lr": TunedRange(low=2**-9, high=2**-2, n=8)}},  # the grid grows where it is too short
     seeds=(0, 1, 2),
@@ -54,7 +57,7 @@ STUDY = StudySpec(
 
 
 def train(size, tuned, seed):
-    """Train one run; the held-out loss, nan if it diverged, or {{"loss": …, "curve": …}}."""
+    """A toy: the loss of one run, nan if it diverged, or {{"loss": …, "curve": …}}."""
     octaves = math.log2(tuned["lr"] * size["width"] ** 0.7 / 0.4)
     noise = random.Random(f"{{size}}{{tuned}}{{seed}}").gauss(0, 0.002)
     return (1.8 + 3 / math.sqrt(size["width"])) * math.exp(0.02 * octaves**2 + noise)
@@ -63,12 +66,7 @@ def train(size, tuned, seed):
 TRAIN = train
 '''
 
-COMMAND = '''"""A study whose runs are trained by a command. Run it: extrap study run {file}
-
-The command gets the words below, no shell sees them. The last line that it prints with `loss=1.23`
-or `val_loss: 1.23` is its loss; with `step 100` on the same line it is a point of the curve. It
-may write {{run_dir}}/metrics.jsonl instead: Command([…], result="metrics.jsonl").
-"""
+COMMAND = '''"""Run it: extrap study run {file}. The last `loss=1.23` printed is a run's loss."""
 
 from extrap import Command, StudySpec, Target, TunedRange
 
@@ -77,25 +75,17 @@ STUDY = StudySpec(
     question="{question}",
     sizes={sizes},
     tune={tune},
-{seeds}
+    {seeds}
     targets=(Target(size={target}),),  # trained after the forecast is sealed
 )
-COMMAND = Command(
-    [
-{words}
-    ],
-    timeout_s=86_400,
-)
+COMMAND = Command([{words}])
 '''
 
-SEEDS = "    seeds=(0, 1, 2),"
-ONE_SEED = """\
-    # the command is not told its seed; with a word such as "--seed={seed}" there can be several
-    seeds=(0,),
-    target_seeds=(0,),"""
+SEEDS = "seeds=(0, 1, 2),"
+ONE_SEED = 'seeds=(0,), target_seeds=(0,),  # for several seeds, add "--seed={seed}" to COMMAND'
 
 SCRIPT = '''\
-"""A toy in the place of a training script: prints the losses of a law with known answers."""
+"""A toy in place of a training script: it prints the losses of a law with known answers."""
 
 import argparse
 import math
@@ -116,7 +106,7 @@ for step in (100, 200, 300):
 '''
 
 
-@click.command(name="init")
+@click.command(name="init", cls=Command)
 @click.argument("name", default="my_study")
 @click.option(
     "--command",
@@ -125,29 +115,30 @@ for step in (100, 200, 300):
     help="The command that trains a run, with its values in braces: "
     '"python train.py --lr {lr} --width {width}".',
 )
-@click.option("--force", is_flag=True, help="Write over a study file that is there.")
-def init_command(name: str, *, command_line: str | None, force: bool) -> None:
-    """Write NAME.py, a study file of ten lines that runs as it is.
+@click.option("--toy", is_flag=True, help="Write a toy script if that of the command is missing.")
+@click.option("--force", is_flag=True, help="Overwrite an existing study file.")
+def init_command(name: str, *, command_line: str | None, toy: bool, force: bool) -> None:
+    """Write a short study file that runs as it is.
 
-    It trains with a function; with --command by a program of yours, and where the script it names
-    does not exist, a toy one is written.
+    The file is NAME.py. Its runs are trained by a Python function, or with --command by a program
+    of your own.
     """
     path = Path(name if name.endswith(".py") else f"{name}.py")
     if path.exists() and not force:
         raise click.UsageError(
-            f"{path} is there already; name another, or write over it: --force."
+            f"{path} exists; choose another name, or overwrite it with --force."
         )
     study = _study_name(path)
     if command_line is None:
         texts = {path: FUNCTION.format(file=path.name, name=study)}
     else:
-        texts = _of_command(path, study, command_line)
+        texts = _of_command(path, study, command_line, toy=toy)
     from extrap.files import write_text
 
     if path.exists() and not _is_study(path):
         raise click.UsageError(
-            f"--force writes over study files, {path} is none: it has neither STUDY nor any other "
-            "kind; name the study something else, or move that file away."
+            f"--force overwrites study files only, and {path} defines no study; choose another "
+            "name, or move that file away."
         )
     for place, text in texts.items():
         write_text(place, text)
@@ -156,7 +147,7 @@ def init_command(name: str, *, command_line: str | None, force: bool) -> None:
 
 
 def _is_study(path: Path) -> bool:
-    """Whether a file speaks of a study as study files do; it is not run for that."""
+    """Whether a file defines a study; it is not run to find out."""
     from extrap.study_files import KINDS
 
     text = path.read_text(encoding="utf-8", errors="replace")
@@ -170,14 +161,14 @@ def _study_name(path: Path) -> str:
     return path.stem
 
 
-def _of_command(path: Path, name: str, line: str) -> dict[Path, str]:
-    """The study file of a command, and its script if there is none."""
+def _of_command(path: Path, name: str, line: str, *, toy: bool) -> dict[Path, str]:
+    """The study file of a command, and a toy script if it is wanted."""
     command = _parse(line)
     script = _script(command)
     if script is not None and script.resolve() == path.resolve():
         raise click.UsageError(
-            f"a study file and the script that it runs are two files, got {path} for both; name "
-            f"the study something else: extrap init {path.stem}_study --command …."
+            f"the study file and its script are two files, got {path} for both; choose another "
+            f"name for the study: extrap init {path.stem}_study --command …."
         )
     values = [v for v in command.placeholders() if v not in ("seed", "run_dir")]
     tuned = [v for v in values if v in TUNED]
@@ -185,38 +176,62 @@ def _of_command(path: Path, name: str, line: str) -> dict[Path, str]:
     if not (tuned and sizes):
         missing = "{lr}" if not tuned else "{width}"
         raise click.UsageError(
-            "the words of a command hold a size and a tuned value in braces, as in "
-            f"--lr {{lr}} --width {{width}}; got {line!r}: add {missing}. Tuned are "
-            f"{', '.join(TUNED)}."
+            "a command needs a size and a tuned value in braces, as in --lr {lr} --width {width}; "
+            f"got {line!r}: add {missing}. Tuned values are {', '.join(TUNED)}."
         )
     grids = {column: SIZES.get(column, WIDTHS) for column in sizes}
     texts = {
         path: COMMAND.format(
             file=path.name,
             name=name,
-            question=f"Which {tuned[0]} does a larger {sizes[0]} want, and what loss?",
+            question=f"Which {tuned[0]} does a larger {sizes[0]} need, and which loss?",
             sizes=_quoted(grids),
             tune=f"{{{', '.join(_range(column) for column in tuned)}}}",
             seeds=SEEDS if "seed" in command.placeholders() else ONE_SEED,
             target=_quoted({column: BEYOND * grid[-1] for column, grid in grids.items()}),
-            words="\n".join(f"        {_quoted(word)}," for word in command.args),
+            words=_listed(command.args),
         )
     }
     if script is not None and not script.exists():
-        centres = ", ".join(f"({_quoted(c)}, {TUNED[c][2]:.3g})" for c in tuned)
-        names = _quoted([*sizes, *tuned, "seed"])
-        texts[script] = SCRIPT.format(names=names, sizes=_quoted(sizes), centres=f"[{centres}]")
+        texts[script] = _toy(script, sizes, tuned) if toy else _refuse_missing(script)
     return texts
 
 
-def _parse(line: str) -> Command:
-    from extrap.records import Command
+def _listed(words: Sequence[str]) -> str:
+    """The words of a command between brackets, on one line if they fit."""
+    text = ", ".join(_quoted(word).replace(" ", "\0") for word in words)
+    if len(text) > LONGEST:
+        lines = textwrap.wrap(text, 94, break_long_words=False, break_on_hyphens=False)
+        text = "\n" + "".join(f"    {line}\n" for line in lines)
+    return text.replace("\0", " ")
+
+
+def _toy(script: Path, sizes: list[str], tuned: list[str]) -> str:
+    if script.suffix != ".py":
+        raise click.UsageError(f"--toy writes Python scripts, got {script}; write it yourself.")
+    centres = ", ".join(f"({_quoted(c)}, {TUNED[c][2]:.3g})" for c in tuned)
+    names = _quoted([*sizes, *tuned, "seed"])
+    return SCRIPT.format(names=names, sizes=_quoted(sizes), centres=f"[{centres}]")
+
+
+def _refuse_missing(script: Path) -> NoReturn:
+    """A name that is not there is a typing error more often than a wish for a toy."""
+    there = [path.name for path in script.parent.glob(f"*{script.suffix}")]
+    near = get_close_matches(script.name, there, n=1)
+    hint = f"write {script.parent / near[0]}" if near else "correct its name"
+    raise click.UsageError(
+        f"there is no script {script}; {hint}, or write a toy in its place with --toy."
+    )
+
+
+def _parse(line: str) -> TrainingCommand:
+    from extrap.records import Command as TrainingCommand
 
     try:
         words = shlex.split(line)
     except ValueError as error:
         raise click.UsageError(f"the words of a command are quoted in pairs: {error}.") from None
-    return Command(words)
+    return TrainingCommand(words)
 
 
 def _range(column: str) -> str:
@@ -231,9 +246,7 @@ def _quoted(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _script(command: Command) -> Path | None:
-    """The Python script that a command runs, if it does."""
-    if command.args[0].startswith("python") and len(command.args) > 1:
-        script = Path(command.args[1])
-        return script if script.suffix == ".py" and "{" not in str(script) else None
-    return None
+def _script(command: TrainingCommand) -> Path | None:
+    """The script that a command runs: its first word that names one."""
+    names = (word for word in command.args if "{" not in word)
+    return next((Path(name) for name in names if name.endswith(SCRIPTS)), None)

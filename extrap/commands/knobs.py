@@ -1,4 +1,4 @@
-"""`extrap knobs`: which fixed value will be wrong at a larger size."""
+"""`extrap knobs`: which fixed values will be wrong at a larger size."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from extrap.commands.arguments import parse_size
+from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 from extrap.commands.reading import reading_of, reading_options
 
@@ -24,24 +25,25 @@ if TYPE_CHECKING:
 __all__ = ["knobs_command", "study_of_knobs"]
 
 
-@click.command(name="knobs")
+@click.command(name="knobs", cls=Command)
 @click.argument("source")
-@click.option("--at", "target", help="The size asked about: 1024 or width=1024.")
+@click.option("--at", "target", help="Target size: 1024 or width=1024.")
 @click.option("--storage", help="Storage URL of a study file; default sqlite:///.extrap/NAME.db.")
 @click.option(
     "--knob",
     "named",
     multiple=True,
     metavar="NAME[=VALUE]",
-    help="A knob; of a table with its fixed value, default the commonest (repeatable).",
+    help="Setting to rank; for a table also its fixed value, default: the most frequent one "
+    "(repeatable).",
 )
-@click.option("--size", help="The size column of a table.")
-@click.option("--loss", help="The loss column of a table; default loss.")
-@click.option("--seed", default="seed", show_default=True, help="The seed column of a table.")
+@click.option("--size", help="Size column of a table.")
+@click.option("--loss", help="Loss column of a table; default loss.")
+@click.option("--seed", default="seed", show_default=True, help="Seed column of a table.")
 @reading_options
 @click.option("--level", type=float, help="Level of the intervals of a table; default 0.95.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="The HTML file.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="HTML file to write.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def knobs_command(
     source: str,
@@ -54,10 +56,10 @@ def knobs_command(
     as_json: bool,
     **columns: Any,
 ) -> None:
-    """Rank the fixed values of SOURCE by what they will cost at a larger size.
+    """Rank fixed values by what they will cost at a larger size.
 
-    SOURCE is a study file, of which every fixed value is moved to its half and its double at small
-    sizes (run or resumed if need be), or a table of your own such runs.
+    SOURCE is a study file, or a table of your own runs. For a study file, every fixed value is
+    halved and doubled at small sizes; the study is run or resumed where runs are missing.
     """
     from extrap.reporting import knobs_document, knobs_text
 
@@ -159,7 +161,7 @@ def _read_knobs(
 
     if not size or not named:
         raise click.UsageError(
-            "a table needs its size column and the knobs that were moved: --size width --knob "
+            "a table needs its size column and the settings that were varied: --size width --knob "
             "warmup --knob beta2=0.999."
         )
     return rank_table(
@@ -188,7 +190,7 @@ def _parse_knobs(texts: Sequence[str]) -> dict[str, float | str | None]:
     for text in texts:
         name, found, value = (part.strip() for part in text.partition("="))
         if not name or (found and not value) or name in knobs:
-            raise click.UsageError(f"--knob is NAME or NAME=VALUE, once a knob; got {text!r}.")
+            raise click.UsageError(f"--knob is NAME or NAME=VALUE, each name once; got {text!r}.")
         try:
             knobs[name] = float(value) if found else None
         except ValueError:

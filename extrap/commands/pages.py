@@ -1,4 +1,4 @@
-"""`extrap page`, `extrap index` and `extrap beside`: what is made of reports that exist."""
+"""`extrap page`, `extrap index` and `extrap beside`: what is made from existing reports."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 from extrap.files import write_text
 
@@ -41,19 +42,20 @@ def write_besides(page: str | Path, *, markdown: str | None, figures: str | None
         say(f"wrote {markdown}")
 
 
-@click.command(name="page")
+@click.command(name="page", cls=Command)
 @click.argument("page", type=click.Path(dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print the page's numbers as JSON.")
 @click.option(
     "--files",
     type=click.Path(file_okay=False),
-    help="Write its figures (SVG) and tables (CSV) into this folder.",
+    help="Write the figures (SVG) and tables (CSV) into this folder.",
 )
 @click.option("--link", help="Address of the page, for the last line of the summary.")
 def page_command(page: str, *, as_json: bool, files: str | None, link: str | None) -> None:
-    """Print what the report PAGE says: a summary in Markdown, or its numbers as JSON.
+    """Print the summary or the numbers of a report.
 
-    The summary fits a pull request or, in a GitHub workflow, $GITHUB_STEP_SUMMARY.
+    PAGE is an HTML report. The summary is Markdown, for a pull request or, in a GitHub
+    workflow, $GITHUB_STEP_SUMMARY.
     """
     from extrap.reporting import read_blocks, read_report, report_markdown, save_figures
 
@@ -67,32 +69,35 @@ def page_command(page: str, *, as_json: bool, files: str | None, link: str | Non
         say(report_markdown(document, read_blocks(page), link=link).rstrip("\n"))
 
 
-@click.command(name="index")
+@click.command(name="index", cls=Command)
 @click.argument("folder", default="reports", type=click.Path(file_okay=False, exists=True))
 def index_command(folder: str) -> None:
-    """Write FOLDER/index.html over all reports of FOLDER, of whatever kind; newest first."""
+    """Write the index of all reports in a folder.
+
+    It is FOLDER/index.html and lists reports of every kind, newest first.
+    """
     from extrap.reporting import write_index
 
     say(f"wrote {write_index(folder)}")
 
 
-@click.command(name="beside")
+@click.command(name="beside", cls=Command)
 @click.argument("first")
 @click.argument("second")
-@click.option("--size", multiple=True, help="A size column, where a sweep is given (repeatable).")
-@click.option("--tune", multiple=True, help="A tuned column, where a sweep is given (repeatable).")
-@click.option("--loss", help="The loss column of a sweep; default loss.")
+@click.option("--size", multiple=True, help="Size column, if a sweep is given (repeatable).")
+@click.option("--tune", multiple=True, help="Tuned column, if a sweep is given (repeatable).")
+@click.option("--loss", help="Loss column of a sweep; default loss.")
 @click.option("--title", help="Title of the page.")
 @click.option(
-    "-o", "--output", default="reports/beside.html", show_default=True, help="The HTML file."
+    "-o", "--output", default="reports/beside.html", show_default=True, help="HTML file to write."
 )
 def beside_command(
     first: str, second: str, *, output: str, title: str | None, **columns: Any
 ) -> None:
-    """Write a page with the studies FIRST and SECOND side by side.
+    """Write a page with two studies side by side.
 
-    Each is a report (.html), a sealed forecast (.json), or a sweep as forecast takes it. It tests
-    nothing: whether two recipes differ is what `extrap compare` tells, from their runs.
+    FIRST and SECOND are each a report (.html), a sealed forecast (.json), or a sweep as extrap
+    forecast reads it. The page tests nothing; extrap compare tests whether two recipes differ.
     """
     from extrap.reporting.beside import beside_page
 

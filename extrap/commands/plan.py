@@ -1,4 +1,4 @@
-"""`extrap plan`: which runs to buy next, so that the forecast at a size tightens most."""
+"""`extrap plan`: the next runs that narrow the forecast at a size most."""
 
 from __future__ import annotations
 
@@ -9,44 +9,45 @@ from typing import Any
 import click
 
 from extrap.commands.arguments import parse_size
+from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import forecast_of, loss_option, size_columns, sweep_options
 
 __all__ = ["plan_command"]
 
 
-@click.command(name="plan")
+@click.command(name="plan", cls=Command)
 @click.argument("sweep")
 @sweep_options
 @loss_option
-@click.option("--at", required=True, help="The target: 4096, or params=1e9,tokens=2e10.")
-@click.option("--budget", type=float, help="What may be spent, in FLOPs or the unit of --cost.")
-@click.option("--budget-hours", type=float, help="What may be spent, in hours of column wall_s.")
-@click.option("--runs", "n_runs", type=click.IntRange(min=1), help="The most runs to buy.")
+@click.option("--at", required=True, help="Target size: 4096, or params=1e9,tokens=2e10.")
+@click.option("--budget", type=float, help="Budget, in FLOPs or the unit of --cost.")
+@click.option("--budget-hours", type=float, help="Budget, in hours of the column wall_s.")
+@click.option("--runs", "n_runs", type=click.IntRange(min=1), help="Largest number of runs.")
 @click.option(
     "--cost",
     metavar="FORMULA",
-    help="Cost of a run, e.g. '6 * n_params * n_tokens'; default the column flops.",
+    help="Cost of a run, e.g. '6 * n_params * n_tokens'; default: the column flops.",
 )
-@click.option("--aim", help="Only narrow the interval of loss, or of one tuned column.")
+@click.option("--aim", help="Narrow only the interval of the loss, or of one tuned column.")
 @click.option(
     "--among",
     type=click.Path(dir_okay=False),
-    help="Only buy runs of this table: size and tuned columns, perhaps seed.",
+    help="Choose only runs of this table: size and tuned columns, optionally seed.",
 )
-@click.option("--no-larger", is_flag=True, help="Buy no run beyond the swept sizes.")
+@click.option("--no-larger", is_flag=True, help="Suggest no size above those of the sweep.")
 @click.option(
     "--most-seeds",
     type=click.IntRange(min=1),
     default=4,
     show_default=True,
-    help="The most seeds of a size and its values, with those the sweep has.",
+    help="Most seeds per size and tuned values, including those of the sweep.",
 )
 @click.option(
     "-o",
     "--out",
     type=click.Path(dir_okay=False),
-    help="Write the runs to buy to this CSV file.",
+    help="Write the suggested runs to this CSV file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def plan_command(
@@ -65,10 +66,9 @@ def plan_command(
     as_json: bool,
     **columns: Any,
 ) -> None:
-    """Choose the runs to buy next: sizes, tuned values, seeds.
+    """Suggest the next runs.
 
-    SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage, a sealed forecast
-    (.json), or - for CSV on the standard input.
+    The plan lists their sizes, tuned values and seeds. SWEEP is what extrap forecast reads.
     """
     from extrap.files import write_csv
     from extrap.planning import plan, plan_document, purchases_table

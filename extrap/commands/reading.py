@@ -1,4 +1,4 @@
-"""Options that say how runs are read: formulas, final losses, metrics that are maximised."""
+"""Options for reading runs: formulas, final losses, metrics that are maximised."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ READING = (
         "--let",
         multiple=True,
         metavar="FORMULA",
-        help='A new column, e.g. "lr_mult = lr * width / 256" (repeatable, in order).',
+        help='New column, e.g. "lr_mult = lr * width / 256" (repeatable, in order).',
     ),
     click.option(
         "--final",
         default="last",
         show_default=True,
         metavar="RULE",
-        help="The final loss of a curve: last, best, tail (mean of the last 5%) or tail:0.1.",
+        help="Final loss of a curve: last, best, tail (mean of the last 5%) or tail:0.1.",
     ),
     click.option(
         "--maximise",
         multiple=True,
         metavar="METRIC",
-        help="A --loss that is better when larger: 1 − x of a share, −x below 0 (repeatable).",
+        help="Metric that is better when larger: the loss is 1 − x of a share, −x below 0 "
+        "(repeatable).",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""`extrap report`: one HTML page on a sweep and its larger runs."""
+"""`extrap report`: an HTML page on a sweep and its larger runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from extrap.commands.arguments import parse_size
+from extrap.commands.helping import Command
 from extrap.commands.pages import write_besides
 from extrap.commands.studies import report_study_file
 from extrap.commands.sweeps import (
@@ -21,7 +22,7 @@ from extrap.commands.sweeps import (
 __all__ = ["report_command"]
 
 
-@click.command(name="report")
+@click.command(name="report", cls=Command)
 @click.argument("sweep")
 @click.argument("big", required=False)
 @sweep_options
@@ -30,12 +31,10 @@ __all__ = ["report_command"]
     "--loss",
     "losses",
     multiple=True,
-    help="The loss column, default loss; further ones get a short section each (repeatable).",
+    help="Loss column, default loss; each further one gets a short section (repeatable).",
 )
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), help="The HTML file; default by name."
-)
-@click.option("--storage", help="Storage URL of the study, for a study file.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="HTML file to write.")
+@click.option("--storage", help="Storage URL, if a study file is given.")
 @click.option("--title", help="Title of the page.")
 @click.option(
     "--at",
@@ -45,17 +44,17 @@ __all__ = ["report_command"]
 @click.option(
     "--price",
     type=click.FloatRange(min=0),
-    help="Price of an hour of training, for what is wasted; needs columns wall_s and flops.",
+    help="Price of an hour of training, to price waste; needs the columns wall_s and flops.",
 )
 @click.option(
     "--markdown",
     type=click.Path(dir_okay=False, allow_dash=True),
-    help="Write a summary for a pull request into this file; - prints it.",
+    help="Write a summary for a pull request to this file; - prints it.",
 )
 @click.option(
     "--figures",
     type=click.Path(file_okay=False),
-    help="Write the figures (SVG) and tables (CSV) into this folder too.",
+    help="Also write the figures (SVG) and tables (CSV) into this folder.",
 )
 def report_command(
     sweep: str,
@@ -71,10 +70,11 @@ def report_command(
     losses: Sequence[str],
     **columns: Any,
 ) -> None:
-    """Write one HTML page on SWEEP and, if given, the larger runs of BIG.
+    """Write an HTML report on a sweep and its larger runs.
 
-    SWEEP may be a study file: then the page is made from its storage, or from the run table BIG
-    that the study wrote to reports/NAME.runs.csv, and nothing is trained.
+    SWEEP is what extrap forecast reads; BIG holds the larger runs. SWEEP may also be a study
+    file: then the report is made from its storage, or from the run table BIG that the study wrote
+    to reports/NAME.runs.csv. Nothing is trained.
     """
     first, *others = dict.fromkeys(losses or columns["maximise"][:1] or (None,))
     if sweep.endswith(".py"):

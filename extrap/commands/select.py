@@ -1,34 +1,38 @@
-"""`extrap select`: the examples worth keeping, by an embedding of them."""
+"""`extrap select`: the hardest or easiest examples by their embedding."""
 
 from __future__ import annotations
 
 import click
 
+from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 
 __all__ = ["select_command"]
 
 
-@click.command(name="select")
+@click.command(name="select", cls=Command)
 @click.argument("embedding")
-@click.option(
-    "--keep", type=float, required=True, help="Fraction of the examples to keep, or their number."
-)
+@click.option("--keep", type=float, required=True, help="Fraction or number of examples to keep.")
 @click.option(
     "--which",
     type=click.Choice(["hard", "easy", "random"]),
     default="hard",
     show_default=True,
-    help="The farthest from the prototypes, the nearest, or any; compare with random ones.",
+    help="Keep the examples farthest from the prototypes, the nearest, or random ones.",
 )
-@click.option("--label", help="Column of the classes, whose balance is kept in part.")
+@click.option("--label", help="Column of the classes to balance.")
 @click.option(
     "--balance",
     default=0.5,
     show_default=True,
-    help="Part of its fair share that every class keeps at least.",
+    help="Smallest part of its fair share that every class keeps.",
 )
-@click.option("--clusters", type=int, help="Prototypes; default as many as classes, else √n.")
+@click.option(
+    "--clusters",
+    "n_clusters",
+    type=int,
+    help="Prototypes; default: one per class, else √n.",
+)
 @click.option(
     "--metric",
     type=click.Choice(["cosine", "euclidean"]),
@@ -41,7 +45,7 @@ __all__ = ["select_command"]
     "-o",
     "--output",
     type=click.Path(dir_okay=False),
-    help="CSV file to write: row, difficulty and whether it is kept, a line an example.",
+    help="CSV file to write: row, difficulty and kept, one line per example.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def select_command(
@@ -51,18 +55,18 @@ def select_command(
     which: str,
     label: str | None,
     balance: float,
-    clusters: int | None,
+    n_clusters: int | None,
     metric: str,
     seed: int,
     output: str | None,
     as_json: bool,
 ) -> None:
-    """Keep the hardest or the easiest part of the examples in EMBEDDING.
+    """Keep the hardest or the easiest training examples.
 
-    EMBEDDING is an .npy array, a row an example and a column a feature, or a CSV or Parquet table
-    of features. Without -o the kept rows are printed, one a line, counted from 0. Theory has hard
-    ones win where data are plentiful and easy ones where they are scarce; on text neither
-    beat random ones in our study.
+    EMBEDDING is an .npy array with one row per example and one column per feature, or a CSV or
+    Parquet table of features. Without -o the kept rows are printed, one per line, counted from 0.
+    In theory hard examples are better if data are plentiful, and easy ones if data are scarce. In
+    our study on text, neither was better than random examples.
     """
     import pandas as pd
 
@@ -77,7 +81,7 @@ def select_command(
         which=which,
         labels=labels,
         balance=balance,
-        n_clusters=clusters,
+        n_clusters=n_clusters,
         metric=metric,
         seed=seed,
     )

@@ -1,66 +1,54 @@
-"""`extrap study status`: how a study stands, once or live."""
+"""`extrap study status`: the progress of a study, once or live."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
-from extrap.commands.printing import print_json, say
-from extrap.files import as_written
+from extrap.commands.helping import Command
+from extrap.commands.printing import print_json
 
 if TYPE_CHECKING:
     from extrap.standing import StudyStatus
 
 __all__ = ["status_command"]
 
-EVERY_S = 2.0
-IDLE_TIMES = 5
-"""A look that takes long is taken seldom: it waits at least so many times as long."""
-ENDED = ("left", "gone")
-COUNTS = ("complete", "running", "waiting", "failed", "diverged", "duplicates")
-NARROW = ("size", "cells", "double", *COUNTS)
-"""Columns that are never broken: a table of them fits into 80 characters."""
-MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86400.0
 
-
-@click.command(name="status")
+@click.command(name="status", cls=Command)
 @click.argument("path")
 @click.option("--storage", help="Storage URL; default sqlite:///.extrap/NAME.db.")
-@click.option("--watch", is_flag=True, help="Look again every few seconds until all is done.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; watching, a line a change.")
+@click.option("--watch", is_flag=True, help="Refresh every few seconds until all is done.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON; with --watch a line per change."
+)
 @click.option(
     "--set",
     "assignments",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Override a field, as of extrap study run (repeatable).",
+    help="Override a field, as in extrap study run (repeatable).",
 )
 def status_command(
     path: str, *, storage: str | None, watch: bool, as_json: bool, assignments: Sequence[str]
 ) -> None:
-    """Say how the study file PATH stands: what is done, running, waiting, and known so far.
+    """Show the progress of a study.
 
-    The storage is only read. JSON has the whole numbers `cells` = `complete` + `running` +
-    `waiting` + `failed`, and `diverged` and `duplicates` among the complete ones; then `done`,
-    `eta_s`, `cost` (`wall_s`, `flops`), `sizes` (the same counts for each), `workers`, `optima`
-    and `notes`.
+    PATH is the study file; its storage is only read. JSON has the whole numbers `cells` =
+    `complete` + `running` + `waiting` + `failed`, and `diverged` and `duplicates` among the
+    complete ones; then `done`, `eta_s`, `cost` (`wall_s`, `flops`), `sizes` (the same counts for
+    each), `workers`, `optima` and `notes`.
     """
+    from extrap.commands.live_status import follow, show
+
     look = _looker(path, assignments, storage)
     if watch:
-        _watch(look, as_json=as_json)
-        return
-    status = look()
-    if as_json:
-        print_json(status.to_dict())
+        follow(look, as_json=as_json)
+    elif as_json:
+        print_json(look().to_dict())
     else:
-        Console().print(_drawn(status))
+        show(look())
 
 
 def _looker(
@@ -74,131 +62,3 @@ def _looker(
         return lambda: folder_status(path, assignments, storage)
     study = open_study_file(path, assignments=assignments)
     return lambda: study_status(study, storage)
-
-
-def _watch(look: Callable[[], StudyStatus], *, as_json: bool) -> None:
-    """Look until all is done: a table that is redrawn, or without a terminal one line a change."""
-    console = Console()
-    if console.is_terminal and not as_json:
-        with Live(console=console, auto_refresh=False, transient=False) as live:
-            _follow(look, lambda status: live.update(_drawn(status), refresh=True))
-        return
-    said: list[str] = []
-
-    def tell(status: StudyStatus) -> None:
-        line = _json_line(status) if as_json else _line(status)
-        key = _line(status)
-        if key not in said[-1:]:
-            say(line)
-            said[:] = [key]
-
-    _follow(look, tell)
-
-
-def _follow(look: Callable[[], StudyStatus], show: Callable[[StudyStatus], None]) -> None:
-    while True:
-        started = time.monotonic()
-        status = look()
-        show(status)
-        if status.done:
-            return
-        time.sleep(max(EVERY_S, IDLE_TIMES * (time.monotonic() - started)))
-
-
-def _json_line(status: StudyStatus) -> str:
-    import json
-
-    return json.dumps(status.to_dict(), allow_nan=False)
-
-
-def _line(status: StudyStatus) -> str:
-    """All counts in one line, which changes when they do."""
-    counts = ", ".join(
-        f"{status.count(name)} {name}"
-        for name in COUNTS
-        if name in ("complete", "running", "waiting") or status.count(name)
-    )
-    return f"{status.study}: {status.count('cells')} cells, {counts}"
-
-
-def _drawn(status: StudyStatus) -> Group:
-    """The whole status as tables; names from the storage are text, never markup."""
-    head = [_line(status), f"storage {status.storage}"]
-    if status.eta_s is None:
-        head.append("time left unknown: no run has told what one costs")
-    elif status.eta_s and not status.done:  # else larger runs follow, as the notes say
-        n_workers = sum(worker.state == "at work" for worker in status.workers)
-        who = f"the {n_workers} workers at work" if n_workers > 1 else "one worker"
-        head.append(f"about {_duration(status.eta_s)} left with {who}")
-    if status.wall_s:
-        head.append(f"so far {_duration(status.wall_s)} of training, {status.flops:.3g} FLOPs")
-    parts: list[Text | Table] = [*(_text(line) for line in head), _sizes(status)]
-    if status.workers:
-        parts.append(_workers(status))
-    if status.optima:
-        parts.append(_optima(status))
-    return Group(*parts, *(_text(note) for note in status.notes))
-
-
-def _sizes(status: StudyStatus) -> Table:
-    table = _table("study", "size", "cells", *COUNTS[:-1], "double")
-    for size in status.sizes:
-        name = f"{size.study} (larger)" if size.stage == "check" else size.study
-        counts = [str(getattr(size, column) or "·") for column in ("cells", *COUNTS)]
-        table.add_row(_text(name), _text(_sized(size.size)), *counts)
-    return table
-
-
-def _workers(status: StudyStatus) -> Table:
-    table = _table("worker", "host", "pid", "state", "last beat", "running", "done")
-    ended = [worker for worker in status.workers if worker.state in ENDED and not worker.n_running]
-    for worker in status.workers:
-        if worker not in ended:
-            table.add_row(
-                *(_text(each) for each in (worker.worker or "?", worker.host, str(worker.pid))),
-                worker.state,
-                _text(worker.last_beat or "never"),
-                str(worker.n_running),
-                str(worker.n_done),
-            )
-    if ended:
-        done = sum(worker.n_done for worker in ended)
-        table.add_row(f"{len(ended)} that ended", "", "", "", "", "0", str(done))
-    return table
-
-
-def _optima(status: StudyStatus) -> Table:
-    names = list(dict.fromkeys(name for each in status.optima for name in each["tuned"]))
-    table = _table("study", "size", *(f"best {name}" for name in names), "loss there")
-    for each in status.optima:
-        values = []
-        for name in names:
-            value = each["tuned"].get(name, {}).get("value")
-            values.append("not bracketed yet" if value is None else f"{value:.4g}")
-        loss = each["loss"] if each["loss"] is not None else each["best_loss"]
-        shown = "" if loss is None else f"{loss:.4f}"
-        table.add_row(_text(each["study"]), _text(_sized(each["size"])), *values, shown)
-    return table
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(_text(column), overflow="fold", no_wrap=column in NARROW)
-    return table
-
-
-def _text(words: str) -> Text:
-    """Text for a terminal: a host or a name is whatever somebody wrote into the storage."""
-    return Text(as_written(words))
-
-
-def _sized(size: Mapping[str, float]) -> str:
-    return ", ".join(f"{column} {value:g}" for column, value in size.items())
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("days", DAY_S), ("h", HOUR_S), ("min", MINUTE_S)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.0f} s"

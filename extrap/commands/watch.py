@@ -1,4 +1,4 @@
-"""`extrap watch`: a running job, held against its forecast."""
+"""`extrap watch`: a running job checked against its forecast."""
 
 from __future__ import annotations
 
@@ -9,45 +9,46 @@ import click
 
 from extrap.commands.arguments import parse_assignments, parse_size
 from extrap.commands.exits import DEVIATES, FINE
+from extrap.commands.helping import Command
 from extrap.commands.printing import say
 
 __all__ = ["watch_command"]
 
 
-@click.command(name="watch")
+@click.command(name="watch", cls=Command)
 @click.argument("forecast")
 @click.argument("log")
-@click.option("--at", required=True, help="The job's size: 4096, width=4096, or width=64,depth=8.")
-@click.option("--total-steps", type=float, help="Steps the job will train for.")
+@click.option("--at", required=True, help="Size of the job: 4096, width=4096 or width=64,depth=8.")
+@click.option("--total-steps", type=float, help="Number of steps of the whole job.")
 @click.option(
     "--tuned",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A tuned value the job trains with, e.g. lr=0.001 (repeatable).",
+    help="Tuned value of the job, e.g. lr=0.001 (repeatable).",
 )
-@click.option("--step", default="step", show_default=True, help="The step's column or key.")
-@click.option("--loss", help="The loss's column, key or tag; default loss.")
+@click.option("--step", default="step", show_default=True, help="Column or key of the step.")
+@click.option("--loss", help="Column, key or tag of the loss; default loss.")
 @click.option(
     "--let",
     multiple=True,
     metavar="FORMULA",
-    help='The loss or the step by formula, e.g. "error = 1 - acc / 100" (repeatable, in order).',
+    help='Formula of the loss or step, e.g. "error = 1 - acc / 100" (repeatable, in order).',
 )
 @click.option(
     "--maximise",
     metavar="METRIC",
-    help="The logged metric is better when larger: 1 − x of a share, −x below 0.",
+    help="Metric that is better when larger: the loss is 1 − x of a share, −x below 0.",
 )
 @click.option("--level", default=0.95, show_default=True, help="Level of the band and the alarm.")
-@click.option("--once", is_flag=True, help="Judge what is logged by now, and stop.")
+@click.option("--once", is_flag=True, help="Judge what is logged so far, and stop.")
 @click.option(
     "--interval",
     type=click.FloatRange(min=0, min_open=True),
     default=10.0,
     show_default=True,
-    help="Seconds between two looks at the log.",
+    help="Seconds between two readings of the log.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 def watch_command(
     forecast: str,
     log: str,
@@ -64,13 +65,13 @@ def watch_command(
     interval: float,
     as_json: bool,
 ) -> int:
-    """Follow the LOG of a running job and say when it leaves the course of FORECAST.
+    """Check a running job against a forecast.
 
     FORECAST is a sealed forecast (.json). LOG is a CSV or JSONL file, or TensorBoard's event files
-    or their folder. Ends with exit code 1 at an alarm, with 0 when the run is over.
+    or their folder. The exit code is 1 at an alarm, and 0 when the run is over.
 
-    What is logged is made a loss as the sweep's was, by --let and --maximise. There is no --final:
-    losses are compared as they come, and a run in progress has no final one.
+    Use --let and --maximise to turn what is logged into the loss of the sweep. There is no
+    --final: a running job has no final loss.
     """
     from extrap.documents import load_forecast
     from extrap.monitoring import Monitor

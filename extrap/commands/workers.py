@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+from extrap.commands.helping import Command
 from extrap.commands.printing import say
 from extrap.commands.studies import Work, accept_training, train_study_file
 from extrap.training.preemption import CHECKPOINTS, Preemption
@@ -36,7 +37,7 @@ _assignments = click.option(
     "assignments",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Override a field, of the baseline too if the study has one (repeatable).",
+    help="Override a field of the study and of its baseline (repeatable).",
 )
 
 
@@ -46,7 +47,7 @@ def accepting(command: Callable[..., Any]) -> Callable[..., Any]:
         "--accept-training",
         "accepts",
         is_flag=True,
-        help="Go on although TRAIN or COMMAND changed: what is there counts as trained by it.",
+        help="Continue although TRAIN or COMMAND changed, and keep the existing runs.",
     )(command)
 
 
@@ -56,15 +57,15 @@ def preemptible(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--checkpoints",
             metavar="FOLDER",
-            help="Where runs in training leave checkpoints, from which any worker goes on; on "
-            "several machines a shared disk. Default .extrap/checkpoints.",
+            help="Folder of checkpoints, on a shared disk if there are several machines; default "
+            ".extrap/checkpoints.",
         ),
         click.option(
             "--stop-within",
             type=click.FloatRange(min=0, min_open=True),
             default=WITHIN_S,
             show_default=True,
-            help="Seconds in which SIGTERM or SIGUSR1 ends it, at an evaluation if one comes.",
+            help="Seconds from SIGTERM or SIGUSR1 to the end, at an evaluation if one comes.",
         ),
     ]
     for option in reversed(options):
@@ -72,33 +73,32 @@ def preemptible(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.command(name="work")
+@click.command(name="work", cls=Command)
 @click.argument("path")
 @click.option(
     "--storage",
     help="Storage URL: sqlite:///FILE on one machine, postgresql://… for several, "
-    "grpc://HOST:PORT for very many, journal:////SHARED/FILE on a shared disk (four slashes: from "
-    "the root); default "
-    "sqlite:///.extrap/NAME.db.",
+    "grpc://HOST:PORT for very many, journal:////SHARED/FILE on a shared disk (four slashes for "
+    "an absolute path); default sqlite:///.extrap/NAME.db.",
 )
 @click.option(
     "--shard",
     metavar="I/N",
-    help="Train the I-th of N parts of the grid into a storage of its own, reaching nothing else; "
-    "default .extrap/NAME.shard-I-of-N.db. `extrap study merge` puts the parts together.",
+    help="Train part I of N of the grid into a storage of its own, default "
+    ".extrap/NAME.shard-I-of-N.db; extrap study merge combines the parts.",
 )
-@click.option("--device", help="Where to train: cpu, cuda:1, …; a GPU where there is one.")
+@click.option("--device", help="Device: cpu, cuda:1, …; default: a GPU if there is one.")
 @click.option(
     "--grace",
     type=click.FloatRange(min=0, min_open=True),
     default=60.0,
     show_default=True,
-    help="Seconds of silence after which others may train what this worker had taken.",
+    help="Seconds of silence after which other workers may take over its runs.",
 )
 @preemptible
 @_assignments
 @accepting
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
 def work_command(
     path: str,
     *,
@@ -112,10 +112,10 @@ def work_command(
     accepts: bool,
     quiet: bool,
 ) -> None:
-    """Train cells of the study file PATH until none is missing.
+    """Train the runs of a study as one of many workers.
 
-    Start it on as many machines as you like, one process a GPU; stop and kill them as you like.
-    `extrap study run` on the same storage writes the report.
+    PATH is the study file. Start one process per GPU on any number of machines; each may be
+    stopped or killed at any time. extrap study run on the same storage writes the report.
     """
     from rich.console import Console
 
@@ -164,7 +164,7 @@ def work_command(
         )
 
 
-@click.command(name="merge")
+@click.command(name="merge", cls=Command)
 @click.argument("path")
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--storage", help="Storage URL to merge into; default sqlite:///.extrap/NAME.db.")
@@ -178,11 +178,11 @@ def merge_command(
     assignments: Sequence[str],
     accepts: bool,
 ) -> None:
-    """Copy the runs of the study file PATH from SOURCES into one storage.
+    """Copy the runs of several storages into one.
 
-    SOURCES are storage URLs or the paths of SQLite files, such as the shards of `extrap study
-    work --shard`. What is there already stays; merging twice changes nothing. Runs of a TRAIN or
-    COMMAND that has changed since are refused.
+    PATH is the study file. SOURCES are storage URLs or paths of SQLite files, such as the parts
+    of extrap study work --shard. Runs that are there already stay, and merging twice changes
+    nothing. Runs of a TRAIN or COMMAND that has changed since are refused.
     """
     from extrap.study_files import load_baseline, load_study, load_training, override_both
     from extrap.working import merge_study
@@ -205,14 +205,15 @@ def merge_command(
     say(merged)
 
 
-@click.command(name="serve")
+@click.command(name="serve", cls=Command)
 @click.option("--storage", required=True, help="URL of the database: postgresql://USER@HOST/NAME.")
-@click.option("--host", default="localhost", show_default=True, help="Where to listen.")
-@click.option("--port", default=13000, show_default=True, help="At which port.")
+@click.option("--host", default="localhost", show_default=True, help="Address to listen on.")
+@click.option("--port", default=13000, show_default=True, help="Port to listen on.")
 def serve_command(*, storage: str, host: str, port: int) -> None:
-    """Serve a database to very many workers, which take it as grpc://HOST:PORT.
+    """Serve a database to very many workers.
 
-    There is no password: listen only where every machine may be trusted.
+    Workers use --storage grpc://HOST:PORT. There is no password: listen only where every machine
+    can be trusted.
     """
     from extrap.reading.storages import safe_url, serve_storage
 

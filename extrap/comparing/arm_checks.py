@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.records import WITHOUT_SEED, Runs, condition_text
+from extrap.records.fields import require_level
 
 __all__ = ["check_arms", "check_numbers", "without_copies"]
 
@@ -24,10 +25,7 @@ def check_numbers(level: float, *, price: float | None, flops_per_second: float 
     Raises:
         ValueError: One is out of range.
     """
-    if not 0 < level < 1:
-        raise ValueError(
-            f"level must lie in (0, 1), got {level:g}; write 0.95 for a 95 % interval."
-        )
+    require_level(level)
     if price is not None and not (math.isfinite(price) and price >= 0):
         raise ValueError(
             f"price must be finite and not negative, got {price:g}; leave it out if unknown."
@@ -36,8 +34,8 @@ def check_numbers(level: float, *, price: float | None, flops_per_second: float 
         math.isfinite(flops_per_second) and flops_per_second > 0
     ):
         raise ValueError(
-            f"flops_per_second must be finite and positive, got {flops_per_second:g}; leave it "
-            "out if unknown."
+            f"{argument('flops_per_second')} must be finite and positive, got "
+            f"{flops_per_second:g}; leave it out if unknown."
         )
 
 
@@ -107,8 +105,8 @@ def _check_undeclared(name: str, runs: Runs, frame: pd.DataFrame) -> None:
     if varied:
         raise DataError(
             f"runs of one recipe, size and seed must differ in tuned columns only, several of "
-            f"{name!r} differ in {', '.join(varied)}; name it with --tune (tune=…), or drop the "
-            "column if it does not matter."
+            f"{name!r} differ in {', '.join(varied)}; name it with {argument('tune=…')}, or drop "
+            "the column if it does not matter."
         )
 
 

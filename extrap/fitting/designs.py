@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.laws.base import Array
 from extrap.records import Runs, condition_text
 
@@ -132,7 +132,7 @@ def check_identifiable(
         advice = (
             "leave one out"
             if pin is None
-            else f"pin an exponent, e.g. fix={{{example.format(pin=pin)}}}"
+            else "pin an exponent, e.g. " + argument(f"fix={{{example.format(pin=pin)}}}")
         )
         raise DataError(
             f"the size columns {', '.join(tied)} move together, so their exponents cannot be "

@@ -21,6 +21,7 @@ from extrap.fitting.prediction import LossPrediction
 from extrap.laws import LOSS_LAWS
 from extrap.laws.base import Array
 from extrap.records import Fit
+from extrap.records.fields import require_level
 
 __all__ = ["AUTO", "LawRegressor"]
 
@@ -130,8 +131,7 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             level: In (0, 1).
             new_run: Where one new observation may fall; else where the law is.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie in (0, 1), got {level:g}; write 0.95 for 95 %.")
+        require_level(level)
         sides, mixed = [], self._mixed(X)
         dof = float(min(found.scale_dof for found, _ in self.laws_))
         for mean, within, between in zip(*mixed, strict=True):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.expressions import Expression
 from extrap.fitting.cost_curves import CostCurve, FormulaCurve, fit_cost_curve
 from extrap.laws.base import Array
@@ -122,7 +122,9 @@ def read_run_cost(runs: Runs, *, formula: str | None = None, hours: bool = False
         return _over_sizes(runs, frame, values, FLOPS, source=SIX_N_D, formula=SIX_N_D)
     raise DataError(
         "the runs do not say what they cost: there is no column flops, nor n_params and n_tokens; "
-        "give a formula over their columns, such as --cost '6 * params * tokens'."
+        "give a formula over their columns, such as "
+        + argument("cost='6 * params * tokens'")
+        + "."
     )
 
 

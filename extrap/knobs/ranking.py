@@ -22,6 +22,7 @@ from extrap.knobs.results import (
     worst_case,
 )
 from extrap.records import Interval, Measure
+from extrap.records.fields import require_level
 
 __all__ = ["rank_knobs"]
 
@@ -58,8 +59,7 @@ def rank_knobs(
         DataError: There is no knob, or a knob was moved at fewer than two sizes.
         ValueError: The level or the target is impossible.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level:g}; write 0.95 for 95 %.")
+    require_level(level)
     if not (target > 0 and math.isfinite(target)):
         raise ValueError(f"the target {column} must be positive, got {target:g}.")
     if not moves:

@@ -11,7 +11,7 @@ from typing import TextIO
 
 import pandas as pd
 
-from extrap.errors import DataError, FitError
+from extrap.errors import DataError, FitError, argument
 from extrap.fitting import DISCREPANCY
 from extrap.forecasting import Forecast, forecast
 from extrap.planning.envelope import envelope_optima
@@ -22,6 +22,7 @@ from extrap.planning.profiles import profile_optima
 from extrap.planning.results import Allocation, Estimated
 from extrap.reading import read_runs
 from extrap.records import Measure, Runs
+from extrap.records.fields import require_level
 
 __all__ = ["allocate", "allocate_each", "disagreements"]
 
@@ -155,10 +156,7 @@ def allocate_each(
     for flops in budgets:
         _check(flops=flops)
     _check(unique_tokens=unique_tokens, inference_tokens=inference_tokens)
-    if not 0 < level < 1:
-        raise ValueError(
-            f"level must lie in (0, 1), got {level:g}; write 0.95 for a 95 % interval."
-        )
+    require_level(level)
     points = read_points(source, params=params, tokens=tokens, loss=loss, compute=compute)
     _check_floor(fix, float(points.loss.min()))
     estimators = _estimators(points, level=level, seed=seed, fix=fix)
@@ -322,9 +320,11 @@ def _expected(made: Forecast | None, found: Estimated, *, level: float) -> Measu
 def _check(**given: float | None) -> None:
     for name, value in given.items():
         if value is not None and not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be positive and finite, got {value:g}.")
+            raise ValueError(f"{argument(name)} must be positive and finite, got {value:g}.")
         if value is not None and value > MOST:
-            raise ValueError(f"{name} must be {MOST:g} at most, got {value:g}; look at its unit.")
+            raise ValueError(
+                f"{argument(name)} must be {MOST:g} at most, got {value:g}; look at its unit."
+            )
 
 
 def _check_floor(fix: Mapping[str, float] | None, lowest: float) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from extrap.checking.equivalents import loss_along
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.fitting import fit_valley
 from extrap.fitting.equal_loss import multiples_of_equal_loss
 from extrap.fitting.recommendation import DIVERGED_EXCESS, expected_excess
@@ -460,9 +460,12 @@ def _doubts(
     if forecast.valley is not None and forecast.valley.relative_sd is None:
         found.append("valley-scatter-unknown: no run lies deep enough to tell how costs scatter")
     if flops is None and hours is None:
-        found.append("cost-of-a-run-unknown: give --flops or --gpu-hours")
+        found.append(f"cost-of-a-run-unknown: give {argument('flops')} or {argument('gpu_hours')}")
     elif price is not None and hours is None:
-        found.append("hours-unknown: give --gpu-hours or --flops-per-s, then a price counts")
+        found.append(
+            f"hours-unknown: give {argument('gpu_hours')} or {argument('flops_per_s')}, then a "
+            "price counts"
+        )
     return found
 
 
@@ -480,4 +483,6 @@ def _known(tuned: Mapping[str, float], runs: Runs) -> Mapping[str, float]:
 def _check(**given: float | None) -> None:
     for name, value in given.items():
         if value is not None and not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be positive and finite, got {value:g}; leave it out.")
+            raise ValueError(
+                f"{argument(name)} must be positive and finite, got {value:g}; leave it out."
+            )

@@ -11,7 +11,7 @@ from numbers import Integral, Real
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.fitting.run_costs import RunCost, read_run_cost
 from extrap.fitting.vertices import Design, VertexModel
 from extrap.forecasting import Forecast, forecast
@@ -322,18 +322,25 @@ def _check_types(budget: object, n_runs: object, most_seeds: object) -> None:
     for name, count in (("n_runs", 1 if n_runs is None else n_runs), ("most_seeds", most_seeds)):
         if isinstance(count, bool) or not isinstance(count, Integral):
             what = name.partition("_")[2]
-            raise TypeError(f"{name} is a whole number, got {count!r}; give how many {what}.")
+            raise TypeError(
+                f"{argument(name)} is a whole number, got {count!r}; give how many {what}."
+            )
 
 
 def _check_budget(budget: float | None, n_runs: int | None, most_seeds: int) -> None:
     _check_types(budget, n_runs, most_seeds)
     if most_seeds < 1:
-        raise ValueError(f"most_seeds must be at least 1, got {most_seeds}; leave it out for 4.")
+        raise ValueError(
+            f"{argument('most_seeds')} must be at least 1, got {most_seeds}; leave it out for 4."
+        )
     if budget is None and n_runs is None:
         raise ValueError(
-            "a plan needs a budget, got none; give budget=…, or a number of runs, n_runs=…."
+            f"a plan needs a budget, got none; give {argument('budget=…')}, or a number of runs, "
+            f"{argument('n_runs=…')}."
         )
     if budget is not None and not (math.isfinite(budget) and budget > 0):
         raise ValueError(f"a budget must be positive and finite, got {budget:g}; give one.")
     if n_runs is not None and n_runs < 1:
-        raise ValueError(f"n_runs must be at least 1, got {n_runs}; leave it out for no bound.")
+        raise ValueError(
+            f"{argument('n_runs')} must be at least 1, got {n_runs}; leave it out for no bound."
+        )

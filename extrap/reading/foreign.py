@@ -21,6 +21,7 @@ from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from extrap.errors import argument
 from extrap.reading.found import Found
 from extrap.reading.settings import number_in, without_number
 
@@ -141,7 +142,7 @@ def _tuned(trials: Iterable[FrozenTrial]) -> tuple[tuple[str, ...], str]:
     others = [name for name in names if name not in tuned]
     note = (
         f"{', '.join(others)}: not every trial has a positive number, so not tuned; name a recipe "
-        "column with --condition"
+        f"column with {argument('conditions=…')}"
     )
     return tuned, note if others else ""
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.expressions import Expression, parse_definition
 from extrap.reading.columns import missing_column, taken_column
 from extrap.reading.events import EventLog, is_event_log
@@ -151,7 +151,8 @@ def _formulas(let: Iterable[str], wanted: Sequence[str]) -> dict[str, Expression
         if name not in used and name not in wanted:
             raise ValueError(
                 f"of a log the step and the loss are read, {wanted[0]} and {wanted[1]}, and the "
-                f"definition of {name!r} makes neither; leave it out, or name it --loss."
+                f"definition of {name!r} makes neither; leave it out, or name it with "
+                f"{argument('loss=…')}."
             )
     return formulas
 

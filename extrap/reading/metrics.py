@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 
 __all__ = ["LossOfMetric", "loss_of_metric"]
 
@@ -57,7 +57,8 @@ def loss_of_metric(values: pd.Series, name: str) -> LossOfMetric:
     if (finite < 0).all():
         return LossOfMetric(lambda x: -x, f"{name} is maximised: the loss is −{name}")
     odd = finite[~finite.between(0, 1)].iloc[0]
+    let = f"let={f'error = 1 - `{name}` / 100'!r}"
     raise DataError(
         f"a metric that is maximised lies in [0, 1], or below 0 throughout, got {name} {odd:g}; "
-        f'say what its loss is, e.g. --let "error = 1 - `{name}` / 100" --loss error.'
+        "say what its loss is, e.g. " + argument(let) + " " + argument("loss='error'") + "."
     )

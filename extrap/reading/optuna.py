@@ -37,7 +37,7 @@ from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from extrap.errors import DataError, StudyError
+from extrap.errors import DataError, StudyError, argument
 from extrap.reading.copies import open_to_read
 from extrap.reading.foreign import STATUS, read_foreign, studies_by_base
 from extrap.reading.found import Found
@@ -423,7 +423,7 @@ def _only(bases: Sequence[str], source: str) -> str:
     if len(bases) > 1:
         raise DataError(
             f"{source} holds several studies, {_listed(bases)}; name one of them with "
-            "study=, on the command line --study."
+            f"{argument('study=…')}."
         )
     return bases[0]
 

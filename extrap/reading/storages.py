@@ -33,7 +33,7 @@ import sqlalchemy
 from optuna.storages import BaseStorage, GrpcStorageProxy, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
-from extrap.errors import DataError, ExtrapError, StudyError
+from extrap.errors import DataError, ExtrapError, StudyError, argument
 from extrap.installing import how_to_install
 from extrap.reading.bounds import first_line
 from extrap.reading.databases import Database
@@ -242,7 +242,7 @@ def _open_journal(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
     except OSError as error:
         raise StudyError(
             f"a journal must be a file that can be written, got {safe_url(url)} "
-            f"({error.strerror}); choose another --storage."
+            f"({error.strerror}); choose another {argument('storage')}."
         ) from error
 
 
@@ -285,7 +285,8 @@ def serve_storage(url: str, *, host: str, port: int) -> None:
             optuna.storages.run_grpc_proxy_server(storage, host=host, port=port)
         except RuntimeError as error:
             raise StudyError(
-                f"a proxy needs a free port, got {host}:{port} ({error}); choose another --port."
+                f"a proxy needs a free port, got {host}:{port} ({error}); choose another "
+                f"{argument('port')}."
             ) from error
 
 
@@ -457,7 +458,7 @@ def _make_folder(path: Path, shown: str) -> None:
     except OSError as error:
         raise StudyError(
             f"a storage needs a folder it may write to, got {shown} ({error.strerror}); "
-            "choose another --storage."
+            f"choose another {argument('storage')}."
         ) from error
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from extrap.records.fields import require_name
+from extrap.records.fields import require_level, require_name
 from extrap.records.recipe import BUDGET, DATA_SIZE
 from extrap.records.study import Cell, StudySpec, TunedRange
 
@@ -160,8 +160,7 @@ class BatchStudy:
             raise ValueError(
                 f"a batch study has tasks whose studies' names differ, got {names}; rename them."
             )
-        if not 0 < self.level < 1:
-            raise ValueError(f"level must lie in (0, 1), got {self.level:g}.")
+        require_level(self.level)
         if self.overhead <= 0:
             raise ValueError(f"overhead must be above 0, got {self.overhead:g}; write 0.2.")
 

@@ -15,6 +15,7 @@ from extrap.files import as_written
 __all__ = [
     "MOST_ROWS",
     "between",
+    "duration",
     "estimated",
     "html_table",
     "named",
@@ -81,6 +82,16 @@ def spanned(name: str, values: Iterable[float]) -> str:
 def percent(fraction: float | None) -> str:
     """A relative difference with its sign: `+1.2 %`."""
     return "unknown" if fraction is None else f"{100 * fraction:+.3g} %"
+
+
+def duration(seconds: float) -> str:
+    """A time in its largest sensible unit, never below zero: `40 s`, `12 min`, `3.5 h`."""
+    left = max(0.0, seconds)
+    if left < 90:
+        return f"{left:.0f} s"
+    if left < 5_400:
+        return f"{left / 60:.0f} min"
+    return f"{left / 3_600:.1f} h" if left < 172_800 else f"{left / 86_400:.1f} days"
 
 
 def plural(n: int, noun: str) -> str:

@@ -10,7 +10,9 @@ from dataclasses import is_dataclass
 from functools import cache
 from typing import Any
 
-__all__ = ["require_fields", "require_name"]
+from extrap.errors import argument
+
+__all__ = ["require_fields", "require_level", "require_name"]
 
 
 def require_fields(record: Any) -> None:
@@ -23,6 +25,16 @@ def require_fields(record: Any) -> None:
         if not _fits(getattr(record, name), hint):
             value = repr(getattr(record, name))
             raise TypeError(f"{name} of {type(record).__name__} is no {hint}: {value[:60]}")
+
+
+def require_level(level: float) -> None:
+    """Raise a `ValueError` for a level of intervals outside (0, 1)."""
+    if not 0 < level < 1:
+        meant = level / 100 if 1 < level < 100 else 0.95
+        raise ValueError(
+            f"{argument('level')} must lie in (0, 1), got {level:g}; write {meant:g} for "
+            f"{100 * meant:g} %."
+        )
 
 
 def require_name(name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from extrap.records.fields import require_name
+from extrap.records.fields import require_level, require_name
 from extrap.records.recipe import DATA_SIZE, Recipe
 from extrap.records.study import StudySpec
 
@@ -114,10 +114,7 @@ class LeverStudy:
         names = [lever.name for lever in self.levers]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"a lever study has levers of different names, got {names}.")
-        if not 0 < self.level < 1:
-            raise ValueError(
-                f"level must lie in (0, 1), got {self.level:g}; write 0.95 for a 95 % interval."
-            )
+        require_level(self.level)
         if len(set(self.judge_seeds)) < max(2, len(self.judge_seeds)):
             raise ValueError(
                 f"judge_seeds are distinct and at least 2, got {self.judge_seeds}; add seeds."

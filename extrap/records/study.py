@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extrap.records.command import Command
-from extrap.records.fields import require_name
+from extrap.records.fields import require_level, require_name
 from extrap.records.recipe import BUDGET, DATA_SIZE, Recipe
 from extrap.records.size_paths import SizePath
 
@@ -236,8 +236,7 @@ class StudySpec:
             raise ValueError(
                 f"sampler must be one of {', '.join(SAMPLERS)}, got {self.sampler!r}."
             )
-        if not 0 < self.level < 1:
-            raise ValueError(f"level must lie in (0, 1), got {self.level:g}.")
+        require_level(self.level)
         if self.growth < 0:
             raise ValueError(f"growth must be at least 0, got {self.growth}.")
         if not self.sizes or not all(self.sizes.values()):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from extrap.errors import StudyError
+from extrap.errors import StudyError, argument
 from extrap.records import OWN, Recipe, StudySpec
 from extrap.records.recipe import SPARSE_ONLY, STEPS_ONLY
 
@@ -60,7 +60,7 @@ def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], *, study: st
         raise StudyError(
             f"the study {study!r} can only be resumed as it was begun; "
             f"{_told(differ, stored, now, 'the storage')}. "
-            "Choose another --storage or another name, or delete the old storage."
+            f"Choose another {argument('storage')} or another name, or delete the old storage."
             + (ACCEPT if all(map(is_of_own_training, differ)) else "")
         )
 

@@ -22,6 +22,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from extrap.records.displays import duration
 from extrap.tuning.events import Notify, TuneEvent
 
 __all__ = ["StudyProgress"]
@@ -52,8 +53,8 @@ class _Course:
         """`37 % after 4 min, about 7 min left; width 64, 24 runs`."""
         elapsed, own = now - self.began, self.done - self.done_before
         left = elapsed * (self.total - self.done) / own if own > 0 else None
-        about = "" if left is None else f", about {_duration(left)} left"
-        return f"{100 * self.fraction:.0f} % after {_duration(elapsed)}{about}; {self.pack}"
+        about = "" if left is None else f", about {duration(left)} left"
+        return f"{100 * self.fraction:.0f} % after {duration(elapsed)}{about}; {self.pack}"
 
 
 class _Face(Protocol):
@@ -111,7 +112,8 @@ class StudyProgress:
             name = STAGES.get(event.stage, event.stage)
             self._courses[event.stage] = _Course(name, time.monotonic(), event.cost_done)
         course = self._courses[event.stage]
-        course.done, course.total = event.cost_done, event.cost_total
+        course.total = event.cost_total
+        course.done = min(event.cost_done, course.total)  # a cell may be trained twice
         size = ", ".join(f"{column} {value:g}" for column, value in event.size.items())
         course.pack = f"{size}, {event.n_runs} run{'s' * (event.n_runs != 1)}"
         self._face.show(course, event)
@@ -238,9 +240,3 @@ def notebook_display() -> Callable[..., Any] | None:
     from IPython.display import display
 
     return display
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -11,7 +11,7 @@ from optuna.pruners import MedianPruner
 from optuna.samplers import BaseSampler, GPSampler, TPESampler
 from optuna.storages import BaseStorage
 
-from extrap.errors import StudyError
+from extrap.errors import StudyError, argument
 from extrap.records import Cell, StudySpec
 from extrap.tuning.ledger import Claim, Ledger
 
@@ -130,7 +130,7 @@ def _require_ranges(study: optuna.Study, ranges: Mapping[str, BaseDistribution])
                 raise StudyError(
                     f"a sampled {name} is a whole number now, trial {trial.number} of "
                     f"{study.study_name!r} has {trial.params[name]:g}, which was trained rounded; "
-                    "begin anew with another --storage or name."
+                    f"begin anew with another {argument('storage')} or name."
                 )
 
 

@@ -28,8 +28,8 @@ def test_a_study_file_of_a_function_is_written_and_trains(capsys):
     assert "function train" in capsys.readouterr().out
 
 
-def test_a_command_is_written_as_words_with_a_script_where_there_is_none():
-    assert main(["init", "mine.py", "--command", WORDS]) == 0
+def test_a_command_is_written_as_words_with_a_toy_script_if_wanted():
+    assert main(["init", "mine.py", "--command", WORDS, "--toy"]) == 0
     command = load_training("mine.py").train
     assert command.args == (
         *("python", "fit.py", "--lr", "{lr}", "--width={width}", "a b; touch pwned"),
@@ -50,7 +50,7 @@ def test_a_command_is_written_as_words_with_a_script_where_there_is_none():
 def test_nothing_is_written_over_unless_asked(capsys):
     Path("toy.py").write_text("STUDY = mine")
     assert main(["init", "toy"]) == 2
-    assert "toy.py is there already" in capsys.readouterr().err
+    assert "toy.py exists" in capsys.readouterr().err
     assert Path("toy.py").read_text() == "STUDY = mine"
     assert main(["init", "toy", "--force"]) == 0
     assert load_study("toy.py").name == "toy"
@@ -67,8 +67,21 @@ def test_a_study_is_never_the_script_that_it_runs(more, is_there, capsys):
     assert [path.read_text() for path in Path().iterdir()] == ["print('loss=1')\n"] * is_there
 
 
+@pytest.mark.parametrize("program", ["python", "python -u", "torchrun --nproc-per-node 1", ""])
+def test_a_script_that_does_not_exist_is_refused_with_the_nearest_name(program, capsys):
+    Path("train.py").write_text("print('loss=1')\n")
+    line = f"{program} ./trian.py --lr {{lr}} --width {{width}} --seed {{seed}}"
+    assert main(["init", "mine", "--command", line]) == 2
+    assert "trian.py; write train.py" in capsys.readouterr().err
+    assert [path.name for path in Path().iterdir()] == ["train.py"]
+    assert main(["init", "mine", "--command", line.replace("trian", "train")]) == 0
+    study = load_study("mine.py")
+    assert (study.seeds, study.target_seeds) == ((0, 1, 2), (0, 1))
+    assert sum(map(bool, Path("mine.py").read_text().splitlines())) <= 14
+
+
 @pytest.mark.parametrize("folder", ['a"""b', "c\\N", "{x}"])
-@pytest.mark.parametrize("more", [[], ["--command", WORDS]])
+@pytest.mark.parametrize("more", [[], ["--command", WORDS, "--toy"]])
 def test_a_folder_of_any_name_may_hold_a_study(folder, more):
     Path(folder).mkdir()
     assert main(["init", f"{folder}/toy", *more]) == 0

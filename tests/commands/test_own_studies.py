@@ -82,7 +82,7 @@ def test_status_export_import_and_repair_know_it(study, capsys):
     assert main(["study", "import", study, "runs.parquet", *other]) == 0
     assert "8 runs copied" in capsys.readouterr().out
     assert main(["study", "repair", study, *other]) == 0
-    assert "nothing to mend" in capsys.readouterr().out
+    assert "nothing to repair" in capsys.readouterr().out
     assert main(["study", "import", study, "mine.py"]) == 2
     assert main(["study", "export", study, "--out", "t.csv"]) == 2
     assert main(["study", "repair", study, "--storage", "sqlite:///none.db"]) == 2

@@ -77,7 +77,7 @@ def test_formulas_serve_the_sweep_and_its_larger_runs(capsys):
     ("options", "message"),
     [
         (("--final", "first"), "last, best, tail"),
-        (("--final", "best", "--loss", "val_loss"), "hand in --curves"),
+        (("--final", "best", "--loss", "val_loss"), "give --curves"),
         (("--let", "width"), "name = formula"),
         (("--maximise", "acc"), "'summary/val_acc'?"),
         (("--maximise", "val_loss"), "say what its loss is"),

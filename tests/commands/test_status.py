@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from extrap.cli import main
-from extrap.commands import status as status_module
+from extrap.commands import live_status
 from extrap.reading.optuna import WORKER
 from extrap.reading.storages import open_storage
 from extrap.standing import COUNTS
@@ -73,7 +73,7 @@ def test_watching_says_each_change_and_ends(study, fill, capsys, monkeypatch):
         raise KeyboardInterrupt
 
     naps = iter([lambda: None, stop, lambda: None, fill])
-    monkeypatch.setattr(status_module.time, "sleep", lambda _: next(naps)())
+    monkeypatch.setattr(live_status.time, "sleep", lambda _: next(naps)())
     assert main(["study", "status", study, "--watch"]) == 130
     assert len(capsys.readouterr().out.splitlines()) == 1
     assert main(["study", "status", study, "--watch"]) == 0
@@ -86,13 +86,13 @@ def test_watching_says_each_change_and_ends(study, fill, capsys, monkeypatch):
 
 
 def test_a_terminal_gets_a_table_that_is_redrawn(study, fill, capsys, monkeypatch):
-    class Terminal(status_module.Console):  # type: ignore[misc, name-defined]
+    class Terminal(live_status.Console):  # type: ignore[misc, name-defined]
         def __init__(self):
             super().__init__(force_terminal=True, width=100)
 
-    monkeypatch.setattr(status_module, "Console", Terminal)
+    monkeypatch.setattr(live_status, "Console", Terminal)
     naps = iter([fill])
-    monkeypatch.setattr(status_module.time, "sleep", lambda _: next(naps)())
+    monkeypatch.setattr(live_status.time, "sleep", lambda _: next(naps)())
     assert main(["study", "status", study, "--watch"]) == 0
     said = capsys.readouterr().out
     assert "0 complete" in said

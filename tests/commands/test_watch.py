@@ -86,7 +86,7 @@ def test_log_without_a_loss_yet_is_fine(run):
         (("--tuned", "lr=1", "--tuned", "lr=2"), {}, "lr was given twice"),
         (("--interval", "0"), {}, "--interval"),
         (("--maximise", "acc", "--loss", "ll"), {}, "got --loss ll"),
-        (("--let", "error = 1 - loss"), {}, "name it --loss"),
+        (("--let", "error = 1 - loss"), {}, "name it with --loss"),
         ((), {"at": "large"}, "--at needs numbers"),
     ],
 )

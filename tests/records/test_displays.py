@@ -5,7 +5,7 @@ import pytest
 
 import extrap
 from extrap.records import Verdicts
-from extrap.records.displays import MOST_ROWS, MOST_TEXT, html_table, plain
+from extrap.records.displays import MOST_ROWS, MOST_TEXT, duration, html_table, plain
 from tests.reporting.hostile import EVIL, PAYLOADS, poisoned
 
 TAGS = {"div", "p", "strong", "small", "table", "thead", "tbody", "tr", "th", "td"}
@@ -87,3 +87,18 @@ def test_a_long_table_and_a_long_text_are_cut():
     assert "rows" not in whole.words
     assert plain("x" * MOST_TEXT) == "x" * 200
     assert plain("x" * 201) == "x" * 199 + "…"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-40, "0 s"),
+        (-0.0, "0 s"),
+        (40, "40 s"),
+        (720, "12 min"),
+        (12_600, "3.5 h"),
+        (4e5, "4.6 days"),
+    ],
+)
+def test_a_duration_is_never_negative_and_has_a_sensible_unit(seconds, text):
+    assert duration(seconds) == text

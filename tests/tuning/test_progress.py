@@ -54,6 +54,17 @@ def test_the_time_left_counts_what_others_had_done_and_a_closed_log_stops_nothin
         assert heard == [event(95)]  # who listens already goes on hearing
 
 
+def test_the_time_left_is_never_negative(clock):
+    place = console(terminal=False)
+    with StudyProgress(place) as shown:
+        for done in (50, 60, 140):  # other workers trained some of these cells too
+            shown.notify(event(done))
+            clock.now += 100.0
+        shown.notify(event(140))
+    assert "100 %" in place.file.getvalue()
+    assert "-" not in place.file.getvalue()
+
+
 def test_a_terminal_gets_a_bar_and_a_line_a_finished_pack():
     place = console(terminal=True)
     with StudyProgress(place) as shown:

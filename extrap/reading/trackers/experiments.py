@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.reading.bounds import shown
 
 __all__ = ["as_stored", "chosen_experiment"]
@@ -44,8 +44,8 @@ def chosen_experiment(
         return found[0]
     if len(ids) > 1:
         raise DataError(
-            f"{where} holds several experiments, {listed}; name one of them with study=, on the "
-            "command line --study."
+            f"{where} holds several experiments, {listed}; name one of them with "
+            f"{argument('study=…')}."
         )
     if not ids:
         raise DataError(f"{where} holds no runs of MLflow; check the path.")

@@ -18,6 +18,7 @@ from extrap.planning import (
 )
 from extrap.planning.allocation import _choose, disagreements
 from extrap.records import Interval, Measure
+from extrap.records.codec import document
 from extrap.reporting.allocations import allocation_text
 from extrap.reporting.flag_words import FAMILIES
 

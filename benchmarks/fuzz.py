@@ -64,7 +64,8 @@ from extrap.monitoring import Monitor
 from extrap.reading.exports import COLUMNS as COLUMNS_OF_EXPORT
 from extrap.reading.exports import KEY as KEY_OF_EXPORT
 from extrap.reading.logs import LogReader
-from extrap.watching import reading_document, watch
+from extrap.records.codec import encode
+from extrap.watching import watch
 
 __all__ = ["Tally", "fuzz", "fuzz_rows"]
 
@@ -585,7 +586,7 @@ def _follow(m: Material, path: Path) -> bool:
 
     def once() -> None:
         for reading in watch(monitor, LogReader(path), once=True):
-            json.dumps(reading_document(reading), allow_nan=False)
+            json.dumps(encode(reading), allow_nan=False)
 
     whole = accepted(once)
     if path.suffix in (".csv", ".jsonl"):

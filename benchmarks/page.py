@@ -15,8 +15,8 @@ from jinja2 import ChoiceLoader, FileSystemLoader
 
 import extrap
 from benchmarks.rows import Row
-from extrap.documents import plain_document
 from extrap.files import write_text
+from extrap.records.codec import encode
 from extrap.reporting.envelopes import PageHead
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.pages import environment, render_page
@@ -84,7 +84,7 @@ def write_page(
             created=created,
             status="all met" if all(row.met is not False for row in rows) else "some missed",
         ),
-        numbers=plain_document({"kind": "extrap-figures", "rows": [asdict(row) for row in rows]}),
+        numbers=encode({"kind": "extrap-figures", "rows": [asdict(row) for row in rows]}),
         templates=templates,
         made_by=words.command,
         missed=[row for row in rows if row.met is False],

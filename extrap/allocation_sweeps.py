@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from extrap.errors import DataError
-from extrap.files import read_csv, write_csv, write_text
+from extrap.files import read_csv, write_csv
 from extrap.forecasting import Forecast, forecast
 from extrap.pipeline import (
     ReadSweep,
@@ -32,12 +32,13 @@ from extrap.planning import (
     Allocation,
     AllocationCheck,
     allocate_each,
-    allocation_document,
     check_allocation,
 )
 from extrap.reading import without_password
 from extrap.reading.optuna import seal_time
 from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
+from extrap.records.codec import document
+from extrap.records.seals import write_document
 from extrap.reporting import AllocationReport, allocation_page, write_index
 from extrap.tuning import Notify, TrainFunction, Tune, tune
 
@@ -409,13 +410,13 @@ def _seal(
         return path
     now = datetime.now(UTC).isoformat(timespec="seconds")
     sealed = seal_time(storage, study=study.study_named.name, content_hash=data, now=now)
-    document: dict[str, Any] = {
+    split: dict[str, Any] = {
         "data": data,
         "sealed": sealed,
         "factors": list(study.factors),
-        **allocation_document(found),
+        **document(found),
     }
-    write_text(path, json.dumps(document, indent=1))
+    write_document(split, path)
     return path
 
 

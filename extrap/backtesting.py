@@ -17,12 +17,12 @@ from extrap.fitting.scores import LEVELS, judge_observed_mean, score
 from extrap.fitting.splits import Split, leave_one_size_out, rolling_origin
 from extrap.forecasting import Forecast, forecast
 from extrap.records import Interval, Optimum, Runs
+from extrap.records.codec import shape
 from extrap.records.displays import html_table, named, number, percent, plural
 
-__all__ = ["SCHEMES", "Backtest", "Holdout", "backtest", "backtest_document"]
+__all__ = ["SCHEMES", "Backtest", "Holdout", "backtest"]
 
 SCHEMES = ("rolling", "leave-one-out")
-SCHEMA_VERSION = 1
 BINS = (("up to 1", 1.0), ("1 to 2", 2.0), ("2 to 4", 4.0), ("4 to 8", 8.0), ("above 8", math.inf))
 """Extrapolation ratios that are summarised together: label and upper end, included."""
 ROUNDING = 1e-9
@@ -224,22 +224,6 @@ def backtest(
     )
 
 
-def backtest_document(found: Backtest) -> dict[str, Any]:
-    """A backtest as JSON: keys are kept between versions, missing values are null."""
-    return {
-        "kind": "extrap-backtest",
-        "schema_version": SCHEMA_VERSION,
-        "level": found.level,
-        "scheme": found.scheme,
-        "data_hash": found.runs.data_hash(),
-        "n_sizes": found.n_sizes,
-        "holdouts": [_holdout_document(holdout) for holdout in found.holdouts],
-        "summary": _records(found.summary()),
-        "n_failed": found.n_failed,
-        "failures": [{"reason": reason, "n": n} for reason, n in found.failures],
-    }
-
-
 def _predict(
     make: Callable[[Runs], Forecast], whole: Forecast, split: Split
 ) -> tuple[list[Holdout], list[str]]:
@@ -372,19 +356,18 @@ def _rms(values: Sequence[float]) -> float | None:
     return math.sqrt(sum(v * v for v in values) / len(values)) if values else None
 
 
-def _holdout_document(holdout: Holdout) -> dict[str, Any]:
-    return {
-        "size": dict(holdout.size),
-        **_plain_fields(holdout),
-        "predicted_pi": list(holdout.predicted_pi),
-        "covered": {f"{level:g}": inside for level, inside in holdout.covered.items()},
-        "tuned_octaves": dict(holdout.tuned_octaves),
-    }
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows of a table as plain values."""
-    return [
-        {str(key): None if pd.isna(value) else value for key, value in row.items()}
-        for row in table.astype(object).to_dict("records")
-    ]
+shape(
+    Holdout,
+    add={"covered": lambda held: {f"{at:g}": inside for at, inside in held.covered.items()}},
+)
+shape(
+    Backtest,
+    kind="extrap-backtest",
+    omit=("runs",),
+    add={
+        "data_hash": lambda found: found.runs.data_hash(),
+        "summary": lambda found: found.summary(),
+        "n_failed": lambda found: found.n_failed,
+        "failures": lambda found: [{"reason": why, "n": n} for why, n in found.failures],
+    },
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -18,7 +17,7 @@ import pandas as pd
 
 from extrap.comparing import Contrast, compare
 from extrap.errors import DataError
-from extrap.files import read_csv, write_csv, write_text
+from extrap.files import read_csv, write_csv
 from extrap.fitting.means import paired_mean
 from extrap.forecasting import forecast
 from extrap.pipeline import (
@@ -45,6 +44,7 @@ from extrap.records import (
     StudySpec,
     Target,
 )
+from extrap.records.seals import canonical_hash, set_aside, write_document
 from extrap.reporting import (
     GroupFindings,
     Section,
@@ -80,8 +80,6 @@ SECTIONS: tuple[MakeSections, ...] = (selection_sections, sparsity_sections)
 """Those that every comparison is offered."""
 NEEDED = ("arm", "stage", "seed", "status", "loss")
 """Columns of a run table, beside the sizes and tuned columns of its recipes."""
-DIGITS = 10
-"""Significant digits of a document that count: what differs beyond them is rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -471,19 +469,25 @@ def _write_down(
             None where there is no storage.
     """
     content = comparison_study_document(study, findings)
-    path, found = _document_path(study, reports), _content_hash(content)
+    path, found = _document_path(study, reports), canonical_hash(content)
     earlier = _earlier(path)
-    is_known = earlier.get("content_hash") == found
+    is_known = bool(earlier) and canonical_hash(_said(earlier)) == found
     created = str(earlier["created"]) if is_known else _now()
-    created = created if seal is None else seal(found, created)
+    kept = str(earlier["content_hash"]) if is_known else found  # version 0.1 hashed prose too
+    created = created if seal is None else seal(kept, created)
     if is_known and created == earlier["created"]:
         return created
     if earlier and not is_known:
-        aside = path.with_name(f"{path.stem}.{str(earlier.get('content_hash'))[:8]}{path.suffix}")
-        path.replace(aside)
-        logger.warning("an earlier comparison says something else; it is kept as %s", aside)
-    _save({**content, "created": created, "content_hash": found}, path)
+        set_aside(path, str(earlier.get("content_hash")), what="comparison")
+    write_document({**content, "created": created, "content_hash": kept}, path)
     return created
+
+
+def _said(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a comparison says: without its time and hash, and without the prose of version 0.1."""
+    said = {k: v for k, v in document.items() if k not in ("created", "content_hash")}
+    groups = [{k: v for k, v in group.items() if k != "words"} for group in said["groups"]]
+    return {**said, "groups": groups}
 
 
 def _seal_time(
@@ -510,25 +514,6 @@ def _earlier(path: Path) -> dict[str, Any]:
     )
 
 
-def _save(document: Mapping[str, Any], path: Path) -> None:
-    write_text(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
-
-
-def _content_hash(content: Mapping[str, Any]) -> str:
-    text = json.dumps(_rounded(content), sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    return f"{value:.{DIGITS}g}"
-
-
 def _write(
     study: ComparisonStudy,
     findings: Sequence[GroupFindings],
@@ -544,7 +529,7 @@ def _write(
     document = _document_path(study, reports)
     checks = checks_document(findings)
     if checks:
-        _save({**_earlier(document), "checks": checks}, document)
+        write_document({**_earlier(document), "checks": checks}, document)
     comparison_page(
         study,
         findings,

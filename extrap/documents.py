@@ -7,21 +7,19 @@ or missing number is `null` and never NaN.
 from __future__ import annotations
 
 import hashlib
-import json
-import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from extrap import __version__
 from extrap.errors import DataError
-from extrap.files import write_text
 from extrap.fitting import (
     DISCREPANCY,
+    CurvatureTest,
     DivergenceModel,
     LocalLaw,
     LossModel,
@@ -33,9 +31,7 @@ from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.reading.bounds import MOST_BYTES, first_line, parse_json, require_file
 from extrap.records import (
-    Estimate,
     Fit,
-    Interval,
     Optimum,
     Point,
     Runs,
@@ -43,45 +39,60 @@ from extrap.records import (
     Verdict,
     Verdicts,
 )
+from extrap.records.codec import SCHEMA_VERSION, decode, encode, shape
 from extrap.records.fields import require_fields
+from extrap.records.seals import canonical_hash, set_aside, write_document
 
 __all__ = [
-    "SCHEMA_VERSION",
     "content_hash",
     "forecast_document",
     "load_forecast",
-    "plain_document",
     "save_forecast",
     "seal_once",
     "sealed_at",
     "verdicts_document",
 ]
 
-logger = logging.getLogger(__name__)
-
-SCHEMA_VERSION = 1
+T = TypeVar("T")
 RECORDED = ("epochs", "batch_size", "flops")
 """Columns beyond those a fit depends on that a check of larger runs asks for."""
 NO_FORECAST = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a file raises that is sealed and holds something else than a forecast."""
-DIGITS = 10
-"""Significant digits that count for a content hash: what differs beyond them is rounding."""
+
+
+shape(
+    Verdict,
+    omit=("size", "tuned", "seed", "loss", "mean_loss", "expected_pi"),
+    add={
+        "run": lambda verdict: {
+            "size": verdict.size,
+            "tuned": verdict.tuned,
+            "seed": verdict.seed,
+            "loss": verdict.loss,
+        }
+    },
+)
+shape(CurvatureTest, add={"bends": lambda test: test.bends})
 
 
 def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, Any]:
     """What `extrap forecast --json` prints: points in the order asked, optima, laws."""
-    return _plain(
+    model = forecast.loss_model
+    return encode(
         {
             "schema_version": SCHEMA_VERSION,
             "level": forecast.level,
             "band": forecast.band,
             **_path(forecast),
             "points": [_advised_point(forecast, point) for point in points],
-            "optima": [_optimum(optimum) for optimum in forecast.optima],
+            "optima": forecast.optima,
             "laws": _laws(forecast),
-            **_trust(forecast),
+            "local_weight": None if model is None else model.local_weight,
+            "discrepancy": None if model is None else model.discrepancy,
+            "curvature": forecast.curvature(),
+            "divergence": forecast.divergence,
             "runs": forecast.runs.counts(),
-            "notes": list(forecast.runs.notes),
+            "notes": forecast.runs.notes,
             "data_hash": forecast.runs.data_hash(),
             "content_hash": content_hash(forecast),
             "created": forecast.created,
@@ -89,9 +100,18 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
     )
 
 
-def plain_document(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Any record's fields as JSON has them: lists, text, finite numbers, null for what is open."""
-    return _plain(content)
+def _advised_point(forecast: Forecast, point: Point) -> dict[str, Any]:
+    """A point with what to run instead of its optimum, and what known or kept values would do."""
+    recommended = forecast.recommend(**point.size)
+    found = encode(point)
+    if not point.dial:
+        del found["dial"]
+    return {
+        **found,
+        "recommended": None if recommended is None else recommended.tuned,
+        "rules": forecast.rules(**point.size),
+        "transfer": forecast.transfer(**point.size),
+    }
 
 
 def verdicts_document(
@@ -101,12 +121,12 @@ def verdicts_document(
     forecast: Forecast | None = None,
     familywise: bool = False,
 ) -> dict[str, Any]:
-    """What `extrap check --json` prints: one verdict a row, in row order.
+    """What `extrap check --json` prints: one verdict per run, in row order.
 
     Args:
         verdicts: The verdicts.
         level: Of the forecast.
-        forecast: What they were held against; adds when it was made, and the hashes of its seal.
+        forecast: What they were compared with; adds when it was made, and the hashes of its seal.
         familywise: Whether the level held for any false alarm among all.
     """
     found = Verdicts(verdicts)
@@ -115,12 +135,12 @@ def verdicts_document(
         "content_hash": content_hash(forecast),
         "data_hash": forecast.runs.data_hash(),
     }
-    return _plain(
+    return encode(
         {
             "schema_version": SCHEMA_VERSION,
             "level": level,
             **({"forecast": seal} if seal else {}),
-            "verdicts": [_verdict(verdict) for verdict in verdicts],
+            "verdicts": list(verdicts),
             "configurations": [_configuration(runs) for runs in found.configurations],
             "n_configurations_judged": found.n_judged,
             "n_configurations_off": found.n_off,
@@ -131,6 +151,54 @@ def verdicts_document(
             "ok": all(verdict.on_law is not False for verdict in verdicts),
         }
     )
+
+
+def _laws(forecast: Forecast) -> list[dict[str, Any]]:
+    laws = [_law("loss", fit, weight) for fit, weight in forecast.loss_laws]
+    laws += [_law(name, fit, 1.0) for name, fit in forecast.tuned_laws.items() if fit is not None]
+    return laws
+
+
+def _law(of: str, fit: Fit, weight: float) -> dict[str, Any]:
+    law = LAWS[fit.law]
+    return {
+        "of": of,
+        "law": fit.law,
+        "formula": law.formula,
+        "source": law.reference,
+        "weight": weight,
+        "parameters": {
+            name: {"value": value, "se": math.sqrt(fit.covariance[i][i])}
+            for i, (name, value) in enumerate(fit.parameters.items())
+        },
+        "x0": dict(zip(fit.columns, fit.reference, strict=True)),
+        "fitted_range": dict(zip(fit.columns, fit.fitted_range, strict=True)),
+        "n_points": fit.n_points,
+        "flags": fit.flags,
+    }
+
+
+def _configuration(runs: Sequence[Verdict]) -> dict[str, Any]:
+    """What the runs of one configuration share."""
+    first = runs[0]
+    loss, predicted = first.mean_loss, first.predicted
+    return {
+        "configuration": first.configuration,
+        "size": first.size,
+        "tuned": first.tuned,
+        "seeds": [verdict.seed for verdict in runs],
+        "n_runs": len(runs),
+        "loss": loss,
+        "predicted": predicted,
+        "predicted_pi": first.predicted_pi,
+        "expected": first.expected,
+        "expected_pi": first.expected_pi,
+        "deviation": loss / predicted - 1 if loss and predicted else None,
+        "on_law": first.on_law,
+        "p_value": first.p_value,
+        "p_adjusted": first.p_adjusted,
+        "cause": first.cause,
+    }
 
 
 def save_forecast(forecast: Forecast, path: str | Path) -> str:
@@ -147,9 +215,9 @@ def save_forecast(forecast: Forecast, path: str | Path) -> str:
     Returns:
         The content hash, 64 hexadecimal digits; the time is not part of it.
     """
-    content = _content(forecast)
-    sealed = _hash(content)
-    curves = None if forecast.curves is None else asdict(forecast.curves)
+    content = encode(_content(forecast))
+    sealed = canonical_hash(content)
+    curves = None if forecast.curves is None else encode(forecast.curves)
     document = {
         **content,
         "notes": list(forecast.runs.notes),
@@ -160,7 +228,7 @@ def save_forecast(forecast: Forecast, path: str | Path) -> str:
     }
     path = Path(path)
     _keep_earlier(path, forecast, sealed)
-    write_text(path, json.dumps(_plain(document), indent=1, allow_nan=False) + "\n")
+    write_document(encode(document), path)
     return sealed
 
 
@@ -203,14 +271,12 @@ def _keep_earlier(path: Path, forecast: Forecast, sealed: str) -> None:
     if not path.is_file() or (earlier := _sealed_content(path)) is None:
         return
     if earlier != sealed or load_forecast(path).curves != forecast.curves:
-        aside = path.with_name(f"{path.stem}.{earlier[:8]}{path.suffix}")
-        path.replace(aside)
-        logger.warning("an earlier forecast says something else; it is kept as %s", aside)
+        set_aside(path, earlier, what="forecast")
 
 
 def _seal(content: str, created: str, curves: Any = None) -> str:
     """Over content, time and the reference curves, which a run table alone cannot bring back."""
-    parts = [content, created] + ([] if curves is None else [_hash(curves)])
+    parts = [content, created] + ([] if curves is None else [canonical_hash(curves)])
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
@@ -242,7 +308,7 @@ def load_forecast(path: str | Path) -> Forecast:
     notes, curves = document.pop("notes", []), document.pop("curves", None)
     try:
         is_whole = document.pop("seal", "") == _seal(sealed, created, curves)
-        is_whole = is_whole and _hash(document) == sealed
+        is_whole = is_whole and canonical_hash(document) == sealed
     except (TypeError, ValueError):  # such a thing was never sealed
         is_whole = False
     if not is_whole:
@@ -262,7 +328,7 @@ def _proved(forecast: Forecast) -> Forecast:
 
 def content_hash(forecast: Forecast) -> str:
     """SHA-256 over everything a forecast says; its time and the notes on reading are left out."""
-    return _hash(_plain(_content(forecast)))
+    return canonical_hash(encode(_content(forecast)))
 
 
 def _content(forecast: Forecast) -> dict[str, Any]:
@@ -277,17 +343,15 @@ def _content(forecast: Forecast) -> dict[str, Any]:
         "tuned": list(runs.tuned),
         "conditions": list(runs.conditions),
         "data_hash": runs.data_hash(),
-        "optima": [_optimum(optimum) for optimum in forecast.optima],
+        "optima": forecast.optima,
         "noise": _noise(forecast.noise),
         "band": forecast.band,
         **_path(forecast),
-        "loss_laws": [{"fit": asdict(fit), "weight": w} for fit, w in forecast.loss_laws],
+        "loss_laws": [{"fit": fit, "weight": w} for fit, w in forecast.loss_laws],
         **_combination(forecast.loss_model),
-        "tuned_laws": {
-            name: None if fit is None else asdict(fit) for name, fit in forecast.tuned_laws.items()
-        },
-        "valley": None if forecast.valley is None else asdict(forecast.valley),
-        "divergence": None if forecast.divergence is None else asdict(forecast.divergence),
+        "tuned_laws": forecast.tuned_laws,
+        "valley": forecast.valley,
+        "divergence": forecast.divergence,
         "flags": list(forecast.flags),
         "runs": {
             "columns": [str(c) for c in table.columns],
@@ -306,186 +370,19 @@ def _combination(model: LossModel | None) -> dict[str, Any]:
     if model is None:
         return {}
     return {
-        "local_law": None if model.local is None else asdict(model.local),
+        "local_law": model.local,
         "local_weight": model.local_weight,
         "discrepancy": model.discrepancy,
     }
 
 
-def _hash(content: Mapping[str, Any]) -> str:
-    text = json.dumps(_rounded(_plain(content)), sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    return f"{value:.{DIGITS}g}"
-
-
-def _plain(value: Any) -> Any:
-    """Python numbers, text, lists and dictionaries only; whole floats as integers, NaN as null."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "item"):  # a NumPy scalar
-        value = value.item()
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return int(value) if value.is_integer() and abs(value) < 2**53 else value
-    if value is None or isinstance(value, str | int | bool):
-        return value
-    return str(value)
-
-
-def _estimate(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "value": estimate.value,
-        "se": estimate.se,
-        "ci": list(estimate.ci),
-        "pi": list(estimate.pi),
-    }
-
-
-def _point(point: Point) -> dict[str, Any]:
-    return {
-        **({"dial": dict(point.dial)} if point.dial else {}),
-        "size": dict(point.size),
-        "loss": point.loss,
-        "loss_ci": list(point.loss_ci),
-        "loss_pi": list(point.loss_pi),
-        "tuned": {name: _estimate(estimate) for name, estimate in point.tuned.items()},
-        "extrapolation_ratio": point.extrapolation_ratio,
-        "flags": list(point.flags),
-    }
-
-
-def _advised_point(forecast: Forecast, point: Point) -> dict[str, Any]:
-    """A point with what to run instead of its optimum, and what known or kept values would do."""
-    recommended = forecast.recommend(**point.size)
-    return {
-        **_point(point),
-        "recommended": None if recommended is None else dict(recommended.tuned),
-        "rules": [asdict(rule) for rule in forecast.rules(**point.size)],
-        "transfer": [asdict(quality) for quality in forecast.transfer(**point.size)],
-    }
-
-
-def _trust(forecast: Forecast) -> dict[str, Any]:
-    """How the forecast is combined, whether optima bend, and when runs diverge."""
-    model, divergence = forecast.loss_model, forecast.divergence
-    return {
-        "local_weight": None if model is None else model.local_weight,
-        "discrepancy": None if model is None else model.discrepancy,
-        "curvature": {
-            name: None if test is None else {**asdict(test), "bends": test.bends}
-            for name, test in forecast.curvature().items()
-        },
-        "divergence": None if divergence is None else asdict(divergence),
-    }
-
-
-def _optimum(optimum: Optimum) -> dict[str, Any]:
-    return {
-        "size": dict(optimum.size),
-        "tuned": {name: _estimate(estimate) for name, estimate in optimum.tuned.items()},
-        "loss": optimum.loss,
-        "loss_se": optimum.loss_se,
-        "paired_loss_se": optimum.paired_loss_se,
-        "best_loss": optimum.best_loss,
-        "n_runs": optimum.n_runs,
-        "n_diverged": optimum.n_diverged,
-        "bracketed": optimum.bracketed,
-        "edge": None if optimum.edge is None else dict(optimum.edge),
-    }
-
-
-def _laws(forecast: Forecast) -> list[dict[str, Any]]:
-    laws = [_law("loss", fit, weight) for fit, weight in forecast.loss_laws]
-    laws += [_law(name, fit, 1.0) for name, fit in forecast.tuned_laws.items() if fit is not None]
-    return laws
-
-
-def _law(of: str, fit: Fit, weight: float) -> dict[str, Any]:
-    law = LAWS[fit.law]
-    return {
-        "of": of,
-        "law": fit.law,
-        "formula": law.formula,
-        "source": law.reference,
-        "weight": weight,
-        "parameters": {
-            name: {"value": value, "se": math.sqrt(fit.covariance[i][i])}
-            for i, (name, value) in enumerate(fit.parameters.items())
-        },
-        "x0": dict(zip(fit.columns, fit.reference, strict=True)),
-        "fitted_range": dict(zip(fit.columns, fit.fitted_range, strict=True)),
-        "n_points": fit.n_points,
-        "flags": list(fit.flags),
-    }
-
-
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "run": {
-            "size": dict(verdict.size),
-            "tuned": dict(verdict.tuned),
-            "seed": verdict.seed,
-            "loss": verdict.loss,
-        },
-        "status": verdict.status,
-        "on_law": verdict.on_law,
-        "deviation": verdict.deviation,
-        "p_value": verdict.p_value,
-        "p_adjusted": verdict.p_adjusted,
-        "cause": verdict.cause,
-        "advice": verdict.advice,
-        "evidence": dict(verdict.evidence),
-        "experiment": verdict.experiment,
-        "seal": verdict.seal,
-        "predicted": verdict.predicted,
-        "predicted_pi": list(verdict.predicted_pi),
-        "expected": verdict.expected,
-        "configuration": verdict.configuration,
-    }
-
-
 def _noise(noise: Noise) -> dict[str, Any]:
     """Its fields, without those that forecasts sealed before they existed do not have."""
-    found = asdict(noise)
+    found = encode(noise)
     return {
         key: value
         for key, value in found.items()
         if not (key == "size_dof" and value == noise.own_dof) and value != {}
-    }
-
-
-def _configuration(runs: Sequence[Verdict]) -> dict[str, Any]:
-    """What the runs of one configuration share."""
-    first = runs[0]
-    loss, predicted = first.mean_loss, first.predicted
-    return {
-        "configuration": first.configuration,
-        "size": dict(first.size),
-        "tuned": dict(first.tuned),
-        "seeds": [verdict.seed for verdict in runs],
-        "n_runs": len(runs),
-        "loss": loss,
-        "predicted": predicted,
-        "predicted_pi": list(first.predicted_pi),
-        "expected": first.expected,
-        "expected_pi": None if first.expected_pi is None else list(first.expected_pi),
-        "deviation": loss / predicted - 1 if loss and predicted else None,
-        "on_law": first.on_law,
-        "p_value": first.p_value,
-        "p_adjusted": first.p_adjusted,
-        "cause": first.cause,
     }
 
 
@@ -510,17 +407,17 @@ def _restore(
             notes=notes,
         ),
         level=document["level"],
-        optima=tuple(_restore_optimum(optimum) for optimum in document["optima"]),
-        noise=Noise(**{"size_dof": document["noise"]["own_dof"], **document["noise"]}),
+        optima=tuple(decode(Optimum, optimum) for optimum in document["optima"]),
+        noise=decode(Noise, {"size_dof": document["noise"]["own_dof"], **document["noise"]}),
         band=document.get("band", "default"),
         loss_model=_restore_loss_model(document),
         tuned_laws={
-            name: None if fit is None else _restore_fit(fit)
+            name: None if fit is None else decode(Fit, fit)
             for name, fit in document["tuned_laws"].items()
         },
         valley=None if document["valley"] is None else _restore_valley(document["valley"]),
-        divergence=_restore_divergence(document.get("divergence")),
-        curves=_restore_curves(curves),
+        divergence=_known(DivergenceModel, document.get("divergence")),
+        curves=_known(ReferenceCurves, curves),  # earlier versions left them out
         flags=tuple(document["flags"]),
         created=created,
         path=SizePath(document["path"]) if "path" in document else None,
@@ -531,49 +428,22 @@ def _restore_loss_model(document: Mapping[str, Any]) -> LossModel | None:
     if not document["loss_laws"]:
         return None
     # earlier files say nothing of these: they had only the laws, and this discrepancy
-    local = document.get("local_law")
     return LossModel(
         laws=tuple(
-            (_restore_fit(entry["fit"]), float(entry["weight"])) for entry in document["loss_laws"]
+            (decode(Fit, entry["fit"]), float(entry["weight"])) for entry in document["loss_laws"]
         ),
-        local=None if local is None else LocalLaw(**{k: _tuples(v) for k, v in local.items()}),
+        local=_known(LocalLaw, document.get("local_law")),
         local_weight=float(document.get("local_weight", 0.0)),
         discrepancy=float(document.get("discrepancy", DISCREPANCY)),
     )
 
 
-def _restore_fit(fields: Mapping[str, Any]) -> Fit:
-    return Fit(**{key: _tuples(value) for key, value in fields.items()})
-
-
 def _restore_valley(fields: Mapping[str, Any]) -> Valley:
-    known = {key: _tuples(value) for key, value in fields.items()}
-    if not isinstance(known["rise"][0], tuple):  # earlier files: one tuned column's pair, bare
-        known["rise"] = (known["rise"],) * len(known["tuned"])
-    return Valley(**known)
+    rise = fields["rise"]
+    if not isinstance(rise[0], list):  # earlier files: one tuned column's pair, bare
+        rise = [rise] * len(fields["tuned"])
+    return decode(Valley, {**fields, "rise": rise})
 
 
-def _restore_divergence(fields: Mapping[str, Any] | None) -> DivergenceModel | None:
-    if fields is None:
-        return None
-    return DivergenceModel(**{key: _tuples(value) for key, value in fields.items()})
-
-
-def _restore_curves(fields: Mapping[str, Any] | None) -> ReferenceCurves | None:
-    if fields is None:  # the runs had none, or an earlier version left them out
-        return None
-    known = {key: _tuples(value) for key, value in fields.items()}
-    known["sensitivity"] = {name: _tuples(v) for name, v in fields["sensitivity"].items()}
-    return ReferenceCurves(**known)
-
-
-def _restore_optimum(fields: Mapping[str, Any]) -> Optimum:
-    tuned = {
-        name: Estimate(value=e["value"], se=e["se"], ci=Interval(*e["ci"]), pi=Interval(*e["pi"]))
-        for name, e in fields["tuned"].items()
-    }
-    return Optimum(**{**fields, "tuned": tuned})
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+def _known(cls: type[T], fields: Mapping[str, Any] | None) -> T | None:
+    return None if fields is None else decode(cls, fields)

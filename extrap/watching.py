@@ -6,14 +6,12 @@ import logging
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
 
 from extrap.errors import DataError, argument
 from extrap.monitoring import Monitor, Reading
 from extrap.reading.logs import LogReader
 
-__all__ = ["reading_document", "watch"]
+__all__ = ["watch"]
 
 logger = logging.getLogger(__name__)
 
@@ -82,15 +80,6 @@ def watch(
         time.sleep(interval)
     if last is not None and last != shown:
         yield last
-
-
-def reading_document(reading: Reading) -> dict[str, Any]:
-    """The fields of a reading as JSON knows them: what is not finite is null."""
-    plain = {**asdict(reading), "band": list(reading.band)}
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in plain.items()
-    }
 
 
 def _pace(pace: float, before: Reading | None, last: Reading) -> float:

@@ -91,7 +91,7 @@ def test_a_saved_path_that_is_none_is_refused(dialled, tmp_path, bad):
     document = {**json.loads(file.read_text()), "path": bad}
     besides = ("created", "content_hash", "seal", "notes", "curves")
     content = {key: value for key, value in document.items() if key not in besides}
-    made = documents._hash(content)
+    made = documents.canonical_hash(content)
     seal = documents._seal(made, document["created"], document.get("curves"))
     file.write_text(json.dumps({**document, "content_hash": made, "seal": seal}))
     with pytest.raises(DataError, match="no complete forecast"):

@@ -39,15 +39,16 @@ STORAGES = tuple(f"reading.{module}" for module in STORAGES)
 # Library → the rooms, or single modules, that may import it. None: any room.
 DOORS = {
     "accelerate": ("integrations.huggingface",),
+    "cattrs": ("records.codec",),
     "click": ("cli", "commands"),
     "google": ("reading.events", "reading.trackers.wandb_files"),  # protobuf
     "IPython": ("tuning.progress",),  # a notebook's display, where there is a notebook
     "jinja2": ("reporting",),
     "lightning": ("integrations.lightning",),
-    "matplotlib": ("reporting.figures",),
+    "matplotlib": ("reporting",),
     "mlflow": ("reading.trackers.mlflow_server",),
     "numpy": None,
-    "PIL": ("workloads", "reporting.figures"),  # matplotlib brings it
+    "PIL": ("workloads",),
     "optuna": ("tuning", *STORAGES),
     "pandas": tuple(set(FLOORS) - {"noise", "selection"}),
     "psutil": ("training", "tuning"),
@@ -56,7 +57,7 @@ DOORS = {
     "rich": ("cli", "commands", "tuning.progress"),
     "scipy": ("laws", "fitting", *VERDICTS),
     "scoringrules": ("fitting",),
-    "seaborn": ("reporting.figures",),
+    "seaborn": ("reporting",),
     "sklearn": ("fitting", "selection", "workloads"),  # k-means, which serves both wings
     "sqlalchemy": ("tuning", *STORAGES),  # addresses and errors of its storages
     "statsmodels": ("fitting",),

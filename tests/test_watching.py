@@ -6,7 +6,8 @@ import pytest
 
 from extrap.errors import DataError
 from extrap.reading.logs import LogReader
-from extrap.watching import reading_document, watch
+from extrap.records.codec import encode
+from extrap.watching import watch
 
 from .monitors import FakeMonitor
 
@@ -105,7 +106,7 @@ def test_loss_that_is_never_logged_is_said_once_and_refused_with_once(caplog):
 
 def test_document_of_a_reading_holds_its_fields_and_no_nan():
     monitor = FakeMonitor()
-    document = reading_document(monitor.update(20.0, math.nan))
+    document = encode(monitor.update(20.0, math.nan))
     assert json.loads(json.dumps(document, allow_nan=False)) == {
         "step": 20,
         "fraction": 0.2,

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from extrap.batching.agreement import Agreement, agreement
 from extrap.batching.critical import FLAGS, CriticalBatches, critical_batch
-from extrap.batching.documents import critical_batches_document, size_forecast_document
 from extrap.batching.front import (
     BatchFindings,
     FrontForecast,
@@ -74,7 +73,6 @@ __all__ = [
     "check_front",
     "collapse",
     "critical_batch",
-    "critical_batches_document",
     "forecast_front",
     "growth",
     "held_out_batches",
@@ -84,7 +82,6 @@ __all__ = [
     "pool_gradients",
     "rate_law",
     "seed_steps",
-    "size_forecast_document",
     "smooth_curve",
     "step_exponent",
     "steps_to_target",

@@ -27,6 +27,7 @@ from extrap.batching.size_laws import SizeForecast, SizeLaws, fit_size_laws
 from extrap.errors import DataError, argument
 from extrap.laws.batch import maximal_start, overhead_batch, perfect_end
 from extrap.records import Interval, Measure
+from extrap.records.codec import shape
 from extrap.records.fields import require_level
 
 __all__ = ["FLAGS", "CriticalBatches", "critical_batch", "fit_group"]
@@ -323,3 +324,15 @@ def _rises(points: Sequence[BatchPoint], *, level: float) -> bool:
     centre, _, high = fitted.region.log_steps(last.batch)
     new = fitted.quantile * fitted.log_sd / np.sqrt(len(last.values))
     return bool(np.log(last.steps) > centre + np.hypot(high - centre, new))
+
+
+shape(
+    CriticalBatches,
+    kind="extrap-critical-batches",
+    omit=("size_laws", "by"),
+    add={
+        "law": lambda found: found.law,
+        "laws": lambda found: found.laws,
+        "reason": lambda found: found.reason or None,
+    },
+)

@@ -19,6 +19,7 @@ from extrap.batching.results import BatchPrediction
 from extrap.errors import DataError
 from extrap.fitting.lines import Line
 from extrap.records import Interval, Measure
+from extrap.records.codec import shape
 
 __all__ = ["OPEN", "BatchLaw", "power_law"]
 
@@ -160,3 +161,15 @@ def power_law(
         level=level,
         covariance=tuple(tuple(map(float, row)) for row in line.covariance),
     )
+
+
+shape(
+    BatchLaw,
+    omit=("intercept", "log_sd", "level", "covariance", "exponents"),
+    add={
+        "reference": lambda law: dict(zip(law.columns, law.reference, strict=True)),
+        "exponent": lambda law: (
+            next(iter(law.exponents.values())) if len(law.exponents) == 1 else law.exponents
+        ),
+    },
+)

@@ -7,9 +7,11 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from extrap.laws.batch import log_steps
 from extrap.records import Interval, Measure
+from extrap.records.codec import encode, shape
 
 __all__ = [
     "BatchGroup",
@@ -297,3 +299,53 @@ def times(prediction: BatchPrediction, factor: float) -> BatchPrediction:
 def scaled(interval: Interval, factor: float, offset: float = 0.0) -> Interval:
     """`offset + factor · interval`; open sides stay open."""
     return Interval(*(None if side is None else offset + factor * side for side in interval))
+
+
+def _value(name: str, group: BatchGroup) -> float | None:
+    measure: Measure = getattr(group, name)
+    return measure.value
+
+
+def _ci(name: str, group: BatchGroup) -> Interval:
+    measure: Measure = getattr(group, name)
+    return measure.ci
+
+
+def _fitted(steps: BatchPrediction) -> dict[str, object]:
+    return {"fitted": steps.value, "fitted_ci": steps.ci, "fitted_pi": steps.pi}
+
+
+shape(
+    BatchPoint,
+    omit=("values", "bounds"),
+    add={
+        "steps": lambda point: point.steps,
+        "n": lambda point: len(point.values),
+        "n_censored": lambda point: len(point.bounds),
+        "log_sd": lambda point: point.log_sd,
+    },
+)
+shape(
+    Regimes,
+    omit=("perfect_end", "maximal_start"),
+    add={
+        "perfect": lambda found: found.perfect,
+        "diminishing": lambda found: found.diminishing,
+        "maximal": lambda found: found.maximal,
+    },
+)
+shape(
+    BatchGroup,
+    omit=("level", "region", "quantile"),
+    add={
+        "b_crit": lambda group: group.b_crit.value,
+        "ci": lambda group: group.b_crit.ci,
+        **{name: partial(_value, name) for name in ("s_min", "e_min", "b_overhead")},
+        **{f"{name}_ci": partial(_ci, name) for name in ("s_min", "e_min", "b_overhead")},
+        "perfect_end_ci": lambda group: group.regimes.perfect_end.ci,
+        "maximal_start_ci": lambda group: group.regimes.maximal_start.ci,
+        "points": lambda group: [
+            {**encode(point), **_fitted(group.steps_at(point.batch))} for point in group.points
+        ],
+    },
+)

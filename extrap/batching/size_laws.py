@@ -33,6 +33,7 @@ from extrap.errors import DataError, argument
 from extrap.fitting.designs import check_sizes
 from extrap.fitting.lines import Line, fit_line, weighted_line
 from extrap.records import Interval
+from extrap.records.codec import shape
 
 __all__ = ["SizeForecast", "SizeLaws", "fit_size_laws"]
 
@@ -262,3 +263,9 @@ def _logs(groups: Sequence[BatchGroup], of: str) -> tuple[Array, Array]:
         for m, g in zip(measures, groups, strict=True)
     ]
     return np.log([m.value for m in measures]), np.maximum(widths, SMALLEST_SE)
+
+
+shape(
+    SizeForecast,
+    omit=("mean_covariance", "new_covariance", "log_sd", "quantile"),
+)

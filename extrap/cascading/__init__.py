@@ -4,13 +4,11 @@ What to use when:
 
 * `cascade` — from saved predictions of two models to a threshold, its cost and its quality.
 * `judge_pairs` — what several small models save, over pairs of trainings.
-* `cascade_document` — the same as JSON.
 """
 
 from __future__ import annotations
 
 from extrap.cascading.choice import cascade
-from extrap.cascading.documents import cascade_document
 from extrap.cascading.pairs import (
     MARGIN,
     CascadeFinding,
@@ -27,7 +25,6 @@ __all__ = [
     "CascadePoint",
     "CascadeReport",
     "cascade",
-    "cascade_document",
     "curve_rows",
     "judge_pairs",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from extrap.records import Measure
+from extrap.records.codec import shape
 
 __all__ = ["Cascade", "CascadePoint"]
 
@@ -72,3 +73,19 @@ class Cascade:
     seed: int
     notes: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+
+
+shape(
+    Cascade,
+    kind="extrap-cascade",
+    omit=("cost_small", "cost_large", "cost_filter"),
+    names={"kind": "outcome"},
+    inline=("chosen",),
+    add={
+        "costs": lambda found: {
+            "small": found.cost_small,
+            "large": found.cost_large,
+            "filter": found.cost_filter,
+        }
+    },
+)

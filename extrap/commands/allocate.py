@@ -61,7 +61,8 @@ def allocate_command(
     run: its parameters, tokens and final loss. With --let, --final or --maximise it is anything
     that extrap forecast reads.
     """
-    from extrap.planning import allocate, allocation_document
+    from extrap.planning import allocate
+    from extrap.records.codec import document
     from extrap.reporting.allocations import allocation_text
 
     given: Any = sys.stdin if source == "-" else source
@@ -84,6 +85,6 @@ def allocate_command(
         inference_tokens=inference_tokens,
     )
     if as_json:
-        print_json(allocation_document(found))
+        print_json(document(found))
     else:
         say(allocation_text(found))

@@ -35,13 +35,15 @@ def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) 
     SWEEP is what extrap forecast reads. A sealed forecast gives its runs, its band and its fixed
     parameters.
     """
-    from extrap.backtesting import backtest, backtest_document
+    from extrap.backtesting import backtest
+    from extrap.records.codec import document
+    from extrap.reporting.backtests import backtest_answer
     from extrap.reporting.terminal import backtest_text
 
     level = 0.9 if columns["level"] is None else columns["level"]
     runs, band, fix = backtested(sweep, columns)
     found = backtest(runs, level=level, scheme=scheme, band=band, fix=fix)
     if as_json:
-        print_json(backtest_document(found))
+        print_json(document(found, answer=backtest_answer(found).plain))
     else:
         say(backtest_text(found))

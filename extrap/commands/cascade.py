@@ -58,7 +58,8 @@ def cascade_command(
     and loss_large. A column filtered marks inputs that a rule answers, with correct_filter or
     loss_filter. Inputs count as independent, except those of one group.
     """
-    from extrap.cascading import cascade, cascade_document
+    from extrap.cascading import cascade
+    from extrap.records.codec import document
     from extrap.reporting.cascades import cascade_text
 
     found = cascade(
@@ -73,6 +74,6 @@ def cascade_command(
         seed=seed,
     )
     if as_json:
-        print_json(cascade_document(found))
+        print_json(document(found))
     else:
         say(cascade_text(found))

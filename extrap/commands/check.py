@@ -57,14 +57,15 @@ def check_command(
     """
     from extrap.checking import check
     from extrap.documents import verdicts_document
-    from extrap.reporting.terminal import NOTHING_JUDGED, verdicts_text
+    from extrap.reporting.terminal import NOTHING_JUDGED, check_answer, verdicts_text
 
     made = forecast_of(forecast_or_sweep, columns, big=big)
     runs = read_big(big, made, columns)
     verdicts = check(made, runs, tolerance=tolerance, familywise=familywise)
     document = verdicts_document(verdicts, level=made.level, forecast=made, familywise=familywise)
     if as_json:
-        print_json(document)
+        answer = check_answer(verdicts, made, familywise=familywise)
+        print_json({"answer": answer.plain, **document})
         if not document["n_judged"]:
             say(NOTHING_JUDGED, err=True)
     else:

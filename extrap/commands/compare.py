@@ -58,7 +58,8 @@ def compare_command(
     column --by names the recipe of each run. Use the same seeds for all recipes: runs are paired
     by seed and size.
     """
-    from extrap.comparing import compare, comparison_document
+    from extrap.comparing import compare
+    from extrap.records.codec import document
     from extrap.reporting.comparison_text import comparison_text
 
     if by is None:
@@ -75,7 +76,7 @@ def compare_command(
         flops_per_second=flops_per_second,
     )
     if as_json:
-        print_json(comparison_document(found))
+        print_json(document(found))
     else:
         say(comparison_text(found))
 

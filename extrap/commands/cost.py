@@ -58,7 +58,8 @@ def cost_command(
     The cost is in loss, compute, GPU-hours and money. FORECAST_OR_SWEEP is a sealed forecast
     (.json) or a sweep.
     """
-    from extrap.planning import cost, cost_document
+    from extrap.planning import cost
+    from extrap.records.codec import document
     from extrap.reporting.costs import cost_text
 
     made = forecast_of(forecast_or_sweep, columns)
@@ -73,6 +74,6 @@ def cost_command(
         formula=formula,
     )
     if as_json:
-        print_json(cost_document(found))
+        print_json(document(found))
     else:
         say(cost_text(found))

@@ -68,11 +68,8 @@ def critical_batch_command(
     replicates. Rows without steps did not reach the target; a column budget makes them lower
     bounds.
     """
-    from extrap.batching import (
-        critical_batch,
-        critical_batches_document,
-        size_forecast_document,
-    )
+    from extrap.batching import critical_batch
+    from extrap.records.codec import document
     from extrap.reporting.batches import critical_batches_text
 
     given: Any = sys.stdin if source == "-" else source
@@ -96,7 +93,7 @@ def critical_batch_command(
     columns = found.law.columns if found.law is not None else found.by
     forecasts = [found.at(**parse_size(text, columns)) for text in at]
     if as_json:
-        told = {"forecasts": [size_forecast_document(f) for f in forecasts]} if forecasts else {}
-        print_json({**critical_batches_document(found), **told})
+        more = {"forecasts": forecasts} if forecasts else {}
+        print_json(document(found, **more))
     else:
         say(critical_batches_text(found, forecasts))

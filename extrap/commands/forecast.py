@@ -47,6 +47,7 @@ def forecast_command(
     of a tracker's runs, a sealed forecast (.json), or - for CSV on the standard input.
     """
     from extrap.documents import forecast_document, save_forecast
+    from extrap.reporting.forecast_answer import answer_rows, forecast_answer
     from extrap.reporting.terminal import forecast_text
 
     if as_json and summary:
@@ -55,7 +56,8 @@ def forecast_command(
     sizes = [parse_size(text, size_columns(made)) for text in at] or made.default_targets()
     points = [made.at(**size) for size in sizes]
     if as_json:
-        print_json(forecast_document(made, points))
+        answer = forecast_answer(made, answer_rows(made, (), sizes))
+        print_json({"answer": answer.plain, **forecast_document(made, points)})
     elif summary:
         say(str(made.summary()))
     else:

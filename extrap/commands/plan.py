@@ -71,8 +71,9 @@ def plan_command(
     The plan lists their sizes, tuned values and seeds. SWEEP is what extrap forecast reads.
     """
     from extrap.files import write_csv
-    from extrap.planning import plan, plan_document, purchases_table
+    from extrap.planning import plan, purchases_table
     from extrap.reading.tables import read_table
+    from extrap.records.codec import document
     from extrap.reporting.plans import plan_text
 
     if budget is not None and budget_hours is not None:
@@ -91,7 +92,7 @@ def plan_command(
         most_seeds=most_seeds,
     )
     if as_json:
-        print_json(plan_document(found))
+        print_json(document(found))
     else:
         say(plan_text(found))
     if out:

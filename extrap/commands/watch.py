@@ -76,8 +76,9 @@ def watch_command(
     from extrap.documents import load_forecast
     from extrap.monitoring import Monitor
     from extrap.reading.logs import LogReader
+    from extrap.records.codec import encode
     from extrap.reporting.terminal import reading_text
-    from extrap.watching import reading_document, watch
+    from extrap.watching import watch
 
     loss = loss or maximise or "loss"
     if maximise not in (None, loss):
@@ -97,7 +98,7 @@ def watch_command(
     reading = None
     for reading in watch(monitor, reader, interval=interval, once=once):
         if as_json:
-            say(json.dumps(reading_document(reading), allow_nan=False))
+            say(json.dumps(encode(reading), allow_nan=False))
         else:
             say(reading_text(reading))
     if not as_json:

@@ -9,7 +9,6 @@ What to use when:
 
 from __future__ import annotations
 
-from extrap.comparing.documents import comparison_document
 from extrap.comparing.recipes import compare
 from extrap.comparing.results import (
     ArmCost,
@@ -48,6 +47,5 @@ __all__ = [
     "compare",
     "compare_losses",
     "compare_slopes",
-    "comparison_document",
     "sparse_sweep",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from extrap.records import Fit, Interval, Measure
+from extrap.records.codec import law_summary, shape
 from extrap.records.displays import estimated, html_table, named, number, plain
 
 __all__ = ["ArmCost", "Comparison", "Contrast", "Crossover", "EffectiveCompute", "SizeDifference"]
@@ -217,3 +218,14 @@ def _is_told(difference: Measure) -> bool:
 def _is_better(difference: Measure) -> bool:
     upper = difference.ci.upper
     return upper is not None and upper < 0
+
+
+shape(
+    Comparison,
+    kind="extrap-comparison",
+    omit=("flops_per_second",),
+    add={
+        "arms": lambda found: found.arms,
+        "laws": lambda found: {name: law_summary(law) for name, law in found.laws.items()},
+    },
+)

@@ -17,14 +17,11 @@ from __future__ import annotations
 
 from extrap.planning.allocation import allocate, allocate_each
 from extrap.planning.checks import AllocationCheck, CheckedSplit, check_allocation
-from extrap.planning.cost_documents import cost_document
 from extrap.planning.costs import Cost, Penalty, PricedValue, cost
-from extrap.planning.documents import allocation_document
 from extrap.planning.envelope import envelope_optima
 from extrap.planning.next_runs import plan
 from extrap.planning.parametric import FittedLaw, fit_chinchilla, law_of
-from extrap.planning.plan_documents import plan_document, purchases_table
-from extrap.planning.plans import LargerSize, Outlook, Plan, Purchase
+from extrap.planning.plans import LargerSize, Outlook, Plan, Purchase, purchases_table
 from extrap.planning.points import Points, read_points
 from extrap.planning.profiles import (
     Profile,
@@ -63,11 +60,9 @@ __all__ = [
     "Split",
     "allocate",
     "allocate_each",
-    "allocation_document",
     "around_best",
     "check_allocation",
     "cost",
-    "cost_document",
     "envelope_optima",
     "find_profiles",
     "fit_chinchilla",
@@ -75,7 +70,6 @@ __all__ = [
     "minimum",
     "optimal_split",
     "plan",
-    "plan_document",
     "profile_optima",
     "purchases_table",
     "read_points",

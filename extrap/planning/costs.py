@@ -19,6 +19,7 @@ from extrap.fitting.valley import Valley
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import Fit, Interval, Measure, Runs
+from extrap.records.codec import encode, shape
 
 __all__ = ["FACTORS", "Cost", "Penalty", "PricedValue", "cost"]
 
@@ -486,3 +487,18 @@ def _check(**given: float | None) -> None:
             raise ValueError(
                 f"{argument(name)} must be positive and finite, got {value:g}; leave it out."
             )
+
+
+shape(PricedValue, omit=("factor", "kept_from"), inline=("penalty",))
+shape(
+    Cost,
+    kind="extrap-cost",
+    omit=("knows_compute",),
+    inline=("chosen",),
+    add={
+        "around": lambda found: [{**encode(each), "factor": each.factor} for each in found.around],
+        "kept": lambda found: [
+            {**encode(each), "kept_from": each.kept_from or {}} for each in found.kept
+        ],
+    },
+)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["LargerSize", "Outlook", "Plan", "Purchase"]
+import pandas as pd
+
+from extrap.records.codec import shape
+
+__all__ = ["LargerSize", "Outlook", "Plan", "Purchase", "purchases_table"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,3 +115,17 @@ class Plan:
     def then(self) -> Outlook:
         """The widths after everything is bought."""
         return self.outlooks[-1]
+
+
+def purchases_table(found: Plan) -> pd.DataFrame:
+    """One row per run: sizes, tuned values, seed, cost, step, reason."""
+    columns = [*found.at, *found.now.tuned_width, "seed", "cost", "step", "reason"]
+    rows = [
+        {**p.size, **p.tuned, "seed": p.seed, "cost": p.cost, "step": p.step, "reason": p.reason}
+        for p in found.purchases
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+shape(LargerSize, inline=("outlook",))
+shape(Plan, kind="extrap-plan", add={"cost": lambda found: found.cost})

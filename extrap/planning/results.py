@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from extrap.records import Fit, Measure
+from extrap.records.codec import law_summary, shape
 from extrap.records.displays import estimated, html_table, number, plain, plural
 
 __all__ = ["Allocation", "Estimated", "RepeatedData", "Serving"]
@@ -181,3 +183,27 @@ def _split(found: Estimated) -> list[tuple[str, str]]:
         "exponent": found.exponent,
     }
     return [(name, estimated(m.value, m.ci, digits=3)) for name, m in measures.items()]
+
+
+SPLIT = ("params", "tokens", "loss", "loss_if_right", "exponent", "tokens_per_param")
+
+
+def _chosen(name: str, found: Allocation) -> Measure:
+    measure: Measure = getattr(found.chosen, name)
+    return measure
+
+
+shape(Estimated, omit=("n_points",))
+shape(
+    Allocation,
+    kind="extrap-allocation",
+    omit=("refused",),
+    add={
+        "estimators": lambda found: {
+            **found.estimators,
+            **{name: {"refused": reason} for name, reason in found.refused.items()},
+        },
+        "law": lambda found: law_summary(found.law),
+        **{name: partial(_chosen, name) for name in SPLIT},
+    },
+)

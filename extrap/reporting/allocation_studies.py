@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from extrap import __version__
-from extrap.documents import plain_document
-from extrap.planning import Allocation, AllocationCheck, CheckedSplit, allocation_document
+from extrap.planning import Allocation, AllocationCheck, CheckedSplit
 from extrap.records import Interval, Measure
+from extrap.records.codec import document, encode
 from extrap.reporting.allocations import repeated_line, serving_line
 from extrap.reporting.envelopes import PageHead
 from extrap.reporting.figures import (
@@ -267,11 +267,11 @@ def _is_good(report: AllocationReport) -> bool:
 
 def _numbers(report: AllocationReport) -> dict[str, Any]:
     """The split, what its check showed, and the optima of the profiles, as JSON."""
-    return plain_document(
+    return encode(
         {
             "kind": "extrap-allocation-study",
             "schema_version": 1,
-            "allocation": allocation_document(report.found),
+            "allocation": document(report.found),
             "check": asdict(report.check),
             "optima": report.optima.to_dict("records"),
             "n_runs": report.n_runs,

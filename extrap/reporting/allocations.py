@@ -6,7 +6,7 @@ from extrap.planning import Allocation, Estimated, RepeatedData, Serving
 from extrap.records import Interval, Measure
 from extrap.reporting.glossary import flag_lines
 from extrap.reporting.numbers import NBSP, format_quantity
-from extrap.reporting.tables import text_columns
+from extrap.reporting.text import text_columns
 
 __all__ = ["allocation_text", "repeated_line", "serving_line"]
 

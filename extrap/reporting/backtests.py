@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from extrap.backtesting import Backtest, Holdout
-from extrap.reporting.blocks import Answer, Table, capped_table
+from extrap.reporting.blocks import Answer
 from extrap.reporting.numbers import (
     NBSP,
     format_estimate,
@@ -15,6 +15,7 @@ from extrap.reporting.numbers import (
     format_quantity,
     format_value,
 )
+from extrap.reporting.tables import Table, capped_table
 
 __all__ = [
     "backtest_answer",

@@ -14,17 +14,10 @@ from extrap.comparing import (
 )
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Verdict, condition_text
-from extrap.reporting.blocks import (
-    Block,
-    Columns,
-    Details,
-    Figure,
-    Paragraph,
-    Table,
-    capped_table,
-)
+from extrap.reporting.blocks import Block, Columns, Details, Figure, Paragraph
 from extrap.reporting.forecast_answer import AnswerRow
 from extrap.reporting.forecast_charts import pair_chart
+from extrap.reporting.forecast_tables import stacked
 from extrap.reporting.groups import group_verdicts, judged_sizes
 from extrap.reporting.numbers import (
     NBSP,
@@ -37,7 +30,7 @@ from extrap.reporting.numbers import (
     name_size,
 )
 from extrap.reporting.sizes import SizeAxis
-from extrap.reporting.tables import stacked
+from extrap.reporting.tables import Table, capped_table
 
 __all__ = [
     "baseline_blocks",

@@ -13,10 +13,10 @@ from extrap.batching import (
     BatchFindings,
     BatchLaw,
     RateLaw,
-    critical_batches_document,
     growth,
 )
 from extrap.records import BatchStudy, Measure
+from extrap.records.codec import document
 from extrap.reporting.batch_noise_words import agreement_of, collapse_of
 from extrap.reporting.batch_words import headline
 from extrap.reporting.numbers import NBSP
@@ -53,7 +53,7 @@ def _task_document(found: BatchFindings) -> dict[str, Any]:
         "workload": result.task.study.workload.name,
         "targets": list(result.task.targets),
         "batches": list(result.task.batches),
-        "critical": critical_batches_document(result.critical),
+        "critical": document(result.critical),
         "held_out": _records(result.held_out),
         "rates": [
             {"size": dict(zip(names, key, strict=True)), **_rate_document(law)}

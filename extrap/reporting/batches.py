@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from extrap.batching import FLAGS, BatchGroup, BatchLaw, CriticalBatches, SizeForecast
 from extrap.records import Interval, Measure
 from extrap.reporting.numbers import NBSP, format_estimate, format_quantity
-from extrap.reporting.tables import text_columns
+from extrap.reporting.text import text_columns
 
 __all__ = ["critical_batches_text"]
 

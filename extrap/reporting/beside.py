@@ -18,6 +18,7 @@ from extrap.errors import DataError
 from extrap.records import Interval
 from extrap.reporting.envelopes import PageHead
 from extrap.reporting.figures import Beside, draw_beside, draw_svg
+from extrap.reporting.forecast_tables import stacked
 from extrap.reporting.glossary import explain_flag
 from extrap.reporting.numbers import (
     NBSP,
@@ -30,7 +31,7 @@ from extrap.reporting.numbers import (
 )
 from extrap.reporting.pages import render_page, write_page
 from extrap.reporting.plates import Plate
-from extrap.reporting.tables import Table, stacked
+from extrap.reporting.tables import Table
 
 __all__ = ["beside_page", "common_targets"]
 

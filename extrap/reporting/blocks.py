@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from extrap.reporting.glossary import Explanation
+from extrap.reporting.numbers import NBSP
+from extrap.reporting.tables import Table
 
 if TYPE_CHECKING:
     from extrap.reporting.charts import Chart
 
 __all__ = [
-    "MAX_ROWS",
     "Answer",
     "Block",
     "Columns",
@@ -24,14 +25,9 @@ __all__ = [
     "Figure",
     "Page",
     "Paragraph",
-    "Table",
     "Warnings",
-    "capped_table",
     "tables_of",
 ]
-
-MAX_ROWS = 400
-"""Rows of a table on a page; the rest is in the run table beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +44,11 @@ class Answer:
     confidence: str = ""
     kind: str = "forecast"
 
+    @property
+    def plain(self) -> str:
+        """The answer and its confidence as plain text, for JSON."""
+        return " ".join(filter(None, [self.text, self.confidence])).replace(NBSP, " ")
+
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
@@ -63,24 +64,6 @@ class Equation:
 
     pieces: tuple[tuple[str, bool], ...]
     text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A table of finished text.
-
-    Attributes:
-        caption: What it shows.
-        columns: Headings.
-        rows: Cells, already formatted; the first one is the row's heading. What follows a line
-            break is set smaller.
-        note: What was left out, or how a column is meant; may be empty.
-    """
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +140,3 @@ def tables_of(blocks: Sequence[Block]) -> Iterator[Table]:
             yield block
         elif isinstance(block, Columns | Details):
             yield from tables_of(block.blocks)
-
-
-def capped_table(
-    caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, note: str = ""
-) -> Table:
-    """A table cut after `MAX_ROWS` rows, and saying so."""
-    if len(rows) > MAX_ROWS:
-        note = f"The first {MAX_ROWS} of {len(rows)} rows. {note}".strip()
-    kept = tuple(tuple(row) for row in rows[:MAX_ROWS])
-    return Table(caption=caption, columns=tuple(columns), rows=kept, note=note)

@@ -10,8 +10,8 @@ from typing import Any
 
 from extrap import __version__
 from extrap.cascading import MARGIN, CascadeFinding, CascadeReport
-from extrap.documents import plain_document
 from extrap.records import Interval, Measure
+from extrap.records.codec import encode
 from extrap.reporting.envelopes import PageHead
 from extrap.reporting.figures import (
     cascade_costs_info,
@@ -184,7 +184,7 @@ def cascade_page(
 
 def _numbers(report: CascadeReport) -> dict[str, Any]:
     """The findings as JSON."""
-    return plain_document(
+    return encode(
         {
             "kind": "extrap-cascade-study",
             "schema_version": 1,

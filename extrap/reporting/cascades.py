@@ -6,7 +6,7 @@ from extrap.cascading import Cascade, CascadePoint
 from extrap.records import Measure
 from extrap.reporting.glossary import flag_lines
 from extrap.reporting.numbers import NBSP, format_estimate, format_percent
-from extrap.reporting.tables import text_columns
+from extrap.reporting.text import text_columns
 
 __all__ = ["cascade_text"]
 

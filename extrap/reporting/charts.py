@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from extrap.records import Interval
-from extrap.reporting.blocks import Table, capped_table
 from extrap.reporting.numbers import format_interval, format_percent, format_quantity, format_value
+from extrap.reporting.tables import Table, capped_table
 
 if TYPE_CHECKING:
     import pandas as pd

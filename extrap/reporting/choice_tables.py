@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from extrap.fitting import RULES
 from extrap.forecasting import Forecast
+from extrap.reporting.forecast_tables import stacked
 from extrap.reporting.glossary import RULE_NAMES
 from extrap.reporting.numbers import (
     NBSP,
@@ -14,7 +15,7 @@ from extrap.reporting.numbers import (
     format_quantity,
     name_size,
 )
-from extrap.reporting.tables import Table, stacked
+from extrap.reporting.tables import Table
 
 __all__ = ["rules_table", "transfer_table"]
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from extrap.comparing import comparison_document
 from extrap.records import ComparisonStudy, Measure
+from extrap.records.codec import document
 from extrap.reporting.comparison_findings import GroupFindings, TargetCheck
-from extrap.reporting.comparison_words import found_sentence
-from extrap.reporting.numbers import NBSP
 
 __all__ = ["checks_document", "comparison_study_document"]
 
@@ -48,8 +46,7 @@ def _group(found: GroupFindings) -> dict[str, Any]:
         "arms": {arm: spec.name for arm, spec in group.arms.items()},
         "data_hash": {arm: runs.data_hash() for arm, runs in found.runs.items()},
         "problem": found.problem,
-        "words": found_sentence(found).replace(NBSP, " "),
-        "comparison": None if comparison is None else comparison_document(comparison),
+        "comparison": None if comparison is None else document(comparison),
     }
 
 

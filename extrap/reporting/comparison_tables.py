@@ -16,6 +16,7 @@ from extrap.reporting.comparison_words import (
     verdict_words,
 )
 from extrap.reporting.figures import RecipeLosses
+from extrap.reporting.forecast_tables import stacked
 from extrap.reporting.numbers import (
     NBSP,
     format_p_value,
@@ -23,7 +24,7 @@ from extrap.reporting.numbers import (
     format_value,
     name_size,
 )
-from extrap.reporting.tables import Table, capped_table, stacked
+from extrap.reporting.tables import Table, capped_table
 
 __all__ = [
     "checks_table",

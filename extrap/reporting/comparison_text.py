@@ -11,7 +11,7 @@ from extrap.reporting.numbers import (
     format_quantity,
     name_size,
 )
-from extrap.reporting.tables import text_columns
+from extrap.reporting.text import text_columns
 
 __all__ = ["comparison_text"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from extrap import __version__
 from extrap.comparing import Comparison
-from extrap.documents import plain_document
 from extrap.records import ComparisonStudy
+from extrap.records.codec import encode
 from extrap.reporting.comparison_documents import checks_document, comparison_study_document
 from extrap.reporting.comparison_findings import GroupFindings
 from extrap.reporting.comparison_plates import group_panels, group_plates
@@ -90,7 +90,7 @@ def comparison_page(
 def _numbers(study: ComparisonStudy, findings: Sequence[GroupFindings]) -> dict[str, Any]:
     """What was found and what was measured at the targets, as JSON."""
     found = comparison_study_document(study, findings)
-    return plain_document({**found, "checks": checks_document(findings)})
+    return encode({**found, "checks": checks_document(findings)})
 
 
 def _section(found: GroupFindings, place: int) -> Section:

@@ -16,7 +16,8 @@ from extrap.reporting.numbers import (
     name_size,
     name_tuned,
 )
-from extrap.reporting.tables import Table, text_columns
+from extrap.reporting.tables import Table
+from extrap.reporting.text import text_columns
 
 __all__ = ["cost_table", "cost_text"]
 

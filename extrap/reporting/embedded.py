@@ -9,8 +9,9 @@ from typing import Any
 
 from extrap.errors import DataError
 from extrap.reading.bounds import first_line, parse_json, require_file
-from extrap.reporting.blocks import Answer, Block, Columns, Paragraph, Table, Warnings
+from extrap.reporting.blocks import Answer, Block, Columns, Paragraph, Warnings
 from extrap.reporting.glossary import Explanation
+from extrap.reporting.tables import Table
 
 __all__ = ["blocks_data", "read_blocks", "read_report"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from extrap.records import Interval
-from extrap.reporting.blocks import Table, capped_table
 from extrap.reporting.figures import KnobPaths
 from extrap.reporting.forecast_tables import stacked
 from extrap.reporting.numbers import format_quantity
+from extrap.reporting.tables import Table, capped_table
 
 __all__ = ["knob_paths_table"]
 

@@ -28,7 +28,6 @@ from extrap.reporting.blocks import (
     Figure,
     Page,
     Paragraph,
-    Table,
     Warnings,
 )
 from extrap.reporting.choice_tables import rules_table, transfer_table
@@ -62,6 +61,7 @@ from extrap.reporting.numbers import NBSP, format_percent, format_quantity, name
 from extrap.reporting.report_numbers import Metric, report_numbers
 from extrap.reporting.sizes import SizeAxis, size_axis
 from extrap.reporting.statements import composition_sentence, curvature_sentences, pins_of
+from extrap.reporting.tables import Table
 
 __all__ = ["Metric", "forecast_page", "limits", "provenance", "report"]
 

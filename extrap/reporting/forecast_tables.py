@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from extrap.forecasting import Forecast
 from extrap.records import Interval
-from extrap.reporting.blocks import Table, capped_table
 from extrap.reporting.choices import differs
 from extrap.reporting.glossary import explain_parameter
 from extrap.reporting.groups import RunGroup
@@ -24,6 +23,7 @@ from extrap.reporting.numbers import (
     name_tuned,
 )
 from extrap.reporting.statements import pins_of
+from extrap.reporting.tables import Table, capped_table
 
 if TYPE_CHECKING:
     from extrap.reporting.forecast_answer import AnswerRow

@@ -25,7 +25,6 @@ from extrap.reporting.blocks import (
     Figure,
     Page,
     Paragraph,
-    Table,
     Warnings,
 )
 from extrap.reporting.charts import chart_table
@@ -33,6 +32,7 @@ from extrap.reporting.embedded import PAGE_VERSION, blocks_data
 from extrap.reporting.inks import ink_sheet
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.table_files import cell_number, file_name, table_csv
+from extrap.reporting.tables import Table
 
 __all__ = ["environment", "page_document", "page_html", "policy", "write_page"]
 

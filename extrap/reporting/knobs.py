@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from extrap import __version__
-from extrap.documents import plain_document
 from extrap.knobs import Knob, KnobReport, Measure
 from extrap.records import Interval
+from extrap.records.codec import encode
 from extrap.records.knobs import ONE_MINUS
 from extrap.reporting.envelopes import PageHead
 from extrap.reporting.figure_tables import knob_paths_table
@@ -24,6 +24,7 @@ from extrap.reporting.figures import (
     knob_paths_info,
     knob_ranks_info,
 )
+from extrap.reporting.forecast_tables import stacked
 from extrap.reporting.glossary import explain_flag
 from extrap.reporting.numbers import (
     NBSP,
@@ -34,7 +35,7 @@ from extrap.reporting.numbers import (
 )
 from extrap.reporting.pages import render_page, write_page
 from extrap.reporting.plates import Plate
-from extrap.reporting.tables import Table, stacked
+from extrap.reporting.tables import Table
 
 __all__ = [
     "knob_advice",
@@ -317,7 +318,7 @@ def knob_page(
     html = render_page(
         "knobs.html.j2",
         head,
-        numbers=plain_document(knobs_document(report)),
+        numbers=encode(knobs_document(report)),
         kind="mistuned" if (report.knobs[0].at_stake.value or 0.0) >= SMALL else "on",
         ranking=knob_table(report),
         panels=_panels(report),

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from extrap import __version__
-from extrap.documents import plain_document
 from extrap.levers import ArmResult, LeverFinding, LeverReport
 from extrap.records import Interval, Measure
+from extrap.records.codec import encode
 from extrap.reporting.envelopes import PageHead
 from extrap.reporting.figures import (
     draw_lever_effects,
@@ -304,7 +304,7 @@ def lever_page(
     html = render_page(
         "levers.html.j2",
         head,
-        numbers=plain_document(levers_document(report)),
+        numbers=encode(levers_document(report)),
         groups=groups,
         findings=lever_table(report),
         limits=LIMITS,

@@ -12,8 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from extrap.files import as_written
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Paragraph, Table, Warnings
+from extrap.reporting.blocks import Answer, Block, Columns, Details, Paragraph, Warnings
 from extrap.reporting.numbers import NBSP
+from extrap.reporting.tables import Table
 
 __all__ = ["blocks_markdown", "escaped", "report_markdown"]
 

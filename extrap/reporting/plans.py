@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from extrap.files import as_written
 from extrap.planning import Outlook, Plan, Purchase
 from extrap.reporting.numbers import NBSP, format_quantity
-from extrap.reporting.tables import text_columns
+from extrap.reporting.text import text_columns
 
 __all__ = ["plan_text"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extrap.reporting.blocks import Table
+from extrap.reporting.tables import Table
 
 __all__ = ["Plate"]
 

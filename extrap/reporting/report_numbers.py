@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from extrap.documents import forecast_document, plain_document, verdicts_document
+from extrap.documents import forecast_document, verdicts_document
 from extrap.forecasting import Forecast
 from extrap.records import Verdict
+from extrap.records.codec import encode
 from extrap.reporting.forecast_answer import AnswerRow, answer_rows
 from extrap.reporting.glossary import explain_flags
 from extrap.reporting.groups import group_verdicts
@@ -49,7 +50,7 @@ def report_numbers(
     """
     others = metrics or {}
     flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
-    return plain_document(
+    return encode(
         {
             "kind": "extrap-report",
             "schema_version": SCHEMA_VERSION,

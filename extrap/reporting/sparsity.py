@@ -10,10 +10,11 @@ from typing import Any
 from extrap.comparing import SparseSweep
 from extrap.fitting import SparsityFit
 from extrap.reporting.figures import draw_sparse_losses, draw_svg, sparse_losses_info
+from extrap.reporting.forecast_tables import stacked
 from extrap.reporting.numbers import NBSP, format_estimate, format_percent, format_quantity
 from extrap.reporting.plates import Plate
 from extrap.reporting.sections import Section
-from extrap.reporting.tables import Table, stacked
+from extrap.reporting.tables import Table
 
 __all__ = ["SparseCount", "sparsity_section"]
 

@@ -1,7 +1,39 @@
-"""Tables of words."""
+"""Tables of finished text."""
 
-from extrap.reporting.blocks import Table, capped_table
-from extrap.reporting.forecast_tables import stacked
-from extrap.reporting.text import text_columns
+from __future__ import annotations
 
-__all__ = ["Table", "capped_table", "stacked", "text_columns"]
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["MAX_ROWS", "Table", "capped_table"]
+
+MAX_ROWS = 400
+"""Rows of a table on a page; the rest is in the run table beside it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of finished text.
+
+    Attributes:
+        caption: What it shows.
+        columns: Headings.
+        rows: Cells, already formatted; the first one is the row's heading. What follows a line
+            break is set smaller.
+        note: What was left out, or how a column is meant; may be empty.
+    """
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def capped_table(
+    caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, note: str = ""
+) -> Table:
+    """A table cut after `MAX_ROWS` rows, and saying so."""
+    if len(rows) > MAX_ROWS:
+        note = f"The first {MAX_ROWS} of {len(rows)} rows. {note}".strip()
+    kept = tuple(tuple(row) for row in rows[:MAX_ROWS])
+    return Table(caption=caption, columns=tuple(columns), rows=kept, note=note)

@@ -69,21 +69,23 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
 
 def verdicts_text(verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False) -> str:
     """The answer, one row per configuration with advice where it is off, when it was forecast."""
-    found = Verdicts(verdicts)
     seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
     seal = "".join(f"; {n} run{'s' * (n > 1)} {SEALS[state]}" for state, n in seals.items())
     groups = group_verdicts(verdicts)
     data = f"data hash {made.runs.data_hash()[:12]}"
     blocks: list[Block] = [
-        check_answer(found, made, familywise=familywise),
+        check_answer(verdicts, made, familywise=familywise),
         verdicts_table(made, groups),
         Paragraph(f"forecast of {made.created}, {data}{seal}"),
     ]
     return blocks_text(blocks)
 
 
-def check_answer(found: Verdicts, made: Forecast, *, familywise: bool = False) -> Answer:
+def check_answer(
+    verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False
+) -> Answer:
     """How many configurations are off, how many would be by chance, and how surprising it is."""
+    found = Verdicts(verdicts)
     n, n_off = found.n_judged, found.n_off
     if not n:
         return Answer(text=NOTHING_JUDGED, kind="none")

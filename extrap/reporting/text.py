@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from extrap.reporting.blocks import (
-    Answer,
-    Block,
-    Columns,
-    Details,
-    Equation,
-    Paragraph,
-    Table,
-    Warnings,
-)
+from extrap.reporting.blocks import Answer, Block, Columns, Details, Equation, Paragraph, Warnings
 from extrap.reporting.numbers import NBSP
+from extrap.reporting.tables import Table
 
 __all__ = ["blocks_text", "text_columns"]
 

@@ -8,9 +8,9 @@ import statsmodels.api as sm
 from scipy import optimize, stats
 
 from extrap import critical_batch
-from extrap.batching import critical_batches_document
 from extrap.errors import DataError
 from extrap.laws.batch import steps_to_target
+from extrap.records.codec import document
 
 BATCHES = 2.0 ** np.arange(6, 15)
 NOISE = 0.03
@@ -471,9 +471,9 @@ def test_doubts_about_a_table_are_noted(change, start):
 
 def test_document_of_open_intervals_has_no_nan():
     found = critical_batch(table(1e9, s_min=1.0).assign(params=1), by="params")
-    document = json.loads(json.dumps(critical_batches_document(found), allow_nan=False))
-    regimes = document["groups"][0]["regimes"]
-    assert (regimes["perfect"][0], regimes["maximal"][1], document["law"]) == (None,) * 3
+    written = json.loads(json.dumps(document(found), allow_nan=False))
+    regimes = written["groups"][0]["regimes"]
+    assert (regimes["perfect"][0], regimes["maximal"][1], written["law"]) == (None,) * 3
 
 
 @pytest.mark.slow

@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from extrap.cascading import cascade, cascade_document
+from extrap.cascading import cascade
 from extrap.cascading.judging import Costs, judge
 from extrap.cascading.predictions import read_predictions, split_predictions
 from extrap.errors import DataError
+from extrap.records.codec import document
 from extrap.reporting.cascades import cascade_text
 
 
@@ -110,7 +111,7 @@ def test_a_quality_missed_where_it_is_judged_is_flagged(kind):
     (flag,) = found.flags
     assert flag.startswith("judged-quality-missed: ")
     assert "chance would not explain" in flag
-    assert cascade_document(found)["flags"] == [flag]
+    assert document(found)["flags"] == [flag]
     assert "\nflag: judged-quality-missed (" in cascade_text(found)
     kept = cascade(pd.DataFrame(table | {f"{kind}_small": sign * sure}), cost_large=20)
     assert kept.flags == ()

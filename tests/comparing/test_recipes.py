@@ -10,13 +10,13 @@ import statsmodels.api as sm
 from scipy import stats
 
 import extrap
-from extrap.comparing import comparison_document
 from extrap.comparing.one_law import compare_laws
 from extrap.comparing.pairs import two_arms
 from extrap.comparing.tuned import ArmLosses, SizeLosses
 from extrap.errors import DataError
 from extrap.fitting import DISCREPANCY
 from extrap.records import Interval, Measure, Runs
+from extrap.records.codec import document
 
 WIDTHS = (16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 NOISE = 0.003
@@ -262,7 +262,7 @@ def test_a_loss_below_the_floor_leaves_the_side_open():
     found = compared(table(luck=1, floor=0.9), price=2.0)
     factor = found.contrasts[0].effective_compute[0].factor
     assert (factor.value, factor.ci.upper, factor.ci.lower > 10) == (None, None, True)
-    json.dumps(comparison_document(found), allow_nan=False)
+    json.dumps(document(found), allow_nan=False)
 
 
 def test_tuned_recipes_stand_at_their_own_best():

@@ -12,13 +12,13 @@ from scipy import stats
 from extrap import DataError, allocate, forecast, read_runs
 from extrap.planning import (
     ChinchillaLaw,
-    allocation_document,
     optimal_split,
     parametric,
     read_points,
 )
 from extrap.planning.allocation import _choose, disagreements
 from extrap.records import Interval, Measure
+from extrap.records.codec import document
 from extrap.reporting.allocations import allocation_text
 from extrap.reporting.flag_words import FAMILIES
 
@@ -121,8 +121,8 @@ def test_forecast_of_the_same_table_is_beside_the_loss(few: None) -> None:
     made = forecast(read_runs(table, size=("params", "tokens"), tune=()), level=0.9)
     at = made.at(params=found.params.value, tokens=found.tokens.value)
     assert (found.forecast_loss.value, found.forecast_loss.ci) == (at.loss, at.loss_ci)
-    document = allocation_document(found)["forecast_loss"]
-    assert document == {"value": at.loss, "ci": list(at.loss_ci)}
+    measure = document(found)["forecast_loss"]
+    assert measure == {"value": at.loss, "ci": list(at.loss_ci)}
 
 
 def test_law_splits_compute_as_the_column_counts_it(few: None) -> None:

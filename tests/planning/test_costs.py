@@ -15,7 +15,8 @@ import extrap
 from benchmarks.plans import simulated
 from extrap.errors import DataError
 from extrap.fitting.run_costs import read_run_cost
-from extrap.planning import Cost, cost, cost_document
+from extrap.planning import Cost, cost
+from extrap.records.codec import document
 from extrap.reporting.costs import cost_text
 from tests.planning.test_next_runs import runs_of, valleys
 
@@ -78,7 +79,7 @@ def test_what_is_not_known_is_none_and_said() -> None:
     assert found.money is None
     assert found.chosen.equivalent_compute.value is None
     assert any("cost-of-a-run-unknown" in flag for flag in found.flags)
-    json.dumps(cost_document(found), allow_nan=False)
+    json.dumps(document(found), allow_nan=False)
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_one_nearly() -> None:

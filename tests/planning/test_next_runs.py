@@ -12,10 +12,11 @@ import pytest
 import extrap
 from extrap.cli import main
 from extrap.fitting.vertices import VertexModel
-from extrap.planning import next_runs, plan_document, purchases_table
+from extrap.planning import next_runs, purchases_table
 from extrap.planning.candidates import Market, read_among
 from extrap.planning.next_runs import plan
 from extrap.planning.outlooks import Foresight, Widths
+from extrap.records.codec import document
 from extrap.reporting.plans import plan_text
 
 TARGET = {"width": 1024.0}
@@ -126,7 +127,7 @@ def test_without_any_law_the_plan_only_brackets_and_tells_no_width() -> None:
     assert {p.reason for p in found.purchases} == {"bracket"}
     assert found.now.loss_width is None
     assert "plan again" in found.advice[0]
-    json.dumps(plan_document(found), allow_nan=False)
+    json.dumps(document(found), allow_nan=False)
 
 
 def test_seeds_with_names_are_one_and_the_same_in_both_tables() -> None:

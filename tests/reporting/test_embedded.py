@@ -10,8 +10,8 @@ from extrap.errors import DataError
 from extrap.files import read_csv
 from extrap.forecasting import forecast
 from extrap.reporting import read_blocks, read_report, report, report_document, save_figures
-from extrap.reporting.blocks import Table
 from extrap.reporting.forecast_page import forecast_page
+from extrap.reporting.tables import Table
 
 from .conftest import as_runs, sweep_frame
 from .hostile import EVIL, PAYLOADS

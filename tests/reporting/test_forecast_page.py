@@ -12,7 +12,7 @@ from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.records import Interval, Runs
 from extrap.reporting import report, write_index
-from extrap.reporting.blocks import Details, Figure, Table, Warnings, tables_of
+from extrap.reporting.blocks import Details, Figure, Warnings, tables_of
 from extrap.reporting.forecast_answer import (
     AnswerRow,
     answer_rows,
@@ -24,6 +24,7 @@ from extrap.reporting.forecast_charts import curve_charts, local_sweeps, loss_ch
 from extrap.reporting.forecast_page import forecast_page
 from extrap.reporting.groups import group_verdicts
 from extrap.reporting.sizes import size_axis
+from extrap.reporting.tables import Table
 
 from .conftest import RATES, as_runs, figures, large_frame, plain, sweep_frame, true_optimum
 from .hostile import inspected

@@ -5,9 +5,9 @@ import pytest
 from extrap.files import read_csv, write_text
 from extrap.records import Interval
 from extrap.reporting import numbers
-from extrap.reporting.blocks import Table
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.table_files import cell_number, file_name, table_csv
+from extrap.reporting.tables import Table
 
 RECOMMENDED = "recommended 0.0015"
 

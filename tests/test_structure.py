@@ -322,7 +322,7 @@ def test_rule_catches(tmp_path, rule, path, code):
         "tuning/workers.py": "from extrap.reading import optuna\nimport extrap.training.loop\n",
         "training/loop.py": "import torch\nimport extrap.noise\n",
         "reporting/page.py": "import jinja2\n",
-        "reporting/figures/law.py": "import seaborn\n",
+        "reporting/drawing.py": "import seaborn\n",
     }
     for name, body in rooms.items():
         file = tmp_path / "extrap" / name

@@ -76,7 +76,8 @@ def critical_batch_command(
         critical_batches_document,
         size_forecast_document,
     )
-    from extrap.reporting.batches import critical_batches_text
+    from extrap.reporting.critical_batches import critical_blocks
+    from extrap.reporting.text import blocks_text
 
     given: Any = sys.stdin if source == "-" else source
     if let:
@@ -102,4 +103,4 @@ def critical_batch_command(
         told = {"forecasts": [size_forecast_document(f) for f in forecasts]} if forecasts else {}
         print_json({**critical_batches_document(found), **told})
     else:
-        say(critical_batches_text(found, forecasts))
+        say(blocks_text(critical_blocks(found, forecasts)))

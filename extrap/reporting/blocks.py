@@ -5,7 +5,7 @@ A result becomes a `Page` of blocks once; `html`, `text` and `markdown` render t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ __all__ = [
     "Table",
     "Warnings",
     "capped_table",
+    "records_table",
     "tables_of",
 ]
 
@@ -167,3 +168,9 @@ def capped_table(
         note = f"The first {MAX_ROWS} of {len(rows)} rows. {note}".strip()
     kept = tuple(tuple(row) for row in rows[:MAX_ROWS])
     return Table(caption=caption, columns=tuple(columns), rows=kept, note=note)
+
+
+def records_table(caption: str, rows: Sequence[Mapping[str, str]], *, note: str = "") -> Table:
+    """A table from rows that map headings to cells, all the same headings."""
+    columns = tuple(rows[0]) if rows else ()
+    return capped_table(caption, columns, [tuple(row.values()) for row in rows], note=note)

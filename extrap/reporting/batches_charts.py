@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ ROOM = 0.06
 MARKERS = "osD^vPX"
 RULE_PLACES = {"linear": 0.0, "square-root": 0.35, "constant": 0.55, "saturating": 0.75}
 """Rule → place on the colour ramp of tuned values."""
-BATCH, STEPS = Axis("batch size, examples"), Axis("steps to the loss")
+BATCH, STEPS = Axis("batch size, examples"), Axis("steps to the target")
 
 
 def of_tasks(tasks: Tasks, name: str) -> pd.DataFrame:
@@ -45,14 +46,14 @@ def steps_charts(tasks: Tasks) -> list[XYChart]:
     for task, found in tasks:
         for size in found.result.task.study.size_points():
             if groups := _groups(found.result, size):
-                ends = groups[-1].regimes
-                perfect, maximal = ends.perfect_end.value, ends.maximal_start.value
+                low, high = groups[-1].regimes.perfect_end, groups[-1].regimes.maximal_start
+                is_known = low.value is not None and high.value is not None
                 chart = XYChart(
                     title=f"Steps at {label(size, task)}",
                     x=BATCH,
                     y=STEPS,
                     series=tuple(_steps_series(found.result, groups)),
-                    shaded=(perfect, maximal) if perfect and maximal else None,
+                    shaded=(low.value or 0.0, high.value or 0.0) if is_known else None,
                 )
                 charts.append(chart)
     return charts
@@ -61,17 +62,17 @@ def steps_charts(tasks: Tasks) -> list[XYChart]:
 def _steps_series(result: TaskResult, groups: Sequence[BatchGroup]) -> Iterator[Series]:
     """Of each target the curve, what was counted, what no fit saw, what was not reached."""
     for i, group in enumerate(groups):
-        name, ink, marker = f"loss {group.by['target']:g}", _ink(i, len(groups)), MARKERS[i % 7]
+        name, ink, marker = f"target {group.by['target']:g}", _ink(i, len(groups)), MARKERS[i % 7]
         yield _line(_curve(group, result.task.batches), "x", "steps", label=name, ink=ink)
         seen = [(p.batch, p.steps, min(p.values), max(p.values)) for p in group.points if p.values]
         points = pd.DataFrame(seen, columns=["x", "steps", "lower", "upper"], dtype=float)
         yield _marks(points, "x", "steps", name=f"{name}, counted", ink=ink, marker=marker)
         held = result.held_out
         held = held[(held[list(group.by)] == list(group.by.values())).all(axis=1)]
-        kept = _marks(held, "batch_size", "steps", name=f"{name}, kept out", ink=ink, marker="x")
+        yield _marks(held, "batch_size", "steps", name=f"{name}, kept out", ink=ink, marker="x")
         late = [(p.batch, max(p.bounds)) for p in group.points if p.bounds and not p.values]
         lost = pd.DataFrame(late, columns=["x", "steps"], dtype=float)
-        yield from (kept, series(lost, y="steps", name=f"{name}, not reached", marker="^"))
+        yield series(lost, y="steps", name=f"{name}, not reached", ink="warn", marker="^")
 
 
 def trade_off_charts(tasks: Tasks) -> list[XYChart]:
@@ -80,48 +81,44 @@ def trade_off_charts(tasks: Tasks) -> list[XYChart]:
     for task, found in tasks:
         known = [s for s in found.result.task.study.size_points() if _groups(found.result, s)]
         for size in known[-1:]:
-            parts = [
-                (
-                    f"loss {group.by['target']:g}",
-                    _curve(group, group.batches),
-                    [(p.batch, p.steps) for p in group.points if p.steps],
-                )
-                for group in _groups(found.result, size)
-            ]
+            parts = []
+            for group in _groups(found.result, size):
+                points = [(p.batch, p.steps) for p in group.points if p.values]
+                parts.append((float(group.by["target"]), _curve(group, group.batches), points))
             charts.append(_trade_off(label(size, task), parts))
         if found.front is not None:
             table = found.front.table if found.checked is None else found.checked
             parts = []
             for target, rows in table.sort_values("batch_size").groupby("target"):
-                curve = rows.rename(columns={"batch_size": "x", "steps": "seen"})
-                curve = curve.rename(columns={"predicted": "steps"})
-                seen = curve[["x", "seen"]].dropna() if "seen" in curve else curve.iloc[:0, :2]
-                parts.append((f"loss {target:g}", curve, seen.to_numpy().tolist()))
+                seen = rows.get("steps", rows["predicted"] * np.nan)
+                curve = rows.assign(x=rows["batch_size"], steps=rows["predicted"])
+                parts.append((float(target), curve, list(zip(curve["x"], seen, strict=True))))
             charts.append(_trade_off(f"{label(found.front.size, task)}, forecast", parts[::-1]))
     return charts
 
 
-def _trade_off(where: str, parts: Sequence[tuple[str, pd.DataFrame, Sequence]]) -> XYChart:
+def _trade_off(where: str, parts: Sequence[tuple[float, pd.DataFrame, list[Any]]]) -> XYChart:
     shown = []
-    for i, (name, curve, points) in enumerate(parts):
-        ink = _ink(i, len(parts))
-        for y in ("steps", "lower", "upper"):
-            line, is_end = curve.assign(x=curve["x"] * curve[y].astype(float)), y != "steps"
-            names = {"name": f"{name}, {y} end"} if is_end else {"label": name}
-            shown.append(
-                series(line, y=y, ink=ink, line=":" if is_end else "-", is_faint=is_end, **names)
-            )
-        seen = pd.DataFrame(points, columns=["x", "steps"], dtype=float)
+    for i, (target, curve, points) in enumerate(parts):
+        name, ink = f"target {target:g}", _ink(i, len(parts))
+        for y, style in (
+            ("steps", {"label": name, "line": "-"}),
+            ("lower", {"name": f"{name}, lower end", "line": ":"}),
+            ("upper", {"name": f"{name}, upper end", "line": ":"}),
+        ):
+            line = curve.assign(x=curve["x"] * curve[y].astype(float))
+            shown.append(_plain(line, y, ink=ink, **style))
+        seen = pd.DataFrame(points, columns=["x", "steps"], dtype=float).dropna()
         seen = seen.assign(x=seen["x"] * seen["steps"])
-        shown.append(series(seen, y="steps", name=f"{name}, counted", ink=ink, marker="o"))
+        shown.append(_plain(seen, "steps", name=f"{name}, counted", ink=ink, marker="o"))
         # 1 = S_min / steps + E_min / examples: exact for a hyperbola, the nearest one otherwise
         design = np.column_stack([1 / curve["steps"], 1 / (curve["x"] * curve["steps"])])
         s_min, e_min = np.linalg.lstsq(design, np.ones(len(design)), rcond=None)[0]
         if s_min > 0 and curve["x"].min() < e_min / s_min < curve["x"].max():
-            at = {"x": (float(2 * e_min),), "y": (float(2 * s_min),)}
-            shown.append(Series(**at, name=f"{name}, critical batch", ink="ink", marker="x"))
-    title = f"Trade-off of steps and examples at {where}"
-    return XYChart(title=title, x=Axis("examples to the loss"), y=STEPS, series=tuple(shown))
+            bend = pd.DataFrame({"x": [2 * e_min], "steps": [2 * s_min]})
+            shown.append(_plain(bend, "steps", name=f"{name}, critical batch", marker="x"))
+    title, x = f"Trade-off of steps and examples at {where}", Axis("examples to the target")
+    return XYChart(title=title, x=x, y=STEPS, series=tuple(shown))
 
 
 def rate_charts(tasks: Tasks) -> list[XYChart]:
@@ -132,22 +129,18 @@ def rate_charts(tasks: Tasks) -> list[XYChart]:
         shown: dict[str, list[Series]] = {"by size": []}
         for i, (key, law) in enumerate(sorted(laws.items())):
             where, ink = label(dict(zip(names, key, strict=True))), _ink(i, len(laws))
-            rates = found.result.rates
-            own = rates[(rates[names] == list(key)).all(axis=1)]
+            own = found.result.rates
+            own = own[(own[names] == list(key)).all(axis=1)]
             low, high = (own["lr_opt"] * np.exp(sign * own["lr_se"]) for sign in (-1, 1))
-            own, name = (
-                own.assign(lower=low, upper=high),
-                f"{where}, loss {own['target'].iloc[0]:g}",
-            )
-            batches = np.geomspace(own["batch_size"].min(), own["batch_size"].max(), N_CURVE)
-            ats = [(float(b), law.at(float(b))) for b in batches]
-            free = pd.DataFrame([(b, at.value, *at.ci) for b, at in ats], dtype=float)
-            free.columns = pd.Index(["x", "lr", "lower", "upper"])
+            own, name = own.assign(lower=low, upper=high), f"{where}, target {own.target.max():g}"
             points = _marks(own, "batch_size", "lr_opt", name=name, ink=ink, marker=MARKERS[i % 7])
-            shown["by size"] += [series(free, y="lr", label=where, ink=ink, line="-"), points]
+            x = np.geomspace(own["batch_size"].min(), own["batch_size"].max(), N_CURVE).tolist()
+            free = pd.DataFrame([(b, at.value, *at.ci) for b in x for at in [law.at(b)]])
+            free = free.set_axis(["x", "lr", "lower", "upper"], axis=1)
+            shown["by size"] += [_plain(free, "lr", label=where, ink=ink, line="-"), points]
             if i == len(laws) - 1:
                 line = _line(free, "x", "lr", label="free power", ink="law")
-                shown[f"and rules at {where}"] = [line, points, *_rules(law, batches)]
+                shown[f"and rules at {where}"] = [line, points, *_rules(law, x)]
         for title, lines in [*shown.items()][len(laws) < 2 :]:
             title = f"Best learning rate {title}{f', {task}' if task else ''}"
             axis = Axis("best learning rate")
@@ -155,13 +148,12 @@ def rate_charts(tasks: Tasks) -> list[XYChart]:
     return charts
 
 
-def _rules(law: RateLaw, batches: Iterable[float]) -> Iterator[Series]:
-    x = tuple(map(float, batches))
+def _rules(law: RateLaw, x: Sequence[float]) -> Iterator[Series]:
     for rule in law.rules:
         if rule.name != "free":
             name = rule.name.replace("-", " ") + " ✗" * (rule.holds is False)
             ink = f"tuned:{RULE_PLACES.get(rule.name, 1.0)}"
-            yield Series(label=name, x=x, y=tuple(map(rule.at, x)), ink=ink, line="--")
+            yield Series(label=name, x=tuple(x), y=tuple(map(rule.at, x)), ink=ink, line="--")
 
 
 def noise_charts(tasks: Tasks) -> list[XYChart]:
@@ -189,20 +181,13 @@ def pairs_chart(tasks: Tasks) -> list[XYChart]:
     if not values:
         return []
     low, high = float(min(values)) / 3, float(max(values)) * 3
-    shown = []
-    for name, x, factor in (
-        ("equal", (low, high), 1.0),
-        ("10 times", (low, high / 10), 10.0),
-        ("a tenth", (10 * low, high), 0.1),
-    ):
-        y = (factor * x[0], factor * x[1])
-        shown.append(Series(label=name, x=x, y=y, ink="muted", line="-" if factor == 1 else ":"))
+    shown = [Series(label="equal", x=(low, high), y=(low, high), ink="muted", line="-")]
     for i, (task, table) in enumerate(parts):
         sides = table.assign(lower=table["b_lower"], upper=table["b_upper"])
         style = {"label": task, "ink": _ink(i, len(parts)), "marker": MARKERS[i % 7]}
         shown.append(_marks(sides, "noise_scale", "b_crit", **style))
-    axes = {"x": Axis("mean noise scale up to the loss"), "y": Axis("critical batch")}
-    return [XYChart(title="Critical batch against noise scale", series=tuple(shown), **axes)]
+    x, y = Axis("mean noise scale up to the target"), Axis("critical batch")
+    return [XYChart(title="Critical batch against noise scale", x=x, y=y, series=tuple(shown))]
 
 
 def _groups(result: TaskResult, size: Mapping[str, float]) -> list[BatchGroup]:
@@ -216,14 +201,19 @@ def _ink(i: int, n: int) -> str:
     return f"size:{i / max(n - 1, 1):.2f}"
 
 
-def _line(frame: pd.DataFrame, x: str, y: str, **style: str) -> Series:
+def _line(frame: pd.DataFrame, x: str, y: str, **style: Any) -> Series:
     """A line with its band."""
     return series(frame, x, y, lower="lower", upper="upper", line="-", is_band=True, **style)
 
 
-def _marks(frame: pd.DataFrame, x: str, y: str, **style: str) -> Series:
+def _marks(frame: pd.DataFrame, x: str, y: str, **style: Any) -> Series:
     """Points with their intervals."""
     return series(frame, x, y, lower="lower", upper="upper", **style)
+
+
+def _plain(frame: pd.DataFrame, y: str, **style: Any) -> Series:
+    """A line or points alone."""
+    return series(frame, y=y, **style)
 
 
 def _curve(group: BatchGroup, batches: Iterable[float]) -> pd.DataFrame:

@@ -5,33 +5,19 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from extrap import __version__
-from extrap.batching import (
-    Agreement,
-    BatchFindings,
-    Collapse,
-    TaskResult,
-    agreement,
-    collapse,
-    growth,
-)
+from extrap import batching as data
+from extrap.batching import BatchFindings, TaskResult
 from extrap.records import BatchStudy, Interval, Measure
+from extrap.reporting import batches_charts as charts
+from extrap.reporting import critical_batches as critical
 from extrap.reporting import forecast_page
-from extrap.reporting.batches_charts import (
-    Tasks,
-    noise_charts,
-    of_tasks,
-    pairs_chart,
-    rate_charts,
-    steps_charts,
-    trade_off_charts,
-)
+from extrap.reporting.batches_charts import Tasks, of_tasks
 from extrap.reporting.blocks import (
     Answer,
     Block,
@@ -43,19 +29,8 @@ from extrap.reporting.blocks import (
     Table,
     records_table,
 )
-from extrap.reporting.charts import XYChart
-from extrap.reporting.critical_batches import (
-    Fits,
-    counted,
-    critical_answer,
-    critical_table,
-    fits_table,
-    flag_warnings,
-    label,
-    laws_table,
-    power,
-    stacked,
-)
+from extrap.reporting.charts import Chart
+from extrap.reporting.critical_batches import label, power, stacked
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, format_p_value, format_percent, format_quantity
 from extrap.reporting.text import blocks_text
@@ -64,17 +39,25 @@ __all__ = ["agreement_of", "batch_page", "batches_answer", "batches_page", "batc
 __all__ += ["collapse_of"]
 
 LIMITS = (
-    "Learning rates are constant and tuned at every batch size. A schedule, or momentum and "
-    "weight decay tuned as well, can change the critical batch.",
-    "The hyperbola describes all batch sizes by one curve. Where a warning says that it does not "
-    "fit, use the counted steps.",
+    "Learning rates are constant and tuned at every batch size; schedule, momentum and weight "
+    "decay are not tuned with them and can change the critical batch.",
     "The noise scale assumes plain SGD and a Hessian like the identity, and it is measured at one "
     "batch size. It often differs from the critical batch by several times.",
     "Costs are steps and examples. Where memory or bandwidth limits a step, fewer steps may not "
     "take less time.",
-    "Intervals come from few seeds and the scatter about the curves. They do not cover another "
-    "data set, model or optimiser.",
+    "Intervals come from few seeds. They do not cover another data set, model or optimiser.",
 )
+BANDS = "Bands: interval of the curve."
+CAPTIONS = {
+    "Steps": f"{BANDS} Bars: fastest and slowest seed. Crosses: kept out of the fit, with the "
+    "predicted interval. Grey: diminishing returns at the lowest target.",
+    "Trade-off": "The batch grows from the upper left to the lower right. Cross: critical batch. "
+    "Dotted: interval.",
+    "Best": "Bars: one standard error. ✗: rejected rule.",
+    "Noise": BANDS,
+    "Critical": "Bars: interval of the critical batch.",
+}
+"""First word of a chart's title → how to read it."""
 RULES = ("linear", "square-root", "constant", "saturating", "surge")
 MOSTLY = 0.9
 """Share of pairs within the factor from which the noise scale counts as a prediction."""
@@ -84,6 +67,10 @@ LARGE_DRIFT, SMALL_DRIFT = 2.0, 1.1
 """Factors over all sizes: an interval that reaches the first decides nothing; below the second
 noise scales count as nearly alike."""
 MOST_NOTES = 12
+TRIVIAL = {
+    "interpolated": "straight lines between the neighbouring batches",
+    "as_largest": "the steps of the largest size of the sweep",
+}
 
 
 def batch_page(
@@ -94,47 +81,34 @@ def batch_page(
     created: str,
     provenance: Mapping[str, str],
 ) -> Path:
-    """Write a batch study as one HTML file that loads nothing else.
-
-    Args:
-        study: The study, for its name and question.
-        findings: Of each of its tasks.
-        path: Where to write; missing folders are made.
-        created: When, ISO 8601.
-        provenance: Rows of the provenance table; empty ones are left out.
-
-    Returns:
-        The path written.
-    """
-    return write_page(batches_page(study, findings, created=created, origin=provenance), path)
+    """Write a batch study as one HTML file; empty rows of the provenance are left out."""
+    return write_page(batches_page(study, findings, created, provenance), path)
 
 
 def batches_page(
-    study: BatchStudy,
-    findings: Sequence[BatchFindings],
-    *,
-    created: str,
-    origin: Mapping[str, str],
+    study: BatchStudy, findings: Sequence[BatchFindings], created: str, origin: Mapping[str, str]
 ) -> Page:
     """The page as blocks; see `batch_page`."""
     from extrap.reporting.batch_documents import batches_document
 
     tasks = _tasks(findings)
     answer, *rest = _visible(tasks)
-    figures = _lead_figures(tasks)
+    shown = [*charts.steps_charts(tasks[:1])[-1:], *charts.rate_charts(tasks[:1])[:1]]
+    if _is_about_noise(tasks):
+        shown = [*charts.pairs_chart(tasks), *charts.noise_charts(tasks)[:1]]
+    figures = tuple(Figure(chart, CAPTIONS[chart.title.split()[0]]) for chart in shown)
     rows = {"extrap": __version__, "Python": platform.python_version(), **origin}
     details = (
-        *_details(tasks, [figure.chart for figure in figures]),
+        *_details(tasks, shown),
         forecast_page.provenance([(name, value) for name, value in rows.items() if value]),
         forecast_page.limits(LIMITS),
     )
-    columns = [Columns(tuple(figures))] if figures else []
     return Page(
         kind="batches",
         title=study.name,
         question=study.question,
         created=created,
-        blocks=(answer, *columns, *rest, *(each for each in details if each.blocks)),
+        blocks=(answer, Columns(figures), *rest, *(each for each in details if each.blocks)),
         numbers=batches_document(study, findings),
     )
 
@@ -151,144 +125,108 @@ def _tasks(findings: Sequence[BatchFindings]) -> Tasks:
     return [(found.result.task.study.name if several else "", found) for found in findings]
 
 
+def _fits(tasks: Tasks) -> critical.Fits:
+    return [(task, found.result.critical) for task, found in tasks]
+
+
 def _is_about_noise(tasks: Tasks) -> bool:
     return len(tasks) > 1 and agreement_of([found for _, found in tasks]) is not None
 
 
 def _visible(tasks: Tasks) -> list[Block]:
     fits = _fits(tasks)
-    main = _pairs_table(tasks) if _is_about_noise(tasks) else critical_table(fits)
-    return [batches_answer([found for _, found in tasks]), *flag_warnings(fits), main]
+    main = _pairs_table(tasks) if _is_about_noise(tasks) else critical.critical_table(fits)
+    return [batches_answer([found for _, found in tasks]), *critical.flag_warnings(fits), main]
 
 
-def _captions(tasks: Tasks) -> dict[str, str]:
-    level = f"{100 * tasks[0][1].result.critical.level:g}{NBSP}% intervals"
-    return {
-        "Steps": f"Bands: {level} of the curve. Bars: fastest and slowest seed. Crosses: kept out "
-        "of the fit, with the predicted interval. Grey: diminishing returns at the lowest loss.",
-        "Trade-off": "The batch grows from the upper left to the lower right. Cross: critical "
-        f"batch. Dotted: {level}.",
-        "Best": "Bars: one standard error. Dashed: rules at their best fit (✗: rejected).",
-        "Noise": f"Bands: {level}.",
-        "Critical": f"Bars: {level} of the critical batch.",
-    }
-
-
-def _lead_figures(tasks: Tasks) -> list[Figure]:
-    """Steps and rates of the first task; of several the noise scale."""
-    charts = [*steps_charts(tasks[:1])[-1:], *rate_charts(tasks[:1])[:1]]
-    if _is_about_noise(tasks):
-        charts = [*pairs_chart(tasks), *noise_charts(tasks)[:1]]
-    return [Figure(chart, _captions(tasks)[chart.title.split()[0]]) for chart in charts]
-
-
-def _details(tasks: Tasks, shown: Sequence[object]) -> Iterator[Details]:
+def _details(tasks: Tasks, shown: Sequence[Chart]) -> Iterator[Details]:
     """The closed parts, without the charts that are shown above."""
-    findings, captions = [found for _, found in tasks], _captions(tasks)
-    fits, is_about_noise = _fits(tasks), _is_about_noise(tasks)
 
-    def part(title: str, charts: Sequence[XYChart], *blocks: Block | str) -> Details:
-        rest = tuple(Figure(chart) for chart in charts if chart not in shown)
-        head = [captions[f.chart.title.split()[0]] for f in rest[:1]]  # type: ignore[union-attr]
-        made = [*head, *([Columns(rest)] if rest else []), *blocks]
+    def part(title: str, drawn: Sequence[Chart], *blocks: Block | str) -> Details:
+        rest = [chart for chart in drawn if chart not in shown]
+        head = [CAPTIONS[chart.title.split()[0]] for chart in rest[:1]]
+        made = [*head, *([Columns(tuple(map(Figure, rest)))] if rest else []), *blocks]
         full = [b for b in made if b and not (isinstance(b, Table) and not b.rows)]
         return Details(title, tuple(Paragraph(b) if isinstance(b, str) else b for b in full))
 
-    held = (_held_out_sentence(tasks), _held_out_table(tasks))
-    yield part("Steps against batch size", steps_charts(tasks), *held)
-    forecasts = [table for found in findings for table in _forecast_tables(found)]
-    counts = map(_counted_sentence, findings)
-    yield part("Trade-off of steps and examples", trade_off_charts(tasks), *counts, *forecasts)
-    yield part("Best learning rate", rate_charts(tasks), _rates_table(tasks))
-    tables = [_agreement_table(findings), _collapse_table(findings), _growth_table(tasks)]
-    tables += [] if is_about_noise else [_pairs_table(tasks)]
-    yield part("Gradient noise scale", [*noise_charts(tasks), *pairs_chart(tasks)], *tables)
-    reasons = [
-        f"{found.result.task.study.name}: no law of the critical batch: {reason}."
-        for found in findings
-        if (reason := found.result.critical.reason)
-    ]
-    tables = [critical_table(fits)] if is_about_noise else []
-    yield part("Laws and fits", (), *tables, _laws_table(tasks), *reasons, fits_table(fits))
+    findings, fits, is_noise = [found for _, found in tasks], _fits(tasks), _is_about_noise(tasks)
+    held, agreed = of_tasks(tasks, "held_out"), agreement_of(findings)
+    kept = _table("Batches kept out", held, {"target": "target", "batch": "batch_size"})
+    text = f"Batches kept out of the fits {_accuracy(held, 'interpolated')}" if len(held) else ""
+    yield part("Steps against batch size", charts.steps_charts(tasks), text, kept)
+    told = [*map(_counted_sentence, findings), *(t for f in findings for t in _forecast_tables(f))]
+    yield part("Trade-off of steps and examples", charts.trade_off_charts(tasks), *told)
+    yield part("Best learning rate", charts.rate_charts(tasks), _rates_table(tasks))
+    rows = [] if agreed is None else [_numbers(agreed)]
+    tables = [records_table("Agreement (ratio: critical batch over noise scale)", rows)]
+    tables += [] if is_noise else [_pairs_table(tasks)]
+    tables += [_collapse_table(findings), _growth_table(tasks)]
+    noise = [*charts.noise_charts(tasks), *charts.pairs_chart(tasks)]
+    yield part("Gradient noise scale", noise, *tables)
+    tables = [critical.critical_table(fits)] if is_noise else []
+    tables += [_laws_table(tasks), critical.fits_table(fits)]
+    reasons = [f"No law{f' for {t}' if t else ''}: {c.reason}." for t, c in fits if c.reason]
+    yield part("Laws and fits", (), *tables, *reasons)
     yield part("Runs and notes", (), _counts_table(tasks), *_notes(tasks))
 
 
 def batches_answer(findings: Sequence[BatchFindings]) -> Answer:
     """How large a batch is useful, and at which rate; of several tasks whether noise tells it."""
-    agreed, fits = agreement_of(findings), _fits(_tasks(findings))
+    agreed, tasks = agreement_of(findings), _tasks(findings)
     if len(findings) > 1 and agreed is not None:
-        return _agreement_answer(fits, agreed)
-    answer, first = critical_answer(fits[0][1]), findings[0]
+        return _agreement_answer(tasks, agreed)
+    answer, first = critical.critical_answer(findings[0].result.critical), findings[0]
     laws, joint, known = first.result.rate_laws, first.result.joint, _known_counts(first)
     text, confidence = answer.text, answer.confidence
     if joint is not None or laws:
         p = laws[max(laws)].exponent if joint is None else joint.exponents["batch_size"]
         text += f" The best learning rate goes as batch^{power(p)}."
     if known is not None:
-        off, where = (known["steps"] / known["predicted"] - 1).abs().median(), first.result.task.at
-        confidence = f"{confidence[:-1]}; steps forecast for {label(where)} were "
-        confidence += f"{_percent(off)} off (median)."
+        off = _percent((known["steps"] / known["predicted"] - 1).abs().median())
+        confidence = f"{confidence[:-1]}; steps at {label(first.result.task.at)} were {off} off."
     return replace(answer, text=text, confidence=confidence)
 
 
-def _agreement_answer(fits: Fits, found: Agreement) -> Answer:
+def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
     is_told = found.share_within >= MOSTLY
-    groups = [(g.b_crit, label(g.by, task)) for task, critical in fits for g in critical.groups]
-    ends = sorted((b.value, f"{counted(b)} for {at}") for b, at in groups if b.value is not None)
+    groups = [(g.b_crit, label(g.by, task)) for task, fit in _fits(tasks) for g in fit.groups]
+    ends = sorted(
+        (b.value, f"{critical.counted(b)} for {at}") for b, at in groups if b.value is not None
+    )
     is_sure = found.n_pairs >= MANY and found.decades >= DECADES
-    n = round(found.share_within * found.n_pairs)
     return Answer(
         text=f"The mean noise scale {'predicts' if is_told else 'does not predict'} the critical "
-        f"batch: {n} of {found.n_pairs} pairs agree within a factor of {found.factor:g} (the "
-        f"worst differ by {found.largest_factor:.2g}), and the critical batch is "
-        f"{found.ratio:.2g} times the noise scale on average. Critical batches range from "
-        f"{ends[0][1]} to {ends[-1][1]}.",
-        confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs over "
-        f"{found.decades:.1f} decades, r² of the logarithms is {_three(found.r_squared)}.",
+        f"batch: {round(found.share_within * found.n_pairs)} of {found.n_pairs} pairs agree "
+        f"within a factor of {found.factor:g} (the worst differ by {found.largest_factor:.2g}), "
+        f"and the critical batch is {found.ratio:.2g} times the noise scale on average. Critical "
+        f"batches range from {ends[0][1]} to {ends[-1][1]}.",
+        confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs of "
+        f"{len(tasks)} tasks span {found.decades:.1f} decades.",
         kind="on" if is_told else "mixed",
     )
 
 
-def agreement_of(findings: Sequence[BatchFindings]) -> Agreement | None:
+def agreement_of(findings: Sequence[BatchFindings]) -> data.Agreement | None:
     """Mean noise scales against critical batches over all tasks, sizes and targets."""
     tables = [f.result.noise for f in findings if not f.result.noise.empty]
-    return agreement(pd.concat(tables, ignore_index=True)) if tables else None
+    return data.agreement(pd.concat(tables, ignore_index=True)) if tables else None
 
 
-def collapse_of(result: TaskResult) -> Collapse | None:
+def collapse_of(result: TaskResult) -> data.Collapse | None:
     """Whether the noise scales of a task's sizes are one curve over the loss."""
     sizes = list(result.task.study.sizes)
     if result.courses.empty or len(sizes) != 1:
         return None
-    return collapse(result.courses, size=sizes[0], level=result.critical.level)
-
-
-def _fits(tasks: Tasks) -> Fits:
-    """Each task's critical batches, its targets called losses."""
-    found = []
-    for task, each in tasks:
-        critical = each.result.critical
-        groups = [
-            replace(group, by={_loss(name): value for name, value in group.by.items()})
-            for group in critical.groups
-        ]
-        found.append((task, replace(critical, groups=tuple(groups))))
-    return found
-
-
-def _loss(name: str) -> str:
-    return "loss" if name == "target" else name
+    return data.collapse(result.courses, size=sizes[0], level=result.critical.level)
 
 
 def _laws_table(tasks: Tasks) -> Table:
     """Laws of critical batches and of best rates."""
     laws = []
     for task, found in tasks:
-        joint = [] if found.result.joint is None else [found.result.joint]
-        for law in (*found.result.critical.laws.values(), *joint):
-            exponents = {_loss(name): p for name, p in law.exponents.items()}
-            laws.append((task, replace(law, columns=tuple(exponents), exponents=exponents)))
-    return laws_table(laws)
+        laws += [(task, law) for law in found.result.critical.laws.values()]
+        laws += [] if found.result.joint is None else [(task, found.result.joint)]
+    return critical.laws_table(laws)
 
 
 def _rates_table(tasks: Tasks) -> Table:
@@ -308,22 +246,16 @@ def _rates_table(tasks: Tasks) -> Table:
     return records_table("Best learning rate against batch size, and rules", rows, note=note)
 
 
-def _held_out_table(tasks: Tasks) -> Table:
-    columns = {"loss": "target", "batch": "batch_size"}
-    return _table("Batches kept out of every fit", of_tasks(tasks, "held_out"), columns)
-
-
-def _held_out_sentence(tasks: Tasks) -> str:
-    """How well batches that no fit saw were predicted; empty without any."""
-    rows = of_tasks(tasks, "held_out")
-    if rows.empty:
-        return ""
+def _accuracy(rows: pd.DataFrame, trivial: str) -> str:
+    """How far predictions of steps were off, and a trivial prediction beside them."""
     rows = rows.dropna(subset="steps")
-    trivial = (rows["steps"] / rows["interpolated"] - 1).abs().median()
-    return (
-        f"Steps at {len(rows)} batches kept out of the fits {_errors(rows)}. Straight lines "
-        f"between the neighbouring batches would be {_percent(trivial)} off."
-    )
+    off, other = ((rows["steps"] / rows[name] - 1).abs() for name in ("predicted", trivial))
+    closed = rows.dropna(subset=["lower", "upper"])
+    n_inside = int(closed["steps"].between(closed["lower"], closed["upper"]).sum())
+    text = f"differ from their prediction by {_percent(off.median())} in the median (at most "
+    text += f"{_percent(off.max())}), {n_inside} of {len(closed)} are inside their interval"
+    beside = f"; {TRIVIAL[trivial]} would be {_percent(other.median())} off"
+    return f"{text}{beside if other.notna().any() else ''}."
 
 
 def _forecast_tables(found: BatchFindings) -> Iterator[Table]:
@@ -335,11 +267,11 @@ def _forecast_tables(found: BatchFindings) -> Iterator[Table]:
     for each in found.front.recommended:
         of = {"batch": each.batch, "learning rate": each.lr, "steps": each.steps}
         of |= {"examples": each.examples}
-        rows.append({"loss": f"{each.target:g}", **{name: stacked(m) for name, m in of.items()}})
+        rows.append({"target": f"{each.target:g}", **{k: stacked(m) for k, m in of.items()}})
     overhead = _percent(found.result.critical.overhead)
     yield records_table(f"Recommended: {overhead} above linear scaling, {where}", rows)
     table = found.front.table if found.checked is None else found.checked
-    columns = {"loss": "target", "batch": "batch_size", "learning rate": "lr"}
+    columns = {"target": "target", "batch": "batch_size", "learning rate": "lr"}
     if found.checked is not None:
         columns |= {"fewest steps tried": "best", "at the rate times": "best_factor"}
     yield _table(f"Forecast, {where}", table.assign(where=where), columns)
@@ -347,41 +279,18 @@ def _forecast_tables(found: BatchFindings) -> Iterator[Table]:
 
 def _counted_sentence(found: BatchFindings) -> str:
     """What became of the forecast at the larger size; empty where the task names none."""
-    task, known, joint = found.result.task, _known_counts(found), found.result.joint
-    if not task.at:
-        return ""
+    task, known = found.result.task, _known_counts(found)
     where = label(task.at, task.study.name)
-    if found.front is None:
-        reason = "too few sizes reach a target" if joint else "tune at two sizes or more"
-        return f"{where} could not be forecast: {reason}."
-    if known is None:
-        is_missing = found.checked is None
-        return f"{where}: " + (
-            "no runs yet; resume the study." if is_missing else "no run reached a target."
-        )
-    off, trivial = (
-        (known["steps"] / known[name] - 1).abs().median() for name in ("predicted", "as_largest")
-    )
-    text = f"{where}: steps counted after the forecast {_errors(known)}."
-    if np.isfinite(trivial):
-        text += f" The steps of the largest size of the sweep would be {_percent(trivial)} off"
-        text += ", so use them instead." if trivial <= off else "."
-    return text
+    if known is not None:
+        return f"{where}: steps counted after the forecast {_accuracy(known, 'as_largest')}"
+    reason = "no run there has reached a target"
+    reason = "could not be forecast: too few sizes" if found.front is None else reason
+    return f"{where}: {reason}." if task.at else ""
 
 
 def _known_counts(found: BatchFindings) -> pd.DataFrame | None:
     known = None if found.checked is None else found.checked.dropna(subset="steps")
     return None if known is None or known.empty else known
-
-
-def _errors(rows: pd.DataFrame) -> str:
-    off = (rows["steps"] / rows["predicted"] - 1).abs()
-    closed = rows.dropna(subset=["lower", "upper"])
-    n_inside = int(closed["steps"].between(closed["lower"], closed["upper"]).sum())
-    return (
-        f"differ from their prediction by {_percent(off.median())} in the median "
-        f"({_percent(off.max())} at most); {n_inside} of {len(closed)} are inside their interval"
-    )
 
 
 def _growth_table(tasks: Tasks) -> Table:
@@ -390,42 +299,33 @@ def _growth_table(tasks: Tasks) -> Table:
     for where, course in courses.groupby("where", sort=False) if len(courses) else ():
         known = course.dropna(subset="noise_scale")
         if len(known):
-            row = {"where": str(where), "measured at batch": _count(course["batch_size"].iloc[0])}
-            for name, i in (("first window", 0), ("last window", -1)):
-                row[name] = _count(known["noise_scale"].iloc[i])
-            rows.append({**row, "growth": stacked(growth(course))})
+            first, last = (_count(known["noise_scale"].iloc[i]) for i in (0, -1))
+            row = {"where": str(where), "at batch": _count(course["batch_size"].iloc[0])}
+            row |= {"first window": first, "last window": last}
+            rows.append({**row, "growth": stacked(data.growth(course))})
     return records_table("Growth of the noise scale during training", rows)
 
 
 def _collapse_table(findings: Sequence[BatchFindings]) -> Table:
+    """Whether the noise scales of the sizes are one curve over the loss, task by task."""
     rows = []
     for found in findings:
         if (fitted := collapse_of(found.result)) is not None:
-            rows.append(
-                {
-                    "task": found.result.task.study.name,
-                    "one curve over the loss": _collapses(fitted, found.result),
-                    "exponent of the size at equal loss": power(fitted.size_exponent),
-                    "exponent of the loss": power(fitted.loss_exponent),
-                    "scatter over the loss": _percent(fitted.log_sd),
-                    "over loss and size": _percent(fitted.log_sd_by_size),
-                    "over the step": _percent(fitted.log_sd_of_step),
-                }
-            )
-    return records_table("Noise scale at equal loss", rows)
-
-
-def _collapses(found: Collapse, result: TaskResult) -> str:
-    sizes = result.courses[next(iter(result.task.study.sizes))]
-    ratio, (lower, upper) = float(sizes.max() / sizes.min()), found.size_exponent.ci
-    if lower is not None and upper is not None and lower <= 0 <= upper:
-        return "cannot tell" if ratio ** max(-lower, upper) > LARGE_DRIFT else "yes"
-    return "nearly" if ratio ** abs(found.size_exponent.value or 0.0) < SMALL_DRIFT else "no"
+            sizes = found.result.courses[next(iter(found.result.task.study.sizes))]
+            ratio, (lower, upper) = float(sizes.max() / sizes.min()), fitted.size_exponent.ci
+            drift = ratio ** abs(fitted.size_exponent.value or 0.0)
+            verdict = "nearly" if drift < SMALL_DRIFT else "no"
+            if lower is not None and upper is not None and lower <= 0 <= upper:
+                is_wide = ratio ** max(-lower, upper) > LARGE_DRIFT
+                verdict = "cannot tell" if is_wide else "yes"
+            name = found.result.task.study.name
+            rows.append({"task": name, "one curve": verdict, **_numbers(fitted)})
+    return records_table("Are noise scales of all sizes one curve over the loss?", rows)
 
 
 def _pairs_table(tasks: Tasks) -> Table:
     rows = of_tasks(tasks, "noise")
-    columns: dict[str, str | tuple[str, ...]] = {"loss": "target"}
+    columns: dict[str, str | tuple[str, ...]] = {"target": "target"}
     columns |= {"mean noise scale": ("noise_scale", "lower", "upper")}
     columns |= {"critical batch": ("b_crit", "b_lower", "b_upper"), "ratio": "ratio"}
     if len(rows):
@@ -433,40 +333,22 @@ def _pairs_table(tasks: Tasks) -> Table:
     return _table("Noise scales and critical batches", rows, columns)
 
 
-def _agreement_table(findings: Sequence[BatchFindings]) -> Table:
-    found = agreement_of(findings)
-    names = {
-        "n_pairs": "pairs",
-        "n_left_out": "pairs without a point estimate",
-        "share_within": "share within a factor of 10",
-        "largest_factor": "largest factor between the two",
-        "ratio": "critical batch / noise scale, geometric mean",
-        "decades": "decades of the noise scale",
-        "r_squared": "r² of the logarithms",
-        "slope": "slope of the logarithms",
-    }
-    rows = [{"what": name, "value": _three(getattr(found, key))} for key, name in names.items()]
-    return records_table("Agreement", rows if found else [])
-
-
 def _counts_table(tasks: Tasks) -> Table:
     """How many runs and batches reached each target, and how many could not be used."""
     rows = []
     for _, found in tasks:
         for target, part in found.result.tuned.groupby("target", sort=False):
-            numbers = {
+            names = ("reached", "censored", "infeasible")
+            numbers = {f"runs {name}": part[f"n_{name}"].sum() for name in names}
+            numbers |= {f"batches {name}": (part["status"] == name).sum() for name in names}
+            numbers |= {
                 "runs": part["n_runs"].sum(),
-                "reached it": part["n_reached"].sum(),
-                "too few steps": part["n_censored"].sum(),
-                "diverged or failed": part["n_infeasible"].sum(),
-                "batches that reached it": (part["status"] == "reached").sum(),
-                "batches: too few steps": (part["status"] == "censored").sum(),
-                "batches: none sound": (part["status"] == "infeasible").sum(),
                 "best rate at an edge": part["at_edge"].sum(),
             }
-            row = {"task": found.result.task.study.name, "loss": f"{target:g}"}
+            row = {"task": found.result.task.study.name, "target": f"{target:g}"}
             rows.append({**row, **{name: str(int(n)) for name, n in numbers.items()}})
-    return records_table("Runs and batch sizes", rows)
+    note = "Censored: not reached within the steps of a run. Infeasible: diverged or failed."
+    return records_table("Runs and batch sizes", rows, note=note)
 
 
 def _notes(tasks: Tasks) -> list[str]:
@@ -474,13 +356,9 @@ def _notes(tasks: Tasks) -> list[str]:
     notes = [f"{task}: {n}".removeprefix(": ") for task, f in tasks for n in f.result.notes]
     shown, more = notes[:MOST_NOTES], len(notes) - MOST_NOTES
     shown += [f"{more} further notes."] if more > 0 else []
-    if any("at the edge" in note for note in notes):
-        shown.append(
-            "A better learning rate may lie beyond the edge of a grid: steps there are too many, "
-            "and the law of the rate leaves these batches out. Raise growth= or widen the range "
-            "of lr, and resume."
-        )
-    return shown
+    edge = "A better learning rate may lie beyond the edge of a grid: the law of the rate leaves "
+    edge += "these batches out. Raise growth= or widen the range of lr, and resume."
+    return [*shown, edge] if any("at the edge" in note for note in notes) else shown
 
 
 def _table(
@@ -494,14 +372,22 @@ def _table(
             made[name] = _count(row[of]) if isinstance(of, str) else _stacked(*map(row.get, of))
         if "predicted" in row:
             steps, sides = row.get("steps", math.nan), Interval(row["lower"], row["upper"])
-            is_known = math.isfinite(steps)
-            made["predicted"] = _stacked(row["predicted"], *sides)
-            made["counted"] = _count(steps)
-            off = steps / row["predicted"] - 1
-            made["difference"] = format_percent(off) if is_known else "–"
-            made["in interval"] = "–" if not is_known else "yes" if steps in sides else "no"
+            off, is_inside = steps / row["predicted"] - 1, "yes" if steps in sides else "no"
+            made |= {"predicted": _stacked(row["predicted"], *sides), "counted": _count(steps)}
+            made["difference"] = format_percent(off) if math.isfinite(steps) else "–"
+            made["in interval"] = is_inside if math.isfinite(steps) else "–"
         rows.append(made)
     return records_table(caption, rows)
+
+
+def _numbers(record: data.Agreement | data.Collapse) -> dict[str, str]:
+    """The fields of a record as cells of a table."""
+    values = {f.name.removeprefix("n_"): getattr(record, f.name) for f in fields(record)}
+    return {
+        name.replace("_", " "): power(v) if isinstance(v, Measure) else f"{v:.3g}"
+        for name, v in values.items()
+        if v is not None
+    }
 
 
 def _stacked(*numbers: float | None) -> str:
@@ -511,10 +397,6 @@ def _stacked(*numbers: float | None) -> str:
 
 def _count(value: float) -> str:
     return format_quantity(float(f"{value:.3g}")) if math.isfinite(value) else "–"
-
-
-def _three(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3g}"
 
 
 def _percent(fraction: float) -> str:

@@ -19,7 +19,7 @@ __all__ += ["fits_table", "flag_warnings", "label", "laws_table", "power", "stac
 Fits = Sequence[tuple[str, CriticalBatches]]
 """Tasks with their critical batches; the name of a task is empty where there is but one."""
 LAWS = {"b_crit": "critical batch", "s_min": "fewest steps", "lr_opt": "best learning rate"}
-LOSSES = ("target", "target_loss", "loss")
+LOSSES = ("target", "target_loss")
 """Columns of which the lowest value leads."""
 GRAVE = ("lack-of-fit", "segments-disagree", "steps-rise")
 """Flags that make the confidence low."""

@@ -70,7 +70,8 @@ def critical_batch_command(
     """
     from extrap.batching import critical_batch
     from extrap.records.codec import document
-    from extrap.reporting.batches import critical_batches_text
+    from extrap.reporting.critical_batches import critical_blocks
+    from extrap.reporting.text import blocks_text
 
     given: Any = sys.stdin if source == "-" else source
     if let:
@@ -96,4 +97,4 @@ def critical_batch_command(
         more = {"forecasts": forecasts} if forecasts else {}
         print_json(document(found, **more))
     else:
-        say(critical_batches_text(found, forecasts))
+        say(blocks_text(critical_blocks(found, forecasts)))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from extrap.reporting.baselines import baseline_text
     from extrap.reporting.batch_documents import batches_document
-    from extrap.reporting.batch_studies import batch_page, batches_text
+    from extrap.reporting.batches_page import batch_page, batches_text
     from extrap.reporting.beside import beside_page
     from extrap.reporting.cascade_studies import cascade_page, cascades_text
     from extrap.reporting.comparison_documents import checks_document, comparison_study_document
@@ -85,7 +85,7 @@ _NAMES = {
     "allocation_studies": ("AllocationReport", "allocation_page", "allocations_text"),
     "baselines": ("baseline_text",),
     "batch_documents": ("batches_document",),
-    "batch_studies": ("batch_page", "batches_text"),
+    "batches_page": ("batch_page", "batches_text"),
     "beside": ("beside_page",),
     "cascade_studies": ("cascade_page", "cascades_text"),
     "comparison_documents": ("checks_document", "comparison_study_document"),

@@ -17,8 +17,7 @@ from extrap.batching import (
 )
 from extrap.records import BatchStudy, Measure
 from extrap.records.codec import document
-from extrap.reporting.batch_noise_words import agreement_of, collapse_of
-from extrap.reporting.batch_words import headline
+from extrap.reporting.batches_page import agreement_of, batches_answer, collapse_of
 from extrap.reporting.numbers import NBSP
 
 __all__ = ["batches_document"]
@@ -36,7 +35,7 @@ def batches_document(study: BatchStudy, findings: Sequence[BatchFindings]) -> di
         "question": study.question,
         "level": study.level,
         "overhead": study.overhead,
-        "headline": headline(findings).replace(NBSP, " "),
+        "headline": batches_answer(findings).text.replace(NBSP, " "),
         "agreement": None if agreed is None else asdict(agreed),
         "tasks": [_task_document(found) for found in findings],
     }

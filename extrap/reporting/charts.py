@@ -70,6 +70,7 @@ class Series:
 
     Attributes:
         label: Its name, written beside it; empty for none.
+        name: Its name in the table and under the pointer, where that is not the label.
         x: Places.
         y: Values; NaN draws nothing there.
         lower: Lower ends of intervals; empty for none, NaN for an open side.
@@ -83,6 +84,7 @@ class Series:
     """
 
     label: str = ""
+    name: str = ""
     x: tuple[float, ...]
     y: tuple[float, ...]
     lower: tuple[float, ...] = ()
@@ -180,6 +182,7 @@ def series(
     lower: str = "",
     upper: str = "",
     label: str = "",
+    name: str = "",
     ink: str = "law",
     line: str = "",
     marker: str = "",
@@ -195,6 +198,7 @@ def series(
 
     return Series(
         label=label,
+        name=name,
         x=column(x),
         y=column(y),
         lower=column(lower),
@@ -225,11 +229,11 @@ def chart_table(chart: Chart) -> Table:
         ]
         return capped_table(chart.title, (chart.x.label, chart.y.label, chart.label), cells)
     shown = [(each, *mark) for each in chart.series for mark in marks(each)]
-    has_names = any(each.label for each in chart.series)
+    has_names = any(each.name or each.label for each in chart.series)
     has_sides = any(each.lower or each.upper for each in chart.series)
     lines = [
         (
-            *([each.label or "–"] if has_names else []),
+            *([each.name or each.label or "–"] if has_names else []),
             _written(chart.x, x),
             _written(chart.y, y),
             *([_sides(chart.y, sides)] if has_sides else []),

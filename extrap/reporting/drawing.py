@@ -232,7 +232,9 @@ def _hints(chart: XYChart | HeatChart, shown: Sequence[Series]) -> Iterator[Hint
         for x, y, sides in marks(each):
             known = [side for side in sides if side is not None]
             height = y if math.isfinite(y) else known[0]
-            yield Hint(x, height, mark_text(chart.x, chart.y, each.label, x, y, sides))
+            yield Hint(
+                x, height, mark_text(chart.x, chart.y, each.name or each.label, x, y, sides)
+            )
 
 
 def _draw_rows(ax: Axes, chart: RowsChart) -> list[Hint]:

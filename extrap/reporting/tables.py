@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["MAX_ROWS", "Table", "capped_table"]
+__all__ = ["MAX_ROWS", "Table", "capped_table", "records_table"]
 
 MAX_ROWS = 400
 """Rows of a table on a page; the rest is in the run table beside it."""
@@ -37,3 +37,9 @@ def capped_table(
         note = f"The first {MAX_ROWS} of {len(rows)} rows. {note}".strip()
     kept = tuple(tuple(row) for row in rows[:MAX_ROWS])
     return Table(caption=caption, columns=tuple(columns), rows=kept, note=note)
+
+
+def records_table(caption: str, rows: Sequence[Mapping[str, str]], *, note: str = "") -> Table:
+    """A table from rows that map headings to cells, all the same headings."""
+    columns = tuple(rows[0]) if rows else ()
+    return capped_table(caption, columns, [tuple(row.values()) for row in rows], note=note)

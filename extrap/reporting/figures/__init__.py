@@ -10,21 +10,6 @@ from extrap.reporting.figures.allocations import (
     isoflop_profiles_info,
     split_course_info,
 )
-from extrap.reporting.figures.batch_rates import (
-    BatchRates,
-    batch_rates_info,
-    draw_rate_rules,
-    draw_rates_by_size,
-)
-from extrap.reporting.figures.batches import (
-    BatchFront,
-    BatchSteps,
-    batch_steps_info,
-    draw_batch_front,
-    draw_batch_steps,
-    forecast_front_info,
-    measured_front_info,
-)
 from extrap.reporting.figures.beside import Beside, draw_beside
 from extrap.reporting.figures.canvas import Drawing, draw_svg, style_sheet
 from extrap.reporting.figures.cascades import (
@@ -60,15 +45,6 @@ from extrap.reporting.figures.levers import (
     draw_lever_effects,
     lever_effects_info,
 )
-from extrap.reporting.figures.noise import (
-    NoiseCourses,
-    NoisePairs,
-    draw_noise_by_loss,
-    draw_noise_course,
-    draw_noise_pairs,
-    noise_courses_info,
-    noise_pairs_info,
-)
 from extrap.reporting.figures.sparsity import (
     SparseLosses,
     draw_sparse_losses,
@@ -76,9 +52,6 @@ from extrap.reporting.figures.sparsity import (
 )
 
 __all__ = [
-    "BatchFront",
-    "BatchRates",
-    "BatchSteps",
     "Beside",
     "CascadeCosts",
     "CascadeCurves",
@@ -87,20 +60,14 @@ __all__ = [
     "KnobPaths",
     "KnobRanks",
     "LeverEffects",
-    "NoiseCourses",
-    "NoisePairs",
     "RecipeLosses",
     "RecipeWorth",
     "SizeDifferences",
     "SparseLosses",
     "SplitCourse",
-    "batch_rates_info",
-    "batch_steps_info",
     "cascade_costs_info",
     "cascade_curves_info",
     "draw_at_stake",
-    "draw_batch_front",
-    "draw_batch_steps",
     "draw_beside",
     "draw_cascade_costs",
     "draw_cascade_curves",
@@ -108,25 +75,16 @@ __all__ = [
     "draw_isoflop_profiles",
     "draw_knob_paths",
     "draw_lever_effects",
-    "draw_noise_by_loss",
-    "draw_noise_course",
-    "draw_noise_pairs",
-    "draw_rate_rules",
-    "draw_rates_by_size",
     "draw_recipe_losses",
     "draw_recipe_worth",
     "draw_size_differences",
     "draw_sparse_losses",
     "draw_split_course",
     "draw_svg",
-    "forecast_front_info",
     "isoflop_profiles_info",
     "knob_paths_info",
     "knob_ranks_info",
     "lever_effects_info",
-    "measured_front_info",
-    "noise_courses_info",
-    "noise_pairs_info",
     "recipe_losses_info",
     "recipe_worth_info",
     "size_differences_info",

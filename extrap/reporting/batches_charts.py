@@ -1,0 +1,225 @@
+"""Charts of a batch study: steps, the trade-off of steps and examples, rates, noise scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from extrap.batching import BatchFindings, BatchGroup, RateLaw, TaskResult
+from extrap.reporting.charts import Axis, Series, XYChart, series
+from extrap.reporting.critical_batches import label
+
+__all__ = ["Tasks", "noise_charts", "of_tasks", "pairs_chart", "rate_charts", "steps_charts"]
+__all__ += ["trade_off_charts"]
+
+Tasks = Sequence[tuple[str, BatchFindings]]
+"""What each task found, under its name; the name is empty where there is but one task."""
+N_CURVE = 60
+ROOM = 0.06
+"""Part of the span of the batches, in logarithms, that curves go on beyond it."""
+MARKERS = "osD^vPX"
+RULE_PLACES = {"linear": 0.0, "square-root": 0.35, "constant": 0.55, "saturating": 0.75}
+"""Rule → place on the colour ramp of tuned values."""
+BATCH, STEPS = Axis("batch size, examples"), Axis("steps to the target")
+
+
+def of_tasks(tasks: Tasks, name: str) -> pd.DataFrame:
+    """A table of all tasks below each other, with `where`: task and size in words."""
+    parts = [pd.DataFrame()]
+    for task, found in tasks:
+        table, sizes = getattr(found.result, name), list(found.result.task.study.sizes)
+        if len(table):
+            at = [label(size, task) for size in table[sizes].to_dict("records")]
+            parts.append(table.drop(columns=sizes).assign(where=at))
+    return pd.concat(parts, ignore_index=True)
+
+
+def steps_charts(tasks: Tasks) -> list[XYChart]:
+    """Steps to each target against batch size, one chart per task and size.
+
+    Shaded is the range of diminishing returns at the lowest target.
+    """
+    charts = []
+    for task, found in tasks:
+        for size in found.result.task.study.size_points():
+            if groups := _groups(found.result, size):
+                low, high = groups[-1].regimes.perfect_end, groups[-1].regimes.maximal_start
+                is_known = low.value is not None and high.value is not None
+                chart = XYChart(
+                    title=f"Steps at {label(size, task)}",
+                    x=BATCH,
+                    y=STEPS,
+                    series=tuple(_steps_series(found.result, groups)),
+                    shaded=(low.value or 0.0, high.value or 0.0) if is_known else None,
+                )
+                charts.append(chart)
+    return charts
+
+
+def _steps_series(result: TaskResult, groups: Sequence[BatchGroup]) -> Iterator[Series]:
+    """Of each target the curve, what was counted, what no fit saw, what was not reached."""
+    for i, group in enumerate(groups):
+        name, ink, marker = f"target {group.by['target']:g}", _ink(i, len(groups)), MARKERS[i % 7]
+        yield _line(_curve(group, result.task.batches), "x", "steps", label=name, ink=ink)
+        seen = [(p.batch, p.steps, min(p.values), max(p.values)) for p in group.points if p.values]
+        points = pd.DataFrame(seen, columns=["x", "steps", "lower", "upper"], dtype=float)
+        yield _marks(points, "x", "steps", name=f"{name}, counted", ink=ink, marker=marker)
+        held = result.held_out
+        held = held[(held[list(group.by)] == list(group.by.values())).all(axis=1)]
+        yield _marks(held, "batch_size", "steps", name=f"{name}, kept out", ink=ink, marker="x")
+        late = [(p.batch, max(p.bounds)) for p in group.points if p.bounds and not p.values]
+        lost = pd.DataFrame(late, columns=["x", "steps"], dtype=float)
+        yield series(lost, y="steps", name=f"{name}, not reached", ink="warn", marker="^")
+
+
+def trade_off_charts(tasks: Tasks) -> list[XYChart]:
+    """Steps against examples: at the largest size of each task, and as forecast beyond it."""
+    charts = []
+    for task, found in tasks:
+        known = [s for s in found.result.task.study.size_points() if _groups(found.result, s)]
+        for size in known[-1:]:
+            parts = []
+            for group in _groups(found.result, size):
+                points = [(p.batch, p.steps) for p in group.points if p.values]
+                parts.append((float(group.by["target"]), _curve(group, group.batches), points))
+            charts.append(_trade_off(label(size, task), parts))
+        if found.front is not None:
+            table = found.front.table if found.checked is None else found.checked
+            parts = []
+            for target, rows in table.sort_values("batch_size").groupby("target"):
+                seen = rows.get("steps", rows["predicted"] * np.nan)
+                curve = rows.assign(x=rows["batch_size"], steps=rows["predicted"])
+                parts.append((float(target), curve, list(zip(curve["x"], seen, strict=True))))
+            charts.append(_trade_off(f"{label(found.front.size, task)}, forecast", parts[::-1]))
+    return charts
+
+
+def _trade_off(where: str, parts: Sequence[tuple[float, pd.DataFrame, list[Any]]]) -> XYChart:
+    shown = []
+    for i, (target, curve, points) in enumerate(parts):
+        name, ink = f"target {target:g}", _ink(i, len(parts))
+        for y, style in (
+            ("steps", {"label": name, "line": "-"}),
+            ("lower", {"name": f"{name}, lower end", "line": ":"}),
+            ("upper", {"name": f"{name}, upper end", "line": ":"}),
+        ):
+            line = curve.assign(x=curve["x"] * curve[y].astype(float))
+            shown.append(_plain(line, y, ink=ink, **style))
+        seen = pd.DataFrame(points, columns=["x", "steps"], dtype=float).dropna()
+        seen = seen.assign(x=seen["x"] * seen["steps"])
+        shown.append(_plain(seen, "steps", name=f"{name}, counted", ink=ink, marker="o"))
+        # 1 = S_min / steps + E_min / examples: exact for a hyperbola, the nearest one otherwise
+        design = np.column_stack([1 / curve["steps"], 1 / (curve["x"] * curve["steps"])])
+        s_min, e_min = np.linalg.lstsq(design, np.ones(len(design)), rcond=None)[0]
+        if s_min > 0 and curve["x"].min() < e_min / s_min < curve["x"].max():
+            bend = pd.DataFrame({"x": [2 * e_min], "steps": [2 * s_min]})
+            shown.append(_plain(bend, "steps", name=f"{name}, critical batch", marker="x"))
+    title, x = f"Trade-off of steps and examples at {where}", Axis("examples to the target")
+    return XYChart(title=title, x=x, y=STEPS, series=tuple(shown))
+
+
+def rate_charts(tasks: Tasks) -> list[XYChart]:
+    """The best rates of a task's sizes with their laws, and the rules at the largest size."""
+    charts = []
+    for task, found in tasks:
+        laws, names = found.result.rate_laws, list(found.result.task.study.sizes)
+        shown: dict[str, list[Series]] = {"by size": []}
+        for i, (key, law) in enumerate(sorted(laws.items())):
+            where, ink = label(dict(zip(names, key, strict=True))), _ink(i, len(laws))
+            own = found.result.rates
+            own = own[(own[names] == list(key)).all(axis=1)]
+            low, high = (own["lr_opt"] * np.exp(sign * own["lr_se"]) for sign in (-1, 1))
+            own, name = own.assign(lower=low, upper=high), f"{where}, target {own.target.max():g}"
+            points = _marks(own, "batch_size", "lr_opt", name=name, ink=ink, marker=MARKERS[i % 7])
+            x = np.geomspace(own["batch_size"].min(), own["batch_size"].max(), N_CURVE).tolist()
+            free = pd.DataFrame([(b, at.value, *at.ci) for b in x for at in [law.at(b)]])
+            free = free.set_axis(["x", "lr", "lower", "upper"], axis=1)
+            shown["by size"] += [_plain(free, "lr", label=where, ink=ink, line="-"), points]
+            if i == len(laws) - 1:
+                line = _line(free, "x", "lr", label="free power", ink="law")
+                shown[f"and rules at {where}"] = [line, points, *_rules(law, x)]
+        for title, lines in [*shown.items()][len(laws) < 2 :]:
+            title = f"Best learning rate {title}{f', {task}' if task else ''}"
+            axis = Axis("best learning rate")
+            charts.append(XYChart(title=title, x=BATCH, y=axis, series=tuple(lines)))
+    return charts
+
+
+def _rules(law: RateLaw, x: Sequence[float]) -> Iterator[Series]:
+    for rule in law.rules:
+        if rule.name != "free":
+            name = rule.name.replace("-", " ") + " ✗" * (rule.holds is False)
+            ink = f"tuned:{RULE_PLACES.get(rule.name, 1.0)}"
+            yield Series(label=name, x=tuple(x), y=tuple(map(rule.at, x)), ink=ink, line="--")
+
+
+def noise_charts(tasks: Tasks) -> list[XYChart]:
+    """The noise scale against the step and against the loss, one line per task and size."""
+    courses = of_tasks(tasks, "courses")
+    if courses.empty or not (courses["noise_scale"] > 0).any():
+        return []
+    parts = list(courses[courses["noise_scale"] > 0].groupby("where", sort=False))
+    charts = []
+    for x in ("step", "loss"):
+        shown = []
+        for i, (where, rows) in enumerate(parts):
+            style = {"label": str(where), "ink": _ink(i, len(parts)), "marker": MARKERS[i % 7]}
+            shown.append(_line(rows.sort_values(x), x, "noise_scale", **style))
+        title, axis = f"Noise scale against {x}", Axis("noise scale, examples")
+        charts.append(XYChart(title=title, x=Axis(x), y=axis, series=tuple(shown)))
+    return charts
+
+
+def pairs_chart(tasks: Tasks) -> list[XYChart]:
+    """Critical batches against mean noise scales; none without a pair that has both."""
+    parts = [(found.result.task.study.name, found.result.noise) for _, found in tasks]
+    parts = [(n, t[(t["noise_scale"] > 0) & (t["b_crit"] > 0)]) for n, t in parts if len(t)]
+    values = [v for _, t in parts for v in t[["noise_scale", "b_crit"]].to_numpy().ravel()]
+    if not values:
+        return []
+    low, high = float(min(values)) / 3, float(max(values)) * 3
+    shown = [Series(label="equal", x=(low, high), y=(low, high), ink="muted", line="-")]
+    for i, (task, table) in enumerate(parts):
+        sides = table.assign(lower=table["b_lower"], upper=table["b_upper"])
+        style = {"label": task, "ink": _ink(i, len(parts)), "marker": MARKERS[i % 7]}
+        shown.append(_marks(sides, "noise_scale", "b_crit", **style))
+    x, y = Axis("mean noise scale up to the target"), Axis("critical batch")
+    return [XYChart(title="Critical batch against noise scale", x=x, y=y, series=tuple(shown))]
+
+
+def _groups(result: TaskResult, size: Mapping[str, float]) -> list[BatchGroup]:
+    """The fits at a size, the easiest target first."""
+    found = [group for group in result.critical.groups if size.items() <= group.by.items()]
+    return sorted(found, key=lambda group: -float(group.by["target"]))
+
+
+def _ink(i: int, n: int) -> str:
+    """Colour of the i-th of n lines."""
+    return f"size:{i / max(n - 1, 1):.2f}"
+
+
+def _line(frame: pd.DataFrame, x: str, y: str, **style: Any) -> Series:
+    """A line with its band."""
+    return series(frame, x, y, lower="lower", upper="upper", line="-", is_band=True, **style)
+
+
+def _marks(frame: pd.DataFrame, x: str, y: str, **style: Any) -> Series:
+    """Points with their intervals."""
+    return series(frame, x, y, lower="lower", upper="upper", **style)
+
+
+def _plain(frame: pd.DataFrame, y: str, **style: Any) -> Series:
+    """A line or points alone."""
+    return series(frame, y=y, **style)
+
+
+def _curve(group: BatchGroup, batches: Iterable[float]) -> pd.DataFrame:
+    """Steps of a hyperbola with the band of the curve, a little beyond these batches."""
+    ends = np.log([min(batches), max(batches)])
+    room = ROOM * (ends[1] - ends[0])
+    places = np.exp(np.linspace(ends[0] - room, ends[1] + room, N_CURVE))
+    found = [(b, at.value, *at.ci) for b in places for at in [group.steps_at(float(b))]]
+    return pd.DataFrame(found, columns=["x", "steps", "lower", "upper"], dtype=float)

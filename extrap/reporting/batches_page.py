@@ -1,0 +1,394 @@
+"""A batch study: its answer, tables and page as blocks, and its text for a terminal."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pandas as pd
+
+from extrap import __version__
+from extrap import batching as data
+from extrap.batching import BatchFindings, TaskResult
+from extrap.records import BatchStudy, Interval, Measure
+from extrap.reporting import batches_charts as charts
+from extrap.reporting import critical_batches as critical
+from extrap.reporting import forecast_page
+from extrap.reporting.batches_charts import Tasks, of_tasks
+from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Page, Paragraph
+from extrap.reporting.charts import Chart
+from extrap.reporting.critical_batches import label, power, stacked
+from extrap.reporting.html import write_page
+from extrap.reporting.numbers import NBSP, format_p_value, format_percent, format_quantity
+from extrap.reporting.tables import Table, records_table
+from extrap.reporting.text import blocks_text
+
+__all__ = ["agreement_of", "batch_page", "batches_answer", "batches_page", "batches_text"]
+__all__ += ["collapse_of"]
+
+LIMITS = (
+    "Learning rates are constant and tuned at every batch size; schedule, momentum and weight "
+    "decay are not tuned with them and can change the critical batch.",
+    "The noise scale assumes plain SGD and a Hessian like the identity, and it is measured at one "
+    "batch size. It often differs from the critical batch by several times.",
+    "Costs are steps and examples. Where memory or bandwidth limits a step, fewer steps may not "
+    "take less time.",
+    "Intervals come from few seeds. They do not cover another data set, model or optimiser.",
+)
+BANDS = "Bands: interval of the curve."
+CAPTIONS = {
+    "Steps": f"{BANDS} Bars: fastest and slowest seed. Crosses: kept out of the fit, with the "
+    "predicted interval. Grey: diminishing returns at the lowest target.",
+    "Trade-off": "The batch grows from the upper left to the lower right. Cross: critical batch. "
+    "Dotted: interval.",
+    "Best": "Bars: one standard error. ✗: rejected rule.",
+    "Noise": BANDS,
+    "Critical": "Bars: interval of the critical batch.",
+}
+"""First word of a chart's title → how to read it."""
+RULES = ("linear", "square-root", "constant", "saturating", "surge")
+MOSTLY = 0.9
+"""Share of pairs within the factor from which the noise scale counts as a prediction."""
+MANY, DECADES = 10, 2.0
+"""Pairs, and decades of the noise scale, from which the confidence is high."""
+LARGE_DRIFT, SMALL_DRIFT = 2.0, 1.1
+"""Factors over all sizes: an interval that reaches the first decides nothing; below the second
+noise scales count as nearly alike."""
+MOST_NOTES = 12
+TRIVIAL = {
+    "interpolated": "straight lines between the neighbouring batches",
+    "as_largest": "the steps of the largest size of the sweep",
+}
+
+
+def batch_page(
+    study: BatchStudy,
+    findings: Sequence[BatchFindings],
+    *,
+    path: str | Path,
+    created: str,
+    provenance: Mapping[str, str],
+) -> Path:
+    """Write a batch study as one HTML file; empty rows of the provenance are left out."""
+    return write_page(batches_page(study, findings, created, provenance), path)
+
+
+def batches_page(
+    study: BatchStudy, findings: Sequence[BatchFindings], created: str, origin: Mapping[str, str]
+) -> Page:
+    """The page as blocks; see `batch_page`."""
+    from extrap.reporting.batch_documents import batches_document
+
+    tasks = _tasks(findings)
+    answer, *rest = _visible(tasks)
+    shown = [*charts.steps_charts(tasks[:1])[-1:], *charts.rate_charts(tasks[:1])[:1]]
+    if _is_about_noise(tasks):
+        shown = [*charts.pairs_chart(tasks), *charts.noise_charts(tasks)[:1]]
+    figures = tuple(Figure(chart, CAPTIONS[chart.title.split()[0]]) for chart in shown)
+    rows = {"extrap": __version__, "Python": platform.python_version(), **origin}
+    details = (
+        *_details(tasks, shown),
+        forecast_page.provenance([(name, value) for name, value in rows.items() if value]),
+        forecast_page.limits(LIMITS),
+    )
+    return Page(
+        kind="batches",
+        title=study.name,
+        question=study.question,
+        created=created,
+        blocks=(answer, Columns(figures), *rest, *(each for each in details if each.blocks)),
+        numbers=batches_document(study, findings),
+    )
+
+
+def batches_text(study: BatchStudy, findings: Sequence[BatchFindings]) -> str:
+    """What the page shows outside its closed parts, what became of forecasts, and the notes."""
+    tasks = _tasks(findings)
+    text = filter(None, [*map(_counted_sentence, findings), *_notes(tasks)])
+    return blocks_text([*_visible(tasks), *map(Paragraph, text)])
+
+
+def _tasks(findings: Sequence[BatchFindings]) -> Tasks:
+    several = len(findings) > 1
+    return [(found.result.task.study.name if several else "", found) for found in findings]
+
+
+def _fits(tasks: Tasks) -> critical.Fits:
+    return [(task, found.result.critical) for task, found in tasks]
+
+
+def _is_about_noise(tasks: Tasks) -> bool:
+    return len(tasks) > 1 and agreement_of([found for _, found in tasks]) is not None
+
+
+def _visible(tasks: Tasks) -> list[Block]:
+    fits = _fits(tasks)
+    main = _pairs_table(tasks) if _is_about_noise(tasks) else critical.critical_table(fits)
+    return [batches_answer([found for _, found in tasks]), *critical.flag_warnings(fits), main]
+
+
+def _details(tasks: Tasks, shown: Sequence[Chart]) -> Iterator[Details]:
+    """The closed parts, without the charts that are shown above."""
+
+    def part(title: str, drawn: Sequence[Chart], *blocks: Block | str) -> Details:
+        rest = [chart for chart in drawn if chart not in shown]
+        head = [CAPTIONS[chart.title.split()[0]] for chart in rest[:1]]
+        made = [*head, *([Columns(tuple(map(Figure, rest)))] if rest else []), *blocks]
+        full = [b for b in made if b and not (isinstance(b, Table) and not b.rows)]
+        return Details(title, tuple(Paragraph(b) if isinstance(b, str) else b for b in full))
+
+    findings, fits, is_noise = [found for _, found in tasks], _fits(tasks), _is_about_noise(tasks)
+    held, agreed = of_tasks(tasks, "held_out"), agreement_of(findings)
+    kept = _table("Batches kept out", held, {"target": "target", "batch": "batch_size"})
+    text = f"Batches kept out of the fits {_accuracy(held, 'interpolated')}" if len(held) else ""
+    yield part("Steps against batch size", charts.steps_charts(tasks), text, kept)
+    told = [*map(_counted_sentence, findings), *(t for f in findings for t in _forecast_tables(f))]
+    yield part("Trade-off of steps and examples", charts.trade_off_charts(tasks), *told)
+    yield part("Best learning rate", charts.rate_charts(tasks), _rates_table(tasks))
+    rows = [] if agreed is None else [_numbers(agreed)]
+    tables = [records_table("Agreement (ratio: critical batch over noise scale)", rows)]
+    tables += [] if is_noise else [_pairs_table(tasks)]
+    tables += [_collapse_table(findings), _growth_table(tasks)]
+    noise = [*charts.noise_charts(tasks), *charts.pairs_chart(tasks)]
+    yield part("Gradient noise scale", noise, *tables)
+    tables = [critical.critical_table(fits)] if is_noise else []
+    tables += [_laws_table(tasks), critical.fits_table(fits)]
+    reasons = [f"No law{f' for {t}' if t else ''}: {c.reason}." for t, c in fits if c.reason]
+    yield part("Laws and fits", (), *tables, *reasons)
+    yield part("Runs and notes", (), _counts_table(tasks), *_notes(tasks))
+
+
+def batches_answer(findings: Sequence[BatchFindings]) -> Answer:
+    """How large a batch is useful, and at which rate; of several tasks whether noise tells it."""
+    agreed, tasks = agreement_of(findings), _tasks(findings)
+    if len(findings) > 1 and agreed is not None:
+        return _agreement_answer(tasks, agreed)
+    answer, first = critical.critical_answer(findings[0].result.critical), findings[0]
+    laws, joint, known = first.result.rate_laws, first.result.joint, _known_counts(first)
+    text, confidence = answer.text, answer.confidence
+    if joint is not None or laws:
+        p = laws[max(laws)].exponent if joint is None else joint.exponents["batch_size"]
+        text += f" The best learning rate goes as batch^{power(p)}."
+    if known is not None:
+        off = _percent((known["steps"] / known["predicted"] - 1).abs().median())
+        confidence = f"{confidence[:-1]}; steps at {label(first.result.task.at)} were {off} off."
+    return replace(answer, text=text, confidence=confidence)
+
+
+def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
+    is_told = found.share_within >= MOSTLY
+    groups = [(g.b_crit, label(g.by, task)) for task, fit in _fits(tasks) for g in fit.groups]
+    ends = sorted(
+        (b.value, f"{critical.counted(b)} for {at}") for b, at in groups if b.value is not None
+    )
+    is_sure = found.n_pairs >= MANY and found.decades >= DECADES
+    return Answer(
+        text=f"The mean noise scale {'predicts' if is_told else 'does not predict'} the critical "
+        f"batch: {round(found.share_within * found.n_pairs)} of {found.n_pairs} pairs agree "
+        f"within a factor of {found.factor:g} (the worst differ by {found.largest_factor:.2g}), "
+        f"and the critical batch is {found.ratio:.2g} times the noise scale on average. Critical "
+        f"batches range from {ends[0][1]} to {ends[-1][1]}.",
+        confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs of "
+        f"{len(tasks)} tasks span {found.decades:.1f} decades.",
+        kind="on" if is_told else "mixed",
+    )
+
+
+def agreement_of(findings: Sequence[BatchFindings]) -> data.Agreement | None:
+    """Mean noise scales against critical batches over all tasks, sizes and targets."""
+    tables = [f.result.noise for f in findings if not f.result.noise.empty]
+    return data.agreement(pd.concat(tables, ignore_index=True)) if tables else None
+
+
+def collapse_of(result: TaskResult) -> data.Collapse | None:
+    """Whether the noise scales of a task's sizes are one curve over the loss."""
+    sizes = list(result.task.study.sizes)
+    if result.courses.empty or len(sizes) != 1:
+        return None
+    return data.collapse(result.courses, size=sizes[0], level=result.critical.level)
+
+
+def _laws_table(tasks: Tasks) -> Table:
+    """Laws of critical batches and of best rates."""
+    laws = []
+    for task, found in tasks:
+        laws += [(task, law) for law in found.result.critical.laws.values()]
+        laws += [] if found.result.joint is None else [(task, found.result.joint)]
+    return critical.laws_table(laws)
+
+
+def _rates_table(tasks: Tasks) -> Table:
+    """Exponents of the best rate and the rules compared with them."""
+    words = {True: "holds", False: "rejected", None: "cannot tell"}
+    rows = []
+    for task, found in tasks:
+        for key, law in sorted(found.result.rate_laws.items()):
+            where = label(dict(zip(found.result.task.study.sizes, key, strict=True)), task)
+            row = {"where": where, "optima": str(law.n), "exponent": power(law.exponent)}
+            for rule in map(law.rule, RULES):
+                p = format_p_value(rule.p_value)
+                row[rule.name.replace("-", " ")] = f"{words[rule.holds]}\np{NBSP}{p}"
+            rows.append({**row, "bend, p": format_p_value(law.bend_p)})
+    note = "A power rule holds if its exponent is not rejected and the rate does not bend; the "
+    note += "curved rules (saturating, surge) if a parabola fits no better."
+    return records_table("Best learning rate against batch size, and rules", rows, note=note)
+
+
+def _accuracy(rows: pd.DataFrame, trivial: str) -> str:
+    """How far predictions of steps were off, and a trivial prediction beside them."""
+    rows = rows.dropna(subset="steps")
+    off, other = ((rows["steps"] / rows[name] - 1).abs() for name in ("predicted", trivial))
+    closed = rows.dropna(subset=["lower", "upper"])
+    n_inside = int(closed["steps"].between(closed["lower"], closed["upper"]).sum())
+    text = f"differ from their prediction by {_percent(off.median())} in the median (at most "
+    text += f"{_percent(off.max())}), {n_inside} of {len(closed)} are inside their interval"
+    beside = f"; {TRIVIAL[trivial]} would be {_percent(other.median())} off"
+    return f"{text}{beside if other.notna().any() else ''}."
+
+
+def _forecast_tables(found: BatchFindings) -> Iterator[Table]:
+    """Batch and rate recommended at the larger size; the forecast beside what was counted."""
+    if found.front is None:
+        return
+    where = label(found.front.size, found.result.task.study.name)
+    rows = []
+    for each in found.front.recommended:
+        of = {"batch": each.batch, "learning rate": each.lr, "steps": each.steps}
+        of |= {"examples": each.examples}
+        rows.append({"target": f"{each.target:g}", **{k: stacked(m) for k, m in of.items()}})
+    overhead = _percent(found.result.critical.overhead)
+    yield records_table(f"Recommended: {overhead} above linear scaling, {where}", rows)
+    table = found.front.table if found.checked is None else found.checked
+    columns = {"target": "target", "batch": "batch_size", "learning rate": "lr"}
+    if found.checked is not None:
+        columns |= {"fewest steps tried": "best", "at the rate times": "best_factor"}
+    yield _table(f"Forecast, {where}", table.assign(where=where), columns)
+
+
+def _counted_sentence(found: BatchFindings) -> str:
+    """What became of the forecast at the larger size; empty where the task names none."""
+    task, known = found.result.task, _known_counts(found)
+    where = label(task.at, task.study.name)
+    if known is not None:
+        return f"{where}: steps counted after the forecast {_accuracy(known, 'as_largest')}"
+    reason = "no run there has reached a target"
+    reason = "could not be forecast: too few sizes" if found.front is None else reason
+    return f"{where}: {reason}." if task.at else ""
+
+
+def _known_counts(found: BatchFindings) -> pd.DataFrame | None:
+    known = None if found.checked is None else found.checked.dropna(subset="steps")
+    return None if known is None or known.empty else known
+
+
+def _growth_table(tasks: Tasks) -> Table:
+    rows = []
+    courses = of_tasks(tasks, "courses")
+    for where, course in courses.groupby("where", sort=False) if len(courses) else ():
+        known = course.dropna(subset="noise_scale")
+        if len(known):
+            first, last = (_count(known["noise_scale"].iloc[i]) for i in (0, -1))
+            row = {"where": str(where), "at batch": _count(course["batch_size"].iloc[0])}
+            row |= {"first window": first, "last window": last}
+            rows.append({**row, "growth": stacked(data.growth(course))})
+    return records_table("Growth of the noise scale during training", rows)
+
+
+def _collapse_table(findings: Sequence[BatchFindings]) -> Table:
+    """Whether the noise scales of the sizes are one curve over the loss, task by task."""
+    rows = []
+    for found in findings:
+        if (fitted := collapse_of(found.result)) is not None:
+            sizes = found.result.courses[next(iter(found.result.task.study.sizes))]
+            ratio, (lower, upper) = float(sizes.max() / sizes.min()), fitted.size_exponent.ci
+            drift = ratio ** abs(fitted.size_exponent.value or 0.0)
+            verdict = "nearly" if drift < SMALL_DRIFT else "no"
+            if lower is not None and upper is not None and lower <= 0 <= upper:
+                is_wide = ratio ** max(-lower, upper) > LARGE_DRIFT
+                verdict = "cannot tell" if is_wide else "yes"
+            name = found.result.task.study.name
+            rows.append({"task": name, "one curve": verdict, **_numbers(fitted)})
+    return records_table("Are noise scales of all sizes one curve over the loss?", rows)
+
+
+def _pairs_table(tasks: Tasks) -> Table:
+    rows = of_tasks(tasks, "noise")
+    columns: dict[str, str | tuple[str, ...]] = {"target": "target"}
+    columns |= {"mean noise scale": ("noise_scale", "lower", "upper")}
+    columns |= {"critical batch": ("b_crit", "b_lower", "b_upper"), "ratio": "ratio"}
+    if len(rows):
+        rows = rows.assign(ratio=rows["b_crit"] / rows["noise_scale"])
+    return _table("Noise scales and critical batches", rows, columns)
+
+
+def _counts_table(tasks: Tasks) -> Table:
+    """How many runs and batches reached each target, and how many could not be used."""
+    rows = []
+    for _, found in tasks:
+        for target, part in found.result.tuned.groupby("target", sort=False):
+            names = ("reached", "censored", "infeasible")
+            numbers = {f"runs {name}": part[f"n_{name}"].sum() for name in names}
+            numbers |= {f"batches {name}": (part["status"] == name).sum() for name in names}
+            numbers |= {
+                "runs": part["n_runs"].sum(),
+                "best rate at an edge": part["at_edge"].sum(),
+            }
+            row = {"task": found.result.task.study.name, "target": f"{target:g}"}
+            rows.append({**row, **{name: str(int(n)) for name, n in numbers.items()}})
+    note = "Censored: not reached within the steps of a run. Infeasible: diverged or failed."
+    return records_table("Runs and batch sizes", rows, note=note)
+
+
+def _notes(tasks: Tasks) -> list[str]:
+    """What could not be done, task by task; then why an edge of a grid matters."""
+    notes = [f"{task}: {n}".removeprefix(": ") for task, f in tasks for n in f.result.notes]
+    shown, more = notes[:MOST_NOTES], len(notes) - MOST_NOTES
+    shown += [f"{more} further notes."] if more > 0 else []
+    edge = "A better learning rate may lie beyond the edge of a grid: the law of the rate leaves "
+    edge += "these batches out. Raise growth= or widen the range of lr, and resume."
+    return [*shown, edge] if any("at the edge" in note for note in notes) else shown
+
+
+def _table(
+    caption: str, frame: pd.DataFrame, columns: Mapping[str, str | tuple[str, ...]]
+) -> Table:
+    """Rows of a table, with prediction, count and their difference where it has `predicted`."""
+    rows = []
+    for row in frame.to_dict("records"):
+        made = {"where": str(row["where"])}
+        for name, of in columns.items():
+            made[name] = _count(row[of]) if isinstance(of, str) else _stacked(*map(row.get, of))
+        if "predicted" in row:
+            steps, sides = row.get("steps", math.nan), Interval(row["lower"], row["upper"])
+            off, is_inside = steps / row["predicted"] - 1, "yes" if steps in sides else "no"
+            made |= {"predicted": _stacked(row["predicted"], *sides), "counted": _count(steps)}
+            made["difference"] = format_percent(off) if math.isfinite(steps) else "–"
+            made["in interval"] = is_inside if math.isfinite(steps) else "–"
+        rows.append(made)
+    return records_table(caption, rows)
+
+
+def _numbers(record: data.Agreement | data.Collapse) -> dict[str, str]:
+    """The fields of a record as cells of a table."""
+    values = {f.name.removeprefix("n_"): getattr(record, f.name) for f in fields(record)}
+    return {
+        name.replace("_", " "): power(v) if isinstance(v, Measure) else f"{v:.3g}"
+        for name, v in values.items()
+        if v is not None
+    }
+
+
+def _stacked(*numbers: float | None) -> str:
+    value, *ends = (float(v) if v is not None and math.isfinite(v) else None for v in numbers)
+    return stacked(Measure(value=value, ci=Interval(*ends)))
+
+
+def _count(value: float) -> str:
+    return format_quantity(float(f"{value:.3g}")) if math.isfinite(value) else "–"
+
+
+def _percent(fraction: float) -> str:
+    return format_percent(fraction, signed=False)

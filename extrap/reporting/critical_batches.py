@@ -1,0 +1,234 @@
+"""Critical batch sizes: the answer, tables and warnings that the command and the page share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from extrap.batching import FLAGS, BatchGroup, BatchLaw, BatchPrediction, CriticalBatches
+from extrap.batching import SizeForecast as Sized
+from extrap.records import Interval, Measure
+from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
+from extrap.reporting.glossary import explain_flag
+from extrap.reporting.numbers import NBSP, format_percent, format_quantity
+from extrap.reporting.tables import Table, records_table
+
+__all__ = ["Fits", "counted", "critical_answer", "critical_blocks", "critical_table"]
+__all__ += ["fits_table", "flag_warnings", "label", "laws_table", "power", "stacked"]
+
+Fits = Sequence[tuple[str, CriticalBatches]]
+"""Tasks with their critical batches; the name of a task is empty where there is but one."""
+LAWS = {"b_crit": "critical batch", "s_min": "fewest steps", "lr_opt": "best learning rate"}
+LOSSES = ("target", "target_loss")
+"""Columns of which the lowest value leads."""
+GRAVE = ("lack-of-fit", "segments-disagree", "steps-rise")
+"""Flags that make the confidence low."""
+WIDE = 3.0
+"""Ratio of the ends of an interval above which each number has two digits."""
+FAR = 4.0
+"""Extrapolation ratio above which the confidence of a forecast is low."""
+MOST_PLACES = 3
+
+
+def counted(measure: Measure | BatchPrediction) -> str:
+    """An estimate with its interval, rounded: `410 (350 to 480)`; of a forecast `pi`."""
+    sides = measure.pi if isinstance(measure, BatchPrediction) else measure.ci
+    values = (measure.value, *sides)
+    value, low, high = ("" if v is None else _rounded(v, sides) for v in values)
+    words = f"at least {low}" if low else f"at most {high}" if high else "interval open"
+    words = f"{low} to {high}" if low and high else words
+    if not value:
+        return words if low or high else "unknown"
+    return f"{value} ({words})"
+
+
+def _rounded(value: float, interval: Interval) -> str:
+    """To the digit that the width of a narrow interval decides, else to two digits."""
+    lower, upper = interval
+    if lower and upper and lower < upper < WIDE * lower:
+        return format_quantity(round(value, 1 - math.floor(math.log10(upper - lower))))
+    return format_quantity(float(f"{value:.2g}"))
+
+
+def stacked(measure: Measure | BatchPrediction) -> str:
+    """The same for a table: the interval below the value."""
+    return counted(measure).replace(" (", "\n", 1).removesuffix(")")
+
+
+def power(exponent: Measure) -> str:
+    """An exponent with its interval: `0.45 (0.38 to 0.52)`."""
+    value, (lower, upper) = exponent.value or 0.0, exponent.ci
+    if lower is None or upper is None:
+        return f"{value:.2f}".replace("-", "−")
+    decimals = 3 if upper - lower < 0.02 else 2
+    shown = (f"{x:.{decimals}f}".replace("-", "−") for x in (value, lower, upper))
+    return "{} ({} to {})".format(*shown)
+
+
+def label(by: Mapping[str, float | str], task: str = "") -> str:
+    """Where something was measured: `bytes, width 64, loss 2.3`."""
+    parts = (f"{k}{NBSP}{v if isinstance(v, str) else format_quantity(v)}" for k, v in by.items())
+    return ", ".join(filter(None, [task, *parts]))
+
+
+def _place(group: BatchGroup) -> tuple[list[float], list[float]]:
+    """Orders groups by their sizes, then by how low the target is."""
+    known = {name: float(v) for name, v in group.by.items() if not isinstance(v, str)}
+    sizes = [v for name, v in known.items() if name not in LOSSES]
+    return sizes, [-v for name, v in known.items() if name in LOSSES]
+
+
+def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> Answer:
+    """The critical and the largest useful batch of the leading group, or the forecasts."""
+    told = [group for group in found.groups if group.b_crit.value is not None]
+    group = max(told or found.groups, key=_place)
+    where, level = label(group.by), f"({100 * found.level:g}{NBSP}%: "
+    where = f"At {where} the" if where else "The"
+    if not told:
+        return Answer(
+            text=f"{where} critical batch is {counted(group.b_crit)}: no estimate is possible.",
+            confidence="Confidence: low; the measurements do not bound it on both sides.",
+            kind="none",
+        )
+    useful = counted(group.regimes.maximal_start)
+    if "maximal-not-seen" in group.flags:
+        useful = f"{useful.removesuffix(')')}, beyond the batches measured)"
+    texts = [
+        f"At {label(each.by)} expect a critical batch of {counted(each.b_crit)}; examples stay "
+        f"within {_percent(found.overhead)} of linear scaling up to {counted(each.b_overhead)}."
+        for each in forecasts
+    ]
+    texts = texts or [
+        f"{where} critical batch is {counted(group.b_crit)} and the largest useful batch "
+        f"{useful}: from there a doubling saves less than 10{NBSP}% of the steps."
+    ]
+    return Answer(
+        text=" ".join(texts).replace("(", level, 1),
+        confidence=f"Confidence: {_confidence(group, forecasts)}",
+        kind="forecast" if forecasts else "on",
+    )
+
+
+def _confidence(group: BatchGroup, forecasts: Sequence[Sized]) -> str:
+    if any(each.quantile is None for each in forecasts):
+        return "low; there are as many groups as parameters of the law."
+    ratio = max((each.extrapolation_ratio for each in forecasts), default=1.0)
+    if ratio > FAR:
+        return f"low; this is {ratio:.3g} times the largest value measured."
+    for flag in sorted(group.flags, key=lambda flag: flag not in GRAVE):
+        meaning = explain_flag(flag, of="batches").meaning
+        return f"{'low' if flag in GRAVE else 'medium'}; {meaning[0].lower()}{meaning[1:]}"
+    lower, upper = group.b_crit.ci
+    if not lower or not upper or upper > WIDE * lower:
+        return "medium; the interval of the critical batch is wide."
+    return f"high; no warnings, {len(group.batches)} batch sizes reached the target."
+
+
+def critical_table(fits: Fits) -> Table:
+    """Critical batches and the ends of perfect and of useful scaling, one row per fit."""
+    rows = [
+        {
+            "where": label(group.by, task) or "all rows",
+            "critical batch": stacked(group.b_crit),
+            "largest useful": stacked(group.regimes.maximal_start),
+            "perfect scaling to": stacked(group.regimes.perfect_end),
+            f"{_percent(found.overhead)} overhead at": stacked(group.b_overhead),
+            "fewest steps": stacked(group.s_min),
+            "fewest examples": stacked(group.e_min),
+        }
+        for task, found in fits
+        for group in found.groups
+    ]
+    note = "Steps = fewest steps · (1 + critical batch / batch). Perfect scaling: examples stay "
+    note += f"within 20{NBSP}% of the fewest."
+    level = f"{100 * fits[0][1].level:g}{NBSP}%"
+    return records_table(f"Critical batch sizes ({level} intervals)", rows, note=note)
+
+
+def fits_table(fits: Fits) -> Table:
+    """How well each hyperbola is measured, and three straight lines in its place."""
+    rows = []
+    for task, found in fits:
+        for group in found.groups:
+            lines = group.segments
+            ends = (None, None) if lines is None else (lines.perfect_end, lines.maximal_start)
+            batches = f"{_four(group.points[0].batch)} to {_four(group.points[-1].batch)}"
+            rows.append(
+                {
+                    "where": label(group.by, task) or "all rows",
+                    "batches": batches,
+                    "sd of ln steps": f"{group.log_sd:.3f}",
+                    "three lines: perfect to, maximal from": ", ".join(map(_four, ends)),
+                    "overhead from": _four(group.from_batch),
+                    "warnings": ", ".join(flag for flag in FLAGS if flag in group.flags) or "–",
+                }
+            )
+    return records_table("Quality of the fits", rows)
+
+
+def laws_table(laws: Sequence[tuple[str, BatchLaw]]) -> Table:
+    """Power laws over the columns that set fits apart."""
+    rows = []
+    for task, law in laws:
+        at = {c: float(f"{x:.3g}") for c, x in zip(law.columns, law.reference, strict=True)}
+        ends = (None if v is None else math.exp(v) for v in law.intercept.ci)
+        value = Measure(value=math.exp(law.intercept.value or 0.0), ci=Interval(*ends))
+        name = LAWS.get(law.of, "batch at the overhead")
+        rows.append(
+            {
+                "law of": f"{name} ({task})" if task else name,
+                "goes as": " · ".join(f"{c}^{power(p)}" for c, p in law.exponents.items()),
+                "value": f"{counted(value)}\nat {label(at)}",
+                "at 1 of every column": stacked(law.coefficient),
+                "scatter": _percent(law.log_sd),
+                "fits": str(law.n_groups),
+            }
+        )
+    is_open = any(law.dof < 1 for _, law in laws)
+    note = "As many fits as parameters: no intervals; add a group." if is_open else ""
+    return records_table("Power laws", rows, note=note)
+
+
+def flag_warnings(fits: Fits) -> list[Warnings]:
+    """Each flag that a group carries, with where."""
+    groups = [(label(g.by, task), g.flags) for task, found in fits for g in found.groups]
+    items = []
+    for flag in FLAGS:
+        if seen := [where for where, flags in groups if flag in flags]:
+            more = f" and {len(seen) - MOST_PLACES} more" if len(seen) > MOST_PLACES else ""
+            where = "; ".join(seen[:MOST_PLACES]) + more
+            items.append(replace(explain_flag(flag, of="batches"), detail=where))
+    return [Warnings(tuple(items))] if items else []
+
+
+def critical_blocks(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> list[Block]:
+    """What `extrap critical-batch` prints."""
+    fits = [("", found)]
+    rows = [
+        {
+            "where": label(each.by),
+            "critical batch": stacked(each.b_crit),
+            f"{_percent(found.overhead)} overhead at": stacked(each.b_overhead),
+            "fewest steps": stacked(each.s_min),
+            "extrapolation ratio": f"{each.extrapolation_ratio:.3g}×",
+        }
+        for each in forecasts
+    ]
+    title = f"Forecasts ({100 * found.level:g}{NBSP}% prediction intervals)"
+    blocks: list[Block] = [critical_answer(found, forecasts), *flag_warnings(fits)]
+    blocks += [records_table(title, rows)] if rows else []
+    blocks.append(critical_table(fits))
+    if found.laws:
+        blocks.append(laws_table([("", law) for law in found.laws.values()]))
+    elif len(found.groups) > 1:
+        blocks.append(Paragraph(f"No law over groups: {found.reason}."))
+    return [*blocks, fits_table(fits), *(Paragraph(f"Note: {note}.") for note in found.notes)]
+
+
+def _four(value: float | None) -> str:
+    return "–" if value is None else format_quantity(float(f"{value:.4g}"))
+
+
+def _percent(fraction: float) -> str:
+    return format_percent(fraction, signed=False).replace(".0", "")

@@ -1,0 +1,175 @@
+"""The page and the text of a batch study: numbers, and what is left out of them."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from extrap.batching import BatchFindings
+from extrap.records import Interval, Measure
+from extrap.reporting import batches_text
+from extrap.reporting.batches_charts import (
+    noise_charts,
+    pairs_chart,
+    rate_charts,
+    steps_charts,
+    trade_off_charts,
+)
+from extrap.reporting.batches_page import batches_answer, batches_page
+from extrap.reporting.blocks import Details, tables_of
+from extrap.reporting.critical_batches import counted
+from extrap.reporting.html import page_html
+from extrap.reporting.numbers import NBSP
+
+from .conftest import figures, plain
+from .hostile import inspected
+
+
+def page_of(study, findings, **changed):
+    made = replace(study, **changed)
+    return batches_page(made, findings, "2026-01-01T00:00:00+00:00", {"commit": "a", "empty": ""})
+
+
+def table_of(page, start):
+    """The rows of the table whose caption starts so, by the heading of each column."""
+    (table,) = (t for t in tables_of(page.blocks) if t.caption.startswith(start))
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def part(page, title):
+    return [block for block in page.blocks if isinstance(block, Details) and block.title == title]
+
+
+def named(chart, name):
+    return next(each for each in chart.series if name in (each.name, each.label))
+
+
+@pytest.mark.parametrize(
+    ("measure", "text"),
+    [
+        ((410.2, 351.0, 478.0), "410 (350 to 480)"),
+        ((2003.4, 12.2, 28437.0), "2000 (12 to 28000)"),
+        ((834.0, 674.0, 1049.0), "830 (670 to 1050)"),
+        ((119.9, 112.4, 127.7), "120 (112 to 128)"),
+        ((None, None, 350.0), "at most 350"),
+        ((410.0, 351.0, None), "410 (at least 350)"),
+        ((7.0, None, None), "7 (interval open)"),
+        ((None, None, None), "unknown"),
+    ],
+)
+def test_counts_are_rounded_to_what_is_known(measure, text):
+    value, lower, upper = measure
+    assert counted(Measure(value=value, ci=Interval(lower, upper))) == text
+
+
+def test_answer_states_batch_and_exponent_of_the_largest_size(one_task):
+    size, target, batch, level, low, high, useful, *_ = figures(batches_answer(one_task[1]).text)
+    truth = 100 * 4**0.1 * (2.2 / 2.5) ** -6  # of the fixture
+    assert (size, target, level) == (128, 2.2, 95)
+    assert batch == pytest.approx(truth, rel=0.05)
+    assert low < batch < high
+    assert useful == pytest.approx(4 * truth, rel=0.05)  # 10 % of the steps at four times B_crit
+    *_, exponent, lower, upper = figures(batches_answer(one_task[1]).text)
+    assert exponent == pytest.approx(0.5, abs=0.03)
+    assert lower <= exponent <= upper
+
+
+def test_noise_predicts_the_critical_batch_of_two_tasks(two_tasks):
+    answer = batches_answer(two_tasks[1])
+    n_inside, n_pairs, factor, worst, ratio, *_ = figures(answer.text)
+    pairs = pd.concat([found.result.noise for found in two_tasks[1]])
+    ratios = pairs["b_crit"] / pairs["noise_scale"]
+    assert (n_inside, n_pairs, factor, answer.kind) == (4, 4, 10, "on")
+    assert worst == pytest.approx(ratios.max(), rel=0.03)
+    assert ratio == pytest.approx(float(ratios.prod() ** 0.25), rel=0.05)
+    apart = [
+        replace(f, result=replace(f.result, noise=f.result.noise.assign(b_crit=b)))
+        for f, b in zip(two_tasks[1], (1e4, 1e5), strict=True)
+    ]
+    assert batches_answer(apart).kind == "mixed"
+
+
+def test_charts_of_steps_have_points_curves_and_held_out_batches(one_task):
+    tasks = [("", one_task[1][0])]
+    group = one_task[1][0].result.critical.groups[0]
+    charts = steps_charts(tasks)
+    assert [chart.title for chart in charts] == [
+        f"Steps at width{NBSP}{w}" for w in (16, 32, 64, 128)
+    ]
+    counts = named(charts[0], "target 2.2, counted")
+    assert counts.x == (8, 32, 128, 512, 2048)
+    assert all(
+        low <= y <= high for low, y, high in zip(counts.lower, counts.y, counts.upper, strict=True)
+    )
+    assert named(charts[0], "target 2.2, kept out").x == (64,)
+    perfect, maximal = charts[0].shaded
+    assert maximal == pytest.approx(20 * perfect)  # B_crit / 5 and 4 B_crit
+    first = replace(group.points[0], values=(), bounds=(20000.0,))
+    result = one_task[1][0].result
+    groups = (replace(group, points=(first, *group.points[1:])), *result.critical.groups[1:])
+    censored = replace(result, critical=replace(result.critical, groups=groups))
+    chart = steps_charts([("", replace(one_task[1][0], result=censored))])[0]
+    lost = named(chart, f"target {group.by['target']:g}, not reached")
+    assert (lost.x, lost.y) == ((8,), (20000,))
+
+
+def test_trade_off_bends_at_twice_the_fewest_steps_and_examples(one_task):
+    (found,) = one_task[1]
+    counted_chart, forecast = trade_off_charts([("", found)])
+    group = next(g for g in found.result.critical.groups if g.by == {"width": 128, "target": 2.2})
+    bend = named(counted_chart, "target 2.2, critical batch")
+    assert bend.x == pytest.approx((2 * group.e_min.value,), rel=1e-6)
+    assert bend.y == pytest.approx((2 * group.s_min.value,), rel=1e-6)
+    seen = named(forecast, "target 2.2, counted")
+    rows = found.checked[found.checked["target"] == 2.2]
+    assert sorted(seen.y) == pytest.approx(sorted(rows["steps"]))
+    unseen = trade_off_charts([("", replace(found, checked=None))])[1]
+    assert named(unseen, "target 2.2, counted").x == ()
+    assert named(unseen, "target 2.2").y == named(forecast, "target 2.2").y
+
+
+def test_tables_hold_predictions_beside_counts(one_task):
+    page = page_of(*one_task)
+    (found,) = one_task[1]
+    held = table_of(page, "Batches kept out")
+    assert [row["in interval"] for row in held] == ["yes"] * 8
+    rows = table_of(page, "Forecast, ")
+    checked = found.checked.to_dict("records")
+    for row, seen in zip(rows, checked, strict=True):
+        assert float(row["counted"]) == pytest.approx(seen["steps"], rel=0.01)
+        off = 100 * (seen["steps"] / seen["predicted"] - 1)
+        assert float(plain(row["difference"]).split()[0]) == pytest.approx(off, abs=0.06)
+    assert sum(row["in interval"] == "yes" for row in rows) >= 10
+    recommended = table_of(page, "Recommended")[-1]
+    assert float(recommended["batch"].split("\n")[0]) == pytest.approx(
+        found.front.recommended[-1].batch.value, rel=0.05
+    )
+    laws = {row["law of"]: plain(row["goes as"]) for row in table_of(page, "Power laws")}
+    width, low, high, loss, *_ = figures(laws["critical batch"].replace("^", " "))
+    assert width == pytest.approx(0.1, abs=0.03)
+    assert low < width < high
+    assert loss == pytest.approx(-6, abs=0.5)
+    collapsed = table_of(page, "Are noise scales")[0]
+    assert collapsed["one curve"] in ("yes", "nearly")
+    assert float(collapsed["size exponent"].split()[0]) == pytest.approx(0.02, abs=0.02)
+
+
+def test_parts_without_data_are_left_out(one_task, two_tasks):
+    page = page_of(*one_task, question="Which ba<t>ch?")
+    html = page_html(page)
+    assert "ba&lt;t&gt;ch" in html
+    assert "nan" not in " ".join(inspected(html).words).split()
+    assert NBSP not in batches_text(*one_task)
+    titles = ("Best learning rate", "Gradient noise scale", "Trade-off of steps and examples")
+    assert all(part(page, title) for title in titles)
+    result = one_task[1][0].result
+    empty = {"noise": pd.DataFrame(), "courses": pd.DataFrame(), "rate_laws": {}, "joint": None}
+    held = result.held_out.iloc[:0]
+    silent = BatchFindings(result=replace(result, held_out=held, **empty))
+    bare = page_of(one_task[0], (silent,))
+    assert not part(bare, "Gradient noise scale")
+    assert not part(bare, "Best learning rate")
+    assert "could not be forecast" in batches_text(one_task[0], (silent,))
+    tasks = [("", silent)]
+    assert (rate_charts(tasks), noise_charts(tasks), pairs_chart(tasks)) == ([], [], [])
+    assert page_of(*two_tasks).numbers["agreement"]["n_pairs"] == 4

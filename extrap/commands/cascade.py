@@ -56,7 +56,7 @@ def cascade_command(
     loss_filter. Inputs are taken as independent, but for those of one group.
     """
     from extrap.cascading import cascade, cascade_document
-    from extrap.reporting.cascades import cascade_text
+    from extrap.reporting.cascades_page import cascade_text
 
     found = cascade(
         sys.stdin if source == "-" else source,

@@ -27,14 +27,6 @@ from extrap.reporting.figures.batches import (
 )
 from extrap.reporting.figures.beside import Beside, draw_beside
 from extrap.reporting.figures.canvas import Drawing, draw_svg, style_sheet
-from extrap.reporting.figures.cascades import (
-    CascadeCosts,
-    CascadeCurves,
-    cascade_costs_info,
-    cascade_curves_info,
-    draw_cascade_costs,
-    draw_cascade_curves,
-)
 from extrap.reporting.figures.comparisons import (
     RecipeLosses,
     RecipeWorth,
@@ -45,20 +37,6 @@ from extrap.reporting.figures.comparisons import (
     recipe_losses_info,
     recipe_worth_info,
     size_differences_info,
-)
-from extrap.reporting.figures.knobs import (
-    KnobPaths,
-    KnobRanks,
-    draw_at_stake,
-    draw_drift,
-    draw_knob_paths,
-    knob_paths_info,
-    knob_ranks_info,
-)
-from extrap.reporting.figures.levers import (
-    LeverEffects,
-    draw_lever_effects,
-    lever_effects_info,
 )
 from extrap.reporting.figures.noise import (
     NoiseCourses,
@@ -80,13 +58,8 @@ __all__ = [
     "BatchRates",
     "BatchSteps",
     "Beside",
-    "CascadeCosts",
-    "CascadeCurves",
     "Drawing",
     "IsoflopProfiles",
-    "KnobPaths",
-    "KnobRanks",
-    "LeverEffects",
     "NoiseCourses",
     "NoisePairs",
     "RecipeLosses",
@@ -96,18 +69,10 @@ __all__ = [
     "SplitCourse",
     "batch_rates_info",
     "batch_steps_info",
-    "cascade_costs_info",
-    "cascade_curves_info",
-    "draw_at_stake",
     "draw_batch_front",
     "draw_batch_steps",
     "draw_beside",
-    "draw_cascade_costs",
-    "draw_cascade_curves",
-    "draw_drift",
     "draw_isoflop_profiles",
-    "draw_knob_paths",
-    "draw_lever_effects",
     "draw_noise_by_loss",
     "draw_noise_course",
     "draw_noise_pairs",
@@ -121,9 +86,6 @@ __all__ = [
     "draw_svg",
     "forecast_front_info",
     "isoflop_profiles_info",
-    "knob_paths_info",
-    "knob_ranks_info",
-    "lever_effects_info",
     "measured_front_info",
     "noise_courses_info",
     "noise_pairs_info",

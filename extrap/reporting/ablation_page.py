@@ -56,18 +56,18 @@ def ablation_answer(report: LeverReport) -> Answer:
     by_kind = {kind: [f for f in report.findings if f.kind == kind] for kind in KINDS}
     lower = sorted(by_kind["lower"], key=lambda f: _relative(f, f.difference).value or 0.0)
     savers = [f for f in by_kind["alike"] if f.updates_ratio >= FEWER]
-    text = "" if lower or savers else "No ablation is better than the plain run. "
-    if lower:
-        named = _listed([f"{f.lever.name}, {_effect(f)}" for f in lower])
-        text += f"Lower final loss: {named}. "
-    if savers:
-        named = _listed([f"{f.lever.name}, {f.updates_ratio:.3g}{NBSP}times" for f in savers])
-        text += f"Fewer updates at a loss within one run's seed noise: {named}. "
     n, n_higher, n_unclear = (
         len(report.findings),
         *(len(by_kind[k]) for k in ("higher", "unclear")),
     )
-    text += f"Of {n} ablations {n_higher} raise the loss, {n_unclear} have no significant effect."
+    named = _listed([f"{f.lever.name}, {_effect(f)}" for f in lower])
+    saved = _listed([f"{f.lever.name}, {f.updates_ratio:.3g}{NBSP}times" for f in savers])
+    text = (
+        f"The final loss is lower for {len(lower)} of {n} ablations{f': {named}' * bool(lower)}. "
+    )
+    if savers:
+        text += f"It is within seed noise, with fewer updates, for {len(savers)}: {saved}. "
+    text += f"It is higher for {n_higher}, and not significantly different for {n_unclear}."
     useful = [*lower, *savers]
     kind = "on" if useful else "mixed" if n_unclear == n else "off"
     return Answer(text=text, confidence=f"Confidence: {_reason(report, useful)}.", kind=kind)
@@ -112,8 +112,8 @@ def ablation_table(report: LeverReport) -> Table:
         report.findings,
         {
             "ablation": lambda f: f.lever.name,
-            "final loss": lambda f: KINDS[f.kind][2],
             "effect": lambda f: below(_effect(f)),
+            "final loss": lambda f: KINDS[f.kind][2],
             "seed noise": lambda f: format_percent(_of_plain(f, f.plain.seed_sd), signed=False),
             "updates": lambda f: f"{f.plain.updates} → {f.treated.updates}",
             "what to do": lever_advice,
@@ -196,7 +196,7 @@ def _doubts(findings: Sequence[LeverFinding]) -> tuple[Explanation, ...]:
         ),
         Explanation(
             "lost-runs",
-            f"{n_lost} run(s) reached no loss; their seeds are left out.",
+            f"{n_lost} run(s) reached no loss, so their seeds are left out.",
             "The seeds that remain may be luckier.",
             "Find out why they were lost, or try a lower rate.",
             _listed([f.lever.name for f in lost]),

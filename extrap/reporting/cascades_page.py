@@ -67,17 +67,17 @@ def cascade_study_answer(report: CascadeReport) -> Answer:
         known = "keeps" if upper < 0 else "is shown to keep"
         text = f"No small model {known} the share correct within {100 * MARGIN:g} points of "
         text += f"{large}'s; {best.small} costs {cost} and changes it by {by}."
-    text += f" At {large}'s mean loss {in_nats.small} saves most surely: a cost of "
-    text += f"{in_percent(in_nats.surely_cost)}."
-    reason = f"high; {best.n_pairs} pairs of trainings agree"
+    text += f" At {large}'s mean loss the most certain saving is that of {in_nats.small}: a cost "
+    text += f"of {in_percent(in_nats.surely_cost)}."
+    reason = f"high; {best.n_pairs} pairs of trainings"
     if not best.is_as_good:
         reason = "low; the share correct is below the margin or its interval is too wide"
     elif (best.surely_cost.ci.upper or 1.0) >= 1:
         reason = "low; the interval of the cost includes no saving"
-    elif n_smalls > 1:
-        reason = (
-            f"medium; the best of {n_smalls} small models, whose intervals allow for the choice"
-        )
+    elif (best.difference.value or 0.0) < 0:
+        reason = "medium; the share correct is lower where it is judged than where it was chosen"
+    if n_smalls > 1:
+        reason += f"; the intervals allow for the choice among {n_smalls} small models"
     kind = "on" if best.is_as_good else "mixed"
     return Answer(text=text, confidence=f"Confidence: {reason}.", kind=kind)
 
@@ -89,8 +89,7 @@ def cascade_table(report: CascadeReport) -> Table:
         f"pairs of trainings, {100 * report.level:g}{NBSP}% intervals",
         report.findings,
         {
-            "small model": lambda f: f.small,
-            "quality": _way,
+            "small model": lambda f: f"{f.small}\n{_way(f)}",
             "as good": lambda f: "yes" if f.is_as_good else "not shown",
             "cost": lambda f: below(in_percent(f.cost)),
             "it answers": lambda f: below(in_percent(f.share)),
@@ -155,22 +154,19 @@ def _curves_chart(report: CascadeReport) -> XYChart:
     )
 
 
-def _costs_chart(report: CascadeReport) -> RowsChart:
+def _costs_chart(report: CascadeReport, *, plain: bool) -> RowsChart:
+    """Costs for the share correct, or for what else was asked: after a rule, and mean loss."""
     rows = []
     for finding in report.findings:
-        cost, ink = _scaled(finding.cost), WAYS[finding.outcome, finding.rule]
-        marker = "o" if finding.is_as_good else "x"
-        rows.append(
-            Row(
-                label=f"{finding.small}, {_way(finding)}",
-                value=cost.value,
-                interval=cost.ci,
-                ink=ink,
-                marker=marker,
+        ink = WAYS[finding.outcome, finding.rule]
+        if plain == (ink == "law"):
+            label = finding.small if plain else f"{finding.small}, {_way(finding)}"
+            marker, cost = "o" if finding.is_as_good else "X", _scaled(finding.cost)
+            rows.append(
+                Row(label=label, value=cost.value, interval=cost.ci, ink=ink, marker=marker)
             )
-        )
     axis = Axis(f"cost, % of {report.large} alone", is_log=False)
-    title = f"Cost at {report.large}'s quality"
+    title = f"Cost at {report.large}'s {'share correct' if plain else 'quality, other ways'}"
     return RowsChart(title=title, axis=axis, rows=tuple(rows), reference=100.0)
 
 
@@ -187,15 +183,16 @@ def cascade_blocks(report: CascadeReport, *, rule: str) -> list[Block]:
     """What the page of a study shows."""
     figures = (
         Figure(_curves_chart(report), "Dots: the threshold chosen on other inputs."),
-        Figure(_costs_chart(report), "Crosses: not shown to be as good."),
+        Figure(_costs_chart(report, plain=True), "Crosses: not shown to be as good."),
     )
     rules = [Paragraph(f"The rule: {rule}; it costs nothing.")] if rule else []
+    other = Figure(_costs_chart(report, plain=False))
     return [
         cascade_study_answer(report),
         Columns(figures),
         *_warnings(report),
         cascade_table(report),
-        Details("Pairs, and models alone", (*rules, _alone_table(report))),
+        Details("Rule, mean loss, models alone", (*rules, other, _alone_table(report))),
     ]
 
 

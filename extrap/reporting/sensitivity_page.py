@@ -283,11 +283,9 @@ def _best(knob: Knob) -> str:
     """The best value at the target with its interval, as far as it is known."""
     significant = knob.octave.value is not None and 0.0 not in knob.octave.ci
     if knob.kind == "valley":
-        best, *ends = (
-            None if u is None else knob.value_at(u) for u in (knob.optimum.value, *knob.optimum.ci)
-        )
+        octaves = (knob.optimum.value, *knob.optimum.ci)
+        best, *ends = (_value(knob, None if u is None else knob.value_at(u)) for u in octaves)
         lower, upper = ends[::-1] if knob.name in ONE_MINUS else ends
-        best, lower, upper = (_value(knob, value) for value in (best, lower, upper))
         return f"{best} ({lower} to {upper})"
     if knob.kind == "slope" and significant:
         beyond = knob.value_at(knob.better) or 0.0

@@ -66,8 +66,8 @@ def test_kinds_follow_from_interval_and_seed_noise():
 
 def test_answer_gives_the_effects_and_counts():
     found = ablation_answer(REPORT)
-    # −0.06 ± 0.01 over 2.1; then 8 times fewer updates of batch × 8; 5 ablations, 1 and 2
-    assert figures(found.text) == [-2.9, -3.3, -2.4, 8, 8, 5, 1, 2]
+    # −0.06 ± 0.01 over 2.1; batch × 8 has 640 / 80 times fewer updates
+    assert figures(found.text) == [1, 5, -2.9, -3.3, -2.4, 1, 8, 8, 1, 2]
     assert found.text.index("ghosts") < found.text.index("batch × 8")
     for findings, kind, confidence in (
         ((LOWER,), "on", "high"),

@@ -99,7 +99,7 @@ def lever_advice(finding: LeverFinding) -> str:
         return "Do not use it at this rate."
     return {
         "lower": "Use it.",
-        "higher": "Use it only to save updates." if saves else "Do not use it.",
+        "higher": "Only to save updates." if saves else "Do not use it.",
         "alike": "Use it to save updates." if saves else "Leave it out.",
         "unclear": "Add seeds.",
     }[finding.kind]

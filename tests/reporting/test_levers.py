@@ -86,7 +86,7 @@ def test_advice_weighs_loss_and_updates():
     words = (
         "save updates",
         "Leave",
-        "only to save",
+        "Only to save",
         "Do not",
         "Add seeds",
         "Use it.",

@@ -21,7 +21,7 @@ from extrap.reporting.blocks import (
     Warnings,
 )
 from extrap.reporting.charts import Axis, Row, RowsChart
-from extrap.reporting.glossary import Explanation
+from extrap.reporting.glossary import Explanation, explain_flags
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, format_percent, format_quantity
 from extrap.reporting.study_page import below, in_percent, measured, study_page, tabulated
@@ -155,9 +155,7 @@ def effects_chart(title: str, findings: Sequence[LeverFinding]) -> RowsChart:
         marker, ink, _ = KINDS[f.kind]
         shown.append((f.lever.name, _relative(f, f.difference), ink, marker))
         if f.reference is not None:
-            gap = _relative(f, f.gap)
-            ends = (None if side is None else -side for side in gap.ci[::-1])
-            gap = Measure(value=None if gap.value is None else -gap.value, ci=Interval(*ends))
+            gap = _relative(f, f.gap, sign=-1)
             shown.append((f"reference {f.reference.name}", gap, "ink", "D"))
     return RowsChart(
         title=title,
@@ -185,24 +183,9 @@ def _doubts(findings: Sequence[LeverFinding]) -> tuple[Explanation, ...]:
     """Rates at the edge of their grid and lost runs, each with the ablations concerned."""
     edge = [f for f in findings if any(a and a.is_edge for a in (f.plain, f.treated, f.reference))]
     lost = [f for f in findings if f.plain.n_lost + f.treated.n_lost]
-    n_lost = sum(f.plain.n_lost + f.treated.n_lost for f in lost)
-    found = (
-        Explanation(
-            "rate-at-edge",
-            "The best rate of an arm lies at the edge of those tried.",
-            "A better one may lie beyond.",
-            "Widen the range of the learning rate.",
-            _listed([f.lever.name for f in edge]),
-        ),
-        Explanation(
-            "lost-runs",
-            f"{n_lost} run(s) reached no loss, so their seeds are left out.",
-            "The seeds that remain may be luckier.",
-            "Find out why they were lost, or try a lower rate.",
-            _listed([f.lever.name for f in lost]),
-        ),
-    )
-    return tuple(each for each in found if each.detail)
+    named = (("rate-at-edge", edge), ("lost-runs", lost))
+    flags = [f"{flag}: {_listed([f.lever.name for f in fs])}" for flag, fs in named if fs]
+    return tuple(explain_flags(flags, of="levers"))
 
 
 def ablation_blocks(report: LeverReport) -> list[Block]:
@@ -287,10 +270,13 @@ def _of_plain(finding: LeverFinding, value: float | None) -> float | None:
     return value / finding.plain.loss if value is not None and finding.plain.loss else None
 
 
-def _relative(finding: LeverFinding, measure: Measure) -> Measure:
-    """A difference of losses over the plain arm's loss."""
-    ends = (_of_plain(finding, side) for side in measure.ci)
-    return Measure(value=_of_plain(finding, measure.value), ci=Interval(*ends))
+def _relative(finding: LeverFinding, measure: Measure, *, sign: int = 1) -> Measure:
+    """A difference of losses, or its negative, over the plain arm's loss."""
+    sides = (measure.value, *measure.ci[::sign])
+    value, *ends = (
+        None if x is None else sign * x for x in (_of_plain(finding, s) for s in sides)
+    )
+    return Measure(value=value, ci=Interval(*ends))
 
 
 def _effect(finding: LeverFinding) -> str:
@@ -305,5 +291,6 @@ def _arm(arm: ArmResult | None) -> str:
     loss = "unknown" if arm.loss is None else f"{arm.loss:.4f}"
     noise = "" if arm.seed_sd is None else f", sd {arm.seed_sd:.2g}"
     rate = format_quantity(float(f"{arm.lr:.3g}"))
-    edge = ", at the edge" if arm.is_edge else ""
+    edge = ", at the edge" * arm.is_edge
+    noise += f", {arm.n_lost} run(s) lost" * bool(arm.n_lost)
     return f"{loss}\n{arm.name}{noise}, batch {batch}, rate {rate} ({arm.rate_rule}{edge})"

@@ -43,7 +43,7 @@ OUTCOMES = {"correct": "share correct", "loss": "mean loss"}
 LIMITS = (
     "A cost is a count of operations, twice the parameters without embeddings for an input; the "
     "time of two models in turn may differ.",
-    "Thresholds are chosen on one half of the held-out inputs and judged on the other; on other "
+    "Thresholds are chosen on one half of the held-out inputs and tested on the other; on other "
     "text, choose the threshold anew.",
     "Intervals of the table are for one small model at a time; those of the answer hold for all "
     "small models at once (Bonferroni).",
@@ -75,7 +75,7 @@ def cascade_study_answer(report: CascadeReport) -> Answer:
     elif (best.surely_cost.ci.upper or 1.0) >= 1:
         reason = "low; the interval of the cost includes no saving"
     elif (best.difference.value or 0.0) < 0:
-        reason = "medium; the share correct is lower where it is judged than where it was chosen"
+        reason = "medium; the share correct is lower on the test inputs than requested"
     if n_smalls > 1:
         reason += f"; the intervals allow for the choice among {n_smalls} small models"
     kind = "on" if best.is_as_good else "mixed"
@@ -208,7 +208,7 @@ def cascade_page(
 ) -> Path:
     """Write a study as one HTML file; `rule` may be empty, `provenance` names the sources."""
     best = report.best
-    counts = {"pairs of trainings": best.n_pairs, "inputs that judge": best.n_judged}
+    counts = {"pairs of trainings": best.n_pairs, "test inputs": best.n_judged}
     page = study_page(
         "cascade",
         cascade_blocks(report, rule=rule),
@@ -263,11 +263,11 @@ def _cascade_answer(found: Cascade) -> Answer:
     if not found.is_reached:
         reason = f"low; no threshold reached {asked}"
     elif found.asked not in chosen.quality.ci and found.flags:
-        reason = f"low; on the inputs that judge, the interval of the {what} excludes {asked}"
+        reason = f"low; on the test inputs the interval of the {what} excludes {asked}"
     elif found.flags:
-        reason = f"medium; on the inputs that judge, the {what} is worse than {asked}"
+        reason = f"medium; on the test inputs the {what} is worse than {asked}"
     else:
-        reason = f"high; {asked}, is reached on {found.n_judged} inputs that chose nothing"
+        reason = f"high; {asked}, is reached on {found.n_judged} test inputs"
     return Answer(text=text, confidence=f"Confidence: {reason}.")
 
 
@@ -284,7 +284,7 @@ def _curve_table(found: Cascade) -> Table:
             "difference": lambda p: _estimate(p.difference),
             "cost, large = 1": lambda p: _estimate(p.cost),
         },
-        note=f"Chosen on {found.n_validation} inputs, judged on {found.n_judged} others. Large "
+        note=f"Chosen on {found.n_validation} inputs, tested on {found.n_judged} others. Large "
         f"model alone: {what} {_estimate(found.large)}; without it: {_estimate(found.small)}.",
     )
 

@@ -8,6 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from extrap.documents import plain_document
 from extrap.knobs import Knob, KnobReport, Measure
 from extrap.records.knobs import ONE_MINUS
@@ -21,7 +23,7 @@ from extrap.reporting.blocks import (
     Table,
     Warnings,
 )
-from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart
+from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
 from extrap.reporting.glossary import explain_flag, explain_flags
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, format_cost, format_quantity
@@ -34,14 +36,6 @@ SMALL = 0.005
 """Less of the loss than this is not worth a sweep."""
 MOVES = 0.25
 """Octaves from the largest size tried to the target; below, a value tuned once serves all."""
-KINDS = {
-    "valley": "within the values tried",
-    "slope": "beyond the values tried",
-    "flat": "no significant effect",
-    "choice": "two levels",
-    "unknown": "too few runs",
-}
-"""Kind of a fixed value → where its optimum is."""
 LIMITS = (
     "One value is changed at a time: neither interactions nor effects of a change on the tuned "
     "values are measured.",
@@ -59,7 +53,7 @@ def sensitivity_answer(report: KnobReport) -> Answer:
     where = f"of the loss at {_where(report)}"
     if (first.at_stake.value or 0.0) < SMALL:
         unsure = [k for k in report.by_worst_case() if _or_inf(k.at_stake.ci.upper) >= SMALL]
-        named = ", ".join(f"{k.name} ({_interval(k.at_stake)})" for k in unsure)
+        named = ", ".join(f"{k.name} ({_costs(k.at_stake)})" for k in unsure)
         start = (
             "No fixed value is known to cost" if unsure else "Keep all fixed values: none costs"
         )
@@ -141,7 +135,6 @@ def _numbers_table(report: KnobReport) -> Table:
         report.knobs,
         {
             "fixed value": lambda k: k.name,
-            "optimum": lambda k: KINDS[k.kind],
             "octaves to the optimum": lambda k: _of_valley(k, k.optimum),
             "better way": lambda k: (
                 _level(k.other) if k.kind == "choice" else "up" if k.better > 0 else "down"
@@ -173,17 +166,12 @@ def _path_chart(report: KnobReport, seen: list[Knob]) -> XYChart:
         start = end - (knob.drift.value or 0.0) * math.log2(target / low)
         shown.append(Series(x=(low, target), y=(start, end), ink=ink, line="-"))
         marks = [*((at.size, at.octaves) for at in knob.offsets), (target, knob.optimum)]
-        shown.append(
-            Series(
-                label=knob.name,
-                x=tuple(size for size, _ in marks),
-                y=tuple(_or_nan(m.value) for _, m in marks),
-                lower=tuple(_or_nan(m.ci.lower) for _, m in marks),
-                upper=tuple(_or_nan(m.ci.upper) for _, m in marks),
-                ink=ink,
-                marker="o",
-            )
+        rows = [(size, octaves.value, *octaves.ci) for size, octaves in marks]
+        frame = pd.DataFrame(rows, columns=["x", "y", "lower", "upper"], dtype=float)
+        lines = series(
+            frame, y="y", lower="lower", upper="upper", label=knob.name, ink=ink, marker="o"
         )
+        shown.append(lines)
     return XYChart(
         title=f"Best value against {report.column}",
         x=Axis(report.column),
@@ -319,10 +307,6 @@ def _or_inf(value: float | None) -> float:
     return math.inf if value is None else value
 
 
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
 def _cost(fraction: float | None, *, is_log: bool = False) -> str:
     """A relative excess of the loss, or a signed change of its log, in percent."""
     if fraction is None:
@@ -332,11 +316,8 @@ def _cost(fraction: float | None, *, is_log: bool = False) -> str:
     )
 
 
-def _interval(measure: Measure, *, is_log: bool = False) -> str:
-    return " to ".join(_cost(side, is_log=is_log) for side in measure.ci)
-
-
 def _costs(measure: Measure, *, is_log: bool = False) -> str:
     if measure.value is None:
         return "unknown"
-    return f"{_cost(measure.value, is_log=is_log)} ({_interval(measure, is_log=is_log)})"
+    value, *ends = (_cost(side, is_log=is_log) for side in (measure.value, *measure.ci))
+    return f"{value} ({' to '.join(ends)})"

@@ -70,7 +70,7 @@ def sensitivity_answer(report: KnobReport) -> Answer:
     if not lower:
         text = f"No cost is significant. {first.name} is the first candidate: {kept}."
     n = sum((knob.at_stake.value or 0.0) >= SMALL for knob in report.knobs)
-    text += f" {n} of {len(report.knobs)} fixed values cost {small} or more."
+    text += f" The cost is {small} or more for {n} of {len(report.knobs)} fixed values."
     reason = f"high; no warnings at {report.target / report.sizes[-1]:.2g} times the largest size"
     if not lower or upper is None:
         reason = "low; the interval of the cost includes 0 or is open"

@@ -61,12 +61,12 @@ def ablation_answer(report: LeverReport) -> Answer:
         *(len(by_kind[k]) for k in ("higher", "unclear")),
     )
     named = _listed([f"{f.lever.name}, {_effect(f)}" for f in lower])
-    saved = _listed([f"{f.lever.name}, {f.updates_ratio:.3g}{NBSP}times" for f in savers])
+    saved = _listed([f"{f.lever.name}, {f.updates_ratio:.3g}{NBSP}times fewer" for f in savers])
     text = (
         f"The final loss is lower for {len(lower)} of {n} ablations{f': {named}' * bool(lower)}. "
     )
     if savers:
-        text += f"It is within seed noise, with fewer updates, for {len(savers)}: {saved}. "
+        text += f"It is within seed noise with fewer updates for {len(savers)}: {saved}. "
     text += f"It is higher for {n_higher}, and not significantly different for {n_unclear}."
     useful = [*lower, *savers]
     kind = "on" if useful else "mixed" if n_unclear == n else "off"
@@ -113,7 +113,7 @@ def ablation_table(report: LeverReport) -> Table:
         {
             "ablation": lambda f: f.lever.name,
             "effect": lambda f: below(_effect(f)),
-            "final loss": lambda f: KINDS[f.kind][2],
+            "final loss": lambda f: "unknown" if f.difference.value is None else KINDS[f.kind][2],
             "seed noise": lambda f: format_percent(_of_plain(f, f.plain.seed_sd), signed=False),
             "updates": lambda f: f"{f.plain.updates} → {f.treated.updates}",
             "what to do": lever_advice,

@@ -257,8 +257,8 @@ def rank_table(
     page = knob_page(
         ranking,
         path=path,
-        title=f"Knobs of {runs.source}",
-        question="Which fixed value breaks next?",
+        title=f"Sensitivity of {runs.source}",
+        question="Which fixed value should be tuned before scaling up?",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         provenance={"source of the runs": runs.source, "data hash (SHA-256)": runs.data_hash()},
     )

@@ -2,8 +2,8 @@
 
 * `report` — one page for a forecast and the verdicts on its larger runs.
 * `baseline_text` — what it says of a baseline, for a terminal.
-* `knob_page` — the ranking of knobs; `knobs_text` and `knobs_document` for terminal and JSON.
-* `lever_page` — levers compared; `levers_text` and `levers_document` likewise.
+* `knob_page` — sensitivity of fixed values; `knobs_text`, `knobs_document` for terminal, JSON.
+* `lever_page` — ablations compared; `levers_text` and `levers_document` likewise.
 * `batch_page` — batch sizes, noise and rates; `batches_text` and `batches_document` likewise.
 * `comparison_page` — recipes over size; `comparison_study_text` and
   `comparison_study_document` likewise; `Section` is a part of it that others bring.
@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from extrap.reporting.ablation_page import lever_page, levers_document, levers_text
     from extrap.reporting.allocation_studies import (
         AllocationReport,
         allocation_page,
@@ -32,18 +33,17 @@ if TYPE_CHECKING:
     from extrap.reporting.batch_documents import batches_document
     from extrap.reporting.batches_page import batch_page, batches_text
     from extrap.reporting.beside import beside_page
-    from extrap.reporting.cascade_studies import cascade_page, cascades_text
+    from extrap.reporting.cascades_page import cascade_page, cascades_text
     from extrap.reporting.comparison_documents import checks_document, comparison_study_document
     from extrap.reporting.comparison_findings import GroupFindings, TargetCheck
     from extrap.reporting.comparisons import comparison_page, comparison_study_text
     from extrap.reporting.embedded import read_blocks, read_report
     from extrap.reporting.forecast_page import report, report_document
     from extrap.reporting.index import write_index
-    from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
-    from extrap.reporting.levers import lever_page, levers_document, levers_text
     from extrap.reporting.markdown import report_markdown
     from extrap.reporting.saved import save_figures
     from extrap.reporting.sections import Section
+    from extrap.reporting.sensitivity_page import knob_page, knobs_document, knobs_text
     from extrap.reporting.sparsity import SparseCount, sparsity_section
 
 __all__ = [
@@ -82,23 +82,23 @@ __all__ = [
 ]
 
 _NAMES = {
+    "ablation_page": ("lever_page", "levers_document", "levers_text"),
     "allocation_studies": ("AllocationReport", "allocation_page", "allocations_text"),
     "baselines": ("baseline_text",),
     "batch_documents": ("batches_document",),
     "batches_page": ("batch_page", "batches_text"),
     "beside": ("beside_page",),
-    "cascade_studies": ("cascade_page", "cascades_text"),
+    "cascades_page": ("cascade_page", "cascades_text"),
     "comparison_documents": ("checks_document", "comparison_study_document"),
     "comparison_findings": ("GroupFindings", "TargetCheck"),
     "comparisons": ("comparison_page", "comparison_study_text"),
     "embedded": ("read_blocks", "read_report"),
     "index": ("write_index",),
-    "knobs": ("knob_page", "knobs_document", "knobs_text"),
-    "levers": ("lever_page", "levers_document", "levers_text"),
     "markdown": ("report_markdown",),
     "forecast_page": ("report", "report_document"),
     "saved": ("save_figures",),
     "sections": ("Section",),
+    "sensitivity_page": ("knob_page", "knobs_document", "knobs_text"),
     "sparsity": ("SparseCount", "sparsity_section"),
 }
 """Module → the public names it defines."""

@@ -1,4 +1,4 @@
-"""Pictures: for each an information function (plain numbers) and a draw function (ink)."""
+"""Figures of pages that are not yet made of blocks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,6 @@ from extrap.reporting.figures.allocations import (
 )
 from extrap.reporting.figures.beside import Beside, draw_beside
 from extrap.reporting.figures.canvas import Drawing, draw_svg, style_sheet
-from extrap.reporting.figures.cascades import (
-    CascadeCosts,
-    CascadeCurves,
-    cascade_costs_info,
-    cascade_curves_info,
-    draw_cascade_costs,
-    draw_cascade_curves,
-)
 from extrap.reporting.figures.comparisons import (
     RecipeLosses,
     RecipeWorth,
@@ -31,50 +23,33 @@ from extrap.reporting.figures.comparisons import (
     recipe_worth_info,
     size_differences_info,
 )
-from extrap.reporting.figures.knobs import (
-    KnobPaths,
-    KnobRanks,
-    draw_at_stake,
-    draw_drift,
-    draw_knob_paths,
-    knob_paths_info,
-    knob_ranks_info,
+from extrap.reporting.figures.selection import (
+    ChoiceLosses,
+    ChoiceMap,
+    choice_losses_info,
+    choice_map_info,
+    draw_choice_losses,
+    draw_choice_map,
 )
-from extrap.reporting.figures.levers import (
-    LeverEffects,
-    draw_lever_effects,
-    lever_effects_info,
-)
-from extrap.reporting.figures.sparsity import (
-    SparseLosses,
-    draw_sparse_losses,
-    sparse_losses_info,
-)
+from extrap.reporting.figures.sparsity import SparseLosses, draw_sparse_losses, sparse_losses_info
 
 __all__ = [
     "Beside",
-    "CascadeCosts",
-    "CascadeCurves",
+    "ChoiceLosses",
+    "ChoiceMap",
     "Drawing",
     "IsoflopProfiles",
-    "KnobPaths",
-    "KnobRanks",
-    "LeverEffects",
     "RecipeLosses",
     "RecipeWorth",
     "SizeDifferences",
     "SparseLosses",
     "SplitCourse",
-    "cascade_costs_info",
-    "cascade_curves_info",
-    "draw_at_stake",
+    "choice_losses_info",
+    "choice_map_info",
     "draw_beside",
-    "draw_cascade_costs",
-    "draw_cascade_curves",
-    "draw_drift",
+    "draw_choice_losses",
+    "draw_choice_map",
     "draw_isoflop_profiles",
-    "draw_knob_paths",
-    "draw_lever_effects",
     "draw_recipe_losses",
     "draw_recipe_worth",
     "draw_size_differences",
@@ -82,9 +57,6 @@ __all__ = [
     "draw_split_course",
     "draw_svg",
     "isoflop_profiles_info",
-    "knob_paths_info",
-    "knob_ranks_info",
-    "lever_effects_info",
     "recipe_losses_info",
     "recipe_worth_info",
     "size_differences_info",

@@ -145,6 +145,7 @@ def _details(tasks: Tasks, shown: Sequence[Chart]) -> Iterator[Details]:
     kept = _table("Batches kept out", held, {"target": "target", "batch": "batch_size"})
     text = f"Batches kept out of the fits {_accuracy(held, 'interpolated')}" if len(held) else ""
     yield part("Steps against batch size", charts.steps_charts(tasks), text, kept)
+    told: list[Block | str]
     told = [*map(_counted_sentence, findings), *(t for f in findings for t in _forecast_tables(f))]
     yield part("Trade-off of steps and examples", charts.trade_off_charts(tasks), *told)
     yield part("Best learning rate", charts.rate_charts(tasks), _rates_table(tasks))

@@ -23,7 +23,7 @@ def test_report_writes_its_summary_and_its_figures(page):
     assert text.startswith("### 🟡 ")
     assert "(page.html)" in text
     names = {path.name for path in (page.parent / "figures").iterdir()}
-    assert {"story.svg", "story.png", "fitted-parameters.csv"} <= names
+    assert {"loss-against-width.svg", "fitted-parameters.csv"} <= names
 
 
 def test_two_studies_stand_beside_each_other_and_in_the_index(page, tmp_path, capsys):

@@ -58,7 +58,7 @@ def compare_command(
     seed and size.
     """
     from extrap.comparing import compare, comparison_document
-    from extrap.reporting.comparison_text import comparison_text
+    from extrap.reporting.comparisons_page import comparison_text
 
     if by is None:
         arms = _arms_of_files(sources, names, columns)

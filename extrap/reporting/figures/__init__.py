@@ -35,17 +35,6 @@ from extrap.reporting.figures.cascades import (
     draw_cascade_costs,
     draw_cascade_curves,
 )
-from extrap.reporting.figures.comparisons import (
-    RecipeLosses,
-    RecipeWorth,
-    SizeDifferences,
-    draw_recipe_losses,
-    draw_recipe_worth,
-    draw_size_differences,
-    recipe_losses_info,
-    recipe_worth_info,
-    size_differences_info,
-)
 from extrap.reporting.figures.knobs import (
     KnobPaths,
     KnobRanks,
@@ -69,11 +58,6 @@ from extrap.reporting.figures.noise import (
     noise_courses_info,
     noise_pairs_info,
 )
-from extrap.reporting.figures.sparsity import (
-    SparseLosses,
-    draw_sparse_losses,
-    sparse_losses_info,
-)
 
 __all__ = [
     "BatchFront",
@@ -89,10 +73,6 @@ __all__ = [
     "LeverEffects",
     "NoiseCourses",
     "NoisePairs",
-    "RecipeLosses",
-    "RecipeWorth",
-    "SizeDifferences",
-    "SparseLosses",
     "SplitCourse",
     "batch_rates_info",
     "batch_steps_info",
@@ -113,10 +93,6 @@ __all__ = [
     "draw_noise_pairs",
     "draw_rate_rules",
     "draw_rates_by_size",
-    "draw_recipe_losses",
-    "draw_recipe_worth",
-    "draw_size_differences",
-    "draw_sparse_losses",
     "draw_split_course",
     "draw_svg",
     "forecast_front_info",
@@ -127,10 +103,6 @@ __all__ = [
     "measured_front_info",
     "noise_courses_info",
     "noise_pairs_info",
-    "recipe_losses_info",
-    "recipe_worth_info",
-    "size_differences_info",
-    "sparse_losses_info",
     "split_course_info",
     "style_sheet",
 ]

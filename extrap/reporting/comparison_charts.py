@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-
-import pandas as pd
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from extrap.comparing import Comparison, SizeDifference
 from extrap.fitting import LossPrediction, predict_log, relative_sizes
@@ -23,7 +22,6 @@ INKS = ("law", "fixed", "good")
 """Of up to three treated recipes; more have colours of a ramp."""
 MOST_BARS = 3
 """Recipes whose intervals can be drawn at one size without covering each other."""
-COLUMNS = ["x", "value", "lower", "upper"]
 
 
 def _style(arms: Sequence[str], arm: str) -> tuple[str, str]:
@@ -42,17 +40,17 @@ def _axis(comparison: Comparison) -> SizeAxis | None:
     return path_axis(comparison.columns, list(sizes.values()), [comparison.target])
 
 
-def _row(x: float, measure: Measure) -> tuple[float | None, ...]:
-    return (x, measure.value, *measure.ci)
-
-
-def _frame(rows: Sequence[tuple[float | None, ...]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=COLUMNS, dtype=float).dropna(subset="value")
-
-
-def _drawn(frame: pd.DataFrame, ink: str, *, bars: bool, **style: object) -> Series:
-    ends = {"lower": "lower", "upper": "upper"} if bars else {}
-    return series(frame, y="value", ink=ink, **ends, **style)  # type: ignore[arg-type]
+def _marks(rows: Iterable[tuple[float, Measure]], *, bars: bool, **style: Any) -> Series:
+    """A series of measures, those without a value left out."""
+    known = [(x, measure) for x, measure in rows if measure.value is not None]
+    sides = [[math.nan if s is None else s for s in m.ci] for _, m in known] if bars else []
+    return Series(
+        x=tuple(x for x, _ in known),
+        y=tuple(measure.value or 0.0 for _, measure in known),
+        lower=tuple(low for low, _ in sides),
+        upper=tuple(high for _, high in sides),
+        **style,
+    )
 
 
 def losses_chart(found: GroupFindings) -> XYChart | None:
@@ -60,31 +58,26 @@ def losses_chart(found: GroupFindings) -> XYChart | None:
     comparison = found.comparison
     if comparison is None or (axis := _axis(comparison)) is None:
         return None
-    few, shown = len(comparison.arms) <= MOST_BARS, []
-    x = comparison.target[axis.column]
-    seen = {
-        name: loss
-        for c in found.checks
-        for name, loss in ((c.treated, c.loss), (comparison.plain, c.plain))
-    }
+    few, column, shown = len(comparison.arms) <= MOST_BARS, axis.column, list[Series]()
+    seen = {check.treated: check.loss for check in found.checks}
+    seen.update((comparison.plain, check.plain) for check in found.checks)
     for arm in comparison.arms:
         ink, marker = _style(comparison.arms, arm)
-        law = comparison.laws.get(arm)
-        places = [p for p in _places(comparison, arm) if p[1].is_forecast or axis.holds(p[1].size)]
-        points, target = (
-            _frame([_row(p.size[axis.column], m) for m, p in places if p.is_forecast is ahead])
-            for ahead in (False, True)
-        )
-        curve = _curve(law, axis, comparison.level) if law is not None else _frame([])
-        seeds = axis.select(seed_losses(found.runs[arm])).assign(x=lambda f: f[axis.column])
-        trained = _frame([(x, seen.get(arm), None, None)])
-        name = arm if curve.empty else ""
+        law, places = comparison.laws.get(arm), _places(comparison, arm)
+        curve = [] if law is None else _curve(law, axis, comparison.level)
+        points = [
+            (p.size[column], m) for p, m in places if not p.is_forecast and axis.holds(p.size)
+        ]
+        ahead = [(p.size[column], m) for p, m in places if p.is_forecast]
+        seeds = axis.select(seed_losses(found.runs[arm])).rename(columns={column: "x"})
+        trained = [(comparison.target[column], Measure(value=seen.get(arm), ci=OPEN))]
+        labels = (arm, "") if curve else ("", arm)
         shown += [
-            _drawn(curve, ink, bars=few, line="-", is_band=True, label="" if name else arm),
+            _marks(curve, bars=few, ink=ink, line="-", is_band=True, label=labels[0]),
             series(seeds, ink=ink, marker=".", is_faint=True),
-            _drawn(points, ink, bars=few, marker=marker, label=name),
-            _drawn(target, ink, bars=few, marker=marker, is_open=True),
-            _drawn(trained, ink, bars=False, marker="x"),
+            _marks(points, bars=few, ink=ink, marker=marker, label=labels[1]),
+            _marks(ahead, bars=few, ink=ink, marker=marker, is_open=True),
+            _marks(trained, bars=False, ink=ink, marker="x"),
         ]
     return XYChart(
         title=f"Tuned loss against {axis.column}",
@@ -95,26 +88,25 @@ def losses_chart(found: GroupFindings) -> XYChart | None:
     )
 
 
-def _places(comparison: Comparison, arm: str) -> Iterator[tuple[Measure, SizeDifference]]:
-    """Losses of a recipe by size and at the target; of the plain one from any contrast."""
-    seen = set()
-    for contrast in comparison.contrasts:
-        if arm not in (comparison.plain, contrast.treated):
-            continue
-        for place in [*contrast.by_size, *filter(None, [contrast.at_target])]:
-            key = (*place.size.values(), place.is_forecast)
-            if key not in seen:
-                seen.add(key)
-                yield (place.plain if arm == comparison.plain else place.treated), place
+def _places(comparison: Comparison, arm: str) -> list[tuple[SizeDifference, Measure]]:
+    """Losses of a recipe by size and at the target; of the plain one from its first contrast."""
+    found = {
+        (*place.size.values(), place.is_forecast): place
+        for contrast in reversed(comparison.contrasts)
+        if arm in (comparison.plain, contrast.treated)
+        for place in [*contrast.by_size, *filter(None, [contrast.at_target])]
+    }
+    is_plain = arm == comparison.plain
+    return [(p, p.plain if is_plain else p.treated) for p in found.values()]
 
 
-def _curve(law: Fit, axis: SizeAxis, level: float) -> pd.DataFrame:
+def _curve(law: Fit, axis: SizeAxis, level: float) -> list[tuple[float, Measure]]:
     rows = []
     for x in axis.values():
         mean, se = (float(a[0]) for a in predict_log(law, relative_sizes(law, axis.at(x))))
         spread = LossPrediction(log_loss=mean, curve=((se**2, float(law.scale_dof)),), run=())
-        rows.append((x, math.exp(mean), *spread.interval(level, new_run=False)))
-    return _frame(rows)
+        rows.append((x, Measure(value=math.exp(mean), ci=spread.interval(level, new_run=False))))
+    return rows
 
 
 def differences_chart(found: GroupFindings) -> XYChart | None:
@@ -122,24 +114,17 @@ def differences_chart(found: GroupFindings) -> XYChart | None:
     comparison = found.comparison
     if comparison is None or (axis := _axis(comparison)) is None:
         return None
-    few, shown = len(comparison.contrasts) <= MOST_BARS, []
-    x, seen = comparison.target[axis.column], {c.treated: c.difference for c in found.checks}
+    few, column, shown = len(comparison.contrasts) <= MOST_BARS, axis.column, list[Series]()
     for contrast in comparison.contrasts:
-        ink, marker = _style(comparison.arms, contrast.treated)
-        measured = _frame(
-            [
-                _row(p.size[axis.column], p.difference)
-                for p in contrast.by_size
-                if axis.holds(p.size)
-            ]
-        )
-        at = contrast.at_target
-        ahead = _frame([] if at is None else [_row(x, at.difference)])
-        trained = [_row(x, seen[contrast.treated])] if contrast.treated in seen else []
+        name, x = contrast.treated, comparison.target[column]
+        ink, marker = _style(comparison.arms, name)
+        places = [(p.size[column], p.difference) for p in contrast.by_size if axis.holds(p.size)]
+        ahead = [] if contrast.at_target is None else [(x, contrast.at_target.difference)]
+        trained = [(x, check.difference) for check in found.checks if check.treated == name]
         shown += [
-            _drawn(measured, ink, bars=few, marker=marker, line="-", label=contrast.treated),
-            _drawn(ahead, ink, bars=few, marker=marker, is_open=True),
-            _drawn(_frame(trained), ink, bars=few, marker="x"),
+            _marks(places, bars=few, ink=ink, marker=marker, line="-", label=name),
+            _marks(ahead, bars=few, ink=ink, marker=marker, is_open=True),
+            _marks(trained, bars=few, ink=ink, marker="x"),
         ]
     return XYChart(
         title=f"Difference from {comparison.plain} against {axis.column}",

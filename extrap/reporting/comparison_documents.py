@@ -7,8 +7,8 @@ from typing import Any
 
 from extrap.comparing import comparison_document
 from extrap.records import ComparisonStudy, Measure
+from extrap.reporting.comparison_answer import found_sentence
 from extrap.reporting.comparison_findings import GroupFindings, TargetCheck
-from extrap.reporting.comparisons_page import found_sentence
 from extrap.reporting.numbers import NBSP
 
 __all__ = ["checks_document", "comparison_study_document"]

@@ -117,13 +117,13 @@ class Treatment:
         contrast, check = self.contrast, self.check
         if contrast.sign_changes:
             return "depends on size"
-        is_checked = check is not None and None not in check.difference.ci
+        is_checked = check is not None and None not in tuple(check.difference.ci)
         side = _sign(check.difference) if check and is_checked else ""
         if contrast.differs and not is_checked:
             side = _side(contrast)
         if side or contrast.differs:
             return side or "differs"
-        return "no significant difference" if contrast.verdict == "same" else "cannot tell"
+        return "not significant" if contrast.verdict == "same" else "cannot tell"
 
     @property
     def decisive(self) -> SizeDifference | None:

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import math
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from extrap import __version__
-from extrap.comparing import Comparison, SizeDifference
-from extrap.documents import plain_document
+from extrap.comparing import Comparison, Contrast
 from extrap.laws import LAWS
-from extrap.records import ComparisonStudy, Interval, Measure
+from extrap.records import ComparisonStudy, Fit, Interval, Measure
 from extrap.reporting.blocks import (
-    Answer,
     Block,
     Columns,
     Details,
     Figure,
-    Page,
     Paragraph,
     Table,
     Warnings,
-    capped_table,
 )
 from extrap.reporting.charts import Chart
+from extrap.reporting.comparison_answer import (
+    VERDICTS,
+    comparison_answer,
+    difference,
+    gains,
+    pairs,
+    percent,
+    sentence,
+)
+from extrap.reporting.comparison_documents import checks_document, comparison_study_document
 from extrap.reporting.comparison_findings import (
     OPEN,
     GroupFindings,
@@ -33,21 +38,19 @@ from extrap.reporting.comparison_findings import (
     has_misfit,
     treatments,
 )
-from extrap.reporting.forecast_page import limits, provenance
 from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
     NBSP,
-    format_estimate,
-    format_interval,
     format_p_value,
     format_quantity,
     format_value,
     name_size,
 )
+from extrap.reporting.study_page import below, measured, study_page, tabulated
 from extrap.reporting.text import blocks_text
 
-__all__ = ["comparison_page", "comparison_study_text", "comparison_text", "found_sentence"]
+__all__ = ["comparison_page", "comparison_study_text", "comparison_text"]
 
 LIMITS = (
     "A verdict holds for the sizes that were run. A small difference of exponents can look like a "
@@ -57,36 +60,9 @@ LIMITS = (
     "Compute is counted as the runs record it; hardware may run one recipe faster than another.",
     "A lower loss does not guarantee better downstream results.",
 )
-MOST_SENTENCES, MOST_FULL, MOST_NAMED = 2, 3, 8
-"""Treated recipes that an answer gives a sentence each, an interval each, and that it names."""
-CAPTION = (
-    "Bars: intervals. Open marks: forecast. ×: measured at the target. Grey: sizes of the sweep."
-)
-FAR = 4.0
-"""Target over the largest measured size, from which the confidence is not high."""
-ORDER = {
-    "better": "▼",
-    "worse": "▲",
-    "depends on size": "■",
-    "differs": "◆",
-    "no significant difference": "●",
-    "cannot tell": "?",
-}
-"""Verdict → its mark, in the order of an answer."""
-COUNTED = {
-    "depends on size": "better or worse depending on size",
-    "differs": "different without a significant sign",
-    "no significant difference": "without a significant difference",
-    "cannot tell": "undecided",
-}
-SENTENCES = {
-    "better": "{} is better than {}",
-    "worse": "{} is worse than {}",
-    "depends on size": "Whether {} is better than {} depends on size",
-    "differs": "{} differs from {}, but which one is better is not significant",
-    "no significant difference": "{} does not differ significantly from {}",
-    "cannot tell": "Whether {} differs from {} cannot be told",
-}
+CAPTION = "Open marks: forecast. ×: measured at the target. Grey: sizes of the sweep."
+MOST_ROWS = 12
+"""Treated recipes that one of two charts shows."""
 
 
 def comparison_page(
@@ -111,485 +87,286 @@ def comparison_page(
     Returns:
         The path written.
     """
-    page = study_page(study, findings, created=created, origin=provenance, sections=sections)
-    return write_page(page, path)
-
-
-def study_page(
-    study: ComparisonStudy,
-    findings: Sequence[GroupFindings],
-    *,
-    created: str,
-    origin: Mapping[str, str],
-    sections: Sequence[Details] = (),
-) -> Page:
-    """The page as blocks; see `comparison_page`."""
-    from extrap.reporting.comparison_documents import checks_document, comparison_study_document
-
-    found = comparison_study_document(study, findings)
-    groups = [Details(each.group.name, _group_blocks(each)) for each in findings]
+    groups: list[Block] = [
+        Details(f.group.name, _group_blocks(f, len(findings) > 1)) for f in findings
+    ]
     if len(groups) > 1:
         groups = [Details("Groups of recipes", tuple(groups))]
-    runs = {
+    arms = {
         spec.name: len(each.runs[arm])
         for each in findings
         for arm, spec in each.group.arms.items()
         if arm in each.runs
     }
-    rows = {
-        "runs": str(sum(runs.values())),
-        "extrap": __version__,
-        "Python": platform.python_version(),
-        **origin,
-    }
-    return Page(
-        kind="comparison",
+    document = comparison_study_document(study, findings)
+    page = study_page(
+        "comparison",
+        [*_visible(findings, has_figures=True), *groups, *sections, *_expectations(findings)],
         title=study.name,
         question=study.question,
         created=created,
-        blocks=(
-            *_study_blocks(findings, has_figures=True),
-            *groups,
-            *sections,
-            *_expectations(findings),
-            provenance([(k, v) for k, v in rows.items() if v]),
-            limits(LIMITS),
-        ),
-        numbers=plain_document({**found, "checks": checks_document(findings)}),
+        origin={"runs": str(sum(arms.values())), **provenance},
+        caveats=LIMITS,
+        numbers={**document, "checks": checks_document(findings)},
     )
+    return write_page(page, path)
 
 
-def comparison_study_text(study: ComparisonStudy, findings: Sequence[GroupFindings]) -> str:
-    """What a study found, for a terminal: the answer, the verdicts, warnings, problems."""
-    blocks = [*_study_blocks(findings), *(Paragraph(t) for t in _seals(findings))]
-    return f"{study.question}\n{blocks_text(blocks)}"
+def comparison_study_text(findings: Sequence[GroupFindings]) -> str:
+    """What a study found, for a terminal."""
+    return blocks_text([*_visible(findings), *_seals(findings)])
 
 
 def comparison_text(found: Comparison) -> str:
     """What `extrap compare` prints: the answer, the verdicts, what they rest on, warnings."""
     shown = [Treatment(contrast=contrast, comparison=found) for contrast in found.contrasts]
-    warnings = _warnings(shown)
-    return blocks_text(
-        [
-            comparison_answer(shown),
-            verdicts_table(shown),
-            *_tables(found),
-            *([warnings] if warnings.items else []),
-            *_notes(found),
-        ]
-    )
+    blocks: list[Block] = [comparison_answer(shown), verdicts_table(shown), *_tables(found)]
+    return blocks_text([*blocks, *_warnings(shown), *_notes(found)])
 
 
-def _study_blocks(findings: Sequence[GroupFindings], *, has_figures: bool = False) -> list[Block]:
-    """What is visible without opening anything."""
+def _visible(findings: Sequence[GroupFindings], *, has_figures: bool = False) -> list[Block]:
+    """What is seen without opening anything."""
     shown = treatments(findings)
-    lost = [f"{f.group.name}: {f.problem}" for f in findings if f.comparison is None]
     blocks: list[Block] = [comparison_answer(shown)]
     if has_figures and shown:
         blocks.append(Columns(_figures(findings, shown)))
-    if (warnings := _warnings(shown)).items:
-        blocks.append(warnings)
-    if shown:
-        blocks.append(verdicts_table(shown))
-    checks = [_checks_table(found) for found in findings if found.checks]
-    return [*blocks, *checks, *(Paragraph(f"No comparison of {text}") for text in lost)]
+    blocks += [*_warnings(shown), *([verdicts_table(shown)] if shown else [])]
+    blocks += [_checks_table(found) for found in findings if found.checks]
+    lost = [f"{found.group.name}: {found.problem}" for found in findings if found.problem]
+    return [*blocks, *(Paragraph(f"No comparison of {text}") for text in lost)]
 
 
 def _figures(findings: Sequence[GroupFindings], shown: Sequence[Treatment]) -> tuple[Figure, ...]:
     """Two figures: over size where there is one group, else one row per treated recipe."""
-    from extrap.reporting.comparison_charts import (
-        compute_chart,
-        differences_chart,
-        losses_chart,
-        targets_chart,
+    from extrap.reporting.comparison_charts import compute_chart, targets_chart
+
+    if len(findings) == 1:
+        return _over_size(findings[0])
+    half = len(shown) // 2 + 1
+    charts: list[Chart | None] = [targets_chart(shown), compute_chart(shown)]
+    if charts[1] is None and len(shown) > MOST_ROWS:
+        charts = [targets_chart(part, shown) for part in (shown[:half], shown[half:])]
+    return tuple(Figure(chart) for chart in charts if chart is not None)
+
+
+def _over_size(found: GroupFindings) -> tuple[Figure, ...]:
+    from extrap.reporting.comparison_charts import differences_chart, losses_chart
+
+    charts = (losses_chart(found), differences_chart(found))
+    texts = ("", CAPTION)
+    return tuple(Figure(c, t) for c, t in zip(charts, texts, strict=True) if c is not None)
+
+
+def _group_blocks(found: GroupFindings, has_charts: bool) -> tuple[Block, ...]:
+    """What a group rests on."""
+    from extrap.reporting.comparison_charts import compute_chart
+
+    question = Paragraph(found.group.question)
+    if found.comparison is None:
+        return (question,)
+    compute = compute_chart(treatments([found]))
+    read = [Paragraph(f"{arm}: {note}") for arm, runs in found.runs.items() for note in runs.notes]
+    return (
+        question,
+        *([Columns(_over_size(found))] if has_charts else []),
+        *([Figure(compute)] if compute is not None else []),
+        *_tables(found.comparison),
+        _laws_table(found.comparison),
+        *_notes(found.comparison),
+        *read,
+        *_seals([found]),
     )
-
-    charts: list[Chart | None] = [losses_chart(findings[0]), differences_chart(findings[0])]
-    if len(findings) > 1:
-        half = len(shown) // 2 + 1
-        charts = [targets_chart(shown), compute_chart(shown)]
-        if charts[1] is None and len(shown) > MOST_NAMED:
-            charts = [targets_chart(shown[:half], shown), targets_chart(shown[half:], shown)]
-    return tuple(Figure(chart, CAPTION) for chart in charts if chart is not None)
-
-
-def comparison_answer(shown: Sequence[Treatment]) -> Answer:
-    """Whether each treated recipe is better, by how much, and how sure that is."""
-    if not shown:
-        return Answer(text="Cannot tell: the sweeps do not support a comparison.", kind="none")
-    verdicts = {each.verdict for each in shown}
-    kinds = {"better": "on", "worse": "off", "cannot tell": "none"}
-    text = " ".join(_sentence(each) for each in shown)
-    if len(shown) > MOST_SENTENCES:
-        text = _counted(shown)
-    return Answer(
-        text=text,
-        confidence=_confidence(shown),
-        kind=kinds.get(shown[0].verdict, "mixed") if len(verdicts) == 1 else "mixed",
-    )
-
-
-def _sentence(each: Treatment) -> str:
-    place = each.decisive
-    parts = [SENTENCES[each.verdict].format(each.contrast.treated, each.comparison.plain)]
-    if place is not None:
-        how = "forecast" if place.is_forecast else "measured"
-        level = f"{100 * each.comparison.level:g}{NBSP}%: "
-        value = percent_words(place, level=level)
-        parts[0] += f": {value} in loss at {name_size(place.size)}, {how}"
-    return f"{'; '.join([*parts, *filter(None, [_law(each)])])}."
-
-
-def _law(each: Treatment) -> str:
-    """How the difference depends on size."""
-    contrast = each.contrast
-    for pair in contrast.sign_changes[:1]:
-        return "measured " + ", ".join(f"{_short(p)} at {name_size(p.size)}" for p in pair)
-    if has_misfit(contrast):
-        return "the laws do not fit"
-    if contrast.verdict == "shift":
-        return "the law is shifted, the exponents do not differ significantly"
-    if contrast.verdict != "exponent" or not contrast.by_size:
-        return ""
-    how = "gains" if _gains(each) else "loses"
-    first = contrast.by_size[0]
-    return f"it {how} with size ({_short(first)} at {name_size(first.size)})"
-
-
-def _gains(each: Treatment) -> bool:
-    """Whether the difference falls from the smallest size to where it counts."""
-    places = [*each.contrast.by_size[:1], *filter(None, [each.decisive])]
-    values = [place.difference.value or 0.0 for place in places]
-    return bool(values) and values[-1] < values[0]
-
-
-def _counted(shown: Sequence[Treatment]) -> str:
-    """How many recipes have which verdict; which ones, or the extremes if they are many."""
-    parts = []
-    for verdict in ORDER:
-        here = [each for each in shown if each.verdict == verdict]
-        words = COUNTED.get(verdict, verdict)
-        named = "; ".join(_named(each, brief=len(shown) > MOST_FULL) for each in here)
-        if here:
-            parts.append(f"{len(here)} {words}" + f" ({named})" * (len(shown) <= MOST_NAMED))
-    text = f"Of {len(shown)} treated recipes: {', '.join(parts)}."
-    places = {(name_size(p.size), p.is_forecast) for e in shown if (p := e.decisive)}
-    if len(shown) > MOST_NAMED:
-        known = [(p.difference.value or 0.0, e) for e in shown if (p := e.decisive) is not None]
-        best, worst = (f(known, key=lambda pair: pair[0])[1] for f in (min, max))
-        text += f" Lowest loss: {_named(best, brief=True)}; highest: {_named(worst, brief=True)}."
-    elif len(places) == 1:
-        size, is_forecast = places.pop()
-        text += f" Differences in loss at {size}, {'forecast' if is_forecast else 'measured'}."
-    return text
-
-
-def _named(each: Treatment, *, brief: bool) -> str:
-    if each.decisive is None:
-        return each.label
-    by = _short(each.decisive) if brief else percent_words(each.decisive)
-    return f"{each.label} {by}"
-
-
-def _short(place: SizeDifference) -> str:
-    """A difference with two digits, whole percents from ten on."""
-    percent = 100 * (place.difference.value or 0.0)
-    text = f"{abs(percent):.0f}" if abs(percent) >= 9.95 else f"{abs(percent):.2g}"
-    return f"{'−' if percent < 0 else '+'}{text}{NBSP}%"
-
-
-def _confidence(shown: Sequence[Treatment]) -> str:
-    """High, medium or low, with the reason; that of the least certain recipe."""
-    order = ("low", "medium", "high")
-    level, reason = min(map(_level, shown), key=lambda found: order.index(found[0]))
-    return f"Confidence: {level}; {reason}."
-
-
-def _level(each: Treatment) -> tuple[str, str]:
-    contrast, check, place = each.contrast, each.check, each.decisive
-    where = name_size(each.comparison.target)
-    flags = [explain_flag(flag, of="comparison") for flag in contrast.flags]
-    reasons = [f"{f.meaning[0].lower()}{f.meaning[1:].rstrip('.')}" for f in flags]
-    if check is not None and check.agrees is False:
-        return "low", f"the forecast for {contrast.treated} did not hold at {where}"
-    if contrast.verdict == "unknown" or place is None or None in place.difference.ci:
-        about = reasons[0] if reasons else "the runs do not bound the difference"
-        return "low", f"{contrast.treated}: {about}"
-    if has_misfit(contrast):
-        return "low", f"the laws of {contrast.treated} and {each.comparison.plain} do not fit"
-    if flags:
-        return "medium", f"{contrast.treated}: {reasons[0]}"
-    if not place.is_forecast:
-        return "high", f"measured at {where} with {_pairs(place)}"
-    largest = contrast.by_size[-1].size if contrast.by_size else place.size
-    ratio = max(place.size[c] / largest[c] for c in largest)
-    text = f"forecast at {format_quantity(ratio)} times the largest measured size, no warnings"
-    return ("high" if ratio <= FAR else "medium"), text
-
-
-def _pairs(place: SizeDifference) -> str:
-    return f"{place.n_pairs} pair{'s' * (place.n_pairs != 1)}"
-
-
-def percent_words(place: SizeDifference, *, level: str = "") -> str:
-    """A relative difference with its interval, `−3.4 % (95 %: −5.4 to −1.4 %)`."""
-    n_pairs = None if place.is_forecast else place.n_pairs
-    return percent(place.difference, level=level, is_single=n_pairs is not None and n_pairs <= 1)
-
-
-def percent(measure: Measure, *, level: str = "", is_single: bool = False) -> str:
-    """A share as a percentage with its interval."""
-    value = None if measure.value is None else 100 * measure.value
-    ends = Interval(*(None if side is None else 100 * side for side in measure.ci))
-    sign = "+" if value is not None and value > 0 else ""
-    if ends == OPEN:
-        why = "one seed: no interval" if is_single else "interval unknown"
-        return "unknown" if value is None else f"{sign}{format_value(value)}{NBSP}% ({why})"
-    if value is None:
-        return f"{format_interval(ends)}{NBSP}%"
-    shown, _, interval = format_estimate(value, ends).partition(" (")
-    return f"{sign}{shown}{NBSP}% ({level}{interval[:-1]}{NBSP}%)"
-
-
-def _stacked(text: str) -> str:
-    """A value above its interval."""
-    return text.replace(" (", "\n", 1).removesuffix(")")
-
-
-def _cell(measure: Measure | None) -> str:
-    if measure is None or (measure.value is None and measure.ci == OPEN):
-        return "–"
-    if measure.ci == OPEN:
-        return format_value(measure.value)
-    if measure.value is not None and None in measure.ci:
-        side = "at most" if measure.ci.lower is None else "at least"
-        bound = format_quantity(measure.ci.upper if measure.ci.lower is None else measure.ci.lower)
-        return f"{format_quantity(measure.value)}\n{side} {bound}"
-    return _stacked(format_estimate(measure.value, measure.ci))
 
 
 def verdicts_table(shown: Sequence[Treatment]) -> Table:
     """Every treated recipe: its verdict, its difference where it counts, what to do."""
-    rows = []
-    for each in shown:
-        contrast, place = each.contrast, each.decisive
-        difference = "unknown"
-        if place is not None:
-            how = "forecast" if place.is_forecast else _pairs(place)
-            difference = f"{_stacked(percent_words(place))}\n{name_size(place.size)}, {how}"
-        p_value = format_p_value(contrast.p_value)
-        if (adjusted := format_p_value(contrast.p_adjusted)) not in ("–", p_value):
-            p_value += f"\nadjusted {adjusted}"
-        worth = contrast.effective_compute[-1:]
-        rows.append(
-            (
-                f"{ORDER[each.verdict]}{NBSP}{each.verdict}",
-                f"{contrast.treated}\n{each.group}".strip(),
-                difference,
-                _cell(contrast.exponent_difference),
-                _cell(worth[0].factor) if worth else "–",
-                p_value,
-                _advice(each),
-            )
-        )
-    level, plain = shown[0].comparison.level, {each.comparison.plain for each in shown}
+
+    def loss(each: Treatment) -> str:
+        place = each.decisive
+        if place is None:
+            return "unknown"
+        how = "forecast" if place.is_forecast else pairs(place)
+        return f"{below(difference(place))}\n{name_size(place.size)}, {how}"
+
+    def p_value(each: Treatment) -> str:
+        values = (each.contrast.p_value, each.contrast.p_adjusted)
+        own, adjusted = map(format_p_value, values)
+        return own if adjusted in ("–", own) else f"{own}\nadjusted {adjusted}"
+
+    plain = {each.comparison.plain for each in shown}
     against = plain.pop() if len(plain) == 1 else "the plain recipe"
-    return Table(
-        caption=f"Treated recipes against {against} ({100 * level:g}{NBSP}% intervals)",
-        columns=(
-            "verdict",
-            "recipe",
-            "loss",
-            "exponent, difference",
-            "compute saved, ×",
-            "p-value",
-            "what to do",
-        ),
-        rows=tuple(rows),
-        note="Compute saved: what the plain recipe needs for the same loss, over what the "
-        "treated one takes; above 1 it saves. p-value: of one law for both recipes; adjusted for "
-        "the number of treated recipes (Holm).",
+    return tabulated(
+        f"Treated recipes against {against} ({_level(shown[0].comparison.level)} intervals)",
+        shown,
+        {
+            "verdict": lambda each: f"{VERDICTS[each.verdict][0]}{NBSP}{each.verdict}",
+            "recipe": lambda each: f"{each.contrast.treated}\n{each.group}".strip(),
+            "loss": loss,
+            "exponent, difference": lambda each: measured(each.contrast.exponent_difference),
+            "p-value": p_value,
+            "what to do": _advice,
+        },
+        note="p-value: of one law for both recipes; adjusted for the number of treated recipes "
+        "(Holm).",
     )
 
 
 def _advice(each: Treatment) -> str:
-    """What to do, in a sentence or two."""
+    """What to do, in a sentence."""
     contrast, verdict = each.contrast, each.verdict
     if each.check is not None and each.check.agrees is False:
         return "The forecast did not hold: use the measured difference, and none beyond it."
+    if len(contrast.sign_changes) == 1:
+        before, after = contrast.sign_changes[0]
+        if (after.difference.value or 0.0) < 0:
+            return f"Use it from {name_size(after.size)} on."
+        return f"Use it up to {name_size(before.size)}."
     if verdict == "depends on size":
         return "Choose by size."
-    if verdict == "no significant difference":
+    if verdict == "not significant":
         return "Choose by cost; add seeds if the interval is too wide."
-    if verdict in ("cannot tell", "differs"):
-        if each.check is not None:
-            return f"Add seeds at {name_size(each.comparison.target)}."
-        largest = contrast.by_size[-1].size if contrast.by_size else each.comparison.target
-        column = each.comparison.columns[0]
-        return f"Add seeds, and {column} {format_quantity(2 * largest[column])} to both sweeps."
+    if verdict not in ("better", "worse"):
+        at = contrast.by_size[-1].size if contrast.by_size else each.comparison.target
+        column, twice = next((name, format_quantity(2 * value)) for name, value in at.items())
+        return f"Add seeds, and {column} {twice} to both sweeps."
     if has_misfit(contrast):
         return "Use the measured differences by size; forecast nothing from these laws."
-    if contrast.verdict == "shift":
-        saved = contrast.effective_compute[-1].factor.ci if contrast.effective_compute else OPEN
-        if verdict == "better" and saved.upper is not None and saved.upper < 1:
-            return "Do not use it: the plain recipe reaches this loss with less compute."
-        return "Use it." if verdict == "better" else "Do not use it."
-    grows = (contrast.exponent_difference.value or 0.0) > 0
-    if verdict == "better":
-        return (
-            "Use it; it gains with size." if grows else "Use it up to this size; it loses beyond."
-        )
-    return "It gains with size: train a larger size before you drop it." if grows else "Drop it."
+    if verdict == "worse":
+        is_rising = contrast.verdict == "exponent" and gains(each)
+        return "Train a larger size before you drop it." if is_rising else "Do not use it."
+    saved = contrast.effective_compute[-1].factor.ci if contrast.effective_compute else OPEN
+    if saved.upper is not None and saved.upper < 1:
+        return "Do not use it: the plain recipe reaches this loss with less compute."
+    is_falling = contrast.verdict == "exponent" and not gains(each)
+    return "Use it up to this size: it loses with size." if is_falling else "Use it."
 
 
-def _warnings(shown: Sequence[Treatment]) -> Warnings:
+def _warnings(shown: Sequence[Treatment]) -> list[Warnings]:
     """Flags, each once with the recipes it was raised for; their details are among the notes."""
-    found: dict[str, Explanation] = {}
+    found: dict[str, tuple[Explanation, list[str]]] = {}
     for each in shown:
         for flag in each.contrast.flags:
             new = explain_flag(flag, of="comparison")
             new = replace(new, meaning=flag) if new.name == flag else new
-            old = found.get(new.name)
-            detail = f"{old.detail}, {each.label}" if old else each.label
-            found[new.name] = replace(new, detail=detail)
-    return Warnings(tuple(found.values()))
+            found.setdefault(new.name, (new, []))[1].append(each.label)
+    items = [
+        replace(
+            new, detail=", ".join(names[:3]) + f" and {len(names) - 3} more" * (len(names) > 3)
+        )
+        for new, names in found.values()
+    ]
+    return [Warnings(tuple(items))] if items else []
 
 
-def _notes(comparison: Comparison) -> list[Block]:
+def _notes(comparison: Comparison) -> list[Paragraph]:
     """What the flags say in detail, and what was left out or decided."""
-    flags = (f"{c.treated}: {f.partition(': ')[2]}" for c in comparison.contrasts for f in c.flags)
-    told = (text for text in flags if not text.endswith(": "))
+    flags = [(c.treated, f.partition(": ")[2]) for c in comparison.contrasts for f in c.flags]
+    told = [f"{arm}: {detail}" for arm, detail in flags if detail]
     return [Paragraph(text) for text in dict.fromkeys([*told, *comparison.notes])]
 
 
-def _group_blocks(found: GroupFindings) -> tuple[Block, ...]:
-    """What a group rests on."""
-    from extrap.reporting.comparison_charts import compute_chart, differences_chart, losses_chart
-
-    words = [Paragraph(found.group.question)]
-    if found.comparison is None:
-        return (*words, Paragraph(f"No comparison: {found.problem}"))
-    shown = treatments([found])
-    charts = [losses_chart(found), differences_chart(found), compute_chart(shown)]
-    read = [f"{name}: {note}" for name, runs in found.runs.items() for note in runs.notes]
-    return (
-        *words,
-        Columns(tuple(Figure(chart) for chart in charts if chart is not None)),
-        *_tables(found.comparison),
-        _laws_table(found.comparison),
-        *_notes(found.comparison),
-        *map(Paragraph, dict.fromkeys([*read, *_seals([found])])),
-    )
-
-
-def _seals(findings: Sequence[GroupFindings]) -> list[str]:
-    """When forecasts were written down, and whether that was before the runs at the target."""
+def _seals(findings: Sequence[GroupFindings]) -> list[Paragraph]:
+    """When forecasts were sealed, and whether that was before the runs at the target."""
     found = []
     for each in findings:
-        if not each.sealed or not each.checks:
-            continue
-        order = "."
-        if each.began:
-            late = f", after runs there began ({each.began}): this is not a blind check."
-            order = ", before any run there." if each.sealed <= each.began else late
-        target = name_size(each.group.target)
-        found.append(f"Forecast for {target} sealed {each.sealed}{order}")
+        if each.sealed and each.checks:
+            late = f", after runs there began ({each.began}): this is not a blind check"
+            order = late if each.sealed > each.began else ", before any run there"
+            text = f"Forecast for {name_size(each.group.target)} sealed {each.sealed}"
+            found.append(Paragraph(f"{text}{order if each.began else ''}."))
     return found
 
 
-def _tables(comparison: Comparison) -> tuple[Table, ...]:
+def _tables(comparison: Comparison) -> list[Table]:
     """The numbers of a comparison: by size, exponents and crossings, worth, costs."""
-    found = (
-        _differences_table(comparison),
-        _exponents_table(comparison),
-        _worth_table(comparison),
-        _costs_table(comparison),
-    )
-    return tuple(table for table in found if table.rows)
-
-
-def _differences_table(comparison: Comparison) -> Table:
-    rows = [
-        (
-            contrast.treated,
-            name_size(place.size),
-            "forecast" if place.is_forecast else str(place.n_pairs),
-            _cell(place.plain),
-            _cell(place.treated),
-            _stacked(percent_words(place)),
-        )
+    plain, column, costs = comparison.plain, comparison.columns[0], comparison.costs
+    places = [
+        (contrast.treated, place)
         for contrast in comparison.contrasts
         for place in [*contrast.by_size, *filter(None, [contrast.at_target])]
     ]
-    columns = ("recipe", "size", "pairs", comparison.plain, "treated", "difference")
-    return capped_table("Tuned losses and their differences", columns, rows)
-
-
-def _exponents_table(comparison: Comparison) -> Table:
-    rows = []
-    for contrast in comparison.contrasts:
-        crossing, exponents = contrast.crossover, contrast.exponents
-        between = [
-            f"sign changes between {name_size(a.size)} and {name_size(b.size)}"
-            for a, b in contrast.sign_changes
-        ]
-        if crossing.size.value is not None:
-            inside = "within" if crossing.is_inside else "outside"
-            better = f"{crossing.better_below} better below" if crossing.better_below else ""
-            ends = Interval(*(side and float(f"{side:.3g}") for side in crossing.size.ci))
-            size = format_estimate(float(f"{crossing.size.value:.3g}"), ends)
-            parts = [f"{inside} the measured sizes", better]
-            between.insert(0, f"{_stacked(size)}\n{', '.join(filter(None, parts))}")
-        rows.append(
-            (
-                contrast.treated,
-                _stacked(percent(contrast.mean_difference)),
-                _cell(exponents.get(contrast.treated)),
-                _cell(exponents.get(comparison.plain)),
-                "\n".join(between) or "none",
-            )
-        )
-    column = comparison.columns[0]
-    columns = ("recipe", "mean difference", f"exponent in {column}", f"of {comparison.plain}")
-    return Table(
-        caption="Mean differences, exponents and crossings of the laws",
-        columns=(*columns, f"crossing, {column}"),
-        rows=tuple(rows),
-    )
-
-
-def _worth_table(comparison: Comparison) -> Table:
-    found = [(c.treated, worth) for c in comparison.contrasts for worth in c.effective_compute]
-    level = f" ({100 * found[0][1].level:g}{NBSP}% intervals)" if found else ""
-    return Table(
-        caption=f"What {comparison.plain} needs for the same loss{level}",
-        columns=("recipe", "size", "times the compute", f"times the {comparison.columns[0]}"),
-        rows=tuple(
-            (treated, name_size(w.size), _cell(w.factor), _cell(w.size_factor))
-            for treated, w in found
+    worth = {
+        (contrast.treated, name_size(each.size)): each
+        for contrast in comparison.contrasts
+        for each in contrast.effective_compute
+    }
+    level = next((f" ({_level(w.level)} intervals)" for w in worth.values()), "")
+    is_stated = comparison.flops_per_second is not None and all(c.flops is not None for c in costs)
+    hours = "GPU-hours" if is_stated else "hours (wall-clock)"
+    price = comparison.price
+    found = [
+        tabulated(
+            "Tuned losses and their differences",
+            places,
+            {
+                "recipe": lambda row: row[0],
+                "size": lambda row: name_size(row[1].size),
+                "pairs": lambda row: "forecast" if row[1].is_forecast else str(row[1].n_pairs),
+                plain: lambda row: measured(row[1].plain),
+                "treated": lambda row: measured(row[1].treated),
+                "difference": lambda row: below(difference(row[1])),
+            },
         ),
-    )
-
-
-def _costs_table(comparison: Comparison) -> Table:
-    costs, price = comparison.costs, comparison.price
-    is_stated = comparison.flops_per_second is not None and all(
-        cost.flops is not None for cost in costs
-    )
-    columns = ("recipe", "training FLOPs", "GPU-hours" if is_stated else "hours (wall-clock)")
-    shown = [
-        (
-            cost.arm,
-            *map(_amount, (cost.flops, cost.gpu_hours, cost.money)[: 2 + (price is not None)]),
-        )
-        for cost in costs
-        if any(v is not None for v in (cost.flops, cost.gpu_hours, cost.money))
+        tabulated(
+            "Mean differences, exponents and crossings of the laws",
+            comparison.contrasts,
+            {
+                "recipe": lambda c: c.treated,
+                "mean difference": lambda c: below(percent(c.mean_difference)),
+                f"exponent in {column}": lambda c: _known(c.exponents.get(c.treated)),
+                f"exponent, {plain}": lambda c: _known(c.exponents.get(plain)),
+                f"crossing, {column}": _crossing,
+            },
+        ),
+        tabulated(
+            f"What {plain} needs for the same loss, over the treated recipe{level}",
+            worth.items(),
+            {
+                "recipe": lambda row: row[0][0],
+                "size": lambda row: row[0][1],
+                "compute, ×": lambda row: measured(row[1].factor),
+                f"{column}, ×": lambda row: measured(row[1].size_factor),
+            },
+        ),
+        tabulated(
+            f"Cost of one run at {name_size(comparison.target)}",
+            [c for c in costs if any(v is not None for v in (c.flops, c.gpu_hours, c.money))],
+            {
+                "recipe": lambda cost: cost.arm,
+                "training FLOPs": lambda cost: _amount(cost.flops),
+                hours: lambda cost: _amount(cost.gpu_hours),
+                **(
+                    {f"cost, at {price:g} per hour": lambda cost: _amount(cost.money)}
+                    if price is not None
+                    else {}
+                ),
+            },
+        ),
     ]
-    return Table(
-        caption=f"Cost of one run at {name_size(comparison.target)}",
-        columns=(*columns, *([f"cost, at {price:g} per hour"] if price is not None else [])),
-        rows=tuple(shown),
-    )
+    return [table for table in found if table.rows]
+
+
+def _level(level: float) -> str:
+    return f"{100 * level:g}{NBSP}%"
+
+
+def _known(measure: Measure | None) -> str:
+    return "–" if measure is None else measured(measure)
+
+
+def _crossing(contrast: Contrast) -> str:
+    """Where the laws cross, and where the measured difference changes its sign."""
+    crossing, lines = contrast.crossover, []
+    if crossing.size.value is not None:
+        value, *ends = (s and float(f"{s:.3g}") for s in (crossing.size.value, *crossing.size.ci))
+        lines += [measured(Measure(value=value, ci=Interval(*ends)))]
+        lines += [f"{'within' if crossing.is_inside else 'outside'} the measured sizes"]
+        lines += [f"{crossing.better_below} better below"] * bool(crossing.better_below)
+    lines += [
+        f"sign changes between {name_size(a.size)} and {name_size(b.size)}"
+        for a, b in contrast.sign_changes
+    ]
+    return "\n".join(lines) or "none"
 
 
 def _amount(value: float | None) -> str:
@@ -597,21 +374,24 @@ def _amount(value: float | None) -> str:
 
 
 def _laws_table(comparison: Comparison) -> Table:
-    rows = []
-    for arm, law in ((arm, comparison.laws.get(arm)) for arm in comparison.arms):
-        if law is None:
-            rows.append((arm, "none", "–", "–"))
-            continue
-        values = ", ".join(
-            f"{name}{NBSP}={NBSP}{format_value(value, math.sqrt(max(law.covariance[i][i], 0.0)))}"
-            + (" held" if name in law.fixed else "")
-            for i, (name, value) in enumerate(law.parameters.items())
+    def parameters(law: Fit) -> str:
+        errors = [math.sqrt(max(row[i], 0.0)) for i, row in enumerate(law.covariance)]
+        return ", ".join(
+            f"{name}{NBSP}={NBSP}{format_value(value, se)}" + " held" * (name in law.fixed)
+            for (name, value), se in zip(law.parameters.items(), errors, strict=True)
         )
-        rows.append((arm, LAWS[law.law].formula, values, ", ".join(law.flags) or "–"))
-    return Table(
-        caption="Fitted laws of the tuned loss",
-        columns=("recipe", "law", "parameters ± standard error", "flags"),
-        rows=tuple(rows),
+
+    return tabulated(
+        "Fitted laws of the tuned loss",
+        [(arm, comparison.laws.get(arm)) for arm in comparison.arms],
+        {
+            "recipe": lambda row: row[0],
+            "law": lambda row: "none" if row[1] is None else LAWS[row[1].law].formula,
+            "parameters ± standard error": lambda row: (
+                "–" if row[1] is None else parameters(row[1])
+            ),
+            "flags": lambda row: "–" if row[1] is None else ", ".join(row[1].flags) or "–",
+        },
         note="x0: geometric mean of the fitted sizes. Held: fixed in the fit of one recipe.",
     )
 
@@ -619,39 +399,29 @@ def _laws_table(comparison: Comparison) -> Table:
 def _checks_table(found: GroupFindings) -> Table:
     """What was measured at the target beside its forecast."""
     words = {True: "held", False: "did not hold", None: "cannot tell"}
-    comparison = found.comparison
-    assert comparison is not None
-    return Table(
-        caption=f"Forecasts checked at {name_size(comparison.target)}",
-        columns=("forecast", "recipe", "difference", "forecast of it", "pairs", "losses"),
-        rows=tuple(
-            (
-                words[check.agrees],
-                check.treated,
-                _stacked(percent(check.difference, is_single=check.n_pairs <= 1)),
-                _stacked(percent(check.forecast)),
-                str(check.n_pairs),
-                f"{format_value(check.loss)}\n{comparison.plain} {format_value(check.plain)}",
-            )
-            for check in found.checks
-        ),
+    assert found.comparison is not None
+    plain, single = found.comparison.plain, "one seed: no interval"
+    return tabulated(
+        f"Forecasts checked at {name_size(found.comparison.target)}",
+        found.checks,
+        {
+            "forecast": lambda check: words[check.agrees],
+            "recipe": lambda check: check.treated,
+            "measured": lambda c: below(percent(c.difference, "", single * (c.n_pairs == 1))),
+            "forecast of it": lambda check: below(percent(check.forecast)),
+            "pairs": lambda check: str(check.n_pairs),
+            "loss": lambda check: format_value(check.loss),
+            f"loss of {plain}": lambda check: format_value(check.plain),
+        },
     )
 
 
 def _expectations(findings: Sequence[GroupFindings]) -> list[Details]:
     """What was expected of each group, and what was found."""
-    rows = tuple(
-        (found.group.name, found.group.expected, " ".join(map(_sentence, treatments([found]))))
-        for found in findings
-        if found.group.expected
-    )
-    columns = ("group", "expected from the literature", "found")
-    table = Table(caption="Expected and found", columns=columns, rows=rows)
-    return [Details("Expected and found", (table,))] if rows else []
-
-
-def found_sentence(found: GroupFindings) -> str:
-    """What was found of a group before its target was trained, a sentence per recipe."""
-    if found.comparison is None:
-        return f"No comparison: {found.problem}"
-    return " ".join(map(_sentence, treatments([replace(found, checks=())])))
+    columns: dict[str, Any] = {
+        "group": lambda found: found.group.name,
+        "expected from the literature": lambda found: found.group.expected,
+        "found": lambda found: " ".join(map(sentence, treatments([found]))) or found.problem,
+    }
+    table = tabulated("Expected and found", (f for f in findings if f.group.expected), columns)
+    return [Details("Expected and found", (table,))] if table.rows else []

@@ -13,7 +13,7 @@ from extrap.errors import DataError
 from extrap.records import Measure
 from extrap.reporting.blocks import Block, Details, Figure, Paragraph, Table
 from extrap.reporting.charts import Axis, Series, XYChart
-from extrap.reporting.numbers import format_interval, format_percent, format_quantity, format_value
+from extrap.reporting.numbers import format_interval, format_percent, format_quantity
 
 __all__ = ["selection_sections"]
 
@@ -48,7 +48,7 @@ def _blocks(found: SelectionFindings) -> tuple[Block, ...]:
     chart = _losses_chart(found)
     caption = "Grey: where easy and hard examples change places." if chart.shaded else ""
     tables = [_labels_table(found)] if found.labels else [_best_table(found)]
-    tables += [_pairs_table(found), _losses_table(found), _exponents_table(found)]
+    tables += [_pairs_table(found), _exponents_table(found)]
     return (Figure(chart, caption), *(table for table in tables if table.rows))
 
 
@@ -77,7 +77,7 @@ def _losses_chart(found: SelectionFindings) -> XYChart:
                 line=LINES[line % len(LINES)],
             )
         )
-    closed = [c.size.ci for c in found.crossovers.values() if None not in c.size.ci]
+    closed = [c.size.ci for c in found.crossovers.values() if None not in tuple(c.size.ci)]
     return XYChart(
         title=f"Tuned loss: {found.problem}",
         x=Axis("labelled examples" if found.labels else "kept examples"),
@@ -85,22 +85,6 @@ def _losses_chart(found: SelectionFindings) -> XYChart:
         series=tuple(shown),
         shaded=(float(closed[0][0] or 0), float(closed[0][1] or 0)) if len(closed) == 1 else None,
     )
-
-
-def _losses_table(found: SelectionFindings) -> Table:
-    """Losses by way, marked where a best tuned value lies at the edge."""
-    losses, sizes = found.losses, found.losses.sizes[RANDOM]
-    rows = []
-    for way in found.ways:
-        own = dict(zip(losses.sizes[way], losses.log_loss[way][0], strict=True))
-        edge = dict(zip(losses.sizes[way], losses.at_edge[way], strict=True))
-        cells = [
-            format_value(math.exp(own[size])) + EDGE * bool(edge[size]) if size in own else "–"
-            for size in sizes
-        ]
-        rows.append((way, *cells))
-    caption = f"Tuned losses, means over {losses.n_seeds} seeds"
-    return Table(caption=caption, columns=("way", *map(format_quantity, sizes)), rows=tuple(rows))
 
 
 def _best_table(found: SelectionFindings) -> Table:

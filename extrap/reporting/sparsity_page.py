@@ -64,7 +64,7 @@ def _chart(sweep: SparseSweep) -> XYChart:
     for place, density in enumerate(densities):
         ink = f"size:{1 - place / max(1, len(densities) - 1):.3f}"
         own = [point for point in sweep.points if point.density == density]
-        name = f"{100 * density:g}{NBSP}% of weights"
+        name = f"{100 * density:g}{NBSP}%"
         if sweep.law is not None:
             fitted, x = sweep.law.fitted, [point.kept for point in own]
             xs = [float(v) for v in np.geomspace(min(x), max(x), N_CURVE)]
@@ -78,7 +78,7 @@ def _chart(sweep: SparseSweep) -> XYChart:
         kept, loss = tuple(p.kept for p in own), tuple(p.loss for p in own)
         shown.append(Series(label=label, x=kept, y=loss, ink=ink, marker="osD^vP"[place % 6]))
     return XYChart(
-        title="Tuned loss against non-zero parameters",
+        title="Tuned loss by share of weights kept",
         x=Axis("non-zero parameters"),
         y=Axis("tuned loss"),
         series=tuple(shown),

@@ -188,11 +188,6 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
         how = "forecast" if place.is_forecast else pairs(place)
         return f"{below(difference(place))}\n{name_size(place.size)}, {how}"
 
-    def p_value(each: Treatment) -> str:
-        values = (each.contrast.p_value, each.contrast.p_adjusted)
-        own, adjusted = map(format_p_value, values)
-        return own if adjusted in ("–", own) else f"{own}\nadjusted {adjusted}"
-
     plain = {each.comparison.plain for each in shown}
     against = plain.pop() if len(plain) == 1 else "the plain recipe"
     return tabulated(
@@ -202,12 +197,8 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
             "verdict": lambda each: f"{VERDICTS[each.verdict][0]}{NBSP}{each.verdict}",
             "recipe": lambda each: f"{each.contrast.treated}\n{each.group}".strip(),
             "loss": loss,
-            "exponent, difference": lambda each: measured(each.contrast.exponent_difference),
-            "p-value": p_value,
             "what to do": _advice,
         },
-        note="p-value: of one law for both recipes; adjusted for the number of treated recipes "
-        "(Holm).",
     )
 
 
@@ -308,13 +299,15 @@ def _tables(comparison: Comparison) -> list[Table]:
             },
         ),
         tabulated(
-            "Mean differences, exponents and crossings of the laws",
+            "Laws: exponents, crossings, p-values of one law for both recipes",
             comparison.contrasts,
             {
                 "recipe": lambda c: c.treated,
+                "p-value (Holm)": _p_values,
                 "mean difference": lambda c: below(percent(c.mean_difference)),
                 f"exponent in {column}": lambda c: _known(c.exponents.get(c.treated)),
                 f"exponent, {plain}": lambda c: _known(c.exponents.get(plain)),
+                "difference": lambda c: measured(c.exponent_difference),
                 f"crossing, {column}": _crossing,
             },
         ),
@@ -348,6 +341,12 @@ def _tables(comparison: Comparison) -> list[Table]:
 
 def _level(level: float) -> str:
     return f"{100 * level:g}{NBSP}%"
+
+
+def _p_values(contrast: Contrast) -> str:
+    """The p-value, and what it is after Holm's correction for the number of recipes."""
+    own, adjusted = map(format_p_value, (contrast.p_value, contrast.p_adjusted))
+    return own if adjusted in ("–", own) else f"{own}\n{adjusted}"
 
 
 def _known(measure: Measure | None) -> str:

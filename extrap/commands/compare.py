@@ -60,7 +60,7 @@ def compare_command(
     """
     from extrap.comparing import compare
     from extrap.records.codec import document
-    from extrap.reporting.comparison_text import comparison_text
+    from extrap.reporting.comparisons_page import comparison_text
 
     if by is None:
         arms = _arms_of_files(sources, names, columns)

@@ -6,10 +6,9 @@
 * `lever_page` — ablations compared; `levers_text` and `levers_document` likewise.
 * `batch_page` — batch sizes, noise and rates; `batches_text` and `batches_document` likewise.
 * `comparison_page` — recipes over size; `comparison_study_text` and
-  `comparison_study_document` likewise; `Section` is a part of it that others bring.
+  `comparison_study_document` likewise.
 * `allocation_page` — a budget split and checked; `allocations_text` likewise.
 * `cascade_page` — a small model before a large one; `cascades_text` likewise.
-* `sparsity_section` — the law of sparse models and what it saves, as such a part.
 * `write_index` — an index over the reports of a folder; `beside_page` — two side by side.
 * `read_report` — the numbers of a page; `report_markdown` — its summary for a pull request.
 * `save_figures` — the pictures and tables of a report as files.
@@ -36,21 +35,17 @@ if TYPE_CHECKING:
     from extrap.reporting.cascades_page import cascade_page, cascades_text
     from extrap.reporting.comparison_documents import checks_document, comparison_study_document
     from extrap.reporting.comparison_findings import GroupFindings, TargetCheck
-    from extrap.reporting.comparisons import comparison_page, comparison_study_text
+    from extrap.reporting.comparisons_page import comparison_page, comparison_study_text
     from extrap.reporting.embedded import read_blocks, read_report
     from extrap.reporting.forecast_page import report, report_document
     from extrap.reporting.index import write_index
     from extrap.reporting.markdown import report_markdown
     from extrap.reporting.saved import save_figures
-    from extrap.reporting.sections import Section
     from extrap.reporting.sensitivity_page import knob_page, knobs_document, knobs_text
-    from extrap.reporting.sparsity import SparseCount, sparsity_section
 
 __all__ = [
     "AllocationReport",
     "GroupFindings",
-    "Section",
-    "SparseCount",
     "TargetCheck",
     "allocation_page",
     "allocations_text",
@@ -77,7 +72,6 @@ __all__ = [
     "report_document",
     "report_markdown",
     "save_figures",
-    "sparsity_section",
     "write_index",
 ]
 
@@ -91,15 +85,13 @@ _NAMES = {
     "cascades_page": ("cascade_page", "cascades_text"),
     "comparison_documents": ("checks_document", "comparison_study_document"),
     "comparison_findings": ("GroupFindings", "TargetCheck"),
-    "comparisons": ("comparison_page", "comparison_study_text"),
+    "comparisons_page": ("comparison_page", "comparison_study_text"),
     "embedded": ("read_blocks", "read_report"),
     "index": ("write_index",),
     "markdown": ("report_markdown",),
     "forecast_page": ("report", "report_document"),
     "saved": ("save_figures",),
-    "sections": ("Section",),
     "sensitivity_page": ("knob_page", "knobs_document", "knobs_text"),
-    "sparsity": ("SparseCount", "sparsity_section"),
 }
 """Module → the public names it defines."""
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

@@ -42,6 +42,9 @@ MARKS = {
     "◆ off law, mistuned": "warn",
     "✕ off law": "bad",
     "▲ no loss": "bad",
+    "▼ better": "good",
+    "■ depends on size": "warn",
+    "▲ worse": "bad",
 }
 """A verdict as tables write it → its colour."""
 KINDS: Mapping[type, str] = {

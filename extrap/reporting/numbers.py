@@ -63,7 +63,8 @@ def format_estimate(value: float | None, interval: Interval) -> str:
     """A value with its interval, `1.749 (1.671 to 1.830)`, both to the same digit."""
     if value is None:
         return format_interval(interval)
-    decimals = _interval_decimals(interval)
+    is_open = None in tuple(interval)
+    decimals = _decimals(value, digits=4) if is_open else _interval_decimals(interval)
     return f"{_plain(value, decimals)} ({format_interval(interval)})"
 
 

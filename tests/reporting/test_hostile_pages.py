@@ -16,7 +16,6 @@ from extrap.backtesting import backtest
 from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.reporting import (
-    Section,
     allocation_page,
     batch_page,
     cascade_page,
@@ -27,6 +26,7 @@ from extrap.reporting import (
     write_index,
 )
 from extrap.reporting.allocation_studies import AllocationReport
+from extrap.reporting.blocks import Details, Paragraph
 from extrap.reporting.tables import Table
 
 from .conftest import as_runs, large_frame, sweep_frame
@@ -119,13 +119,8 @@ def test_names_of_recipes_and_what_others_bring(tmp_path):
     names = _renamed("plain", "shifted", "steeper", "lost", "treatments")
     found = poisoned(FINDINGS, names)
     study = replace(COMPARISON_STUDY, question=EVIL)
-    brought = Section(
-        key="more",
-        title=EVIL,
-        words=(EVIL,),
-        tables=(Table(caption=EVIL, columns=(EVIL, "b"), rows=((EVIL, EVIL),), note=EVIL),),
-        notes=(EVIL,),
-    )
+    table = Table(caption=EVIL, columns=(EVIL, "b"), rows=((EVIL, EVIL),), note=EVIL)
+    brought = Details(EVIL, (Paragraph(EVIL), table))
     path = comparison_page(study, found, path=tmp_path / "a.html", sections=[brought], **ABOUT)
     words = said(written(path))
     assert all(payload in words for payload in PAYLOADS.values())

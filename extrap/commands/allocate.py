@@ -61,7 +61,7 @@ def allocate_command(
     forecast takes.
     """
     from extrap.planning import allocate, allocation_document
-    from extrap.reporting.allocations import allocation_text
+    from extrap.reporting.allocations_page import allocation_text
 
     given: Any = sys.stdin if source == "-" else source
     if reading["let"] or reading["maximise"] or reading["final"] != "last":

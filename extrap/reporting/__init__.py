@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from extrap.reporting.allocation_studies import (
+    from extrap.reporting.allocations_page import (
         AllocationReport,
         allocation_page,
         allocations_text,
@@ -82,7 +82,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "allocation_studies": ("AllocationReport", "allocation_page", "allocations_text"),
+    "allocations_page": ("AllocationReport", "allocation_page", "allocations_text"),
     "baselines": ("baseline_text",),
     "batch_documents": ("batches_document",),
     "batch_studies": ("batch_page", "batches_text"),

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-from extrap.reporting.figures.allocations import (
-    IsoflopProfiles,
-    SplitCourse,
-    draw_isoflop_profiles,
-    draw_split_course,
-    isoflop_profiles_info,
-    split_course_info,
-)
 from extrap.reporting.figures.batch_rates import (
     BatchRates,
     batch_rates_info,
@@ -83,7 +75,6 @@ __all__ = [
     "CascadeCosts",
     "CascadeCurves",
     "Drawing",
-    "IsoflopProfiles",
     "KnobPaths",
     "KnobRanks",
     "LeverEffects",
@@ -93,7 +84,6 @@ __all__ = [
     "RecipeWorth",
     "SizeDifferences",
     "SparseLosses",
-    "SplitCourse",
     "batch_rates_info",
     "batch_steps_info",
     "cascade_costs_info",
@@ -105,7 +95,6 @@ __all__ = [
     "draw_cascade_costs",
     "draw_cascade_curves",
     "draw_drift",
-    "draw_isoflop_profiles",
     "draw_knob_paths",
     "draw_lever_effects",
     "draw_noise_by_loss",
@@ -117,10 +106,8 @@ __all__ = [
     "draw_recipe_worth",
     "draw_size_differences",
     "draw_sparse_losses",
-    "draw_split_course",
     "draw_svg",
     "forecast_front_info",
-    "isoflop_profiles_info",
     "knob_paths_info",
     "knob_ranks_info",
     "lever_effects_info",
@@ -131,6 +118,5 @@ __all__ = [
     "recipe_worth_info",
     "size_differences_info",
     "sparse_losses_info",
-    "split_course_info",
     "style_sheet",
 ]

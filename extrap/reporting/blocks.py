@@ -22,6 +22,7 @@ __all__ = [
     "Details",
     "Equation",
     "Figure",
+    "Link",
     "Page",
     "Paragraph",
     "Table",
@@ -63,6 +64,18 @@ class Equation:
 
     pieces: tuple[tuple[str, bool], ...]
     text: str
+
+
+class Link(str):
+    """A cell that leads to an address, which must be one of ours: it is not checked."""
+
+    href: str
+
+    def __new__(cls, text: str, href: str = "") -> Link:
+        """A text and where it leads."""
+        link = super().__new__(cls, text)
+        link.href = href
+        return link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

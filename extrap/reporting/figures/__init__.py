@@ -17,7 +17,6 @@ from extrap.reporting.figures.batches import (
     forecast_front_info,
     measured_front_info,
 )
-from extrap.reporting.figures.beside import Beside, draw_beside
 from extrap.reporting.figures.canvas import Drawing, draw_svg, style_sheet
 from extrap.reporting.figures.cascades import (
     CascadeCosts,
@@ -71,7 +70,6 @@ __all__ = [
     "BatchFront",
     "BatchRates",
     "BatchSteps",
-    "Beside",
     "CascadeCosts",
     "CascadeCurves",
     "Drawing",
@@ -91,7 +89,6 @@ __all__ = [
     "draw_at_stake",
     "draw_batch_front",
     "draw_batch_steps",
-    "draw_beside",
     "draw_cascade_costs",
     "draw_cascade_curves",
     "draw_drift",

@@ -63,7 +63,7 @@ def allocate_command(
     """
     from extrap.planning import allocate
     from extrap.records.codec import document
-    from extrap.reporting.allocations import allocation_text
+    from extrap.reporting.allocations_page import allocation_text
 
     given: Any = sys.stdin if source == "-" else source
     if reading["let"] or reading["maximise"] or reading["final"] != "last":

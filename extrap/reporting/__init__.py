@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from extrap.reporting.ablation_page import lever_page, levers_document, levers_text
-    from extrap.reporting.allocation_studies import (
+    from extrap.reporting.allocations_page import (
         AllocationReport,
         allocation_page,
         allocations_text,
@@ -77,7 +77,7 @@ __all__ = [
 
 _NAMES = {
     "ablation_page": ("lever_page", "levers_document", "levers_text"),
-    "allocation_studies": ("AllocationReport", "allocation_page", "allocations_text"),
+    "allocations_page": ("AllocationReport", "allocation_page", "allocations_text"),
     "baselines": ("baseline_text",),
     "batch_documents": ("batches_document",),
     "batches_page": ("batch_page", "batches_text"),

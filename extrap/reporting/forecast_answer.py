@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from extrap.fitting.transfer import TransferQuality, transfer_quality
 from extrap.forecasting import Forecast
 from extrap.records import Point
 from extrap.reporting.blocks import Answer
-from extrap.reporting.glossary import explain_flags
+from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.groups import (
     RunGroup,
     group_at_forecast,
@@ -287,18 +288,13 @@ def _seen(each: TransferQuality, groups: Sequence[RunGroup]) -> str:
 
 def _confidence(forecast: Forecast, row: AnswerRow) -> str:
     """High, medium or low, with the first reason."""
-    flags = explain_flags([*forecast.flags, *row.point.flags])
-    grave = [f for name in LOW for f in flags if f.name == name]
-    grave += [f for f in flags if f.name.startswith("no-") and f.name.endswith("-law")]
     low, high = row.point.loss_pi
     if row.point.loss is None or low is None or high is None:
         return "Confidence: low; the sweep does not bound the loss on both sides."
-    for found, level in ((grave, "low"), (flags, "medium")):
-        if found:
-            about = f" ({found[0].detail})" if found[0].detail else ""
-            reason = found[0].meaning
-            return f"Confidence: {level}; {reason[0].lower()}{reason[1:].rstrip('.')}{about}."
-    if (high - low) / 2 > WIDE * row.point.loss:
-        return "Confidence: medium; the interval of the loss is wide."
     ratio = f"{row.point.extrapolation_ratio:.2g}"
-    return f"Confidence: high; no warnings at {ratio} times the largest size of the sweep."
+    certain = f"Confidence: high; no warnings at {ratio} times the largest size of the sweep."
+    if (high - low) / 2 > WIDE * row.point.loss:
+        certain = "Confidence: medium; the interval of the loss is wide."
+    flags = [*forecast.flags, *row.point.flags]
+    lawless = [f.name for f in explain_flags(flags) if re.fullmatch("no-.*-law", f.name)]
+    return confidence(flags, grave=(*LOW, *lawless), otherwise=certain)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ from extrap.commands.workers import (
     stops_gracefully,
     work_command,
 )
-from extrap.errors import ExtrapError
+from extrap.errors import DataError, ExtrapError, as_options
 from extrap.installing import how_to_install
 
 __all__ = ["cli", "main"]
@@ -148,6 +149,11 @@ completes(cli)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; every error is one line on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    with as_options():
+        return _called(given)
+
+
+def _called(given: list[str]) -> int:
     try:
         result = cli.main(args=given, prog_name="extrap", standalone_mode=False)
     except click.exceptions.Exit as done:
@@ -156,6 +162,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error.format_message(), BAD_USAGE, given)
     except (KeyboardInterrupt, click.exceptions.Abort):
         return _fail("stopped; the same command resumes", INTERRUPTED, given)
+    except DataError as error:
+        code = _fail(_noted(error, error.args[0]), BAD_USAGE, given)
+        for choice in error.choices:
+            say(
+                f"  {_command(given)} {choice}{f'  # {choice.words}' * bool(choice.words)}",
+                err=True,
+            )
+        return code
     except (ExtrapError, ValueError) as error:
         return _fail(_noted(error), BAD_USAGE, given)
     except SystemExit:  # click saw the reader of our output, such as head, leave
@@ -173,9 +187,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return result if isinstance(result, int) else FINE
 
 
-def _noted(error: Exception) -> str:
+def _noted(error: Exception, words: str | None = None) -> str:
     """An error and what was noted of it on its way, such as the run in which it arose."""
-    return "; ".join([str(error), *getattr(error, "__notes__", ())])
+    return "; ".join([str(error) if words is None else words, *getattr(error, "__notes__", ())])
+
+
+def _command(given: Sequence[str]) -> str:
+    """The command that was given, without the passwords of its addresses."""
+    from extrap.reading import without_password
+
+    return shlex.join(["extrap", *(without_password(each) for each in given)])
 
 
 def _fail(message: str, code: int, arguments: Sequence[str]) -> int:

@@ -1,0 +1,532 @@
+"""What the columns of a table are where nobody says: by name, by type and by spread.
+
+| part | is |
+|---|---|
+| loss | a held-out loss before others, the last value before a minimum; scores only when named |
+| size | what the other sizes follow from; with tokens that vary beside it, both |
+| tuned | positive, with three values or more within most sizes, and no function of another one |
+| seed | called so, or counted from 0 or 1 and different in all runs of a cell |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from extrap.errors import Choice, DataError, argument
+from extrap.reading.bounds import shown
+from extrap.reading.cells import is_empty
+from extrap.reading.columns import (
+    BATCHES,
+    MOST_COMPARED,
+    MOST_NAME,
+    KNOWN,
+    PARAMS,
+    SEEDS,
+    TOKENS,
+    WORDS,
+    bare_name,
+    find_column,
+    known_name,
+    missing_column,
+    short_name,
+)
+from extrap.reading.found import Found
+from extrap.reading.levels import Codes, Levels, joint, levels_of
+from extrap.reading.settings import settings_in
+from extrap.reading.states import given_status
+
+__all__ = [
+    "MEASURED",
+    "ONE_AMOUNT",
+    "TRIED",
+    "Parts",
+    "display_name",
+    "infer_parts",
+    "is_bookkeeping",
+    "is_identity",
+    "is_measured",
+    "is_recipe",
+    "sentence",
+    "with_named_settings",
+]
+
+LOSS = re.compile(r"loss|nll|perplexity|ppl|bpb|bpc|cross_?entropy|xent")
+ERROR = re.compile(r"error|err_rate|wer\b")
+SCORE = re.compile(r"acc|auc|score|f1\b|bleu")
+OUTCOME = ("value", "objective", "target")
+"""What Optuna's own table calls what a study minimises."""
+HELD_OUT = (r"val|dev", r"eval|held_?out", r"test")
+BESIDE = re.compile(
+    r"(^|_)(se|std|sd|var|lo\d*|hi\d*|ci|lower|upper|ema|scale|fn|type|weight|coef|aux|reg|kl|"
+    r"router|z|n|target|threshold|function|name)(_|$)"
+)
+"""Parts of names of what is beside a loss, and none that could be forecast."""
+EXTREME = re.compile(r"(^|[_.])(min|max|best|mean|avg)($|[_.])")
+COMPUTE = ("flops", "compute", "train_flops", "total_flops")
+MEASURED = re.compile(r"^(train|val|valid|eval|test|summary|metrics?|perf|system|grad)[./:]")
+IDENTITIES = frozenset(
+    "id ids name names tag tags sweep group project entity job trial experiment exp run runs "
+    "number index curve".split()
+)
+"""Words in the names of columns that say which run it is, or of which group."""
+BOOKKEEPING = IDENTITIES | frozenset(
+    "note notes comment comments description user username owner author host hostname node nodes "
+    "machine cuda device devices cpu cpus pid ip rank ranks world worker workers git commit md5 "
+    "branch dirty version python platform os logdir artifact source checkpoint ckpt saved logger "
+    "resume resumed created started ended finished updated start end datetime runtime duration "
+    "elapsed secs minutes min wall walltime heartbeat state status stage slurm queue partition "
+    "cluster uuid flop compute step iteration iter epoch done verbose debug print attempt retry "
+    "retries try usage cost price money restore replicate repeat rep fold".split()
+)
+"""Those, and words of what times or places a run."""
+PLACES = frozenset(
+    "path paths dir folder file filename url uri hash sha time timestamp date s sec second "
+    "seconds hour hours memory mem mfu throughput speed gpu gpus flops eval log logging save seed "
+    "seeds".split()
+)
+"""Those that do so whatever stands beside them."""
+RECIPE = frozenset(
+    "warmup cooldown decay wd schedule scheduler optimizer optimiser optim opt momentum beta "
+    "beta1 beta2 betas eps epsilon dropout clip clipping batch bs lr learning rate data dataset "
+    "corpus task domain tokenizer vocab arch architecture model activation init initialization "
+    "parametrization parameterization mup precision dtype steps epochs updates iters iterations "
+    "seq sequence length context ctx recipe arm variant method treatment condition setting "
+    "settings hparams ema smoothing augmentation aug width depth layers heads ffn regularization "
+    "l2 nesterov rope bias tied curriculum mixture accumulation accum teacher sparsity density "
+    "tokens params attention ablation baseline strategy algorithm policy".split()
+)
+"""Words in the names of columns that set how a run trains."""
+FEW_SIZES = 2
+TRIED = 3
+"""Values within a size from which on a setting is taken for tuned, and not for a condition."""
+ENOUGH = 2000
+"""Cells by which a column is known to hold numbers."""
+ONE_AMOUNT = 1.1
+"""Data within this factor are one amount."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Which column plays which part: as it was asked for, or as the table calls it.
+
+    Attributes:
+        sizes: Size columns.
+        tuned: Tuned columns.
+        loss: The loss.
+        seed: The seed; None where none was found.
+    """
+
+    sizes: tuple[str, ...]
+    tuned: tuple[str, ...]
+    loss: str
+    seed: str | None
+
+
+def infer_parts(
+    found: Found,
+    *,
+    sizes: tuple[str, ...] = (),
+    tuned: tuple[str, ...] | None = None,
+    loss: str | None = None,
+    seed: str = "seed",
+    conditions: Sequence[str] = (),
+    maximised: Sequence[str] = (),
+    is_sweep: bool = True,
+) -> Parts:
+    """Fill in the parts that were not given.
+
+    Args:
+        found: A table and what its source knows.
+        sizes: Size columns that were asked for; empty: not given.
+        tuned: Tuned columns that were asked for; None: not given.
+        loss: The loss that was asked for.
+        seed: The seed column that was asked for.
+        conditions: Columns that are no others.
+        maximised: Metrics that may serve as a loss.
+        is_sweep: Whether the runs are a sweep: of a few larger runs nothing is tuned.
+
+    Raises:
+        DataError: No column could be the loss or the size, or several could.
+    """
+    columns = _Columns(found)
+    loss = loss or _loss(columns, maximised)
+    if sizes and tuned is not None:
+        return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed)
+    seed_column = columns.first(SEEDS) if seed == "seed" else columns.named(seed)
+    known = [columns.named(name) for name in (*sizes, *(tuned or ()), *conditions, loss)]
+    columns = columns.of_runs(loss).without(*known, seed_column)
+    if not sizes:
+        sizes = found.sizes or _sizes(columns)
+    columns = columns.without(*map(columns.named, sizes))
+    cells = columns.cells(sizes)
+    if tuned is None:
+        tuned = _tuned(columns, cells, sizes=sizes) if is_sweep else found.tuned or ()
+    if seed_column is None and seed == "seed" and is_sweep:
+        seed_column = _counted(columns, joint(cells, columns.cells(tuned)))
+    return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed_column)
+
+
+class _Columns:
+    """The columns of a source that may still play a part, and their values."""
+
+    def __init__(self, found: Found) -> None:
+        self.found = found
+        self.names = [str(c) for c in found.table if len(str(c)) <= MOST_NAME][:MOST_COMPARED]
+        self.have = [str(c) for c in found.table]
+        self.rows = np.ones(len(found.table), dtype=bool)
+        self._levels: dict[str, Levels] = {}
+
+    def _copy(self) -> _Columns:
+        made = object.__new__(_Columns)
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def without(self, *names: str | None) -> _Columns:
+        """All but these."""
+        made = self._copy()
+        made.names = [name for name in self.names if name not in names]
+        return made
+
+    def of_runs(self, loss: str) -> _Columns:
+        """Of the runs that have a loss, without what is measured."""
+        made = self._copy()
+        cells = self.found.table[self.named(loss)]
+        is_lost = (is_empty(cells) | cells.isna()).to_numpy(dtype=bool)
+        status, _ = given_status(self.found.table)
+        if status is not None:
+            is_lost = is_lost | status.isin(["failed", "pruned"]).to_numpy(dtype=bool)
+        if not is_lost.all():
+            made.rows, made._levels = ~is_lost, {}
+        metrics = {*self.found.metrics, *self.found.losses}
+        made.names = [n for n in self.names if n not in metrics and not is_measured(n)]
+        return made
+
+    def named(self, name: str) -> str | None:
+        """The column that answers to a name, or None."""
+        return find_column(name, self.have, self.found.where)
+
+    def of(self, name: str) -> Levels:
+        """Its values in the rows that count."""
+        if name not in self._levels:
+            self._levels[name] = levels_of(self.found.table.loc[self.rows, name])
+        return self._levels[name]
+
+    def cells(self, names: Iterable[str]) -> Codes:
+        """One code per combination of values of columns that were asked for."""
+        there = [self.named(name) for name in names]
+        if not there:
+            return np.zeros(int(self.rows.sum()), dtype=np.intp)
+        if None in there:  # it stands in the names of the runs, or nowhere
+            return np.arange(int(self.rows.sum()))
+        return joint(*(self.of(str(name)).codes for name in there))
+
+    def called(self, words: Sequence[str]) -> list[str]:
+        """Columns of these names, those of settings and the likeliest first."""
+        known = [name for name in self.names if known_name(name) in words]
+        return sorted(
+            known,
+            key=lambda c: (bool(MEASURED.match(c)), words.index(known_name(c)), len(c)),
+        )
+
+    def first(self, words: Sequence[str]) -> str | None:
+        """The likeliest of them, or None."""
+        return next(iter(self.called(words)), None)
+
+    def unnamed(self) -> list[str]:
+        """Columns of positive numbers whose names say nothing."""
+        names = [c for c in self.names if known_name(c) not in KNOWN and not is_bookkeeping(c)]
+        return [c for c in names if self.of(c).is_positive]
+
+    def varying(self, words: Sequence[str]) -> list[str]:
+        """Those that are positive and differ between runs."""
+        found = self.called(words)
+        return [c for c in found if len(self.of(c)) >= FEW_SIZES and self.of(c).is_positive]
+
+
+def _loss(columns: _Columns, maximised: Sequence[str]) -> str:
+    """The loss: what the source names, else the likeliest by name.
+
+    Raises:
+        DataError: There is none, or several are as likely.
+    """
+    found = columns.found
+    bare = {bare_name(c): c for c in reversed(columns.names)}
+    for name in found.losses:
+        if name in bare:
+            return name
+    if len(maximised) == 1:
+        return maximised[0]
+    names = [c for c in columns.names if c in found.metrics] or columns.names
+    ranked = sorted((rank, c) for c in names if (rank := _loss_rank(c)) is not None)
+    ranked = [(rank, c) for rank, c in ranked if c in found.metrics or _is_loss(found.table[c])]
+    if not ranked:
+        scores = [c for c in names if SCORE.search(c.lower()) and _is_loss(found.table[c])]
+        if found.losses == ("loss",) and not scores:
+            raise missing_column("loss", columns.have, found.where, option="loss")
+        raise DataError(
+            f"{found.where} has no column that is called a loss; name one, or a score to maximise:",
+            [Choice({"maximise": display_name(c, columns.have)}) for c in scores[:3]]
+            or [Choice({"loss": display_name(c, columns.have)}) for c in names[:3]],
+        )
+    best = [c for rank, c in ranked if rank == ranked[0][0]]
+    if len(best) > 1:
+        raise _several("loss", best, columns)
+    return best[0]
+
+
+def _is_loss(cells: pd.Series) -> bool:
+    """Whether cells hold numbers that differ, by some of them."""
+    levels = levels_of(cells[~is_empty(cells)].head(ENOUGH))
+    return levels.numbers is not None and len(levels) > 1
+
+
+def _loss_rank(column: str) -> tuple[int, int, int] | None:
+    """How likely a name is that of the loss, the smallest first; None if it is none."""
+    name = re.sub(r"[\s\-./:]+", "_", bare_name(column).lower())
+    is_loss, is_error = LOSS.search(name), ERROR.search(name)
+    if name in OUTCOME:
+        return (len(HELD_OUT) + 3, 0, 0)
+    if not (is_loss or is_error) or BESIDE.search(name):
+        return None
+    held_out = [i for i, words in enumerate(HELD_OUT) if re.search(rf"(^|_)({words})", name)]
+    if held_out:
+        place = held_out[0]
+    else:
+        place = len(HELD_OUT) + int(bool(re.search(r"(^|_)tr(ain|n)", name)))
+    kind = 0 if re.search(r"loss|nll|ent", name) else 1 if is_loss else 2
+    n_words = len(name.split("_"))
+    return (place + 4 * bool(EXTREME.search(column.lower())), kind, 0 if n_words <= 2 else 1)
+
+
+def _sizes(columns: _Columns) -> tuple[str, ...]:
+    """The size columns, the model first and the data second.
+
+    Raises:
+        DataError: None could be one, or several that do not follow from each other.
+    """
+    columns = (
+        columns.without(*(columns.found.tuned or ())) if _has_other_sizes(columns) else columns
+    )
+    models = columns.varying(WORDS["size"])
+    model = _leading(models, columns)
+    if models and model is None:
+        raise _several("size", models, columns, together=True)
+    data = _leading(columns.varying(TOKENS), columns)
+    if model is None:
+        alone = data or _leading(columns.varying(COMPUTE), columns) or _unnamed_size(columns)
+        return (alone,)
+    if data is None or not _is_axis(data, model, columns):
+        return (model,)
+    counts = columns.varying(PARAMS)
+    same = [c for c in counts if columns.of(model).depends_on(columns.of(c).codes)]
+    return (same[0] if same else model, data)
+
+
+def _has_other_sizes(columns: _Columns) -> bool:
+    """Whether a size is among the columns that the source does not call tuned."""
+    rest = columns.without(*(columns.found.tuned or ()))
+    return bool(rest.varying(WORDS["size"]) or rest.varying(TOKENS))
+
+
+def _leading(names: Sequence[str], columns: _Columns) -> str | None:
+    """The first of these from which all others follow; None if there is none."""
+    for name in names:
+        codes = columns.of(name).codes
+        is_count = known_name(name) in PARAMS
+        others = [c for c in names if not (is_count and known_name(c) in PARAMS)]
+        if all(columns.of(other).depends_on(codes) for other in others):
+            return name
+    return None
+
+
+def _is_axis(data: str, model: str, columns: _Columns) -> bool:
+    """Whether the data vary beside the model: two amounts or more at most of its sizes."""
+    amounts, sizes = columns.of(data), columns.of(model)
+    assert amounts.numbers is not None
+    by_size = pd.Series(amounts.numbers[amounts.codes]).groupby(sizes.codes)
+    is_repeated = by_size.size() > 1
+    if is_repeated.mean() < 0.2:  # most sizes were trained once: are the data a function of it?
+        return not _is_monotone(sizes, amounts)
+    if (by_size.max() / by_size.min() > ONE_AMOUNT)[is_repeated].mean() < 0.5:
+        return False
+    for batch in columns.varying(BATCHES):  # tokens that only count the steps of a tuned batch
+        examples = columns.of(batch)
+        both = joint(sizes.codes, examples.codes), joint(sizes.codes, amounts.codes)
+        if amounts.depends_on(both[0]) and examples.depends_on(both[1]):
+            return False
+    return True
+
+
+def _is_monotone(sizes: Levels, amounts: Levels) -> bool:
+    """Whether the one never falls as the other rises."""
+    in_order = amounts.codes[np.argsort(sizes.codes, kind="stable")]
+    return bool((np.diff(in_order) >= 0).all())
+
+
+def _unnamed_size(columns: _Columns) -> str:
+    """The only column that could be a size though its name does not say so.
+
+    Raises:
+        DataError: There is none, or there are several.
+    """
+    names = [c for c in columns.unnamed() if len(columns.of(c)) >= FEW_SIZES]
+    n_rows = int(columns.rows.sum())
+    found = [c for c in names if TRIED <= len(columns.of(c)) <= n_rows / 2] or names
+    leading = _leading(found, columns)
+    if leading is not None:
+        return leading
+    if not found:
+        listed = ", ".join(shown(c) for c in columns.have[:12])
+        raise DataError(
+            f"no column of {columns.found.where} looks like a size (positive, at three values or "
+            f"more); name it with {argument('size')}. It has {listed}."
+        )
+    raise _several("size", found, columns)
+
+
+def _several(
+    part: str, names: Sequence[str], columns: _Columns, *, together: bool = False
+) -> DataError:
+    """The error to raise where several columns could play a part."""
+    called = [display_name(name, columns.have) for name in names[:6]]
+    choices = [Choice({part: name}) for name in called]
+    if together and len(called) == 2:
+        choices.append(Choice({part: called}, "as two sizes"))
+    return DataError(
+        f"several columns of {columns.found.where} could be the {part}, "
+        f"{', '.join(called)}; choose one:",
+        choices,
+    )
+
+
+def _tuned(columns: _Columns, cells: Codes, *, sizes: Sequence[str]) -> tuple[str, ...]:
+    """What was tuned: what the source says, else settings with several values within a size."""
+    if columns.found.tuned is not None:
+        names = [c for c in columns.found.tuned if c in columns.names and c not in sizes]
+        return tuple(c for c in names if known_name(c) not in SEEDS and len(columns.of(c)) > 1)
+    names = columns.varying(WORDS["tune"])
+    if not any(_is_tried(columns.of(c), cells) for c in names):
+        names = _unnamed_tuned(columns, cells)
+    kept: list[str] = []
+    for name in names:
+        levels = columns.of(name)
+        if _is_tried(levels, cells) and not any(
+            _follows(levels, columns.of(other), cells) for other in kept
+        ):
+            kept.append(name)
+    return tuple(kept)
+
+
+def _is_tried(levels: Levels, cells: Codes) -> bool:
+    """Whether it has several values within most sizes."""
+    pairs = pd.DataFrame({"cell": cells, "value": levels.codes})
+    pairs = pairs[(pairs["cell"] >= 0) & (pairs["value"] >= 0)].drop_duplicates()
+    return bool(pairs["cell"].value_counts().ge(TRIED).mean() >= 0.5)
+
+
+def _follows(levels: Levels, other: Levels, cells: Codes) -> bool:
+    """Whether one setting is computed from another, and perhaps the size."""
+    return levels.depends_on(joint(cells, other.codes)) and levels.blocks(other, cells)
+
+
+def _unnamed_tuned(columns: _Columns, cells: Codes) -> list[str]:
+    """A setting of any name that was tried on a grid in equal steps of its logarithm."""
+    found = [c for c in columns.unnamed() if _is_geometric(columns.of(c))]
+    found = [c for c in found if _is_tried(columns.of(c), cells)]
+    return found if len(found) == 1 else []
+
+
+def _is_geometric(levels: Levels) -> bool:
+    if levels.numbers is None or len(levels) < TRIED or len(levels) > len(levels.codes) / 2:
+        return False
+    steps = np.diff(np.log(levels.numbers))
+    return bool(steps.max() < 1.6 * steps.min())
+
+
+def _counted(columns: _Columns, cells: Codes) -> str | None:
+    """A column that counts the runs of each cell from 0 or 1, as seeds do."""
+    if len(pd.unique(cells)) == len(cells):
+        return None
+    for name in columns.names:
+        levels = columns.of(name)
+        if is_recipe(name) or is_bookkeeping(name) or not levels.is_whole or len(levels) < 2:
+            continue
+        assert levels.numbers is not None
+        first = levels.numbers[0]
+        is_counted = first in (0, 1) and levels.numbers[-1] == first + len(levels) - 1
+        pairs = joint(cells, levels.codes)
+        if is_counted and len(levels) < len(cells) and len(pd.unique(pairs)) == len(cells):
+            return name
+    return None
+
+
+def _words(column: str) -> set[str]:
+    return set(re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()))
+
+
+def is_recipe(column: str) -> bool:
+    """Whether a column's name is that of a setting."""
+    return bool(_words(short_name(column)) & RECIPE) and not is_bookkeeping(column)
+
+
+def is_bookkeeping(column: str) -> bool:
+    """Whether a column's name is that of what identifies, times or places a run."""
+    words = _words(short_name(column))
+    is_sure = column.startswith("_") or words & PLACES
+    return bool(is_sure or (words & BOOKKEEPING and not words & RECIPE))
+
+
+def is_identity(column: str) -> bool:
+    """Whether a column's name is that of what says which run it is, or of which group."""
+    words = _words(short_name(column))
+    return bool(words & IDENTITIES) and not words & PLACES
+
+
+def is_measured(column: str) -> bool:
+    """Whether a column's name is that of a metric."""
+    name = short_name(column).lower()
+    words = _words(name)
+    is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE))
+    return is_metric or bool(words & {"grad", "gradient", "norm", "rms", "metric", "reward"})
+
+
+def display_name(column: str, have: Collection[str]) -> str:
+    """The shortest name to which a column alone answers."""
+    short, bare = short_name(column), bare_name(column)
+    if sum(short in (c, short_name(c), bare_name(c)) for c in have) == 1:
+        return short
+    return bare if sum(bare in (c, bare_name(c)) for c in have) == 1 else column
+
+
+def with_named_settings(found: Found) -> Found:
+    """A source with the settings that stand in the names of its runs, `width=64,lr=0.01`."""
+    if found.names is None:
+        return found
+    named = [settings_in(str(name)) for name in found.table[found.names]]
+    common = [key for key in named[0] if all(key in each for each in named)] if named else []
+    new = {key: [each[key] for each in named] for key in common if key not in found.table}
+    return replace(found, table=found.table.assign(**new)) if new else found
+
+
+def sentence(parts: Parts, called: Mapping[str, str]) -> str:
+    """What is announced: `Using size = width, tune = lr, loss = loss, seed = seed`.
+
+    Args:
+        parts: The parts.
+        called: Column → the name it goes by from now on.
+    """
+
+    def said(names: Sequence[str]) -> str:
+        words = [called.get(n, n) + (f" ({n})" if called.get(n, n) != n else "") for n in names]
+        return " and ".join(words) or "none"
+
+    seed = said([parts.seed]) if parts.seed else "none"
+    return (
+        f"Using size = {said(parts.sizes)}, tune = {said(parts.tuned)}, "
+        f"loss = {said([parts.loss])}, seed = {seed}"
+    )

@@ -1,0 +1,194 @@
+"""Runs that differ in a setting which is neither a size nor tuned: two sweeps in one table.
+
+| column | is a condition that varies |
+|---|---|
+| called as a setting is | where runs of one size and tuned values differ in it |
+| called as a setting is, no values tried twice | where it has few values within a size |
+| of any other name | where both of its values were tried in most cells, and the loss differs |
+| what identifies, times or places a run; a metric; what follows from size and tuned values | never |
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from extrap.errors import Choice, DataError, argument
+from extrap.reading.bounds import shown
+from extrap.reading.columns import MOST_COMPARED, MOST_NAME, WORDS, known_name
+from extrap.reading.inference import (
+    MEASURED,
+    ONE_AMOUNT,
+    TRIED,
+    display_name,
+    is_bookkeeping,
+    is_identity,
+    is_measured,
+    is_recipe,
+)
+from extrap.reading.levels import Codes, Levels, joint, levels_of
+from extrap.records import Runs, condition_text
+
+__all__ = ["refuse_mixtures"]
+
+PLAYED = ("loss", "seed", "status", "stage")
+COUNTED = ("loss_se", "noise_scale", "flops", "wall_s", "updates", "n_params")
+"""Columns with a fixed meaning that set nothing."""
+MOST_CHOICES = 6
+MOST = 0.5
+"""Share of the cells that a value must have been tried in, to be crossed with them."""
+SURE = 4.0
+"""Standard errors of a difference that is not chance."""
+
+
+def refuse_mixtures(runs: Runs, *, pooled: Collection[str] = ()) -> None:
+    """Raise where runs differ in a setting that nobody named.
+
+    Args:
+        runs: A sweep.
+        pooled: Columns that may vary.
+
+    Raises:
+        DataError: One does; the error lists its values with what would select them.
+    """
+    frame = runs.to_frame()
+    frame = frame[frame["status"].ne("failed")]
+    if len(frame) < 2:
+        return
+    have = [str(c) for c in frame.columns]
+    known = {*runs.sizes, *runs.tuned, *runs.conditions, *PLAYED, *COUNTED}
+    names = [c for c in have if len(c) <= MOST_NAME and c not in known and _may_set(c)]
+    names = [c for c in names if not {c, display_name(c, have)} & set(pooled)]
+    sweep = _Sweep(frame, runs)
+    varying = {c: levels for c in names[:MOST_COMPARED] if (levels := sweep.varying(c))}
+    if not varying:
+        return
+    kept = _enough(varying, sweep.sizes)
+    raise _error({display_name(c, have): varying[c] for c in kept}, frame, runs)
+
+
+def _may_set(column: str) -> bool:
+    """Whether a column may be a setting, by its name; one that names groups may."""
+    if is_measured(column) or MEASURED.match(column):
+        return False
+    return is_identity(column) or not is_bookkeeping(column)
+
+
+class _Sweep:
+    """The runs with a result, by size and by cell."""
+
+    def __init__(self, frame: pd.DataFrame, runs: Runs) -> None:
+        self.frame = frame
+        played = {name: levels_of(frame[name]) for name in (*runs.sizes, *runs.tuned)}
+        self.tuned = [played[name] for name in runs.tuned]
+        self.sizes = joint(*(played[name].codes for name in runs.sizes))
+        self.cells = joint(*(levels.codes for levels in played.values()))
+        self.seeds = levels_of(frame["seed"])
+
+    def varying(self, column: str) -> Levels | None:
+        """The values of a column that is a condition and varies; None of any other."""
+        levels = levels_of(self.frame[column])
+        n_rows = len(levels.codes)
+        if len(levels) < 2 or len(levels) > n_rows / 2 or levels.depends_on(self.sizes):
+            return None
+        if levels.depends_on(self.seeds.codes) and self.seeds.depends_on(levels.codes):
+            return None
+        if levels.numbers is not None and self._is_one_amount(levels):
+            return None
+        if is_recipe(column):
+            is_varying = self._is_mixed(levels)
+        else:
+            is_varying = self._is_crossed(levels) and self._is_told(levels)
+        return levels if is_varying else None
+
+    def _is_one_amount(self, levels: Levels) -> bool:
+        """Whether its numbers hardly differ within a size."""
+        numbers = levels.numbers
+        assert numbers is not None
+        if not levels.is_positive:
+            return False
+        by_size = pd.Series(numbers[levels.codes], dtype=float).where(levels.codes >= 0)
+        by_size = by_size.groupby(self.sizes)
+        return bool((by_size.max() / by_size.min()).dropna().lt(ONE_AMOUNT).all())
+
+    def _is_mixed(self, levels: Levels) -> bool:
+        """Whether runs that should be alike differ in it, or it follows from nothing."""
+        if not levels.depends_on(self.cells):
+            return True
+        if any(levels.blocks(tuned, self.sizes) for tuned in self.tuned):
+            return False
+        few = joint(self.sizes, levels.codes)
+        usual = np.median(np.bincount(few[few >= 0]))
+        return bool(self.tuned) and usual >= TRIED
+
+    def _is_crossed(self, levels: Levels) -> bool:
+        """Whether its two commonest values were both tried in most cells."""
+        n_cells = len(pd.unique(self.cells))
+        pairs = pd.DataFrame({"cell": self.cells, "value": levels.codes}).drop_duplicates()
+        tried = pairs.loc[pairs["value"] >= 0, "value"].value_counts()
+        both = pairs[pairs["value"].isin(tried.index[:2])]["cell"].value_counts().eq(2).sum()
+        return bool(both >= max(2, MOST * n_cells))
+
+    def _is_told(self, levels: Levels) -> bool:
+        """Whether the loss within cells differs between its values, by the ratio of variances."""
+        table = pd.DataFrame({"cell": self.cells, "value": levels.codes})
+        table["loss"] = np.log(self.frame["loss"].to_numpy(dtype=float))
+        table = table[(table["value"] >= 0) & table["loss"].notna()]
+        table["loss"] -= table.groupby("cell")["loss"].transform("mean")
+        between = table.groupby("value")["loss"].transform("mean")
+        dof = table["value"].nunique() - 1
+        left = len(table) - table["cell"].nunique() - dof
+        if dof < 1 or left < TRIED:
+            return False
+        residual = float(((table["loss"] - between) ** 2).sum())
+        return float((between**2).sum()) * left > SURE**2 * residual * dof
+
+
+def _enough(varying: Mapping[str, Levels], sizes: Codes) -> list[str]:
+    """The column, or few, from which all the others follow at each size."""
+    by_name = sorted(varying, key=lambda c: (len(varying[c]), not is_recipe(c), len(c)))
+    for name in by_name:
+        cells = joint(sizes, varying[name].codes)
+        if all(varying[c].depends_on(cells) for c in varying):
+            return [name]
+    kept: list[str] = []
+    for name in sorted(varying, key=lambda c: (not is_recipe(c), -len(varying[c]), len(c))):
+        cells = joint(sizes, *(varying[c].codes for c in kept))
+        if not varying[name].depends_on(cells):
+            kept.append(name)
+    return kept
+
+
+def _error(varying: Mapping[str, Levels], frame: pd.DataFrame, runs: Runs) -> DataError:
+    """What varies, and every combination of it that is there, the commonest first."""
+    names = list(varying)
+    cells = joint(*(levels.codes for levels in varying.values()))
+    counts = pd.Series(cells[cells >= 0]).value_counts()
+    choices = []
+    for cell in counts.index[:MOST_CHOICES]:
+        row = int(np.flatnonzero(cells == cell)[0])
+        values = {n: condition_text(v.labels[v.codes[row]]) for n, v in varying.items()}
+        choices.append(Choice({"where": values}, f"{counts[cell]} runs"))
+    for name, levels in varying.items():
+        part = next((p for p in ("tune", "size") if known_name(name) in WORDS[p]), None)
+        if part and levels.is_positive and len(levels) >= TRIED:
+            played = [*(runs.tuned if part == "tune" else runs.sizes), name]
+            choices.append(
+                Choice({part: played}, f"as a {'tuned column' if part == 'tune' else 'size'}")
+            )
+    values = "; ".join(
+        f"{name}: {', '.join(shown(condition_text(v)) for v in itertools.islice(levels.labels, 5))}"
+        f"{' …' if len(levels) > 5 else ''}"
+        for name, levels in varying.items()
+    )
+    pool = argument("where", dict.fromkeys(names, "*"))
+    more = len(counts) - MOST_CHOICES
+    left = f" ({more} more combinations are not listed)" if more > 0 else ""
+    return DataError(
+        f"one recipe has one value of {' and '.join(names)}, {runs.source or 'the sweep'} mixes "
+        f"{values}; choose one{left}, or pool them with {pool}:",
+        choices,
+    )

@@ -613,7 +613,7 @@ def forecast(
         raise ValueError(f"{argument('level')} must lie in (0, 1), got {level:g}{hint}.")
     if band not in BANDS:
         raise ValueError(f"{argument('band')} must be one of {', '.join(BANDS)}; got {band!r}.")
-    given = {"size": size, "tune": tune, "loss": loss, "where": where}
+    given: dict[str, Any] = {"size": size, "tune": tune, "loss": loss, "where": where}
     if not isinstance(runs, Runs):
         from extrap.reading.runs import Request, read_sweep
 

@@ -64,10 +64,13 @@ def allocate_command(
     from extrap.reporting.allocations import allocation_text
 
     given: Any = sys.stdin if source == "-" else source
-    if reading["let"] or reading["maximise"] or reading["final"] != "last":
+    options = reading_of(reading)
+    if (
+        any(value for name, value in options.items() if name != "final")
+        or options["final"] != "last"
+    ):
         from extrap.reading import read_runs
 
-        options = reading_of(reading)
         given = read_runs(given, size=(params, tokens), tune=(), loss=loss, **options)
         loss = "loss"
     found = allocate(

@@ -88,6 +88,8 @@ _OF_TABLES = {
     "loss": None,
     "seed": "seed",
     "level": None,
+    "where": (),
+    "rename": (),
     "let": (),
     "final": "last",
     "maximise": (),

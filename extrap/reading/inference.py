@@ -10,8 +10,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,86 +20,36 @@ from extrap.errors import Choice, DataError, argument
 from extrap.reading.bounds import shown
 from extrap.reading.cells import is_empty
 from extrap.reading.columns import (
-    BATCHES,
     MOST_COMPARED,
     MOST_NAME,
+    display_name,
+    find_column,
+    missing_column,
+)
+from extrap.reading.found import Found
+from extrap.reading.levels import Codes, Levels, joint, levels_of
+from extrap.reading.names import (
+    BATCHES,
+    COMPUTE,
     KNOWN,
+    MEASURED,
     PARAMS,
+    SCORE,
     SEEDS,
     TOKENS,
     WORDS,
     bare_name,
-    find_column,
+    is_bookkeeping,
+    is_measured,
+    is_recipe,
     known_name,
-    missing_column,
-    short_name,
+    loss_rank,
 )
-from extrap.reading.found import Found
-from extrap.reading.levels import Codes, Levels, joint, levels_of
 from extrap.reading.settings import settings_in
 from extrap.reading.states import given_status
 
-__all__ = [
-    "MEASURED",
-    "ONE_AMOUNT",
-    "TRIED",
-    "Parts",
-    "display_name",
-    "infer_parts",
-    "is_bookkeeping",
-    "is_identity",
-    "is_measured",
-    "is_recipe",
-    "sentence",
-    "with_named_settings",
-]
+__all__ = ["ONE_AMOUNT", "TRIED", "Parts", "infer_parts", "sentence", "with_named_settings"]
 
-LOSS = re.compile(r"loss|nll|perplexity|ppl|bpb|bpc|cross_?entropy|xent")
-ERROR = re.compile(r"error|err_rate|wer\b")
-SCORE = re.compile(r"acc|auc|score|f1\b|bleu")
-OUTCOME = ("value", "objective", "target")
-"""What Optuna's own table calls what a study minimises."""
-HELD_OUT = (r"val|dev", r"eval|held_?out", r"test")
-BESIDE = re.compile(
-    r"(^|_)(se|std|sd|var|lo\d*|hi\d*|ci|lower|upper|ema|scale|fn|type|weight|coef|aux|reg|kl|"
-    r"router|z|n|target|threshold|function|name)(_|$)"
-)
-"""Parts of names of what is beside a loss, and none that could be forecast."""
-EXTREME = re.compile(r"(^|[_.])(min|max|best|mean|avg)($|[_.])")
-COMPUTE = ("flops", "compute", "train_flops", "total_flops")
-MEASURED = re.compile(r"^(train|val|valid|eval|test|summary|metrics?|perf|system|grad)[./:]")
-IDENTITIES = frozenset(
-    "id ids name names tag tags sweep group project entity job trial experiment exp run runs "
-    "number index curve".split()
-)
-"""Words in the names of columns that say which run it is, or of which group."""
-BOOKKEEPING = IDENTITIES | frozenset(
-    "note notes comment comments description user username owner author host hostname node nodes "
-    "machine cuda device devices cpu cpus pid ip rank ranks world worker workers git commit md5 "
-    "branch dirty version python platform os logdir artifact source checkpoint ckpt saved logger "
-    "resume resumed created started ended finished updated start end datetime runtime duration "
-    "elapsed secs minutes min wall walltime heartbeat state status stage slurm queue partition "
-    "cluster uuid flop compute step iteration iter epoch done verbose debug print attempt retry "
-    "retries try usage cost price money restore replicate repeat rep fold".split()
-)
-"""Those, and words of what times or places a run."""
-PLACES = frozenset(
-    "path paths dir folder file filename url uri hash sha time timestamp date s sec second "
-    "seconds hour hours memory mem mfu throughput speed gpu gpus flops eval log logging save seed "
-    "seeds".split()
-)
-"""Those that do so whatever stands beside them."""
-RECIPE = frozenset(
-    "warmup cooldown decay wd schedule scheduler optimizer optimiser optim opt momentum beta "
-    "beta1 beta2 betas eps epsilon dropout clip clipping batch bs lr learning rate data dataset "
-    "corpus task domain tokenizer vocab arch architecture model activation init initialization "
-    "parametrization parameterization mup precision dtype steps epochs updates iters iterations "
-    "seq sequence length context ctx recipe arm variant method treatment condition setting "
-    "settings hparams ema smoothing augmentation aug width depth layers heads ffn regularization "
-    "l2 nesterov rope bias tied curriculum mixture accumulation accum teacher sparsity density "
-    "tokens params attention ablation baseline strategy algorithm policy".split()
-)
-"""Words in the names of columns that set how a run trains."""
 FEW_SIZES = 2
 TRIED = 3
 """Values within a size from which on a setting is taken for tuned, and not for a condition."""
@@ -262,14 +211,14 @@ def _loss(columns: _Columns, maximised: Sequence[str]) -> str:
     if len(maximised) == 1:
         return maximised[0]
     names = [c for c in columns.names if c in found.metrics] or columns.names
-    ranked = sorted((rank, c) for c in names if (rank := _loss_rank(c)) is not None)
+    ranked = sorted((rank, c) for c in names if (rank := loss_rank(c)) is not None)
     ranked = [(rank, c) for rank, c in ranked if c in found.metrics or _is_loss(found.table[c])]
     if not ranked:
         scores = [c for c in names if SCORE.search(c.lower()) and _is_loss(found.table[c])]
         if found.losses == ("loss",) and not scores:
             raise missing_column("loss", columns.have, found.where, option="loss")
         raise DataError(
-            f"{found.where} has no column that is called a loss; name one, or a score to maximise:",
+            f"no column of {found.where} is called a loss; name one, or a score to maximise:",
             [Choice({"maximise": display_name(c, columns.have)}) for c in scores[:3]]
             or [Choice({"loss": display_name(c, columns.have)}) for c in names[:3]],
         )
@@ -283,24 +232,6 @@ def _is_loss(cells: pd.Series) -> bool:
     """Whether cells hold numbers that differ, by some of them."""
     levels = levels_of(cells[~is_empty(cells)].head(ENOUGH))
     return levels.numbers is not None and len(levels) > 1
-
-
-def _loss_rank(column: str) -> tuple[int, int, int] | None:
-    """How likely a name is that of the loss, the smallest first; None if it is none."""
-    name = re.sub(r"[\s\-./:]+", "_", bare_name(column).lower())
-    is_loss, is_error = LOSS.search(name), ERROR.search(name)
-    if name in OUTCOME:
-        return (len(HELD_OUT) + 3, 0, 0)
-    if not (is_loss or is_error) or BESIDE.search(name):
-        return None
-    held_out = [i for i, words in enumerate(HELD_OUT) if re.search(rf"(^|_)({words})", name)]
-    if held_out:
-        place = held_out[0]
-    else:
-        place = len(HELD_OUT) + int(bool(re.search(r"(^|_)tr(ain|n)", name)))
-    kind = 0 if re.search(r"loss|nll|ent", name) else 1 if is_loss else 2
-    n_words = len(name.split("_"))
-    return (place + 4 * bool(EXTREME.search(column.lower())), kind, 0 if n_words <= 2 else 1)
 
 
 def _sizes(columns: _Columns) -> tuple[str, ...]:
@@ -463,44 +394,6 @@ def _counted(columns: _Columns, cells: Codes) -> str | None:
         if is_counted and len(levels) < len(cells) and len(pd.unique(pairs)) == len(cells):
             return name
     return None
-
-
-def _words(column: str) -> set[str]:
-    return set(re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()))
-
-
-def is_recipe(column: str) -> bool:
-    """Whether a column's name is that of a setting."""
-    return bool(_words(short_name(column)) & RECIPE) and not is_bookkeeping(column)
-
-
-def is_bookkeeping(column: str) -> bool:
-    """Whether a column's name is that of what identifies, times or places a run."""
-    words = _words(short_name(column))
-    is_sure = column.startswith("_") or words & PLACES
-    return bool(is_sure or (words & BOOKKEEPING and not words & RECIPE))
-
-
-def is_identity(column: str) -> bool:
-    """Whether a column's name is that of what says which run it is, or of which group."""
-    words = _words(short_name(column))
-    return bool(words & IDENTITIES) and not words & PLACES
-
-
-def is_measured(column: str) -> bool:
-    """Whether a column's name is that of a metric."""
-    name = short_name(column).lower()
-    words = _words(name)
-    is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE))
-    return is_metric or bool(words & {"grad", "gradient", "norm", "rms", "metric", "reward"})
-
-
-def display_name(column: str, have: Collection[str]) -> str:
-    """The shortest name to which a column alone answers."""
-    short, bare = short_name(column), bare_name(column)
-    if sum(short in (c, short_name(c), bare_name(c)) for c in have) == 1:
-        return short
-    return bare if sum(bare in (c, bare_name(c)) for c in have) == 1 else column
 
 
 def with_named_settings(found: Found) -> Found:

@@ -5,31 +5,30 @@
 | called as a setting is | where runs of one size and tuned values differ in it |
 | called as a setting is, no values tried twice | where it has few values within a size |
 | of any other name | where both of its values were tried in most cells, and the loss differs |
-| what identifies, times or places a run; a metric; what follows from size and tuned values | never |
+| what times or places a run; a metric; what follows from size and tuned values | never |
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import pandas as pd
 
 from extrap.errors import Choice, DataError, argument
 from extrap.reading.bounds import shown
-from extrap.reading.columns import MOST_COMPARED, MOST_NAME, WORDS, known_name
-from extrap.reading.inference import (
+from extrap.reading.columns import MOST_COMPARED, MOST_NAME, display_name
+from extrap.reading.inference import ONE_AMOUNT, TRIED
+from extrap.reading.levels import Codes, Levels, joint, levels_of
+from extrap.reading.names import (
     MEASURED,
-    ONE_AMOUNT,
-    TRIED,
-    display_name,
+    WORDS,
     is_bookkeeping,
     is_identity,
     is_measured,
     is_recipe,
+    known_name,
 )
-from extrap.reading.levels import Codes, Levels, joint, levels_of
 from extrap.records import Runs, condition_text
 
 __all__ = ["refuse_mixtures"]
@@ -37,7 +36,7 @@ __all__ = ["refuse_mixtures"]
 PLAYED = ("loss", "seed", "status", "stage")
 COUNTED = ("loss_se", "noise_scale", "flops", "wall_s", "updates", "n_params")
 """Columns with a fixed meaning that set nothing."""
-MOST_CHOICES = 6
+MOST_CHOICES, MOST_SHOWN = 6, 5
 MOST = 0.5
 """Share of the cells that a value must have been tried in, to be crossed with them."""
 SURE = 4.0
@@ -122,7 +121,7 @@ class _Sweep:
             return False
         few = joint(self.sizes, levels.codes)
         usual = np.median(np.bincount(few[few >= 0]))
-        return bool(self.tuned) and usual >= TRIED
+        return bool(self.tuned) and bool(usual >= TRIED)
 
     def _is_crossed(self, levels: Levels) -> bool:
         """Whether its two commonest values were both tried in most cells."""
@@ -179,9 +178,9 @@ def _error(varying: Mapping[str, Levels], frame: pd.DataFrame, runs: Runs) -> Da
             choices.append(
                 Choice({part: played}, f"as a {'tuned column' if part == 'tune' else 'size'}")
             )
-    values = "; ".join(
-        f"{name}: {', '.join(shown(condition_text(v)) for v in itertools.islice(levels.labels, 5))}"
-        f"{' …' if len(levels) > 5 else ''}"
+    mixed = "; ".join(
+        f"{name}: {', '.join(shown(condition_text(v)) for v in levels.labels[:MOST_SHOWN])}"
+        f"{' …' if len(levels) > MOST_SHOWN else ''}"
         for name, levels in varying.items()
     )
     pool = argument("where", dict.fromkeys(names, "*"))
@@ -189,6 +188,6 @@ def _error(varying: Mapping[str, Levels], frame: pd.DataFrame, runs: Runs) -> Da
     left = f" ({more} more combinations are not listed)" if more > 0 else ""
     return DataError(
         f"one recipe has one value of {' and '.join(names)}, {runs.source or 'the sweep'} mixes "
-        f"{values}; choose one{left}, or pool them with {pool}:",
+        f"{mixed}; choose one{left}, or pool them with {pool}:",
         choices,
     )

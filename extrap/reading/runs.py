@@ -13,7 +13,7 @@ import pandas as pd
 
 from extrap.errors import DataError, argument
 from extrap.reading.cells import is_empty, read_numbers
-from extrap.reading.columns import find_column, missing_column
+from extrap.reading.columns import display_name, find_column, missing_column
 from extrap.reading.definitions import with_definitions
 from extrap.reading.endings import early_notes, set_rows
 from extrap.reading.finals import (
@@ -23,13 +23,7 @@ from extrap.reading.finals import (
     with_last_losses,
 )
 from extrap.reading.found import Found
-from extrap.reading.inference import (
-    Parts,
-    display_name,
-    infer_parts,
-    sentence,
-    with_named_settings,
-)
+from extrap.reading.inference import infer_parts, sentence, with_named_settings
 from extrap.reading.metrics import loss_of_metric
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.replicates import (
@@ -39,11 +33,11 @@ from extrap.reading.replicates import (
     renumbered,
     without_copies,
 )
-from extrap.reading.settings import number_in
 from extrap.reading.selecting import Where, is_any, is_selected, selected, with_new_names
+from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs, without_password
-from extrap.reading.trackers.histories import check_rows_are_runs
 from extrap.reading.states import given_status
+from extrap.reading.trackers.histories import check_rows_are_runs
 from extrap.reading.units import check_units
 from extrap.records import STAGES, Runs
 

@@ -30,7 +30,7 @@ def with_new_names(found: Found, names: Mapping[str, str]) -> Found:
         DataError: A column is missing, or has the new name already.
     """
     have = [str(column) for column in found.table.columns]
-    columns = {}
+    columns: dict[str, str] = {}
     for old, new in names.items():
         column = find_column(old, have, found.where)
         if column is None:

@@ -7,7 +7,7 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.reading.bounds import shown
 from extrap.reading.cells import is_empty
-from extrap.reading.columns import bare_name
+from extrap.reading.names import bare_name
 from extrap.records import STATUSES
 
 __all__ = ["given_status", "state_column"]

@@ -65,10 +65,7 @@ def allocate_command(
 
     given: Any = sys.stdin if source == "-" else source
     options = reading_of(reading)
-    if (
-        any(value for name, value in options.items() if name != "final")
-        or options["final"] != "last"
-    ):
+    if any(value not in ("last", (), {}) for value in options.values()):
         from extrap.reading import read_runs
 
         given = read_runs(given, size=(params, tokens), tune=(), loss=loss, **options)

@@ -16,7 +16,9 @@ __all__ = ["is_empty", "read_numbers"]
 
 def is_empty(values: pd.Series) -> pd.Series:
     """Cells without any content; a float NaN is content (it means not finite)."""
-    if values.dtype == object or isinstance(values.dtype, pd.StringDtype):
+    if isinstance(values.dtype, pd.StringDtype):
+        return (values.isna() | values.str.strip().eq("")).astype(bool)
+    if values.dtype == object:
         return values.map(
             lambda v: v is None or v is pd.NA or (isinstance(v, str) and not v.strip())
         )

@@ -47,12 +47,15 @@ from extrap.reading.names import (
 )
 from extrap.reading.settings import settings_in
 from extrap.reading.states import given_status
+from extrap.records import condition_text
 
 __all__ = ["ONE_AMOUNT", "TRIED", "Parts", "infer_parts", "sentence", "with_named_settings"]
 
 FEW_SIZES = 2
 TRIED = 3
 """Values within a size from which on a setting is taken for tuned, and not for a condition."""
+MOST_KINDS = 30
+"""Values of a column that may say what kind of run a row is."""
 ENOUGH = 2000
 """Cells by which a column is known to hold numbers."""
 ONE_AMOUNT = 1.1
@@ -111,6 +114,7 @@ def infer_parts(
     columns = columns.of_runs(loss).without(*known, seed_column)
     if not sizes:
         sizes = found.sizes or _sizes(columns)
+        _refuse_gaps(columns, sizes)
     columns = columns.without(*map(columns.named, sizes))
     cells = columns.cells(sizes)
     if tuned is None:
@@ -258,6 +262,32 @@ def _sizes(columns: _Columns) -> tuple[str, ...]:
     return (same[0] if same else model, data)
 
 
+def _refuse_gaps(columns: _Columns, sizes: Sequence[str]) -> None:
+    """Raise where runs lack their size and another column says which: two tables in one."""
+    for size in filter(columns.named, sizes):
+        lacks = columns.cells([size]) < 0
+        found = {}
+        for name in columns.names if lacks.any() else ():
+            levels = columns.of(name)
+            if is_measured(name) or name == size or not 2 <= len(levels) <= MOST_KINDS:
+                continue
+            counts = {i: int((levels.codes == i).sum()) for i in range(len(levels))}
+            whole = {i: n for i, n in counts.items() if not lacks[levels.codes == i].any()}
+            if sum(whole.values()) == (~lacks).sum():
+                found[name] = {levels.labels[i]: n for i, n in whole.items()}
+        if found:
+            name = min(found, key=lambda c: (not is_recipe(c), len(found[c])))
+            called = display_name(name, columns.have)
+            raise DataError(
+                f"{int(lacks.sum())} runs of {columns.found.where} have a loss and no {size}, by "
+                f"their {called}; choose those that have one:",
+                [
+                    Choice({"where": {called: condition_text(v)}}, f"{n} runs")
+                    for v, n in list(found[name].items())[:6]
+                ],
+            )
+
+
 def _has_other_sizes(columns: _Columns) -> bool:
     """Whether a size is among the columns that the source does not call tuned."""
     rest = columns.without(*(columns.found.tuned or ()))
@@ -311,6 +341,14 @@ def _unnamed_size(columns: _Columns) -> str:
     leading = _leading(found, columns)
     if leading is not None:
         return leading
+    if not found and (called := columns.called(WORDS["size"])):
+        levels = columns.of(called[0])
+        value = f" ({condition_text(levels.labels[0])})" if len(levels) else ""
+        raise DataError(
+            f"a sweep has runs at three sizes or more, all runs of {columns.found.where} have one "
+            f"{called[0]}{value}; add smaller or larger ones, or name another size with "
+            f"{argument('size')}."
+        )
     if not found:
         listed = ", ".join(shown(c) for c in columns.have[:12])
         raise DataError(

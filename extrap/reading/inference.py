@@ -109,7 +109,7 @@ def infer_parts(
     loss = loss or _loss(columns, maximised)
     if sizes and tuned is not None:
         return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed)
-    seed_column = columns.first(SEEDS) if seed == "seed" else columns.named(seed)
+    seed_column = columns.named(seed) if seed != "seed" else columns.seed()
     known = [columns.named(name) for name in (*sizes, *(tuned or ()), *conditions, loss)]
     columns = columns.of_runs(loss).without(*known, seed_column)
     if not sizes:
@@ -186,9 +186,10 @@ class _Columns:
             key=lambda c: (bool(MEASURED.match(c)), words.index(known_name(c)), len(c)),
         )
 
-    def first(self, words: Sequence[str]) -> str | None:
-        """The likeliest of them, or None."""
-        return next(iter(self.called(words)), None)
+    def seed(self) -> str | None:
+        """The likeliest seed that is filled in, or None."""
+        found = (c for c in self.called(SEEDS) if not is_empty(self.found.table[c]).all())
+        return next(found, None)
 
     def unnamed(self) -> list[str]:
         """Columns of positive numbers whose names say nothing."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from extrap.errors import DataError, argument
 from extrap.reading.bounds import shown
-from extrap.reading.names import bare_name, known_name, short_name, synonyms
+from extrap.reading.names import MEASURED, bare_name, known_name, short_name, synonyms
 
 __all__ = [
     "MOST_COMPARED",
@@ -22,16 +22,30 @@ MOST_NAME, MOST_COMPARED = 100, 2000
 """Longer names, and more of them, are not searched for the one that was meant."""
 
 
-def find_column(name: str, have: Sequence[str], where: str) -> str | None:
+def find_column(
+    name: str, have: Sequence[str], where: str, *, is_metric: bool = False
+) -> str | None:
     """The column of that name; else the only one that ends in it behind a tracker's prefix or dot.
+
+    Args:
+        name: The name.
+        have: The columns there are.
+        where: What to call their table.
+        is_metric: Whether a metric is asked for; else settings come before metrics of that name.
 
     Raises:
         DataError: Several do.
     """
     if name in have:
         return name
-    found = [column for column in have if bare_name(column) == name]
-    found = found or [c for c in have if c.endswith((f".{name}", f"/{name}", f":{name}"))]
+    bare = [column for column in have if bare_name(column) == name]
+    ends = [c for c in have if c.endswith((f".{name}", f"/{name}", f":{name}"))]
+    tiers = [
+        [c for c in tier if bool(MEASURED.match(c)) == wanted]
+        for wanted in (is_metric, not is_metric)
+        for tier in (bare, ends)
+    ]
+    found = next(filter(None, tiers), [])
     if len(found) > 1:
         raise DataError(
             f"{where} has several columns that could be {name!r}: "
@@ -41,11 +55,15 @@ def find_column(name: str, have: Sequence[str], where: str) -> str | None:
 
 
 def display_name(column: str, have: Collection[str]) -> str:
-    """The shortest name to which a column alone answers."""
+    """The shortest name to which a column alone answers, among settings or among metrics."""
     short, bare = short_name(column), bare_name(column)
-    if sum(short in (c, short_name(c), bare_name(c)) for c in have) == 1:
+    is_metric = bool(MEASURED.match(column))
+    like = [c for c in have if bool(MEASURED.match(c)) == is_metric]
+    if short not in have and sum(short in (short_name(c), bare_name(c)) for c in like) == 1:
         return short
-    return bare if sum(bare in (c, bare_name(c)) for c in have) == 1 else column
+    is_dotted = column.endswith((f".{bare}", f"/{bare}", f":{bare}"))
+    is_alone = bare not in have and sum(bare == bare_name(c) for c in like) == 1
+    return bare if is_dotted and is_alone else column
 
 
 def missing_column(

@@ -110,7 +110,8 @@ def infer_parts(
     if sizes and tuned is not None:
         return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed)
     seed_column = columns.named(seed) if seed != "seed" else columns.seed()
-    known = [columns.named(name) for name in (*sizes, *(tuned or ()), *conditions, loss)]
+    known = [columns.named(name) for name in (*sizes, *(tuned or ()), *conditions)]
+    known.append(columns.named(loss, is_metric=True))
     columns = columns.of_runs(loss).without(*known, seed_column)
     if not sizes:
         sizes = found.sizes or _sizes(columns)
@@ -148,7 +149,10 @@ class _Columns:
     def of_runs(self, loss: str) -> _Columns:
         """Of the runs that have a loss, without what is measured."""
         made = self._copy()
-        cells = self.found.table[self.named(loss)]
+        column = self.named(loss, is_metric=True)
+        if column is None:
+            raise missing_column(loss, self.have, self.found.where, option="loss")
+        cells = self.found.table[column]
         is_lost = (is_empty(cells) | cells.isna()).to_numpy(dtype=bool)
         status, _ = given_status(self.found.table)
         if status is not None:
@@ -159,9 +163,9 @@ class _Columns:
         made.names = [n for n in self.names if n not in metrics and not is_measured(n)]
         return made
 
-    def named(self, name: str) -> str | None:
+    def named(self, name: str, *, is_metric: bool = False) -> str | None:
         """The column that answers to a name, or None."""
-        return find_column(name, self.have, self.found.where)
+        return find_column(name, self.have, self.found.where, is_metric=is_metric)
 
     def of(self, name: str) -> Levels:
         """Its values in the rows that count."""
@@ -313,7 +317,7 @@ def _is_axis(data: str, model: str, columns: _Columns) -> bool:
     by_size = pd.Series(amounts.numbers[amounts.codes]).groupby(sizes.codes)
     is_repeated = by_size.size() > 1
     if is_repeated.mean() < 0.2:  # most sizes were trained once: are the data a function of it?
-        return not _is_monotone(sizes, amounts)
+        return not amounts.is_monotone_in(sizes, np.zeros_like(sizes.codes))
     if (by_size.max() / by_size.min() > ONE_AMOUNT)[is_repeated].mean() < 0.5:
         return False
     for batch in columns.varying(BATCHES):  # tokens that only count the steps of a tuned batch
@@ -322,12 +326,6 @@ def _is_axis(data: str, model: str, columns: _Columns) -> bool:
         if amounts.depends_on(both[0]) and examples.depends_on(both[1]):
             return False
     return True
-
-
-def _is_monotone(sizes: Levels, amounts: Levels) -> bool:
-    """Whether the one never falls as the other rises."""
-    in_order = amounts.codes[np.argsort(sizes.codes, kind="stable")]
-    return bool((np.diff(in_order) >= 0).all())
 
 
 def _unnamed_size(columns: _Columns) -> str:
@@ -401,7 +399,7 @@ def _is_tried(levels: Levels, cells: Codes) -> bool:
 
 def _follows(levels: Levels, other: Levels, cells: Codes) -> bool:
     """Whether one setting is computed from another, and perhaps the size."""
-    return levels.depends_on(joint(cells, other.codes)) and levels.blocks(other, cells)
+    return levels.depends_on(joint(cells, other.codes)) and levels.is_monotone_in(other, cells)
 
 
 def _unnamed_tuned(columns: _Columns, cells: Codes) -> list[str]:

@@ -61,6 +61,14 @@ class Levels:
         pairs = joint(cells[there], self.codes[there])
         return len(pd.unique(pairs)) == len(pd.unique(cells[there]))
 
+    def is_monotone_in(self, other: Levels, within: Codes) -> bool:
+        """Whether it only rises, or only falls, along another column in every cell."""
+        there = (self.codes >= 0) & (other.codes >= 0) & (within >= 0)
+        cells, along, mine = within[there], other.codes[there], self.codes[there]
+        order = np.lexsort((along, cells))
+        steps = np.diff(mine[order])[np.diff(cells[order]) == 0]
+        return bool((steps >= 0).all() or (steps <= 0).all())
+
     def blocks(self, other: Levels, within: Codes) -> bool:
         """Whether it changes as seldom as it can along another column of numbers, in every cell.
 

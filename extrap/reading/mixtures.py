@@ -4,13 +4,14 @@
 |---|---|
 | called as a setting is | where runs of one size and tuned values differ in it |
 | called as a setting is, no values tried twice | where it has few values within a size |
+| called as a setting is, and words | where it alternates along the sizes |
 | of any other name | where both of its values were tried in most cells, and the loss differs |
 | what times or places a run; a metric; what follows from size and tuned values | never |
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -83,7 +84,8 @@ class _Sweep:
         self.frame = frame
         played = {name: levels_of(frame[name]) for name in (*runs.sizes, *runs.tuned)}
         self.tuned = [played[name] for name in runs.tuned]
-        self.sizes = joint(*(played[name].codes for name in runs.sizes))
+        self.axes = [played[name] for name in runs.sizes]
+        self.sizes = joint(*(axis.codes for axis in self.axes))
         self.cells = joint(*(levels.codes for levels in played.values()))
         self.seeds = levels_of(frame["seed"])
 
@@ -91,9 +93,13 @@ class _Sweep:
         """The values of a column that is a condition and varies; None of any other."""
         levels = levels_of(self.frame[column])
         n_rows = len(levels.codes)
-        if len(levels) < 2 or len(levels) > n_rows / 2 or levels.depends_on(self.sizes):
+        if len(levels) < 2 or len(levels) > n_rows / 2:
             return None
+        if levels.depends_on(self.sizes):
+            return levels if is_recipe(column) and self._is_interleaved(levels) else None
         if levels.depends_on(self.seeds.codes) and self.seeds.depends_on(levels.codes):
+            return None
+        if not self._is_spread(levels):
             return None
         if levels.numbers is not None and self._is_one_amount(levels):
             return None
@@ -102,6 +108,22 @@ class _Sweep:
         else:
             is_varying = self._is_crossed(levels) and self._is_told(levels)
         return levels if is_varying else None
+
+    def _is_spread(self, levels: Levels) -> bool:
+        """Whether one of its values was tried at several sizes: choosing it leaves a sweep."""
+        return bool(self._n_sizes(levels).max() >= min(TRIED, len(pd.unique(self.sizes))))
+
+    def _is_interleaved(self, levels: Levels) -> bool:
+        """Whether words alternate along the sizes: each size has one, neighbours another."""
+        if levels.numbers is not None or self._n_sizes(levels).ge(TRIED).sum() < 2:
+            return False
+        everything = np.zeros_like(self.sizes)
+        return not any(levels.blocks(size, everything) for size in self.axes)
+
+    def _n_sizes(self, levels: Levels) -> pd.Series:
+        """At how many sizes each value was tried."""
+        pairs = pd.DataFrame({"size": self.sizes, "value": levels.codes}).drop_duplicates()
+        return pairs.loc[pairs["value"] >= 0, "value"].value_counts()
 
     def _is_one_amount(self, levels: Levels) -> bool:
         """Whether its numbers hardly differ within a size."""
@@ -148,15 +170,18 @@ class _Sweep:
 
 def _enough(varying: Mapping[str, Levels], sizes: Codes) -> list[str]:
     """The column, or few, from which all the others follow at each size."""
-    by_name = sorted(varying, key=lambda c: (len(varying[c]), not is_recipe(c), len(c)))
-    for name in by_name:
-        cells = joint(sizes, varying[name].codes)
-        if all(varying[c].depends_on(cells) for c in varying):
+
+    def follows(column: str, others: Sequence[str]) -> bool:
+        codes = [varying[c].codes for c in others]
+        is_by_size = varying[column].depends_on(sizes)
+        return varying[column].depends_on(joint(*([] if is_by_size else [sizes]), *codes))
+
+    for name in sorted(varying, key=lambda c: (len(varying[c]), not is_recipe(c), len(c))):
+        if all(follows(column, [name]) for column in varying):
             return [name]
     kept: list[str] = []
     for name in sorted(varying, key=lambda c: (not is_recipe(c), -len(varying[c]), len(c))):
-        cells = joint(sizes, *(varying[c].codes for c in kept))
-        if not varying[name].depends_on(cells):
+        if not kept or not follows(name, kept):
             kept.append(name)
     return kept
 

@@ -121,6 +121,10 @@ PLACES = frozenset(
     )
 )
 """Those that do so whatever stands beside them."""
+OUTCOMES = frozenset(
+    words("grad gradient norm rms metric reward seen processed consumed final best last stopped")
+)
+"""Words in the names of columns that were measured."""
 RECIPE = frozenset(
     words(
         "warmup cooldown decay wd schedule scheduler optimizer optimiser optim opt momentum beta "
@@ -198,8 +202,8 @@ def is_measured(column: str) -> bool:
     """Whether a column's name is that of a metric."""
     name = short_name(column).lower()
     words = _words(name)
-    is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE))
-    return is_metric or bool(words & {"grad", "gradient", "norm", "rms", "metric", "reward"})
+    is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE)) or words & OUTCOMES
+    return bool(is_metric) and known_name(column) not in KNOWN
 
 
 def loss_rank(column: str) -> tuple[int, int, int] | None:

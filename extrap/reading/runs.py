@@ -215,7 +215,8 @@ def _read(source: Any, request: Request) -> tuple[Runs, str]:
     ]
     called = {name: display_name(name, _columns(found)) for name in (*inferred, parts.loss)}
     is_inferred = not sizes or tuned is None or (loss is None and parts.loss not in found.losses)
-    announcement = sentence(parts, called) if is_inferred else ""
+    seeds = {parts.seed: display_name(parts.seed, _columns(found))} if parts.seed else {}
+    announcement = sentence(parts, called | seeds) if is_inferred else ""
     called_notes = [f"{called[n]} is the column {n}" for n in inferred if called[n] != n]
     if is_inferred and parts.loss != "loss":
         called_notes.append(f"{LOSS_NOTE}{parts.loss}")
@@ -320,7 +321,7 @@ def _columns(found: Found) -> list[str]:
 
 def _column_of(found: Found, name: str, option: str) -> str:
     have = _columns(found)
-    column = find_column(name, have, found.where)
+    column = find_column(name, have, found.where, is_metric=True)
     if column is None:
         raise missing_column(name, have, found.where, option=option)
     return column

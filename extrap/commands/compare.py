@@ -106,7 +106,7 @@ def _arms_of_files(
             )
     arms: dict[str, Runs] = {}
     for name, source in zip(given, sources, strict=True):
-        arms[name] = read_table_of_runs(source, columns, tune=_tuned(columns))
+        arms[name] = read_table_of_runs(source, columns, tune=_tuned(columns), may_mix=True)
         columns = {**columns, "size": arms[name].sizes, "tune": arms[name].tuned or ("none",)}
     return arms
 
@@ -118,7 +118,9 @@ def _arms_of_column(sources: Sequence[str], by: str, columns: dict[str, Any]) ->
 
     if len(sources) != 1:
         raise click.UsageError(f"--by splits a single table, got {len(sources)}; leave one.")
-    runs = read_table_of_runs(sources[0], columns, tune=_tuned(columns), conditions=(by,))
+    runs = read_table_of_runs(
+        sources[0], columns, tune=_tuned(columns), conditions=(by,), may_mix=True
+    )
     frame = runs.to_frame()
     _refuse_empty(frame[by], by, sources[0])
     labels = frame[by].map(condition_text)

@@ -241,12 +241,15 @@ def _read_sweep(source: str, columns: dict[str, Any], *, stage: str = "tune") ->
     )
 
 
-def read_table_of_runs(source: str, columns: Mapping[str, Any], **others: Any) -> Runs:
+def read_table_of_runs(
+    source: str, columns: Mapping[str, Any], *, may_mix: bool = False, **others: Any
+) -> Runs:
     """The runs of a source; what was inferred of its columns is said on the standard error.
 
     Args:
         source: A path, a URL, or - for the standard input.
         columns: The options `size`, `loss`, `seed` and those of reading.
+        may_mix: Whether conditions may vary within the table.
         others: Further fields of the request.
     """
     from extrap.reading.runs import Request, read_sweep
@@ -260,7 +263,8 @@ def read_table_of_runs(source: str, columns: Mapping[str, Any], **others: Any) -
         **others,
     )
     with reports_progress(f"reading {without_password(source)}"):
-        runs, announcement = read_sweep(sys.stdin if source == "-" else source, request)
+        given = sys.stdin if source == "-" else source
+        runs, announcement = read_sweep(given, request, may_mix=may_mix)
     if announcement:
         say(announcement, err=True)
     return runs

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from scipy import optimize
 
 from extrap.laws.base import Array
@@ -197,9 +198,14 @@ def _fit_shape(u: Array, excess: Array, log_x: Array) -> tuple[Array, Array, Arr
         trend = theta[d + n_below : d + n_below + k]
         return root @ root.T, trend, theta[d + n_below + k :].reshape(d, 2)
 
+    cell = pd.DataFrame(np.hstack([u, log_x])).groupby([*range(d + k)], sort=False).ngroup()
+    first, place = np.unique(cell, return_index=True, return_inverse=True)[1:]
+    u, log_x = u[first], log_x[first]  # replicates are predicted once
+
     def predict(theta: Array) -> Array:
         curvature, trend, rise = unpack(theta)
-        return np.asarray(np.exp(log_x @ trend) * _half_square(_straighten(u, rise), curvature))
+        cells = np.exp(log_x @ trend) * _half_square(_straighten(u, rise), curvature)
+        return np.asarray(cells[place])
 
     # weak priors keep a side with few runs from growing without bound
     centre = np.concatenate(

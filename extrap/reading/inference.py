@@ -49,7 +49,15 @@ from extrap.reading.settings import settings_in
 from extrap.reading.states import given_status
 from extrap.records import condition_text
 
-__all__ = ["ONE_AMOUNT", "TRIED", "Parts", "infer_parts", "sentence", "with_named_settings"]
+__all__ = [
+    "ONE_AMOUNT",
+    "TRIED",
+    "Parts",
+    "infer_parts",
+    "is_tried",
+    "sentence",
+    "with_named_settings",
+]
 
 FEW_SIZES = 2
 TRIED = 3
@@ -106,7 +114,7 @@ def infer_parts(
         DataError: No column could be the loss or the size, or several could.
     """
     columns = _Columns(found)
-    loss = loss or _loss(columns, maximised)
+    loss = loss or _loss(columns, maximised, is_sweep=is_sweep)
     if sizes and tuned is not None:
         return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed)
     seed_column = columns.named(seed) if seed != "seed" else columns.seed()
@@ -206,8 +214,8 @@ class _Columns:
         return [c for c in found if len(self.of(c)) >= FEW_SIZES and self.of(c).is_positive]
 
 
-def _loss(columns: _Columns, maximised: Sequence[str]) -> str:
-    """The loss: what the source names, else the likeliest by name.
+def _loss(columns: _Columns, maximised: Sequence[str], *, is_sweep: bool) -> str:
+    """The loss: what the source names, else the likeliest by name; of larger runs no other.
 
     Raises:
         DataError: There is none, or several are as likely.
@@ -219,6 +227,8 @@ def _loss(columns: _Columns, maximised: Sequence[str]) -> str:
             return name
     if len(maximised) == 1:
         return maximised[0]
+    if not is_sweep and found.losses:
+        raise missing_column(found.losses[0], columns.have, found.where, option="loss")
     names = [c for c in columns.names if c in found.metrics] or columns.names
     ranked = sorted((rank, c) for c in names if (rank := loss_rank(c)) is not None)
     ranked = [(rank, c) for rank, c in ranked if c in found.metrics or _is_loss(found.table[c])]
@@ -378,19 +388,19 @@ def _tuned(columns: _Columns, cells: Codes, *, sizes: Sequence[str]) -> tuple[st
         names = [c for c in columns.found.tuned if c in columns.names and c not in sizes]
         return tuple(c for c in names if known_name(c) not in SEEDS and len(columns.of(c)) > 1)
     names = columns.varying(WORDS["tune"])
-    if not any(_is_tried(columns.of(c), cells) for c in names):
+    if not any(is_tried(columns.of(c), cells) for c in names):
         names = _unnamed_tuned(columns, cells)
     kept: list[str] = []
     for name in names:
         levels = columns.of(name)
-        if _is_tried(levels, cells) and not any(
+        if is_tried(levels, cells) and not any(
             _follows(levels, columns.of(other), cells) for other in kept
         ):
             kept.append(name)
     return tuple(kept)
 
 
-def _is_tried(levels: Levels, cells: Codes) -> bool:
+def is_tried(levels: Levels, cells: Codes) -> bool:
     """Whether it has several values within most sizes."""
     pairs = pd.DataFrame({"cell": cells, "value": levels.codes})
     pairs = pairs[(pairs["cell"] >= 0) & (pairs["value"] >= 0)].drop_duplicates()
@@ -405,7 +415,7 @@ def _follows(levels: Levels, other: Levels, cells: Codes) -> bool:
 def _unnamed_tuned(columns: _Columns, cells: Codes) -> list[str]:
     """A setting of any name that was tried on a grid in equal steps of its logarithm."""
     found = [c for c in columns.unnamed() if _is_geometric(columns.of(c))]
-    found = [c for c in found if _is_tried(columns.of(c), cells)]
+    found = [c for c in found if is_tried(columns.of(c), cells)]
     return found if len(found) == 1 else []
 
 

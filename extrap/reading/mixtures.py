@@ -19,7 +19,7 @@ import pandas as pd
 from extrap.errors import Choice, DataError, argument
 from extrap.reading.bounds import shown
 from extrap.reading.columns import MOST_COMPARED, MOST_NAME, display_name
-from extrap.reading.inference import ONE_AMOUNT, TRIED
+from extrap.reading.inference import ONE_AMOUNT, TRIED, is_tried
 from extrap.reading.levels import Codes, Levels, joint, levels_of
 from extrap.reading.names import (
     MEASURED,
@@ -44,12 +44,13 @@ SURE = 4.0
 """Standard errors of a difference that is not chance."""
 
 
-def refuse_mixtures(runs: Runs, *, pooled: Collection[str] = ()) -> None:
+def refuse_mixtures(runs: Runs, *, pooled: Collection[str] = (), is_untuned: bool = False) -> None:
     """Raise where runs differ in a setting that nobody named.
 
     Args:
         runs: A sweep.
         pooled: Columns that may vary.
+        is_untuned: Whether tuned columns were left out on purpose.
 
     Raises:
         DataError: One does; the error lists its values with what would select them.
@@ -63,6 +64,8 @@ def refuse_mixtures(runs: Runs, *, pooled: Collection[str] = ()) -> None:
     names = [c for c in have if len(c) <= MOST_NAME and c not in known and _may_set(c)]
     names = [c for c in names if not {c, display_name(c, have)} & set(pooled)]
     sweep = _Sweep(frame, runs)
+    if is_untuned:
+        names = [c for c in names if known_name(c) not in WORDS["tune"] or not sweep.is_tried(c)]
     varying = {c: levels for c in names[:MOST_COMPARED] if (levels := sweep.varying(c))}
     if not varying:
         return
@@ -108,6 +111,10 @@ class _Sweep:
         else:
             is_varying = self._is_crossed(levels) and self._is_told(levels)
         return levels if is_varying else None
+
+    def is_tried(self, column: str) -> bool:
+        """Whether it looks tuned: several values within most sizes."""
+        return is_tried(levels_of(self.frame[column]), self.sizes)
 
     def _is_spread(self, levels: Levels) -> bool:
         """Whether one of its values was tried at several sizes: choosing it leaves a sweep."""

@@ -33,10 +33,10 @@ def read_seeds(
     if seed in table:
         values = table[seed]
         empty = is_empty(values) | values.isna()
-        numbers = [None if e else _whole(v) for v, e in zip(values, empty, strict=True)]
-        is_number = all(n is not None for n, e in zip(numbers, empty, strict=True) if not e)
-        texts = values.astype(str).tolist()
-        seeds = pd.Series(numbers if is_number else texts, index=table.index, dtype=object)
+        codes, found = pd.factorize(values.where(~empty))
+        numbers = [_whole(value) for value in found]
+        words = [str(value) for value in found] if None in numbers else numbers
+        seeds = pd.Series([*words, None], dtype=object).iloc[codes].set_axis(table.index)
         if not empty.any():
             return seeds, []
     else:

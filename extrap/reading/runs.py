@@ -67,7 +67,7 @@ class Request:
     where: Where | None = None
     rename: Mapping[str, str] | None = None
     losses: tuple[str, ...] = ()
-    """Columns to take the loss from, the first there is, where none is given."""
+    """Columns to take the loss from, the first there is, where none is given; known of a sweep."""
 
 
 def read_runs(
@@ -158,8 +158,13 @@ def read_runs(
     return _read(source, request)[0]
 
 
-def read_sweep(source: Any, request: Request) -> tuple[Runs, str]:
+def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple[Runs, str]:
     """As `read_runs`; a condition that varies is an error that lists the ways to settle it.
+
+    Args:
+        source: As for `read_runs`.
+        request: How to read it.
+        may_mix: Whether conditions may vary.
 
     Returns:
         The runs, and a sentence on what was inferred; empty where all was given.
@@ -169,8 +174,11 @@ def read_sweep(source: Any, request: Request) -> tuple[Runs, str]:
         ValueError: As `read_runs`.
     """
     runs, announcement = _read(source, request)
-    if request.stage == "tune":
-        refuse_mixtures(runs, pooled=[n for n, v in (request.where or {}).items() if is_any(v)])
+    if request.stage == "tune" and not may_mix:
+        pooled = [name for name, values in (request.where or {}).items() if is_any(values)]
+        refuse_mixtures(
+            runs, pooled=pooled, is_untuned=request.tune is not None and not runs.tuned
+        )
     return runs, announcement
 
 
@@ -195,7 +203,7 @@ def _read(source: Any, request: Request) -> tuple[Runs, str]:
     if found.table.empty:
         raise DataError(f"a table needs at least one row, {found.where} has none.")
     found = with_new_names(found, request.rename or {})
-    found = replace(found, losses=(*request.losses, *found.losses))
+    found = replace(found, losses=request.losses or found.losses)
     found = replace(found, table=with_definitions(found.table, _names(request.let), found.where))
     found, where_notes = _of_interest(found, stage, request.where or {})
     is_told = tuned is None and found.tuned_note  # what the source tuned is taken

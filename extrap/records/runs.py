@@ -231,7 +231,7 @@ class Runs:
         """Row labels sorted by size, tuned values, seed, status and loss."""
         by = [*self.sizes, *self.tuned, "seed", "status", "loss"]
         rows = self._frame[by].sort_values(
-            by, key=lambda c: c.astype(str) if c.dtype == object else c, kind="stable"
+            by, key=lambda c: _text_ranks(c) if c.dtype == object else c, kind="stable"
         )
         return rows.index
 
@@ -253,6 +253,13 @@ def condition_text(value: object) -> str:
     except ValueError:
         return text or "empty"
     return "empty" if np.isnan(number) else f"{number:.12g}"
+
+
+def _text_ranks(values: pd.Series) -> np.ndarray:
+    """The place of each value among the distinct ones in the order of their text."""
+    codes, found = pd.factorize(values, use_na_sentinel=False)
+    texts = pd.Series(found, dtype=object).astype(str)
+    return texts.rank(method="dense").to_numpy()[codes]
 
 
 def _require_names(names: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ from extrap.reading.bounds import shown
 
 __all__ = ["is_empty", "read_numbers"]
 
+PIECE = 100_000
 SPELLED_NAN = ("nan", "+nan", "-nan")
 
 
@@ -33,17 +34,17 @@ def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> p
     """A column as floats; text is an error that names the row, an empty cell is NaN."""
     empty = is_empty(values)
     if isinstance(values.dtype, pd.StringDtype):
-        codes, words = pd.factorize(values)  # each word of a table of text is read once
-        of_words, bad_words = _numbers(pd.Series(words, dtype=object))
-        numbers = pd.Series([*of_words, np.nan], dtype=float).iloc[codes].set_axis(values.index)
-        bad = np.append(bad_words, False)[codes] & ~empty.to_numpy()
+        numbers = _numbers_of_text(values)
     else:
-        numbers, bad = _numbers(values.astype(object).mask(empty, np.nan))
-        bad &= ~empty.to_numpy()
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
+        cells = values.astype(object).mask(empty, np.nan)
+        readable = [isinstance(v, str | Real | Decimal) and not isinstance(v, bool) for v in cells]
+        numbers = pd.to_numeric(cells.where(readable), errors="coerce").astype(float)
+    missing = np.flatnonzero(numbers.isna() & ~empty)
+    words = values.iloc[missing].astype(str).str.strip().str.lower()
+    bad = missing[~words.isin(SPELLED_NAN)]
+    if len(bad):
         raise DataError(
-            f"{column} must hold numbers, got {shown(values.iloc[row])} in row {row + 1}."
+            f"{column} must hold numbers, got {shown(values.iloc[bad[0]])} in row {bad[0] + 1}."
         )
     if required and numbers.isna().any():
         row = int(np.flatnonzero(numbers.isna())[0])
@@ -51,12 +52,11 @@ def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> p
     return numbers
 
 
-def _numbers(cells: pd.Series) -> tuple[pd.Series, np.ndarray]:
-    """Cells as floats, and which are neither a number nor spelled as none."""
-    listed = cells.tolist()
-    readable = [isinstance(v, str | Real | Decimal) and not isinstance(v, bool) for v in listed]
-    numbers = pd.to_numeric(cells.where(readable), errors="coerce").astype(float)
-    missing = np.flatnonzero(numbers.isna())
-    bad = np.zeros(len(listed), dtype=bool)
-    bad[missing] = [str(listed[i]).strip().lower() not in SPELLED_NAN for i in missing]
-    return numbers, bad
+def _numbers_of_text(values: pd.Series) -> pd.Series:
+    """Text as floats, piece by piece: as Python's own strings it takes ten times the room."""
+    numbers = np.empty(len(values))
+    for start in range(0, len(values), PIECE):
+        codes, words = pd.factorize(values.iloc[start : start + PIECE], use_na_sentinel=False)
+        found = pd.to_numeric(pd.Series(words, dtype=object), errors="coerce")
+        numbers[start : start + PIECE] = found.to_numpy(dtype=float)[codes]
+    return pd.Series(numbers, index=values.index)

@@ -162,10 +162,10 @@ def assume_shared(runs: Runs, noise: Noise) -> Noise:
     The scatter of the runs is then `own_sd` alone. A larger run of that seed has the same shared
     part as the law, any other run another one.
     """
-    seeds = pd.Series(runs.complete().to_frame()["seed"].unique()).astype(str).unique()
-    is_named = not all(seed.startswith(WITHOUT_SEED) for seed in seeds)
     if noise.own_sd is None or noise.source not in UNREPLICATED:
         return noise
+    texts = pd.Series(runs.complete().to_frame()["seed"].unique()).astype(str)
+    seeds, is_named = texts.unique(), not texts.str.startswith(WITHOUT_SEED).all()
     if is_named and len(seeds) > 1:
         return noise
     return replace(

@@ -40,12 +40,10 @@ def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> p
         readable = [isinstance(v, str | Real | Decimal) and not isinstance(v, bool) for v in cells]
         numbers = pd.to_numeric(cells.where(readable), errors="coerce").astype(float)
     missing = np.flatnonzero(numbers.isna() & ~empty)
-    words = values.iloc[missing].astype(str).str.strip().str.lower()
-    bad = missing[~words.isin(SPELLED_NAN)]
-    if len(bad):
-        raise DataError(
-            f"{column} must hold numbers, got {shown(values.iloc[bad[0]])} in row {bad[0] + 1}."
-        )
+    cells = values.iloc[missing].astype(object).tolist()
+    for row, cell in zip(missing.tolist(), cells, strict=True):
+        if str(cell).strip().lower() not in SPELLED_NAN:
+            raise DataError(f"{column} must hold numbers, got {shown(cell)} in row {row + 1}.")
     if required and numbers.isna().any():
         row = int(np.flatnonzero(numbers.isna())[0])
         raise DataError(f"{column} must be filled in for every run, row {row + 1} has none.")

@@ -90,7 +90,6 @@ class _Sweep:
         self.axes = [played[name] for name in runs.sizes]
         self.sizes = joint(*(axis.codes for axis in self.axes))
         self.cells = joint(*(levels.codes for levels in played.values()))
-        self.seeds = levels_of(frame["seed"])
 
     def varying(self, column: str) -> Levels | None:
         """The values of a column that is a condition and varies; None of any other."""
@@ -100,7 +99,7 @@ class _Sweep:
             return None
         if levels.depends_on(self.sizes):
             return levels if is_recipe(column) and self._is_interleaved(levels) else None
-        if levels.depends_on(self.seeds.codes) and self.seeds.depends_on(levels.codes):
+        if self._is_seed(levels):
             return None
         if not self._is_spread(levels):
             return None
@@ -111,6 +110,11 @@ class _Sweep:
         else:
             is_varying = self._is_crossed(levels) and self._is_told(levels)
         return levels if is_varying else None
+
+    def _is_seed(self, levels: Levels) -> bool:
+        """Whether it is the seed under another name."""
+        seeds = levels_of(self.frame["seed"])
+        return levels.depends_on(seeds.codes) and seeds.depends_on(levels.codes)
 
     def is_tried(self, column: str) -> bool:
         """Whether it looks tuned: several values within most sizes."""

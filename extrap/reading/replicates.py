@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.reading.cells import is_empty
-from extrap.records import WITHOUT_SEED
+from extrap.records import WITHOUT_SEED, text_ranks
 
 __all__ = ["OPTIONAL_NUMBERS", "count_notes", "read_seeds", "renumbered", "without_copies"]
 
@@ -43,7 +43,7 @@ def read_seeds(
         seeds = pd.Series([None] * len(table), index=table.index, dtype=object)
         empty = pd.Series(data=True, index=table.index)
     keys = [loss, *(table[name] for name in reversed(by))]  # the last key sorts first
-    order = np.lexsort([key.astype(str).to_numpy(dtype=str) for key in keys])
+    order = np.lexsort([text_ranks(key) for key in keys])
     rank = pd.Series(np.argsort(order), index=table.index)
     seeds = seeds.where(~empty, rank.map(lambda i: f"{WITHOUT_SEED}{i}"))
     return seeds, [f"{int(empty.sum())} run(s) without a seed: each counts as its own replicate"]

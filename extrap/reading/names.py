@@ -35,7 +35,7 @@ PREFIX = re.compile(
     r"(?:config|summary|hparams|hyperparameters|params?|metrics|user_attrs|attrs|tags)[./:_]"
 )
 """What trackers write before the name of a setting or a metric."""
-ENDINGS = ("min", "max", "mean", "best", "last", "std", "avg")
+ENDINGS = ("min", "max", "mean", "best", "last", "std", "avg", "name", "type", "kind", "class")
 """Last parts of a name that say nothing without the part before them."""
 
 WIDTHS = words(

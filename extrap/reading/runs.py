@@ -392,10 +392,9 @@ def _turned(
 def _status(
     table: pd.DataFrame, loss: pd.Series, failed: pd.Series
 ) -> tuple[pd.Series, list[str]]:
-    derived = pd.Series(
-        np.where(failed, "failed", np.where(np.isfinite(loss), "complete", "diverged")),
-        index=table.index,
-    )
+    kind = np.where(failed, 0, np.where(np.isfinite(loss), 1, 2))
+    words = np.array(["failed", "complete", "diverged"], dtype=object)
+    derived = pd.Series(words[kind], index=table.index, dtype=object)
     given, notes = given_status(table)
     if given is None:
         return derived, notes

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 _IS_COMMAND = ContextVar("_IS_COMMAND", default=False)
-OPTIONS = {"conditions": "condition"}
+OPTIONS = {"conditions": "condition", "n_runs": "runs"}
 """Arguments whose option has another name."""
 
 

@@ -479,7 +479,7 @@ class Forecast:
         if size or len(columns) != 1:
             raise ValueError(
                 "a size without a name is for one size column, this forecast has "
-                f"{', '.join(columns)}; ask for at({'=…, '.join(columns)}=…)."
+                f"{', '.join(columns)}; ask for {_asked(columns)}."
             )
         return {columns[0]: value}
 
@@ -490,7 +490,7 @@ class Forecast:
             dials = f" or the dial(s) {', '.join(self.path.dials)}" if self.path else ""
             raise ValueError(
                 f"a forecast needs exactly the size column(s) {expected}{dials}, got "
-                f"{', '.join(size) or 'none'}; ask for at({expected.replace(', ', '=…, ')}=…)."
+                f"{', '.join(size) or 'none'}; ask for {_asked(self.runs.sizes)}."
             )
         smallest = {c: min(o.size[c] for o in self.optima) for c in self.runs.sizes}
         for column in self.runs.sizes:
@@ -547,6 +547,13 @@ def _shown(point: Point) -> list[tuple[str, str]]:
     """The loss and each tuned value, with where one new run, or the optimum there, may fall."""
     pairs = [(number(point.loss), between(point.loss_pi))]
     return pairs + [(number(e.value), between(e.pi)) for e in point.tuned.values()]
+
+
+def _asked(columns: Sequence[str]) -> str:
+    """How a size is asked for: `at(width=…)` in Python, `--at width=…` in a command."""
+    listed = "=…,".join(columns) + "=…"
+    is_option = argument("at").startswith("--")
+    return f"{argument('at')} {listed}" if is_option else f"at({listed.replace(',', ', ')})"
 
 
 def _exp(log_value: float) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.batching.results import BatchPoint
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import missing_column
 from extrap.reading.tables import read_table
@@ -193,7 +193,7 @@ def _require_one_target(frame: pd.DataFrame, table: pd.DataFrame) -> None:
             if values.nunique() > 1:
                 raise DataError(
                     f"a group is steps to one target, the column {name!r} has "
-                    f"{values.nunique()} in one group; name it in by=, --by {name}."
+                    f"{values.nunique()} in one group; write {argument('by', name)}."
                 )
 
 

@@ -21,7 +21,7 @@ from extrap.checking.joint import judge_losses
 from extrap.checking.seals import WORDS, precedence, read_seal
 from extrap.checking.settings import weigh_settings
 from extrap.checking.spikes import Spike, find_spike
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.forecasting import Forecast
 from extrap.records import Runs, Verdict, Verdicts
 
@@ -81,7 +81,7 @@ def check(
     if set(runs.sizes) != set(forecast.runs.sizes):
         raise DataError(
             f"the runs must have the forecast's size column(s) {', '.join(forecast.runs.sizes)}, "
-            f"got {', '.join(runs.sizes)}; read them with the same size=…."
+            f"got {', '.join(runs.sizes)}; read them with the same {argument('size')}."
         )
     cases = build_cases(forecast, runs)
     unjudged = [_why_unjudged(forecast, case) for case in cases]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 
 from extrap.commands.printing import say
 
@@ -23,7 +23,7 @@ def reports_progress(what: str) -> Iterator[None]:
     Args:
         what: What is being done, as in `reading runs.csv`.
     """
-    is_done, began = threading.Event(), time.monotonic()
+    is_done, began = Event(), time.monotonic()
     is_terminal = sys.stderr.isatty()
 
     def report() -> None:
@@ -36,7 +36,7 @@ def reports_progress(what: str) -> Iterator[None]:
             say(f"{what} … {seconds:.0f} s", err=True, over=True)
             pause = 1.0
 
-    thread = threading.Thread(target=report, daemon=True)
+    thread = Thread(target=report, daemon=True)
     thread.start()
     try:
         yield

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.reading.bounds import first_line, require_file, shown
 from extrap.reading.tables import read_table
 
@@ -62,7 +62,8 @@ def read_embedding(
         row, column = (int(i[0]) for i in np.nonzero(bad.to_numpy()))
         raise DataError(
             f"features are numbers, got {shown(frame.iat[row, column])} in column "
-            f"{frame.columns[column]!r}, row {row}; drop the column, or name it with --label."
+            f"{frame.columns[column]!r}, row {row}; drop the column, or name "
+            f"it with {argument('label')}."
         )
     return numbers.to_numpy(dtype=float), classes
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.reading.cells import is_empty
 
 __all__ = [
@@ -115,7 +115,7 @@ def with_final_losses(
     if curves is None or curves.empty:
         raise DataError(
             f"the final loss is {rule.name!r} of a curve, {where} has the last loss of a run "
-            "only; hand in --curves, or leave --final out."
+            f"only; hand in {argument('curves')}, or leave {argument('final')} out."
         )
     found = final_losses(curves, rule)
     has_curve = losses.index.isin(found.index)

@@ -22,6 +22,7 @@ from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from extrap.errors import argument
 from extrap.reading.found import Found
 from extrap.reading.names import WORDS, known_name
 from extrap.reading.settings import number_in, sizes_in_names, without_number
@@ -198,7 +199,7 @@ def _tuned(trials: Iterable[FrozenTrial]) -> tuple[tuple[str, ...], str]:
     ]
     note = (
         f"{', '.join(others)}: not every trial has a positive number, so not tuned; name a recipe "
-        "column with --condition"
+        f"column with {argument('conditions')}"
     )
     return tuned, note if others else ""
 

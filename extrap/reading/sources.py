@@ -19,6 +19,7 @@ from typing import Any
 
 import pandas as pd
 
+from extrap.errors import argument
 from extrap.reading.curves import read_curves
 from extrap.reading.found import Found
 from extrap.reading.frames import is_table
@@ -31,7 +32,6 @@ __all__ = ["find_runs", "without_password"]
 
 SERVERS = ("http://", "https://", "mlflow+")
 DATABASES = (".db", ".sqlite", ".sqlite3")
-OWN_CURVES = "a storage holds the curves of its runs, and so does a tracker; leave curves= out."
 
 
 def find_runs(
@@ -59,11 +59,11 @@ def find_runs(
         ValueError: Curves were handed in beside a source that has its own.
     """
     if curves is not None and isinstance(source, str | Path) and _address(source) is not None:
-        raise ValueError(OWN_CURVES)
+        raise ValueError(_own_curves())
     found = _tracked(source, study=study, stage=stage, sizes=sizes)
     if found is not None:
         if curves is not None:
-            raise ValueError(OWN_CURVES)
+            raise ValueError(_own_curves())
         return found
     table, where = read_table(source), _place(source)
     settings = (*sizes, *settings)
@@ -73,6 +73,13 @@ def find_runs(
         check_rows_are_runs(table, settings)
     points = None if curves is None else read_curves(curves, table)
     return Found(table=table, where=where, curves=lambda loss: points)
+
+
+def _own_curves() -> str:
+    return (
+        "a storage holds the curves of its runs, and so does a tracker; leave "
+        f"{argument('curves')} out."
+    )
 
 
 def _tracked(source: Any, *, study: str | None, stage: str, sizes: Sequence[str]) -> Found | None:

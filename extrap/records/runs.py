@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.files import as_written
 from extrap.records.displays import html_table, plain, quantity, spanned
 
@@ -98,7 +98,7 @@ class Runs:
     def __post_init__(self) -> None:
         frame = self._frame
         if not self.sizes:
-            raise DataError("runs need at least one size column; name it with size=….")
+            raise DataError(f"runs need at least one size column; name it: {argument('size')}.")
         _require_names((*self.sizes, *self.tuned, *self.conditions))
         needed = (*self.sizes, *self.tuned, *self.conditions, "loss", "seed", "status", "stage")
         missing = [name for name in needed if name not in frame]

@@ -23,7 +23,7 @@ from extrap.reading.finals import (
     with_last_losses,
 )
 from extrap.reading.found import Found
-from extrap.reading.inference import infer_parts, sentence, with_named_settings
+from extrap.reading.inference import Parts, infer_parts, sentence, with_named_settings
 from extrap.reading.metrics import loss_of_metric
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.replicates import (
@@ -183,59 +183,16 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
 
 
 def _read(source: Any, request: Request) -> tuple[Runs, str]:
-    stage, given = request.stage, _names(request.maximise)
-    if stage not in STAGES:
-        raise ValueError(f"{argument('stage')} must be one of {', '.join(STAGES)}; got {stage!r}.")
-    rule = parse_final(request.final)
-    sizes, recipe = _names(request.size or ()), _names(request.conditions)
-    tuned = None if request.tune is None else _names(request.tune)
-    loss = request.loss or (given[0] if len(given) == 1 else None)
-    _check_parts(sizes, tuned or (), recipe, loss, request.seed)
-    set_by = (*(tuned or ()), *recipe, request.seed)
-    found = find_runs(
-        source,
-        study=request.study,
-        stage=stage,
-        sizes=sizes,
-        settings=set_by,
-        curves=request.curves,
-    )
-    if found.table.empty:
-        raise DataError(f"a table needs at least one row, {found.where} has none.")
-    found = with_new_names(found, request.rename or {})
-    found = replace(found, losses=request.losses or found.losses)
-    found = replace(found, table=with_definitions(found.table, _names(request.let), found.where))
-    found, where_notes = _of_interest(found, stage, request.where or {})
-    is_told = tuned is None and found.tuned_note  # what the source tuned is taken
-    found = found if sizes else with_named_settings(found)
-    parts = infer_parts(
-        found,
-        sizes=sizes,
-        tuned=tuned,
-        loss=loss,
-        seed=request.seed,
-        conditions=recipe,
-        maximised=given,
-        is_sweep=stage == "tune",
-    )
-    inferred = [
-        name for name in (*parts.sizes, *parts.tuned) if name not in (*sizes, *(tuned or ()))
-    ]
-    called = {name: display_name(name, _columns(found)) for name in (*inferred, parts.loss)}
-    is_inferred = not sizes or tuned is None or (loss is None and parts.loss not in found.losses)
-    seeds = {parts.seed: display_name(parts.seed, _columns(found))} if parts.seed else {}
-    announcement = sentence(parts, called | seeds) if is_inferred else ""
-    called_notes = [f"{called[n]} is the column {n}" for n in inferred if called[n] != n]
-    if is_inferred and parts.loss != "loss":
-        called_notes.append(f"{LOSS_NOTE}{parts.loss}")
+    stage, rule = request.stage, parse_final(request.final)
+    found, opening_notes = _opened(source, request)
+    parts, announcement, called_notes = _understood(found, request)
     if not request.size and isinstance(source, str | Path):
-        check_rows_are_runs(found.table, (*parts.sizes, *set_by))
-    sizes = tuple(called.get(name, name) for name in parts.sizes)
-    tuned = tuple(called.get(name, name) for name in parts.tuned)
-    loss, seed = parts.loss, parts.seed or request.seed
+        check_rows_are_runs(found.table, (*parts.sizes, *parts.tuned))
+    sizes, tuned, loss = parts.sizes, parts.tuned, parts.loss
+    seed, recipe = parts.seed or request.seed, _names(request.conditions)
     _check_parts(sizes, tuned, recipe, loss, seed)
     metric = _column_of(found, loss, "loss")
-    maximised = tuple(_column_of(found, name, "maximise") for name in given)
+    maximised = [_column_of(found, name, "maximise") for name in _names(request.maximise)]
     is_lasting = rule.name == "last" and metric not in found.unread
     points = None if found.is_remote and is_lasting else found.curves(metric)
     table, name_notes = _renamed(found, sizes=sizes, tuned=tuned, recipe=recipe, seed=seed)
@@ -258,10 +215,8 @@ def _read(source: Any, request: Request) -> tuple[Runs, str]:
         points = renumbered(points, kept)
     _read_parts(frame, table, sizes=sizes, tuned=tuned, recipe=recipe, stage=stage)
     frame["seed"], seed_note = read_seeds(table, seed, by=[*sizes, *tuned], loss=frame["loss"])
-    told = [found.tuned_note] if is_told else []
-    notes = [*found.notes, *where_notes, *called_notes, *told, *name_notes, *loss_notes]
-    notes += [*final_notes, *state_notes, *unset_notes]
-    notes += early_notes(frame, points, sizes, is_told=_has_status(table))
+    notes = [*opening_notes, *called_notes, *name_notes, *loss_notes, *final_notes, *state_notes]
+    notes += [*unset_notes, *early_notes(frame, points, sizes, is_told=_has_status(table))]
     if stage == "tune":  # every row that is to be judged is judged
         frame, points, copy_notes = without_copies(frame, points, by=[*sizes, *tuned])
         notes += copy_notes
@@ -278,23 +233,83 @@ def _read(source: Any, request: Request) -> tuple[Runs, str]:
     return runs, announcement
 
 
-def loss_columns(runs: Runs) -> tuple[str, ...]:
-    """The column that the loss of these runs was found in, where their notes name it."""
-    named = [note for note in runs.notes if note.startswith(LOSS_NOTE)]
-    return tuple(note.removeprefix(LOSS_NOTE) for note in named)
-
-
-def _of_interest(found: Found, stage: str, where: Where) -> tuple[Found, list[str]]:
-    """The rows of a stage that have the values asked for, and notes."""
-    if "stage" in found.table:
-        kept = found.table["stage"].astype(str).str.strip().eq(stage)
+def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
+    """A source with the rows and the columns that were asked for, and notes."""
+    stage, sizes = request.stage, _names(request.size or ())
+    if stage not in STAGES:
+        raise ValueError(f"{argument('stage')} must be one of {', '.join(STAGES)}; got {stage!r}.")
+    tuned, recipe = _names(request.tune or ()), _names(request.conditions)
+    _check_parts(sizes, tuned, recipe, _asked_loss(request), request.seed)
+    found = find_runs(
+        source,
+        study=request.study,
+        stage=stage,
+        sizes=sizes,
+        settings=(*tuned, *recipe, request.seed),
+        curves=request.curves,
+    )
+    if found.table.empty:
+        raise DataError(f"a table needs at least one row, {found.where} has none.")
+    found = with_new_names(found, request.rename or {})
+    table = with_definitions(found.table, _names(request.let), found.where)
+    found = replace(found, table=table, losses=request.losses or found.losses)
+    if "stage" in table:
+        kept = table["stage"].astype(str).str.strip().eq(stage)
         if not kept.any():
             raise DataError(
                 f"{found.where} has no rows of stage {stage!r}; its stage column has others."
             )
         found = selected(found, kept)
-    wanted, notes = is_selected(found, where)
-    return selected(found, wanted), notes
+    kept, notes = is_selected(found, request.where or {})
+    told = [found.tuned_note] if request.tune is None and found.tuned_note else []
+    found = selected(found, kept)
+    return found if sizes else with_named_settings(found), [*found.notes, *notes, *told]
+
+
+def _understood(found: Found, request: Request) -> tuple[Parts, str, list[str]]:
+    """What the columns are, by the names they are shown by; an announcement and notes."""
+    sizes, loss = _names(request.size or ()), _asked_loss(request)
+    tuned = None if request.tune is None else _names(request.tune)
+    parts = infer_parts(
+        found,
+        sizes=sizes,
+        tuned=tuned,
+        loss=loss,
+        seed=request.seed,
+        conditions=_names(request.conditions),
+        maximised=_names(request.maximise),
+        is_sweep=request.stage == "tune",
+    )
+    have, given = _columns(found), {*sizes, *(tuned or ())}
+    played = (*parts.sizes, *parts.tuned, parts.loss, *([parts.seed] if parts.seed else []))
+    called = {name: name if name in given else display_name(name, have) for name in played}
+    has_found_loss = loss is None and parts.loss not in found.losses
+    is_inferred = not sizes or (tuned is None and bool(parts.tuned)) or has_found_loss
+    shown = replace(
+        parts,
+        sizes=tuple(called[name] for name in parts.sizes),
+        tuned=tuple(called[name] for name in parts.tuned),
+    )
+    notes = [
+        f"{called[name]} is the column {name}"
+        for name in (*parts.sizes, *parts.tuned)
+        if called[name] != name
+    ]
+    if is_inferred and parts.loss != "loss":
+        notes.append(f"{LOSS_NOTE}{parts.loss}")
+    return shown, sentence(parts, called) if is_inferred else "", notes
+
+
+def _asked_loss(request: Request) -> str | None:
+    """The loss that was asked for, if only as the one metric that is maximised."""
+    maximised = _names(request.maximise)
+    return request.loss or (maximised[0] if len(maximised) == 1 else None)
+
+
+def loss_columns(runs: Runs) -> tuple[str, ...]:
+    """The column that the loss of these runs was found in, where their notes name it."""
+    named = [note for note in runs.notes if note.startswith(LOSS_NOTE)]
+    return tuple(note.removeprefix(LOSS_NOTE) for note in named)
 
 
 def _names(columns: str | Iterable[str]) -> tuple[str, ...]:

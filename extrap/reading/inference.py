@@ -66,6 +66,8 @@ MOST_KINDS = 30
 """Values of a column that may say what kind of run a row is."""
 ENOUGH = 2000
 """Cells by which a column is known to hold numbers."""
+COMMON = 0.75
+"""Share of the runs of a size with one amount of data, beyond which it is the amount."""
 ONE_AMOUNT = 1.1
 """Data within this factor are one amount."""
 
@@ -321,14 +323,18 @@ def _leading(names: Sequence[str], columns: _Columns) -> str | None:
 
 
 def _is_axis(data: str, model: str, columns: _Columns) -> bool:
-    """Whether the data vary beside the model: two amounts or more at most of its sizes."""
+    """Whether the data vary beside the model: two amounts or more at half of its sizes."""
     amounts, sizes = columns.of(data), columns.of(model)
     assert amounts.numbers is not None
     by_size = pd.Series(amounts.numbers[amounts.codes]).groupby(sizes.codes)
     is_repeated = by_size.size() > 1
     if is_repeated.mean() < 0.2:  # most sizes were trained once: are the data a function of it?
         return not amounts.is_monotone_in(sizes, np.zeros_like(sizes.codes))
-    if (by_size.max() / by_size.min() > ONE_AMOUNT)[is_repeated].mean() < 0.5:
+    runs = pd.DataFrame({"size": sizes.codes, "amount": amounts.codes}).value_counts()
+    by_count = runs.groupby(level="size")
+    is_shared = by_count.max() / by_count.sum() <= COMMON  # else some runs were cut short
+    is_spread = by_size.max() / by_size.min() > ONE_AMOUNT
+    if (is_shared & is_spread)[is_repeated].mean() < 0.5:
         return False
     for batch in columns.varying(BATCHES):  # tokens that only count the steps of a tuned batch
         examples = columns.of(batch)

@@ -134,7 +134,9 @@ def test_one_study_a_size_is_found_by_the_number_that_its_names_differ_in(url, n
         assert read_runs(url, size="width").to_frame()["width"].max() == 64
 
 
-@pytest.mark.parametrize("names", [["tiny", "small", "base"], ["exp-1", "exp-2", "exp-3"]])
+@pytest.mark.parametrize(
+    "names", [["tiny", "small", "base"], ["exp-1", "exp-2", "exp-3"], ["exp-1", "exp-3", "exp-7"]]
+)
 def test_studies_of_any_name_are_one_sweep_by_an_attribute_of_theirs(url, names):
     for name, width in zip(names, (16, 32, 64), strict=True):
         study(url, name, width=width)

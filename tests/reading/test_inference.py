@@ -96,6 +96,13 @@ FOUND = {
         "loss",
         "seed",
     ),
+    "tokens of runs cut short": (
+        of_width(n_tokens=lambda t: np.where(t.index % 9, 1e6, 5e5) * t["width"]),
+        "width",
+        "lr",
+        "loss",
+        "seed",
+    ),
     "model and data": (isoflop(), "n_params n_tokens", "", "loss", None),
     "sizes alone": (
         pd.DataFrame({"n": [1e6, 3e6, 1e7, 3e7], "loss": [4.0, 3.5, 3.1, 2.8]}),

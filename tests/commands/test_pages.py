@@ -40,5 +40,5 @@ def test_two_studies_stand_beside_each_other_and_in_the_index(page, tmp_path, ca
     assert {(row["kind"], row["status"]) for row in rows} >= {("forecast", "on law; 8 runs off")}
     assert {row["link"] for row in rows} == {"./page.html", "./both.html"}
     capsys.readouterr()
-    assert main(["beside", str(page), SWEEP]) == 2
-    assert "--size" in capsys.readouterr().err
+    assert main(["beside", str(page), SWEEP, "-o", str(output)]) == 0
+    assert capsys.readouterr().err.startswith("Using size = width, tune = lr")

@@ -39,12 +39,14 @@ def argument(name: str, value: object = None) -> str:
 
     Args:
         name: The argument's name in Python.
-        value: One value, a sequence of them or a mapping; None for the name alone.
+        value: One value, a sequence of them or a mapping; None for the name alone, `...` for any.
     """
     if not _IS_COMMAND.get():
+        if value is ...:
+            return f"{name}=…"
         return name if value is None else f"{name}={json.dumps(value, ensure_ascii=False)}"
     option = f"--{OPTIONS.get(name, name).replace('_', '-')}"
-    if value is None:
+    if value is None or value is ...:
         return option
     if isinstance(value, Mapping):
         parts = [f"{key}={each}" for key, each in value.items()]

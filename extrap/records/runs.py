@@ -98,7 +98,9 @@ class Runs:
     def __post_init__(self) -> None:
         frame = self._frame
         if not self.sizes:
-            raise DataError(f"runs need at least one size column; name it: {argument('size')}.")
+            raise DataError(
+                f"runs need at least one size column; name it with {argument('size', ...)}."
+            )
         _require_names((*self.sizes, *self.tuned, *self.conditions))
         needed = (*self.sizes, *self.tuned, *self.conditions, "loss", "seed", "status", "stage")
         missing = [name for name in needed if name not in frame]

@@ -463,6 +463,14 @@ class Forecast:
         page: Path = sys.modules["extrap"].report(self, path=path, **options)
         return page  # from the public package: a page is written by a layer above this one
 
+    def plot(self) -> Any:
+        """Draw the best value against size beside the loss against size; needs matplotlib.
+
+        Returns:
+            The matplotlib figure, which a notebook shows.
+        """
+        return sys.modules["extrap"].plot_forecast(self)
+
     def last_value(self) -> float | None:
         """The trivial forecast: the optimal loss at the largest tuned size."""
         losses = [o.loss if o.loss is not None else o.best_loss for o in self.optima]

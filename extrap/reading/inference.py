@@ -362,13 +362,13 @@ def _unnamed_size(columns: _Columns) -> str:
         raise DataError(
             f"a sweep has runs at three sizes or more, all runs of {columns.found.where} have one "
             f"{called[0]}{value}; add smaller or larger ones, or name another size with "
-            f"{argument('size')}."
+            f"{argument('size', ...)}."
         )
     if not found:
         listed = ", ".join(shown(c) for c in columns.have[:12])
         raise DataError(
             f"no column of {columns.found.where} looks like a size (positive, at three values or "
-            f"more); name it with {argument('size')}. It has {listed}."
+            f"more); name it with {argument('size', ...)}. It has {listed}."
         )
     raise _several("size", found, columns)
 

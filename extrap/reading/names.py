@@ -83,7 +83,7 @@ COMPUTE = words("flops compute train_flops total_flops")
 LOSS = re.compile(r"loss|nll|perplexity|ppl|bpb|bpc|cross_?entropy|xent")
 ERROR = re.compile(r"error|err_rate|wer\b")
 SCORE = re.compile(r"acc|auc|score|f1\b|bleu")
-OUTCOME = ("value", "objective", "target")
+OUTCOME = ("value", "objective")
 """What Optuna's own table calls what a study minimises."""
 HELD_OUT = (r"val|dev", r"eval|held_?out", r"test")
 BESIDE = re.compile(

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
         allocations_text,
     )
     from extrap.reporting.baselines import baseline_text
-    from extrap.reporting.batch_documents import batches_document
-    from extrap.reporting.batches_page import batch_page, batches_text
+    from extrap.reporting.batches_page import batch_page, batches_document, batches_text
     from extrap.reporting.beside import beside_page
     from extrap.reporting.cascades_page import cascade_page, cascades_text
     from extrap.reporting.comparison_documents import checks_document, comparison_study_document
@@ -79,8 +78,7 @@ _NAMES = {
     "ablation_page": ("lever_page", "levers_document", "levers_text"),
     "allocations_page": ("AllocationReport", "allocation_page", "allocations_text"),
     "baselines": ("baseline_text",),
-    "batch_documents": ("batches_document",),
-    "batches_page": ("batch_page", "batches_text"),
+    "batches_page": ("batch_page", "batches_document", "batches_text"),
     "beside": ("beside_page",),
     "cascades_page": ("cascade_page", "cascades_text"),
     "comparison_documents": ("checks_document", "comparison_study_document"),

@@ -7,6 +7,7 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -14,6 +15,7 @@ from extrap import __version__
 from extrap import batching as data
 from extrap.batching import BatchFindings, TaskResult
 from extrap.records import BatchStudy, Interval, Measure
+from extrap.records.codec import SCHEMA_VERSION, document, encode
 from extrap.reporting import batches_charts as charts
 from extrap.reporting import critical_batches as critical
 from extrap.reporting import forecast_page
@@ -26,7 +28,14 @@ from extrap.reporting.numbers import NBSP, format_p_value, format_percent, forma
 from extrap.reporting.tables import Table, records_table
 from extrap.reporting.text import blocks_text
 
-__all__ = ["agreement_of", "batch_page", "batches_answer", "batches_page", "batches_text"]
+__all__ = [
+    "agreement_of",
+    "batch_page",
+    "batches_answer",
+    "batches_document",
+    "batches_page",
+    "batches_text",
+]
 __all__ += ["collapse_of"]
 
 LIMITS = (
@@ -80,8 +89,6 @@ def batches_page(
     study: BatchStudy, findings: Sequence[BatchFindings], created: str, origin: Mapping[str, str]
 ) -> Page:
     """The page as blocks; see `batch_page`."""
-    from extrap.reporting.batch_documents import batches_document
-
     tasks = _tasks(findings)
     answer, *rest = _visible(tasks)
     shown = [*charts.steps_charts(tasks[:1])[-1:], *charts.rate_charts(tasks[:1])[:1]]
@@ -393,3 +400,92 @@ def _count(value: float) -> str:
 
 def _percent(fraction: float) -> str:
     return format_percent(fraction, signed=False)
+
+
+def batches_document(study: BatchStudy, findings: Sequence[BatchFindings]) -> dict[str, Any]:
+    """The findings as a JSON document; a number that is open or missing is null."""
+    agreed = agreement_of(findings)
+    return encode(
+        {
+            "kind": "extrap-batches",
+            "schema_version": SCHEMA_VERSION,
+            "name": study.name,
+            "question": study.question,
+            "level": study.level,
+            "overhead": study.overhead,
+            "headline": batches_answer(findings).text.replace(NBSP, " "),
+            "agreement": agreed,
+            "tasks": [_task_document(found) for found in findings],
+        }
+    )
+
+
+def _task_document(found: BatchFindings) -> dict[str, Any]:
+    result = found.result
+    collapsed, names = collapse_of(result), list(result.task.study.sizes)
+    return {
+        "name": result.task.study.name,
+        "workload": result.task.study.workload.name,
+        "targets": list(result.task.targets),
+        "batches": list(result.task.batches),
+        "critical": document(result.critical),
+        "held_out": result.held_out,
+        "rates": [
+            {"size": dict(zip(names, key, strict=True)), **_rate_document(law)}
+            for key, law in sorted(result.rate_laws.items())
+        ],
+        "joint_rate_law": None if result.joint is None else _exponents(result.joint),
+        "noise": result.noise,
+        "courses": result.courses,
+        "growth": [
+            {"size": dict(zip(names, map(float, key), strict=True)), **encode(data.growth(course))}
+            for key, course in (result.courses.groupby(names) if len(result.courses) else ())
+        ],
+        "collapse": collapsed,
+        "front": None
+        if found.front is None
+        else {
+            "size": dict(found.front.size),
+            "targets": list(found.front.steps),
+            "recommended": [
+                {
+                    "target": each.target,
+                    "batch": each.batch,
+                    "lr": each.lr,
+                    "steps": each.steps,
+                    "examples": each.examples,
+                }
+                for each in found.front.recommended
+            ],
+            "points": found.front.table if found.checked is None else found.checked,
+            "is_counted": found.checked is not None,
+        },
+        "notes": list(result.notes),
+    }
+
+
+def _rate_document(law: data.RateLaw) -> dict[str, Any]:
+    return {
+        "exponent": law.exponent,
+        "bend_p": law.bend_p,
+        "n": law.n,
+        "rules": [
+            {
+                "name": rule.name,
+                "holds": rule.holds,
+                "p_value": rule.p_value,
+                "weight": rule.weight,
+                "noise_scale": rule.noise_scale,
+            }
+            for rule in law.rules
+        ],
+    }
+
+
+def _exponents(law: data.BatchLaw) -> dict[str, Any]:
+    return {
+        "coefficient": law.coefficient,
+        "exponents": law.exponents,
+        "log_sd": law.log_sd,
+        "n": law.n_groups,
+    }

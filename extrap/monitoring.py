@@ -118,7 +118,7 @@ class Monitor:
             )
         total = curves.total_steps if total_steps is None else total_steps
         if total is None or not (total > 0 and math.isfinite(total)):
-            hint = "; give it, the sweep's runs do not agree on one" * (total_steps is None)
+            hint = "; the sweep's runs have different lengths, so give it" * (total_steps is None)
             raise ValueError(
                 f"{argument('total_steps')} is the intended last step, above 0, got "
                 f"{total_steps}{hint}."
@@ -146,9 +146,9 @@ class Monitor:
         )
 
     def restart(self) -> None:
-        """Forget what was heard: the run begins anew. Its history and its alarm stay to be read.
+        """Start again for a run that restarts. The history and the last alarm stay readable.
 
-        Every training that is begun anew has a false-alarm rate of its own, `1 − level`.
+        Each restart has its own false-alarm rate, `1 − level`.
         """
         self._begin()
 

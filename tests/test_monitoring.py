@@ -116,7 +116,7 @@ def test_what_cannot_be_watched_is_refused(watched, made):
     with pytest.raises(DataError, match="with its curves"):
         Monitor(made, at=BIG)
     unlike = replace(watched, curves=replace(watched.curves, total_steps=None))
-    with pytest.raises(ValueError, match="do not agree"):
+    with pytest.raises(ValueError, match="different lengths"):
         Monitor(unlike, at=BIG)
 
 

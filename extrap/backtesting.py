@@ -85,7 +85,7 @@ class Backtest:
         level: Level of the intervals in `holdouts` and of the interval score, in (0, 1).
         scheme: `"rolling"` or `"leave-one-out"`.
         n_sizes: Sizes of the sweep.
-        holdouts: One a prediction, fewest fitted sizes first.
+        holdouts: One per prediction, fewest fitted sizes first.
         failures: Why predictions could not be made or judged, and how many; most frequent first.
     """
 
@@ -122,12 +122,14 @@ class Backtest:
             ]
             for h in self.holdouts
         ]
-        columns = ["size", "sizes fitted", "times fitted", "observed", "predicted", "off by"]
+        columns = ["size", "sizes fitted", "extrapolation", "observed", "predicted", "deviation"]
         return html_table(
             repr(self).removeprefix("Backtest(").removesuffix(")"),
-            [*columns, "last value off by", f"{100 * self.level:g} % interval"],
+            [*columns, "deviation of last value", f"{100 * self.level:g} % interval"],
             rows,
-            notes=[f"{count} not made: {why}" for why, count in self.failures],
+            notes=[
+                f"{plural(count, 'prediction')} not made: {why}" for why, count in self.failures
+            ],
         )
 
     @property
@@ -261,9 +263,11 @@ def _hold(made: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
     size, observed = dict(optimum.size), optimum.loss
     prediction = made.predict_loss(size)
     if observed is None:
-        raise DataError("a held-out size has no optimum to be judged by; extend its grid.")
+        raise DataError(
+            "a held-out size has no bracketed optimum to compare with; extend its grid."
+        )
     if prediction is None:
-        raise DataError("the fitted sizes alone carry no law of the loss; extend their grids.")
+        raise DataError("the fitted sizes are too few for a law of the loss; extend their grids.")
     se = optimum.paired_loss_se
     log_se = None if se is None else se / observed
     prediction = judge_observed_mean(prediction, log_se=log_se, dof=dof)

@@ -95,10 +95,10 @@ class Forecast:
         noise: Run-to-run noise of the log loss.
         loss_model: Laws of the loss and how they are combined; None if none could be fitted.
         tuned_laws: Tuned column → law of its optimum, or None where it could not be fitted.
-        valley: What a mistuned value costs, or None.
-        divergence: How likely a run diverges; None where nothing, or everything, did.
-        curves: What the loss curve of a tuned run looks like; None where too few runs have one.
-        path: How sizes follow from a dial, so that `at(depth=34)` works; None without one.
+        valley: The excess-loss curve: the cost of a mistuned value; or None.
+        divergence: Model of the probability of divergence; None if no run or every run diverged.
+        curves: Loss curves of tuned runs; None if too few runs have one.
+        path: Formulas of the sizes in other names, so that `at(depth=34)` works; or None.
         flags: Named reasons to doubt every point.
         created: When it was made, UTC, ISO 8601.
     """
@@ -135,11 +135,11 @@ class Forecast:
             ]
             for p in self._default_points()
         ]
-        heads = ["loss", "of one new run"]
-        heads += [text for name in self.runs.tuned for text in (f"best {name}", "lies in")]
+        heads = ["loss", "one new run (pi)"]
+        heads += [text for name in self.runs.tuned for text in (f"best {name}", f"{name} (pi)")]
         return html_table(
             f"Forecast from {self._basis()}",
-            [*self.runs.sizes, "times fitted", *heads],
+            [*self.runs.sizes, "extrapolation ratio", *heads],
             rows,
             notes=[*self._law_words(), *(f"Flag: {flag}" for flag in self.flags)],
         )
@@ -149,10 +149,10 @@ class Forecast:
         return f"{len(self.runs)} runs, {sizes}; level {self.level:g}, band {plain(self.band)}"
 
     def _law_words(self) -> list[str]:
-        """The laws with their weights and exponents, one line a column."""
+        """The laws with their weights and exponents, one line per quantity."""
         laws = [f"{plain(fit.law)} {weight:.2g}" for fit, weight in self.loss_laws if weight > 0]
         if self.loss_model is not None and self.loss_model.local_weight > 0:
-            laws.append(f"local law {self.loss_model.local_weight:.2g} of the whole")
+            laws.append(f"local law {self.loss_model.local_weight:.2g}")
         words = [f"loss: {', '.join(laws) or 'no law'}"]
         for name, fit in self.tuned_laws.items():
             found = "no law"
@@ -344,8 +344,8 @@ class Forecast:
         """
         if set(tuned) != set(self.runs.tuned) or any(not value > 0 for value in tuned.values()):
             raise ValueError(
-                f"kept values must be positive, one for each of {', '.join(self.runs.tuned)}, got "
-                f"{dict(tuned)}."
+                f"a kept value must be given for each of {', '.join(self.runs.tuned)} and be "
+                f"positive, got {dict(tuned)}."
             )
         laws = self._all_tuned_laws()
         rows = []
@@ -354,8 +354,8 @@ class Forecast:
             prediction = self.predict_loss(target)
             if prediction is None or laws is None or self.valley is None:
                 raise DataError(
-                    "what a kept value costs needs a law of the loss, of each optimum, and the "
-                    f"valley around them ({'; '.join(self.flags)}); extend the sweep first."
+                    "the cost of a kept value needs laws of the loss and of each optimum, and an "
+                    f"excess-loss curve ({'; '.join(self.flags)}); extend the sweep first."
                 )
             found = predict_at_values(
                 prediction, laws, self.valley, target, tuned, level=self.level
@@ -369,7 +369,7 @@ class Forecast:
     def summary(self) -> Summary:
         """Laws, their coefficients and the default targets as tables; print it.
 
-        In the manner of statsmodels' results; also `.as_html()`, `.as_csv()`, `.as_latex()`.
+        It has statsmodels' methods `.as_html()`, `.as_csv()` and `.as_latex()`.
         """
         counts = self.runs.counts()
         noise = self.noise.log_sd
@@ -377,7 +377,7 @@ class Forecast:
             ("Runs:", f"{counts['runs']}"),
             ("Sizes:", f"{len(self.optima)}"),
             ("Bracketed optima:", f"{sum(o.bracketed for o in self.optima)}"),
-            ("Noise of a run (sd of ln loss):", "unknown" if noise is None else f"{noise:.3g}"),
+            ("Noise of one run (sd of ln loss):", "unknown" if noise is None else f"{noise:.3g}"),
             ("Level:", f"{self.level:g}"),
             ("Band:", self.band),
         ]
@@ -405,7 +405,7 @@ class Forecast:
     def frame(self, sizes: Iterable[float | Mapping[str, float]] | None = None) -> pd.DataFrame:
         """The forecast at many sizes as a table, one row per size.
 
-        Columns: the sizes, `loss`, `loss_se` (of the law's curve, in the unit of the loss),
+        Columns: the sizes, `loss`, `loss_se` (of the law, in the unit of the loss),
         `loss_ci_lower` … `loss_pi_upper`, for each tuned value the same, and
         `extrapolation_ratio`. Open sides are missing values.
 
@@ -508,8 +508,8 @@ class Forecast:
                 raise ValueError(f"{column} must be positive and finite, got {value:g}.")
             if value < smallest[column]:
                 raise ValueError(
-                    f"{column}={value:g} lies below the smallest tuned one, {smallest[column]:g}; "
-                    "laws are not extrapolated downwards: ask for a larger size."
+                    "a forecast is not extrapolated below the smallest tuned size, "
+                    f"{column}={smallest[column]:g}, got {value:g}; give a larger size."
                 )
         return {c: float(size[c]) for c in self.runs.sizes}
 
@@ -570,8 +570,8 @@ def _exp(log_value: float) -> float:
         return math.exp(log_value)
     except OverflowError:
         raise ValueError(
-            "a forecast must fit a number, this one overflows; ask for a smaller size, or widen "
-            "the range of the fitted sizes."
+            "a forecast must be a finite number, this one overflows; give a smaller size, or "
+            "widen the range of the fitted sizes."
         ) from None
 
 
@@ -601,17 +601,17 @@ def forecast(
         where: Column → the value of the rows to read, or a list of values; `"*"` pools runs that
             differ in that column.
         level: Level of all intervals, in (0, 1).
-        band: `"default"` allows for laws that are not quite right; `"family"` holds if the true
-            law is one of those mixed, and is narrower.
-        fix: Parameters of the laws to pin instead of fitting, such as a floor from elsewhere,
-            `{"E": 1.6}`, or an exponent where size columns move together, `{"c1": 0.34}`; of the
-            law of a tuned value with its name in front, `{"lr.b": -0.5}`.
-        path: How the size columns follow from a dial or few, name → formula, as in
+        band: `"default"` allows for laws that are only approximately right; `"family"` assumes
+            that one of the mixed laws is true, and is narrower.
+        fix: Parameters to pin instead of fitting, such as a known irreducible loss,
+            `{"E": 1.6}`, or an exponent if size columns move together, `{"c1": 0.34}`. A name
+            with a tuned column in front pins a parameter of its law: `{"lr.b": -0.5}`.
+        path: Formulas of the size columns in other names, as in
             `{"n_params": "12 * depth * (64 * depth)**2", "n_tokens": "20 * n_params"}`; then
-            `at(depth=34)` works too. The fit does not look at it.
+            `at(depth=34)` works too. The fit does not depend on it.
 
     Returns:
-        The forecast. Where the data allow no point estimate it says so in its flags instead.
+        The forecast. If the data allow no point estimate, its flags say so.
 
     Raises:
         ValueError: `level` is not in (0, 1), the band is unknown, or no law has a parameter of
@@ -677,7 +677,7 @@ def _made(
     ]
     flags += [f"{flag}: {name}" for name, fit in tuned_laws.items() if fit for flag in fit.flags]
     if noise.source != "replicates":
-        flags.append("no-replicates: noise read from the residuals")
+        flags.append("no-replicates: noise estimated from residuals")
     made = Forecast(
         runs=sweep,
         level=level,
@@ -709,7 +709,7 @@ def _outlier_flags(
             f"{abs(off):.0%} {side} the median of its cell"
         )
     if len(found) > MOST_NAMED:
-        flags.append(f"outlier: {len(found) - MOST_NAMED} more runs are as far off")
+        flags.append(f"outlier: {len(found) - MOST_NAMED} more runs deviate as much")
     size = made.default_targets()[0]
     points = [None if each is None else each.at(**size) for each in (without, made)]
     texts = [
@@ -717,7 +717,8 @@ def _outlier_flags(
     ]
     them = "it" if len(found) == 1 else "them"
     flags[-1] += (
-        f"; the loss at {named(size)} is {texts[0]} without {them}, {texts[1]} with {them}"
+        f"; the forecast loss at {named(size)} is {texts[0]} without {them}, "
+        f"{texts[1]} with {them}"
     )
     return flags
 
@@ -730,7 +731,7 @@ def _path_to(path: Mapping[str, str] | SizePath | None, columns: Sequence[str]) 
     missing = [c for c in columns if c not in (*followed.formulas, *followed.dials)]
     if missing or not set(columns) & set(followed.formulas):
         raise ValueError(
-            f"a path leads to the size columns {', '.join(columns)}, got {followed}; add "
+            f"a path defines the size columns {', '.join(columns)}, got {followed}; add "
             f"{(missing or list(columns))[0]} = …."
         )
     return followed
@@ -778,8 +779,8 @@ def _pins(
             of_tuned[name][parameter] = float(value)
         else:
             raise ValueError(
-                f"a pin {key!r} needs a tuned column before the dot, got {name!r}; the tuned "
-                f"columns are {', '.join(tuned) or 'none'}."
+                f"a pinned parameter {key!r} needs a tuned column before the dot, got {name!r}; "
+                f"the tuned columns are {', '.join(tuned) or 'none'}."
             )
     return of_loss, of_tuned
 
@@ -829,7 +830,7 @@ def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[st
     if not any("E" in fit.names for fit, _ in model.laws):
         flags.append("too-few-sizes-for-a-floor")
     if model.local_weight == 1:
-        flags.append("lack-of-fit: no law follows all sizes, the largest ones lead")
+        flags.append("lack-of-fit: no law fits all sizes; the forecast follows the largest ones")
     of_laws = {f for fit, _ in model.kept for f in fit.flags}
     return flags + sorted(of_laws - {"lack-of-fit"} if model.local_weight == 1 else of_laws)
 

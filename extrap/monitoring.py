@@ -118,7 +118,7 @@ class Monitor:
             )
         total = curves.total_steps if total_steps is None else total_steps
         if total is None or not (total > 0 and math.isfinite(total)):
-            hint = "; give it, the sweep's runs do not agree on one" * (total_steps is None)
+            hint = "; the sweep's runs have different lengths, so give it" * (total_steps is None)
             raise ValueError(
                 f"{argument('total_steps')} is the intended last step, above 0, got "
                 f"{total_steps}{hint}."
@@ -146,9 +146,9 @@ class Monitor:
         )
 
     def restart(self) -> None:
-        """Forget what was heard: the run begins anew. Its history and its alarm stay to be read.
+        """Start again for a run that restarts. The history and the last alarm stay readable.
 
-        Every training that is begun anew has a false-alarm rate of its own, `1 − level`.
+        Each restart has its own false-alarm rate, `1 − level`.
         """
         self._begin()
 
@@ -167,7 +167,7 @@ class Monitor:
             e_value=1.0,
             alarm=False,
             cause=None,
-            advice="Nothing was compared yet.",
+            advice="No loss was compared yet.",
         )
 
     @property
@@ -274,8 +274,8 @@ class Monitor:
             e_value=math.inf,
             alarm=True,
             cause="instability",
-            advice=f"The loss at step {step:g} is no positive number: stop, go back to the last "
-            f"good checkpoint, and lower the learning rate.{self._high_values()}",
+            advice=f"The loss at step {step:g} is not a positive number. Stop, go back to the "
+            f"last good checkpoint, and lower the learning rate.{self._high_values()}",
         )
         if not (self._history and self._history[-1].cause == "instability"):
             self._history.append(self._reading)
@@ -287,16 +287,16 @@ class Monitor:
             f"{abs(math.expm1(off[-1])):.1%} {side} the curve of tuned runs"
         )
         if way.tuned and self._agrees(way):
-            return f"{where}, as in runs whose {way.words}: {self._better_values()}"
+            return f"{where}, as in runs whose {way.words}. {self._better_values()}"
         words = way.words
         if way.tuned:
             own = self._tuned[way.tuned]
-            words = f"as in runs whose {words}, which {own:.3g} is not"
-        hint = "" if off[-1] > 0 else " and at the number of steps"
-        return f"{where}, {words}: look at data, schedule and gradient norm{hint} before going on."
+            words = f"as in runs whose {words}, although {way.tuned} {own:.3g} is not"
+        what = "schedule and gradient norm" if off[-1] > 0 else "schedule, gradient norm and steps"
+        return f"{where}, {words}. Check data, {what} before you continue."
 
     def _agrees(self, way: Way) -> bool:
-        """Whether the run's own value, if it is known, lies on the side that its curve tells."""
+        """Whether the run's own value, if known, lies on the side that its curve suggests."""
         if not way.tuned:
             return True
         own = self._tuned.get(way.tuned)
@@ -311,13 +311,13 @@ class Monitor:
             own = self._tuned.get(name)
             given = "" if own is None else f" instead of {own:.3g}"
             parts.append(f"{name} {estimate.value:.3g}{given}")
-        return f"stop and start again at {', '.join(parts)}." if parts else "stop and tune again."
+        return f"Stop, and restart with {', '.join(parts)}." if parts else "Stop, and tune again."
 
     def _high_values(self) -> str:
         expected = self._forecast.predict_tuned(self._size)
         known = {name: expected[name].value for name in self._tuned if name in expected}
         high = [
-            f"{name} is {math.log2(self._tuned[name] / best):.1f} octaves above its forecast"
+            f"{name} is {self._tuned[name] / best:.2g} times the forecast value"
             for name, best in known.items()
             if best and self._tuned[name] > best * math.sqrt(2)
         ]
@@ -327,8 +327,8 @@ class Monitor:
         if e_value <= 1:
             return "On course: nothing to do."
         return (
-            f"Within what tuned runs do, with evidence of {e_value:.2g} against it; an alarm "
-            f"takes {1 / (1 - self._level):.3g}."
+            f"On course: the e-value is {e_value:.2g}, and an alarm needs "
+            f"{1 / (1 - self._level):.3g}."
         )
 
 

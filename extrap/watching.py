@@ -53,7 +53,7 @@ def watch(
                 if len(fallen) < AGAIN:  # one stray step is no new start
                     continue
                 logger.warning(
-                    "the log begins again at step %g: so does the monitor", fallen[0][0]
+                    "the log restarts at step %g: the monitor restarts too", fallen[0][0]
                 )
                 monitor.restart()
                 last, pace = None, 0.0

@@ -129,7 +129,7 @@ def test_size_without_an_optimum_is_counted_and_not_judged(sweep_table):
     cut = (table["width"] == 128) & (table["lr"] > 0.001)
     found = backtest(read(table[~cut]))
     ((reason, count),) = found.failures
-    assert "no optimum" in reason
+    assert "no bracketed optimum" in reason
     assert (count, found.n_failed, len(found.holdouts)) == (3, 3, 3)
 
 

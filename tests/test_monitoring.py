@@ -43,7 +43,7 @@ def test_mistuned_run_is_called_so_on_its_way(watched, draw_curve, octaves, word
     alarm = first_alarm(monitor)
     assert alarm.fraction <= 0.5
     assert alarm.cause == "mistuned"
-    assert f"octaves too {word}" in alarm.advice
+    assert f"too {word}" in alarm.advice
     best = watched.at(width=512).tuned["lr"].value
     assert f"lr {best:.3g}" in alarm.advice
 
@@ -59,7 +59,7 @@ def test_loss_that_is_no_number_is_an_instability(watched, bad):
     monitor = Monitor(watched, at=BIG, tuned={"lr": 0.1})
     reading = monitor.update(20, bad)
     assert (reading.alarm, reading.cause) == (True, "instability")
-    assert "lr is 5." in reading.advice
+    assert "lr is 46 times" in reading.advice
     assert monitor.update(40, 3.0).alarm
 
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_watched_is_refused(watched, made):
     with pytest.raises(DataError, match="with its curves"):
         Monitor(made, at=BIG)
     unlike = replace(watched, curves=replace(watched.curves, total_steps=None))
-    with pytest.raises(ValueError, match="do not agree"):
+    with pytest.raises(ValueError, match="different lengths"):
         Monitor(unlike, at=BIG)
 
 
@@ -209,8 +209,7 @@ def test_value_on_the_other_side_is_not_called_mistuned(watched, draw_curve):
     losses = draw_curve(512, -3.0, np.random.default_rng(12))
     high = first_alarm(watch(watched, losses, tuned={"lr": 4 * best}))
     assert high.cause == "unknown"
-    assert "which" in high.advice
-    assert "is not: look at data" in high.advice
+    assert "although lr" in high.advice
     low = first_alarm(watch(watched, losses, tuned={"lr": best / 8}))
     assert low.cause == "mistuned"
     assert f"instead of {best / 8:.3g}" in low.advice

@@ -1,9 +1,9 @@
 """Is a larger run on the law, and if not, why?
 
-`cases` puts each configuration beside its forecast, `joint` holds its loss against its interval,
-`settings` weighs its tuned values, `causes` looks for why one is off in a documented order,
-`bends` asks whether it is the law, `seals` whether the forecast came first, `equivalents` what a
-deviation is worth.
+`cases` pairs each configuration with its forecast, `joint` tests its loss against its interval,
+`settings` judges its tuned values, `causes` looks for the cause of a deviation in a documented
+order, `bends` tests whether the law itself is wrong, `seals` whether the forecast came first,
+`equivalents` converts a deviation to compute.
 """
 
 from __future__ import annotations
@@ -42,34 +42,38 @@ def check(
     tolerance: float = TOLERANCE,
     familywise: bool = False,
 ) -> Verdicts:
-    """Judge every configuration against the forecast of its size.
+    """Compare every configuration with the forecast at its size.
 
-    A configuration is all runs that differ in their seed alone. It is off the law of tuned runs
-    when its mean loss lies outside its prediction interval (laws, optimum, noise, structural
-    discrepancy) and is off by more than the tolerance, in either direction; or when its tuned
-    values cost more than half a percent with a probability of .95, by where the optimum may lie
-    and by its loss together. Off are also a run that diverged, and one that differs from its
-    replicates by far more than seeds do and is farther from the law. Each has a false alarm with
-    probability `1 − forecast.level` by its loss, whatever else is in the table.
+    A configuration is the set of runs that differ only in their seed. It is off the law if
+
+    - its mean loss lies outside the prediction interval, which covers the laws, the optimum, the
+      noise and structural discrepancy, and deviates by more than the tolerance in either
+      direction; or
+    - its tuned values cost more than half a percent with a probability of 0.95, judged by the
+      position of the optimum and by the loss together; or
+    - a run diverged; or
+    - a run differs from its replicates by far more than seeds do, and lies farther from the law.
+
+    The loss of each configuration raises a false alarm with probability `1 − forecast.level`,
+    whatever else the table holds.
 
     Args:
         forecast: The forecast.
-        runs: Runs with the forecast's size and tuned columns, whatever their stage; one whose
-            tuned value is empty is judged by its loss alone. Every row gets a verdict, and those
-            without a final loss or below the sweep's sizes an open one.
-        tolerance: Relative deviation that is no alarm, however significant; in [0, 1).
-        familywise: Let `1 − forecast.level` be the probability of any false alarm by a loss among
-            all configurations, not that of each.
+        runs: Runs with the forecast's size and tuned columns, of any stage. A run whose tuned
+            value is empty is judged by its loss alone. A run without a final loss, or below the
+            sweep's sizes, gets an open verdict (`on_law` is None).
+        tolerance: Relative deviation in [0, 1); a smaller deviation is never an alarm.
+        familywise: If true, `1 − forecast.level` is the probability of at least one false alarm
+            by a loss among all configurations, not the probability for each.
 
     Returns:
-        One verdict a row, in row order: a tuple that notebooks show as a table. Runs of one
-        configuration share theirs; `.configurations` lists them.
+        One verdict per row, in row order: a tuple that notebooks show as a table. The runs of a
+        configuration share their verdict; `.configurations` lists one per configuration.
 
     Raises:
         TypeError: `runs` are not `Runs`.
         ValueError: The tolerance is not in [0, 1).
-        DataError: A size column is missing, or the forecast has no point estimate to hold a run
-            against.
+        DataError: A size column is missing, or the forecast predicts no loss at a run's size.
     """
     if not isinstance(runs, Runs):
         raise TypeError(f"a check needs Runs, got {type(runs).__name__}; use extrap.read_runs.")
@@ -80,8 +84,9 @@ def check(
         )
     if set(runs.sizes) != set(forecast.runs.sizes):
         raise DataError(
-            f"the runs must have the forecast's size column(s) {', '.join(forecast.runs.sizes)}, "
-            f"got {', '.join(runs.sizes)}; read them with the same {argument('size', ...)}."
+            f"the runs must have the size column(s) of the forecast, "
+            f"{', '.join(forecast.runs.sizes)}, got {', '.join(runs.sizes)}; read them with the "
+            f"same {argument('size', ...)}."
         )
     cases = build_cases(forecast, runs)
     unjudged = [_why_unjudged(forecast, case) for case in cases]
@@ -175,12 +180,12 @@ def _of_run(
 def _place(forecast: Forecast, case: Case) -> str:
     """What to know of a size among the sweep's, or so far beyond that its unit is in doubt."""
     if case.extrapolation_ratio <= 1 + ROUNDING:
-        return "Its size lies within the sweep's: the law was fitted there, not extrapolated."
+        return "Its size lies within the sweep's sizes: the law is not extrapolated."
     for column, value in case.size.items():
         largest = max(optimum.size[column] for optimum in forecast.optima)
         if value > ODD_RATIO * largest:
             return (
-                f"Its {column} is {value / largest:.2g} times the sweep's largest: are both in "
+                f"Its {column} is {value / largest:.2g} times the sweep's largest. Are both in "
                 "the same unit?"
             )
     return ""
@@ -189,13 +194,14 @@ def _place(forecast: Forecast, case: Case) -> str:
 def _why_unjudged(forecast: Forecast, case: Case) -> str | None:
     """Why nothing can be said of a run, or None."""
     if case.row["status"] in ("pruned", "failed"):
-        return f"The run is {case.row['status']} and has no final loss: nothing can be said yet."
+        ended = "failed" if case.row["status"] == "failed" else "was pruned"
+        return f"The run {ended} and has no final loss, so it cannot be judged."
     for column, value in case.size.items():
         smallest = min(optimum.size[column] for optimum in forecast.optima)
         if value < smallest:
             return (
-                f"{column} {value:g} lies below the smallest tuned one, {smallest:g}, and laws "
-                "are not extrapolated downwards: nothing can be said."
+                f"{column} {value:g} lies below the smallest tuned one, {smallest:g}. Laws are "
+                "not extrapolated downwards, so the run cannot be judged."
                 + (" Are both in the same unit?" if value * ODD_RATIO < smallest else "")
             )
     return None

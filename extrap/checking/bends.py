@@ -78,12 +78,12 @@ def _grows(groups: Sequence[Sequence[Suspect]]) -> bool:
 def _refit(forecast: Forecast, suspects: Sequence[Suspect]) -> Finding:
     """What the laws say with the deviating sizes among the data."""
     advice = (
-        "Several seeds deviate alike and nothing recorded explains it: the law bends here. Add "
-        "this size to the sweep, tune it, and fit again."
+        "Several seeds deviate in the same way, and nothing recorded explains it: the law does "
+        "not hold at this size. Add this size to the sweep, tune it, and fit again."
     )
     experiment = (
-        "Tune the smallest of these sizes: if its optimum lies where the forecast has it, the law "
-        "of the loss bends; if not, the law of the optimum does."
+        "Tune the smallest of these sizes. If its optimum lies where the forecast says, the law "
+        "of the loss is wrong; otherwise the law of the optimum is."
     )
     n_runs = sum(len(s.case.members) for s in suspects)
     mean = sum(s.off * len(s.case.members) for s in suspects) / n_runs
@@ -93,7 +93,7 @@ def _refit(forecast: Forecast, suspects: Sequence[Suspect]) -> Finding:
         return Finding(cause="law", advice=advice, evidence=evidence, experiment=experiment)
     size, before, after = found
     where = ", ".join(f"{column} {value:g}" for column, value in size.items())
-    words = f" With these runs the law expects {after:.4g} at {where} instead of {before:.4g}."
+    words = f" Fitted with these runs, the law expects {after:.4g} at {where}, not {before:.4g}."
     return Finding(
         cause="law",
         advice=advice + words,

@@ -117,7 +117,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
     """One case a configuration, in the order of their first rows.
 
     Raises:
-        DataError: The forecast has no loss to hold a run against.
+        DataError: The forecast predicts no loss at a run's size.
     """
     recipe = _sweep_recipe(forecast.runs)
     spikes, climbing = _shapes(runs, forecast)
@@ -185,12 +185,12 @@ class _AtSize:
 
     @classmethod
     def of(cls, forecast: Forecast, size: Mapping[str, float]) -> _AtSize:
-        """Raises a DataError where there is no loss to hold a run against."""
+        """Raises a DataError where the forecast predicts no loss."""
         prediction = forecast.predict_loss(size)
         if prediction is None:
             where = ", ".join(f"{c}={v:g}" for c, v in size.items())
             raise DataError(
-                f"the forecast has no loss to hold a run at {where} against "
+                f"a check needs a predicted loss, the forecast has none at {where} "
                 f"({'; '.join(forecast.flags)}); extend the sweep first."
             )
         return cls(forecast, size, prediction)

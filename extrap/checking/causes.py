@@ -138,22 +138,21 @@ def _on_law(suspect: Suspect) -> Finding:
     if case.differing:
         return Finding(
             cause="recipe",
-            advice=f"The loss agrees with the law, but the recipe differs ({_differences(case)}): "
-            "the forecast speaks of the sweep's recipe only.",
+            advice="The loss agrees with the law, but the recipe differs from the sweep's "
+            f"({_differences(case)}). The forecast holds for the sweep's recipe only.",
         )
     if case.spike is not None:
         return Finding(
             cause="instability",
-            advice=f"The loss agrees with the law, but the curve spiked at step "
-            f"{case.spike.step:g} by {math.expm1(case.spike.height):.0%}: look at the gradient "
-            "norm and the data there.",
+            advice=f"The loss agrees with the law, but it {_rise(case.spike.height)} at step "
+            f"{case.spike.step:g}. Look at the gradient norm and the data at that step.",
             evidence=_spike_evidence(case),
         )
     if suspect.is_elsewhere or suspect.is_far:
         return Finding(
             cause=None,
             advice=f"The loss agrees with the law, but {_distance_words(case)}"
-            f"{_elsewhere_words(suspect)} Tune here.",
+            f"{_elsewhere_words(suspect)}",
             evidence=_distances(suspect),
         )
     return Finding(cause=None, advice="On the law: nothing to do.")
@@ -166,10 +165,11 @@ def _instability(suspect: Suspect) -> Finding | None:
             return None
         return Finding(
             cause="instability",
-            advice="The run diverged: lower the learning rate or lengthen the warm-up, and look "
-            f"at the gradient norm before the step where it broke.{_high_values(suspect)}",
+            advice="The run diverged. Lower the learning rate or lengthen the warm-up, and look "
+            f"at the gradient norm before it diverged.{_high_values(suspect)}",
             evidence=_distances(suspect),
-            experiment="Repeat the first steps, up to where it broke, at half the learning rate.",
+            experiment="Repeat the run at half the learning rate, up to the step at which it "
+            "diverged.",
         )
     if case.spike is None or suspect.off < 0 or suspect.is_mistuned:
         return None
@@ -177,16 +177,14 @@ def _instability(suspect: Suspect) -> Finding | None:
         return None
     if (case.off_before_spike or 0.0) > EARLIER_SHARE * suspect.off:
         return None  # it was off before
-    height = case.spike.height
-    worse = "without end" if math.isinf(height) else f"by {math.expm1(height):.0%}"
     return Finding(
         cause="instability",
-        advice=f"The loss rose {worse} at step {case.spike.step:g} and the run did not make up "
-        f"for it: go back to a checkpoint before it, and skip those batches or lower the "
-        f"learning rate.{_high_values(suspect)}",
+        advice=f"The loss {_rise(case.spike.height)} at step {case.spike.step:g} and did not "
+        "recover. Go back to a checkpoint before that step, and skip the batches after it or "
+        f"lower the learning rate.{_high_values(suspect)}",
         evidence=_spike_evidence(case),
-        experiment="Repeat from the checkpoint before the spike with other batches: if it spikes "
-        "again, the rate is the reason, else the data were.",
+        experiment="Repeat from a checkpoint before the spike with other batches. If the loss "
+        "spikes again, the learning rate is the cause; otherwise the data are.",
     )
 
 
@@ -215,36 +213,35 @@ def _mistuned(suspect: Suspect) -> Finding | None:
         "excess_by_its_loss": math.expm1(cost),
         "loss_if_mended": loss,
     }
-    explains = f"costs about {math.expm1(max(cost - left, 0.0)):.1%}"
+    explains = f"costs about {math.expm1(max(cost - left, 0.0)):.1%} in loss"
     if suspect.judgement.is_off and suspect.off > 0:
         evidence["explained_share"] = cost / suspect.off
-        explains = (
-            f"explains about {min(max(cost - left, 0.0) / suspect.off, 1.0):.0%} of the excess"
-        )
+        share = min(max(cost - left, 0.0) / suspect.off, 1.0)
+        explains = f"explains about {share:.0%} of the excess loss"
     side = "high" if distance > 0 else "low"
     which = "with the other values as they are"
     if len(case.tuned) == 1:
-        which = _range(case.expected[name].pi)
+        which = f"{100 * suspect.forecast.level:g}%: {_range(case.expected[name].pi)}"
     advice = (
-        f"{name} {own:.3g} is {abs(distance):.1f} octaves too {side} and {explains}: use "
-        f"{use:.3g} ({which}) and expect a loss of {loss:.4g}."
+        f"{name} {own:.3g} is too {side} by {_factor(distance)} and {explains}. Use "
+        f"{name} {use:.3g} ({which}) and expect a loss of {loss:.4g}."
     )
     if _is_surprising(suspect):
         advice += (
-            " Its loss is worse than that explains: something else is off besides."
+            " The loss is worse than this explains: something else is wrong as well."
             if suspect.off > case.excess
-            else " By the sweep it should cost more: so far out that is not well known."
+            else " The sweep predicts a higher cost, but this far out it is uncertain."
         )
     if len(_far_off(case)) > 1:
         best = ", ".join(f"{n} {e.value:.3g}" for n, e in case.expected.items() if e.value)
-        advice += f" Best of all: {best}, for a loss of {math.exp(predicted):.4g}."
+        advice += f" The best values are {best}, with a loss of {math.exp(predicted):.4g}."
     return Finding(
         cause="mistuned",
         advice=advice,
         evidence=evidence,
-        experiment=f"Branch from a checkpoint at half and twice the {name} for a few percent of "
-        "the steps: the better side is the one to move to; if neither is better, it is not the "
-        f"{name}.",
+        experiment=f"Continue from a checkpoint with half and with twice the {name} for a few "
+        f"percent of the steps. Move to the better side; if neither is better, {name} is not the "
+        "cause.",
     )
 
 
@@ -255,15 +252,15 @@ def _is_surprising(suspect: Suspect) -> bool:
 
 
 def _elsewhere_words(suspect: Suspect) -> str:
-    """Whether its loss says that the optimum is elsewhere, or cannot tell."""
+    """Whether its loss shows that the optimum is elsewhere."""
     settings = suspect.settings
     if suspect.is_elsewhere:
         return (
-            f", which was expected to cost {math.expm1(suspect.case.cost):.1%}: the optimum is "
-            "not where the forecast says."
+            f", which was expected to cost {math.expm1(suspect.case.cost):.1%}. The optimum is "
+            "not where the forecast says: tune at this size."
         )
     chance = "" if settings is None else f" (probability {settings.chance:.0%})"
-    return f"; its loss does not tell whether that is too far{chance}."
+    return f". Its loss does not show whether that is mistuned{chance}: tune at this size."
 
 
 def _recipe(suspect: Suspect) -> Finding | None:
@@ -275,13 +272,12 @@ def _recipe(suspect: Suspect) -> Finding | None:
             return None
     return Finding(
         cause="recipe",
-        advice=f"The recipe differs from the sweep's ({_differences(case)}): run one small size "
-        "with it, or repeat this run with the sweep's recipe.",
+        advice=f"The recipe differs from the sweep's ({_differences(case)}). Train one small "
+        "size with this recipe, or repeat this run with the sweep's recipe.",
         evidence={"n_differing": float(len(case.differing))},
-        experiment=f"Train {_smallest(suspect.forecast)} at its optimum with this run's recipe: a "
-        "loss as far off its law as this one is says that it is the recipe"
-        + ("" if len(case.differing) == 1 else "; change one condition at a time to learn which")
-        + ".",
+        experiment=f"Train {_smallest(suspect.forecast)} at its optimum with this run's recipe. "
+        "If its loss is as far off the law, the recipe is the cause"
+        + ("." if len(case.differing) == 1 else "; change one condition at a time to find which."),
     )
 
 
@@ -297,21 +293,21 @@ def _data(suspect: Suspect, *, most: float = REPEATED_EPOCHS) -> Finding | None:
     expected = _loss_at_effective_data(suspect, worth)
     if expected is not None:
         evidence["expected_loss_of_effective_data"] = math.exp(expected)
-        words = f", for which the law expects {math.exp(expected):.4g}"
+        words = f", for which the law expects a loss of {math.exp(expected):.4g}"
     if expected is not None and suspect.off > 0:
         share = (expected - suspect.case.log_loss) / suspect.off
         evidence["explained_share"] = share
         if share < DATA_SHARE:
             return None
-    climbs = "; its held-out loss turned up and climbed" if suspect.case.overfits else ""
+    climbs = " Its held-out loss rose steadily after its minimum." if suspect.case.overfits else ""
     return Finding(
         cause="data",
-        advice=f"The run saw its data {epochs:.3g} times, the sweep at most {seen:.3g} times; "
-        f"its data are worth {worth:.0%} of as many that repeat no more than the sweep's"
-        f"{words}{climbs}: add data, or stop earlier.",
+        advice=f"The run made {epochs:.3g} passes over its data, the sweep at most {seen:.3g}. "
+        f"Its data are worth {worth:.0%} of data repeated as in the sweep{words}.{climbs} Add "
+        "data, or stop earlier.",
         evidence=evidence,
-        experiment=f"Train {_smallest(suspect.forecast)} for as many epochs on as small a part of "
-        "the data: it must be off its law as well.",
+        experiment=f"Train {_smallest(suspect.forecast)} for as many epochs on an equally small "
+        "part of the data. If the data are the cause, its loss is off the law as well.",
     )
 
 
@@ -358,38 +354,44 @@ def _batch(suspect: Suspect) -> Finding | None:
     overhead = (1 + batch / scale) / (1 + (usual or 0.0) / scale)
     if overhead <= CRITICAL_OVERHEAD:
         return None
-    than = "small batches do" if usual is None else f"the sweep's batch of {usual:g} does"
+    than = "small batches" if usual is None else f"the sweep's batch size of {usual:g}"
     return Finding(
         cause="batch",
-        advice=f"The batch of {batch:g} is {batch / scale:.2g} times the noise scale {scale:.3g}: "
-        f"it takes about {overhead:.2g} times the data that {than}; use a smaller batch, or plan "
-        "for as much more data.",
+        advice=f"The batch size of {batch:g} is {batch / scale:.2g} times the noise scale of "
+        f"{scale:.3g} and needs about {overhead:.2g} times as much data as {than}. Use a smaller "
+        "batch, or plan for that much more data.",
         evidence={"batch_size": batch, "noise_scale": scale, "data_factor": overhead},
-        experiment=f"Train {_smallest(suspect.forecast)} with this batch and with one of "
-        f"{(CRITICAL_OVERHEAD - 1) * scale:.2g}, at equal data: the difference is what the batch "
-        "costs.",
+        experiment=f"Train {_smallest(suspect.forecast)} with this batch size and with "
+        f"{(CRITICAL_OVERHEAD - 1) * scale:.2g}, on equal data: the difference in loss is the "
+        "cost of the batch size.",
     )
 
 
 def _unknown(suspect: Suspect) -> Finding:
     apart = suspect.case.off_replicates
-    off, than = suspect.off, "the law"
+    off = suspect.off
     evidence = _distances(suspect)
     if apart is not None:
-        off, than = apart, f"its replicates (by {math.expm1(apart):+.1%})"
+        off = apart
         evidence["off_replicates"] = math.expm1(apart)
     direction = "worse" if off > 0 or math.isnan(off) else "better"
+    where = f"{direction} than the law predicts"
+    if apart is not None:
+        where = f"{abs(math.expm1(apart)):.1%} {direction} than its replicates"
     unit = _unit_hint(suspect)
-    todo = unit or "repeat it with another seed; if it stays, the law itself may bend here."
+    todo = unit or (
+        "Repeat it with another seed; if the deviation stays, the law may not hold at this size."
+    )
     if not unit and (suspect.is_elsewhere or suspect.is_far):
-        todo = f"{_distance_words(suspect.case)}, and the optimum may not be there. Tune here."
+        words = _distance_words(suspect.case)
+        todo = f"{words}. The optimum may lie elsewhere: tune at this size."
     return Finding(
         cause="unknown",
         is_unit=bool(unit),
-        advice=f"The run is {direction} than {than} and nothing recorded explains it: {todo}",
+        advice=f"The run is {where}, and nothing recorded explains it. {todo}",
         evidence=evidence,
-        experiment="The same run with another seed; cheaper, and nearly as telling, one between "
-        "the sweep's largest size and this one.",
+        experiment="Repeat the run with another seed. A run at a size between the sweep's largest "
+        "and this one is cheaper and nearly as informative.",
     )
 
 
@@ -400,13 +402,13 @@ def _unit_hint(suspect: Suspect) -> str:
         return ""
     off -= suspect.case.excess or 0.0
     units = {
-        "bits, and the sweep's in nats": -math.log(math.log(2)),
-        "nats, and the sweep's in bits": math.log(math.log(2)),
-        "perplexity, and the sweep's in nats": predicted - math.log(predicted),
+        "bits and the sweep's in nats": -math.log(math.log(2)),
+        "nats and the sweep's in bits": math.log(math.log(2)),
+        "perplexity and the sweep's in nats": predicted - math.log(predicted),
     }
     for words, ratio in units.items():
         if abs(off - ratio) < UNIT_TOLERANCE:
-            return f"its loss looks as if it were in {words}; bring both to one unit."
+            return f"Its loss seems to be in {words}. Convert both to the same unit."
     return ""
 
 
@@ -456,7 +458,7 @@ def _distance_words(case: Case) -> str:
     """How far each tuned value is from where the forecast has its optimum."""
     sides = {True: "above", False: "below"}
     words = [
-        f"{name} is {abs(u):.1f} octaves {sides[u > 0]} the forecast's"
+        f"{name} is {sides[u > 0]} the forecast value by {_factor(u)}"
         for name, u in zip(case.tuned, case.octaves, strict=True)
         if abs(u) >= min(MISTUNED_OCTAVES, max(map(abs, case.octaves)))
     ]
@@ -465,8 +467,16 @@ def _distance_words(case: Case) -> str:
 
 def _high_values(suspect: Suspect) -> str:
     pairs = zip(suspect.case.tuned, suspect.case.octaves, strict=False)
-    high = [f"{name} is {u:.1f} octaves above its forecast" for name, u in pairs if u > 0.5]
+    high = [f"{name} is above the forecast value by {_factor(u)}" for name, u in pairs if u > 0.5]
     return f" {'; '.join(high)}." if high else ""
+
+
+def _factor(octaves: float) -> str:
+    return f"a factor of {2 ** abs(octaves):.2g}"
+
+
+def _rise(height: float) -> str:
+    return "became infinite" if math.isinf(height) else f"rose by {math.expm1(height):.0%}"
 
 
 def _spike_evidence(case: Case) -> dict[str, float]:

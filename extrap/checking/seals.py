@@ -17,8 +17,8 @@ EARLIEST, LATEST = 1e9, 1e10
 """Seconds since 1970 that may be the start of a run: from 2001 on."""
 
 WORDS = {
-    "in-sweep": "It is among the runs the forecast was made from: no test of the forecast.",
-    "begun-before": "It began before the forecast was made, so the forecast did not precede it.",
+    "in-sweep": "The forecast was fitted to this run, so the run does not test it.",
+    "begun-before": "The run started before the forecast was made, so it does not test it.",
 }
 
 

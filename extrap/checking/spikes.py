@@ -11,7 +11,7 @@ from extrap.laws.base import Array
 __all__ = ["Spike", "climbs_steadily", "find_spike"]
 
 BEFORE = 5
-"""Points whose median a new one is held against."""
+"""Points whose median a new one is compared with."""
 FAR = 10.0
 """Standard deviations of the curve's own steps above that median which make a spike: SGD at its
 full rate reaches 6.5 before a decay smooths the curve, batches with wrong targets 40 and more."""

@@ -65,7 +65,7 @@ def ways_to_be_off(curves: ReferenceCurves, covariance: Array) -> list[Way]:
                 cause="mistuned",
                 tuned=name,
                 octaves=octaves,
-                words=f"{name} was about {abs(octaves):g} octaves too {side}",
+                words=f"{name} was too {side} by about a factor of {2 ** abs(octaves):g}",
             )
         )
     shaped = [replace(way, share=SHAPED / len(ways)) for way in ways]
@@ -76,7 +76,7 @@ def ways_to_be_off(curves: ReferenceCurves, covariance: Array) -> list[Way]:
             mean=zero,
             covariance=factor * covariance,
             cause="unknown",
-            words="off in a way no mistuned run of the sweep was",
+            words="unlike any mistuned run of the sweep",
         )
         for factor in SCATTER
     ]
@@ -86,7 +86,7 @@ def ways_to_be_off(curves: ReferenceCurves, covariance: Array) -> list[Way]:
             mean=zero,
             covariance=covariance + sd**2 * one,
             cause="unknown",
-            words="all along, in a way no mistuned run of the sweep was",
+            words="by the same share from the start, unlike any mistuned run of the sweep",
         )
         for sd in OFFSETS
     ]
@@ -96,7 +96,7 @@ def ways_to_be_off(curves: ReferenceCurves, covariance: Array) -> list[Way]:
             mean=zero,
             covariance=covariance + JUMP**2 * eye,
             cause="instability",
-            words="after jumps from point to point",
+            words="with jumps between points",
         )
     ]
     return [*shaped, *scattered, *apart, *jumps]

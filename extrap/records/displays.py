@@ -1,7 +1,7 @@
-"""Records as people see them: a few words for a prompt, a small table for a notebook.
+"""Short texts of records for `repr`, and small HTML tables for notebooks.
 
-The HTML inherits font and colours, holds no script, no link and no picture, and is bounded; text
-from people's files is escaped.
+The HTML inherits font and colours, has no scripts, links or images, and is bounded; text from
+files is escaped.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def html_table(
     """
     below = [*notes]
     if len(rows) > MOST_ROWS:
-        below.append(f"The first {MOST_ROWS} of {len(rows)} rows.")
+        below.append(f"Showing the first {MOST_ROWS} of {len(rows)} rows.")
     head = "".join(f'<th scope="col">{_cell(name)}</th>' for name in columns)
     body = "".join(
         f'<tr><th scope="row">{_cell(row[0])}</th>'

@@ -81,8 +81,8 @@ class Estimate:
     Attributes:
         value: The estimate; `None` where the data allow no point estimate.
         se: Standard error of `value`, same unit (delta method from the log scale).
-        ci: Where the law's curve is.
-        pi: Where the optimum at that very size may fall. Contains `ci`.
+        ci: Interval of the law at this size.
+        pi: Interval of the optimum at this size. Contains `ci`.
     """
 
     value: float | None
@@ -103,8 +103,8 @@ class Optimum:
         tuned: Tuned column → estimate. Empty when nothing is tuned.
         loss: Loss at the optimum, in the unit of the runs; `None` without a point estimate.
         loss_se: Standard error of `loss`, same unit, seed noise included.
-        paired_loss_se: The same without what the seeds do at every size alike; what a law over
-            sizes with common seeds is weighted by.
+        paired_loss_se: The same without the seed effects that all sizes share; a law over sizes
+            with common seeds is weighted by it.
         best_loss: The smallest mean loss of one grid point of this size; `None` if all diverged.
         n_runs: Rows at this size, whatever their status.
         n_diverged: How many of them diverged.
@@ -151,7 +151,7 @@ class Fit:
             where the residuals agree with it, else `dof`.
         chi2: Weighted sum of squared residuals, weights `1 / log_se**2`.
         columns: The size columns, in the order the law takes them.
-        reference: Reference size `x0` a column; the law is a function of `x / x0`.
+        reference: Reference size `x0` per column; the law is a function of `x / x0`.
         fitted_range: Per column, smallest and largest fitted size.
         n_points: Number of fitted points.
         flags: Named health problems; empty when there are none.
@@ -192,7 +192,7 @@ class Fit:
             ["parameter", "value ± se"],
             [*self._written().items()],
             notes=[
-                f"Points scatter by {100 * self.scatter:.2g} % about it. Coefficients hold at "
+                f"Points scatter by {100 * self.scatter:.2g} % about the law. Reference size: "
                 f"{named(dict(zip(self.columns, self.reference, strict=True)))}.",
                 *self.flags,
             ],
@@ -219,12 +219,13 @@ class Point:
     Attributes:
         size: Size column → value.
         loss: Loss of one tuned run, in the unit of the runs; `None` without a point estimate.
-        loss_ci: Where the law's curve is.
-        loss_pi: Where one new, tuned run may fall. Contains `loss_ci`.
+        loss_ci: Confidence interval of the law.
+        loss_pi: Prediction interval of one new, tuned run. Contains `loss_ci`.
         tuned: Tuned column → estimate of its optimum there.
-        extrapolation_ratio: Target / fitted sizes, see `extrap.fitting.extrapolation_ratio`.
+        extrapolation_ratio: Target size / largest fitted size, see
+            `extrap.fitting.extrapolation_ratio`.
         flags: Named reasons to doubt the point; empty when there are none.
-        dial: What the size follows from by the forecast's path, if it was asked for by that.
+        dial: The values from which the forecast's size path computed `size`; else empty.
     """
 
     size: Mapping[str, float]
@@ -240,7 +241,7 @@ class Point:
         parts = [f"loss {estimated(self.loss, self.loss_pi)}"]
         parts += [f"{plain(name)} {estimated(e.value, e.pi)}" for name, e in self.tuned.items()]
         flags = f"; {', '.join(map(plain, self.flags))}" if self.flags else ""
-        ratio = f"{number(self.extrapolation_ratio, digits=3)}× fitted"
+        ratio = f"extrapolation ratio {number(self.extrapolation_ratio, digits=3)}"
         return f"Point({named(self.size)}, {ratio}: {', '.join(parts)}{flags})"
 
     def _repr_html_(self) -> str:
@@ -251,7 +252,7 @@ class Point:
         return html_table(
             f"Forecast at {named(self.size)}, {number(self.extrapolation_ratio, digits=3)} times "
             "the largest fitted size",
-            ["", "forecast", "the law (ci)", "one new run (pi)"],
+            ["", "forecast", "law (ci)", "one new run (pi)"],
             rows,
             notes=self.flags,
         )
@@ -259,7 +260,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One observed run held against the forecast.
+    """One observed run compared with the forecast.
 
     Attributes:
         size: Size column → value.
@@ -268,8 +269,8 @@ class Verdict:
         loss: Observed loss; `None` if the run has none.
         status: Status of the run, as in `Runs`.
         predicted: Forecast loss of a tuned run at this size; `None` without a point estimate.
-        predicted_pi: Prediction interval, at the forecast's level, of the mean loss of its
-            configuration, whose seeds it knows.
+        predicted_pi: Prediction interval, at the forecast's level, of the mean loss of the
+            configuration, given its number of seeds.
         expected: Loss expected at the run's own tuned values (`predicted` plus the cost of
             mistuning); equal to `predicted` when nothing is tuned.
         on_law: Whether its configuration is on the law of tuned runs, by its loss and by its
@@ -278,25 +279,26 @@ class Verdict:
         deviation: observed / predicted − 1; `None` if either is missing.
         p_value: Two-sided, of the mean loss of its configuration under the law of tuned runs:
             below 1 − level outside `predicted_pi`.
-        p_adjusted: How often the largest deviation among all configurations that were checked
-            would be as large, with the law's error common to them; with `familywise` it decides.
+        p_adjusted: Probability that the largest deviation among all checked configurations is as
+            large, given that they share the law's error; with `familywise` it decides.
         cause: `None`, `instability`, `mistuned`, `recipe`, `data`, `batch`, `law` or `unknown`.
         advice: One sentence a person can act on.
-        evidence: The numbers behind cause and verdict, by name. Of the test: `off_replicates`,
-            how far it is from its replicates. Of tuned values:
-            `NAME_octaves` from the forecast, `NAME_octaves_from_best` and `NAME_best` with the
-            others as they are, `chance_mistuned`, `expected_excess`, `excess_by_its_loss`,
-            `explained_share`, `loss_if_mended`. Of data and batch: `epochs`, `epochs_in_sweep`,
-            `effective_share_of_data`, `batch_size`,
-            `noise_scale`, `data_factor`. Of a spike: `spike_step`, `spike_height`. Of what the
-            loss is worth, as shares of the run's own: `equivalent_size`, `equivalent_compute`.
+        evidence: The numbers behind cause and verdict, by name. Replicates: `off_replicates`,
+            the relative distance from them. Tuned values: `NAME_octaves` from the forecast,
+            `NAME_octaves_from_best` and `NAME_best` given the other values, `chance_mistuned`,
+            `expected_excess`, `excess_by_its_loss`, `explained_share`, `loss_if_mended`. Data and
+            batch: `epochs`, `epochs_in_sweep`, `effective_share_of_data`, `batch_size`,
+            `noise_scale`, `data_factor`. Spikes: `spike_step`, `spike_height`. Size and compute
+            at which the law expects this loss, relative to the run's own: `equivalent_size`,
+            `equivalent_compute`.
         experiment: The cheapest experiment that would decide the cause; may be empty.
-        seal: `"sealed-first"`, `"begun-before"` the forecast was made, `"in-sweep"` for one of
-            the runs it was made from; `None` where the start of the run is not known.
-        configuration: Number of the runs it was judged with, which differ in their seed alone.
-        mean_loss: Their geometric mean loss; `None` without a loss. Equal losses count once.
-        expected_pi: Interval of the mean loss at the configuration's own tuned values; `None`
-            where what they cost is unknown.
+        seal: `"sealed-first"`; `"begun-before"` if the run started before the forecast was made;
+            `"in-sweep"` if the forecast was fitted to the run; `None` if its start is unknown.
+        configuration: Number of its configuration: runs that differ only in their seed.
+        mean_loss: Geometric mean loss of the configuration; `None` without a loss. Equal losses
+            count once.
+        expected_pi: Interval of the mean loss at the configuration's own tuned values; `None` if
+            their cost is unknown.
     """
 
     size: Mapping[str, float]
@@ -328,7 +330,7 @@ class Verdict:
         seen = plain(self.status) if self.loss is None else f"loss {number(self.loss)}"
         off = ";" if self.deviation is None else f", {percent(self.deviation)} off"
         if self.mean_loss is not None and self.mean_loss != self.loss:
-            off += f" (with its configuration, mean {number(self.mean_loss)})"
+            off += f" (mean of its configuration {number(self.mean_loss)})"
         seen = f"{seen}{off} the forecast {estimated(self.predicted, self.predicted_pi)}"
         p = "" if self.p_value is None else f", p {number(self.p_value, digits=2)}"
         return f"Verdict({word}{cause}: {', '.join(parts)}: {seen}{p})"
@@ -344,7 +346,7 @@ class Verdicts(tuple[Verdict, ...]):
 
     @property
     def configurations(self) -> tuple[tuple[Verdict, ...], ...]:
-        """The verdicts of each configuration together: they share all but what is of one run."""
+        """Verdicts grouped by configuration: runs that differ only in their seed."""
         found: dict[int, list[Verdict]] = {}
         for verdict in self:
             found.setdefault(verdict.configuration, []).append(verdict)
@@ -357,7 +359,7 @@ class Verdicts(tuple[Verdict, ...]):
 
     @property
     def n_tested(self) -> int:
-        """Configurations whose loss was held against its interval."""
+        """Configurations whose loss was compared with its interval."""
         return sum(runs[0].p_value is not None for runs in self.configurations)
 
     @property
@@ -367,7 +369,7 @@ class Verdicts(tuple[Verdict, ...]):
 
     @property
     def joint_p(self) -> float | None:
-        """How often the largest deviation of all would be as large; None without a loss."""
+        """Probability of so large a largest deviation under the law; None without a loss."""
         known = [verdict.p_adjusted for verdict in self if verdict.p_adjusted is not None]
         return min(known, default=None)
 
@@ -385,7 +387,7 @@ class Verdicts(tuple[Verdict, ...]):
 
 
 def verdicts_html(verdicts: Sequence[Verdict]) -> str:
-    """A table of verdicts, one row a run, with the advice on those off the law below."""
+    """A table of verdicts, one row per run, and the advice on those off the law."""
     sizes = list(verdicts[0].size) if verdicts else []
     tuned = list(verdicts[0].tuned) if verdicts else []
     rows = [
@@ -405,8 +407,8 @@ def verdicts_html(verdicts: Sequence[Verdict]) -> str:
     n_off = sum(v.on_law is False for v in verdicts)
     advice = dict.fromkeys(v.advice for v in verdicts if v.on_law is False)
     return html_table(
-        f"{plural(len(verdicts), 'run')} held against the forecast, {n_off} off the law",
-        ["verdict", *sizes, *tuned, "seed", "loss", "forecast", "off by", "p", "cause"],
+        f"{plural(len(verdicts), 'run')} checked against the forecast, {n_off} off the law",
+        ["verdict", *sizes, *tuned, "seed", "loss", "forecast", "deviation", "p", "cause"],
         rows,
         notes=[*advice][:MOST_ADVICE],
     )

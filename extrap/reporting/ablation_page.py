@@ -232,7 +232,7 @@ def levers_document(report: LeverReport) -> dict[str, Any]:
             "level": report.level,
             "n_judged": report.n_judged,
             "n_tuning": report.n_tuning,
-            "headline": ablation_answer(report).text.replace(NBSP, " "),
+            "answer": ablation_answer(report).text.replace(NBSP, " "),
             "levers": [_document(finding) for finding in report.findings],
         }
     )
@@ -250,7 +250,6 @@ def _document(finding: LeverFinding) -> dict[str, Any]:
         "updates_ratio": finding.updates_ratio,
         **{name: asdict(getattr(finding, name)) for name in names},
         "arms": {role: _arm_document(arm) for role, arm in arms.items() if arm is not None},
-        "words": lever_advice(finding),
     }
 
 

@@ -413,7 +413,7 @@ def batches_document(study: BatchStudy, findings: Sequence[BatchFindings]) -> di
             "question": study.question,
             "level": study.level,
             "overhead": study.overhead,
-            "headline": batches_answer(findings).text.replace(NBSP, " "),
+            "answer": batches_answer(findings).text.replace(NBSP, " "),
             "agreement": agreed,
             "tasks": [_task_document(found) for found in findings],
         }

@@ -236,7 +236,7 @@ def knobs_document(report: KnobReport) -> dict[str, Any]:
             "target": {report.column: report.target},
             "sizes": {report.column: report.sizes},
             "n_runs": report.n_runs,
-            "headline": sensitivity_answer(report).text.replace(NBSP, " "),
+            "answer": sensitivity_answer(report).text.replace(NBSP, " "),
             "by_worst_case": [knob.name for knob in report.by_worst_case()],
             "by_drift": [knob.name for knob in report.by_drift()],
             "knobs": [_document(report, knob) for knob in report.knobs],

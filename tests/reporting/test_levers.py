@@ -98,7 +98,7 @@ def test_advice_weighs_loss_and_updates():
 
 def test_document_has_the_keys_that_are_promised():
     document = levers_document(REPORT)
-    promised = {"kind", "schema_version", "level", "n_judged", "n_tuning", "headline", "levers"}
+    promised = {"kind", "schema_version", "level", "n_judged", "n_tuning", "answer", "levers"}
     assert set(document) == promised
     last = document["levers"][-1]
     assert (last["share"], len(last["arms"])) == ({"value": 0.6, "ci": [0.45, 0.81]}, 3)
@@ -107,7 +107,7 @@ def test_document_has_the_keys_that_are_promised():
     keys = (
         "name group kind n_seeds difference is_within_seed_noise updates_ratio gap share contrast"
     )
-    assert set(last) == {*keys.split(), "arms", "words"}
+    assert set(last) == {*keys.split(), "arms"}
 
 
 def test_chart_and_text_have_effects_relative_to_the_plain_loss():

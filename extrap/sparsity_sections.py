@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -111,13 +110,7 @@ def sparse_accounts(table: pd.DataFrame, *, level: float = 0.95) -> SparseAccoun
 
 def _recipe(row: pd.Series) -> Recipe:
     """The recipe of a row as far as its costs go."""
-    return Recipe(**dict(_values(row)))
-
-
-def _values(row: pd.Series) -> Iterator[tuple[str, Any]]:
     kinds = {field.name: field.type for field in fields(Recipe)}
-    for name in (DENSITY, *COUNTED):
-        value = row.get(name)
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            continue
-        yield name, int(value) if kinds[name] == "int" else value
+    given = {name: row[name] for name in (DENSITY, *COUNTED) if name in row}
+    known: dict[str, Any] = {n: value for n, value in given.items() if not pd.isna(value)}
+    return Recipe(**{n: int(v) if kinds[n] == "int" else v for n, v in known.items()})

@@ -30,6 +30,7 @@ from extrap.reporting.comparison_answer import (
     percent,
     sentence,
 )
+from extrap.reporting.comparison_charts import compute_chart, size_charts, targets_chart
 from extrap.reporting.comparison_documents import checks_document, comparison_study_document
 from extrap.reporting.comparison_findings import (
     OPEN,
@@ -138,10 +139,8 @@ def _visible(findings: Sequence[GroupFindings], *, has_figures: bool = False) ->
 
 def _figures(findings: Sequence[GroupFindings], shown: Sequence[Treatment]) -> tuple[Figure, ...]:
     """Two figures: over size where there is one group, else one row per treated recipe."""
-    from extrap.reporting.comparison_charts import compute_chart, targets_chart
-
     if len(findings) == 1:
-        return _over_size(findings[0])
+        return tuple(Figure(chart, CAPTION) for chart in size_charts(findings[0]))
     half = len(shown) // 2 + 1
     charts: list[Chart | None] = [targets_chart(shown), compute_chart(shown)]
     if charts[1] is None and len(shown) > MOST_ROWS:
@@ -149,18 +148,8 @@ def _figures(findings: Sequence[GroupFindings], shown: Sequence[Treatment]) -> t
     return tuple(Figure(chart) for chart in charts if chart is not None)
 
 
-def _over_size(found: GroupFindings) -> tuple[Figure, ...]:
-    from extrap.reporting.comparison_charts import differences_chart, losses_chart
-
-    charts = (losses_chart(found), differences_chart(found))
-    texts = ("", CAPTION)
-    return tuple(Figure(c, t) for c, t in zip(charts, texts, strict=True) if c is not None)
-
-
 def _group_blocks(found: GroupFindings, has_charts: bool) -> tuple[Block, ...]:
     """What a group rests on."""
-    from extrap.reporting.comparison_charts import compute_chart
-
     question = Paragraph(found.group.question)
     if found.comparison is None:
         return (question,)
@@ -168,7 +157,7 @@ def _group_blocks(found: GroupFindings, has_charts: bool) -> tuple[Block, ...]:
     read = [Paragraph(f"{arm}: {note}") for arm, runs in found.runs.items() for note in runs.notes]
     return (
         question,
-        *([Columns(_over_size(found))] if has_charts else []),
+        *([Columns(tuple(map(Figure, size_charts(found))))] if has_charts else []),
         *([Figure(compute)] if compute is not None else []),
         *_tables(found.comparison),
         _laws_table(found.comparison),

@@ -112,5 +112,9 @@ def _recipe(row: pd.Series) -> Recipe:
     """The recipe of a row as far as its costs go."""
     kinds = {field.name: field.type for field in fields(Recipe)}
     given = {name: row[name] for name in (DENSITY, *COUNTED) if name in row}
-    known: dict[str, Any] = {n: value for n, value in given.items() if not pd.isna(value)}
-    return Recipe(**{n: int(v) if kinds[n] == "int" else v for n, v in known.items()})
+    known: dict[str, Any] = {
+        name: int(value) if kinds[name] == "int" else value
+        for name, value in given.items()
+        if not pd.isna(value)
+    }
+    return Recipe(**known)

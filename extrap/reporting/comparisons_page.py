@@ -25,6 +25,7 @@ from extrap.reporting.comparison_answer import (
     VERDICTS,
     comparison_answer,
     difference,
+    explained,
     gains,
     pairs,
     percent,
@@ -39,7 +40,7 @@ from extrap.reporting.comparison_findings import (
     has_misfit,
     treatments,
 )
-from extrap.reporting.glossary import Explanation, explain_flag
+from extrap.reporting.glossary import Explanation
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
     NBSP,
@@ -140,7 +141,8 @@ def _visible(findings: Sequence[GroupFindings], *, has_figures: bool = False) ->
 def _figures(findings: Sequence[GroupFindings], shown: Sequence[Treatment]) -> tuple[Figure, ...]:
     """Two figures: over size where there is one group, else one row per treated recipe."""
     if len(findings) == 1:
-        return tuple(Figure(chart, CAPTION) for chart in size_charts(findings[0]))
+        texts = ("", CAPTION)  # once for both
+        return tuple(map(Figure, size_charts(findings[0]), texts))
     half = len(shown) // 2 + 1
     charts: list[Chart | None] = [targets_chart(shown), compute_chart(shown)]
     if charts[1] is None and len(shown) > MOST_ROWS:
@@ -226,8 +228,7 @@ def _warnings(shown: Sequence[Treatment]) -> list[Warnings]:
     found: dict[str, tuple[Explanation, list[str]]] = {}
     for each in shown:
         for flag in each.contrast.flags:
-            new = explain_flag(flag, of="comparison")
-            new = replace(new, meaning=flag) if new.name == flag else new
+            new = explained(flag)
             found.setdefault(new.name, (new, []))[1].append(each.label)
     items = [
         replace(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -111,13 +110,11 @@ def sparse_accounts(table: pd.DataFrame, *, level: float = 0.95) -> SparseAccoun
 
 def _recipe(row: pd.Series) -> Recipe:
     """The recipe of a row as far as its costs go."""
-    return Recipe(**dict(_values(row)))
-
-
-def _values(row: pd.Series) -> Iterator[tuple[str, Any]]:
     kinds = {field.name: field.type for field in fields(Recipe)}
-    for name in (DENSITY, *COUNTED):
-        value = row.get(name)
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            continue
-        yield name, int(value) if kinds[name] == "int" else value
+    given = {name: row[name] for name in (DENSITY, *COUNTED) if name in row}
+    known: dict[str, Any] = {
+        name: int(value) if kinds[name] == "int" else value
+        for name, value in given.items()
+        if not pd.isna(value)
+    }
+    return Recipe(**known)

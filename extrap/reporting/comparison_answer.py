@@ -15,7 +15,7 @@ from extrap.reporting.comparison_findings import (
     has_misfit,
     treatments,
 )
-from extrap.reporting.glossary import explain_flag
+from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.numbers import (
     NBSP,
     format_estimate,
@@ -29,6 +29,7 @@ __all__ = [
     "VERDICTS",
     "comparison_answer",
     "difference",
+    "explained",
     "found_sentence",
     "gains",
     "pairs",
@@ -141,7 +142,7 @@ def _counted(shown: Sequence[Treatment]) -> str:
 def _certainty(each: Treatment) -> tuple[str, str]:
     """High, medium or low, and why."""
     contrast, place, name = each.contrast, each.decisive, each.label
-    flags = [explain_flag(flag, of="comparison").meaning.rstrip(".") for flag in contrast.flags]
+    flags = [explained(flag).meaning.rstrip(".") for flag in contrast.flags]
     about = f"{name}: {flags[0][0].lower()}{flags[0][1:]}" if flags else ""
     where = name_size(each.comparison.target)
     if each.check is not None and each.check.agrees is False:
@@ -156,6 +157,12 @@ def _certainty(each: Treatment) -> tuple[str, str]:
     ratio = max(place.size[c] / largest[c] for c in largest)
     text = f"forecast at {format_quantity(ratio)} times the largest measured size, no warnings"
     return ("high" if ratio <= FAR else "medium"), text
+
+
+def explained(flag: str) -> Explanation:
+    """A flag in words; one without an explanation speaks for itself."""
+    found = explain_flag(flag, of="comparison")
+    return replace(found, meaning=flag) if found.name == flag else found
 
 
 def pairs(place: SizeDifference) -> str:

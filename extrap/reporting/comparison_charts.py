@@ -14,7 +14,7 @@ from extrap.reporting.comparison_findings import OPEN, GroupFindings, Treatment,
 from extrap.reporting.numbers import NBSP, name_size
 from extrap.reporting.sizes import SizeAxis, path_axis
 
-__all__ = ["compute_chart", "differences_chart", "losses_chart", "targets_chart"]
+__all__ = ["compute_chart", "size_charts", "targets_chart"]
 
 MARKERS = ("o", "s", "D", "^", "v", "P")
 """Of the recipes, the plain one first."""
@@ -33,13 +33,6 @@ def _style(arms: Sequence[str], arm: str) -> tuple[str, str]:
     return (INKS[place - 1] if n <= 1 + len(INKS) else f"size:{(place - 1) / (n - 2):.3f}"), marker
 
 
-def _axis(comparison: Comparison) -> SizeAxis | None:
-    sizes = {tuple(p.size.values()): dict(p.size) for c in comparison.contrasts for p in c.by_size}
-    if not sizes:
-        return None
-    return path_axis(comparison.columns, list(sizes.values()), [comparison.target])
-
-
 def _marks(rows: Iterable[tuple[float, Measure]], *, bars: bool, **style: Any) -> Series:
     """A series of measures, those without a value left out."""
     known = [(x, measure) for x, measure in rows if measure.value is not None]
@@ -53,39 +46,64 @@ def _marks(rows: Iterable[tuple[float, Measure]], *, bars: bool, **style: Any) -
     )
 
 
-def losses_chart(found: GroupFindings) -> XYChart | None:
-    """Tuned losses, each seed, the laws, and what was forecast and measured at the target."""
+def size_charts(found: GroupFindings) -> tuple[XYChart, ...]:
+    """Over size: tuned losses with each seed and the laws, and differences from the plain recipe.
+
+    Both have what was forecast and what was measured at the target; none without a size.
+    """
     comparison = found.comparison
-    if comparison is None or (axis := _axis(comparison)) is None:
-        return None
-    few, column, shown = len(comparison.arms) <= MOST_BARS, axis.column, list[Series]()
-    seen = {check.treated: check.loss for check in found.checks}
-    seen.update((comparison.plain, check.plain) for check in found.checks)
+    sizes = [p.size for c in comparison.contrasts for p in c.by_size] if comparison else []
+    if comparison is None or not sizes:
+        return ()
+    axis = path_axis(comparison.columns, sizes, [comparison.target])
+    column, plain, at = axis.column, comparison.plain, comparison.target[axis.column]
+    pair, few = len(comparison.arms) == 2, len(comparison.arms) <= 1 + MOST_BARS
+    losses, changes = list[Series](), list[Series]()
     for arm in comparison.arms:
         ink, marker = _style(comparison.arms, arm)
-        law, places = comparison.laws.get(arm), _places(comparison, arm)
+        own, places = {"ink": ink, "marker": marker}, _places(comparison, arm)
+        trained, ahead = {"ink": ink, "marker": "x"}, {**own, "is_open": True}
+        law = comparison.laws.get(arm)
         curve = [] if law is None else _curve(law, axis, comparison.level)
-        points = [
-            (p.size[column], m) for p, m in places if not p.is_forecast and axis.holds(p.size)
-        ]
-        ahead = [(p.size[column], m) for p, m in places if p.is_forecast]
+        measured = [(p, m) for p, m in places if not p.is_forecast and axis.holds(p.size)]
+        forecast = [(p, m) for p, m in places if p.is_forecast]
+        checks = [c for c in found.checks if arm in (c.treated, plain)]
+        seen = [Measure(value=c.plain if arm == plain else c.loss, ci=OPEN) for c in checks[:1]]
         seeds = axis.select(seed_losses(found.runs[arm])).rename(columns={column: "x"})
-        trained = [(comparison.target[column], Measure(value=seen.get(arm), ci=OPEN))]
-        labels = (arm, "") if curve else ("", arm)
-        shown += [
-            _marks(curve, bars=few, ink=ink, line="-", is_band=True, label=labels[0]),
+        label = arm if not curve else ""
+        losses += [
+            _marks(curve, bars=pair, ink=ink, line="-", is_band=True, label=arm),
             series(seeds, ink=ink, marker=".", is_faint=True),
-            _marks(points, bars=few, ink=ink, marker=marker, label=labels[1]),
-            _marks(ahead, bars=few, ink=ink, marker=marker, is_open=True),
-            _marks(trained, bars=False, ink=ink, marker="x"),
+            _marks([(p.size[column], m) for p, m in measured], bars=few, label=label, **own),
+            _marks([(at, m) for _, m in forecast], bars=few, **ahead),
+            _marks([(at, m) for m in seen], bars=False, **trained),
         ]
-    return XYChart(
-        title=f"Tuned loss against {axis.column}",
-        x=Axis(axis.column, limits=(axis.low, axis.high)),
-        y=Axis("tuned loss"),
-        series=tuple(each for each in shown if each.x),
-        shaded=(axis.low, axis.tuned_high),
+        if arm != plain:
+            rows = [(p.size[column], p.difference) for p, _ in measured]
+            changes += [
+                _marks(rows, bars=few, line="-", label=arm, **own),
+                _marks([(at, p.difference) for p, _ in forecast], bars=few, **ahead),
+                _marks([(at, c.difference) for c in checks], bars=few, **trained),
+            ]
+    charts = (
+        (f"Tuned loss against {column}", Axis("tuned loss"), losses, None),
+        (f"Difference from {plain} against {column}", _against(plain), changes, 0.0),
     )
+    return tuple(
+        XYChart(
+            title=title,
+            x=Axis(column, limits=(axis.low, axis.high)),
+            y=y,
+            series=tuple(each for each in shown if each.x),
+            shaded=(axis.low, axis.tuned_high),
+            reference=reference,
+        )
+        for title, y, shown, reference in charts
+    )
+
+
+def _against(plain: str, limits: tuple[float, float] | None = None) -> Axis:
+    return Axis(f"loss against {plain}", is_log=False, is_percent=True, limits=limits)
 
 
 def _places(comparison: Comparison, arm: str) -> list[tuple[SizeDifference, Measure]]:
@@ -109,33 +127,6 @@ def _curve(law: Fit, axis: SizeAxis, level: float) -> list[tuple[float, Measure]
     return rows
 
 
-def differences_chart(found: GroupFindings) -> XYChart | None:
-    """The difference of each treated recipe over size, and what was measured at the target."""
-    comparison = found.comparison
-    if comparison is None or (axis := _axis(comparison)) is None:
-        return None
-    few, column, shown = len(comparison.contrasts) <= MOST_BARS, axis.column, list[Series]()
-    for contrast in comparison.contrasts:
-        name, x = contrast.treated, comparison.target[column]
-        ink, marker = _style(comparison.arms, name)
-        places = [(p.size[column], p.difference) for p in contrast.by_size if axis.holds(p.size)]
-        ahead = [] if contrast.at_target is None else [(x, contrast.at_target.difference)]
-        trained = [(x, check.difference) for check in found.checks if check.treated == name]
-        shown += [
-            _marks(places, bars=few, ink=ink, marker=marker, line="-", label=name),
-            _marks(ahead, bars=few, ink=ink, marker=marker, is_open=True),
-            _marks(trained, bars=few, ink=ink, marker="x"),
-        ]
-    return XYChart(
-        title=f"Difference from {comparison.plain} against {axis.column}",
-        x=Axis(axis.column, limits=(axis.low, axis.high)),
-        y=Axis(f"loss against {comparison.plain}", is_log=False, is_percent=True),
-        series=tuple(each for each in shown if each.x),
-        shaded=(axis.low, axis.tuned_high),
-        reference=0.0,
-    )
-
-
 def targets_chart(
     treatments: Sequence[Treatment], among: Sequence[Treatment] | None = None
 ) -> RowsChart:
@@ -145,7 +136,7 @@ def targets_chart(
     inks = {"better": "good", "worse": "bad", "depends on size": "warn"}
     return RowsChart(
         title="Difference from the plain recipe",
-        axis=Axis("loss against the plain recipe", is_log=False, is_percent=True, limits=limits),
+        axis=_against("the plain recipe", limits),
         rows=tuple(
             Row(
                 label=each.label,

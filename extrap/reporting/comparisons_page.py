@@ -17,11 +17,13 @@ from extrap.reporting.comparison_answer import (
     VERDICTS,
     comparison_answer,
     difference,
+    explained,
     gains,
     pairs,
     percent,
     sentence,
 )
+from extrap.reporting.comparison_charts import compute_chart, size_charts, targets_chart
 from extrap.reporting.comparison_documents import checks_document, comparison_study_document
 from extrap.reporting.comparison_findings import (
     OPEN,
@@ -30,7 +32,7 @@ from extrap.reporting.comparison_findings import (
     has_misfit,
     treatments,
 )
-from extrap.reporting.glossary import Explanation, explain_flag
+from extrap.reporting.glossary import Explanation
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
     NBSP,
@@ -131,10 +133,9 @@ def _visible(findings: Sequence[GroupFindings], *, has_figures: bool = False) ->
 
 def _figures(findings: Sequence[GroupFindings], shown: Sequence[Treatment]) -> tuple[Figure, ...]:
     """Two figures: over size where there is one group, else one row per treated recipe."""
-    from extrap.reporting.comparison_charts import compute_chart, targets_chart
-
     if len(findings) == 1:
-        return _over_size(findings[0])
+        texts = ("", CAPTION)  # once for both
+        return tuple(map(Figure, size_charts(findings[0]), texts))
     half = len(shown) // 2 + 1
     charts: list[Chart | None] = [targets_chart(shown), compute_chart(shown)]
     if charts[1] is None and len(shown) > MOST_ROWS:
@@ -142,18 +143,8 @@ def _figures(findings: Sequence[GroupFindings], shown: Sequence[Treatment]) -> t
     return tuple(Figure(chart) for chart in charts if chart is not None)
 
 
-def _over_size(found: GroupFindings) -> tuple[Figure, ...]:
-    from extrap.reporting.comparison_charts import differences_chart, losses_chart
-
-    charts = (losses_chart(found), differences_chart(found))
-    texts = ("", CAPTION)
-    return tuple(Figure(c, t) for c, t in zip(charts, texts, strict=True) if c is not None)
-
-
 def _group_blocks(found: GroupFindings, has_charts: bool) -> tuple[Block, ...]:
     """What a group rests on."""
-    from extrap.reporting.comparison_charts import compute_chart
-
     question = Paragraph(found.group.question)
     if found.comparison is None:
         return (question,)
@@ -161,7 +152,7 @@ def _group_blocks(found: GroupFindings, has_charts: bool) -> tuple[Block, ...]:
     read = [Paragraph(f"{arm}: {note}") for arm, runs in found.runs.items() for note in runs.notes]
     return (
         question,
-        *([Columns(_over_size(found))] if has_charts else []),
+        *([Columns(tuple(map(Figure, size_charts(found))))] if has_charts else []),
         *([Figure(compute)] if compute is not None else []),
         *_tables(found.comparison),
         _laws_table(found.comparison),
@@ -230,8 +221,7 @@ def _warnings(shown: Sequence[Treatment]) -> list[Warnings]:
     found: dict[str, tuple[Explanation, list[str]]] = {}
     for each in shown:
         for flag in each.contrast.flags:
-            new = explain_flag(flag, of="comparison")
-            new = replace(new, meaning=flag) if new.name == flag else new
+            new = explained(flag)
             found.setdefault(new.name, (new, []))[1].append(each.label)
     items = [
         replace(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 
-from extrap.comparing.paired_sizes import ChoiceCrossover, difference_by_size
+from extrap.comparing.paired_sizes import ChoiceCrossover, DataSaved, difference_by_size
 from extrap.comparing.selections import RANDOM, SelectionFindings, selection_findings
 from extrap.errors import DataError
 from extrap.records import Measure
 from extrap.reporting.blocks import Block, Details, Figure, Paragraph
 from extrap.reporting.charts import Axis, Series, XYChart
-from extrap.reporting.numbers import format_interval, format_percent, format_quantity
+from extrap.reporting.numbers import format_percent, format_quantity
+from extrap.reporting.study_page import tabulated
 from extrap.reporting.tables import Table
 
 __all__ = ["selection_sections"]
@@ -60,19 +59,17 @@ def _losses_chart(found: SelectionFindings) -> XYChart:
         choice, _, keep = way.partition(" ")
         line = 1 + found.keeps.index(float(keep)) if keep and float(keep) in found.keeps else 0
         drawn = np.exp(found.losses.log_loss[way])
-        ends = [
-            np.nanpercentile(column, [tail, 100 - tail])
-            if math.isfinite(drawn[0, i])
-            else (math.nan, math.nan)
-            for i, column in enumerate(drawn[1:].T)
-        ]
+        drawn = np.where(np.isfinite(drawn[0]), drawn, np.nan)
+        ends = np.full((2, drawn.shape[1]), np.nan)
+        known = np.isfinite(drawn[1:]).any(axis=0)  # a percentile of nothing warns
+        ends[:, known] = np.nanpercentile(drawn[1:, known], [tail, 100 - tail], axis=0)
         shown.append(
             Series(
                 label=way,
                 x=tuple(map(float, found.losses.sizes[way])),
                 y=tuple(map(float, drawn[0])),
-                lower=tuple(float(low) for low, _ in ends),
-                upper=tuple(float(high) for _, high in ends),
+                lower=tuple(map(float, ends[0])),
+                upper=tuple(map(float, ends[1])),
                 ink=INKS[choice],
                 marker=MARKERS[choice],
                 line=LINES[line % len(LINES)],
@@ -112,32 +109,40 @@ def _pairs_table(found: SelectionFindings) -> Table:
         for keep, crossing in found.crossovers.items()
     ]
     pairs += [(way, RANDOM, crossing) for way, crossing in found.against_random.items()]
-    rows = []
-    for first, second, crossing in pairs:
+
+    def told(first: str, second: str) -> str:
         steps = difference_by_size(found.losses, first, second, level=found.level)
-        told = [step.difference.value or 0.0 for step in steps if step.is_told]
-        rows.append(
-            (
-                f"{first}, {second}",
-                *_places(crossing),
-                f"{sum(d < 0 for d in told)}, {sum(d > 0 for d in told)} of {len(steps)}",
-            )
-        )
-    columns = ("pair", "better below", "better above", "crossing, examples", "significant")
-    return Table(
-        caption="Where the better of two ways changes",
-        columns=(*columns, "sizes where the first, the second is significantly better"),
-        rows=tuple(rows),
+        values = [step.difference.value or 0.0 for step in steps if step.is_told]
+        better, worse = sum(v < 0 for v in values), sum(v > 0 for v in values)
+        return f"{better}, {worse} of {len(steps)}"
+
+    return tabulated(
+        "Where the better of two ways changes",
+        pairs,
+        {
+            "pair": lambda pair: f"{pair[0]}, {pair[1]}",
+            "better below": lambda pair: pair[2].below or "–",
+            "better above": lambda pair: pair[2].above or "–",
+            "crossing, examples": lambda pair: _place(pair[2]),
+            "significant": lambda pair: _told(pair[2]),
+            "sizes where the first, the second is significantly better": lambda pair: told(
+                *pair[:2]
+            ),
+        },
     )
 
 
-def _places(crossing: ChoiceCrossover) -> tuple[str, ...]:
+def _told(crossing: ChoiceCrossover) -> str:
     if not crossing.below:
-        return ("–", "–", "none", "–")
+        return "–"
+    return ("yes" if crossing.is_told else "no") + EDGE * crossing.is_edge
+
+
+def _place(crossing: ChoiceCrossover) -> str:
+    """Where the better way changes, the last place first."""
     before = ", ".join(f"{size:.0f}" for size in crossing.earlier)
-    told = ("yes" if crossing.is_told else "no") + EDGE * crossing.is_edge
-    place = _count(crossing.size) + (f"\nearlier {before}" if before else "")
-    return (crossing.below, crossing.above, place, told)
+    found = _count(crossing.size) + (f"\nearlier {before}" if before else "")
+    return found if crossing.below else "none"
 
 
 def _exponents_table(found: SelectionFindings) -> Table:
@@ -162,21 +167,24 @@ def _exponent(measure: Measure) -> str:
 
 
 def _labels_table(found: SelectionFindings) -> Table:
-    rows = []
-    for each in found.labels:
-        low, high = (format_percent(side) if side is not None else "?" for side in each.saved.ci)
-        saved = "–" if each.saved.value is None else format_percent(each.saved.value)
-        is_within = each.needed.value is not None
-        needed = _count(each.needed) + EDGE * each.is_edge if is_within else "beyond its sizes"
-        rows.append((format_quantity(each.size), needed, f"{saved}\n{low} to {high}"))
-    columns = ("random labels", "active labels of equal loss", "labels saved")
-    return Table(caption="Labels saved at equal loss", columns=columns, rows=tuple(rows))
+    def saved(each: DataSaved) -> str:
+        low, high = ("?" if side is None else format_percent(side) for side in each.saved.ci)
+        return f"{format_percent(each.saved.value)}\n{low} to {high}"
+
+    return tabulated(
+        "Labels saved at equal loss",
+        found.labels,
+        {
+            "random labels": lambda each: format_quantity(each.size),
+            "active labels of equal loss": lambda each: _count(each.needed) + EDGE * each.is_edge,
+            "labels saved": saved,
+        },
+    )
 
 
 def _count(measure: Measure) -> str:
     """A number of examples with its interval, whole."""
-    low, high = (None if side is None else round(side) for side in measure.ci)
-    if measure.value is None or low is None or high is None:
-        interval = format_interval(type(measure.ci)(low, high))
-        return interval if measure.value is None else f"{measure.value:.0f}\n{interval}"
+    if measure.value is None:
+        return "beyond its sizes"
+    low, high = ("?" if side is None else f"{side:.0f}" for side in measure.ci)
     return f"{measure.value:.0f}\n{low} to {high}"

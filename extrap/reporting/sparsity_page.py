@@ -13,6 +13,7 @@ from extrap.reporting.blocks import Block, Details, Figure, Paragraph
 from extrap.reporting.charts import Axis, Series, XYChart
 from extrap.reporting.forecast_tables import stacked
 from extrap.reporting.numbers import NBSP, format_estimate, format_percent, format_quantity
+from extrap.reporting.study_page import tabulated
 from extrap.reporting.tables import Table
 
 __all__ = ["COUNTS", "sparsity_section"]
@@ -28,34 +29,29 @@ COUNTS = (
 N_CURVE = 40
 
 
-def sparsity_section(
-    sweep: SparseSweep, counts: Mapping[str, Sequence[float]], *, title: str = "Sparse training"
-) -> Details:
+def sparsity_section(sweep: SparseSweep, counts: Mapping[str, Sequence[float]]) -> Details:
     """The law of sparse models with its chart, and the table of what is saved.
 
     Args:
         sweep: Tuned losses and their law.
         counts: Recipe and size → one number for each of `COUNTS`; none where not counted.
-        title: Of the part.
     """
     law, blocks = sweep.law, list[Block]()
-    if law is None:
-        blocks.append(Paragraph(f"No law of sparse models: {sweep.problem}"))
-    else:
+    text = f"No law of sparse models: {sweep.problem}"
+    if law is not None:
         sparsest = min(law.worth)
-        worth, kept = law.worth[sparsest], law.size_kept[sparsest]
-        blocks.append(
-            Paragraph(
-                f"A model with {100 * sparsest:g}{NBSP}% of its weights has the loss of a dense "
-                f"model with {format_estimate(worth.value, worth.ci)} times its non-zero "
-                f"parameters, or {format_estimate(kept.value, kept.ci)} of its full size "
-                f"({100 * law.level:g}{NBSP}% intervals). Law (Frantar et al. 2023): "
-                "L = E + (cS + aS · d^bS) · N^−bN, N non-zero parameters, d density."
-            )
+        found = (law.worth[sparsest], law.size_kept[sparsest])
+        worth, kept = (format_estimate(measure.value, measure.ci) for measure in found)
+        text = (
+            f"A model with {100 * sparsest:g}{NBSP}% of its weights has the loss of a dense model "
+            f"with {worth} times its non-zero parameters, or {kept} of its full size "
+            f"({100 * law.level:g}{NBSP}% intervals). Law (Frantar et al. 2023): "
+            "L = E + (cS + aS · d^bS) · N^−bN, N non-zero parameters, d density."
         )
-    blocks.append(Figure(_chart(sweep), "At equal non-zero parameters a lower line is better."))
-    tables = [*([_law_table(law)] if law is not None else []), _points_table(sweep)]
-    return Details(title, (*blocks, *tables, *([_counts_table(counts)] if counts else [])))
+        blocks.append(_law_table(law))
+    figure = Figure(_chart(sweep), "At equal non-zero parameters a lower line is better.")
+    blocks += [_points_table(sweep), *([_counts_table(counts)] if counts else [])]
+    return Details("Sparse training", (Paragraph(text), figure, *blocks))
 
 
 def _chart(sweep: SparseSweep) -> XYChart:
@@ -106,29 +102,27 @@ def _law_table(law: SparsityFit) -> Table:
 
 
 def _points_table(sweep: SparseSweep) -> Table:
-    return Table(
-        caption="Tuned losses by density",
-        columns=("recipe", "parameters", "non-zero", "loss"),
-        rows=tuple(
-            (
-                f"{p.arm}, {format_quantity(p.size[0])}",
-                format_quantity(p.params),
-                format_quantity(p.kept),
-                f"{p.loss:.4f}",
-            )
-            for p in sweep.points
-        ),
+    return tabulated(
+        "Tuned losses by density",
+        sweep.points,
+        {
+            "recipe": lambda point: f"{point.arm}, {format_quantity(point.size[0])}",
+            "parameters": lambda point: format_quantity(point.params),
+            "non-zero": lambda point: format_quantity(point.kept),
+            "loss": lambda point: f"{point.loss:.4f}",
+        },
     )
 
 
 def _counts_table(counts: Mapping[str, Sequence[float]]) -> Table:
+    rows = (
+        (name, *map(format_percent, values[:-1]), format_percent(values[-1], signed=False))
+        for name, values in counts.items()
+    )
     return Table(
         caption="Savings of sparse training against dense training, by count",
         columns=("recipe", *COUNTS),
-        rows=tuple(
-            (name, *map(format_percent, values[:-1]), format_percent(values[-1], signed=False))
-            for name, values in counts.items()
-        ),
+        rows=tuple(rows),
         note="Counted, not measured: dense kernels compute zeros too; updated dense weights, "
         "their gradients and the optimiser's sums stay. FLOPs: three products per linear layer, "
         "each by the density of its sparse operand. Memory: kept values and a bit for each "

@@ -17,12 +17,11 @@ from extrap.reporting import (
     read_report,
 )
 from extrap.reporting.blocks import Details, tables_of
-from extrap.reporting.charts import XYChart, marks
+from extrap.reporting.charts import marks
 from extrap.reporting.comparison_answer import comparison_answer
 from extrap.reporting.comparison_charts import (
     compute_chart,
-    differences_chart,
-    losses_chart,
+    size_charts,
     targets_chart,
 )
 from extrap.reporting.comparison_findings import Treatment, treatments
@@ -195,7 +194,7 @@ def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
             if half is None or math.isclose(ends.upper or 0, y + half, rel_tol=1e-9, abs_tol=1e-12)
         )
 
-    losses, changes = drawn(losses_chart(found)), drawn(differences_chart(found))
+    losses, changes = map(drawn, size_charts(found))
     for arm in runs:
         (b, c), (x0,) = COMPARISON.laws[arm].values, COMPARISON.laws[arm].reference
         assert all(holds(losses, x, b * (x / x0) ** -c) for x in (16, 512))
@@ -207,8 +206,7 @@ def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
         assert holds(changes, w, loss("shifted", w) / loss("plain", w) - 1, half)
     assert holds(changes, 512, -0.05, 0.01)
     assert 24 not in {x for x, *_ in [*losses, *changes]}
-    lawless = losses_chart(replace(found, comparison=replace(found.comparison, laws={})))
-    assert isinstance(lawless, XYChart)
+    lawless, _ = size_charts(replace(found, comparison=replace(found.comparison, laws={})))
     assert {each.label for each in lawless.series} == {"", *runs}
 
 

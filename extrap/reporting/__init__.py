@@ -4,7 +4,7 @@
 * `baseline_text` — what it says of a baseline, for a terminal.
 * `knob_page` — the ranking of knobs; `knobs_text` and `knobs_document` for terminal and JSON.
 * `lever_page` — levers compared; `levers_text` and `levers_document` likewise.
-* `batch_page` — batch sizes, noise and rates; `batches_text` and `batches_document` likewise.
+* `batch_page` — batch sizes, noise and rates; `batches_document` for JSON.
 * `comparison_page` — recipes over size; `comparison_study_text` and
   `comparison_study_document` likewise; `Section` is a part of it that others bring.
 * `allocation_page` — a budget split and checked; `allocations_text` likewise.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from extrap.reporting.baselines import baseline_text
     from extrap.reporting.batch_documents import batches_document
-    from extrap.reporting.batches_page import batch_page, batches_text
+    from extrap.reporting.batches_page import batch_page
     from extrap.reporting.beside import beside_page
     from extrap.reporting.cascade_studies import cascade_page, cascades_text
     from extrap.reporting.comparison_documents import checks_document, comparison_study_document
@@ -57,7 +57,6 @@ __all__ = [
     "baseline_text",
     "batch_page",
     "batches_document",
-    "batches_text",
     "beside_page",
     "cascade_page",
     "cascades_text",
@@ -85,7 +84,7 @@ _NAMES = {
     "allocation_studies": ("AllocationReport", "allocation_page", "allocations_text"),
     "baselines": ("baseline_text",),
     "batch_documents": ("batches_document",),
-    "batches_page": ("batch_page", "batches_text"),
+    "batches_page": ("batch_page",),
     "beside": ("beside_page",),
     "cascade_studies": ("cascade_page", "cascades_text"),
     "comparison_documents": ("checks_document", "comparison_study_document"),

@@ -17,7 +17,7 @@ from extrap.batching import (
     growth,
 )
 from extrap.records import BatchStudy, Measure
-from extrap.reporting.batches_page import agreement_of, batches_answer, collapse_of
+from extrap.reporting.critical_batches import agreement_of, batches_answer, collapse_of
 from extrap.reporting.numbers import NBSP
 
 __all__ = ["batches_document"]
@@ -73,10 +73,10 @@ def _task_document(found: BatchFindings) -> dict[str, Any]:
             "loss_exponent": _measure(collapsed.loss_exponent),
         },
         "front": None
-        if found.front is None
+        if found.trade_off is None
         else {
-            "size": dict(found.front.size),
-            "targets": list(found.front.steps),
+            "size": dict(found.trade_off.size),
+            "targets": list(found.trade_off.steps),
             "recommended": [
                 {
                     "target": each.target,
@@ -90,9 +90,9 @@ def _task_document(found: BatchFindings) -> dict[str, Any]:
                         )
                     },
                 }
-                for each in found.front.recommended
+                for each in found.trade_off.recommended
             ],
-            "points": _records(found.front.table if found.checked is None else found.checked),
+            "points": _records(found.trade_off.table if found.checked is None else found.checked),
             "is_counted": found.checked is not None,
         },
         "notes": list(result.notes),

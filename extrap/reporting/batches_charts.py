@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from extrap.batching import BatchFindings, BatchGroup, RateLaw, TaskResult
+from extrap.batching import BatchGroup, RateLaw, TaskResult
 from extrap.reporting.charts import Axis, Series, XYChart, series
-from extrap.reporting.critical_batches import label
+from extrap.reporting.critical_batches import Tasks, label
 
-__all__ = ["Tasks", "noise_charts", "of_tasks", "pairs_chart", "rate_charts", "steps_charts"]
+__all__ = ["noise_charts", "of_tasks", "pairs_chart", "rate_charts", "steps_charts"]
 __all__ += ["trade_off_charts"]
 
-Tasks = Sequence[tuple[str, BatchFindings]]
-"""What each task found, under its name; the name is empty where there is but one task."""
 N_CURVE = 60
 ROOM = 0.06
 """Part of the span of the batches, in logarithms, that curves go on beyond it."""
@@ -86,14 +84,16 @@ def trade_off_charts(tasks: Tasks) -> list[XYChart]:
                 points = [(p.batch, p.steps) for p in group.points if p.values]
                 parts.append((float(group.by["target"]), _curve(group, group.batches), points))
             charts.append(_trade_off(label(size, task), parts))
-        if found.front is not None:
-            table = found.front.table if found.checked is None else found.checked
+        if found.trade_off is not None:
+            table = found.trade_off.table if found.checked is None else found.checked
             parts = []
             for target, rows in table.sort_values("batch_size").groupby("target"):
                 seen = rows.get("steps", rows["predicted"] * np.nan)
                 curve = rows.assign(x=rows["batch_size"], steps=rows["predicted"])
                 parts.append((float(target), curve, list(zip(curve["x"], seen, strict=True))))
-            charts.append(_trade_off(f"{label(found.front.size, task)}, forecast", parts[::-1]))
+            charts.append(
+                _trade_off(f"{label(found.trade_off.size, task)}, forecast", parts[::-1])
+            )
     return charts
 
 

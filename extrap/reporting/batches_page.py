@@ -45,14 +45,13 @@ LIMITS = (
     "take less time.",
     "Intervals come from few seeds. They do not cover another data set, model or optimiser.",
 )
-BANDS = "Bands: interval of the curve."
 CAPTIONS = {
-    "Steps": f"{BANDS} Bars: fastest and slowest seed. Crosses: kept out of the fit, with the "
-    "predicted interval. Grey: diminishing returns at the lowest target.",
+    "Steps": "Bands: interval of the curve. Bars: fastest and slowest seed. Crosses: kept out of "
+    "the fit, with the predicted interval. Grey: diminishing returns at the lowest target.",
     "Trade-off": "The batch grows from the upper left to the lower right. Cross: critical batch. "
     "Dotted: interval.",
     "Best": "Bars: one standard error. ✗: rejected rule.",
-    "Noise": BANDS,
+    "Noise": "Bands: interval of each window.",
     "Critical": "Bars: interval of the critical batch.",
 }
 """First word of a chart's title → how to read it."""
@@ -116,11 +115,8 @@ def _is_about_noise(tasks: Tasks) -> bool:
 def _visible(tasks: Tasks) -> list[Block]:
     fits = _fits(tasks)
     main = _pairs_table(tasks) if _is_about_noise(tasks) else critical.critical_table(fits)
-    return [
-        critical.batches_answer([found for _, found in tasks]),
-        *critical.flag_warnings(fits),
-        main,
-    ]
+    answer = critical.batches_answer([found for _, found in tasks])
+    return [answer, *critical.flag_warnings(fits), main]
 
 
 def _details(tasks: Tasks, shown: Sequence[Chart]) -> Iterator[Details]:
@@ -209,7 +205,7 @@ def _forecast_tables(found: BatchFindings) -> Iterator[Table]:
     columns = {"target": "target", "batch": "batch_size", "learning rate": "lr"}
     if found.checked is not None:
         columns |= {"fewest steps tried": "best", "at the rate times": "best_factor"}
-    yield _table(f"Forecast, {where}", table.assign(where=where), columns)
+    yield _table(f"Forecast, {where}", table, columns)
 
 
 def _counted_sentence(found: BatchFindings) -> str:
@@ -271,10 +267,7 @@ def _counts_table(tasks: Tasks) -> Table:
             names = ("reached", "censored", "infeasible")
             numbers = {f"runs {name}": part[f"n_{name}"].sum() for name in names}
             numbers |= {f"batches {name}": (part["status"] == name).sum() for name in names}
-            numbers |= {
-                "runs": part["n_runs"].sum(),
-                "best rate at an edge": part["at_edge"].sum(),
-            }
+            numbers |= {"runs": part["n_runs"].sum(), "rates at an edge": part["at_edge"].sum()}
             row = {"task": found.result.task.study.name, "target": f"{target:g}"}
             rows.append({**row, **{name: str(int(n)) for name, n in numbers.items()}})
     note = "Censored: not reached within the steps of a run. Infeasible: diverged or failed."
@@ -297,36 +290,43 @@ def _table(
     """Rows of a table, with prediction, count and their difference where it has `predicted`."""
     rows = []
     for row in frame.to_dict("records"):
-        made = {"where": str(row["where"])}
+        made = {"where": str(row["where"])} if "where" in row else {}
         for name, of in columns.items():
-            made[name] = _count(row[of]) if isinstance(of, str) else _stacked(*map(row.get, of))
+            made[name] = (
+                _count(row[of]) if isinstance(of, str) else stacked(_measure(*map(row.get, of)))
+            )
         if "predicted" in row:
-            steps, sides = row.get("steps", math.nan), Interval(row["lower"], row["upper"])
-            off, is_inside = steps / row["predicted"] - 1, "yes" if steps in sides else "no"
-            made |= {"predicted": _stacked(row["predicted"], *sides), "counted": _count(steps)}
-            made["difference"] = format_percent(off) if math.isfinite(steps) else "–"
-            made["in interval"] = is_inside if math.isfinite(steps) else "–"
+            found, steps = _measure(row["predicted"], row["lower"], row["upper"]), row.get("steps")
+            made["predicted"] = stacked(found)
+            made |= {"counted": "–", "difference": "–", "in interval": "–"}
+            if steps is not None and math.isfinite(steps):
+                made |= {"counted": _count(steps)}
+                made["difference"] = format_percent(steps / row["predicted"] - 1)
+                is_open = found.ci == (None, None)
+                made["in interval"] = "–" if is_open else "yes" if steps in found.ci else "no"
         rows.append(made)
     return records_table(caption, rows)
 
 
 def _numbers(record: data.Agreement | data.Collapse) -> dict[str, str]:
     """The fields of a record as cells of a table."""
-    values = {f.name.removeprefix("n_"): getattr(record, f.name) for f in fields(record)}
-    return {
-        name.replace("_", " "): power(v) if isinstance(v, Measure) else f"{v:.3g}"
-        for name, v in values.items()
-        if v is not None
-    }
+    cells = {}
+    for field in fields(record):
+        value, name = getattr(record, field.name), field.name.removeprefix("n_").replace("_", " ")
+        shown = "unknown" if value is None else f"{value:.3g}" if value.__class__ is float else ""
+        cells[name] = power(value) if isinstance(value, Measure) else shown or str(value)
+    return cells
 
 
-def _stacked(*numbers: float | None) -> str:
+def _measure(*numbers: float | None) -> Measure:
     value, *ends = (float(v) if v is not None and math.isfinite(v) else None for v in numbers)
-    return stacked(Measure(value=value, ci=Interval(*ends)))
+    return Measure(value=value, ci=Interval(*ends))
 
 
 def _count(value: float) -> str:
-    return format_quantity(float(f"{value:.3g}")) if math.isfinite(value) else "–"
+    if not math.isfinite(value):
+        return "–"
+    return format_quantity(value if value == round(value) else float(f"{value:.3g}"))
 
 
 def _percent(fraction: float) -> str:

@@ -154,6 +154,18 @@ def test_tables_hold_predictions_beside_counts(one_task):
     assert float(collapsed["size exponent"].split()[0]) == pytest.approx(0.02, abs=0.02)
 
 
+def test_open_intervals_judge_nothing(one_task):
+    (found,) = one_task[1]
+    steps = found.checked["steps"].where(found.checked.index > 0)
+    open_ = found.checked.assign(lower=None, upper=None, steps=steps)
+    rows = table_of(page_of(one_task[0], (replace(found, checked=open_),)), "Forecast, ")
+    assert [row["in interval"] for row in rows] == ["–"] * 12
+    assert (rows[0]["counted"], rows[0]["difference"]) == ("–", "–")
+    high = found.checked.assign(lower=None, upper=found.checked["steps"] - 1)
+    rows = table_of(page_of(one_task[0], (replace(found, checked=high),)), "Forecast, ")
+    assert [row["in interval"] for row in rows] == ["no"] * 12
+
+
 def test_parts_without_data_are_left_out(one_task, two_tasks):
     page = page_of(*one_task, question="Which ba<t>ch?")
     html = page_html(page)

@@ -246,7 +246,9 @@ def _collapse_table(findings: Sequence[BatchFindings]) -> Table:
                 verdict = "cannot tell" if is_wide else "yes"
             name = found.result.task.study.name
             rows.append({"task": name, "one curve": verdict, **_numbers(fitted)})
-    return records_table("Are noise scales of all sizes one curve over the loss?", rows)
+    note = "Standard deviation of the logarithm about one curve over the loss for all sizes; by "
+    note += "size: with a term of the size; of step: about one curve over the step."
+    return records_table("Noise scales of all sizes as one curve over the loss", rows, note=note)
 
 
 def _pairs_table(tasks: Tasks) -> Table:

@@ -44,14 +44,13 @@ def steps_charts(tasks: Tasks) -> list[XYChart]:
     for task, found in tasks:
         for size in found.result.task.study.size_points():
             if groups := _groups(found.result, size):
-                low, high = groups[-1].regimes.perfect_end, groups[-1].regimes.maximal_start
-                is_known = low.value is not None and high.value is not None
+                low, high = groups[-1].regimes.diminishing
                 chart = XYChart(
                     title=f"Steps at {label(size, task)}",
                     x=BATCH,
                     y=STEPS,
                     series=tuple(_steps_series(found.result, groups)),
-                    shaded=(low.value or 0.0, high.value or 0.0) if is_known else None,
+                    shaded=None if low is None or high is None else (low, high),
                 )
                 charts.append(chart)
     return charts

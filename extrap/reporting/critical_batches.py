@@ -92,8 +92,8 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
     """The critical and the largest useful batch of the leading group, or the forecasts."""
     told = [group for group in found.groups if group.b_crit.value is not None]
     group = max(told or found.groups, key=_place)
-    where, level = label(group.by), f"({100 * found.level:g}{NBSP}%: "
-    where = f"At {where} the" if where else "The"
+    where = f"At {label(group.by)} the" if group.by else "The"
+    level = f"({100 * found.level:g}{NBSP}%: "
     if not told:
         return Answer(
             text=f"{where} critical batch is {counted(group.b_crit)}: no estimate is possible.",
@@ -104,16 +104,17 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
     if "maximal-not-seen" in group.flags:
         useful = f"{useful.removesuffix(')')}, beyond the batches measured)"
     texts = [
-        f"At {label(each.by)} expect a critical batch of {counted(each.b_crit)}; examples stay "
-        f"within {_percent(found.overhead)} of linear scaling up to {counted(each.b_overhead)}."
+        f"At {label(each.by)} expect a critical batch of "
+        f"{counted(each.b_crit).replace('(', level)}; examples stay within "
+        f"{_percent(found.overhead)} of linear scaling up to {counted(each.b_overhead)}."
         for each in forecasts
     ]
     texts = texts or [
-        f"{where} critical batch is {counted(group.b_crit)} and the largest useful batch "
-        f"{useful}: from there a doubling saves less than 10{NBSP}% of the steps."
+        f"{where} critical batch is {counted(group.b_crit).replace('(', level)} and the largest "
+        f"useful batch {useful}: from there a doubling saves less than 10{NBSP}% of the steps."
     ]
     return Answer(
-        text=" ".join(texts).replace("(", level, 1),
+        text=" ".join(texts),
         confidence=f"Confidence: {_confidence(group, forecasts)}",
         kind="forecast" if forecasts else "on",
     )

@@ -4,7 +4,7 @@
 * `baseline_text` — what it says of a baseline, for a terminal.
 * `knob_page` — sensitivity of fixed values; `knobs_text`, `knobs_document` for terminal, JSON.
 * `lever_page` — ablations compared; `levers_text` and `levers_document` likewise.
-* `batch_page` — batch sizes, noise and rates; `batches_text` and `batches_document` likewise.
+* `batch_page` — batch sizes, noise and rates; `batches_document` for JSON.
 * `comparison_page` — recipes over size; `comparison_study_text` and
   `comparison_study_document` likewise.
 * `allocation_page` — a budget split and checked; `allocations_text` likewise.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         allocations_text,
     )
     from extrap.reporting.baselines import baseline_text
-    from extrap.reporting.batches_page import batch_page, batches_document, batches_text
+    from extrap.reporting.batches_page import batch_page, batches_document
     from extrap.reporting.beside import beside_page
     from extrap.reporting.cascades_page import cascade_page, cascades_text
     from extrap.reporting.comparison_documents import checks_document, comparison_study_document
@@ -51,7 +51,6 @@ __all__ = [
     "baseline_text",
     "batch_page",
     "batches_document",
-    "batches_text",
     "beside_page",
     "cascade_page",
     "cascades_text",
@@ -78,7 +77,7 @@ _NAMES = {
     "ablation_page": ("lever_page", "levers_document", "levers_text"),
     "allocations_page": ("AllocationReport", "allocation_page", "allocations_text"),
     "baselines": ("baseline_text",),
-    "batches_page": ("batch_page", "batches_document", "batches_text"),
+    "batches_page": ("batch_page", "batches_document"),
     "beside": ("beside_page",),
     "cascades_page": ("cascade_page", "cascades_text"),
     "comparison_documents": ("checks_document", "comparison_study_document"),

@@ -20,16 +20,7 @@ from extrap.reporting.backtests import (
     summary_table,
     tuned_sentences,
 )
-from extrap.reporting.blocks import (
-    Block,
-    Columns,
-    Details,
-    Equation,
-    Figure,
-    Page,
-    Paragraph,
-    Warnings,
-)
+from extrap.reporting.blocks import Block, Columns, Details, Equation, Figure, Page, Paragraph, Warnings
 from extrap.reporting.choice_tables import rules_table, transfer_table
 from extrap.reporting.choices import differs, recommendation_sentence
 from extrap.reporting.costs import cost_table

@@ -20,11 +20,11 @@ from extrap.records import Runs
 
 __all__ = [
     "BatchFindings",
-    "FrontForecast",
     "JointForecast",
     "StepsOverSize",
-    "check_front",
-    "forecast_front",
+    "TradeOffForecast",
+    "check_trade_off",
+    "forecast_trade_off",
 ]
 
 BATCH = "batch_size"
@@ -102,7 +102,7 @@ class JointForecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FrontForecast:
+class TradeOffForecast:
     """Time against compute at a larger size, before anything was trained there.
 
     Attributes:
@@ -128,17 +128,17 @@ class BatchFindings:
 
     Attributes:
         result: What the sweep says.
-        front: The forecast at the larger size; None if there is none.
-        checked: The same beside what was counted there, as `check_front` returns it; None if
+        trade_off: The forecast at the larger size; None if there is none.
+        checked: The same beside what was counted there, as `check_trade_off` returns it; None if
             nothing was trained there.
     """
 
     result: TaskResult
-    front: FrontForecast | None = None
+    trade_off: TradeOffForecast | None = None
     checked: pd.DataFrame | None = None
 
 
-def forecast_front(result: TaskResult) -> FrontForecast | None:
+def forecast_trade_off(result: TaskResult) -> TradeOffForecast | None:
     """Rates and steps at the larger size of a task; None if it names none.
 
     Raises:
@@ -180,7 +180,7 @@ def forecast_front(result: TaskResult) -> FrontForecast | None:
         for target, forecast in steps.items()
         for batch in task.batches
     ]
-    return FrontForecast(
+    return TradeOffForecast(
         size=dict(task.at),
         steps=steps,
         rates=rates,
@@ -224,11 +224,13 @@ def _recommend(
     )
 
 
-def check_front(front: FrontForecast, runs: Runs, *, factors: tuple[float, ...]) -> pd.DataFrame:
-    """Hold the runs at the larger size against the forecast.
+def check_trade_off(
+    trade_off: TradeOffForecast, runs: Runs, *, factors: tuple[float, ...]
+) -> pd.DataFrame:
+    """Compare the runs at the larger size with the forecast.
 
     Args:
-        front: The forecast.
+        trade_off: The forecast.
         runs: The runs there, with curves, at `factors` times the forecast rates.
         factors: Multiples of the forecast rate that were run.
 
@@ -237,7 +239,7 @@ def check_front(front: FrontForecast, runs: Runs, *, factors: tuple[float, ...])
         factors), `best_factor`; NaN where the target was not reached. `status` is that of the
         runs at the forecast rate: `reached`, `censored`, `infeasible`, `not run`.
     """
-    reached = steps_to_target(runs, targets=sorted(front.steps))
+    reached = steps_to_target(runs, targets=sorted(trade_off.steps))
     logs = np.log(reached["steps"].where(reached["status"] == "reached"))
     table = reached.assign(log_steps=logs)
     # a rate counts where all its seeds reached the target
@@ -245,7 +247,7 @@ def check_front(front: FrontForecast, runs: Runs, *, factors: tuple[float, ...])
     mean = cells["log_steps"].agg(lambda v: v.mean(skipna=False))
     worst = cells["status"].agg(lambda v: max(v, key=STATUSES.index))
     rows = []
-    for row in front.table.to_dict("records"):
+    for row in trade_off.table.to_dict("records"):
         own = mean.get((row["target"], row[BATCH]), pd.Series(dtype=float))
         at = {f: own.get(_rate(row["lr"], f), math.nan) for f in factors}
         finite = {f: v for f, v in at.items() if np.isfinite(v)}

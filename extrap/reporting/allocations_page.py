@@ -20,7 +20,16 @@ from extrap.planning import (
 )
 from extrap.records import Interval, Measure
 from extrap.records.codec import document, encode
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Page, Paragraph, Warnings
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Figure,
+    Page,
+    Paragraph,
+    Warnings,
+)
 from extrap.reporting.charts import Axis, XYChart, series
 from extrap.reporting.forecast_page import limits, provenance
 from extrap.reporting.glossary import confidence, explain_flags

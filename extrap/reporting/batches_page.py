@@ -21,7 +21,6 @@ from extrap.reporting import critical_batches as critical
 from extrap.reporting import forecast_page
 from extrap.reporting.batches_charts import of_tasks
 from extrap.reporting.blocks import Block, Columns, Details, Figure, Page, Paragraph
-from extrap.reporting.tables import Table, records_table
 from extrap.reporting.charts import Chart
 from extrap.reporting.critical_batches import (
     Tasks,
@@ -34,6 +33,7 @@ from extrap.reporting.critical_batches import (
 )
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, format_p_value, format_percent, format_quantity
+from extrap.reporting.tables import Table, records_table
 
 __all__ = ["batch_page", "batches_document", "batches_page"]
 

@@ -17,7 +17,16 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.records import Interval
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Page, Paragraph, Warnings
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Figure,
+    Page,
+    Paragraph,
+    Warnings,
+)
 from extrap.reporting.charts import Axis, Series, XYChart, series
 from extrap.reporting.forecast_page import limits
 from extrap.reporting.forecast_tables import stacked

@@ -36,6 +36,7 @@ __all__ = [
     "AnswerRow",
     "answer_rows",
     "forecast_answer",
+    "is_reached",
     "kept_from_smallest",
     "leading_row",
     "outcome",
@@ -57,7 +58,7 @@ LOW = (
 """Flags that make the confidence low, the gravest first."""
 WIDE = 0.1
 """Half width of the loss's interval, over the loss, from which the confidence is not high."""
-_SEVERITY = {"on": 0, "mixed": 1, "mistuned": 2, "off": 2, "none": 2}
+_SEVERITY = {"open": 0, "on": 0, "mixed": 1, "mistuned": 2, "off": 2, "none": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,9 @@ class AnswerRow:
             return ""
         if self.error is None:
             return "off course"
-        found = {"on": "on course", "mixed": "undecided"}.get(self.group.kind, "off course")
+        found = {"on": "on course", "mixed": "undecided", "open": "not judged"}.get(
+            self.group.kind, "off course"
+        )
         if found == "on course" and not (self.is_inside and self.is_narrow):
             return "undecided"
         return "better than forecast" if found == "off course" and self.error < 0 else found
@@ -120,8 +123,15 @@ def answer_rows(
     sizes: Sequence[Mapping[str, float]] = (),
 ) -> tuple[AnswerRow, ...]:
     """One row per size: those asked for, else the judged ones, else sizes beyond the sweep."""
-    asked = [*sizes] or judged_sizes(groups) or forecast.default_targets()
+    judged = [size for size in judged_sizes(groups) if is_reached(forecast, size)]
+    asked = [*sizes] or judged or forecast.default_targets()
     return tuple(_answer_row(forecast, groups, size) for size in asked)
+
+
+def is_reached(forecast: Forecast, size: Mapping[str, float]) -> bool:
+    """Whether a size is not below the smallest one of the sweep."""
+    smallest = {c: min(o.size[c] for o in forecast.optima) for c in forecast.runs.sizes}
+    return all(size[column] >= least * (1 - 1e-9) for column, least in smallest.items())
 
 
 def _answer_row(

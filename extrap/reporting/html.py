@@ -16,7 +16,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from extrap import __version__
 from extrap.files import write_text
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Equation, Figure, Page, Paragraph, Warnings
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Equation,
+    Figure,
+    Page,
+    Paragraph,
+    Warnings,
+)
 from extrap.reporting.charts import chart_table
 from extrap.reporting.embedded import PAGE_VERSION, blocks_data
 from extrap.reporting.inks import ink_sheet

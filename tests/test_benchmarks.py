@@ -61,7 +61,7 @@ def test_page_without_published_tables_is_whole(found, tmp_path):
         ROWS, backtest_blocks(found), {"part": 1.0}, ["steplaw.csv"], words=WORDS, path=path
     )
     html = path.read_text(encoding="utf-8")
-    assert ("steplaw.csv" in html, html.count("<svg")) == (True, 2)
+    assert ("steplaw.csv" in html, html.count("<svg")) == (True, 1)
     assert "http" not in html.replace("http-equiv", "")
 
 

@@ -244,7 +244,13 @@ def _tables(rows: Sequence[Row]) -> list[Table]:
             seen.add(row.note)
             lines.append((row.verdict, row.figure, row.reached, row.target, row.beat, note))
         columns = ("verdict", "figure", "reached", "target", "to beat", "note")
-        tables.append(Table(caption=part, columns=columns, rows=tuple(lines)))
+        used = [i for i, _ in enumerate(columns) if any(line[i] for line in lines)]
+        table = Table(
+            caption=part,
+            columns=tuple(columns[i] for i in used),
+            rows=tuple(tuple(line[i] for i in used) for line in lines),
+        )
+        tables.append(table)
     return tables
 
 

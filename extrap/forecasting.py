@@ -677,7 +677,7 @@ def _made(
     ]
     flags += [f"{flag}: {name}" for name, fit in tuned_laws.items() if fit for flag in fit.flags]
     if noise.source != "replicates":
-        flags.append("no-replicates: noise estimated from residuals")
+        flags.append("no-replicates: noise read from the residuals")
     made = Forecast(
         runs=sweep,
         level=level,

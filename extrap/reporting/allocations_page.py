@@ -16,10 +16,10 @@ from extrap.planning import (
     Allocation,
     AllocationCheck,
     CheckedSplit,
-    Estimated,
 )
 from extrap.records import Interval, Measure
 from extrap.records.codec import document, encode
+from extrap.reporting import forecast_page
 from extrap.reporting.blocks import (
     Answer,
     Block,
@@ -31,7 +31,6 @@ from extrap.reporting.blocks import (
     Warnings,
 )
 from extrap.reporting.charts import Axis, XYChart, series
-from extrap.reporting.forecast_page import limits, provenance
 from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
@@ -61,15 +60,11 @@ GRAVE = ("budget-far-from-runs", "splits-disagree", "exponents-disagree", "law-i
 INKS = {"parametric": "law", "isoflop": "good", "envelope": "muted"}
 """Estimator → its colour."""
 LIMITS = (
-    "Parameters are counted without embeddings. With them, or with other work per token, the "
-    "split moves; 6 N D is a convention.",
-    "Learning rates were tuned at every size and length of the profiles; batch size, schedule and "
-    "warm-up were not. A batch size tuned for each budget may favour longer training.",
-    "The runs of the check use the learning rate that the sweep's law forecasts. An error in it "
-    "makes a split look worse than it is.",
+    "Parameters exclude embeddings and work is 6 N D; another convention moves the split.",
+    "Only the learning rate was tuned. A batch size tuned for each budget may favour longer "
+    "training. The check uses forecast learning rates; an error in them makes a split look worse.",
     "The interval of the loss includes a share of the predicted change, the misfit of the largest "
-    "budgets and other forms of the law that fit as well; the intervals of parameters, tokens and "
-    "exponents are valid only if the form of the law is right.",
+    "budgets and other forms of the law that fit as well; the others do not.",
     "With more than one epoch the answer relies on measurements of language models (Muennighoff "
     "et al. 2023); no run of this study repeats data.",
 )
@@ -152,50 +147,10 @@ def allocation_page(
     created: str,
     provenance: Mapping[str, str],
 ) -> Path:
-    """Write the page of a study.
-
-    Args:
-        report: What was found.
-        path: Where to write; missing folders are made.
-        title: Name of the study.
-        question: The question asked, one sentence.
-        created: When, ISO 8601.
-        provenance: Rows of the provenance table.
-
-    Returns:
-        The path written.
-    """
-    return write_page(_page(report, title, question, created, provenance), path)
-
-
-def _page(
-    report: AllocationReport,
-    title: str,
-    question: str,
-    created: str,
-    origin: Mapping[str, str],
-) -> Page:
-    found = report.found
-    rows = {
-        "runs in all": str(report.n_runs),
-        "extrap": __version__,
-        "Python": platform.python_version(),
-        **{name: text for name, text in origin.items() if text},
-    }
-    blocks = (
-        study_answer(report),
-        Columns((Figure(_profiles(report)), Figure(_course(report)))),
-        *_warnings(found),
-        _check_table(report),
-        Details("Loss, measured and expected", (_expected_table(report.check),)),
-        Details(
-            "Estimators",
-            (_estimators(found), _course_table(report), *_others(found), *_notes(found)),
-        ),
-        Details("Profiles", (_optima(report),)),
-        provenance([*rows.items()]),
-        limits(LIMITS),
-    )
+    """Write the page of a study; `created` is ISO 8601, `provenance` rows of that table."""
+    found, status = report.found, "borne out" if _is_good(report) else "not borne out"
+    made = {"runs": str(report.n_runs), "extrap": __version__, "Python": platform.python_version()}
+    split = (_estimators(found), *_others(found), *_notes(found))
     numbers = {
         "kind": "extrap-allocation-study",
         "schema_version": 1,
@@ -204,15 +159,26 @@ def _page(
         "optima": report.optima.to_dict("records"),
         "n_runs": report.n_runs,
     }
-    return Page(
+    page = Page(
         kind="allocation",
         title=title,
         question=question,
         created=created,
-        blocks=blocks,
+        blocks=(
+            study_answer(report),
+            Columns((Figure(_profiles(report)), Figure(_course(report)))),
+            *_warnings(found),
+            _check_table(report),
+            Details("Loss, measured and expected", (_expected_table(report.check),)),
+            Details("Estimators", split),
+            Details("Profiles", (_optima(report),)),
+            forecast_page.provenance([(k, v) for k, v in {**made, **provenance}.items() if v]),
+            forecast_page.limits(LIMITS),
+        ),
         numbers=encode(numbers),
-        status="borne out" if _is_good(report) else "not borne out",
+        status=status,
     )
+    return write_page(page, path)
 
 
 def _is_good(report: AllocationReport) -> bool:
@@ -231,7 +197,11 @@ def _notes(found: Allocation) -> Iterator[Block]:
 
 def _estimators(found: Allocation) -> Table:
     """Every estimator's split, and why some could not be used."""
-    rows = [_estimated(name, each, found) for name, each in found.estimators.items()]
+    rows: list[tuple[str, ...]] = []
+    for name, each in found.estimators.items():
+        sizes = (each.params, each.tokens, each.tokens_per_param)
+        cells = [*(_lines(_size(m)) for m in sizes), *map(_stacked, (each.loss, each.exponent))]
+        rows.append((name, *cells, each.how))
     rows += [(name, *["–"] * 5, f"not possible: {why}") for name, why in found.refused.items()]
     if found.loss.value and found.forecast_loss.value:
         off = format_percent(found.forecast_loss.value / found.loss.value - 1)
@@ -245,12 +215,6 @@ def _estimators(found: Allocation) -> Table:
         rows=tuple(rows),
         note=f"The answer is that of {found.estimator}.",
     )
-
-
-def _estimated(name: str, each: Estimated, found: Allocation) -> tuple[str, ...]:
-    sizes = (each.params, each.tokens, each.tokens_per_param)
-    cells = [_lines(_size(measure)) for measure in sizes]
-    return (name, *cells, _stacked(each.loss), _stacked(each.exponent), each.how)
 
 
 def _others(found: Allocation) -> list[Table]:
@@ -403,7 +367,7 @@ def _course(report: AllocationReport) -> XYChart:
     """Best parameters against the budget by every estimator, and the splits that were trained."""
     rows = [
         (name, flops, each.params.value, *each.params.ci)
-        for flops, split in _splits(report).items()
+        for flops, split in (*report.course.items(), (report.found.flops, report.found))
         for name, each in split.estimators.items()
     ]
     lines = pd.DataFrame(rows, columns=["estimator", "flops", "params", "lower", "upper"])
@@ -435,30 +399,6 @@ def _course(report: AllocationReport) -> XYChart:
             series(trained[trained["chosen"]], x="flops", y="params", marker="^"),
         ),
         shaded=(min(report.course), max(report.course)),
-    )
-
-
-def _splits(report: AllocationReport) -> dict[float, Allocation]:
-    """Budget → its split; the checked one last."""
-    return {**report.course, report.found.flops: report.found}
-
-
-def _course_table(report: AllocationReport) -> Table:
-    """Best parameters of every budget by every estimator."""
-    names = tuple(report.found.estimators)
-    return Table(
-        caption="Best parameters by budget and estimator",
-        columns=("FLOPs", *names),
-        rows=tuple(
-            (
-                format_scientific(flops),
-                *(
-                    _lines(_size(split.estimators[n].params)) if n in split.estimators else "–"
-                    for n in names
-                ),
-            )
-            for flops, split in _splits(report).items()
-        ),
     )
 
 

@@ -72,16 +72,10 @@ def beside_page(
         path: Where to write.
         title: Heading; by default both titles.
 
-    Returns:
-        The path written.
-
     Raises:
         DataError: One of them is no report on a forecast.
     """
-    return write_page(_page((first, second), title), path)
-
-
-def _page(both: tuple[Document, Document], title: str | None) -> Page:
+    both = (first, second)
     for document in both:
         if document["kind"] != "report":
             raise DataError(
@@ -110,7 +104,7 @@ def _page(both: tuple[Document, Document], title: str | None) -> Page:
         *([Details("Larger runs", (judged,))] if judged else []),
         limits(LIMITS),
     ]
-    return Page(
+    page = Page(
         kind="beside",
         title=title or f"{names[0]} beside {names[1]}",
         question="How do the forecasts of two studies differ?",
@@ -129,6 +123,7 @@ def _page(both: tuple[Document, Document], title: str | None) -> Page:
         },
         status="differ" if any(_differs(*pair) for _, pair in targets) else "",
     )
+    return write_page(page, path)
 
 
 def common_targets(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Target]:
@@ -136,10 +131,6 @@ def common_targets(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[
 
     A size that a study did not forecast is interpolated on its curve, between points a few percent
     apart on log axes; beyond the curve there is no value.
-
-    Args:
-        first: Numbers of one report.
-        second: Of the other.
 
     Returns:
         Size, and for both studies `loss`, `loss_pi`, `tuned` (name → value and pi), `is_read_off`.

@@ -44,7 +44,7 @@ def plan_answer(found: Plan) -> Answer:
     )
     certain = "Confidence: high; no warnings."
     return Answer(
-        text=f"For {name_size(found.at)}: {text[0].lower()}{text[1:]}",
+        text=f"For {name_size(found.at)}: {text[0].lower()}{text[1:]}".replace("e+", "e"),
         confidence=confidence(found.flags, grave=GRAVE, otherwise=certain)
         + f" Costs are from {found.cost_from}{budget}.",
     )

@@ -830,7 +830,7 @@ def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[st
     if not any("E" in fit.names for fit, _ in model.laws):
         flags.append("too-few-sizes-for-a-floor")
     if model.local_weight == 1:
-        flags.append("lack-of-fit: no law fits all sizes; the forecast follows the largest ones")
+        flags.append("lack-of-fit: no law follows all sizes, the largest ones lead")
     of_laws = {f for fit, _ in model.kept for f in fit.flags}
     return flags + sorted(of_laws - {"lack-of-fit"} if model.local_weight == 1 else of_laws)
 

@@ -46,7 +46,7 @@ from extrap.commands.workers import (
     stops_gracefully,
     work_command,
 )
-from extrap.errors import ExtrapError
+from extrap.errors import ExtrapError, as_options
 from extrap.installing import how_to_install
 
 __all__ = ["cli", "main"]
@@ -141,6 +141,11 @@ completes(cli)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; every error is one line on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    with as_options():
+        return _called(given)
+
+
+def _called(given: list[str]) -> int:
     try:
         result = cli.main(args=given, prog_name="extrap", standalone_mode=False)
     except click.exceptions.Exit as done:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-from ast import literal_eval
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,47 +14,53 @@ __all__ = [
     "FitError",
     "StudyError",
     "argument",
-    "arguments_are_options",
+    "as_options",
+    "know_options",
 ]
 
-_OPTIONS: ContextVar[Mapping[str, str] | None] = ContextVar("options", default=None)
+_OPTIONS: ContextVar[dict[str, str] | None] = ContextVar("_OPTIONS", default=None)
 """Argument → option of the command that runs; None outside the command line."""
 
 
-def argument(text: str) -> str:
-    """An argument as the reader of a message has to write it.
-
-    Args:
-        text: As Python writes it: a name, `name=…`, or `name=` and a literal.
-
-    Returns:
-        The same text; while a command runs that has the argument as an option, that option.
-
-    Example:
-        >>> with arguments_are_options({"fix": "--fix"}):
-        ...     argument("size=…"), argument("fix=…"), argument("fix={'lr.b': -0.5}")
-        ('size=…', '--fix', '--fix lr.b=-0.5')
-    """
-    name, _, value = text.partition("=")
-    option = (_OPTIONS.get() or {}).get(name)
-    if option is None:
-        return text
-    if value in ("", "…"):
-        return option
-    given = literal_eval(value)
-    is_named = isinstance(given, Mapping)
-    values = [f"{key}={each}" for key, each in given.items()] if is_named else [str(given)]
-    return " ".join(f"{option} {shlex.quote(each)}" for each in values)
-
-
 @contextmanager
-def arguments_are_options(options: Mapping[str, str]) -> Iterator[None]:
-    """Within the block `argument` gives these options instead of their arguments."""
-    before = _OPTIONS.set(options)
+def as_options() -> Iterator[None]:
+    """Within the block messages name the options of the command that runs, see `know_options`."""
+    token = _OPTIONS.set({})
     try:
         yield
     finally:
-        _OPTIONS.reset(before)
+        _OPTIONS.reset(token)
+
+
+def know_options(options: Mapping[str, str]) -> None:
+    """Say how the command that runs calls the arguments it has options for."""
+    known = _OPTIONS.get()
+    if known is not None:
+        known.update(options)
+
+
+def argument(name: str, value: object = None) -> str:
+    """An argument as it is written: `size="width"` in Python, `--size width` in a command.
+
+    Args:
+        name: The argument's name in Python.
+        value: One value, a sequence of them or a mapping; `...` for any; None for the name alone.
+
+    Example:
+        >>> argument("fix", {"lr.b": -0.5}), argument("size", ...), argument("size")
+        ('fix={"lr.b": -0.5}', 'size=…', 'size')
+    """
+    option = (_OPTIONS.get() or {}).get(name)
+    if option is None:
+        written = "…" if value is ... else json.dumps(value, ensure_ascii=False)
+        return name if value is None else f"{name}={written}"
+    if value is None or value is ...:
+        return option
+    if isinstance(value, Mapping):
+        parts = [f"{key}={each}" for key, each in value.items()]
+    else:
+        parts = [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)]
+    return " ".join(f"{option} {shlex.quote(part)}" for part in parts)
 
 
 class ExtrapError(Exception):

@@ -181,9 +181,7 @@ def _selected(
     if which != "random" and n_kept < len(values) and values.min() == values.max():
         raise DataError(
             f"hard and easy examples differ in difficulty, got {values[0]:g} for all "
-            f"{len(values)}; take another embedding or metric, or "
-            + argument("which='random'")
-            + "."
+            f"{len(values)}; take another embedding or metric, or {argument('which', 'random')}."
         )
     order = _order(values, which, seed)
     forced = np.zeros(len(values), dtype=bool)
@@ -345,7 +343,7 @@ def _directions(points: Array) -> Array:
     if (lengths == 0).any():
         raise DataError(
             f"cosine needs a direction, and row {int(np.flatnonzero(lengths == 0)[0])} of the "
-            "embedding is all 0; leave it out, or take " + argument("metric='euclidean'") + "."
+            f"embedding is all 0; leave it out, or take {argument('metric', 'euclidean')}."
         )
     return points / lengths
 

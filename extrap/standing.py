@@ -149,7 +149,7 @@ def study_status(study: StudyFile, storage: str | None = None) -> StudyStatus:
     if census.n_broken:
         notes.append(f"{census.n_broken} trials are half-written; see extrap study repair")
     if to_come:
-        notes.append("larger runs follow when what is wanted so far is there")
+        notes.append("larger runs start after the sweep")
     return StudyStatus(
         study=study.name,
         storage=without_password(where),

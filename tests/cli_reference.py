@@ -50,7 +50,7 @@ def _section(name, command):
     paragraphs = [re.sub(r"\s+", " ", each).strip() for each in words.split("\n\n")]
     lines = [f"## {' '.join(name)}", f"`extrap {' '.join(name)} {usage}`", *paragraphs]
     for heading, options in command.headed_options(context).items():
-        rows = [_row(each, context) for each in options if each.name != "help"]
+        rows = [_row(each, context) for each in options if each in command.params]
         if rows:
             lines.append("\n".join([f"| {heading} | |", "|---|---|", *rows]))
     return "\n\n".join(lines)

@@ -193,7 +193,7 @@ def _require_one_target(frame: pd.DataFrame, table: pd.DataFrame) -> None:
             if values.nunique() > 1:
                 raise DataError(
                     f"a group is steps to one target, the column {name!r} has "
-                    f"{values.nunique()} in one group; add it with {argument(f'by={name!r}')}."
+                    f"{values.nunique()} in one group; add it with {argument('by', name)}."
                 )
 
 

@@ -81,7 +81,7 @@ def check(
     if set(runs.sizes) != set(forecast.runs.sizes):
         raise DataError(
             f"the runs must have the forecast's size column(s) {', '.join(forecast.runs.sizes)}, "
-            f"got {', '.join(runs.sizes)}; read them with the same {argument('size=…')}."
+            f"got {', '.join(runs.sizes)}; read them with the same {argument('size', ...)}."
         )
     cases = build_cases(forecast, runs)
     unjudged = [_why_unjudged(forecast, case) for case in cases]

@@ -17,8 +17,8 @@ path_option = click.option(
     "--path",
     multiple=True,
     metavar="NAME=FORMULA",
-    help="How a size column follows from a dial, e.g. 'n_params = 12 * depth * (64 * depth)**2', "
-    "so that --at depth=34 works (repeatable).",
+    help="Formula of a size column, e.g. 'n_params = 12 * depth * (64 * depth)**2', so that "
+    "--at depth=34 works (repeatable).",
 )
 
 

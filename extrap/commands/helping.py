@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from extrap.commands.printing import say
-from extrap.errors import arguments_are_options
+from extrap.errors import know_options
 
 __all__ = ["Command", "Group"]
 
@@ -59,8 +59,8 @@ class Command(click.Command):
                 options |= dict.fromkeys((param.name, name), option)
                 if param.multiple:  # its argument takes several
                     options.setdefault(f"{name}s", option)
-        with arguments_are_options(options):
-            return super().invoke(ctx)
+        know_options(options)
+        return super().invoke(ctx)
 
 
 class Group(click.Group):

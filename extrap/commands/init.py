@@ -36,7 +36,7 @@ WIDTHS = (16, 32, 64, 128, 256)
 BEYOND = 4
 """The target is so many times the largest size."""
 SCRIPTS = (".py", ".sh")
-LONGEST = 78
+LONGEST = 58
 """Characters of words on one line."""
 
 FUNCTION = '''"""Run it: extrap study run {file}. Put your training into `train`."""
@@ -78,7 +78,7 @@ STUDY = StudySpec(
     {seeds}
     targets=(Target(size={target}),),  # trained after the forecast is sealed
 )
-COMMAND = Command([{words}])
+COMMAND = Command([{words}], timeout_s=86_400)
 '''
 
 SEEDS = "seeds=(0, 1, 2),"

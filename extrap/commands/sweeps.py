@@ -52,28 +52,28 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--seed", default="seed", show_default=True, help="The seed column."),
         *READING,
         click.option(
-            "--condition", multiple=True, help="A recipe column that must not vary (repeatable)."
+            "--condition", multiple=True, help="Recipe column that must not vary (repeatable)."
         ),
-        click.option("--study", help="Name of the study, where a storage holds several."),
+        click.option("--study", help="Name of the study, if a storage holds several."),
         click.option(
             "--curves",
             type=click.Path(dir_okay=False),
             help="Loss curves of the sweep's runs: a table with the columns run, step and loss.",
         ),
         click.option(
-            "--level", type=float, help="Level of the intervals; default 0.95, of a backtest 0.9."
+            "--level", type=float, help="Level of the intervals; default 0.95, for a backtest 0.9."
         ),
         click.option(
             "--band",
             type=click.Choice(["default", "family"]),
-            help="What the loss's intervals allow for: default, that no law is quite right; "
-            "family, only which law is.",
+            help="What the intervals of the loss include: default, that every law is approximate; "
+            "family, only the choice of the law.",
         ),
         click.option(
             "--fix",
             multiple=True,
             metavar="NAME=VALUE",
-            help="Pin a parameter of the laws, e.g. E=1.6 or lr.b=-0.5 (repeatable).",
+            help="Fix a parameter of the laws, e.g. E=1.6 or lr.b=-0.5 (repeatable).",
         ),
         path_option,
     ]

@@ -105,8 +105,8 @@ def _check_undeclared(name: str, runs: Runs, frame: pd.DataFrame) -> None:
     if varied:
         raise DataError(
             f"runs of one recipe, size and seed must differ in tuned columns only, several of "
-            f"{name!r} differ in {', '.join(varied)}; name it with {argument('tune=…')}, or drop "
-            "the column if it does not matter."
+            f"{name!r} differ in {', '.join(varied)}; name it with {argument('tune', ...)}, or "
+            "drop the column if it does not matter."
         )
 
 

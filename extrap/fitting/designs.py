@@ -104,7 +104,7 @@ def check_identifiable(
     *,
     exponents: Sequence[str | None],
     fixed: Collection[str] = (),
-    example: str = '"{pin}": 0.34',
+    example: tuple[str, float] = ("", 0.34),
 ) -> bool:
     """Refuse sizes that cannot tell the free exponents of a law apart.
 
@@ -113,7 +113,7 @@ def check_identifiable(
         columns: Their names.
         exponents: Per column the exponent that needs it to vary, or None.
         fixed: Pinned parameters. An exponent that several columns share does not help them.
-        example: How to pin an exponent, for the advice.
+        example: What stands before a pin's name, and a value for it, for the advice.
 
     Returns:
         Whether columns move together and only the pins keep them apart.
@@ -132,7 +132,7 @@ def check_identifiable(
         advice = (
             "leave one out"
             if pin is None
-            else "pin an exponent, e.g. " + argument(f"fix={{{example.format(pin=pin)}}}")
+            else "pin an exponent, e.g. " + argument("fix", {f"{example[0]}{pin}": example[1]})
         )
         raise DataError(
             f"the size columns {', '.join(tied)} move together, so their exponents cannot be "

@@ -113,7 +113,7 @@ def fit_optimum_law(
     free = [i for i, name in enumerate(names) if name not in fixed]
     line = _line(optima, tuned=tuned, columns=columns, n_free=len(free))
     tied = check_identifiable(
-        line.x, columns, exponents=names[1:], fixed=fixed, example=f'"{tuned}.{{pin}}": -0.3'
+        line.x, columns, exponents=names[1:], fixed=fixed, example=(f"{tuned}.", -0.3)
     )
     values = np.array([fixed.get(name, 0.0) for name in names])
     y = line.y - line.design @ values

@@ -123,8 +123,7 @@ def read_run_cost(runs: Runs, *, formula: str | None = None, hours: bool = False
     raise DataError(
         "the runs do not say what they cost: there is no column flops, nor n_params and n_tokens; "
         "give a formula over their columns, such as "
-        + argument("cost='6 * params * tokens'")
-        + "."
+        f"{argument('cost', '6 * params * tokens')}."
     )
 
 

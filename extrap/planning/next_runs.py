@@ -335,8 +335,8 @@ def _check_budget(budget: float | None, n_runs: int | None, most_seeds: int) -> 
         )
     if budget is None and n_runs is None:
         raise ValueError(
-            f"a plan needs a budget, got none; give {argument('budget=…')}, or a number of runs, "
-            f"{argument('n_runs=…')}."
+            f"a plan needs a budget, got none; give {argument('budget', ...)}, or a number of "
+            f"runs, {argument('n_runs', ...)}."
         )
     if budget is not None and not (math.isfinite(budget) and budget > 0):
         raise ValueError(f"a budget must be positive and finite, got {budget:g}; give one.")

@@ -63,7 +63,7 @@ def read_embedding(
         raise DataError(
             f"features are numbers, got {shown(frame.iat[row, column])} in column "
             f"{frame.columns[column]!r}, row {row}; drop the column, or name it with "
-            f"{argument('label=…')}."
+            f"{argument('label', ...)}."
         )
     return numbers.to_numpy(dtype=float), classes
 

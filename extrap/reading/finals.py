@@ -115,7 +115,7 @@ def with_final_losses(
     if curves is None or curves.empty:
         raise DataError(
             f"the final loss is {rule.name!r} of a curve, {where} has the last loss of a run "
-            f"only; give {argument('curves=…')}, or leave {argument('final')} out."
+            f"only; give {argument('curves', ...)}, or leave {argument('final')} out."
         )
     found = final_losses(curves, rule)
     has_curve = losses.index.isin(found.index)

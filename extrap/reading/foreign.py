@@ -142,7 +142,7 @@ def _tuned(trials: Iterable[FrozenTrial]) -> tuple[tuple[str, ...], str]:
     others = [name for name in names if name not in tuned]
     note = (
         f"{', '.join(others)}: not every trial has a positive number, so not tuned; name a recipe "
-        f"column with {argument('conditions=…')}"
+        f"column with {argument('conditions', ...)}"
     )
     return tuned, note if others else ""
 

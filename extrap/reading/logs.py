@@ -152,7 +152,7 @@ def _formulas(let: Iterable[str], wanted: Sequence[str]) -> dict[str, Expression
             raise ValueError(
                 f"of a log the step and the loss are read, {wanted[0]} and {wanted[1]}, and the "
                 f"definition of {name!r} makes neither; leave it out, or name it with "
-                f"{argument('loss=…')}."
+                f"{argument('loss', ...)}."
             )
     return formulas
 

@@ -57,8 +57,8 @@ def loss_of_metric(values: pd.Series, name: str) -> LossOfMetric:
     if (finite < 0).all():
         return LossOfMetric(lambda x: -x, f"{name} is maximised: the loss is −{name}")
     odd = finite[~finite.between(0, 1)].iloc[0]
-    let = f"let={f'error = 1 - `{name}` / 100'!r}"
+    let = argument("let", f"error = 1 - `{name}` / 100")
     raise DataError(
         f"a metric that is maximised lies in [0, 1], or below 0 throughout, got {name} {odd:g}; "
-        "say what its loss is, e.g. " + argument(let) + " " + argument("loss='error'") + "."
+        f"say what its loss is, e.g. {let} {argument('loss', 'error')}."
     )

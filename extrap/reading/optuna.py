@@ -423,7 +423,7 @@ def _only(bases: Sequence[str], source: str) -> str:
     if len(bases) > 1:
         raise DataError(
             f"{source} holds several studies, {_listed(bases)}; name one of them with "
-            f"{argument('study=…')}."
+            f"{argument('study', ...)}."
         )
     return bases[0]
 

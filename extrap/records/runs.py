@@ -99,7 +99,7 @@ class Runs:
         frame = self._frame
         if not self.sizes:
             raise DataError(
-                f"runs need at least one size column; name it with {argument('size=…')}."
+                f"runs need at least one size column; name it with {argument('size', ...)}."
             )
         _require_names((*self.sizes, *self.tuned, *self.conditions))
         needed = (*self.sizes, *self.tuned, *self.conditions, "loss", "seed", "status", "stage")

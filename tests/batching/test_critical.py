@@ -381,7 +381,7 @@ def test_targets_of_one_size_do_not_count_as_further_sizes():
 @pytest.mark.parametrize(
     ("changes", "by", "reason"),
     [
-        ([{"params": 1.0}] * 2, "params", "no numeric --by"),
+        ([{"params": 1.0}] * 2, "params", "no numeric column"),
         ([{"params": "a"}, {"params": "b"}], "params", "text"),
         ([{"params": -1.0}, {"params": 1.0}], "params", "must be positive"),
         ([{"params": i, "tokens": 20 * i} for i in (1, 2, 3)], "params tokens", "move together"),

@@ -41,5 +41,5 @@ def test_curves_belong_to_the_runs_they_name(tmp_path):
 def test_curves_that_cannot_be_read_are_refused(table, points, words):
     with pytest.raises(DataError, match=words):
         read(table, points)
-    with pytest.raises(ValueError, match="leave curves= out"):
+    with pytest.raises(ValueError, match="leave curves out"):
         read("sqlite:///x.db", points)

@@ -33,7 +33,7 @@ def test_a_share_becomes_what_is_missing_of_it_and_a_log_likelihood_its_negative
 
 def test_what_has_no_loss_we_could_know_says_how_to_write_one():
     for values, words in (
-        ([76.3, 80.0], 'got acc 76.3; .*"error ='),
+        ([76.3, 80.0], 'got acc 76.3; .*let="error ='),
         ([0.5, -0.1], "got acc -0.1"),
         ([-0.5, 0.0], "got acc -0.5"),
         ([0.5, 1.0], "got acc 1 in row 2;"),

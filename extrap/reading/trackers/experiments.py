@@ -45,7 +45,7 @@ def chosen_experiment(
     if len(ids) > 1:
         raise DataError(
             f"{where} holds several experiments, {listed}; name one of them with "
-            f"{argument('study=…')}."
+            f"{argument('study', ...)}."
         )
     if not ids:
         raise DataError(f"{where} holds no runs of MLflow; check the path.")

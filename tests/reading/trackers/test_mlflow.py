@@ -96,7 +96,7 @@ def test_several_experiments_need_a_name(database, tmp_path):
         connection.execute(
             "UPDATE runs SET experiment_id = 0 WHERE run_uuid = (SELECT min(run_uuid) FROM runs)"
         )
-    with pytest.raises(DataError, match="--study"):
+    with pytest.raises(DataError, match="study=…"):
         read_runs(str(path), **NAMES)
     assert len(read_runs(str(path), **NAMES, study="0")) == 1
     with pytest.raises(DataError, match="no experiment 'other'"):

@@ -78,7 +78,7 @@ soak: $(TESTED)  ## Kill, freeze and cut off workers, write reports/soak.html
 
 docs: $(INSTALLED)  ## Write docs/reference/cli.md and the site in build/site/
 	$(BIN)/python -m tests.cli_reference
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## Remove caches and reports; .venv/ and the studies in .extrap/ stay
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis reports/*.html reports/*.csv

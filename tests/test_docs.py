@@ -96,6 +96,25 @@ def test_page_of_commands_is_what_the_commands_say():
     assert PATH.read_text(encoding="utf-8") == cli_page(), "run make docs"
 
 
+@pytest.mark.slow
+def test_site_is_built_strictly_and_loads_nothing_from_elsewhere(tmp_path):
+    pytest.importorskip("mkdocs")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded = r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=[\"']?((?:https?:)?//[^\s\"'>]+)"
+    for page in tmp_path.rglob("*.html"):
+        assert re.findall(loaded, page.read_text(encoding="utf-8")) == [], page
+    index = json.loads((tmp_path / "search/search_index.json").read_text(encoding="utf-8"))
+    found = {entry["location"] for entry in index["docs"]}
+    assert {"reference/python.html#extrap.forecast", "limits.html"} <= found
+
+
+def test_api_page_has_every_public_name():
+    named = re.findall(r"^::: extrap\.(\w+)$", text_of("docs/reference/python.md"), re.MULTILINE)
+    assert sorted(named) == sorted(set(extrap.__all__) - {"__version__"})
+
+
 def test_no_block_is_left_open():
     for page in PAGES:
         text = text_of(page)

@@ -5,6 +5,7 @@
 
 import inspect
 import re
+from collections import Counter
 
 import click
 
@@ -16,23 +17,30 @@ from .pages import ROOT
 __all__ = ["PATH", "cli_page"]
 
 PATH = ROOT / "docs" / "reference" / "cli.md"
-HEAD = """# The command line
+SHARED = 3
+"""Commands from which on an option with the same description is listed once, as shared."""
+HEAD = """# Command line
 
-Made by `make docs` from the commands themselves: what `extrap COMMAND --help` says. Exit codes
-are in [stability.md](../stability.md#exit-codes). `extrap --debug COMMAND …` shows the traceback
-of an error.
+`make docs` makes this page from the commands: it is what `extrap COMMAND --help` prints. Exit
+codes are in [compatibility](../stability.md#exit-codes). `extrap --debug COMMAND …` shows the
+traceback of an error.
+
+## Shared options
+
+Several commands have these options, and name them under "also".
 """
 
 
 def cli_page():
-    """Markdown: one section per command, one table per group of options."""
-    sections = [HEAD]
+    """Markdown: options that commands share, then one section per command."""
     commands = list(_commands(cli, ()))
-    sections.append(
-        "\n".join(f"- [`{' '.join(name)}`](#{'-'.join(name)})" for name, _ in commands)
-    )
-    sections += [_section(name, command) for name, command in commands]
-    return "\n\n".join(part.strip() for part in sections) + "\n"
+    pages = {name: _headed_rows(name, command) for name, command in commands}
+    uses = Counter(row for rows in pages.values() for part in rows.values() for row in part)
+    often = [row for row, n in reversed(uses.most_common()) if n >= SHARED]
+    shared = set({name: (name, words) for name, words in often}.values())
+    table = "\n".join(["| Option | |", "|---|---|", *map(_line, sorted(shared))])
+    sections = [_section(name, command, pages[name], shared) for name, command in commands]
+    return "\n\n".join(part.strip() for part in (HEAD, table, *sections)) + "\n"
 
 
 def _commands(group, before):
@@ -43,16 +51,27 @@ def _commands(group, before):
             yield (*before, name), command
 
 
-def _section(name, command):
+def _headed_rows(name, command):
+    """Heading → name and description of its options."""
+    context = click.Context(command, info_name=" ".join(("extrap", *name)))
+    return {
+        heading: [_row(each, context) for each in options if each in command.params]
+        for heading, options in command.headed_options(context).items()
+    }
+
+
+def _section(name, command, headed, shared):
     context = click.Context(command, info_name=" ".join(("extrap", *name)))
     usage = " ".join(command.collect_usage_pieces(context))
     words = inspect.cleandoc(command.help or "").replace("\b", "").replace("\f", "")
     paragraphs = [re.sub(r"\s+", " ", each).strip() for each in words.split("\n\n")]
     lines = [f"## {' '.join(name)}", f"`extrap {' '.join(name)} {usage}`", *paragraphs]
-    for heading, options in command.headed_options(context).items():
-        rows = [_row(each, context) for each in options if each in command.params]
-        if rows:
-            lines.append("\n".join([f"| {heading} | |", "|---|---|", *rows]))
+    rows = [row for part in headed.values() for row in part]
+    own = [_line(row) for row in rows if row not in shared]
+    if own:
+        lines.append("\n".join(["| Option | |", "|---|---|", *own]))
+    if also := [f"`{row[0].split()[0].rstrip(',')}`" for row in rows if row in shared]:
+        lines.append(f"Also: {', '.join(also)}.")
     return "\n\n".join(lines)
 
 
@@ -60,7 +79,11 @@ def _row(option, context):
     record = option.get_help_record(context)
     assert record is not None
     name, words = (re.sub(r"\s+", " ", part).replace("|", "\\|") for part in record)
-    return f"| `{name}` | {words} |"
+    return name, words
+
+
+def _line(row):
+    return f"| `{row[0]}` | {row[1]} |"
 
 
 if __name__ == "__main__":

@@ -263,7 +263,7 @@ def listed_keys():
 
 def inner_keys():
     """Document → place in it → keys there."""
-    section = text_of("docs/stability.md").split("\n## Inside them")[1].split("\n## ")[0]
+    section = text_of("docs/stability.md").split("\n## Nested keys")[1].split("\n## ")[0]
     rows = re.findall(r"^\| \*\*(.*?)\*\* \| `(.*?)` \| (.*?) \|$", section, flags=re.MULTILINE)
     found: dict[str, dict[str, set[str]]] = {}
     for document, at, keys in rows:

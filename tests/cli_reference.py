@@ -38,7 +38,7 @@ def cli_page():
     uses = Counter(row for rows in pages.values() for part in rows.values() for row in part)
     often = [row for row, n in reversed(uses.most_common()) if n >= SHARED]
     shared = set({name: (name, words) for name, words in often}.values())
-    table = "\n".join(["| Option | |", "|---|---|", *map(_line, sorted(shared))])
+    table = "\n".join(map(_line, sorted(shared)))
     sections = [_section(name, command, pages[name], shared) for name, command in commands]
     return "\n\n".join(part.strip() for part in (HEAD, table, *sections)) + "\n"
 
@@ -69,7 +69,7 @@ def _section(name, command, headed, shared):
     rows = [row for part in headed.values() for row in part]
     own = [_line(row) for row in rows if row not in shared]
     if own:
-        lines.append("\n".join(["| Option | |", "|---|---|", *own]))
+        lines.append("\n".join(own))
     if also := [f"`{row[0].split()[0].rstrip(',')}`" for row in rows if row in shared]:
         lines.append(f"Also: {', '.join(also)}.")
     return "\n\n".join(lines)
@@ -78,12 +78,12 @@ def _section(name, command, headed, shared):
 def _row(option, context):
     record = option.get_help_record(context)
     assert record is not None
-    name, words = (re.sub(r"\s+", " ", part).replace("|", "\\|") for part in record)
+    name, words = (re.sub(r"\s+", " ", part) for part in record)
     return name, words
 
 
 def _line(row):
-    return f"| `{row[0]}` | {row[1]} |"
+    return f"- `{row[0]}`: {row[1].replace('*', chr(92) + '*')}"
 
 
 if __name__ == "__main__":

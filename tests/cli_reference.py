@@ -17,8 +17,8 @@ from .pages import ROOT
 __all__ = ["PATH", "cli_page"]
 
 PATH = ROOT / "docs" / "reference" / "cli.md"
-SHARED = 3
-"""Commands from which on an option with the same description is listed once, as shared."""
+SHARED = 2
+"""Commands from which on an option with one description is listed once, as shared."""
 HEAD = """# Command line
 
 `make docs` makes this page from the commands: it is what `extrap COMMAND --help` prints. Exit

@@ -25,22 +25,39 @@ HEAD = """# Command line
 codes are in [compatibility](../stability.md#exit-codes). `extrap --debug COMMAND …` shows the
 traceback of an error.
 
+## Sweep options
+
+Commands that read a sweep have these options.
+
+{sweep}
+
 ## Shared options
 
 Several commands have these options, and name them under "also".
+
+{others}
 """
 
 
 def cli_page():
     """Markdown: options that commands share, then one section per command."""
     commands = list(_commands(cli, ()))
-    pages = {name: _headed_rows(name, command) for name, command in commands}
-    uses = Counter(row for rows in pages.values() for part in rows.values() for row in part)
+    pages = {name: _rows(name, command) for name, command in commands}
+    uses = Counter(row for rows in pages.values() for row in rows)
     often = [row for row, n in reversed(uses.most_common()) if n >= SHARED]
-    shared = set({name: (name, words) for name, words in often}.values())
-    table = "\n".join(map(_line, sorted(shared)))
-    sections = [_section(name, command, pages[name], shared) for name, command in commands]
-    return "\n\n".join(part.strip() for part in (HEAD, table, *sections)) + "\n"
+    shared = {name: (name, words) for name, words in often}
+    readers = [{name for name, _ in rows} for rows in pages.values() if _reads_a_sweep(rows)]
+    sweep = {name for name in shared if all(name in names for names in readers)}
+    head = HEAD.format(
+        sweep="\n".join(_line(shared[name]) for name in sorted(sweep)),
+        others="\n".join(_line(shared[name]) for name in sorted(set(shared) - sweep)),
+    )
+    sections = [_section(*each, pages[each[0]], set(shared.values()), sweep) for each in commands]
+    return "\n\n".join(part.strip() for part in (head, *sections)) + "\n"
+
+
+def _reads_a_sweep(rows):
+    return any(name.startswith("--curves ") for name, _ in rows)
 
 
 def _commands(group, before):
@@ -51,28 +68,26 @@ def _commands(group, before):
             yield (*before, name), command
 
 
-def _headed_rows(name, command):
-    """Heading → name and description of its options."""
+def _rows(name, command):
+    """Name and description of the options of a command."""
     context = click.Context(command, info_name=" ".join(("extrap", *name)))
-    return {
-        heading: [_row(each, context) for each in options if each in command.params]
-        for heading, options in command.headed_options(context).items()
-    }
+    headed = command.headed_options(context).values()
+    return [_row(each, context) for part in headed for each in part if each in command.params]
 
 
-def _section(name, command, headed, shared):
+def _section(name, command, rows, shared, sweep):
     context = click.Context(command, info_name=" ".join(("extrap", *name)))
     usage = " ".join(command.collect_usage_pieces(context))
     words = inspect.cleandoc(command.help or "").replace("\b", "").replace("\f", "")
     paragraphs = [re.sub(r"\s+", " ", each).strip() for each in words.split("\n\n")]
     lines = [f"## {' '.join(name)}", f"`extrap {' '.join(name)} {usage}`", *paragraphs]
-    rows = [row for part in headed.values() for row in part]
-    own = [_line(row) for row in rows if row not in shared]
-    if own:
-        lines.append("\n".join(own))
-    if also := [f"`{row[0].split()[0].rstrip(',')}`" for row in rows if row in shared]:
+    lines.append("\n".join(_line(row) for row in rows if row not in shared))
+    also = ["[sweep options](#sweep-options)"] if _reads_a_sweep(rows) else []
+    left = [row[0] for row in rows if row in shared and not (also and row[0] in sweep)]
+    also += [f"`{each.split()[0].rstrip(',')}`" for each in left]
+    if also:
         lines.append(f"Also: {', '.join(also)}.")
-    return "\n\n".join(lines)
+    return "\n\n".join(line for line in lines if line)
 
 
 def _row(option, context):

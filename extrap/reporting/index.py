@@ -16,7 +16,7 @@ PREFIX = "extrap:"
 KINDS = {
     "report": "forecast",
     "knobs": "knobs ranked",
-    "levers": "levers compared",
+    "levers": "treatments compared",
     "batches": "batch sizes",
     "comparison": "recipes compared",
     "allocation": "budget split",

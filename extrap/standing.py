@@ -145,7 +145,7 @@ def study_status(study: StudyFile, storage: str | None = None) -> StudyStatus:
             if sweep.has_optima and sweep.stage == "tune"
             for optimum in _optima(sweep.spec, read(sweep.spec, sweep.stage))
         ]
-    notes = [] if opened is not None and census.cells else ["nothing has begun"]
+    notes = [] if opened is not None and census.cells else ["no run has started"]
     if census.n_broken:
         notes.append(f"{census.n_broken} trials are half-written; see extrap study repair")
     if to_come:
@@ -198,7 +198,7 @@ def folder_status(path: str | Path, assignments: Sequence[str], folder: str | No
         wall_s=0.0,
         flops=0.0,
         optima=(),
-        notes=("answers are counted; who trains and what it cost is not kept",),
+        notes=("only saved answers are counted; training processes and costs are not recorded",),
     )
 
 

@@ -89,8 +89,8 @@ def open_study_file(path: str | Path, *, assignments: Sequence[str] = ()) -> Stu
         where = default_storage(split.study_named)
         return _file(split.name, kind, where, sweeps_of_allocation(split))
     raise StudyError(
-        f"this is for studies that have a storage, got {path} with {kind}, which saves its "
-        "answers in a folder; see extrap study status."
+        f"this command needs a study with a storage, got {path} with {kind}, which saves "
+        "its answers in a folder; see extrap study status."
     )
 
 

@@ -106,7 +106,7 @@ class Lease:
         try:
             self._beat(bare(self._storage), has_left=True)
         except Exception as error:  # then the others will notice
-            logger.debug("a worker could not say that it leaves: %s", error)
+            logger.debug("a worker could not report that it leaves: %s", error)
 
     def is_silent(self, worker: str) -> bool:
         """Whether a worker has been silent for too long."""
@@ -212,5 +212,5 @@ def _beat_on(of: weakref.ref[Lease], stopped: threading.Event, every_s: float) -
             lease._beat(storage)
             lease._look(storage)
         except Exception as error:  # whoever needs an answer will say what is wrong
-            logger.debug("a beat was lost: %s", error)
+            logger.debug("a heartbeat was lost: %s", error)
         del lease, storage

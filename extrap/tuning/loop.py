@@ -96,14 +96,16 @@ def tune(
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}.")
     if stage == "check" and extend is None:
-        raise ValueError("stage='check' needs extend=, which says what to train; got None.")
+        raise ValueError(
+            "stage='check' needs extend=, a function that returns the next runs; got None."
+        )
     if stage == "tune" and spec.sampler == "law" and extend is None:
         raise ValueError(
-            "sampler='law' needs extend=, which says what to train next; got None. "
-            "run_study hands it in."
+            "sampler='law' needs extend=, a function that returns the next runs; got "
+            "None. run_study provides it."
         )
     if not grace_s > 0:
-        raise ValueError(f"grace_s is a time in seconds above 0, got {grace_s}.")
+        raise ValueError(f"grace_s must be above 0 seconds, got {grace_s}.")
     samples = spec.sampler in OPTUNA_SAMPLERS and stage == "tune"
     preemption = preemption or current_preemption()
     if train is None:
@@ -235,7 +237,7 @@ class _Stage:
     def _wait(self, has_said: bool) -> bool:
         if not has_said:
             owners = ", ".join(self._ledger.owners())
-            logger.warning("waiting for cells that other processes train (%s)", owners)
+            logger.warning("waiting for runs that other processes train (%s)", owners)
         self._preemption.stop_if_asked()
         time.sleep(WAIT_S)
         return True

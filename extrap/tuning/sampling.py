@@ -128,9 +128,10 @@ def _require_ranges(study: optuna.Study, ranges: Mapping[str, BaseDistribution])
                 ranges.get(name), IntDistribution
             ):
                 raise StudyError(
-                    f"a sampled {name} is a whole number now, trial {trial.number} of "
-                    f"{study.study_name!r} has {trial.params[name]:g}, which was trained rounded; "
-                    f"begin anew with another {argument('storage')} or name."
+                    f"{name} is sampled as a whole number, trial {trial.number} of "
+                    f"{study.study_name!r} has {trial.params[name]:g}, which was rounded "
+                    f"for training; start again with another {argument('storage')} or "
+                    "name."
                 )
 
 

@@ -100,9 +100,9 @@ class PackedTrainer:
 
         if spec.workload.name == OWN:
             raise ValueError(
-                f"the study {spec.name!r} names no workload and no training of its own; give "
-                "workload=Workload(name=…), or define TRAIN or COMMAND in the study file, train= "
-                "in Python."
+                f"the study {spec.name!r} names neither a workload nor its own training; "
+                "give workload=Workload(name=…), define TRAIN or COMMAND in the study "
+                "file, or pass train= in Python."
             )
         self._spec = spec
         self._device = device

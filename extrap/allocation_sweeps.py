@@ -184,8 +184,8 @@ class _Lengths:
             tokens = self._tokens(study.target, size)
             wanted += _check_cells(study, made, size, tokens)
             say(
-                f"{factor:g} × the parameters: {study.column} {size}, {self._n_params(size)} on "
-                f"{tokens} tokens"
+                f"{factor:g} × parameters: {study.column} {size}, {self._n_params(size)} "
+                f"on {tokens} tokens"
             )
         return tuple(wanted)
 
@@ -250,13 +250,13 @@ def read_allocation_table(study: AllocationStudy, path: str | Path) -> pd.DataFr
         table = read_csv(path)
     except (OSError, ValueError) as error:
         raise DataError(
-            f"a run table is a CSV file, got {path} ({error}); run the study, which writes one "
-            "beside its report."
+            f"a run table must be a CSV file, got {path} ({error}); run the study, which "
+            "writes one beside its report."
         ) from error
     missing = [name for name in (study.column, *COLUMNS[:8]) if name not in table]
     if missing:
         raise DataError(
-            f"the run table of an allocation has the columns {study.column}, "
+            f"the run table of an allocation needs the columns {study.column}, "
             f"{', '.join(COLUMNS[:8])}; {path} lacks {', '.join(missing)}."
         )
     return table
@@ -432,7 +432,7 @@ def _sealed_when(study: AllocationStudy, frame: pd.DataFrame, reports: Path) -> 
         return ""
     document = json.loads(path.read_text(encoding="utf-8"))
     if document.get("data") != _data_hash(study, frame):
-        return "not: the sealed split is of other runs"
+        return "not sealed: the sealed split belongs to other runs"
     return f"{document['sealed']}, data hash {document['data']}"
 
 

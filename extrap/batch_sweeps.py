@@ -133,7 +133,10 @@ def train_batches(
         large = None
         if front is not None:
             front = _sealed(front, sweep, _front_path(study, task, folder))
-            say(f"front at {_sized(front.size)} written before any run there")
+            say(
+                f"trade-off of steps and examples at {_sized(front.size)} written before any "
+                "run there"
+            )
             cells = _large_cells(task, front)
             large = tune(spec, storage, stage="check", extend=wants_only(cells))
         found.append(_findings(result, front, large))

@@ -138,8 +138,8 @@ def read_cascade_table(path: str | Path) -> pd.DataFrame:
         return read_csv(path)
     except (OSError, ValueError) as error:
         raise DataError(
-            f"a table of cascades is a CSV file, got {path} ({error}); run the study, which "
-            "writes one beside its report."
+            f"a table of cascades must be a CSV file, got {path} ({error}); run the study, "
+            "which writes one beside its report."
         ) from error
 
 
@@ -155,8 +155,9 @@ def plan_cascade(study: CascadeStudy, *, storage: str | None = None) -> str:
         for model, seeds in study.trainings()
     ]
     lines.append(
-        f"then {len(study.smalls)} small models before {study.large.label}, {len(study.pairs)} "
-        "pairs of trainings each" + (f", and before them: {study.rule.name}" if study.rule else "")
+        f"then cascades of {len(study.smalls)} small models and {study.large.label}, "
+        f"{len(study.pairs)} pairs of trainings each"
+        + (f", with the rule {study.rule.name} in front" if study.rule else "")
     )
     return "\n".join(lines)
 
@@ -238,8 +239,8 @@ def _rule_answers(study: CascadeStudy, workload: LoadedWorkload) -> dict[str, ob
 def _folder(study: CascadeStudy, storage: str | None) -> Path:
     if storage is not None and "://" in storage:
         raise ValueError(
-            f"a cascade study saves answers in a folder, got the storage "
-            f"{without_password(storage)}; name a folder."
+            "a cascade study saves answers in a folder, got the storage "
+            f"{without_password(storage)}; give a folder."
         )
     return Path(storage or f".extrap/{study.name}")
 

@@ -171,7 +171,7 @@ def train_comparison(
         say(f"{spec.name}: {len(sweeps[spec.name])} runs")
     findings = [_compare(study, group, sweeps) for group in study.groups]
     sealed = _write_down(study, findings, folder, partial(_seal_time, storage, study))
-    say(f"comparison written {sealed} to {_document_path(study, folder)}")
+    say(f"comparison written to {_document_path(study, folder)} ({sealed})")
     large: dict[str, Runs] = {}
     for spec in study.arms():
         cells = _cells_at_targets(findings, spec, say)
@@ -260,13 +260,13 @@ def read_comparison_table(path: str | Path) -> pd.DataFrame:
         table = read_csv(path)
     except (OSError, ValueError) as error:
         raise DataError(
-            f"a run table of recipes is a CSV file, got {path} ({error}); run the study, which "
-            "writes one beside its report."
+            f"a run table of recipes must be a CSV file, got {path} ({error}); run the "
+            "study, which writes one beside its report."
         ) from error
     missing = [name for name in NEEDED if name not in table]
     if missing:
         raise DataError(
-            f"a run table of recipes has the columns {', '.join(NEEDED)}; {path} lacks "
+            f"a run table of recipes needs the columns {', '.join(NEEDED)}; {path} lacks "
             f"{', '.join(missing)}."
         )
     return table
@@ -286,12 +286,15 @@ def plan_comparison(study: ComparisonStudy, *, storage: str | None = None) -> st
             f"  {spec.name} ({spec.workload.name}): {n_runs} runs at {len(sizes)} sizes, "
             f"{sizes[0]} to {sizes[-1]}, sampler {spec.sampler}"
         )
-    lines.append(f"{total} runs before any grid grows")
+    lines.append(f"{total} runs, more if a grid is extended")
     for group in study.groups:
         plain, *treated = group.arms
         lines.append(
-            f"{group.name}: {', '.join(treated)} against {plain}, at {_sized(group.target)}"
-            + (", then trained there" if group.check_target else "")
+            (
+                f"{group.name}: {', '.join(treated)} compared with {plain}, at "
+                f"{_sized(group.target)}"
+            )
+            + (", then trained at that size" if group.check_target else "")
         )
     return "\n".join(lines)
 
@@ -351,7 +354,9 @@ def _cells_at_targets(
         at = (Target(size=dict(group.target), fixed=False),)
         own = target_cells(replace(spec, targets=at), made)
         if not own:
-            say(f"{spec.name} is not trained at {_sized(group.target)}: no value is forecast")
+            say(
+                f"{spec.name} is not trained at {_sized(group.target)}: no value is forecast there"
+            )
         cells += own
     return tuple(dict.fromkeys(cells))
 

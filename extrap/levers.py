@@ -154,8 +154,8 @@ def best_rates(study: LeverStudy, table: pd.DataFrame) -> dict[str, float]:
         means = _tuning_means(spec, table)
         if means.empty:
             raise DataError(
-                f"an arm needs a rate at which every tuning run has a loss, {spec.name!r} has "
-                "none; run the study, or lower its range of rates."
+                f"an arm needs a rate at which every tuning run has a loss, {spec.name!r} "
+                "has none; run the study, or lower its range of rates."
             )
         found[spec.name] = float(f"{means.idxmin():.12g}")
     return found
@@ -298,8 +298,8 @@ def _losses(
     mine = judged[(judged["arm"] == spec.name) & _is_rate(judged["lr"], rate)]
     if mine.empty:
         raise DataError(
-            f"{lever.name!r} needs runs of the arm {spec.name!r} at rate {rate:.4g} on seeds to "
-            "judge by, there is none; run the study to its end."
+            f"{lever.name!r} needs runs of the arm {spec.name!r} at rate {rate:.4g} on "
+            "seeds other than those for tuning, there is none; run the study to its end."
         )
     losses = mine.set_index("seed")["loss"].where(mine.set_index("seed")["status"] == "complete")
     return losses.astype(float)
@@ -331,5 +331,5 @@ def _require_columns(table: pd.DataFrame) -> None:
     missing = [name for name in NEEDED if name not in table]
     if missing:
         raise DataError(
-            f"a table of levers has the columns {', '.join(NEEDED)}; {missing[0]} is missing."
+            f"a table of ablations needs the columns {', '.join(NEEDED)}; {missing[0]} is missing."
         )

@@ -96,19 +96,22 @@ class NoiseScale:
 
     def __str__(self) -> str:
         """One sentence, which says what is not known."""
-        skipped = f" ({self.n_skipped} more left out)" if self.n_skipped else ""
+        skipped = f" ({self.n_skipped} more skipped)" if self.n_skipped else ""
         source = f"from {self.n_steps} {'step' if self.n_steps == 1 else 'steps'}{skipped}"
         lower, upper = self.ci
         content = f"{100 * self.level:g} %"
         if lower is not None and upper is None:
             return (
-                f"noise scale at least {lower:.3g} ({content}), {source}: the true gradient "
-                "cannot be told from 0; measure more steps or compare with a larger batch"
+                f"noise scale at least {lower:.3g} ({content}), {source}: the true "
+                "gradient is not significantly different from 0; measure more steps or "
+                "compare with a larger batch"
             )
         if self.noise_scale is None:
-            return f"no noise scale {source}: the true gradient cannot be told from 0"
+            return (
+                f"no noise scale {source}: the true gradient is not significantly different from 0"
+            )
         if lower is None or upper is None:
-            return f"noise scale {self.noise_scale:.3g}, {source}: too few for an interval"
+            return f"noise scale {self.noise_scale:.3g}, {source}: too few steps for an interval"
         found = f"noise scale {self.noise_scale:.3g} ({content}: {lower:.3g} to {upper:.3g})"
         return f"{found}, {source}"
 
@@ -151,8 +154,8 @@ def gradient_moments(
     b, bb = (np.asarray(batch, dtype=float) for batch in (batch_small, batch_big))
     if not (np.all(np.isfinite(bb)) and np.all(b >= 1) and np.all(b < bb)):
         raise ValueError(
-            f"1 ≤ batch_small < batch_big is needed, got {b} and {bb}; give the "
-            "examples behind each of the two gradients."
+            f"batch sizes need 1 ≤ batch_small < batch_big, got {b} and {bb}; give the "
+            "number of examples behind each gradient."
         )
     return (bb * big - b * small) / (bb - b), (small - big) / (1 / b - 1 / bb)
 
@@ -280,8 +283,8 @@ def noise_course(
             )
     elif any(b <= a for a, b in pairwise([0, *n_windows, squared.size])):
         raise ValueError(
-            "the places at which windows begin must ascend between 0 and the number of steps, "
-            f"{squared.size}, got {list(n_windows)}."
+            f"window starts must ascend between 0 and the number of steps, {squared.size}, "
+            f"got {list(n_windows)}."
         )
     parts = zip(np.array_split(squared, n_windows), np.array_split(trace, n_windows), strict=True)
     return tuple(noise_scale_from_moments(g, s, level=level) for g, s in parts)
@@ -508,7 +511,7 @@ def _norms(values: ArrayLike, name: str) -> Array:
     if not (np.isfinite(found).all() and (found >= 0).all()):
         worst = found[~(np.isfinite(found) & (found >= 0))][0]
         raise DataError(
-            f"{name} holds squared norms, which are finite and not negative, got {worst}; leave "
+            f"{name} must hold squared norms, finite and at least 0, got {worst}; leave "
             "out steps whose gradient overflowed."
         )
     return found
@@ -529,7 +532,7 @@ def _moments(grad_sq_norm: ArrayLike, grad_cov_trace: ArrayLike) -> tuple[Array,
 def _steps(values: ArrayLike, name: str) -> Array:
     found = np.atleast_1d(np.asarray(values, dtype=float))
     if found.ndim != 1 or not found.size:
-        raise DataError(f"{name} needs one number a step, got an array of shape {found.shape}.")
+        raise DataError(f"{name} needs one number per step, got an array of shape {found.shape}.")
     return found
 
 

@@ -281,7 +281,7 @@ def _choose(
     order = [name for name in ORDER if name in sound]
     answer = min(order, key=lambda name: sum(name in pair for pair, _ in found))
     notes = [
-        f"{name} is not the answer: {', '.join(doubts[name])}"
+        f"{name} is not the answer because of {', '.join(doubts[name])}"
         for name in estimators
         if name not in sound
     ]
@@ -323,7 +323,7 @@ def _check(**given: float | None) -> None:
             raise ValueError(f"{argument(name)} must be positive and finite, got {value:g}.")
         if value is not None and value > MOST:
             raise ValueError(
-                f"{argument(name)} must be {MOST:g} at most, got {value:g}; look at its unit."
+                f"{argument(name)} must be at most {MOST:g}, got {value:g}; check its unit."
             )
 
 
@@ -331,8 +331,8 @@ def _check_floor(fix: Mapping[str, float] | None, lowest: float) -> None:
     floor = (fix or {}).get("E", 0.0)
     if not 0 <= floor < lowest:
         raise ValueError(
-            f"a pinned floor E is not negative and below every loss, got {floor:g} where the "
-            f"lowest loss is {lowest:.4g}; pin a floor that the runs have not passed."
+            f"a pinned floor E must be at least 0 and below every loss, got {floor:g} with "
+            f"the lowest loss {lowest:.4g}; pin a lower floor."
         )
 
 
@@ -341,8 +341,9 @@ def _check_split(found: Estimated, flops: float) -> None:
         value = measure.value or 0.0
         if not LEAST <= value <= MOST:
             raise DataError(
-                f"a split has one parameter and one token at least and {MOST:g} at most, that of "
-                f"{flops:g} FLOPs has {value:.2g} {name}; give a budget nearer to the runs."
+                f"a split must have between 1 and {MOST:g} parameters and tokens, that of "
+                f"{flops:g} FLOPs has {value:.2g} {name}; give a budget nearer to the "
+                "runs."
             )
 
 
@@ -391,6 +392,6 @@ def _lost(law: FittedLaw | None) -> list[str]:
     if law is None or law.share_lost <= FEW_LOST:
         return []
     return [
-        f"{law.share_lost:.1%} of the replicates of the runs have no best split and are left out "
-        "of the law's intervals, which are too narrow by as much"
+        f"{law.share_lost:.1%} of the bootstrap replicates have no best split and are left "
+        "out, which makes the intervals of the law too narrow"
     ]

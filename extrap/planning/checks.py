@@ -120,7 +120,7 @@ def check_allocation(
         if len(own) < 2:
             raise DataError(
                 f"the check needs two runs with a loss at {factor:g} times the recommended "
-                f"{params:.4g} parameters, got {len(own)}; run the study anew."
+                f"{params:.4g} parameters, got {len(own)}; run the study again."
             )
         groups[factor] = own.set_index("seed")
     base = groups[min(groups, key=lambda factor: abs(math.log(factor)))]["loss"]

@@ -165,8 +165,8 @@ def cost(
     laws = {name: fit for name, fit in forecast.tuned_laws.items() if fit is not None}
     if point.loss is None or advised is None or forecast.valley is None:
         raise DataError(
-            "what a value costs needs a law of the loss, of each optimum, and the valley around "
-            f"them ({'; '.join(forecast.flags)}); extend the sweep first."
+            "the cost of a value needs laws of the loss and of each optimum, and an "
+            f"excess-loss curve ({'; '.join(forecast.flags)}); extend the sweep first."
         )
     values = {**advised.tuned, **_known(tuned or {}, forecast.runs)}
     growth = _growth(forecast.runs, formula)
@@ -410,7 +410,7 @@ def _growth_doubts(growth: RunCost | None, log_costs: Array | None) -> list[str]
         return []
     if log_costs is None:
         return [
-            f"cost-does-not-grow: by {growth.source} a run costs no more at larger sizes; no "
+            f"cost-does-not-grow: by {growth.source}, a larger run costs no more; no "
             "smaller run saves compute"
         ]
     return list(growth.flags)
@@ -432,8 +432,8 @@ def _far_off(forecast: Forecast, chosen: Penalty) -> list[str]:
         low, high = float(np.nanmin(reach)), float(np.nanmax(reach))
         if not low <= octaves <= high:
             found.append(
-                f"far-off: {name}={chosen.tuned[name]:.3g} lies {octaves:+.1f} octaves from the "
-                f"predicted optimum, the runs of the sweep {low:+.1f} to {high:+.1f}"
+                f"far-off: {name}={chosen.tuned[name]:.3g} lies {octaves:+.1f} octaves "
+                f"from the predicted optimum; the sweep covers {low:+.1f} to {high:+.1f}"
             )
     return found
 
@@ -459,13 +459,15 @@ def _doubts(
 ) -> list[str]:
     found = []
     if forecast.valley is not None and forecast.valley.relative_sd is None:
-        found.append("valley-scatter-unknown: no run lies deep enough to tell how costs scatter")
+        found.append(
+            "valley-scatter-unknown: too few runs near the optimum to estimate how costs scatter"
+        )
     if flops is None and hours is None:
         found.append(f"cost-of-a-run-unknown: give {argument('flops')} or {argument('gpu_hours')}")
     elif price is not None and hours is None:
         found.append(
-            f"hours-unknown: give {argument('gpu_hours')} or {argument('flops_per_s')}, then a "
-            "price counts"
+            f"hours-unknown: give {argument('gpu_hours')} or {argument('flops_per_s')} to "
+            "use a price"
         )
     return found
 
@@ -474,7 +476,7 @@ def _known(tuned: Mapping[str, float], runs: Runs) -> Mapping[str, float]:
     for name, value in tuned.items():
         if name not in runs.tuned:
             raise ValueError(
-                f"the tuned columns are {', '.join(runs.tuned)}, got {name!r}; name one of them."
+                f"the tuned columns are {', '.join(runs.tuned)}, got {name!r}; give one of them."
             )
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be positive and finite, got {value:g}.")

@@ -212,16 +212,17 @@ def _why_none(market: Market, purse: Purse, sizes: Sequence[Sizes], swept: Seque
     moves = [m for size in sizes for m in market.moves(size, is_known=size in swept)]
     if not moves:
         return (
-            "every run on offer exists, is one seed more than a cell may have, lies too far from "
-            "a predicted optimum, or is at a new size that lacks values on both sides of it"
+            "every available run exists already, exceeds the number of seeds per cell, "
+            "lies too far from a predicted optimum, or is at a new size without values "
+            "on both sides"
         )
     if not any(purse.affords(move) for move in moves):
         least = min(moves, key=lambda m: (len(m.cells) > purse.n_runs, purse.cost(m)))
         where = ", ".join(f"{c}={v:g}" for c, v in least.size.items())
         bound = "the budget" if purse.cost(least) > purse.budget else "the number of runs"
         runs = f"{len(least.cells)} run{'s' * (len(least.cells) > 1)}"
-        return f"the smallest step, {runs} at {where} for {purse.cost(least):.3g}, is over {bound}"
-    return "no affordable run narrows the forecast without leaving an interval wider"
+        return f"the smallest step, {runs} at {where} for {purse.cost(least):.3g}, exceeds {bound}"
+    return "no affordable run narrows one interval without widening another"
 
 
 def _larger(
@@ -312,18 +313,20 @@ def _aims(made: Forecast, aim: str | None) -> tuple[str, ...]:
     if aim is None:
         return known
     if aim not in known:
-        raise ValueError(f"aim is one of {', '.join(known)}, got {aim!r}; leave it out for all.")
+        raise ValueError(
+            f"aim must be one of {', '.join(known)}, got {aim!r}; leave it out for all."
+        )
     return (aim,)
 
 
 def _check_types(budget: object, n_runs: object, most_seeds: object) -> None:
     if isinstance(budget, bool) or not isinstance(budget, Real | None):
-        raise TypeError(f"a budget is a number, got {budget!r}; give its size.")
+        raise TypeError(f"a budget must be a number, got {budget!r}; give its amount.")
     for name, count in (("n_runs", 1 if n_runs is None else n_runs), ("most_seeds", most_seeds)):
         if isinstance(count, bool) or not isinstance(count, Integral):
             what = name.partition("_")[2]
             raise TypeError(
-                f"{argument(name)} is a whole number, got {count!r}; give how many {what}."
+                f"{argument(name)} must be a whole number, got {count!r}; give how many {what}."
             )
 
 
@@ -339,7 +342,7 @@ def _check_budget(budget: float | None, n_runs: int | None, most_seeds: int) -> 
             f"runs, {argument('n_runs', ...)}."
         )
     if budget is not None and not (math.isfinite(budget) and budget > 0):
-        raise ValueError(f"a budget must be positive and finite, got {budget:g}; give one.")
+        raise ValueError(f"a budget must be positive and finite, got {budget:g}; give its amount.")
     if n_runs is not None and n_runs < 1:
         raise ValueError(
             f"{argument('n_runs')} must be at least 1, got {n_runs}; leave it out for no bound."

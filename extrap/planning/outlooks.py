@@ -372,9 +372,10 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
     fits = [forecast.tuned_laws[name] for name in runs.tuned]
     if forecast.loss_model is None or None in fits or (runs.tuned and forecast.valley is None):
         raise DataError(
-            "how far further runs would narrow a forecast needs a law of the loss, of each "
-            f"optimum, and the valley around them ({'; '.join(forecast.flags)}); extend the sweep "
-            "first: a grid whose best value lies inside, at four sizes or more."
+            "the effect of further runs can be computed only with laws of the loss and of "
+            f"each optimum, and an excess-loss curve ({'; '.join(forecast.flags)}); "
+            "extend the sweep first: a grid with the best value inside, at four sizes or "
+            "more."
         )
     scatter = max(fit.scatter for fit, _ in forecast.loss_model.kept)
     model = VertexModel.of(forecast.valley, forecast.noise, scatter=scatter)

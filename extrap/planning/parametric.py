@@ -174,8 +174,8 @@ def fit_chinchilla(
     law = law_of(fitted)
     if not _has_optimum(law):
         raise FitError(
-            "the fitted law has no term in parameters or none in tokens, so no split is best; add "
-            "runs that vary both at one compute."
+            "the fitted law has no term in parameters or none in tokens, so no split is "
+            "best; add runs that vary both at equal compute."
         )
     groups = _sizes_of(params, tokens)
     n_sizes = max(groups) + 1
@@ -193,8 +193,9 @@ def fit_chinchilla(
     keep = _has_optimum(replicates)
     if np.mean(keep) < 1 - MAX_DEGENERATE:
         raise DataError(
-            f"{np.sum(keep == 0)} of {len(keep)} replicates of the runs lose a term of the "
-            "law, so the split is not determined; add runs that vary parameters at one compute."
+            f"{np.sum(keep == 0)} of {len(keep)} bootstrap replicates lose a term of the "
+            "law, so the split is not determined; add runs that vary parameters at equal "
+            "compute."
         )
     return FittedLaw(
         fitted=fitted,

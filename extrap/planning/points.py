@@ -60,8 +60,8 @@ class Points:
         rule = ComputeRule.of(self.params, self.tokens, self.counted_flops)
         if rule.p <= 0:
             raise DataError(
-                f"compute must grow with the parameters, it goes as their power {rule.p:.2f} at "
-                "equal tokens; name the column of training FLOPs."
+                "compute must grow with the parameters, it grows as their power "
+                f"{rule.p:.2f} at equal tokens; name the column of training FLOPs."
             )
         return rule
 
@@ -90,8 +90,8 @@ def read_points(
     named = [name for name in (params, tokens, loss, compute) if name is not None]
     if len(set(named)) < len(named):
         raise ValueError(
-            f"params, tokens, loss and compute are different columns, got {', '.join(named)}; "
-            "name another column."
+            "params, tokens, loss and compute must be different columns, got "
+            f"{', '.join(named)}; name another column."
         )
     table = source.to_frame() if isinstance(source, Runs) else read_table(source)
     have = list(map(str, table.columns))
@@ -122,7 +122,11 @@ def read_points(
         notes=(
             *_notes(n_without=int((~keep).sum()), n_copies=int(is_copy.sum())),
             *_unit_notes(n, d, counted),
-            *([f"{unknown} run(s) have no {COMPUTE}, so that C is 6 N D"] if unknown else []),
+            *(
+                [f"{unknown} run(s) have no {COMPUTE}; C = 6 N D is used for them"]
+                if unknown
+                else []
+            ),
         ),
     )
 
@@ -136,7 +140,7 @@ def _unit_notes(params: Array, tokens: Array, flops: Array | None) -> tuple[str,
 
 def _notes(*, n_without: int, n_copies: int) -> tuple[str, ...]:
     without = f"{n_without} runs without a final loss are left out"
-    copies = f"{n_copies} rows are copies of others in every column and count once"
+    copies = f"{n_copies} rows are exact copies of others and are counted once"
     return (*[without] * bool(n_without), *[copies] * bool(n_copies))
 
 
@@ -145,6 +149,7 @@ def _positive(values: pd.Series, name: str) -> Array:
     bad = ~(np.isfinite(numbers) & (numbers > 0))
     if bad.any():
         raise DataError(
-            f"{name} must be positive and finite, got {numbers[bad][0]:g}; mend or drop the run."
+            f"{name} must be positive and finite, got {numbers[bad][0]:g}; correct or drop "
+            "the run."
         )
     return numbers

@@ -73,7 +73,7 @@ def agreement(pairs: pd.DataFrame, *, factor: float = FACTOR) -> Agreement | Non
         (0.94, 2.0)
     """
     if not factor > 1:
-        raise ValueError(f"a factor of agreement is above 1, got {factor:g}; write 10.")
+        raise ValueError(f"a factor of agreement must be above 1, got {factor:g}; write 10.")
     if pairs.empty:
         return None
     if missing := [name for name in ("noise_scale", "b_crit") if name not in pairs]:

@@ -33,23 +33,29 @@ from extrap.records.fields import require_level
 __all__ = ["FLAGS", "CriticalBatches", "critical_batch", "fit_group"]
 
 FLAGS = {
-    "perfect-only": "steps fall in proportion to the batch throughout, so B_crit has no upper "
-    "bound: measure larger batches",
-    "flat-only": "steps do not fall with the batch, so B_crit has no lower bound: measure smaller "
+    "perfect-only": "steps fall in proportion to the batch size at every measured batch size, so "
+    "B_crit "
+    "has no upper bound: measure larger batches",
+    "flat-only": "steps do not fall as the batch grows, so B_crit has no lower bound: measure "
+    "smaller "
     "batches",
-    "perfect-not-seen": "perfect scaling ends below the smallest batch measured: measure smaller "
+    "perfect-not-seen": "perfect scaling ends below the smallest measured batch: measure smaller "
     "batches",
-    "maximal-not-seen": "the largest useful batch lies beyond the largest measured: measure "
-    "larger batches",
-    "lack-of-fit": "replicates scatter less than the batch sizes about the hyperbola: read the "
-    "segments, and tune every batch size again; intervals rest on the means of batch sizes",
-    "segments-disagree": "three straight lines fit better than the hyperbola: trust the measured "
-    "steps, not B_crit",
+    "maximal-not-seen": "the largest useful batch is larger than the largest measured: measure larger "
+    "batches",
+    "lack-of-fit": "the hyperbola misses batch sizes by more than the scatter of replicates: use "
+    "the "
+    "segments, and tune every batch size again; intervals are based on the means of "
+    "batch sizes",
+    "segments-disagree": "three straight lines fit better than the hyperbola: use the measured steps "
+    "instead "
+    "of B_crit",
     "steps-rise": "the largest batch takes more steps than a smaller one: tune its learning rate "
     "again",
-    "censored": "some measurements did not reach the target within their budget; they count as "
-    "lower bounds",
-    "infeasible": "some measurements diverged or failed; they are left out",
+    "censored": "some measurements did not reach the target within their budget and count as "
+    "lower "
+    "bounds",
+    "infeasible": "some measurements diverged or failed and are left out",
 }
 """What a flag of a group means and what to do."""
 CLEAR_GAIN = 4.0
@@ -211,9 +217,9 @@ def fit_group(
             for k, v in measurements.by.items()
         )
         raise DataError(
-            f"a critical batch size{f' of {where}' if where else ''} needs three measurements "
-            f"that reached the target, at two batch sizes or more; got {n} at {len(reached)}; "
-            "add batch sizes, or take an easier target."
+            f"a critical batch size{f' of {where}' if where else ''} needs three "
+            f"measurements that reached the target, at two batch sizes or more; got {n} "
+            f"at {len(reached)}; add batch sizes, or choose an easier target."
         )
     found = fit_points(points, level=level)
     fitted = found.fitted

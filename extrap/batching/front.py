@@ -149,8 +149,8 @@ def forecast_front(result: TaskResult) -> FrontForecast | None:
         return None
     if result.joint is None:
         raise DataError(
-            f"the rate at {dict(task.at)} needs a law over sizes and batches; tune at two sizes "
-            "or more."
+            f"the learning rate at {dict(task.at)} needs a law over sizes and batches; "
+            "tune at two sizes or more."
         )
     steps = {
         target: StepsOverSize(target=target, groups=found.groups, level=found.level)
@@ -159,8 +159,8 @@ def forecast_front(result: TaskResult) -> FrontForecast | None:
     }
     if not steps:
         raise DataError(
-            f"steps at a larger size are forecast from {FEWEST_SIZES} sizes or more that reach "
-            "the target; add sizes, or take an easier target."
+            f"steps at a larger size need {FEWEST_SIZES} sizes or more that reach the "
+            "target; add sizes, or choose an easier target."
         )
     rates = {
         b: float(f"{result.joint.at(**{BATCH: b}, **task.at).value:.4g}") for b in task.batches

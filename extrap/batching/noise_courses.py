@@ -77,8 +77,8 @@ def pool_gradients(runs: Runs, rows: Sequence[int]) -> pd.DataFrame:
     curves = runs.curves()
     if curves is None or not set(MOMENTS) <= set(curves):
         raise DataError(
-            "a noise scale over training needs the moments of gradients along it; train with "
-            "noise_every in the recipe."
+            "a noise scale over training needs moments of gradients from that training; "
+            "train with noise_every in the recipe."
         )
     own = curves[curves["run"].isin(list(rows))].dropna()
     return own.sort_values(["step", "run"]).reset_index(drop=True)

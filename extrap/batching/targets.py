@@ -70,11 +70,9 @@ def steps_to_target(
         raise ValueError(f"smoothing must be at least 0 in ln step, got {smoothing:g}.")
     frame, curves = runs.to_frame(), runs.curves()
     if curves is None:
-        raise DataError(
-            "steps to a target are read from loss curves, these runs have none; give curves=…."
-        )
+        raise DataError("steps to a target need loss curves, these runs have none; give curves=….")
     if batch not in frame:
-        raise DataError(f"the runs have no column {batch!r}; they have {list(frame)}.")
+        raise DataError(f"the runs have no column {batch!r}; their columns are {list(frame)}.")
     by_run = dict(iter(curves.sort_values("step", kind="stable").groupby("run")))
     kept = list(dict.fromkeys([*runs.sizes, *runs.tuned, *runs.conditions, batch, "seed"]))
     rows = []
@@ -313,8 +311,8 @@ def _cells(
         )
     if table.duplicated([*keys, tune, seed]).any():
         raise DataError(
-            f"each group, target, batch size, {tune} and {seed} has one row, some have more; name "
-            "the columns in which they differ in by=…."
+            f"each group, target, batch size, {tune} and {seed} must have one row, some "
+            "have more; name the columns in which they differ in by=…."
         )
     return [
         _tune(dict(zip(keys, key, strict=True)), rows, tune=tune, seed=seed)
@@ -429,7 +427,11 @@ def _warning(cell: _Tuned, tune: str) -> str:
         return ""
     if cell.at_edge:
         side = "smaller" if cell.at_edge == "low" else "larger"
-        return f"the best {tune} is at the edge of its grid: try {side} ones; steps are a bound"
+        return (
+            f"the best {tune} is at the edge of its grid, so steps are a bound: try {side} values"
+        )
     if cell.is_first:
-        return "the first point of a curve meets the target: evaluate earlier; steps are a bound"
+        return (
+            "the first point of a curve reaches the target, so steps are a bound: evaluate earlier"
+        )
     return ""

@@ -248,8 +248,9 @@ def judge_pairs(study: CascadeStudy, table: pd.DataFrame) -> CascadeReport:
             ]
             if len(rows) != len(study.pairs):
                 raise DataError(
-                    f"{model.label} needs a cascade by {outcome} for each of {len(study.pairs)} "
-                    f"pairs, the table has {len(rows)}; run the study anew."
+                    f"{model.label} needs a cascade by {outcome} for each of "
+                    f"{len(study.pairs)} pairs, the table has {len(rows)}; run the study "
+                    "again."
                 )
             findings.append(
                 _finding(

@@ -189,8 +189,8 @@ def resample_losses(
     seeds = sorted(set.intersection(*(set(frame["seed"]) for frame in runs.values())))
     if len(seeds) < FEWEST_SEEDS:
         raise DataError(
-            f"ways are paired by at least {FEWEST_SEEDS} seeds that all have, got {len(seeds)}; "
-            "train them with the same seeds."
+            f"methods are paired by seed and need at least {FEWEST_SEEDS} seeds that all "
+            f"have, got {len(seeds)}; train them with the same seeds."
         )
     rng = np.random.default_rng(seed)
     draws = rng.integers(len(seeds), size=(n_resamples, len(seeds)))

@@ -102,8 +102,8 @@ def compare(
     for name in others:
         if not has_law[name]:
             notes.append(
-                f"{name}: the size columns {', '.join(columns)} vary independently, and no law is "
-                "fitted; differences by size and the test hold."
+                f"{name}: the size columns {', '.join(columns)} vary independently, so no "
+                "law is fitted; differences by size and the test hold."
             )
     notes += [note for each in judged for note in each.notes]
     adjusted = _adjusted([each.test.p_value for each in judged])
@@ -181,8 +181,8 @@ def _target(
             raise ValueError(f"{column} must be positive and finite, got {value:g}.")
         if value < low:
             raise ValueError(
-                f"{column}={value:g} lies below the smallest common size, {low:g}; laws are not "
-                "extrapolated downwards: ask for a larger size."
+                "a comparison is not extrapolated below the smallest common size, "
+                f"{column}={low:g}, got {value:g}; give a larger size."
             )
     return {column: float(at[column]) for column in columns}
 
@@ -194,7 +194,7 @@ def _notes(arms: Mapping[str, Runs], losses: Mapping[str, ArmLosses]) -> list[st
         only = sorted(set(arm.by_size) - everywhere)
         if only and len(losses) == 2:
             sizes = ", ".join(" × ".join(f"{v:g}" for v in key) for key in only)
-            notes.append(f"{name}: size(s) {sizes} are in this recipe only and left out.")
+            notes.append(f"{name}: size(s) {sizes} exist in this recipe only and are left out.")
         elif only:
             sizes = ", ".join(" × ".join(f"{v:g}" for v in key) for key in only)
             notes.append(f"{name}: size(s) {sizes} are not in every recipe.")
@@ -203,7 +203,7 @@ def _notes(arms: Mapping[str, Runs], losses: Mapping[str, ArmLosses]) -> list[st
         words = "; ".join(
             f"{name}: {', '.join(runs.tuned) or 'nothing'}" for name, runs in arms.items()
         )
-        notes.append(f"recipes tune different columns ({words}), each at its own best.")
+        notes.append(f"recipes tune different columns ({words}), each at its own optimum.")
     return notes
 
 

@@ -194,7 +194,13 @@ class Comparison:
         ]
         return html_table(
             f"Recipes compared with {self.plain} at {named(self.target)} (level {self.level:g})",
-            ["recipe", "verdict", "p", "its loss against the plain one", "exponent, difference"],
+            [
+                "recipe",
+                "verdict",
+                "p",
+                "loss difference from the plain recipe",
+                "exponent, difference",
+            ],
             rows,
             notes=[*(flag for each in self.contrasts for flag in each.flags), *self.notes],
         )

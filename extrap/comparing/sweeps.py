@@ -119,8 +119,8 @@ def check_comparable(forecast: Forecast, baseline: Forecast) -> None:
     ):
         if ours != theirs:
             raise ValueError(
-                f"a baseline has the {what} of what it is compared with, {_words(ours)}; got "
-                f"{_words(theirs)}: forecast both alike."
+                f"a baseline needs the {what} of the forecast it is compared with, "
+                f"{_words(ours)}; got {_words(theirs)}: make both with the same."
             )
 
 

@@ -100,14 +100,14 @@ def tuned_losses(name: str, runs: Runs) -> ArmLosses:
     }
     flags = [
         f"diverged: {each.n_diverged} of {each.n_runs} runs of {name} at "
-        f"{_words(key, sweep.sizes)} diverged; differences are those of the runs that did not."
+        f"{_words(key, sweep.sizes)} diverged; differences use only the other runs."
         for key, each in cells.items()
         if each.n_diverged and (not sweep.tuned or not each.u.size)
     ]
     flags += [
-        f"edge: the best of {name} at {_words(key, sweep.sizes)} lies at the end of its grid in "
-        f"{', '.join(sweep.tuned[i] for i in each.edges)}, its loss is an upper bound; extend "
-        "the grid."
+        f"edge: the best value of {name} at {_words(key, sweep.sizes)} lies at the end of "
+        f"its grid in {', '.join(sweep.tuned[i] for i in each.edges)}, so its loss is an "
+        "upper bound; extend the grid."
         for key, each in cells.items()
         if each.edges
     ]

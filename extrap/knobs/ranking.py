@@ -63,7 +63,9 @@ def rank_knobs(
     if not (target > 0 and math.isfinite(target)):
         raise ValueError(f"the target {column} must be positive, got {target:g}.")
     if not moves:
-        raise DataError("a ranking needs at least one knob; name the columns that were moved.")
+        raise DataError(
+            "a ranking needs at least one setting; name the columns that were changed."
+        )
     knobs = [_knob(each, column=column, target=target, level=level) for each in moves]
     sizes = sorted({float(size) for each in moves for size in each.frame["size"]})
     runs = {
@@ -153,8 +155,8 @@ def _knob(moves: Moves, *, column: str, target: float, level: float) -> Knob:
     sizes = sorted(set(table.columns.get_level_values(0)))
     if len(sizes) < 2:
         raise DataError(
-            f"{moves.name} was moved at {len(sizes)} size(s) ({column}), a drift needs at least "
-            "2; add a size."
+            f"{moves.name} was changed at {len(sizes)} size(s) ({column}), a drift needs "
+            "at least 2; add a size."
         )
     whole = table.dropna()
     lost = moves.frame[moves.frame["octaves"].ne(0) & moves.frame["log_loss"].isna()]

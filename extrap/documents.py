@@ -289,7 +289,7 @@ def load_forecast(path: str | Path) -> Forecast:
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"there is no forecast {path}; check the path.")
+        raise DataError(f"forecast {path} does not exist; check the path.")
     require_file(path, "sealed forecast", most=MOST_BYTES)
     try:
         document = parse_json(path.read_text(encoding="utf-8"))
@@ -297,7 +297,7 @@ def load_forecast(path: str | Path) -> Forecast:
         raise DataError(f"{path} is not JSON: {first_line(error)}.") from error
     if not isinstance(document, dict) or document.get("kind") != "extrap-forecast":
         raise DataError(
-            f"{path} is no forecast; write one with extrap forecast … --save {path.name}."
+            f"{path} is not a forecast; write one with extrap forecast … --save {path.name}."
         )
     if document.get("schema_version") != SCHEMA_VERSION:
         raise DataError(
@@ -316,7 +316,7 @@ def load_forecast(path: str | Path) -> Forecast:
     try:
         return _proved(_restore(document, notes=notes, created=created, curves=curves))
     except NO_FORECAST as error:
-        raise DataError(f"{path} is no complete forecast: {first_line(error)}.") from error
+        raise DataError(f"{path} is not a complete forecast: {first_line(error)}.") from error
 
 
 def _proved(forecast: Forecast) -> Forecast:

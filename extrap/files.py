@@ -168,7 +168,7 @@ def read_csv(path: str | Path) -> pd.DataFrame:
 
     path = Path(path)
     if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "no plain file", str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     table = pd.read_csv(path)
     table.columns = [unguarded(str(name)) for name in table.columns]
     for name, kind in table.dtypes.items():

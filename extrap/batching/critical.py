@@ -41,13 +41,15 @@ FLAGS = {
     "batches",
     "perfect-not-seen": "perfect scaling ends below the smallest measured batch: measure smaller "
     "batches",
-    "maximal-not-seen": "the largest useful batch is larger than the largest measured: measure larger "
+    "maximal-not-seen": "the largest useful batch is larger than the largest measured: measure "
+    "larger "
     "batches",
     "lack-of-fit": "the hyperbola misses batch sizes by more than the scatter of replicates: use "
     "the "
     "segments, and tune every batch size again; intervals are based on the means of "
     "batch sizes",
-    "segments-disagree": "three straight lines fit better than the hyperbola: use the measured steps "
+    "segments-disagree": "three straight lines fit better than the hyperbola: use the measured "
+    "steps "
     "instead "
     "of B_crit",
     "steps-rise": "the largest batch takes more steps than a smaller one: tune its learning rate "

@@ -77,12 +77,13 @@ def recommend(
     if tuple(laws) != valley.tuned:
         raise ValueError(
             f"a recommendation needs the laws of {', '.join(valley.tuned)}, got "
-            f"{', '.join(laws) or 'none'}; pass one law a tuned column of the valley."
+            f"{', '.join(laws) or 'none'}; pass one law per tuned column."
         )
     if not diverged_excess > 0:
         raise ValueError(
-            f"a diverged run must cost something, got a log excess of {diverged_excess:g}; "
-            "use the log of the untrained over the expected loss."
+            "a diverged run must have a cost above 0, got a log excess of "
+            f"{diverged_excess:g}; use the log of the untrained loss over the expected "
+            "loss."
         )
     spread = predict_optimum(laws, size)
     nodes, centre = spread.nodes(), np.asarray(spread.centre)

@@ -177,8 +177,8 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return ((found, 1.0),)
         if self.robust is not None:
             raise ValueError(
-                f"robust goes with one law, got law={AUTO!r} and robust={self.robust}; name the "
-                "law, or leave robust out."
+                f"robust needs a named law, got law={AUTO!r} and robust={self.robust}; name "
+                "the law, or leave robust out."
             )
         laws = fit_surviving_laws(sizes, loss.tolist(), loss_se=None, weights=share, fix=self.fix)
         return tuple((found, weight) for found, weight in laws if weight > 0)
@@ -202,5 +202,5 @@ def _require_positive(values: Array, name: str) -> None:
             f"Negative values in data passed to LawRegressor: {name} must be positive, laws are "
             f"fitted in its logarithm; got {bad.flat[0]:g}."
             if bad.flat[0] < 0
-            else f"{name} must be positive, laws are fitted in its logarithm; got 0."
+            else f"{name} must be positive, laws use its logarithm; got 0."
         )

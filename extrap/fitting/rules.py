@@ -81,8 +81,8 @@ class Rule:
             return self.constant * self._product(size)
         if anchor is None or anchor_value is None:
             raise ValueError(
-                f"the rule {self.key} needs a size and a value to start from, got none; pass "
-                "anchor= and anchor_value=."
+                f"the rule {self.key} needs a starting size and value, got none; pass anchor= "
+                "and anchor_value=."
             )
         return anchor_value * self._product(size) / self._product(anchor)
 

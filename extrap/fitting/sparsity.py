@@ -94,8 +94,8 @@ def fit_sparsity(
     densities = sorted({float(d) for d in density}, reverse=True)
     if not all(0 < d <= 1 for d in densities):
         raise ValueError(
-            f"a density is the share of parameters kept, in (0, 1], got {densities[0]:g} to "
-            f"{densities[-1]:g}; write 0.1 for 90 % sparse."
+            f"a density must be the share of parameters kept, in (0, 1], got {densities[0]:g} "
+            f"to {densities[-1]:g}; write 0.1 for 90 % sparse."
         )
     if len(densities) < FEWEST_DENSITIES:
         raise DataError(

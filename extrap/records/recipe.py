@@ -175,25 +175,25 @@ class Recipe:
         for name in ("eps", "weight_decay", "clip", "init_scale"):
             value = getattr(self, name)
             if not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"{name} must be finite and not below 0, got {value}.")
+                raise ValueError(f"{name} must be finite and at least 0, got {value}.")
         for name in ("density", "activation_density"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(
-                    f"{name} is the share that is kept, in (0, 1], got {getattr(self, name)}; "
-                    "write 0.1 for 90 % sparse."
+                    f"{name} must be the share that is kept, in (0, 1], got "
+                    f"{getattr(self, name)}; write 0.1 for 90 % sparse."
                 )
         if not 0 <= self.sparsify <= 1:
             raise ValueError(
-                f"sparsify is a fraction of the updates in [0, 1], got {self.sparsify}."
+                f"sparsify must be a fraction of the updates in [0, 1], got {self.sparsify}."
             )
         if self.noise_every < 0:
-            raise ValueError(f"noise_every is 0 or more, got {self.noise_every}.")
+            raise ValueError(f"noise_every must be at least 0, got {self.noise_every}.")
         # decay counts only in wsd, but a warm-up of the whole run leaves nothing to decay
         room = self.decay if self.schedule == "wsd" else 0.0
         if not (0 <= self.warmup < 1 and 0 <= self.decay <= 1 and room <= 1 - self.warmup):
             raise ValueError(
-                "warmup and decay are fractions of the steps that fit into 1, got "
-                f"warmup={self.warmup}, decay={self.decay}."
+                "warmup and decay must be fractions of the steps with a sum of at most 1, "
+                f"got warmup={self.warmup}, decay={self.decay}."
             )
         if self.schedule == "steps":
             self._check_drops()
@@ -202,8 +202,9 @@ class Recipe:
         rising = all(a < b for a, b in pairwise((0.0, *self.drops, 1.0)))
         if not (self.drops and rising and self.warmup <= self.drops[0]):
             raise ValueError(
-                "drops are rising fractions of the examples between the end of the warm-up and 1, "
-                f"at least one; got {self.drops} and warmup={self.warmup}. Write (0.5, 0.75)."
+                "drops must be rising fractions of the examples between the end of the "
+                f"warm-up and 1, at least one; got {self.drops} and warmup={self.warmup}. "
+                "Write (0.5, 0.75)."
             )
         if not 1 < self.drop_factor < math.inf:
             raise ValueError(f"drop_factor must be above 1, got {self.drop_factor:g}; write 2.")
@@ -336,8 +337,8 @@ class Recipe:
         unknown = sorted(set(values) - {*TUNABLE, BUDGET})
         if unknown:
             raise ValueError(
-                f"training tunes lr and {', '.join(TUNABLE)}; got {', '.join(unknown)}. "
-                "Move other values into the recipe, or hand in a train= of your own."
+                f"training can tune lr and {', '.join(TUNABLE)}; got {', '.join(unknown)}. "
+                "Move other values into the recipe, or pass your own train=."
             )
         batch_size = round(values.pop("batch_size", self.batch_size))
         steps = round(values.pop(BUDGET, self.steps))

@@ -119,7 +119,7 @@ class Runs:
         complete = frame["status"].eq("complete")
         if not np.isfinite(frame.loc[complete, "loss"]).all():
             raise DataError(
-                "a complete run has a finite loss; mark the others diverged or failed."
+                "a complete run must have a finite loss; mark the others diverged or failed."
             )
         if (frame.loc[complete, "loss"] <= 0).any():
             row = int(frame.index[complete & frame["loss"].le(0)][0])
@@ -261,7 +261,7 @@ def _require_names(names: Iterable[str]) -> None:
     for name in names:
         if not 0 < len(name) <= MOST_NAME or as_written(name) != name or "\n" in name:
             raise DataError(
-                f"a column's name has at most {MOST_NAME} characters that can be seen, got "
+                f"a column's name may have at most {MOST_NAME} visible characters, got "
                 f"{name[:MOST_NAME]!r}; rename the column."
             )
 
@@ -273,5 +273,5 @@ def _require_positive(frame: pd.DataFrame, column: str) -> None:
         row = int(frame.index[bad][0])
         raise DataError(
             f"{column} must be positive and finite, got {values[bad][0]:g} in row {row + 1}; "
-            "laws are fitted in its logarithm."
+            "laws use its logarithm."
         )

@@ -164,13 +164,13 @@ class RunResult:
             )
         if self.status != "complete" and self.loss is not None:
             raise ValueError(
-                f"a run that is {self.status} has no final loss, got {self.loss}; give None."
+                f"a run with status {self.status} has no final loss, got {self.loss}; give None."
             )
         if self.status == "complete" and not _is_positive(self.loss):
             raise ValueError(
-                f"the loss of a complete run must be a positive number, got {self.loss}: laws are "
-                "fitted to its logarithm. Give a loss, not a score, and status='diverged' with "
-                "loss=None to a run that ended in nan or inf."
+                f"the loss of a complete run must be a positive number, got {self.loss}; laws "
+                "use its logarithm. Give a loss, not a score, and status='diverged' with "
+                "loss=None for a run that ended in nan or inf."
             )
 
 
@@ -247,17 +247,17 @@ class StudySpec:
             raise ValueError(f"sizes must be positive, got {dict(self.sizes)}.")
         for name, seeds in (("seeds", self.seeds), ("target_seeds", self.target_seeds)):
             if not seeds or len(set(seeds)) < len(seeds):
-                raise ValueError(f"{name} must be distinct and at least one, got {seeds}.")
+                raise ValueError(f"{name} must be distinct and not empty, got {seeds}.")
         for target in self.targets:
             if set(target.size) != set(self.sizes):
                 raise ValueError(
-                    f"a target names the study's size columns {sorted(self.sizes)}, "
-                    f"got {sorted(target.size)}."
+                    f"a target must name the study's size columns {sorted(self.sizes)}, got "
+                    f"{sorted(target.size)}."
                 )
             below = [c for c, v in target.size.items() if v < min(self.sizes[c])]
             if below:
                 raise ValueError(
-                    f"a target may not lie below the smallest tuned {below[0]}, "
+                    f"a target must not lie below the smallest tuned {below[0]}, "
                     f"{min(self.sizes[below[0]]):g}, got {target.size[below[0]]:g}."
                 )
         if self.path:
@@ -268,13 +268,13 @@ class StudySpec:
         twice = [name for name in self.path if name in {*self.sizes, *self.tune, "seed"}]
         if twice:
             raise ValueError(
-                f"a path sets what is neither a size nor tuned, got {twice[0]}; leave it out of "
-                "the path, or of the sizes and tuned ranges."
+                f"a path must not define a size or a tuned column, got {twice[0]}; leave it "
+                "out of the path, or of the sizes and tuned ranges."
             )
         unknown = [dial for dial in path.dials if dial not in self.sizes]
         if unknown:
             raise ValueError(
-                f"the formulas of a path speak of the size columns {', '.join(self.sizes)} and of "
+                f"the formulas of a path may use the size columns {', '.join(self.sizes)} and "
                 f"each other, got {', '.join(unknown)}; define it, or make it a size."
             )
         for size in self._all_sizes():
@@ -301,8 +301,8 @@ class StudySpec:
             if not value.is_integer():
                 where = ", ".join(f"{dial}={size[dial]:g}" for dial in size)
                 raise ValueError(
-                    f"{name} of a path is a whole number, or what follows from it would not be "
-                    f"what is trained; {self.path[name]} gives {value:g} at {where}; write "
+                    f"{name} of a path must be a whole number to be trained as recorded, "
+                    f"{self.path[name]} gives {value:g} at {where}; write "
                     f"round({self.path[name]})."
                 )
 
@@ -310,8 +310,8 @@ class StudySpec:
         tuned = self.tune[name]
         if self.sampler == "law" and len(self.tune) == 1:
             raise ValueError(
-                f"{name} is a whole number, which sampler='law' does not keep to; tune it with "
-                "sampler='grid'."
+                f"{name} must be a whole number, which sampler='law' cannot ensure; tune it "
+                "with sampler='grid'."
             )
         drawn = self.sampler in OPTUNA_SAMPLERS
         values = (tuned.low, tuned.high) if drawn else tuned.values()
@@ -319,9 +319,9 @@ class StudySpec:
         if fractions:
             choose = "low and high" if drawn else "low, high and n"
             raise ValueError(
-                f"a tuned {name} is a whole number, or what is trained would not be what is told; "
-                f"its range holds {fractions[0]:g}; choose {choose} so that each value is whole, "
-                "as low=8, high=512, n=7 are."
+                f"a tuned {name} must be a whole number to be trained as recorded, its range "
+                f"holds {fractions[0]:g}; choose {choose} so that each value is whole, as "
+                "low=8, high=512, n=7 are."
             )
 
     def is_whole(self, name: str) -> bool:

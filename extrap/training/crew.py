@@ -97,7 +97,7 @@ class Mate:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
         except (OSError, ValueError) as error:
-            raise CrewError(f"process {self.pid} is gone") from error
+            raise CrewError(f"process {self.pid} has ended") from error
 
     def hear(self) -> dict[str, Any]:
         """Read one message; waits for it.
@@ -108,7 +108,7 @@ class Mate:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.endswith("\n"):
-            raise CrewError(f"process {self.pid} is gone")
+            raise CrewError(f"process {self.pid} has ended")
         message: dict[str, Any] = json.loads(line)
         if "error" in message:
             raise CrewError(message["error"])

@@ -139,7 +139,9 @@ def _train_shared(
             return results
     except CrewError as error:
         crew.close()
-        logger.warning("a process was lost (%s); its pack is trained in this one", error)
+        logger.warning(
+            "a worker process was lost (%s); its runs are trained in this process", error
+        )
         return None
 
 
@@ -155,7 +157,7 @@ def _stop(theirs: Sequence[_Theirs]) -> bool:
             try:
                 sharer.begin_stop() if begins else sharer.end_stop()
             except CrewError as error:  # it has what it saved before
-                logger.warning("a process was lost while it was stopped (%s)", error)
+                logger.warning("a worker process was lost while it was stopped (%s)", error)
                 is_whole = False
     return is_whole
 

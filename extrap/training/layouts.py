@@ -55,7 +55,7 @@ class Layout:
         """One clause for people."""
         processes = f"{self.n_processes} process{'es' * (self.n_processes > 1)}"
         threads = f"{self.n_threads} thread{'s' * (self.n_threads > 1)}"
-        cost = f", {1e3 * self.step_s:.2g} ms a step and run" if self.step_s else ""
+        cost = f", {1e3 * self.step_s:.2g} ms per step and run" if self.step_s else ""
         return f"{processes} × {threads}, stacks of {self.at_once}{cost}"
 
 

@@ -315,20 +315,18 @@ def _check_parameters(model: nn.Module) -> None:
     )
     if is_sharded:
         raise ValueError(
-            "the parameters are sharded over processes, so no process has a whole gradient; "
-            "measure on a smaller model with DistributedDataParallel."
+            "the parameters are sharded over processes, so no process has the whole "
+            "gradient; measure on a smaller model with DistributedDataParallel."
         )
 
 
 def _nothing_to_compare(n_passes: int) -> str:
     if n_passes == 0:
-        return (
-            "step() needs the backward passes of a step before it, got none; call it after them."
-        )
+        return "step() must follow the backward passes of a step, got none; call it after them."
     return (
-        "the noise scale compares the gradients of parts of a batch with that of the whole, got "
-        "one backward pass on one process; split the batch into two or more, with one backward "
-        "pass each (gradient accumulation)."
+        "the noise scale compares gradients of parts of a batch with that of the whole "
+        "batch, got one backward pass on one process; split the batch into two or more, "
+        "with one backward pass each (gradient accumulation)."
     )
 
 

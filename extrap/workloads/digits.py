@@ -85,12 +85,13 @@ class Digits(TensorWorkload):
             )
         if options.ghost and options.norm == "none":
             raise ValueError(
-                f"ghost of {NAME} is an option of batch normalisation, got ghost={options.ghost} "
+                f"ghost of {NAME} needs batch normalisation, got ghost={options.ghost} "
                 "without; set norm='batch'."
             )
         if options.label_noise > 1:
             raise ValueError(
-                f"label_noise of {NAME} is a fraction, at most 1, got {options.label_noise:g}."
+                f"label_noise of {NAME} must be a fraction of at most 1, got "
+                f"{options.label_noise:g}."
             )
         from sklearn.datasets import load_digits  # two seconds that no other workload waits for
 

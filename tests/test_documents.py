@@ -112,7 +112,7 @@ def test_other_files_are_no_forecasts(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(DataError, match=message):
         load_forecast(path)
-    with pytest.raises(DataError, match="there is no forecast"):
+    with pytest.raises(DataError, match="does not exist"):
         load_forecast(tmp_path / "absent.json")
 
 

@@ -195,7 +195,7 @@ def test_missing_columns_and_levels_are_named():
     for options, words in (({"level": 95}, "got 95"), ({"target": -1}, "got -1")):
         with pytest.raises(ValueError, match=words):
             rank_knobs([moves], **{"column": "width", "target": 512, **options})
-    with pytest.raises(DataError, match="at least one knob"):
+    with pytest.raises(DataError, match="at least one setting"):
         rank_knobs([], column="width", target=512)
 
 

@@ -267,7 +267,7 @@ def judge_allocation(study: AllocationStudy, table: pd.DataFrame) -> AllocationR
 
     Args:
         study: The study.
-        table: One row a run, as `read_allocation_table` gives it.
+        table: One row per run, as `read_allocation_table` gives it.
 
     Raises:
         DataError: The table lacks runs that the study needs.

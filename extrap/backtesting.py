@@ -138,7 +138,7 @@ class Backtest:
         return sum(count for _, count in self.failures)
 
     def frame(self) -> pd.DataFrame:
-        """One row a prediction.
+        """One row per prediction.
 
         Columns: the sizes, the fields of `Holdout` (intervals as `_lower` and `_upper`, coverage
         as `covered_50` …), and `NAME_octaves` for each tuned column.
@@ -146,7 +146,7 @@ class Backtest:
         return pd.DataFrame([_row(holdout) for holdout in self.holdouts])
 
     def summary(self) -> pd.DataFrame:
-        """One row a bin of extrapolation ratios that holds a prediction, and one for all.
+        """One row per bin of extrapolation ratios that holds a prediction, and one for all.
 
         Columns: `extrapolation_ratio` (label of the bin), `n`, `coverage_50`, `coverage_80`,
         `coverage_90`, `interval_score`, `crps` (means), `bias` (mean log deviation),

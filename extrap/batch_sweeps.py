@@ -335,7 +335,7 @@ def _sealed(front: FrontForecast, sweep: Runs, path: Path) -> FrontForecast:
 def _as_sealed(front: FrontForecast, sweep: Runs, path: Path) -> FrontForecast | None:
     """The front with the rates and steps written down earlier; None if there are none of it.
 
-    Runs at the larger size are made at the rates that were written down. A forecast made anew by
+    Runs at the larger size are made at the rates that were written down. A forecast made again by
     a later version may differ from them and would not find these runs.
     """
     if not path.exists():

@@ -132,7 +132,7 @@ def read_cascade_table(path: str | Path) -> pd.DataFrame:
     """The table of curves of a cascade study.
 
     Raises:
-        DataError: There is no such file, or it is no table.
+        DataError: There is no such file, or it is not a table.
     """
     try:
         return read_csv(path)

@@ -251,7 +251,7 @@ def report_comparison(
 
 
 def read_comparison_table(path: str | Path) -> pd.DataFrame:
-    """The run table of a comparison study: one row a run, `arm` the name of its sweep.
+    """The run table of a comparison study: one row per run, `arm` the name of its sweep.
 
     Raises:
         DataError: There is no such file, or it is no such table.

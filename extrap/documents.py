@@ -284,7 +284,7 @@ def load_forecast(path: str | Path) -> Forecast:
     """Read a forecast that `save_forecast` wrote, and verify its seal.
 
     Raises:
-        DataError: The file is missing, is no forecast, was written by another schema, or its
+        DataError: The file is missing, is not a forecast, was written by another schema, or its
             content was changed after it was sealed.
     """
     path = Path(path)

@@ -162,7 +162,7 @@ def read_csv(path: str | Path) -> pd.DataFrame:
 
     Raises:
         OSError: It cannot be read.
-        ValueError: It is no table.
+        ValueError: It is not a table.
     """
     import pandas as pd
 
@@ -211,7 +211,7 @@ def _is_number(text: str) -> bool:
 
 
 class _SourceLoader(SourceFileLoader):
-    """Compiles the source: bytecode is held against it by whole seconds and bytes only."""
+    """Compiles the source: bytecode is compared with it by whole seconds and bytes only."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)

@@ -89,7 +89,7 @@ class Forecast:
         level: Level of all intervals, in (0, 1).
         band: What the intervals of the loss allow for: `"default"`, that no law is quite right;
             `"family"`, only which of the laws is.
-        optima: One a size, smallest first.
+        optima: One per size, smallest first.
         noise: Run-to-run noise of the log loss.
         loss_model: Laws of the loss and how they are combined; None if none could be fitted.
         tuned_laws: Tuned column → law of its optimum, or None where it could not be fitted.
@@ -175,8 +175,8 @@ class Forecast:
         """The forecast at one size, given by size column, or by what the path makes it of.
 
         Args:
-            size: One positive number a size column, not below the smallest fitted one; or one a
-                dial of the path.
+            size: One positive number per size column, not below the smallest fitted one; or one
+                per dial of the path.
 
         Raises:
             ValueError: A size column is missing, unknown, or out of range.
@@ -216,7 +216,7 @@ class Forecast:
 
         Args:
             size: Size column → size.
-            seeds: One a run, for the mean of tuned runs of these seeds; None for one new run.
+            seeds: One per run, for the mean of tuned runs of these seeds; None for one new run.
         """
         if self.loss_model is None:
             return None
@@ -239,7 +239,7 @@ class Forecast:
     ) -> float | None:
         """Expected excess of a run at these tuned values, in log loss (nats of ln loss, ≥ 0).
 
-        None where an optimum or the valley around it is unknown.
+        None where an optimum or the excess-loss curve around it is unknown.
         """
         centre = {name: estimate.value for name, estimate in self.predict_tuned(size).items()}
         if self.valley is None or any(value is None for value in centre.values()):
@@ -250,8 +250,8 @@ class Forecast:
     def recommend(self, /, **size: float) -> Recommendation | None:
         """The tuned values of smallest expected loss at one size, beside the optimal ones.
 
-        They allow for where the optimum may lie, for a side of the valley that is steeper, and
-        for divergence. None where an optimum or the valley is unknown.
+        They allow for where the optimum may lie, for a side of the excess-loss curve that is
+        steeper, and for divergence. None where an optimum or the excess-loss curve is unknown.
 
         Raises:
             ValueError: As `at`.
@@ -278,7 +278,7 @@ class Forecast:
     def transfer(self, /, **size: float) -> tuple[TransferQuality, ...]:
         """How well the tuned values of the largest swept size would do without being tuned again.
 
-        One entry a tuned column; none where an optimum or the valley is unknown.
+        One entry per tuned column; none where an optimum or the excess-loss curve is unknown.
 
         Raises:
             ValueError: As `at`.
@@ -315,7 +315,7 @@ class Forecast:
     def frame_at_values(
         self, sizes: Iterable[Mapping[str, float]], *, tuned: Mapping[str, float]
     ) -> pd.DataFrame:
-        """The loss over size at tuned values that are kept instead of tuned, one row a size.
+        """The loss over size at tuned values that are kept instead of tuned, one row per size.
 
         Columns: the sizes, `loss`, `loss_pi_lower`, `loss_pi_upper`, `log_excess` (the cost of
         not tuning, in nats of ln loss) and `NAME_octaves`, the distance from the optimum there.
@@ -326,7 +326,7 @@ class Forecast:
 
         Raises:
             ValueError: As `at`; a tuned column is missing or not positive.
-            DataError: The sweep gives no law of the loss, of an optimum, or no valley.
+            DataError: The sweep gives no law of the loss, of an optimum, or no excess-loss curve.
 
         References:
             Metz (2022), On the difficulty of extrapolation with NN scaling.
@@ -475,7 +475,7 @@ class Forecast:
         return {c: values[c] for c in columns} if set(columns) <= set(values) else given
 
     def _all_tuned_laws(self) -> dict[str, Fit] | None:
-        """The laws of all tuned columns, in the valley's order; None if one is missing."""
+        """The laws of all tuned columns, in the order of `valley`; None if one is missing."""
         known = {name: fit for name, fit in self.tuned_laws.items() if fit is not None}
         return known if known and len(known) == len(self.tuned_laws) else None
 

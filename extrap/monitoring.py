@@ -77,7 +77,7 @@ class Monitor:
 
     The losses must be of the kind whose curves the forecast was made with (held-out or training
     loss), and the schedule the one of the sweep, stretched to the run's length. Whatever odd a
-    training feeds, nothing is raised: a loss that is no number is an instability, losses out of
+    training feeds, nothing is raised: a loss that is not a number is an instability, losses out of
     order or after the end are ignored and counted.
 
     Args:

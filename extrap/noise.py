@@ -65,9 +65,9 @@ class NoiseScale:
 
     Attributes:
         noise_scale: `tr Σ / |G|²`, in examples; 0 where the estimate of tr Σ is negative; `None`
-            where |G|² cannot be told from 0, for then no number is an estimate.
-        ci: Where it lies, at `level`. `upper` is `None` where |G|² cannot be told from 0; both
-            sides are `None` where nothing is known of the errors: a single step.
+            where |G|² cannot be distinguished from 0, for then no number is an estimate.
+        ci: Where it lies, at `level`. `upper` is `None` where |G|² cannot be distinguished from 0;
+            both sides are `None` where nothing is known of the errors: a single step.
         grad_sq_norm: Estimate of |G|², the squared norm of the true gradient; may be negative.
         grad_cov_trace: Estimate of tr Σ, of one example's gradient; may be negative.
         level: Content of `ci`, in (0, 1).
@@ -132,8 +132,8 @@ def gradient_moments(
         grad_sq_small: Squared norm of the gradient of a small batch, |G_b|², or the mean of it
             over small batches of the step. Shape (n_steps,), or one number.
         grad_sq_big: The same of the big batch, |G_B|². Same shape.
-        batch_small: Examples in the small batch, b; a number, or one a step.
-        batch_big: Examples in the big batch, B > b; a number, or one a step.
+        batch_small: Examples in the small batch, b; a number, or one per step.
+        batch_big: Examples in the big batch, B > b; a number, or one per step.
 
     Returns:
         |G|² and tr Σ, both of shape (n_steps,); single ones may well be negative.
@@ -183,7 +183,7 @@ def noise_scale(
         level: Content of the interval, in (0, 1).
 
     Returns:
-        The estimate, which is one-sided where |G|² cannot be told from 0.
+        The estimate, which is one-sided where |G|² cannot be distinguished from 0.
 
     Raises:
         ValueError: A batch size or the level is out of range.
@@ -223,7 +223,7 @@ def noise_scale_from_moments(
         level: Content of the interval, in (0, 1).
 
     Returns:
-        The estimate, which is one-sided where |G|² cannot be told from 0.
+        The estimate, which is one-sided where |G|² cannot be distinguished from 0.
 
     Raises:
         ValueError: The level is not in (0, 1).
@@ -293,7 +293,7 @@ def noise_course(
 def telling_windows(
     grad_sq_norm: ArrayLike, grad_cov_trace: ArrayLike, steps: ArrayLike, *, level: float = 0.95
 ) -> tuple[int, list[int]]:
-    """Windows of a training in each of which the noise scale is told from infinite.
+    """Windows of a training in each of which the noise scale is distinguished from infinite.
 
     Even in ln step, for gradients shrink as powers of it. In the first steps they may shrink too
     fast for a window to have an upper limit: windows of the first tenth of the steps are then left
@@ -466,8 +466,9 @@ class _Blocks(NamedTuple):
     def fieller(self, t: float) -> Interval:
         """Ratios ρ ≥ 0 with (trace − ρ squared)² ≤ t² Var(trace − ρ squared), or what holds them.
 
-        That is a ρ² − 2 b ρ + c ≤ 0: between two roots if |G|² is told from 0 (a > 0), else
-        outside them, where the positive root is a lower bound if tr Σ is told from 0 (c > 0).
+        That is a ρ² − 2 b ρ + c ≤ 0: between two roots if |G|² is distinguished from 0 (a > 0),
+        else outside them, where the positive root is a lower bound if tr Σ is distinguished from 0
+        (c > 0).
         """
         (v_squared, v_both), (_, v_trace) = (self.covariance * t * t).tolist()
         a, c = self.squared**2 - v_squared, self.trace**2 - v_trace

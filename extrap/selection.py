@@ -217,7 +217,7 @@ def prototype_distance(
 
     Raises:
         ValueError: `metric`, `n_clusters` or `seed` is impossible.
-        DataError: The embedding is no table of finite numbers, its squares overflow, all points
+        DataError: The embedding is not a table of finite numbers, its squares overflow, all points
             are the same, one has no direction, or there are fewer different points than clusters.
     """
     from sklearn.cluster import KMeans, MiniBatchKMeans

@@ -132,7 +132,7 @@ def repair_study(
     dry_run: bool = False,
     say: Callable[[str], None] = logger.info,
 ) -> tuple[Fault, ...]:
-    """Find and mend what killed workers and broken writers left in a study's storage.
+    """Find and correct what killed workers and broken writers left in a study's storage.
 
     Args:
         study: What the file comes to.

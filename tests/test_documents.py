@@ -103,7 +103,7 @@ def test_seal_of_a_changed_file_is_broken(tmp_path, made, tamper):
     [
         ("", "is not JSON"),
         ("{", "is not JSON"),
-        ("[]", "is no forecast"),
+        ("[]", "is not a forecast"),
         ('{"kind":"extrap-forecast","schema_version":99}', "schema version 99"),
     ],
 )

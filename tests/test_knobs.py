@@ -183,7 +183,7 @@ def test_missing_columns_and_levels_are_named():
     for rows, knobs, words in (
         (frame, {"warmup": None}, r"\['warmup'\]"),
         (frame, {"moving": 0.3}, r"fixed moving 0\.3"),
-        (frame[frame["moving"].ne(0.1)], {"moving": None}, "no commonest value"),
+        (frame[frame["moving"].ne(0.1)], {"moving": None}, "no most common value"),
         (frame[frame["width"].eq(16)], {"moving": 0.1}, r"moved at 1 size"),
         (text, {"mode": "a"}, "two levels"),
         (frame.assign(seed=0), {"moving": 0.1}, "has two at width"),

@@ -55,7 +55,7 @@ def agreement(pairs: pd.DataFrame, *, factor: float = FACTOR) -> Agreement | Non
     """Hold noise scales against critical batch sizes.
 
     Args:
-        pairs: One row a task, size and target: `noise_scale` and `b_crit` in examples, NaN where
+        pairs: One row per task, size and target: `noise_scale` and `b_crit` in examples, NaN where
             there is no point estimate.
         factor: A difference that still counts as agreement, above 1.
 

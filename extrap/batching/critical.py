@@ -138,7 +138,7 @@ def critical_batch(
 ) -> CriticalBatches:
     """Fit steps to a target against batch size, `S = S_min (1 + B_crit / B)`, group by group.
 
-    Steps must be those of runs tuned anew at every batch size. Several rows of one batch size are
+    Steps must be those of runs tuned again at every batch size. Several rows of one batch size are
     replicates. A row without steps did not reach its target: with a column `budget` it is a lower
     bound, without one it is left out. Rows whose column `status` says `diverged`, `failed` or
     `infeasible` are counted and left out; `censored` ones are lower bounds, steps or no steps.

@@ -1,4 +1,4 @@
-"""Time against compute at a larger size: forecast from the smaller ones, and held against runs."""
+"""Steps against examples at a larger size: forecast from smaller sizes, compared with runs."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ class FrontForecast:
         size: The size.
         steps: Target → steps over batch and size.
         rates: Batch → the forecast learning rate.
-        recommended: Batch and rate together, one a target.
-        table: One row a target and batch: `target`, `batch_size`, `lr`, `predicted` steps,
+        recommended: Batch and rate together, one per target.
+        table: One row per target and batch: `target`, `batch_size`, `lr`, `predicted` steps,
             `lower`, `upper` (for a mean over the target seeds), `examples`; and `as_largest`, the
             trivial answer: the steps of the largest size of the sweep, NaN where it has none.
     """

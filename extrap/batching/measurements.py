@@ -51,7 +51,7 @@ def read_measurements(
     """Groups in ascending order of their `by` columns, and what reading had to decide.
 
     Raises:
-        DataError: The source is no table, lacks a column, or holds impossible values.
+        DataError: The source is not a table, lacks a column, or holds impossible values.
         ValueError: A column was given two parts to play.
     """
     parts = [batch, steps, *by]

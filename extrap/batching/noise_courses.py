@@ -100,7 +100,7 @@ def noise_until(
         alone does not tell its noise scale from infinite; of the first tenth of the steps such a
         one is left out (`extrap.noise.telling_windows`). None where nothing was measured. The
         interval is for these runs: it does not know how seeds differ. Where the noise is hardly
-        told from infinite, values that are told are low.
+        distinguished from infinite, values that are told are low.
     """
     if gradients.empty:
         return None
@@ -116,7 +116,7 @@ def noise_until(
 
 
 def noise_over_training(gradients: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """The course of the noise scale, a row a window; windows as in `noise_until`.
+    """The course of the noise scale, one row per window; windows as in `noise_until`.
 
     Args:
         gradients: What `pool_gradients` returns.

@@ -54,9 +54,9 @@ def steps_to_target(
         smoothing: Half width of the window in ln step; 0 takes the curve as it is.
 
     Returns:
-        One row a run and target: the size, tuned and batch columns, `seed`, `target`, `steps` (NaN
-        unless reached), `budget` (steps trained), `status`: `reached`, `censored` (not within the
-        budget), `infeasible` (diverged or failed before); `is_first`: the first point of the
+        One row per run and target: the size, tuned and batch columns, `seed`, `target`, `steps`
+        (NaN unless reached), `budget` (steps trained), `status`: `reached`, `censored` (not within
+        the budget), `infeasible` (diverged or failed before); `is_first`: the first point of the
         curve meets the target, so that `steps` is an upper bound.
 
     Raises:
@@ -218,7 +218,7 @@ def tuned_steps(
     tune: str = "lr",
     seed: str = "seed",
 ) -> pd.DataFrame:
-    """Steps to each target at the best rate, tuned anew at every batch size.
+    """Steps to each target at the best rate, tuned again at every batch size.
 
     A rate counts where all its seeds reached the target: the mean of their ln steps. A parabola in
     ln rate through the best one and its neighbours gives the optimum; a rate with a seed that did
@@ -236,7 +236,7 @@ def tuned_steps(
         seed: The column of seeds.
 
     Returns:
-        One row a group, target and batch size: `steps`, `log_steps_se` (from the seeds; NaN for
+        One row per group, target and batch size: `steps`, `log_steps_se` (from the seeds; NaN for
         one), `lr_opt`, `lr_se` (of ln rate), `at_edge`, `warning`, `n_reached`, `n_censored`,
         `n_infeasible`, `n_runs`, `budget`, `status`, `is_censored`: then no rate reached the
         target with all its seeds and `steps` is a lower bound; NaN where all runs were lost.
@@ -276,7 +276,7 @@ def seed_steps(
     tune: str = "lr",
     seed: str = "seed",
 ) -> pd.DataFrame:
-    """The same as `tuned_steps`, one row a seed: its steps at the common best rate.
+    """The same as `tuned_steps`, one row per seed: its steps at the common best rate.
 
     The replicates that `critical_batch` wants. A batch size at which no rate reached the target
     has one row without steps and with its budget; a seed that did not at the best rate likewise.

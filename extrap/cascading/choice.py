@@ -41,7 +41,7 @@ def cascade(
     that reaches the quality on a random part of the inputs is taken; all numbers are of the other
     part. On average they fall somewhat short of the quality asked, and a flag says where they do.
 
-    The table has one row an input: `confidence_small` (any finite score, higher is surer), and
+    The table has one row per input: `confidence_small` (any finite score, higher is surer), and
     either `correct_small` and `correct_large` (0 or 1) or `loss_small` and `loss_large` (lower is
     better). With a column `filtered` (0 or 1) a rule answers the inputs marked 1; these need
     `correct_filter` or `loss_filter`, and no outcome or confidence of the small model.

@@ -1,4 +1,4 @@
-"""Small models of several sizes before one large model, each pair trained anew several times."""
+"""Small models of several sizes before one large model, each pair trained again several times."""
 
 from __future__ import annotations
 

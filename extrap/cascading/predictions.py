@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predictions:
-    """Arrays of one number an input; of filtered inputs `small` is the rule's outcome.
+    """Arrays of one number per input; of filtered inputs `small` is the rule's outcome.
 
     Inputs of one `group` belong together; `n_copies` rows repeat others.
     """

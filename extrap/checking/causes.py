@@ -10,7 +10,8 @@
 7. `law`: all configurations of a size deviate alike, see `bends`.
 8. `unknown`.
 
-Earlier ones are cheaper to see and to mend, and each would also produce what later ones look for.
+Earlier causes are cheaper to see and to correct, and each would also produce the signs of later
+ones.
 """
 
 from __future__ import annotations

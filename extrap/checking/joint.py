@@ -1,6 +1,6 @@
 """Is a configuration off by its loss: by itself, and among all that are checked?
 
-Each is held against its own interval, whatever else is in the table. How surprising the largest
+Each is compared with its own interval, whatever else is in the table. How surprising the largest
 deviation of a whole table is follows from one factor: the law's error is common to all larger
 runs, since they extrapolate the same fit, and the noise of each is its own.
 """

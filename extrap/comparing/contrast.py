@@ -200,7 +200,7 @@ def _laws(arms: TwoArms) -> tuple[ArmLaws | None, str]:
 
 
 def _are_floors_known(arms: TwoArms, laws: ArmLaws) -> bool:
-    """Whether both floors are known well beside the loss above them, or told apart."""
+    """Whether both floors are known well beside the loss above them, or distinguished."""
     spread, units = _about(arms, laws, strict=False), np.eye(6)[:2]
     last = float(laws.log_size.max())
     known = []

@@ -39,7 +39,7 @@ def at_kept_values(
     try:
         made = forecast(plain, level=level)
         point, priced = made.at(**target), cost(made, at=target, tuned=values).chosen
-    except DataError:  # no law of the loss or of an optimum, or no valley
+    except DataError:  # no law of the loss or of an optimum, or no excess-loss curve
         return contrast, ""
     loss, extra = point.loss or 0.0, priced.relative
     sides = [

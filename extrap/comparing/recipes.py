@@ -38,7 +38,7 @@ def compare(
     price: float | None = None,
     flops_per_second: float | None = None,
 ) -> Comparison:
-    """Compare recipes over sizes: the first is the plain one, each other is held against it.
+    """Compare recipes over sizes: the first is the plain one, each other is compared with it.
 
     Each recipe stands at its own best tuned values at each size. Runs are paired by seed and size
     where both have them. One joint test says whether the laws are one, its p-values corrected by
@@ -47,7 +47,7 @@ def compare(
 
     Args:
         arms: Name → runs, two or more; they agree in their size columns, not in what they tune.
-        at: The target, one number a size column; default twice the largest common size.
+        at: The target, one number per size column; default twice the largest common size.
         level: Of the intervals, in (0, 1); that of effective compute is .90.
         price: Of an hour of one GPU, for money.
         flops_per_second: Speed of one GPU, for hours; default from a column `wall_s`.

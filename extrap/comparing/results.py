@@ -147,12 +147,12 @@ class Comparison:
 
     Attributes:
         plain: Name of the recipe that the others are compared with, the first.
-        contrasts: One a treated recipe, in the order given.
+        contrasts: One per treated recipe, in the order given.
         columns: Size columns.
         target: The size asked for.
         level: Of all intervals but those that name their own.
         laws: Name of the recipe → its fitted law of the tuned loss; None where there is none.
-        costs: One a recipe, at the target.
+        costs: One per recipe, at the target.
         price: Money for an hour of one GPU; None if not given.
         flops_per_second: Stated speed of one GPU; None if hours go by the clock of the runs.
         notes: What was left out or decided, one sentence each.

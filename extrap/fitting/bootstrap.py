@@ -180,7 +180,7 @@ def _residual(
     n: int,
     rng: np.random.Generator,
 ) -> Problem:
-    """The fit's own residuals, scaled for the parameters they were fitted with, drawn anew."""
+    """The fit's own residuals, scaled for the parameters they were fitted with, drawn again."""
     curve, root = _curve(fitted, problem), np.sqrt(problem.weight[0])
     points = len(curve)
     residual = (np.log(problem.y[0]) - curve) * root * np.sqrt(points / fitted.dof)

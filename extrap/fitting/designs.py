@@ -81,7 +81,7 @@ def check_sweep(sweep: Runs) -> None:
 
 
 def check_sizes(x: Array, columns: Sequence[str]) -> None:
-    """Refuse size columns that hardly vary, or that cannot be told apart.
+    """Refuse size columns that hardly vary, or that cannot be distinguished.
 
     Args:
         x: Sizes, positive, shape (n_points, n_columns).

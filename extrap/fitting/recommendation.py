@@ -61,15 +61,15 @@ def recommend(
     minimum lies below the optimum, and the further the less is known.
 
     Args:
-        laws: Tuned column → law of its optimum, in the valley's order.
+        laws: Tuned column → law of its optimum, in the excess-loss curve's order.
         size: Size column → value.
         valley: What a distance from the optimum costs.
         divergence: Chance of divergence; without it none is assumed.
         diverged_excess: Log excess `d` that a diverged run counts as.
 
     Raises:
-        ValueError: The laws are not those of the valley's tuned columns, or the cost is not
-            positive.
+        ValueError: The laws are not those of the excess-loss curve's tuned columns, or the cost is
+            not positive.
 
     References:
         Ours: the Bayes decision under the predictive distribution of the optimum.

@@ -26,7 +26,7 @@ from extrap.records.fields import require_level
 __all__ = ["AUTO", "LawRegressor"]
 
 AUTO = "auto"
-"""All laws that the data cannot tell apart, as in a forecast with the band `family`."""
+"""All laws that the data cannot distinguish, as in a forecast with the band `family`."""
 FEWEST = 2
 """Samples below which scikit-learn's own message is the clearer one; laws ask for more."""
 

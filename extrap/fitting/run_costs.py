@@ -84,7 +84,7 @@ def read_run_cost(runs: Runs, *, formula: str | None = None, hours: bool = False
 
     Hours are those of the column `wall_s`. FLOPs are those of the column `flops`, else
     `6 * n_params * n_tokens`. Between and beyond the swept sizes the cost is that of the formula
-    if it speaks of sizes alone, else of a curve through the costs (`fit_cost_curve`).
+    if it uses sizes alone, else of a curve through the costs (`fit_cost_curve`).
 
     Args:
         runs: The sweep.

@@ -65,12 +65,12 @@ def fit_sparsity(
     """Fit `L = E + (cS + aS d^bS) N^(−bN) (+ aD D^(−bD))`, with intervals of its density term.
 
     Least squares of relative residuals; intervals are percentiles of a bootstrap of normal noise
-    of the size that the residuals have, every replicate fitted anew. bS and aS / cS alone are
+    of the size that the residuals have, every replicate fitted again. bS and aS / cS alone are
     hardly known where densities span a decade only: a small exponent with a large ratio and a
     large one with a small ratio are nearly the same curve. What a density is worth is.
 
     Args:
-        params: N, parameters that are not zero, one a run.
+        params: N, parameters that are not zero, one per run.
         density: d, the share of parameters that are not zero, in (0, 1].
         loss: Losses of tuned runs.
         tokens: D; left out where all runs see the same.

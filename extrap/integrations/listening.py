@@ -16,7 +16,7 @@ class Listener:
     An alarm is logged once. What goes wrong in here is logged once, and no loss is heard after it.
 
     Args:
-        monitor: What hears the losses.
+        monitor: What receives the losses.
         logger: Of the trainer's callback.
         raises: Whether an error in here ends the training instead.
     """

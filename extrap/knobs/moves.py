@@ -23,7 +23,7 @@ class Moves:
         name: The knob.
         base: Its fixed value.
         other: The other level of a knob that has only two; None where it has more.
-        frame: One row a run: `size`, `seed`, `octaves` (from the base; 0 and 1 where there are
+        frame: One row per run: `size`, `seed`, `octaves` (from the base; 0 and 1 where there are
             two levels) and `log_loss`, NaN without a loss.
     """
 
@@ -43,7 +43,7 @@ def read_moves(
     size to size as they like.
 
     Args:
-        frame: One row a run, with the size, the knobs, `seed`, `loss` and perhaps `status`.
+        frame: One row per run, with the size, the knobs, `seed`, `loss` and perhaps `status`.
         column: The size column.
         knobs: Knob → fixed value; None for the commonest one.
 

@@ -35,7 +35,7 @@ FAR = 100.0
 LEAST, MOST = 1.0, 1e100
 """Parameters, tokens or FLOPs that a budget may have."""
 LARGEST_LOG_LOSS = 700.0
-"""Beyond it a loss is no number."""
+"""Beyond it a loss is not a number."""
 FEW_LOST = 0.01
 """Share of replicates that may be lost without a word."""
 
@@ -70,13 +70,14 @@ def allocate(
     all runs expects of the split. The other intervals hold if the form of the law is right.
 
     Args:
-        source: A CSV, Parquet or JSONL file, open CSV text, a DataFrame, or `Runs`; one row a run.
+        source: A CSV, Parquet or JSONL file, open CSV text, a DataFrame, or `Runs`; one row per
+            run.
         flops: The budget C, in FLOPs as the runs count them.
         params: Column of parameters N.
         tokens: Column of tokens D.
         loss: Column of the final loss.
         compute: Column of the training FLOPs of every run; by default `flops` where the table has
-            it, else C = 6 N D. Budgets are told apart by it, and D follows from `C = k N^p D`.
+            it, else C = 6 N D. Budgets are distinguished by it, and D follows from `C = k N^p D`.
         level: Of all intervals.
         fix: Pinned parameters of the law: E (the floor), c1 (α), c2 (β).
         unique_tokens: Tokens there are; also split the budget with these repeated.
@@ -281,7 +282,7 @@ def _choose(
     order = [name for name in ORDER if name in sound]
     answer = min(order, key=lambda name: sum(name in pair for pair, _ in found))
     notes = [
-        f"{name} is not the answer because of {', '.join(doubts[name])}"
+        f"{name} is not the answer: {', '.join(doubts[name])}"
         for name in estimators
         if name not in sound
     ]

@@ -1,4 +1,4 @@
-"""An allocation held against runs at its budget: the recommended split, and others beside it."""
+"""An allocation compared with runs at its budget: the recommended split, and others beside it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def check_allocation(
     """Compare the splits that were trained at one budget.
 
     Args:
-        runs: One row a run: `n_params`, `tokens`, `lr`, `seed`, `loss`, `epochs`.
+        runs: One row per run: `n_params`, `tokens`, `lr`, `seed`, `loss`, `epochs`.
         params: The recommended parameters.
         factors: Multiples of them that were trained.
         forecast: The loss forecast for the recommended split.

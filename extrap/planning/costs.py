@@ -30,7 +30,7 @@ SECONDS = 3600.0
 LEAST_GROWTH = 1.1
 """Factor by which the cost grows at least from the smallest swept size on, or tells nothing."""
 LEAST_SIZES = 4
-"""Fewer optima than this, and none is left out to see how the valley changes."""
+"""Fewer optima than this, and none is left out to see how the excess-loss curve changes."""
 NOTHING = Measure(value=None, ci=Interval(None, None))
 
 
@@ -130,13 +130,13 @@ def cost(
 
     The expected log excess is its mean over where the optimum may lie, none above that of a run
     that diverged: the same number as of rules, transfer and kept values. Its interval, and all
-    that follows from it, holds the central draws over the optimum's place, over the valley's
-    scatter and how its steepness at that size changes when each swept size is left out, and over
-    the law of the loss: its curve, and its slope by the structural discrepancy.
+    that follows from it, holds the central draws over the optimum's place, over the excess-loss
+    curve's scatter and how its steepness at that size changes when each swept size is left out,
+    and over the law of the loss: its curve, and its slope by the structural discrepancy.
 
     Args:
         forecast: The forecast.
-        at: One value a size column.
+        at: One value per size column.
         tuned: Tuned column → value; a column that is not given is at its recommended value.
         flops: FLOPs of a run there; by default as the runs' own grow with size.
         gpu_hours: GPU-hours of a run there; by default from the column `wall_s`, or from FLOPs.
@@ -147,7 +147,7 @@ def cost(
 
     Raises:
         ValueError: A size or tuned column is unknown, or a number is not positive.
-        DataError: The forecast knows no law of the loss, of an optimum, or no valley.
+        DataError: The forecast knows no law of the loss, of an optimum, or no excess-loss curve.
 
     References:
         Ours. Equivalent compute as in `extrap check`: the tuned run of the law that does as well.
@@ -235,7 +235,7 @@ class _Pricing:
     log_costs: Array | None
 
     def of(self, tuned: Mapping[str, float]) -> Penalty:
-        """The penalty of tuned values, one a column."""
+        """The penalty of tuned values, one per column."""
         draws, level, valley = self.draws, self.forecast.level, self.forecast.valley
         assert valley is not None
         place = np.log2([tuned[name] for name in draws.spread.tuned])
@@ -301,7 +301,7 @@ def _draws(
 
 
 def _steepness_sd(forecast: Forecast, valley: Valley, size: Mapping[str, float]) -> float:
-    """How well ln of the valley's steepness at a size is known: a jackknife over swept sizes."""
+    """How well ln of the curve's steepness at a size is known: a jackknife over swept sizes."""
     known = [o for o in forecast.optima if o.loss is not None]
     if len(known) < LEAST_SIZES:
         return 0.0

@@ -96,7 +96,7 @@ class FormDoubt:
         if self.p_value < TOLD:
             side = "above" if self.offset > 0 else "below"
             off = f"{math.expm1(abs(self.offset)):.1%}"
-            found.append(f"law-bends: runs at the largest budgets lie {off} {side} it")
+            found.append(f"law-bends: {off} {side} it at the largest budgets")
         if self.missed > MISSED:
             found.append(
                 f"law-misses-largest-budgets: by up to {self.missed:.0%} of the change it predicts"

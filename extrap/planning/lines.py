@@ -27,7 +27,7 @@ SMALLEST_SE = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Optima:
-    """Compute-optimal runs, one a budget.
+    """Compute-optimal runs, one per budget.
 
     Attributes:
         log_flops: ln C, shape (n,).

@@ -61,13 +61,13 @@ def plan(
     Bought is, one step after the other, what lowers the sum of the logarithms of the widths of all
     prediction intervals at the target most for its cost; each first step at a size beyond the
     sweep is tried too, and the best plan wins. Gains come from the least-squares variance of the
-    optima that the design gives, through the laws' gradients; then the laws are fitted anew to
+    optima that the design gives, through the laws' gradients; then the laws are fitted again to
     losses as they are expected, and a step after which an interval is wider is not bought. A size
     without an optimum inside its values is bracketed first.
 
     Args:
         runs: The sweep, or its forecast.
-        at: The target: one value a size column.
+        at: The target: one value per size column.
         budget: What may be spent, in FLOPs, or in hours, or in the unit of `cost`.
         n_runs: The most runs to buy.
         hours: The budget is in hours, those of the column `wall_s`.
@@ -79,8 +79,8 @@ def plan(
         most_seeds: At one size and one set of values, with those that the sweep has.
 
     Raises:
-        ValueError: No budget at all, or one that is not positive; the target is no size; `aim` is
-            no tuned column; the formula is none.
+        ValueError: No budget at all, or one that is not positive; the target is not a size; `aim`
+            is no tuned column; the formula is none.
         DataError: The runs do not say what they cost, or give no forecast and no hint how to
             bracket their optima.
 

@@ -113,7 +113,7 @@ class Foresight:
         return widths
 
     def refitted(self, designs: Sequence[Design], *, n_new: int) -> Widths:
-        """Widths of the laws fitted anew to losses as the forecast expects them.
+        """Widths of the laws fitted again to losses as the forecast expects them.
 
         Residuals of swept sizes shrink with their errors, so misfit stays as large against the
         noise as it is now.
@@ -366,7 +366,7 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
     """What a forecast's optima rest on, and by how much its own errors differ from predicted.
 
     Raises:
-        DataError: The sweep gives no law of the loss, of an optimum, or no valley.
+        DataError: The sweep gives no law of the loss, of an optimum, or no excess-loss curve.
     """
     runs = forecast.runs
     fits = [forecast.tuned_laws[name] for name in runs.tuned]
@@ -399,7 +399,7 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
     for j, fit in enumerate(fits):
         assert fit is not None
         mean, scatter = float(found[:, j].mean()), (fit.scatter / math.log(2)) ** 2
-        # errors of optima are on the safe side: not all of the scatter is what more runs mend
+        # errors of optima are on the safe side: not all of the scatter is what more runs correct
         noise = min(mean, MOST_NOISE * scatter)
         found[:, j] *= noise / max(mean, TINY)
         ratios[:, j] *= noise / max(mean, TINY)

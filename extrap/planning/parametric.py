@@ -41,7 +41,7 @@ class FittedLaw:
     Attributes:
         fitted: The fit.
         law: Its coefficients.
-        replicates: Those of the replicates, one a row.
+        replicates: Those of the replicates, one per row.
         level: Of the intervals.
         kind: Of the bootstrap.
         doubt: What the runs say against its form; the interval of every loss counts it.
@@ -166,7 +166,7 @@ def fit_chinchilla(
 
     References:
         Hoffmann et al. (2022), arXiv 2203.15556, section 3.3. Besiroglu et al. (2024),
-        arXiv 2404.10102, for replicates that are optimised anew.
+        arXiv 2404.10102, for replicates that are optimised again.
     """
     sizes = {"params": params.tolist(), "tokens": tokens.tolist()}
     losses = loss.tolist()

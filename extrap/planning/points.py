@@ -1,4 +1,4 @@
-"""The runs of an allocation: parameters, tokens, loss; one row a run that finished."""
+"""The runs of an allocation: parameters, tokens, loss; one row per run that finished."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ def read_points(
         compute: Column of C; by default `flops` where there is one, else C is 6 N D.
 
     Raises:
-        DataError: The source is no table, lacks a column, or holds values that are not positive.
+        DataError: The source is not a table, lacks a column, or holds values that are not
+            positive.
         ValueError: A column was given two parts to play.
     """
     named = [name for name in (params, tokens, loss, compute) if name is not None]

@@ -19,7 +19,7 @@ FEWEST_BATCHES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTask:
-    """One workload of a batch study: at every batch the learning rate is tuned anew.
+    """One workload of a batch study: at every batch the learning rate is tuned again.
 
     Attributes:
         study: Workload, recipe, sizes, seeds, and the range of `lr` at the reference batch; it

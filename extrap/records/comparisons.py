@@ -1,4 +1,4 @@
-"""A comparison study as plain data: recipes, each a sweep of its own, held against a plain one."""
+"""A comparison study as plain data: recipes, each with its sweep, compared with a plain one."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class RecipeGroup:
 
 
 def _check_alike(spec: StudySpec, name: str, *, plain: StudySpec) -> None:
-    """Raise a ValueError unless a recipe speaks of the same things as the plain one."""
+    """Raise a ValueError unless a recipe has the same quantities as the plain one."""
     for what, ours, theirs in (
         ("size columns", list(spec.sizes), list(plain.sizes)),
         ("level", spec.level, plain.level),

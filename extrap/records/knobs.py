@@ -227,7 +227,7 @@ class KnobStudy:
         if not isinstance(base, int):
             raise ValueError(
                 "depth is varied through the workload's option depth, which the study leaves "
-                f"at its default; name it: Workload(name=…, options={'depth': 3})."
+                "at its default; name it: Workload(name=…, options={'depth': 3})."
             )
         halved = max(1, round(base / 2))
         values = tuple(float(v) for v in (halved, 2 * base) if v != base)

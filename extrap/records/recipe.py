@@ -123,7 +123,7 @@ class Recipe:
             [0, 1]: steeply at first (Zhu and Gupta 2017, arXiv 1710.01878, Eq. 1). 0 is sparse
             from the start.
         mask_every: Updates after which the magnitude that a kept weight must reach is determined
-            anew; in between weights come and go as they cross it.
+            again; in between weights come and go as they cross it.
     """
 
     steps: int = 1000

@@ -1,4 +1,4 @@
-"""The table everything rests on: one row a training run."""
+"""The table everything rests on: one row per training run."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Runs:
         """Wrap a copy of a table that already has every required column.
 
         Args:
-            frame: One row a run; see the class for its columns. `status` and `stage` may be
+            frame: One row per run; see the class for its columns. `status` and `stage` may be
                 left out: `complete` (`diverged` for a non-finite loss) and `tune` are assumed.
             sizes: Names of the size columns, at least one.
             tuned: Names of the tuned columns.
@@ -176,7 +176,7 @@ class Runs:
         return reach
 
     def to_frame(self) -> pd.DataFrame:
-        """A copy of the table, one row a run, in the order given."""
+        """A copy of the table, one row per run, in the order given."""
         return self._frame.copy()
 
     def curves(self) -> pd.DataFrame | None:

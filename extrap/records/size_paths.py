@@ -56,7 +56,7 @@ class SizePath:
 
     @property
     def dials(self) -> tuple[str, ...]:
-        """The names that formulas speak of and none defines."""
+        """The names that formulas use and none defines."""
         from extrap.expressions import Expression
 
         names = (n for formula in self.formulas.values() for n in Expression(formula).names)
@@ -89,7 +89,7 @@ class SizePath:
         return ", ".join(f"{name} = {formula}" for name, formula in self.formulas.items())
 
     def _order(self) -> list[str]:
-        """The names, each after those that its formula speaks of."""
+        """The names, each after those that its formula uses."""
         from extrap.expressions import Expression
 
         needed = {

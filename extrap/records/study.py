@@ -134,8 +134,8 @@ class RunResult:
         wall_s: Wall-clock seconds; runs trained together share theirs equally.
         diverged_step: First step at which the run was seen to have diverged.
         noise_scale: Mean over the training of the gradient noise scale, examples
-            (`extrap.noise.mean_noise_scale`); None if it was not measured or cannot be told from
-            infinite.
+            (`extrap.noise.mean_noise_scale`); None if it was not measured or cannot be
+            distinguished from infinite.
         gradients: What was measured of the gradients since the point of the curve before, as
             (step, |G|², tr Σ), both unbiased.
         updates: Updates the run was to make; 0 if unknown.

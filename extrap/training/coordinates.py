@@ -37,7 +37,7 @@ class Coordinate:
 
     Attributes:
         name: Of the tensor.
-        changes: Root mean square change of the outputs since initialisation, one a width, over
+        changes: Root mean square change of the outputs since initialisation, one per width, over
             examples, features and seeds.
         slope: Of log change on log width; 0 is flat, 1/2 and 1 are what the standard rule gives.
         slope_se: Its standard error over seeds; of one seed, 0.
@@ -155,7 +155,7 @@ def coordinate_check(
 def _changes(
     spec: StudySpec, workload: LoadedWorkload, width: int, lr: float, device: torch.device
 ) -> dict[str, list[float]]:
-    """Tensor → root mean square change of its outputs, one a seed."""
+    """Tensor → root mean square change of its outputs, one per seed."""
     size = {column: min(values) for column, values in spec.sizes.items()} | {WIDTH: width}
     size.pop("tokens", None)
     pack = Pack(

@@ -1,4 +1,4 @@
-"""Single-threaded processes that train parts of a pack, one a core.
+"""Single-threaded processes that train parts of a pack, one per core.
 
 On a CPU two processes with one thread each do twice the work of one: small operations do not
 split over threads, and threads that wait for each other by spinning slow everything else down.

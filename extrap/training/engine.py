@@ -42,7 +42,7 @@ def train(
     prunes: bool = True,
     checkpoints: Checkpoints | None = None,
 ) -> tuple[RunResult, ...]:
-    """Train all runs of a pack as one program, or as one a core.
+    """Train all runs of a pack as one program, or as one per core.
 
     A run has diverged when a training or held-out loss is not finite, when its held-out loss was
     above its initial one for a fifth of all evaluations in a row, or is so at the end. It is then
@@ -58,7 +58,7 @@ def train(
         layout: How to run it; measured by default.
         on_layout: Called with the layout before the first step.
         prunes: Whether `on_eval` may let go of runs. If not, processes need not wait for each
-            other, and `on_eval` hears NaN for runs that others train.
+            other, and `on_eval` receives NaN for runs that others train.
         checkpoints: Where runs leave what they need to go on, and go on from. Those further on
             wait for the others: the first evaluation is that of the run furthest behind.
 

@@ -112,7 +112,7 @@ def _train(pack: Pack, request: Mapping[str, Any], lines: Lines, say: Say) -> No
 
 
 def _is_stopped(lines: Lines) -> bool:
-    """Whether the master asks to stop; it says nothing else until it hears something."""
+    """Whether the master asks to stop; it says nothing else until it receives something."""
     return lines.has_more() and "stop" in _next(lines)
 
 

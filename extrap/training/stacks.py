@@ -151,7 +151,7 @@ class Stack:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the step is recorded, so that dropping runs means to record it anew."""
+        """Whether the step is recorded, so that dropping runs means to record it again."""
         return self._device.type == "cuda"
 
     def advance(self, start: int, stop: int) -> list[int | None]:
@@ -273,7 +273,7 @@ class Stack:
         """Put every run where a snapshot was taken of it, before this stack's first step.
 
         Args:
-            snapshots: One a run; runs of one seed have the same random state.
+            snapshots: One per run; runs of one seed have the same random state.
             step: Updates made.
 
         Raises:
@@ -346,7 +346,7 @@ class Stack:
         total: list[torch.Tensor] = []
         squares, losses = [], []
         for first in range(n_parts):
-            # every so manyth example: a batch may be ordered, as one a stretch of a text is
+            # every so manyth example: a batch may be ordered, as one per stretch of a text is
             part = tuple(t[:, first::n_parts] for t in batch)
             n_own = part[0].shape[1]
             losses_M, gradients = self._gradients(part)
@@ -585,7 +585,7 @@ class Stack:
         before = torch.get_float32_matmul_precision()
         with ExitStack() as stack:
             if precision.startswith("bf16"):
-                # a recorded step must cast anew each time, so no cache of casts
+                # a recorded step must cast again each time, so no cache of casts
                 cast = torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=False)
                 stack.enter_context(cast)
             if kind == "cuda":

@@ -1,4 +1,4 @@
-"""Leases: every worker beats in the storage, and hears who else does.
+"""Leases: every worker beats in the storage, and receives who else does.
 
 A worker that does not beat for as long as it said it might be silent is taken for dead. How long
 others are silent each worker counts by its own clock, and only while the storage answers it, so

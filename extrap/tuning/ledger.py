@@ -430,7 +430,7 @@ class Ledger:
         return FloatDistribution(low, high, log=True)
 
     def _keep_mine(self, study_id: int, claims: list[Claim]) -> None:
-        """Give up the cells that another process was quicker to take, and mend one's own."""
+        """Give up the cells that another process was quicker to take, and correct one's own."""
         shelf = self._read(study_id)
         first: dict[Cell, FrozenTrial] = {}
         for number in sorted(shelf.live):

@@ -35,7 +35,7 @@ Keep = Callable[[float, Sequence[float]], Sequence[bool] | None]
 WAIT_S = 2.0
 # What was read so recently is good enough to choose what to claim: a claim looks for itself.
 RECENT_S = 1.0
-# What is wanted is asked anew when the finished cells grew by this part, or nothing is left.
+# What is wanted is asked again when the finished cells grew by this part, or nothing is left.
 WORTH_ASKING = 0.05
 # Runs that are trained one by one are claimed for about so long, but no more than so many.
 CLAIM_S, MOST_SINGLES = 1.0, 16
@@ -208,7 +208,7 @@ class _Stage:
     def sample(self) -> None:
         """Let Optuna choose as many cells of each size as the grid has, and wait for all of them.
 
-        Cells that another process trains count; if it dies they are sampled anew.
+        Cells that another process trains count; if it dies they are sampled again.
         """
         has_said = False
         while True:
@@ -276,7 +276,7 @@ class _Stage:
     def _train(self, claims: list[Claim], wanted: Sequence[Cell], keep: Keep | None) -> None:
         """Train what was claimed, pack by pack, and record it.
 
-        The pruner, if there is one, hears of all claims at every evaluation; of those in other
+        The pruner, if there is one, receives all claims at every evaluation; of those in other
         packs, NaN.
         """
         waiting = dict(enumerate(claims))
@@ -348,7 +348,7 @@ def _next_number(n: int, took_s: float) -> int:
 
 
 def _for_some(keep: Keep, places: Sequence[int], n_runs: int) -> Keep:
-    """A pruner of many runs that hears of some of them."""
+    """A pruner of many runs that receives some of them."""
 
     def hear(fraction: float, losses: Sequence[float]) -> Sequence[bool] | None:
         everyone = [math.nan] * n_runs

@@ -1,6 +1,6 @@
 """The loss that a training script tells: in lines that it prints, or in a file that it writes.
 
-In a line a loss stands as `loss=1.23`, `loss: 1.23`, `loss 1.23` or `"loss": 1.23`; `nan` and
+In one line per loss stands as `loss=1.23`, `loss: 1.23`, `loss 1.23` or `"loss": 1.23`; `nan` and
 `inf` are losses of a diverged run. The last line with one counts. A line that also has a `step` is
 a point of the curve. A `loss` after another word, such as `aux loss`, is another one, and so is
 one after `best` or `from`; a number with a comma in it or a percent sign is none. A file holds

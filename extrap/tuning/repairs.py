@@ -11,7 +11,7 @@
 | unreadable | a range of a parameter that is none | the one of its study's other trials |
 | beat | the last beat of a worker that is no more | saying that it left |
 
-A failed trial, and one that is set aside, leave their cells to be trained anew. Nothing is
+A failed trial, and one that is set aside, leave their cells to be trained again. Nothing is
 deleted: what is unreadable is kept as text in an attribute `unreadable:…`. Databases are mended of
 that in their tables; a journal is not, nor what is behind a proxy. A worker that was only slow
 drops what it has, as always: a failed trial can never be told.
@@ -110,7 +110,7 @@ def repair_storage(
     dry_run: bool = False,
     say: Callable[[str], None] = logger.info,
 ) -> tuple[Fault, ...]:
-    """Find what is wrong with some studies of ours, and mend it.
+    """Find what is wrong with some studies of ours, and correct it.
 
     Args:
         open_it: Opens the storage; on a dry run perhaps a copy of it, each time a new one.

@@ -194,7 +194,7 @@ class _Lines:
 
 
 class _Log:
-    """A file of all output, which begins anew when it gets long."""
+    """A file of all output, which begins again when it gets long."""
 
     def __init__(self, path: Path, words: Sequence[str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -90,7 +90,7 @@ class Sampling:
 
         Args:
             fraction: Of its steps that the pack at work has made.
-            losses: One a run asked for; NaN for those not trained now.
+            losses: One per run asked for; NaN for those not trained now.
         """
         due = int(REPORTS * fraction + SLACK)
         kept = [True] * len(losses)

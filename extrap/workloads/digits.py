@@ -42,7 +42,7 @@ class Options(SelectOptions):
     An active learner doubts by logistic regression of the pixels.
 
     Attributes:
-        width: Units of a hidden layer where `width` is no size; 0 where it is.
+        width: Units of a hidden layer where `width` is not a size; 0 where it is.
         depth: Hidden layers, unless `depth` is a size.
         norm: `"none"`, or `"batch"`: batch normalisation before every ReLU.
         ghost: Examples of the ghost batches it takes its statistics over; 0 for the whole batch.

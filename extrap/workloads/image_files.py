@@ -72,7 +72,7 @@ def read_images(path: str, *, resolution: int, held_out: float, split_seed: int)
 
     IDX files may end in `.gz`. The test parts may be missing: then a fraction is held out.
     Pictures become square and RGB, by averaging over boxes (Chrabaszcz et al. 2017,
-    arXiv 1707.08819), and are decoded anew by every process: keep large sets as an `.npz`.
+    arXiv 1707.08819), and are decoded again by every process: keep large sets as an `.npz`.
 
     Args:
         path: A folder or a file.

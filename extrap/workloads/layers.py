@@ -235,7 +235,7 @@ def batch_norm(
 
 
 def cross_entropy(logits: torch.Tensor, targets: torch.Tensor, *, packed: bool) -> torch.Tensor:
-    """Mean cross-entropy, a scalar or one value a run.
+    """Mean cross-entropy, a scalar or one value per run.
 
     Args:
         logits: (B, …, V) or (M, B, …, V).

@@ -202,15 +202,15 @@ def _configuration(runs: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def save_forecast(forecast: Forecast, path: str | Path) -> str:
-    """Write a forecast to a JSON file, which seals it: data hash, content hash, time.
+    """Write a sealed forecast to a JSON file, with data hash, content hash and time.
 
     The seal shows any later change of the file, of its time as well. It is a checksum, no
     signature: who wants proof against forgery publishes the content hash, or commits the file.
 
     Args:
         forecast: The forecast.
-        path: File to write; parent folders are made. A forecast there that says something else
-            is kept beside it, as `NAME.HASH.json`.
+        path: File to write; parent folders are created. An earlier, different forecast there is
+            kept as `NAME.HASH.json`.
 
     Returns:
         The content hash, 64 hexadecimal digits; the time is not part of it.

@@ -87,8 +87,8 @@ class Forecast:
     Attributes:
         runs: The sweep the laws were fitted to.
         level: Level of all intervals, in (0, 1).
-        band: What the intervals of the loss allow for: `"default"`, that no law is quite right;
-            `"family"`, only which of the laws is.
+        band: What the intervals of the loss cover: `"default"`, that no law is exactly right;
+            `"family"`, only which of the laws is right.
         optima: One per size, smallest first.
         noise: Run-to-run noise of the log loss.
         loss_model: Laws of the loss and how they are combined; None if none could be fitted.
@@ -172,11 +172,11 @@ class Forecast:
         return () if self.loss_model is None else self.loss_model.laws
 
     def at(self, /, **size: float) -> Point:
-        """The forecast at one size, given by size column, or by what the path makes it of.
+        """The forecast at one size, given by its size columns or by the names of the path.
 
         Args:
             size: One positive number per size column, not below the smallest fitted one; or one
-                per dial of the path.
+                per name that the path starts from.
 
         Raises:
             ValueError: A size column is missing, unknown, or out of range.
@@ -205,7 +205,7 @@ class Forecast:
         )
 
     def extrapolation_ratio(self, size: Mapping[str, float]) -> float:
-        """How many times larger a size is than the fitted ones, over all columns together."""
+        """Ratio of a size to the largest fitted one, over all columns together."""
         fitted = [o.size for o in self.optima if self.loss_model is None or o.loss is not None]
         return extrapolation_ratio(size, fitted)
 
@@ -223,11 +223,11 @@ class Forecast:
         return self.loss_model.predict(size, noise=self.noise, band=self.band, seeds=seeds)
 
     def predict_tuned(self, size: Mapping[str, float]) -> dict[str, Estimate]:
-        """Where the optimum of each tuned value lies at a size."""
+        """The optimum of each tuned value at a size, with its intervals."""
         return {name: self._tuned_at(name, size) for name in self.runs.tuned}
 
     def octave_sd(self, name: str, size: Mapping[str, float]) -> float:
-        """How uncertain the optimum of a tuned value at a size is: its sd in octaves, or 0."""
+        """Standard deviation of the optimum of a tuned value at a size in octaves, or 0."""
         fit = self.tuned_laws[name]
         if fit is None:
             return 0.0
@@ -248,10 +248,10 @@ class Forecast:
         return self.valley.excess(octaves, size)
 
     def recommend(self, /, **size: float) -> Recommendation | None:
-        """The tuned values of smallest expected loss at one size, beside the optimal ones.
+        """The tuned values with the smallest expected loss at one size, and the optimal ones.
 
-        They allow for where the optimum may lie, for a side of the excess-loss curve that is
-        steeper, and for divergence. None where an optimum or the excess-loss curve is unknown.
+        They take into account the uncertainty of the optimum, the asymmetry of the excess-loss
+        curve, and divergence. None where an optimum or the excess-loss curve is unknown.
 
         Raises:
             ValueError: As `at`.
@@ -262,7 +262,7 @@ class Forecast:
         return recommend(laws, target, valley=self.valley, divergence=self.divergence)
 
     def advised(self, /, **size: float) -> dict[str, float]:
-        """The tuned values to run with at one size: recommended, or else where the optimum lies.
+        """The tuned values to use at one size: the recommended ones, or else the optimal ones.
 
         Those without a point estimate are left out.
 
@@ -276,7 +276,7 @@ class Forecast:
         return {name: value for name, value in values.items() if value is not None}
 
     def transfer(self, /, **size: float) -> tuple[TransferQuality, ...]:
-        """How well the tuned values of the largest swept size would do without being tuned again.
+        """Cost of keeping the tuned values of the largest swept size at a larger size.
 
         One entry per tuned column; none where an optimum or the excess-loss curve is unknown.
 
@@ -289,7 +289,7 @@ class Forecast:
         return transfer_quality(laws, self.optima, target, valley=self.valley, level=self.level)
 
     def rules(self, /, **size: float) -> tuple[RuleRegret, ...]:
-        """What known rules say at one size, and what following them is expected to cost.
+        """Values of published rules at one size, and their expected cost.
 
         Raises:
             ValueError: As `at`.
@@ -315,7 +315,7 @@ class Forecast:
     def frame_at_values(
         self, sizes: Iterable[Mapping[str, float]], *, tuned: Mapping[str, float]
     ) -> pd.DataFrame:
-        """The loss over size at tuned values that are kept instead of tuned, one row per size.
+        """The loss over size at fixed tuned values, one row per size.
 
         Columns: the sizes, `loss`, `loss_pi_lower`, `loss_pi_upper`, `log_excess` (the cost of
         not tuning, in nats of ln loss) and `NAME_octaves`, the distance from the optimum there.

@@ -61,17 +61,17 @@ MIN_POINTS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseScale:
-    """A gradient noise scale, with an interval that is open where the data leave it open.
+    """A gradient noise scale with its interval, which may have an open side.
 
     Attributes:
         noise_scale: `tr Σ / |G|²`, in examples; 0 where the estimate of tr Σ is negative; `None`
-            where |G|² cannot be distinguished from 0, for then no number is an estimate.
-        ci: Where it lies, at `level`. `upper` is `None` where |G|² cannot be distinguished from 0;
-            both sides are `None` where nothing is known of the errors: a single step.
+            where |G|² is not significantly different from 0.
+        ci: Its interval at `level`. `upper` is `None` where |G|² is not significantly different
+            from 0; both sides are `None` after a single step.
         grad_sq_norm: Estimate of |G|², the squared norm of the true gradient; may be negative.
         grad_cov_trace: Estimate of tr Σ, of one example's gradient; may be negative.
         level: Content of `ci`, in (0, 1).
-        n_steps: Steps it rests on.
+        n_steps: Steps it is based on.
         n_blocks: Blocks of neighbouring steps whose scatter gave the errors.
         n_skipped: Measured steps that were left out: a gradient was not finite, or there was
             nothing to compare.

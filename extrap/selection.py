@@ -57,13 +57,12 @@ class Selection:
 
     Attributes:
         rows: Rows of the kept examples, rising, int64.
-        difficulty: Difficulty of every example, kept or not; nan where `select` chose at random,
-            for which none is computed.
-        threshold: Difficulty of the kept example that came last: the easiest of the hard ones, the
-            hardest of the easy ones. With class balance some lie beyond it. None where the choice
-            is random.
+        difficulty: Difficulty of every example, kept or not; nan where `select` chose at random.
+        threshold: Difficulty of the last kept example: the easiest of the hard ones, or the
+            hardest of the easy ones. With class balance, some kept examples lie beyond it. None
+            for a random choice.
         which: `"hard"`, `"easy"` or `"random"`.
-        n_balanced: Kept examples that only their class's share kept.
+        n_balanced: Examples kept only because of the share of their class.
     """
 
     rows: Array
@@ -94,15 +93,16 @@ def select(
     metric: str = "cosine",
     seed: int = 0,
 ) -> Selection:
-    """Keep a part of the examples by their distance to the nearest prototype of an embedding.
+    """Keep a part of the examples, chosen by their distance to the nearest prototype of an
+    embedding.
 
     Args:
         embedding: Shape (n, f): the features of each example by any model.
         keep: A fraction in (0, 1], or a whole number of examples above 1.
         which: `"hard"`, the farthest; `"easy"`, the nearest; or `"random"`.
-        labels: Class of each example; then every class keeps its share, see `balance`.
-        balance: Part of what a class would keep if all kept the same fraction that it keeps at
-            least, in [0, 1].
+        labels: Class of each example; every class then keeps a share, see `balance`.
+        balance: Smallest share that a class keeps, as a part in [0, 1] of what it would keep if
+            all classes kept the same fraction.
         n_clusters: Prototypes; by default as many as classes, else √n, at most 100.
         metric: `"cosine"` or `"euclidean"`.
         seed: Of k-means and of a random choice.
@@ -203,7 +203,7 @@ def _selected(
 def prototype_distance(
     embedding: ArrayLike, *, n_clusters: int | None = None, metric: str = "cosine", seed: int = 0
 ) -> Array:
-    """Distance of every example to the nearest of the prototypes that k-means finds.
+    """Distance of every example to the nearest k-means prototype.
 
     Args:
         embedding: Shape (n, f).
@@ -213,7 +213,7 @@ def prototype_distance(
         seed: Of k-means.
 
     Returns:
-        Shape (n,), not negative; larger is harder.
+        Distances, shape (n,), at least 0; larger is harder.
 
     Raises:
         ValueError: `metric`, `n_clusters` or `seed` is impossible.
@@ -273,16 +273,16 @@ def choose_next(
     metric: str = "cosine",
     seed: int = 0,
 ) -> Array:
-    """Choose the examples to label next: an active learner, one round of it.
+    """Choose the examples to label next: one round of active learning.
 
-    Without `difficulty` those far from (or near to) the prototypes of all examples, labelled or
-    not. With it those that a model, trained on what is labelled, finds hard: small margins, say,
-    given as `difficulty=-margin`.
+    Without `difficulty`, it chooses the examples far from (or near to) the prototypes of all
+    examples, labelled or not. With it, it chooses those that a model trained on the labelled ones
+    finds hard, such as those of small margin, given as `difficulty=-margin`.
 
     Args:
         embedding: Shape (n_all, f); None where `difficulty` is given.
-        labelled: Rows that have a label already; may be empty.
-        n: How many to choose; fewer where fewer are left.
+        labelled: Rows that already have a label; may be empty.
+        n: Number of examples to choose; fewer if fewer are left.
         which: As in `select`.
         difficulty: Shape (n_all,), larger is harder.
         n_clusters: As in `select`, like the others.

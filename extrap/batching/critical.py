@@ -147,11 +147,11 @@ def critical_batch(
         source: A CSV, Parquet or JSONL file, open CSV text, or a DataFrame.
         batch: Column of batch sizes, in examples (or tokens).
         steps: Column of steps to the target.
-        by: Column(s) that set groups apart, such as model size; laws are over the numeric ones.
-        seed: Seed column, if there is one; a repeated seed is noted.
+        by: Column(s) that define groups, such as model size; laws use the numeric ones.
+        seed: Seed column, if the table has one; a repeated seed is noted.
         overhead: Share above linear scaling that `b_overhead` allows.
-        from_batch: Batch from which linear scaling is counted; by default the largest
-            of the groups' smallest that reached the target: one for all, so that laws compare.
+        from_batch: Batch size from which linear scaling is counted; by default the largest of the
+            groups' smallest batch sizes that reached the target, the same for all groups.
         level: Of all intervals.
 
     Returns:

@@ -34,12 +34,12 @@ def cascade(
     level: float = 0.95,
     seed: int = 0,
 ) -> Cascade:
-    """Choose the confidence at which a small model may answer in place of a large one.
+    """Choose the confidence threshold of a cascade of a small and a large model.
 
     Every input that no rule answers goes to the small model, and on to the large one where the
     confidence is below a threshold: `cost = c_small + p_defer · c_large`. The lowest threshold
     that reaches the quality on a random part of the inputs is taken; all numbers are of the other
-    part. On average they fall somewhat short of the quality asked, and a flag says where they do.
+    part. On average they fall slightly short of the requested quality; a flag marks this.
 
     The table has one row per input: `confidence_small` (any finite score, higher is surer), and
     either `correct_small` and `correct_large` (0 or 1) or `loss_small` and `loss_large` (lower is
@@ -54,8 +54,8 @@ def cascade(
         source: A CSV, Parquet or JSONL file, open CSV text, or a DataFrame.
         cost_small: Cost of one input by the small model, positive, in any unit.
         cost_large: The same by the large model, above `cost_small`.
-        cost_filter: The same by the rule where it answers, not negative; where it does not, its
-            cost is part of `cost_small`.
+        cost_filter: Cost of an input that the rule answers, at least 0; for other inputs its cost
+            is part of `cost_small`.
         quality: The share of correct answers, or the mean loss, to reach; by default that of the
             large model on the validation part.
         group: Column of groups; by default `group`, if there is one.
@@ -64,7 +64,7 @@ def cascade(
         seed: Of the split and the bootstrap.
 
     Returns:
-        The cascade at the threshold chosen, and its curve of cost against quality. Intervals:
+        The cascade at the chosen threshold, and its curve of cost against quality. Intervals:
         shares, also of correct answers, exact binomial; their paired difference Agresti–Min;
         losses, and costs behind a filter, by a bootstrap over inputs; with groups the wider of
         these and a bootstrap over groups.

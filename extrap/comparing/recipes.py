@@ -38,29 +38,30 @@ def compare(
     price: float | None = None,
     flops_per_second: float | None = None,
 ) -> Comparison:
-    """Compare recipes over sizes: the first is the plain one, each other is compared with it.
+    """Compare each recipe with the first, the plain one, over sizes.
 
-    Each recipe stands at its own best tuned values at each size. Runs are paired by seed and size
-    where both have them. One joint test says whether the laws are one, its p-values corrected by
-    Holm for several treated recipes; where they are not, the exponents say which kind of
-    difference it is.
+    Each recipe is taken at its own best tuned values at each size. Runs are paired by seed and
+    size if both recipes have them. One joint test decides whether the laws are equal, with Holm's
+    correction for several treated recipes; if they differ, the exponents show the kind of
+    difference.
 
     Args:
-        arms: Name → runs, two or more; they agree in their size columns, not in what they tune.
+        arms: Name → runs, two or more, with the same size columns; tuned columns may differ.
         at: The target, one number per size column; default twice the largest common size.
-        level: Of the intervals, in (0, 1); that of effective compute is .90.
-        price: Of an hour of one GPU, for money.
-        flops_per_second: Speed of one GPU, for hours; default from a column `wall_s`.
+        level: Level of the intervals, in (0, 1); that of effective compute is 0.90.
+        price: Price of one GPU-hour, to give costs in money.
+        flops_per_second: Speed of one GPU, to give costs in hours; by default from a column
+            `wall_s`.
 
     Returns:
         Differences by size and at the target, exponents, effective compute, crossing and costs.
 
     Raises:
-        TypeError: An arm is no `Runs`.
+        TypeError: A recipe is not a `Runs`.
         ValueError: An argument is out of range, or the target names other sizes.
-        DataError: Fewer than two arms, different size columns, no common size, an arm without a
-            loss, losses beyond reason, or runs of one size and seed that differ in a column of
-            no stated part.
+        DataError: Fewer than two recipes, different size columns, no common size, a recipe without
+            a loss, losses out of range, or runs of one size and seed that differ in a column other
+            than a tuned one.
 
     References:
         Ours. Holm (1979), A simple sequentially rejective multiple test procedure, Scand. J.

@@ -51,8 +51,8 @@ def fit(
         law: Key of a loss law in `extrap.laws.LOSS_LAWS`.
         sizes: Size column → sizes, positive, shape (n_points,) each.
         loss: Losses, positive, shape (n_points,).
-        loss_se: Standard errors of the losses, same unit; without them all points weigh the same
-            and the noise is read from the residuals.
+        loss_se: Standard errors of the losses, same unit; without them all points have equal
+            weight and the noise is estimated from the residuals.
         loss_se_dof: Degrees of freedom behind `loss_se`; None if it is known exactly.
         weights: Positive weights of the squared residuals, on top of `loss_se`; their scale
             does not matter where the noise is unknown.
@@ -69,7 +69,7 @@ def fit(
             its unit-free parameters or lies out of range; a loss, weight or δ is not positive;
             a standard error is negative; losses or standard errors are not one per point.
         DataError: Fewer sizes than free parameters plus one, a size column that hardly varies,
-            or size columns that move together and no pin to keep them apart.
+            or size columns that vary together without a pin to separate them.
         FitError: No start converged.
 
     References:

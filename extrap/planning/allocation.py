@@ -54,20 +54,20 @@ def allocate(
     inference_tokens: float | None = None,
     seed: int = 0,
 ) -> Allocation:
-    """Split a training budget between parameters and tokens at the smallest loss.
+    """Split a training budget between parameters and tokens for the smallest loss.
 
-    Three estimators side by side: the Chinchilla law fitted to all runs, the minima of isoFLOP
-    profiles, and the envelope of losses. The law is the answer unless the runs speak against it
-    and another estimator is possible, which a note then says; a warning says when those that
-    nothing speaks against disagree. Runs should differ in both N and D, each trained to the end
-    of its schedule.
+    There are three estimators: the Chinchilla law fitted to all runs, the minima of isoFLOP
+    profiles, and the envelope of losses. The law is the answer unless the runs contradict it and
+    another estimator is possible, which a note then states; a warning states that estimators
+    without such doubts disagree. Runs should differ in both N and D, each trained to the end of
+    its schedule.
 
-    The loss of profiles and envelope is the forecast of their least losses over compute. That of
-    the law follows the same convention: beside what the runs leave open of the law, a share of
-    the change predicted since the largest compute of a run (.15, or more where the smaller
-    budgets foretold the largest ones worse), the misfit of the best runs there, and how far other
-    forms of the law that fit as well lie from it. `forecast_loss` is what `extrap.forecast` of
-    all runs expects of the split. The other intervals hold if the form of the law is right.
+    The loss of profiles and envelope is the forecast of their lowest losses over compute. The
+    interval of the law's loss covers the uncertainty of the law, a share of the change predicted
+    since the largest compute of a run (0.15, or more if the smaller budgets predict the largest
+    ones worse), the misfit of the best runs there, and the differences to other forms of the law
+    that fit as well. `forecast_loss` is the loss that `extrap.forecast` of all runs predicts for
+    the split. The other intervals hold if the form of the law is right.
 
     Args:
         source: A CSV, Parquet or JSONL file, open CSV text, a DataFrame, or `Runs`; one row per
@@ -80,10 +80,10 @@ def allocate(
             it, else C = 6 N D. Budgets are distinguished by it, and D follows from `C = k N^p D`.
         level: Of all intervals.
         fix: Pinned parameters of the law: E (the floor), c1 (α), c2 (β).
-        unique_tokens: Tokens there are; also split the budget with these repeated.
-        inference_tokens: Tokens to be served; also find the cheapest model for training and
-            serving that reaches the compute-optimal loss.
-        seed: Of the bootstrap.
+        unique_tokens: Available tokens; if given, also split the budget for repeated data.
+        inference_tokens: Tokens to be served; if given, also find the cheapest model for training
+            and serving that reaches the compute-optimal loss.
+        seed: Seed of the bootstrap.
 
     Returns:
         Parameters, tokens, loss and exponent with intervals, and every estimator's own.
@@ -91,8 +91,8 @@ def allocate(
     Raises:
         DataError: The source cannot be read, supports no estimator, or the split of the budget
             has less than one parameter or token.
-        ValueError: An argument is out of range, or a pin is no parameter of the law or a floor
-            above the losses.
+        ValueError: An argument is out of range, or a pin is not a parameter of the law or is a
+            floor above the losses.
 
     References:
         Hoffmann et al. (2022), arXiv 2203.15556, section 3. Muennighoff et al. (2023),

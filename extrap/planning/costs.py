@@ -82,7 +82,7 @@ class PricedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a choice of tuned values costs at one size, and what others would.
+    """The cost of tuned values at one size, and of alternatives.
 
     Attributes:
         size: Size column → value.
@@ -92,8 +92,8 @@ class Cost:
         gpu_hours: Of one run; None if unknown.
         money: Of one run; None without a price.
         is_recommended: Whether the values are the forecast's own recommendation.
-        knows_compute: Whether shares of compute can be told; one that is None then belongs to a
-            tuned run below the smallest swept size.
+        knows_compute: Whether shares of compute are known; a share of None then belongs to a tuned
+            run below the smallest swept size.
         chosen: Their penalty.
         around: Of multiples of the predicted optimum, each tuned column by itself.
         kept: Of the optima of the smallest and of the largest swept size.
@@ -126,28 +126,27 @@ def cost(
     formula: str | None = None,
     seed: int = 0,
 ) -> Cost:
-    """Price a choice of tuned values at a size: what a run there loses against a tuned one.
+    """Estimate the cost of tuned values at a size, relative to a tuned run there.
 
-    The expected log excess is its mean over where the optimum may lie, none above that of a run
-    that diverged: the same number as of rules, transfer and kept values. Its interval, and all
-    that follows from it, holds the central draws over the optimum's place, over the excess-loss
-    curve's scatter and how its steepness at that size changes when each swept size is left out,
-    and over the law of the loss: its curve, and its slope by the structural discrepancy.
+    The expected log excess is its mean over the possible positions of the optimum, capped at that
+    of a diverged run, as for rules, transfer and kept values. Its interval covers the position of
+    the optimum, the scatter of the excess-loss curve, the change of its steepness when each swept
+    size is left out, and the law of the loss with its structural discrepancy.
 
     Args:
         forecast: The forecast.
         at: One value per size column.
         tuned: Tuned column → value; a column that is not given is at its recommended value.
-        flops: FLOPs of a run there; by default as the runs' own grow with size.
+        flops: FLOPs of a run there; by default extrapolated from the runs.
         gpu_hours: GPU-hours of a run there; by default from the column `wall_s`, or from FLOPs.
         flops_per_s: Speed of a GPU, for hours from FLOPs.
-        price: Of a GPU-hour.
-        formula: FLOPs of a run as arithmetic over columns, where the table has none.
+        price: Price of one GPU-hour.
+        formula: FLOPs of a run as arithmetic over columns, if the table has none.
         seed: Of the draws.
 
     Raises:
         ValueError: A size or tuned column is unknown, or a number is not positive.
-        DataError: The forecast knows no law of the loss, of an optimum, or no excess-loss curve.
+        DataError: The forecast has no law of the loss, of an optimum, or no excess-loss curve.
 
     References:
         Ours. Equivalent compute as in `extrap check`: the tuned run of the law that does as well.

@@ -53,36 +53,36 @@ def plan(
     larger: bool = True,
     most_seeds: int = MOST_SEEDS,
 ) -> Plan:
-    """Choose the runs that narrow the forecast at a size most for what they cost.
+    """Choose the runs that narrow the forecast at a size most for their cost.
 
-    Candidates are one more seed, or values farther out, around the predicted optimum of a swept
-    size, and the first runs at sizes between and beyond them, up to the target: there at the
-    recommended values, and to both sides, as a size whose optimum is not bracketed tells no law.
-    Bought is, one step after the other, what lowers the sum of the logarithms of the widths of all
-    prediction intervals at the target most for its cost; each first step at a size beyond the
-    sweep is tried too, and the best plan wins. Gains come from the least-squares variance of the
-    optima that the design gives, through the laws' gradients; then the laws are fitted again to
-    losses as they are expected, and a step after which an interval is wider is not bought. A size
-    without an optimum inside its values is bracketed first.
+    Candidates are further seeds and values around the predicted optimum of a swept size, and the
+    first runs at sizes between and beyond the swept ones, up to the target: at the recommended
+    values and on both sides of them, because a size whose optimum is not bracketed does not inform
+    the laws. The plan adds runs step by step. Each step lowers the sum of the log widths of all
+    prediction intervals at the target most for its cost. The plan also tries each first step at a
+    size beyond the sweep, and keeps the best result. Gains are computed from the least-squares
+    variance of the optima in the design, through the gradients of the laws; then the laws are
+    refitted to the expected losses, and a step that widens an interval is dropped. A size whose
+    optimum is not bracketed is bracketed first.
 
     Args:
         runs: The sweep, or its forecast.
         at: The target: one value per size column.
-        budget: What may be spent, in FLOPs, or in hours, or in the unit of `cost`.
-        n_runs: The most runs to buy.
-        hours: The budget is in hours, those of the column `wall_s`.
-        cost: What a run costs, as arithmetic over columns, such as `6 * n_params * n_tokens`;
-            else the column `flops`, else `n_params` and `n_tokens`.
-        aim: Only narrow the interval of `"loss"` or of one tuned column; None for all of them.
-        among: Only runs of this table may be bought: size and tuned columns, perhaps `seed`.
-        larger: Whether sizes beyond the sweep may be bought.
-        most_seeds: At one size and one set of values, with those that the sweep has.
+        budget: Largest total cost, in FLOPs, in hours, or in the unit of `cost`.
+        n_runs: Largest number of runs.
+        hours: Whether the budget is in hours, measured by the column `wall_s`.
+        cost: Cost of a run as arithmetic over columns, such as `6 * n_params * n_tokens`; by
+            default the column `flops`, else `n_params` and `n_tokens`.
+        aim: `"loss"` or a tuned column, to narrow its interval only; None for all intervals.
+        among: Table of the runs to choose from: size and tuned columns, and optionally `seed`.
+        larger: Whether the plan may contain sizes beyond the sweep.
+        most_seeds: Largest number of seeds per size and values, including those of the sweep.
 
     Raises:
-        ValueError: No budget at all, or one that is not positive; the target is not a size; `aim`
-            is no tuned column; the formula is none.
-        DataError: The runs do not say what they cost, or give no forecast and no hint how to
-            bracket their optima.
+        ValueError: No budget, or one that is not positive; the target is not a size; `aim` is not
+            a tuned column; the formula is invalid.
+        DataError: The costs of the runs are unknown, or the runs give neither a forecast nor a
+            direction in which to bracket their optima.
 
     References:
         Ours. The value of a run per cost as in Schram et al. (PMLR v306), who buy runs of a

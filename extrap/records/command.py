@@ -21,15 +21,15 @@ WHOLE = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program that trains one run; its words are handed over as they are, to no shell.
+    """A program that trains one run; its words are passed as they are, without a shell.
 
     A word may hold placeholders in braces: a size column, a value of the study's path, a tuned
-    column, `{seed}`, and `{run_dir}`, a folder of the run's own that stays when it is stopped and
-    begun again. `{lr:.3g}` formats a number as Python does; `{{` and `}}` are braces.
+    column, `{seed}`, and `{run_dir}`, a folder for this run, which is kept when the run is stopped
+    and resumed. `{lr:.3g}` formats a number as Python does; `{{` and `}}` are braces.
 
     Attributes:
         args: The words. `python` as the first is the Python that extrap runs in.
-        loss: What the loss is called, such as `val_loss`, or a regular expression with one group.
+        loss: Name of the loss, such as `val_loss`, or a regular expression with one group.
             By default `val_loss`, `validation_loss`, `eval_loss`, `test_loss` or `loss`, the
             first that is there; with `loss` alone, not `train loss` or `aux loss`. An underscore
             stands for a space, `/` or `-` as well.
@@ -91,7 +91,7 @@ class Command:
     def check_names(
         self, *, sizes: Iterable[str], path: Iterable[str], tuned: Iterable[str]
     ) -> None:
-        """Raise unless the words hold what moves in a study, and nothing else.
+        """Raise unless the placeholders are those of a study.
 
         Args:
             sizes: Its size columns.
@@ -99,7 +99,7 @@ class Command:
             tuned: Its tuned columns.
 
         Raises:
-            ValueError: A placeholder is unknown, or a run would not be told its size or values.
+            ValueError: A placeholder is unknown, or the size or a tuned value is missing.
         """
         sizes, path, tuned = list(sizes), list(path), list(tuned)
         given = self.placeholders()
@@ -128,7 +128,7 @@ class Command:
             target_seeds: Those of its targets.
 
         Raises:
-            ValueError: There are several seeds, and the command is not told which.
+            ValueError: There are several seeds, and the command lacks `{seed}`.
         """
         if SEED not in self.placeholders() and max(len(seeds), len(target_seeds)) > 1:
             raise ValueError(

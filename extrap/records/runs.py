@@ -1,4 +1,4 @@
-"""The table everything rests on: one row per training run."""
+"""The table of training runs, one row per run."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Runs:
 
     Columns: the size and tuned columns, `loss`, `seed`, `status` (`complete`, `diverged`,
     `pruned`, `failed`), `stage` (`tune`: the sweep, the only rows a fit uses; `check`: larger
-    runs to judge), the conditions, and whatever else the source had. The loss is NaN unless the
+    runs to judge), the conditions, and all other columns of the source. The loss is NaN unless the
     run is complete.
 
-    Build it with `Runs.from_frame` or `extrap.read_runs`; look inside with `to_frame()`, a copy.
+    Build it with `Runs.from_frame` or `extrap.read_runs`; `to_frame()` returns a copy.
 
     Attributes:
-        sizes: Size columns; with two the first is the model (N), the second the data (D).
+        sizes: Size columns; of two, the first is the model (N), the second the data (D).
         tuned: Tuned columns.
         conditions: Recipe columns that must not vary within a sweep.
         source: Where the runs came from.
@@ -201,7 +201,7 @@ class Runs:
         return self._subset(~self._frame.index.isin(list(rows)))
 
     def counts(self) -> dict[str, int]:
-        """Rows by status, and `replicates`: rows that repeat an earlier row's cell."""
+        """Number of rows by status, and `replicates`: rows that repeat an earlier row's cell."""
         status = self._frame["status"].value_counts()
         cells = [*self.sizes, *self.tuned, "seed"]
         return {

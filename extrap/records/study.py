@@ -30,7 +30,7 @@ __all__ = [
 
 Option = int | float | str | bool
 OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
-"""Hears a step and the held-out loss of every run; may say which runs to keep."""
+"""Receives a step and the held-out loss of every run; may say which runs to keep."""
 OWN = "own"
 """The workload of a study that names none: whatever its training function or command trains."""
 WHOLE = ("batch_size", BUDGET)
@@ -193,27 +193,27 @@ def _is_positive(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudySpec:
-    """A whole study. Frozen, plain data: importing a study file imports no heavy library.
+    """A study as frozen, plain data; importing a study file imports no heavy library.
 
     Attributes:
         name: Name of the study in its storage and of its report; letters, digits, `-`, `_`, `.`.
-        question: What the study asks, one sentence; printed on the report.
-        workload: Model and data; left out by a study that is trained by a function or command of
-            its own, which no recipe concerns.
-        recipe: What is held fixed.
+        question: The question of the study, one sentence; printed on the report.
+        workload: Model and data; leave it out if a function or command trains the runs, which uses
+            no recipe.
+        recipe: The fixed training settings.
         sizes: Size column → tuned sizes. Several columns: every combination.
         tune: Tuned column → range.
-        seeds: Seeds of the sweep; one fixes initialisation and data order.
+        seeds: Seeds of the sweep; each fixes initialisation and data order.
         targets: Larger sizes, trained after the forecast is sealed.
         target_seeds: Their seeds.
-        sampler: `"grid"`; `"law"`, which spends runs where they teach most about how the optimum
-            moves with size; `"tpe"` or `"gp"`, Optuna's samplers, with a median pruner.
-        growth: Values by which each side of a grid may grow towards an optimum that is not
+        sampler: `"grid"`; `"law"`, which places runs where they determine best how the optimum
+            depends on size; `"tpe"` or `"gp"`, Optuna's samplers, with a median pruner.
+        growth: Number of values by which a grid may grow on each side if its optimum is not
             bracketed.
         level: Level of all intervals, in (0, 1).
-        path: What else the size sets, name → formula, as in `{"width": "64 * depth"}`: size
-            columns of the model, `tokens`, fields of the recipe, `lr` where it is not tuned;
-            anything at all that a function or command of one's own is to be told.
+        path: Other values that follow from the size, name → formula, as in `{"width": "64 *
+            depth"}`: size columns of the model, `tokens`, fields of the recipe, `lr` if it is not
+            tuned, and any argument of your own function or command.
     """
 
     name: str
@@ -281,9 +281,9 @@ class StudySpec:
             path.values(size)
 
     def require_whole(self) -> None:
-        """Raise where a workload of ours would train another number than the study says.
+        """Raise if a built-in workload would train a rounded number instead of the study's.
 
-        Asked before anything is trained: what was trained rounded is read as it is.
+        It is called before training; existing runs are read as they are.
 
         Raises:
             ValueError: A formula of the path, a grid or a sampler gives no whole number where one
@@ -336,7 +336,7 @@ class StudySpec:
         return (*self.size_points(), *(target.size for target in self.targets))
 
     def size_values(self, size: Mapping[str, float]) -> dict[str, float]:
-        """Everything that a size says: its columns and what the path makes of them.
+        """A size's columns and the values that follow from them by the path.
 
         Raises:
             ValueError: A formula of the path gives no positive number there.
@@ -344,7 +344,7 @@ class StudySpec:
         return {**size, **SizePath(self.path).values(size)} if self.path else dict(size)
 
     def conditions(self) -> dict[str, Option]:
-        """What every run of the study has in common: the workload, its options, the recipe.
+        """Settings that all runs of the study share: the workload, its options, the recipe.
 
         Without what is tuned, what is a size or set by one, and what the optimiser does not look
         at. Of the options the numbers that the study gives: texts are places of data, which

@@ -53,7 +53,7 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinateCheck:
-    """How far the outputs of every layer move in a few updates, at several widths.
+    """Changes of every layer's outputs in a few updates, at several widths.
 
     Attributes:
         widths: Smallest first.
@@ -104,13 +104,13 @@ def coordinate_check(
     seeds: Sequence[int] | None = None,
     device: str = "cpu",
 ) -> CoordinateCheck:
-    """Train a study's model for a few updates at several widths and see how far outputs move.
+    """Measure how far each layer's outputs move in a few updates, at several widths.
 
     Args:
-        spec: Gives workload, recipe (its width rule among others), sizes, rates, seeds.
+        spec: The study, with workload, recipe (including its width rule), sizes, rates and seeds.
         widths: At least two; the study's widths by default. Other size columns stay at their
             smallest value.
-        steps: Updates; the schedule is constant from the first on.
+        steps: Number of updates, at a constant learning rate.
         lr: Learning rate; the middle of the study's range by default.
         seeds: The study's by default.
         device: Where to train.

@@ -204,8 +204,8 @@ def _configuration(runs: Sequence[Verdict]) -> dict[str, Any]:
 def save_forecast(forecast: Forecast, path: str | Path) -> str:
     """Write a sealed forecast to a JSON file, with data hash, content hash and time.
 
-    The seal shows any later change of the file, of its time as well. It is a checksum, no
-    signature: who wants proof against forgery publishes the content hash, or commits the file.
+    The seal shows any later change of the file, of its time as well. It is a checksum, not a
+    signature; to prove the date, publish the content hash or commit the file.
 
     Args:
         forecast: The forecast.

@@ -93,8 +93,7 @@ def select(
     metric: str = "cosine",
     seed: int = 0,
 ) -> Selection:
-    """Keep a part of the examples, chosen by their distance to the nearest prototype of an
-    embedding.
+    """Keep a part of the examples, chosen by distance to the nearest prototype.
 
     Args:
         embedding: Shape (n, f): the features of each example by any model.

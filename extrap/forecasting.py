@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.fitting import (
     BANDS,
     CurvatureTest,
@@ -447,10 +447,14 @@ class Forecast:
         expected = ", ".join(self.runs.sizes)
         size = self._sized(size)
         if set(size) != set(self.runs.sizes):
-            dials = f" or the dial(s) {', '.join(self.path.dials)}" if self.path else ""
+            dials = f" or {', '.join(self.path.dials)} of the path" if self.path else ""
+            option = argument("at")
+            asked = f"at({expected.replace(', ', '=…, ')}=…)"
+            if option != "at":
+                asked = " ".join(f"{option} {column}=…" for column in self.runs.sizes)
             raise ValueError(
                 f"a forecast needs exactly the size column(s) {expected}{dials}, got "
-                f"{', '.join(size) or 'none'}; write at({expected.replace(', ', '=…, ')}=…)."
+                f"{', '.join(size) or 'none'}; write {asked}."
             )
         smallest = {c: min(o.size[c] for o in self.optima) for c in self.runs.sizes}
         for column in self.runs.sizes:

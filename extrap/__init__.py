@@ -1,4 +1,4 @@
-"""Tune small, forecast big, and say so when big goes wrong.
+"""Tune hyperparameters at small model sizes, forecast the large run, and check it.
 
 Each public name is imported on first use, so
 `import extrap` takes milliseconds and a forecast from a table needs no training library.

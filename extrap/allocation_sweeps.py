@@ -74,7 +74,7 @@ LARGEST_SIZE = 2**16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationOutcome:
-    """What a finished allocation study left behind."""
+    """Result of a finished allocation study."""
 
     report: AllocationReport
     seal_path: Path
@@ -93,7 +93,7 @@ def run_allocation(
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> AllocationOutcome:
-    """Run an allocation study, or resume it; what is done already is not trained again.
+    """Run an allocation study, or resume it; finished runs are not trained again.
 
     The split of the budget to come is sealed in `reports/NAME.allocation.json` before anything is
     trained there.
@@ -128,7 +128,7 @@ def train_allocation(
     tune: Tune = tune,
     say: Say = logger.info,
 ) -> pd.DataFrame:
-    """Train what an allocation study wants, beside as many others as there are; no report.
+    """Train what an allocation study wants, together with other processes; no report.
 
     Args:
         study: The study.
@@ -300,7 +300,7 @@ def judge_allocation(study: AllocationStudy, table: pd.DataFrame) -> AllocationR
 
 
 def plan_allocation(study: AllocationStudy, *, storage: str | None = None) -> str:
-    """What `run_allocation` would train, in words; nothing is opened or trained."""
+    """What `run_allocation` would train, as text; nothing is opened or trained."""
     spec = study.study
     sizes, rates = spec.sizes[study.column], spec.tune["lr"].values()
     n_runs = len(study.budgets) * len(sizes) * len(rates) * len(spec.seeds)

@@ -1,4 +1,4 @@
-"""Would the forecast have worked before? Fit the small sizes of a sweep, predict the others."""
+"""Backtest: fit the small sizes of a sweep, predict the others."""
 
 from __future__ import annotations
 

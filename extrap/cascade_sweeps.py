@@ -42,7 +42,7 @@ COLUMNS = ["confidence", "correct", "loss"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CascadeOutcome:
-    """What a finished cascade study left behind."""
+    """Result of a finished cascade study."""
 
     report: CascadeReport
     table_path: Path
@@ -144,7 +144,7 @@ def read_cascade_table(path: str | Path) -> pd.DataFrame:
 
 
 def plan_cascade(study: CascadeStudy, *, storage: str | None = None) -> str:
-    """What `run_cascade` would train, in words; nothing is opened or trained."""
+    """What `run_cascade` would train, as text; nothing is opened or trained."""
     lines = [
         f"study {study.name}: {study.question}",
         f"saved answers: {_folder(study, storage)}",

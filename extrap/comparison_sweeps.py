@@ -84,7 +84,7 @@ NEEDED = ("arm", "stage", "seed", "status", "loss")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonOutcome:
-    """What a finished comparison study left behind."""
+    """Result of a finished comparison study."""
 
     findings: tuple[GroupFindings, ...]
     table: pd.DataFrame
@@ -109,7 +109,7 @@ def run_comparison(
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> ComparisonOutcome:
-    """Run a comparison study, or resume it; what is done already is not trained again.
+    """Run a comparison study, or resume it; finished runs are not trained again.
 
     Every recipe's sweep is tuned, with its grid grown until its optima are bracketed. What the
     comparison says is written to `reports/NAME.comparison.json` before anything is trained at a
@@ -147,7 +147,7 @@ def train_comparison(
     tune: Tune = tune,
     say: Say = logger.info,
 ) -> tuple[list[GroupFindings], pd.DataFrame]:
-    """Train what a comparison wants, beside as many others as there are; nothing is reported.
+    """Train what a comparison wants, together with other processes; no report.
 
     Args:
         study: The comparison study.
@@ -273,7 +273,7 @@ def read_comparison_table(path: str | Path) -> pd.DataFrame:
 
 
 def plan_comparison(study: ComparisonStudy, *, storage: str | None = None) -> str:
-    """What `run_comparison` would train, in words; nothing is opened or trained."""
+    """What `run_comparison` would train, as text; nothing is opened or trained."""
     lines = [
         f"study {study.name}: {study.question}",
         f"storage: {without_password(storage or default_storage(study))}",

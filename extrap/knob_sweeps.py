@@ -67,7 +67,7 @@ def run_knobs(
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> KnobOutcome:
-    """Run a knob study, or resume it; what is done already is not trained again.
+    """Run a knob study, or resume it; finished runs are not trained again.
 
     The study's sweep comes first: it says what the tuned values are where knobs are moved. All
     moves that may share a program at one size are trained in one pack.
@@ -102,7 +102,7 @@ def train_knobs(
     tune: Tune = tune,
     say: Say = logger.info,
 ) -> tuple[Forecast, pd.DataFrame]:
-    """Train what a knob study wants, beside as many others as there are; nothing is reported.
+    """Train what a knob study wants, together with other processes; no report.
 
     Args:
         knobs: The knob study.
@@ -183,7 +183,7 @@ def sweeps_of_knobs(knobs: KnobStudy) -> tuple[Sweep, ...]:
 
 
 def plan_knobs(knobs: KnobStudy, *, storage: str | None = None) -> str:
-    """What `run_knobs` would train, in words; nothing is opened or trained."""
+    """What `run_knobs` would train, as text; nothing is opened or trained."""
     study, spec = knobs.study, knobs.moved_spec()
     tuned = {point: dict.fromkeys(study.tune, 1.0) for point in knobs.points}
     n_runs = len(knobs.cells(tuned))

@@ -61,7 +61,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeverOutcome:
-    """What a finished lever study left behind."""
+    """Result of a finished lever study."""
 
     report: LeverReport
     table: pd.DataFrame
@@ -79,7 +79,7 @@ def run_levers(
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> LeverOutcome:
-    """Run a lever study, or resume it; what is done already is not trained again.
+    """Run a lever study, or resume it; finished runs are not trained again.
 
     First the arms are tuned, each on its grid and its own seeds, then all are run at the rates
     found on the seeds that judge.
@@ -110,7 +110,7 @@ def train_levers(
     tune: Tune = tune,
     say: Say = logger.info,
 ) -> pd.DataFrame:
-    """Train what a lever study wants, beside as many others as there are; nothing is reported.
+    """Train what a lever study wants, together with other processes; no report.
 
     Args:
         study: The lever study.
@@ -213,7 +213,7 @@ def read_lever_table(path: str | Path) -> pd.DataFrame:
 
 
 def plan_levers(study: LeverStudy, *, storage: str | None = None) -> str:
-    """What `run_levers` would train, in words; nothing is opened or trained."""
+    """What `run_levers` would train, as text; nothing is opened or trained."""
     lines = [
         f"study {study.name}: {study.question}",
         f"storage: {without_password(storage or default_storage(study))}",

@@ -123,7 +123,7 @@ def run_study(
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> StudyOutcome:
-    """Run a study, or resume it; what is done already is not trained again.
+    """Run a study, or resume it; finished runs are not trained again.
 
     The forecast is sealed in `reports/NAME.forecast.json` before anything larger is trained. The
     sweep of a baseline comes last; where it supports no forecast, there is no comparison.
@@ -239,7 +239,7 @@ def plan_study(
     storage: str | None = None,
     train: Train | None = None,
 ) -> str:
-    """What `run_study` would train, in words; nothing is opened or trained.
+    """What `run_study` would train, as text; nothing is opened or trained.
 
     Raises:
         ValueError: The baseline does not go with the study, or a path or grid gives a fraction

@@ -122,7 +122,7 @@ class StudyStatus:
 
 
 def study_status(study: StudyFile, storage: str | None = None) -> StudyStatus:
-    """How a study stands in its storage, which is only read, and not made where there is none.
+    """Status of a study in its storage, which is only read and never created.
 
     Args:
         study: What its file comes to.
@@ -166,7 +166,7 @@ def study_status(study: StudyFile, storage: str | None = None) -> StudyStatus:
 
 
 def folder_status(path: str | Path, assignments: Sequence[str], folder: str | None) -> StudyStatus:
-    """How a cascade study stands, which has no storage but a folder of saved answers.
+    """Status of a cascade study, which saves answers in a folder.
 
     Raises:
         ValueError: There is no such file, or an assignment fits no field.

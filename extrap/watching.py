@@ -1,4 +1,4 @@
-"""A log followed while its job runs, and a monitor that receives it."""
+"""A log followed while its job runs, and a monitor that reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well mean noise scales foretell critical batch sizes, over tasks and targets."""
+"""How well mean noise scales predict critical batch sizes, over tasks and targets."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Agreement:
 
 
 def agreement(pairs: pd.DataFrame, *, factor: float = FACTOR) -> Agreement | None:
-    """Hold noise scales against critical batch sizes.
+    """Compare noise scales with critical batch sizes.
 
     Args:
         pairs: One row per task, size and target: `noise_scale` and `b_crit` in examples, NaN where

@@ -225,7 +225,7 @@ def _recommend(
 
 
 def check_front(front: FrontForecast, runs: Runs, *, factors: tuple[float, ...]) -> pd.DataFrame:
-    """Hold the runs at the larger size against the forecast.
+    """Compare the runs at the larger size with the forecast.
 
     Args:
         front: The forecast.

@@ -100,7 +100,7 @@ def noise_until(
         alone does not tell its noise scale from infinite; of the first tenth of the steps such a
         one is left out (`extrap.noise.telling_windows`). None where nothing was measured. The
         interval is for these runs: it does not know how seeds differ. Where the noise is hardly
-        distinguished from infinite, values that are told are low.
+        distinguished from infinite, known values are low.
     """
     if gradients.empty:
         return None
@@ -199,7 +199,7 @@ def step_exponent(courses: pd.DataFrame, *, size: str, level: float = 0.95) -> M
 def collapse(
     courses: pd.DataFrame, *, size: str, level: float = 0.95, skip: float = SKIPPED
 ) -> Collapse | None:
-    """Hold the courses of several sizes against each other over the loss.
+    """Compare noise scales of several sizes as functions of the loss.
 
     Windows of one size are neighbours in time and share what a seed did, so the interval of q
     counts sizes, not windows: it is the larger of that of the pooled fit and that of a jackknife

@@ -1,4 +1,4 @@
-"""The best learning rate against batch size: a free exponent, and rules that claim to know it."""
+"""The best learning rate against batch size: a free exponent, and published rules."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def rate_law(
     *,
     level: float = 0.95,
 ) -> RateLaw:
-    """Fit the best rate against batch size at one model size, and hold rules against it.
+    """Fit the best rate against batch size at one model size, and compare rules with it.
 
     Least squares of ln η. A rule of a fixed exponent holds where that lies in the interval of the
     free one and no bend is seen; a curved rule where a parabola of ln η over ln B is not

@@ -225,7 +225,7 @@ def tuned_steps(
     not is counted, never given a number, and bounds the optimum on its side. Where every rate has
     such a seed, the one at which most seeds reach the target stands, and the others are bounds.
 
-    The rate is chosen on the seeds whose steps are told. With three seeds and 5 % between them
+    The rate is chosen on the seeds whose steps are known. With three seeds and 5 % between them
     steps are short by about 1.5 % for that, with one seed by 6 %.
 
     Args:

@@ -87,7 +87,7 @@ class CascadeFinding:
 
     @property
     def is_as_good(self) -> bool:
-        """Whether it is told, of all small models at once, to be no worse than by a margin.
+        """Whether it is no worse than by a margin, tested for all small models at once.
 
         Half a percentage point of the share correct, or .5 % of the large model's mean loss.
         """

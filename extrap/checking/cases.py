@@ -114,7 +114,7 @@ class Case:
 
 
 def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
-    """One case a configuration, in the order of their first rows.
+    """One case per configuration, in the order of their first rows.
 
     Raises:
         DataError: The forecast predicts no loss at a run's size.

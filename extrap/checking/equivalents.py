@@ -1,4 +1,4 @@
-"""What a deviation is worth: the tuned run of the law that reaches the same loss."""
+"""Equivalent of a deviation: the tuned run of the law that reaches the same loss."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Judgement:
 def judge_losses(
     cases: Sequence[Case], *, alpha: float, tolerance: float, familywise: bool = False
 ) -> list[Judgement]:
-    """Hold every configuration against its interval.
+    """Compare every configuration with its interval.
 
     Args:
         cases: The configurations.

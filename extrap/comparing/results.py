@@ -123,12 +123,12 @@ class Contrast:
 
     @property
     def told_sizes(self) -> tuple[SizeDifference, ...]:
-        """Sizes at which the measured difference is told: its interval excludes 0."""
+        """Sizes at which the measured difference is significant: its interval excludes 0."""
         return tuple(place for place in self.by_size if _is_told(place.difference))
 
     @property
     def sign_changes(self) -> tuple[tuple[SizeDifference, SizeDifference], ...]:
-        """Neighbours among the told sizes that differ in sign, smaller first."""
+        """Neighbours among these sizes that differ in sign, smaller first."""
         return tuple(
             (before, after)
             for before, after in itertools.pairwise(self.told_sizes)
@@ -137,7 +137,7 @@ class Contrast:
 
     @property
     def differs(self) -> bool:
-        """Whether a difference is told at the level of the comparison."""
+        """Whether a difference is significant at the level of the comparison."""
         return self.verdict in ("shift", "exponent")
 
 

@@ -142,7 +142,7 @@ def check_identifiable(
 
 
 def _check_tuned(complete: pd.DataFrame, tuned: Sequence[str]) -> None:
-    """Refuse tuned columns that move together in every size: no optimum of either can be told.
+    """Refuse tuned columns that move together in every size: neither optimum is determined.
 
     Args:
         complete: Runs with a loss.

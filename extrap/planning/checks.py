@@ -73,7 +73,7 @@ class AllocationCheck:
 
     @property
     def is_best(self) -> bool:
-        """Whether no other split is told to be better than the recommended one."""
+        """Whether no other split is significantly better than the recommended one."""
         return all((split.excess.ci.upper or 0.0) >= 0 for split in self.splits)
 
     @property

@@ -24,7 +24,7 @@ from extrap.records.codec import encode, shape
 __all__ = ["FACTORS", "Cost", "Penalty", "PricedValue", "cost"]
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Multiples of the predicted optimum whose price is told."""
+"""Multiples of the predicted optimum whose price is given."""
 N_DRAWS = 4000
 SECONDS = 3600.0
 LEAST_GROWTH = 1.1

@@ -35,7 +35,7 @@ __all__ = ["plan"]
 MOST_RUNS = 2000
 """A plan longer than this is no next step."""
 N_PARTS = 5
-"""Parts of the purchases after which the widths are told."""
+"""Parts of the purchases after which the widths are given."""
 
 Sizes = Mapping[str, float]
 
@@ -272,7 +272,7 @@ def _unseen(
     *,
     budget: float | None,
 ) -> Plan:
-    """A plan where no width can be told yet: bracket the optima, then plan again."""
+    """A plan whose widths are not known yet: bracket the optima, then plan again."""
     unknown = Outlook(
         n_runs=0, cost=0.0, loss_width=None, tuned_width=dict.fromkeys(made.runs.tuned)
     )

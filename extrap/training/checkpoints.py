@@ -123,7 +123,7 @@ class Checkpoints:
             return _checked(_read(path), self._origin(cell, place))
         except FileNotFoundError:
             return None
-        except Exception as error:  # whatever a damaged or a stranger's file makes a reader say
+        except Exception as error:  # whatever a damaged or another file makes a reader say
             self.distrust(cell, f"{type(error).__name__}: {error}")
             return None
 

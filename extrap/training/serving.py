@@ -1,4 +1,4 @@
-"""The other end of `crew`: `python -m extrap.training.serving` trains what it is told to."""
+"""The worker side of `crew`: `python -m extrap.training.serving` trains the packs it receives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases: every worker beats in the storage, and receives who else does.
+"""Leases: workers send heartbeats to the storage and read those of others.
 
 A worker that does not beat for as long as it said it might be silent is taken for dead. How long
 others are silent each worker counts by its own clock, and only while the storage answers it, so

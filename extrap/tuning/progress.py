@@ -163,7 +163,7 @@ class _Terminal:
 
 
 class _Log:
-    """A line now and then, for what is no terminal: a file, a batch system, a pipe."""
+    """A line now and then, for output that is not a terminal: a file, a batch system, a pipe."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -76,8 +76,9 @@ mutants: $(MUTATED)  ## Random faults in the statistics: which do the tests noti
 soak: $(TESTED)  ## Kill, freeze and cut off workers, write reports/soak.html
 	$(BIN)/python -m benchmarks.soak
 
-docs: $(INSTALLED)  ## Write docs/reference/cli.md anew
+docs: $(INSTALLED)  ## Write docs/reference/cli.md and the site in build/site/
 	$(BIN)/python -m tests.cli_reference
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## Remove caches and reports; .venv/ and the studies in .extrap/ stay
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis reports/*.html reports/*.csv

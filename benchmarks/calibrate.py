@@ -38,8 +38,8 @@ import numpy as np
 import pandas as pd
 
 import extrap
+from benchmarks.page import print_rows
 from benchmarks.rows import Row
-from benchmarks.table import print_rows
 from benchmarks.verb import EXAMPLE
 
 DRAWS = {"development": 1, "report": 2}

@@ -9,19 +9,14 @@ reports/bench-check.csv and reports/bench-check.html.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import faults, published_checks, watched
-from benchmarks.backtest import REPORTS, Part, conclusion, measure
-from benchmarks.check_pictures import plates
-from benchmarks.page import Words, write_page
-from benchmarks.rows import DATA
-from benchmarks.table import print_rows, write_csv
+from benchmarks.charts import check_blocks
+from benchmarks.page import Part, Words, parser_of, run_parts
 
 WORDS = Words(
     title="The checker",
@@ -51,24 +46,6 @@ def parts(data: Path) -> dict[str, Part]:
     }
 
 
-def main() -> None:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="published tables")
-    names = list(parts(DATA))
-    parser.add_argument("--only", nargs="+", choices=names, default=names)
-    parser.add_argument("--out", type=Path, default=REPORTS, help="folder of the page")
-    arguments = parser.parse_args()
-    every = parts(arguments.data)
-    wanted = {name: part for name, part in every.items() if name in arguments.only}
-    found, rows, seconds, missing = measure(wanted, arguments.data)
-    print_rows(rows)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    write_csv(rows, arguments.out / "bench-check.csv")
-    path = arguments.out / "bench-check.html"
-    write_page(rows, plates(found), seconds, missing, words=WORDS, path=path)
-    sys.stdout.write(conclusion(rows, seconds) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    given = parser_of(__doc__).parse_args()
+    run_parts(parts(given.data), given, words=WORDS, name="bench-check", blocks=check_blocks)

@@ -8,16 +8,11 @@ said and left out. Writes reports/bench-compute.csv and reports/bench-compute.ht
 
 from __future__ import annotations
 
-import argparse
-import sys
 from functools import partial
 from pathlib import Path
 
 from benchmarks import allocations, cascades, comparisons, selection, sparsity
-from benchmarks.backtest import REPORTS, Part, conclusion, measure
-from benchmarks.page import Words, write_page
-from benchmarks.rows import DATA
-from benchmarks.table import print_rows, write_csv
+from benchmarks.page import Part, Words, parser_of, run_parts
 
 WORDS = Words(
     title="Compute, data and sparsity",
@@ -45,23 +40,6 @@ def parts(data: Path) -> dict[str, Part]:
     }
 
 
-def main() -> None:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="published tables")
-    names = list(parts(DATA))
-    parser.add_argument("--only", nargs="+", choices=names, default=names)
-    parser.add_argument("--out", type=Path, default=REPORTS, help="folder of the page")
-    arguments = parser.parse_args()
-    wanted = {n: part for n, part in parts(arguments.data).items() if n in arguments.only}
-    _, rows, seconds, missing = measure(wanted, arguments.data)
-    print_rows(rows)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    write_csv(rows, arguments.out / "bench-compute.csv")
-    path = arguments.out / "bench-compute.html"
-    write_page(rows, (), seconds, missing, words=WORDS, path=path)
-    sys.stdout.write(conclusion(rows, seconds) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    given = parser_of(__doc__).parse_args()
+    run_parts(parts(given.data), given, words=WORDS, name="bench-compute")

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.page import print_rows
 from benchmarks.rows import Row
-from benchmarks.table import print_rows
 from extrap.reading.optuna import read_storage
 
 __all__ = [

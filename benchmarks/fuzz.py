@@ -54,8 +54,8 @@ from benchmarks.malformed import (
     damaged_table,
     damages,
 )
+from benchmarks.page import print_rows
 from benchmarks.rows import Row
-from benchmarks.table import print_rows
 from extrap.cli import cli, main
 from extrap.documents import _hash, _seal
 from extrap.errors import ExtrapError

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from benchmarks.page import print_rows
 from benchmarks.rows import Row
-from benchmarks.table import print_rows
 from extrap.noise import gradient_moments, mean_noise_scale, noise_scale_from_moments
 
 Array = np.ndarray

@@ -1,28 +1,44 @@
-"""The page of a table of figures: the table, the pictures, where it comes from."""
+"""Figures of a benchmark: measured, printed, written as CSV and as a page."""
 
 from __future__ import annotations
 
+import argparse
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from itertools import groupby
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from jinja2 import ChoiceLoader, FileSystemLoader
+import pandas as pd
 
 import extrap
-from benchmarks.rows import Row
-from extrap.files import write_text
+from benchmarks.rows import DATA, Row
+from extrap import files
 from extrap.records.codec import encode
-from extrap.reporting.envelopes import PageHead
-from extrap.reporting.numbers import NBSP
-from extrap.reporting.pages import environment, render_page
-from extrap.reporting.plates import Plate
+from extrap.reporting import html
+from extrap.reporting.blocks import Answer, Block, Details, Page, Paragraph
+from extrap.reporting.forecast_page import provenance
+from extrap.reporting.tables import Table
+from extrap.reporting.text import blocks_text
 
-__all__ = ["Words", "write_page"]
+__all__ = [
+    "Part",
+    "Words",
+    "conclusion",
+    "headline",
+    "parser_of",
+    "print_rows",
+    "run_parts",
+    "write",
+    "write_csv",
+    "write_page",
+]
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,9 +48,9 @@ class Words:
     """What a page is about.
 
     Attributes:
-        title: One word or two.
+        title: Its name.
         question: Its heading.
-        lead: One sentence below.
+        lead: What was measured.
         command: What makes it.
         seeds: What is random.
         libraries: Whose versions matter.
@@ -48,61 +64,95 @@ class Words:
     libraries: tuple[str, ...]
 
 
-def write_page(
-    rows: Sequence[Row],
-    plates: Sequence[Plate],
-    seconds: Mapping[str, float],
-    missing: Sequence[str],
+class Part(NamedTuple):
+    """One measurement: how it is made, which rows it gives, which published tables it needs."""
+
+    measure: Callable[[], Any]
+    rows: Callable[[Any], Sequence[Row]]
+    tables: tuple[str, ...] = ()
+
+
+def parser_of(doc: str | None) -> argparse.ArgumentParser:
+    """Options that every benchmark has."""
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
+    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="published tables")
+    parser.add_argument("--only", nargs="+", metavar="PART", help="parts to measure")
+    parser.add_argument("--out", type=Path, default=ROOT / "reports", help="folder of the page")
+    return parser
+
+
+def run_parts(
+    parts: Mapping[str, Part],
+    given: argparse.Namespace,
     *,
     words: Words,
-    path: Path,
+    name: str,
+    usual: Sequence[str] = (),
+    more: Callable[[Mapping[str, Any]], Sequence[Row]] | None = None,
+    blocks: Callable[[Mapping[str, Any]], Sequence[Block]] | None = None,
 ) -> None:
-    """Write the page, one file that loads nothing else.
+    """Measure the parts asked for whose tables are there; print and write what they gave.
 
     Args:
-        rows: All figures.
-        plates: The pictures, perhaps none.
-        seconds: How long each part took.
-        missing: Published tables that were not there.
+        parts: Name → part, in the order of the table.
+        given: What `parser_of` parsed.
         words: What the page is about.
-        path: Where to write.
+        name: Of the files written, without suffix.
+        usual: Parts without `--only`; all of them by default.
+        more: Rows from what all parts gave.
+        blocks: Charts and tables from what all parts gave.
     """
-    templates = environment()
-    here = FileSystemLoader(Path(__file__).parent / "templates")
-    templates.filters["tight"] = _tight
-    templates.loader = ChoiceLoader([loader for loader in (templates.loader, here) if loader])
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    notes = list(dict.fromkeys(row.note for row in rows if row.note))
-    judged = headline(rows)
-    html = render_page(
-        "figures.html.j2",
-        PageHead(
-            kind="figures",
-            title=words.title,
-            question=words.question,
-            answer=judged,
-            created=created,
-            status="all met" if all(row.met is not False for row in rows) else "some missed",
-        ),
-        numbers=encode({"kind": "extrap-figures", "rows": [asdict(row) for row in rows]}),
-        templates=templates,
-        made_by=words.command,
-        missed=[row for row in rows if row.met is False],
-        missing=missing,
-        parts=[(part, list(group)) for part, group in groupby(rows, key=lambda row: row.part)],
-        notes=notes,
-        plates=plates,
-        words=words,
-        provenance=_provenance(created, seconds, words),
-    )
-    write_text(path, html)
+    wanted = given.only or usual or list(parts)
+    if unknown := set(wanted) - set(parts):
+        raise SystemExit(f"--only takes {', '.join(parts)}; got {', '.join(sorted(unknown))}.")
+    found: dict[str, Any] = {}
+    rows: list[Row] = []
+    seconds: dict[str, float] = {}
+    missing: list[str] = []
+    for key, part in parts.items():
+        absent = [table for table in part.tables if not (given.data / table).is_file()]
+        missing += [table for table in absent if table not in missing and key in wanted]
+        if absent or key not in wanted:
+            continue
+        began = time.perf_counter()
+        found[key] = part.measure()
+        rows += part.rows(found[key])
+        seconds[key] = time.perf_counter() - began
+        sys.stderr.write(f"{key}: {seconds[key]:.0f} s\n")
+    if missing:
+        sys.stdout.write(f"Missing in {given.data}: {', '.join(missing)}; left out.\n")
+    rows += more(found) if more else []
+    shown = blocks(found) if blocks else ()
+    write(rows, shown, seconds, missing, words=words, folder=given.out, name=name)
 
 
-def _tight(text: str) -> str:
-    """Signs stay with their numbers at the end of a line."""
-    for sign in ("≤ ", "≥ ", "± ", "× "):
-        text = text.replace(sign, sign[0] + NBSP)
-    return text.replace(" %", f"{NBSP}%")
+def write(
+    rows: Sequence[Row],
+    blocks: Sequence[Block],
+    seconds: Mapping[str, float],
+    missing: Sequence[str] = (),
+    *,
+    words: Words,
+    folder: Path,
+    name: str,
+) -> None:
+    """Print the rows and write them as `NAME.csv` and `NAME.html`."""
+    print_rows(rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_csv(rows, folder / f"{name}.csv")
+    write_page(rows, blocks, seconds, missing, words=words, path=folder / f"{name}.html")
+    sys.stdout.write(conclusion(rows, seconds) + "\n")
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """Write the rows to standard output, part by part."""
+    sys.stdout.write(blocks_text(_tables(rows)) + "\n")
+
+
+def write_csv(rows: Sequence[Row], path: Path) -> None:
+    """One line per row, with its verdict as a word."""
+    table = pd.DataFrame([asdict(row) | {"met": row.verdict} for row in rows])
+    files.write_csv(table, path)
 
 
 def headline(rows: Sequence[Row]) -> str:
@@ -113,26 +163,110 @@ def headline(rows: Sequence[Row]) -> str:
     return f"{text}." if met == len(judged) else f"{text}, {len(judged) - met} missed."
 
 
-def _provenance(created: str, seconds: Mapping[str, float], words: Words) -> list[tuple[str, str]]:
-    took = ", ".join(f"{name} {s:.0f}" for name, s in seconds.items())
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in words.libraries)
-    return [
+def conclusion(rows: Sequence[Row], seconds: Mapping[str, float]) -> str:
+    """How many targets were met, which were missed, how long it took."""
+    missed = [f"Missed: {row.part}: {row.figure}" for row in rows if row.met is False]
+    return "\n".join([f"\n{headline(rows)}", *missed, f"{_took(seconds)}; page and CSV written."])
+
+
+def write_page(
+    rows: Sequence[Row],
+    blocks: Sequence[Block],
+    seconds: Mapping[str, float],
+    missing: Sequence[str],
+    *,
+    words: Words,
+    path: Path,
+) -> None:
+    """Write the page.
+
+    Args:
+        rows: All figures.
+        blocks: Charts and tables, perhaps none.
+        seconds: How long each part took.
+        missing: Published tables that were not there.
+        words: What the page is about.
+        path: Where to write.
+    """
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    left_out = f" Missing and left out: {', '.join(missing)}." if missing else ""
+    about = [
         ("made", created),
         ("commit", _commit()),
-        ("seconds", f"{sum(seconds.values()):.0f} ({took})"),
+        ("time", _took(seconds)),
         ("extrap", extrap.__version__),
         ("Python", platform.python_version()),
-        ("libraries", versions),
+        ("libraries", ", ".join(f"{n} {metadata.version(n)}" for n in words.libraries)),
         ("seeds", words.seeds),
     ]
+    is_met = all(row.met is not False for row in rows)
+    page = Page(
+        kind="figures",
+        title=words.title,
+        question=words.question,
+        created=created,
+        blocks=(
+            Answer(text=headline(rows), kind="on" if is_met else "mixed"),
+            Paragraph(f"{words.lead}{left_out}"),
+            _overview(rows),
+            *(Details(table.caption, (table,)) for table in _tables(rows)),
+            *([Details("Charts", tuple(blocks))] if blocks else []),
+            provenance(about),
+        ),
+        numbers=encode({"kind": "extrap-figures", "rows": [asdict(row) for row in rows]}),
+        status="all met" if is_met else "some missed",
+        made_by=words.command,
+    )
+    html.write_page(page, path)
+
+
+def _overview(rows: Sequence[Row]) -> Table:
+    """Targets met by part, and what was missed."""
+    lines = []
+    for part, group in groupby(rows, key=lambda row: row.part):
+        judged = [row for row in group if row.met is not None]
+        missed = [f"{row.figure}: {row.reached} ({row.target})" for row in judged if not row.met]
+        verdict = "no target" if not judged else "MISSED" if missed else "met"
+        met = f"{len(judged) - len(missed)} of {len(judged)}"
+        lines.append((verdict, part, met, "; ".join(missed) or "–"))
+    columns = ("verdict", "part", "targets met", "missed")
+    return Table(caption="Targets by part", columns=columns, rows=tuple(lines))
+
+
+def _tables(rows: Sequence[Row]) -> list[Table]:
+    """One table per part; a note is given at the first row that has it."""
+    seen: set[str] = set()
+    tables = []
+    for part, group in groupby(rows, key=lambda row: row.part):
+        lines = []
+        for row in group:
+            note = "" if row.note in seen else row.note
+            seen.add(row.note)
+            lines.append((row.verdict, row.figure, row.reached, row.target, row.beat, note))
+        columns = ("verdict", "figure", "reached", "target", "to beat", "note")
+        used = [i for i, _ in enumerate(columns) if any(line[i] for line in lines)]
+        table = Table(
+            caption=part,
+            columns=tuple(columns[i] for i in used),
+            rows=tuple(tuple(line[i] for i in used) for line in lines),
+        )
+        tables.append(table)
+    return tables
+
+
+def _took(seconds: Mapping[str, float]) -> str:
+    each = ", ".join(f"{name} {s:.0f}" for name, s in seconds.items())
+    return f"{sum(seconds.values()):.0f} s ({each})"
 
 
 def _commit() -> str:
     """The commit, and whether the tree differs from it."""
 
     def git(*words: str) -> str:
-        run = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
-        return run.stdout.strip()
+        done = subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
 
     try:
         changed = " with uncommitted changes" if git("status", "--porcelain") else ""

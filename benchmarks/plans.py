@@ -14,7 +14,6 @@ on their own laws and runs.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import math
@@ -22,28 +21,27 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import optuna
 import pandas as pd
 
 import extrap
-from benchmarks.backtest import REPORTS, Part, conclusion, measure
+from benchmarks.charts import plan_blocks
 from benchmarks.optima import SIZES, TUNED, optima_of, step_law
-from benchmarks.page import Words, write_page
-from benchmarks.plan_pictures import width_plate
+from benchmarks.page import Part, Words, parser_of, run_parts
 from benchmarks.rows import DATA, Row
 from benchmarks.samplers import exponential
-from benchmarks.table import print_rows, write_csv
 from extrap.errors import DataError
 from extrap.files import write_text
 from extrap.planning import cost, plan
-from extrap.reporting.plates import Plate
+from extrap.reporting.blocks import Block
 
 LEVEL = 0.9
 SEED = 20261122
@@ -604,18 +602,18 @@ def answer_rows(found: dict[float, float]) -> list[Row]:
     ]
 
 
-def pictures(table: pd.DataFrame) -> list[Plate]:
-    """Compute against width, one picture a bed and interval."""
-    made = []
-    for bed in map(str, table["bed"].unique()):
-        found = ratios(table, bed)
-        n = table.loc[table["bed"] == bed, "replicate"].nunique()
-        made += [
-            width_plate(found, bed=bed, column=column, n=n, target=TARGET)
-            for column in map(str, found)
-            if column.endswith("_width")
-        ]
-    return made
+def blocks(found: Mapping[str, Any]) -> list[Block]:
+    """Compute against width, one chart per bed and interval."""
+    table = found.get("plans", pd.DataFrame(columns=["bed", "replicate"]))
+    return [
+        block
+        for bed in map(str, table["bed"].unique())
+        for block in plan_blocks(
+            ratios(table, bed),
+            bed=bed,
+            n=table.loc[table["bed"] == bed, "replicate"].nunique(),
+        )
+    ]
 
 
 def penalties(n_replicates: int = REPLICATES) -> pd.DataFrame:
@@ -709,28 +707,12 @@ def parts(data: Path, n_replicates: int, keep: Path | None = None) -> dict[str, 
     }
 
 
-def main() -> None:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="published tables")
+if __name__ == "__main__":
+    parser = parser_of(__doc__)
     parser.add_argument("--replicates", type=int, default=REPLICATES, help="simulated sweeps")
-    parser.add_argument("--only", nargs="+", choices=parts(DATA, 0), help="only these parts")
     parser.add_argument(
         "--keep", type=Path, help="folder that keeps each sweep of the part plans; it is resumed"
     )
-    parser.add_argument("--out", type=Path, default=REPORTS, help="folder of the page")
-    arguments = parser.parse_args()
-    wanted = parts(arguments.data, arguments.replicates, arguments.keep)
-    wanted = {name: wanted[name] for name in arguments.only or wanted}
-    results, found, seconds, missing = measure(wanted, arguments.data)
-    print_rows(found)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    write_csv(found, arguments.out / "bench-plan.csv")
-    path = arguments.out / "bench-plan.html"
-    drawn = pictures(results["plans"]) if "plans" in results else []
-    write_page(found, drawn, seconds, missing, words=WORDS, path=path)
-    sys.stdout.write(conclusion(found, seconds) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    given = parser.parse_args()
+    every = parts(given.data, given.replicates, given.keep)
+    run_parts(every, given, words=WORDS, name="bench-plan", blocks=blocks)

@@ -26,8 +26,8 @@ from scipy.interpolate import make_smoothing_spline
 
 from benchmarks.five_rates import curves
 from benchmarks.optima import rms
+from benchmarks.page import print_rows
 from benchmarks.rows import DATA, Row
-from benchmarks.table import print_rows
 from extrap.errors import DataError
 from extrap.fitting import (
     estimate_noise,

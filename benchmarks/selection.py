@@ -113,7 +113,8 @@ def _crossover_row(problem: str, found: SelectionFindings, keep: float) -> Row:
             f"{crossing.below.split()[0]} below {_counted(crossing.size)} kept examples, "
             f"{crossing.above.split()[0]} above; {told}"
         )
-    met = crossing.is_told and crossing.below.startswith("easy") and None not in crossing.size.ci
+    is_bounded = None not in tuple(crossing.size.ci)
+    met = crossing.is_told and crossing.below.startswith("easy") and is_bounded
     return Row(
         part="studies/data_selection",
         figure=f"{problem}: easy and hard examples change places, keeping {keep:g}",

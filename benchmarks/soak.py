@@ -41,14 +41,12 @@ import sqlalchemy
 from optuna.trial import TrialState
 
 import extrap.tuning.loop
-from benchmarks.backtest import REPORTS, conclusion
 from benchmarks.checkpoints import checkpoint_rows
 from benchmarks.disks import disk_rows
 from benchmarks.fuzz import fuzz_rows
-from benchmarks.page import Words, write_page
+from benchmarks.page import ROOT, Words, write
 from benchmarks.rows import Row
 from benchmarks.servers import Server, ServerError, free_port, postgres_server
-from benchmarks.table import print_rows, write_csv
 from extrap.commands.workers import stops_gracefully
 from extrap.errors import StudyError
 from extrap.reading.optuna import RESULT, study_names
@@ -58,7 +56,6 @@ from extrap.records import Cell, OnEval, RunResult, Runs, StudySpec, TunedRange,
 from extrap.tuning import TuneEvent, tune
 from extrap.tuning.trainers import OwnTrainer
 
-ROOT = Path(__file__).parents[1]
 WORDS = Words(
     title="Soak",
     question="Is anything lost or made twice, whatever happens to the workers?",
@@ -798,7 +795,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=[], help="parts whose name begins so")
     parser.add_argument("--small", action="store_true", help="48 cells instead of 432")
-    parser.add_argument("--out", type=Path, default=REPORTS, help="folder of the page")
+    parser.add_argument("--out", type=Path, default=ROOT / "reports", help="folder of the page")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--pause", type=float, default=0.0, help=argparse.SUPPRESS)
     parser.add_argument("--claims", help=argparse.SUPPRESS)
@@ -812,11 +809,7 @@ def main() -> None:
         claim(arguments.claims, arguments.gate, arguments.to, pause_s=arguments.pause)
         return
     rows, seconds = measure(arguments.only, is_small=arguments.small)
-    print_rows(rows)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    write_csv(rows, arguments.out / "soak.csv")
-    write_page(rows, (), seconds, (), words=WORDS, path=arguments.out / "soak.html")
-    sys.stdout.write(conclusion(rows, seconds) + "\n")
+    write(rows, (), seconds, words=WORDS, folder=arguments.out, name="soak")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,13 @@ if TYPE_CHECKING:
         Workload,
     )
     from extrap.reporting import read_report, report
-    from extrap.reporting.plots import plot_backtest, plot_law, plot_optimum, plot_sweep
+    from extrap.reporting.plots import (
+        plot_backtest,
+        plot_forecast,
+        plot_law,
+        plot_optimum,
+        plot_sweep,
+    )
     from extrap.selection import Selection, choose_next, prototype_distance, select
     from extrap.training import CoordinateCheck, NoiseMeter, coordinate_check
     from extrap.tuning import tune
@@ -95,6 +101,7 @@ __all__ = [
     "noise_scale",
     "plan",
     "plot_backtest",
+    "plot_forecast",
     "plot_law",
     "plot_optimum",
     "plot_sweep",
@@ -127,7 +134,8 @@ _HOMES = {
     **dict.fromkeys(("NoiseScale", "noise_scale"), "noise"),
     **dict.fromkeys(("Selection", "choose_next", "prototype_distance", "select"), "selection"),
     **dict.fromkeys(
-        ("plot_backtest", "plot_law", "plot_optimum", "plot_sweep"), "reporting.plots"
+        ("plot_backtest", "plot_forecast", "plot_law", "plot_optimum", "plot_sweep"),
+        "reporting.plots",
     ),
     **dict.fromkeys(("load_forecast", "save_forecast"), "documents"),
     **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),

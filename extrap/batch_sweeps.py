@@ -16,11 +16,11 @@ import pandas as pd
 
 from extrap.batching import (
     BatchFindings,
-    FrontForecast,
     TaskResult,
+    TradeOffForecast,
     analyse_task,
-    check_front,
-    forecast_front,
+    check_trade_off,
+    forecast_trade_off,
     steps_to_target,
     tuned_steps,
 )
@@ -78,8 +78,9 @@ def run_batches(
     """Run a batch study, or resume it; finished runs are not trained again.
 
     At every size and batch a grid of rates is trained, which grows while the best rate for some
-    target is at its edge. Where a task names a larger size, the front of steps against examples
-    there is written to `reports/NAME.front.json` before anything is trained at that size.
+    target is at its edge. Where a task names a larger size, the trade-off of steps and
+    examples there is forecast and written to `reports/NAME.front.json` before that size is
+    trained.
 
     Args:
         study: The batch study.
@@ -111,7 +112,7 @@ def train_batches(
     Args:
         study: The batch study.
         storage: Storage URL.
-        reports: Folder of the fronts that are written down before anything is trained there.
+        reports: Folder of the forecasts, written before anything is trained there.
         tune: Trains the cells of a sweep, as `extrap.tune` does.
         say: Hears one line at each step.
 
@@ -129,17 +130,14 @@ def train_batches(
         spec = task.spec()
         sweep = tune(spec, storage, extend=partial(_wanted, task))
         result = analyse_task(task, sweep, overhead=study.overhead, level=study.level)
-        front = _forecast(result, say)
+        trade_off = _forecast(result, say)
         large = None
-        if front is not None:
-            front = _sealed(front, sweep, _front_path(study, task, folder))
-            say(
-                f"trade-off of steps and examples at {_sized(front.size)} written before any "
-                "run there"
-            )
-            cells = _large_cells(task, front)
+        if trade_off is not None:
+            trade_off = _sealed(trade_off, sweep, _trade_off_path(study, task, folder))
+            say(f"forecast at {_sized(trade_off.size)} written before any run there")
+            cells = _large_cells(task, trade_off)
             large = tune(spec, storage, stage="check", extend=wants_only(cells))
-        found.append(_findings(result, front, large))
+        found.append(_findings(result, trade_off, large))
         say(f"{task.study.name}: {len(sweep)} runs at {len(task.batches)} batches")
     return found
 
@@ -150,11 +148,11 @@ def sweeps_of_batches(study: BatchStudy) -> tuple[Sweep, ...]:
     def large(task: BatchTask, read: ReadSweep) -> tuple[Cell, ...]:
         sweep = read(task.spec(), "tune")
         result = analyse_task(task, sweep, overhead=study.overhead, level=study.level)
-        front = _forecast(result, logger.debug)
-        if front is None:
+        trade_off = _forecast(result, logger.debug)
+        if trade_off is None:
             return ()
-        path = _front_path(study, task, Path("reports"))
-        return _large_cells(task, _as_sealed(front, sweep, path) or front)
+        path = _trade_off_path(study, task, Path("reports"))
+        return _large_cells(task, _as_sealed(trade_off, sweep, path) or trade_off)
 
     sweeps = []
     for task in study.tasks:
@@ -192,14 +190,17 @@ def report_batches(
     for task in study.tasks:
         sweep = read_study(task.spec(), where)
         result = analyse_task(task, sweep, overhead=study.overhead, level=study.level)
-        front = _forecast(result, logger.info)
-        if front is not None:
-            front = _as_sealed(front, sweep, _front_path(study, task, Path(reports))) or front
+        trade_off = _forecast(result, logger.info)
+        if trade_off is not None:
+            trade_off = (
+                _as_sealed(trade_off, sweep, _trade_off_path(study, task, Path(reports)))
+                or trade_off
+            )
         try:
-            large = None if front is None else read_study(task.spec(), where, stage="check")
+            large = None if trade_off is None else read_study(task.spec(), where, stage="check")
         except DataError:
             large = None
-        found.append(_findings(result, front, large))
+        found.append(_findings(result, trade_off, large))
     return _write(study, found, source=where, reports=Path(reports), path=path)
 
 
@@ -280,60 +281,60 @@ def _edges(task: BatchTask, runs: Runs) -> dict[tuple[tuple[float, ...], int], s
     return found
 
 
-def _forecast(result: TaskResult, say: Say) -> FrontForecast | None:
+def _forecast(result: TaskResult, say: Say) -> TradeOffForecast | None:
     try:
-        return forecast_front(result)
+        return forecast_trade_off(result)
     except DataError as error:
         say(f"no forecast at {_sized(result.task.at)}: {error}")
         return None
 
 
-def _large_cells(task: BatchTask, front: FrontForecast) -> tuple[Cell, ...]:
+def _large_cells(task: BatchTask, trade_off: TradeOffForecast) -> tuple[Cell, ...]:
     return tuple(
         Cell.of(
-            front.size,
+            trade_off.size,
             {"lr": float(f"{lr * factor:.4g}"), "batch_size": batch, "steps": task.steps[batch]},
             seed,
         )
-        for batch, lr in front.rates.items()
+        for batch, lr in trade_off.rates.items()
         for factor in FACTORS
         for seed in task.study.target_seeds
     )
 
 
 def _findings(
-    result: TaskResult, front: FrontForecast | None, large: Runs | None
+    result: TaskResult, trade_off: TradeOffForecast | None, large: Runs | None
 ) -> BatchFindings:
     checked = None
-    if front is not None and large is not None and len(large):
-        checked = check_front(front, large, factors=FACTORS)
-    return BatchFindings(result=result, front=front, checked=checked)
+    if trade_off is not None and large is not None and len(large):
+        checked = check_trade_off(trade_off, large, factors=FACTORS)
+    return BatchFindings(result=result, trade_off=trade_off, checked=checked)
 
 
-def _front_path(study: BatchStudy, task: BatchTask, reports: Path) -> Path:
+def _trade_off_path(study: BatchStudy, task: BatchTask, reports: Path) -> Path:
     several = sum(bool(each.at) for each in study.tasks) > 1
     name = f"{study.name}.{task.study.name}" if several else study.name
     return reports / f"{name}.front.json"
 
 
-def _sealed(front: FrontForecast, sweep: Runs, path: Path) -> FrontForecast:
-    """Write a front down; one of the same data that is there already stays and is returned."""
-    if (earlier := _as_sealed(front, sweep, path)) is not None:
+def _sealed(trade_off: TradeOffForecast, sweep: Runs, path: Path) -> TradeOffForecast:
+    """Write a forecast down; an earlier one of the same data stays and is returned."""
+    if (earlier := _as_sealed(trade_off, sweep, path)) is not None:
         return earlier
     content = {
-        **_front_key(front, sweep),
+        **_trade_off_key(trade_off, sweep),
         "points": [
             {k: v if v is not None and math.isfinite(v) else None for k, v in row.items()}
-            for row in front.table.to_dict("records")
+            for row in trade_off.table.to_dict("records")
         ],
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     write_text(path, json.dumps(content, indent=1, allow_nan=False))
-    return front
+    return trade_off
 
 
-def _as_sealed(front: FrontForecast, sweep: Runs, path: Path) -> FrontForecast | None:
-    """The front with the rates and steps written down earlier; None if there are none of it.
+def _as_sealed(trade_off: TradeOffForecast, sweep: Runs, path: Path) -> TradeOffForecast | None:
+    """The forecast with the rates and steps written down earlier; None without any.
 
     Runs at the larger size are made at the rates that were written down. A forecast made again by
     a later version may differ from them and would not find these runs.
@@ -341,18 +342,18 @@ def _as_sealed(front: FrontForecast, sweep: Runs, path: Path) -> FrontForecast |
     if not path.exists():
         return None
     earlier = json.loads(path.read_text(encoding="utf-8"))
-    key = _front_key(front, sweep)
+    key = _trade_off_key(trade_off, sweep)
     if {name: earlier.get(name) for name in key} != key:
         return None
     table = pd.DataFrame(earlier["points"])
     rates = {int(batch): float(lr) for batch, lr in zip(table[BATCH], table["lr"], strict=True)}
-    trivial = front.table[["target", BATCH, "as_largest"]]
+    trivial = trade_off.table[["target", BATCH, "as_largest"]]
     table = table.drop(columns="as_largest", errors="ignore").merge(trivial, how="left")
-    return replace(front, rates=rates, table=table)
+    return replace(trade_off, rates=rates, table=table)
 
 
-def _front_key(front: FrontForecast, sweep: Runs) -> dict[str, object]:
-    return {"kind": "extrap-front", "data_hash": sweep.data_hash(), "size": dict(front.size)}
+def _trade_off_key(trade_off: TradeOffForecast, sweep: Runs) -> dict[str, object]:
+    return {"kind": "extrap-front", "data_hash": sweep.data_hash(), "size": dict(trade_off.size)}
 
 
 def _sized(size: Mapping[str, float]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -46,7 +47,7 @@ from extrap.commands.workers import (
     stops_gracefully,
     work_command,
 )
-from extrap.errors import ExtrapError, as_options
+from extrap.errors import DataError, ExtrapError, as_options
 from extrap.installing import how_to_install
 
 __all__ = ["cli", "main"]
@@ -154,6 +155,14 @@ def _called(given: list[str]) -> int:
         return _fail(error.format_message(), BAD_USAGE, given)
     except (KeyboardInterrupt, click.exceptions.Abort):
         return _fail("stopped; the same command resumes", INTERRUPTED, given)
+    except DataError as error:
+        code = _fail(_noted(error, error.args[0]), BAD_USAGE, given)
+        for choice in error.choices:
+            say(
+                f"  {_command(given)} {choice}{f'  # {choice.words}' * bool(choice.words)}",
+                err=True,
+            )
+        return code
     except (ExtrapError, ValueError) as error:
         return _fail(_noted(error), BAD_USAGE, given)
     except SystemExit:  # click saw the reader of our output, such as head, leave
@@ -171,9 +180,16 @@ def _called(given: list[str]) -> int:
     return result if isinstance(result, int) else FINE
 
 
-def _noted(error: Exception) -> str:
+def _noted(error: Exception, words: str | None = None) -> str:
     """An error and what was noted of it on its way, such as the run in which it arose."""
-    return "; ".join([str(error), *getattr(error, "__notes__", ())])
+    return "; ".join([str(error) if words is None else words, *getattr(error, "__notes__", ())])
+
+
+def _command(given: Sequence[str]) -> str:
+    """The command that was given, without the passwords of its addresses."""
+    from extrap.reading import without_password
+
+    return shlex.join(["extrap", *(without_password(each) for each in given)])
 
 
 def _fail(message: str, code: int, arguments: Sequence[str]) -> int:

@@ -47,14 +47,14 @@ from extrap.records import (
 from extrap.records.seals import canonical_hash, set_aside, write_document
 from extrap.reporting import (
     GroupFindings,
-    Section,
     TargetCheck,
     checks_document,
     comparison_page,
     comparison_study_document,
     write_index,
 )
-from extrap.reporting.selection import selection_sections
+from extrap.reporting.blocks import Details
+from extrap.reporting.selection_page import selection_sections
 from extrap.sparsity_sections import sparsity_sections
 from extrap.tuning import Notify, TrainFunction, Tune, tune
 
@@ -74,7 +74,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
-MakeSections = Callable[[pd.DataFrame], Sequence[Section]]
+MakeSections = Callable[[pd.DataFrame], Sequence[Details]]
 """From the run table of a comparison to further parts of its page; none where it has no say."""
 SECTIONS: tuple[MakeSections, ...] = (selection_sections, sparsity_sections)
 """Those that every comparison is offered."""
@@ -93,7 +93,7 @@ class ComparisonOutcome:
     index_path: Path
 
 
-def standard_sections(table: pd.DataFrame) -> list[Section]:
+def standard_sections(table: pd.DataFrame) -> list[Details]:
     """What each of `SECTIONS` makes of a run table."""
     return [section for make in SECTIONS for section in make(table)]
 

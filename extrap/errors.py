@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import NamedTuple
 
 __all__ = [
+    "Choice",
     "DataError",
     "ExtrapError",
     "FitError",
@@ -63,12 +65,40 @@ def argument(name: str, value: object = None) -> str:
     return " ".join(f"{option} {shlex.quote(part)}" for part in parts)
 
 
+class Choice(NamedTuple):
+    """One way to go on.
+
+    Attributes:
+        arguments: Argument → value.
+        words: What it stands for.
+    """
+
+    arguments: Mapping[str, object]
+    words: str = ""
+
+    def __str__(self) -> str:
+        joined = " " if _OPTIONS.get() is not None else ", "
+        return joined.join(argument(*each) for each in self.arguments.items())
+
+
 class ExtrapError(Exception):
     """Base of every error this package raises on purpose."""
 
 
 class DataError(ExtrapError, ValueError):
-    """The runs cannot support what was asked of them."""
+    """The runs cannot support what was asked of them.
+
+    Attributes:
+        choices: Arguments of which one would settle it; the command line prints the commands.
+    """
+
+    def __init__(self, message: str, choices: Sequence[Choice] = ()) -> None:
+        super().__init__(message)
+        self.choices = tuple(choices)
+
+    def __str__(self) -> str:
+        listed = (f"{each} ({each.words})" if each.words else str(each) for each in self.choices)
+        return " ".join([self.args[0], *([f"{'; '.join(listed)}."] if self.choices else [])])
 
 
 class FitError(ExtrapError, RuntimeError):

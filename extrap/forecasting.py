@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -171,16 +173,25 @@ class Forecast:
         """Every loss law that could be fitted, with its weight; empty if none could."""
         return () if self.loss_model is None else self.loss_model.laws
 
-    def at(self, /, **size: float) -> Point:
-        """The forecast at one size, given by its size columns or by the names of the path.
+    def at(self, value: float | None = None, /, **size: float) -> Point:
+        """The forecast at one size, given by its size columns or the names of the path.
 
         Args:
+            value: The size, where there is one size column, or one dial of the path.
             size: One positive number per size column, not below the smallest fitted one; or one
-                per name that the path starts from.
+                per dial of the path.
 
         Raises:
             ValueError: A size column is missing, unknown, or out of range.
+
+        Example:
+            >>> import extrap
+            >>> made = extrap.forecast("examples/sweep.csv")
+            >>> made.at(1024) == made.at(width=1024)
+            True
         """
+        if value is not None:
+            size = self._named(value, size)
         target = self._checked(size)
         prediction = self.predict_loss(target)
         ratio = self.extrapolation_ratio(target)
@@ -391,19 +402,23 @@ class Forecast:
             ],
         )
 
-    def frame(self, sizes: Iterable[Mapping[str, float]]) -> pd.DataFrame:
+    def frame(self, sizes: Iterable[float | Mapping[str, float]] | None = None) -> pd.DataFrame:
         """The forecast at many sizes as a table, one row per size.
 
         Columns: the sizes, `loss`, `loss_se` (of the law, in the unit of the loss),
         `loss_ci_lower` … `loss_pi_upper`, for each tuned value the same, and
         `extrapolation_ratio`. Open sides are missing values.
 
+        Args:
+            sizes: Sizes, each as in `at`: a number, or a mapping of size columns; by default 2, 4
+                and 8 times the largest swept one.
+
         Raises:
             ValueError: As `at`.
         """
         rows = []
-        for size in sizes:
-            point = self.at(**size)
+        for size in self.default_targets() if sizes is None else sizes:
+            point = self.at(**size) if isinstance(size, Mapping) else self.at(size)
             row: dict[str, float | None] = {
                 **point.size,
                 "loss": point.loss,
@@ -429,8 +444,32 @@ class Forecast:
 
     def default_targets(self) -> list[dict[str, float]]:
         """Twice, four and eight times the largest fitted size, all size columns together."""
-        largest = {c: high for c, (_, high) in self._fitted_range().items()}
-        return [{c: v * factor for c, v in largest.items()} for factor in (2, 4, 8)]
+        return [{c: v * factor for c, v in self.largest().items()} for factor in (2, 4, 8)]
+
+    def largest(self) -> dict[str, float]:
+        """The largest fitted value of each size column."""
+        return {column: high for column, (_, high) in self._fitted_range().items()}
+
+    def report(self, path: str | Path = "reports/report.html", **options: Any) -> Path:
+        """Write the forecast's page; as `extrap.report(forecast, path=path)`.
+
+        Args:
+            path: The HTML file.
+            options: What else `extrap.report` takes.
+
+        Returns:
+            The path of the page.
+        """
+        page: Path = sys.modules["extrap"].report(self, path=path, **options)
+        return page  # from the public package: a page is written by a layer above this one
+
+    def plot(self) -> Any:
+        """Draw the best value against size beside the loss against size; needs matplotlib.
+
+        Returns:
+            The matplotlib figure, which a notebook shows.
+        """
+        return sys.modules["extrap"].plot_forecast(self)
 
     def last_value(self) -> float | None:
         """The trivial forecast: the optimal loss at the largest tuned size."""
@@ -443,18 +482,24 @@ class Forecast:
         sizes = {c: [o.size[c] for o in self.optima] for c in self.runs.sizes}
         return {c: (min(values), max(values)) for c, values in sizes.items()}
 
+    def _named(self, value: float, size: Mapping[str, float]) -> dict[str, float]:
+        """A size that was given without its column."""
+        columns = self.runs.sizes if self.path is None else self.path.dials
+        if size or len(columns) != 1:
+            raise ValueError(
+                "a size without a name is for one size column, this forecast has "
+                f"{', '.join(columns)}; ask for {_asked(columns)}."
+            )
+        return {columns[0]: value}
+
     def _checked(self, size: Mapping[str, float]) -> dict[str, float]:
         expected = ", ".join(self.runs.sizes)
         size = self._sized(size)
         if set(size) != set(self.runs.sizes):
             dials = f" or {', '.join(self.path.dials)} of the path" if self.path else ""
-            option = argument("at")
-            asked = f"at({expected.replace(', ', '=…, ')}=…)"
-            if option != "at":
-                asked = " ".join(f"{option} {column}=…" for column in self.runs.sizes)
             raise ValueError(
                 f"a forecast needs exactly the size column(s) {expected}{dials}, got "
-                f"{', '.join(size) or 'none'}; write {asked}."
+                f"{', '.join(size) or 'none'}; ask for {_asked(self.runs.sizes)}."
             )
         smallest = {c: min(o.size[c] for o in self.optima) for c in self.runs.sizes}
         for column in self.runs.sizes:
@@ -513,6 +558,13 @@ def _shown(point: Point) -> list[tuple[str, str]]:
     return pairs + [(number(e.value), between(e.pi)) for e in point.tuned.values()]
 
 
+def _asked(columns: Sequence[str]) -> str:
+    """How a size is asked for: `at(width=…)` in Python, `--at width=…` in a command."""
+    listed = "=…,".join(columns) + "=…"
+    is_option = argument("at").startswith("--")
+    return f"{argument('at')} {listed}" if is_option else f"at({listed.replace(',', ', ')})"
+
+
 def _exp(log_value: float) -> float:
     try:
         return math.exp(log_value)
@@ -524,8 +576,13 @@ def _exp(log_value: float) -> float:
 
 
 def forecast(
-    runs: Runs,
+    runs: Any,
     *,
+    size: str | Iterable[str] | None = None,
+    tune: str | Iterable[str] | None = None,
+    loss: str | None = None,
+    seed: str = "seed",
+    where: Mapping[str, object] | None = None,
     level: float = 0.95,
     band: str = "default",
     fix: Mapping[str, float] | None = None,
@@ -534,7 +591,15 @@ def forecast(
     """Fit the optima, the law of the loss and the law of each tuned value's optimum.
 
     Args:
-        runs: A sweep over at least three sizes; only rows of stage `tune` are used.
+        runs: A sweep over at least three sizes: `Runs`, of which only rows of stage `tune` are
+            used, or whatever `extrap.read_runs` takes, such as a path or a DataFrame.
+        size: Size column(s), where `runs` are not `Runs`; like the three arguments below inferred
+            if left out, as `extrap.read_runs` says.
+        tune: Tuned column(s); `()`: the loss law alone.
+        loss: The loss column.
+        seed: The seed column.
+        where: Column → the value of the rows to read, or a list of values; `"*"` pools runs that
+            differ in that column.
         level: Level of all intervals, in (0, 1).
         band: `"default"` allows for laws that are only approximately right; `"family"` assumes
             that one of the mixed laws is true, and is narrower.
@@ -549,23 +614,29 @@ def forecast(
         The forecast. If the data allow no point estimate, its flags say so.
 
     Raises:
-        TypeError: `runs` are not `Runs`.
         ValueError: `level` is not in (0, 1), the band is unknown, or no law has a parameter of
-            `fix`, or the path does not define every size column.
+            `fix`, or the path does not lead to every size column; columns of `Runs` were named.
         DataError: Too few sizes, a tuned column with a single value, no run with a loss, or
-            conditions that vary within the sweep.
+            conditions that vary within the sweep; or as `extrap.read_runs`.
 
     Example:
         >>> import extrap
-        >>> runs = extrap.read_runs("examples/sweep.csv", size="width", tune="lr")
-        >>> extrap.forecast(runs).at(width=1024).extrapolation_ratio
+        >>> extrap.forecast("examples/sweep.csv").at(1024).extrapolation_ratio
         5.333333333333333
     """
-    if not isinstance(runs, Runs):
-        raise TypeError(f"a forecast needs Runs, got {type(runs).__name__}; use extrap.read_runs.")
     require_level(level)
     if band not in BANDS:
-        raise ValueError(f"band must be one of {', '.join(BANDS)}; got {band!r}.")
+        raise ValueError(f"{argument('band')} must be one of {', '.join(BANDS)}; got {band!r}.")
+    given: dict[str, Any] = {"size": size, "tune": tune, "loss": loss, "where": where}
+    if not isinstance(runs, Runs):
+        from extrap.reading.runs import Request, read_sweep
+
+        runs, _ = read_sweep(runs, Request(**given, seed=seed))
+    elif named := [name for name, value in given.items() if value is not None]:
+        raise ValueError(
+            f"{argument(named[0])} says how a table is read, got Runs, which have their columns; "
+            "leave it out."
+        )
     followed = _path_to(path, runs.sizes)
     make = partial(_made, level=level, band=band, fix=fix or {}, path=followed)
     made, found = make(runs), find_outliers(runs)
@@ -606,7 +677,7 @@ def _made(
     ]
     flags += [f"{flag}: {name}" for name, fit in tuned_laws.items() if fit for flag in fit.flags]
     if noise.source != "replicates":
-        flags.append("no-replicates: noise estimated from residuals")
+        flags.append("no-replicates: noise read from the residuals")
     made = Forecast(
         runs=sweep,
         level=level,
@@ -759,7 +830,7 @@ def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[st
     if not any("E" in fit.names for fit, _ in model.laws):
         flags.append("too-few-sizes-for-a-floor")
     if model.local_weight == 1:
-        flags.append("lack-of-fit: no law fits all sizes; the forecast follows the largest ones")
+        flags.append("lack-of-fit: no law follows all sizes, the largest ones lead")
     of_laws = {f for fit, _ in model.kept for f in fit.flags}
     return flags + sorted(of_laws - {"lack-of-fit"} if model.local_weight == 1 else of_laws)
 

@@ -220,6 +220,8 @@ def rank_table(
     let: str | Iterable[str] = (),
     final: str = "last",
     maximise: str | Iterable[str] = (),
+    where: Mapping[str, object] | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> tuple[KnobReport, Path | None]:
     """Rank the knobs of a table of your own runs, one knob moved at a time.
 
@@ -235,6 +237,8 @@ def rank_table(
         let: New columns by formula, as in `extrap.read_runs`.
         final: The rule of the final loss, as there.
         maximise: Metrics that are better when larger, as there.
+        where: The rows to read, as there.
+        rename: Old → new names of columns, as there.
 
     Raises:
         DataError: As `extrap.read_runs` and `extrap.knobs.read_moves`.
@@ -242,7 +246,16 @@ def rank_table(
     from extrap.reporting import knob_page
 
     runs = read_runs(
-        source, size=size, tune=(), loss=loss, seed=seed, let=let, final=final, maximise=maximise
+        source,
+        size=size,
+        tune=(),
+        loss=loss,
+        seed=seed,
+        let=let,
+        final=final,
+        maximise=maximise,
+        where=where,
+        rename=rename,
     )
     frame = runs.to_frame()
     ranking = rank_knobs(
@@ -257,8 +270,8 @@ def rank_table(
     page = knob_page(
         ranking,
         path=path,
-        title=f"Knobs of {runs.source}",
-        question="Which fixed value breaks next?",
+        title=f"Sensitivity of {runs.source}",
+        question="Which fixed value should be tuned before scaling up?",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         provenance={"source of the runs": runs.source, "data hash (SHA-256)": runs.data_hash()},
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,8 @@ from extrap.comparing import SparseArm, SparseSweep, sparse_sweep
 from extrap.errors import ExtrapError
 from extrap.reading import read_runs
 from extrap.records import Recipe, Workload
-from extrap.reporting import Section, SparseCount, sparsity_section
+from extrap.reporting.blocks import Details
+from extrap.reporting.sparsity_page import sparsity_section
 
 if TYPE_CHECKING:
     from extrap.training import SparseCosts
@@ -39,7 +39,7 @@ class SparseAccounts:
     costs: Mapping[tuple[str, float], SparseCosts]
 
 
-def sparsity_sections(table: pd.DataFrame) -> list[Section]:
+def sparsity_sections(table: pd.DataFrame) -> list[Details]:
     """The law of sparse models and its accounts; nothing for a table without three densities.
 
     Counting needs the workload of the runs and the libraries of training: without, nothing too.
@@ -47,20 +47,19 @@ def sparsity_sections(table: pd.DataFrame) -> list[Section]:
     found = sparse_accounts(table)
     if found is None:
         return []
-    largest = max(size for _, size in found.costs)
+    sizes = [size for _, size in found.costs]
     shown = {point.arm: point.density for point in found.sweep.points}
-    counts = [
-        SparseCount(
-            name=f"{arm}, {size:g}",
-            flops=1 - costs.flops_saved,
-            weight_bytes=1 - costs.weight_memory_saved,
-            final_weight_bytes=costs.final_weight_bytes / costs.dense_weight_bytes,
-            activation_bytes=1 - costs.activation_memory_saved,
-            selected=costs.selected / costs.flops,
+    counts = {
+        f"{arm}, {size:g}": (
+            -costs.flops_saved,
+            -costs.weight_memory_saved,
+            costs.final_weight_bytes / costs.dense_weight_bytes - 1,
+            -costs.activation_memory_saved,
+            costs.selected / costs.flops,
         )
         for (arm, size), costs in found.costs.items()
-        if shown.get(arm, 1.0) < 1 and size in (largest, _smallest(found))
-    ]
+        if shown.get(arm, 1.0) < 1 and size in (min(sizes), max(sizes))
+    }
     return [sparsity_section(found.sweep, counts)]
 
 
@@ -109,19 +108,13 @@ def sparse_accounts(table: pd.DataFrame, *, level: float = 0.95) -> SparseAccoun
     return SparseAccounts(sweep=sparse_sweep(arms, level=level), costs=costs)
 
 
-def _smallest(found: SparseAccounts) -> float:
-    return min(size for _, size in found.costs)
-
-
 def _recipe(row: pd.Series) -> Recipe:
     """The recipe of a row as far as its costs go."""
-    return Recipe(**dict(_values(row)))
-
-
-def _values(row: pd.Series) -> Iterator[tuple[str, Any]]:
     kinds = {field.name: field.type for field in fields(Recipe)}
-    for name in (DENSITY, *COUNTED):
-        value = row.get(name)
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            continue
-        yield name, int(value) if kinds[name] == "int" else value
+    given = {name: row[name] for name in (DENSITY, *COUNTED) if name in row}
+    known: dict[str, Any] = {
+        name: int(value) if kinds[name] == "int" else value
+        for name, value in given.items()
+        if not pd.isna(value)
+    }
+    return Recipe(**known)

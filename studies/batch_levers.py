@@ -177,7 +177,7 @@ MOMENTUM = {
 }
 LEVERS = LeverStudy(
     name="batch_levers",
-    question="Which levers raise the useful batch, and what does each cost in the final loss?",
+    question="Which treatments raise the useful batch, and what does each cost in the final loss?",
     levers=(
         growth(DECAYED, GROWN, "2048 (SGD)"),
         growth(TWICE_DECAYED, TWICE_GROWN, "512 (SGD)"),

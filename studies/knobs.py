@@ -25,7 +25,7 @@ from extrap.records import KnobStudy, Recipe, StudySpec, TunedRange, Workload
 
 STUDY = StudySpec(
     name="knobs",
-    question="Which fixed value breaks next?",
+    question="Which fixed value should be tuned before scaling up?",
     workload=Workload(name="bytes-mlp", options={"depth": 3}),
     recipe=Recipe(optimizer="adamw", weight_decay=0.1),
     sizes={"width": (16, 48, 144)},

@@ -5,6 +5,7 @@
 
 import inspect
 import re
+from collections import Counter
 
 import click
 
@@ -16,23 +17,47 @@ from .pages import ROOT
 __all__ = ["PATH", "cli_page"]
 
 PATH = ROOT / "docs" / "reference" / "cli.md"
-HEAD = """# The command line
+SHARED = 2
+"""Commands from which on an option with one description is listed once, as shared."""
+HEAD = """# Command line
 
-Made by `make docs` from the commands themselves: what `extrap COMMAND --help` says. Exit codes
-are in [stability.md](../stability.md#exit-codes). `extrap --debug COMMAND …` shows the traceback
-of an error.
+`make docs` makes this page from the commands: it is what `extrap COMMAND --help` prints. Exit
+codes are in [compatibility](../stability.md#exit-codes). `extrap --debug COMMAND …` shows the
+traceback of an error.
+
+## Sweep options
+
+Commands that read a sweep have these options.
+
+{sweep}
+
+## Shared options
+
+Several commands have these options, and name them under "also".
+
+{others}
 """
 
 
 def cli_page():
-    """Markdown: one section per command, one table per group of options."""
-    sections = [HEAD]
+    """Markdown: options that commands share, then one section per command."""
     commands = list(_commands(cli, ()))
-    sections.append(
-        "\n".join(f"- [`{' '.join(name)}`](#{'-'.join(name)})" for name, _ in commands)
+    pages = {name: _rows(name, command) for name, command in commands}
+    uses = Counter(row for rows in pages.values() for row in rows)
+    often = [row for row, n in reversed(uses.most_common()) if n >= SHARED]
+    shared = {name: (name, words) for name, words in often}
+    readers = [{name for name, _ in rows} for rows in pages.values() if _reads_a_sweep(rows)]
+    sweep = {name for name in shared if all(name in names for names in readers)}
+    head = HEAD.format(
+        sweep="\n".join(_line(shared[name]) for name in sorted(sweep)),
+        others="\n".join(_line(shared[name]) for name in sorted(set(shared) - sweep)),
     )
-    sections += [_section(name, command) for name, command in commands]
-    return "\n\n".join(part.strip() for part in sections) + "\n"
+    sections = [_section(*each, pages[each[0]], set(shared.values()), sweep) for each in commands]
+    return "\n\n".join(part.strip() for part in (head, *sections)) + "\n"
+
+
+def _reads_a_sweep(rows):
+    return any(name.startswith("--curves ") for name, _ in rows)
 
 
 def _commands(group, before):
@@ -43,24 +68,37 @@ def _commands(group, before):
             yield (*before, name), command
 
 
-def _section(name, command):
+def _rows(name, command):
+    """Name and description of the options of a command."""
+    context = click.Context(command, info_name=" ".join(("extrap", *name)))
+    headed = command.headed_options(context).values()
+    return [_row(each, context) for part in headed for each in part if each in command.params]
+
+
+def _section(name, command, rows, shared, sweep):
     context = click.Context(command, info_name=" ".join(("extrap", *name)))
     usage = " ".join(command.collect_usage_pieces(context))
     words = inspect.cleandoc(command.help or "").replace("\b", "").replace("\f", "")
     paragraphs = [re.sub(r"\s+", " ", each).strip() for each in words.split("\n\n")]
     lines = [f"## {' '.join(name)}", f"`extrap {' '.join(name)} {usage}`", *paragraphs]
-    for heading, options in command.headed_options(context).items():
-        rows = [_row(each, context) for each in options if each in command.params]
-        if rows:
-            lines.append("\n".join([f"| {heading} | |", "|---|---|", *rows]))
-    return "\n\n".join(lines)
+    lines.append("\n".join(_line(row) for row in rows if row not in shared))
+    also = ["[sweep options](#sweep-options)"] if _reads_a_sweep(rows) else []
+    left = [row[0] for row in rows if row in shared and not (also and row[0] in sweep)]
+    also += [f"`{each.split()[0].rstrip(',')}`" for each in left]
+    if also:
+        lines.append(f"Also: {', '.join(also)}.")
+    return "\n\n".join(line for line in lines if line)
 
 
 def _row(option, context):
     record = option.get_help_record(context)
     assert record is not None
-    name, words = (re.sub(r"\s+", " ", part).replace("|", "\\|") for part in record)
-    return f"| `{name}` | {words} |"
+    name, words = (re.sub(r"\s+", " ", part) for part in record)
+    return name, words
+
+
+def _line(row):
+    return f"- `{row[0]}`: {row[1].replace('*', chr(92) + '*')}"
 
 
 if __name__ == "__main__":

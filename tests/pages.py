@@ -3,7 +3,7 @@
 | block | what is done with it |
 |---|---|
 | `python` | run, in one namespace a page |
-| `python NAME`, `yaml NAME`, `csv NAME` | written to the file NAME, and parsed |
+| the same, `yaml` or `csv` with `title="NAME"` | written to the file NAME, and parsed |
 | `sh` | lines that begin with `extrap` or `python` are run; exit code 0, or what `# exit 1` says |
 | `text` | is what the block before it prints; `…` on a line of its own stands for lines left out |
 
@@ -86,9 +86,10 @@ def blocks_of(text):
     """All blocks of a page, in order."""
     found = []
     for match in FENCE.finditer(text):
-        language, _, name = match["info"].strip().partition(" ")
+        language, _, title = match["info"].strip().partition(" ")
+        name = title.removeprefix('title="').removesuffix('"')
         line = text.count("\n", 0, match.start("info")) + 1
-        about = {"language": language, "name": name.strip(), "note": match["note"] or ""}
+        about = {"language": language, "name": name, "note": match["note"] or ""}
         found.append(Block(**about, text=match["text"], line=line))
     return found
 

@@ -95,9 +95,9 @@ def test_grid_grows_only_where_the_best_rate_is_at_its_edge(outcome, places):
 
 
 @pytest.mark.slow
-def test_front_is_written_before_the_larger_size_is_trained(outcome, places):
+def test_trade_off_is_written_before_the_larger_size_is_trained(outcome, places):
     (found,) = outcome.findings
-    assert found.front is not None
+    assert found.trade_off is not None
     assert found.checked is not None
     sealed = json.loads((places["reports"] / "tiny_batches.front.json").read_text("utf-8"))
     large = runs_of(places, "check")
@@ -110,7 +110,7 @@ def test_front_is_written_before_the_larger_size_is_trained(outcome, places):
 
 
 @pytest.mark.slow
-def test_second_start_trains_nothing_and_keeps_a_front_of_the_same_data_only(
+def test_second_start_trains_nothing_and_keeps_a_trade_off_of_the_same_data_only(
     outcome, places, tmp_path
 ):
     path = places["reports"] / "tiny_batches.front.json"
@@ -135,7 +135,7 @@ def test_second_start_trains_nothing_and_keeps_a_front_of_the_same_data_only(
 
 
 @pytest.mark.slow
-def test_runs_are_held_against_the_front_that_was_written_down(outcome, places):
+def test_runs_are_held_against_the_trade_off_that_was_written_down(outcome, places):
     path = places["reports"] / "tiny_batches.front.json"
     before = path.read_text("utf-8")
     written = json.loads(before)
@@ -146,9 +146,11 @@ def test_runs_are_held_against_the_front_that_was_written_down(outcome, places):
     (found,) = report_batches(STUDY, **places).findings
     path.write_text(before, encoding="utf-8")
     (first,) = outcome.findings
-    assert found.front is not None
+    assert found.trade_off is not None
     assert found.checked is not None
-    assert found.front.rates == {b: float(f"{2 * lr:.4g}") for b, lr in first.front.rates.items()}
+    assert found.trade_off.rates == {
+        b: float(f"{2 * lr:.4g}") for b, lr in first.trade_off.rates.items()
+    }
     assert found.checked["predicted"].tolist() == [2 * v for v in first.checked["predicted"]]
     # what was twice the forecast rate is now the rate itself
     assert set(found.checked["best_factor"].dropna()) <= {0.5, 1.0}
@@ -194,6 +196,6 @@ def test_task_without_a_forecast_still_has_its_page(tmp_path):
     where = {"storage": f"sqlite:///{tmp_path / 'x.db'}", "reports": tmp_path}
     outcome = run_batches(replace(STUDY, tasks=(one,)), say=lines.append, **where)
     (found,) = outcome.findings
-    assert (found.front, found.checked) == (None, None)
+    assert (found.trade_off, found.checked) == (None, None)
     assert lines[0].startswith("no forecast at width 16")
     assert "could not be forecast" in outcome.report_path.read_text(encoding="utf-8")

@@ -18,7 +18,8 @@ from extrap.comparison_sweeps import (
 )
 from extrap.errors import DataError
 from extrap.records import ComparisonStudy, RecipeGroup
-from extrap.reporting import Section, comparison_study_document
+from extrap.reporting import comparison_study_document
+from extrap.reporting.blocks import Details, Paragraph
 from extrap.tuning import TuneEvent
 
 PLAIN = StudySpec(
@@ -138,7 +139,7 @@ def test_table_with_a_bent_or_a_lost_recipe_is_reported_and_kept_beside_the_firs
     outcome = reported(runs.assign(loss=runs["loss"].mask(lower & large, 1.3 * runs["loss"])), one)
     (check,) = outcome.findings[0].checks
     assert check.agrees is False
-    assert "the forecast was off" in outcome.report_path.read_text(encoding="utf-8")
+    assert "did not hold" in outcome.report_path.read_text(encoding="utf-8")
 
     before = json.loads(outcome.document_path.read_text())
     lost = {"status": runs["status"].mask(lower, "diverged"), "loss": runs["loss"].mask(lower)}
@@ -147,7 +148,7 @@ def test_table_with_a_bent_or_a_lost_recipe_is_reported_and_kept_beside_the_firs
     assert first.comparison is None
     assert first.problem
     assert second.comparison is not None
-    assert "No comparison: " in outcome.report_path.read_text(encoding="utf-8")
+    assert "No comparison of treatments" in outcome.report_path.read_text(encoding="utf-8")
     assert json.loads(outcome.document_path.read_text())["content_hash"] != before["content_hash"]
     aside = tmp_path / f"toy-recipes.comparison.{before['content_hash'][:8]}.json"
     assert json.loads(aside.read_text())["created"] == before["created"]
@@ -158,7 +159,7 @@ def test_second_start_trains_nothing_and_storage_and_table_report_the_same(
 ):
     def noises(runs):
         (noise,) = runs.loc[runs["arm"] == "lower", "noise"].unique()
-        return [Section(key="noises", title="Noise", words=(f"{noise:g}",))]
+        return [Details("Noise", (Paragraph(f"{noise:g}"),))]
 
     trained: list[TuneEvent] = []
     url = str(places["storage"])
@@ -183,7 +184,6 @@ def test_second_start_trains_nothing_and_storage_and_table_report_the_same(
     pd.testing.assert_frame_equal(kept, pd.read_csv(table)[columns], check_dtype=False)
     assert "toy-recipes" in told.index_path.read_text(encoding="utf-8")
     html = read.report_path.read_text(encoding="utf-8")
-    assert '<section id="noises">' in html
     assert "<p>0.25</p>" in html
 
 

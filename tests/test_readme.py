@@ -1,4 +1,4 @@
-"""The README is short and true: its example says what it says, its tree is the tree.
+"""The README is short and true: its answer, its numbers and its targets are the real ones.
 
 That its code runs, and that of `docs/`, is tested in `test_docs.py`.
 """
@@ -10,25 +10,45 @@ import pytest
 
 import extrap
 
+from .pages import blocks_of
+
 ROOT = Path(__file__).parents[1]
 SAME_RATE = 1e-3
 """The table rounds the rate that the larger runs were trained at."""
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MEASURED = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
+LARGEST = 120
+"""Lines of the README, see STYLE.md A10."""
 
 
 def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+    return [block for block in blocks_of(README) if block.language == language]
 
 
-def test_python_example_runs_and_says_what_its_last_comment_says(monkeypatch, capsys):
+def test_readme_is_short():
+    assert len(README.splitlines()) <= LARGEST
+    (python,) = blocks("python")
+    code = [line for line in python.text.splitlines() if line.strip() and line[0] != "#"]
+    assert len(code) <= 10
+
+
+def test_numbers_of_the_last_comment_are_those_of_the_forecast(monkeypatch):
     monkeypatch.chdir(ROOT)
-    (code,) = blocks("python")
-    exec(compile(code, "README.md", "exec"), {})
-    loss, rate, causes = capsys.readouterr().out.splitlines()
-    assert (loss, rate) == ("1.82 [1.76, 1.89]", "0.0024 ('optimum-law-bends: lr',)")
-    assert "0.01151: 'mistuned'" in causes
-    assert "0.002413: None" in causes
+    (block,) = blocks("python")
+    names: dict[str, object] = {}
+    exec(compile(block.text, "README.md", "exec"), names)
+    comment = " ".join(re.findall(r"^# (.*)$", block.text, flags=re.MULTILINE))
+    point, big = names["point"], names["big"]
+    assert isinstance(point, extrap.Point)
+    wanted = [point.tuned["lr"].value, point.loss, *point.loss_pi]
+    said = re.search(r"lr ([\d.]+) .* loss of ([\d.]+) \(95 %: ([\d.]+) to ([\d.]+)\)", comment)
+    assert said is not None
+    assert [float(each) for each in said.groups()] == [
+        pytest.approx(value, rel=0.006) for value in wanted
+    ]
+    kept = float(re.findall(r"0\.\d+", comment)[-1])
+    causes = [v.cause for v in extrap.check(names["forecast"], big) if v.tuned["lr"] == kept]
+    assert causes == ["mistuned"] * 4
 
 
 def test_measured_figures_are_those_of_the_shipped_runs():
@@ -60,26 +80,23 @@ def test_measured_figures_are_those_of_the_shipped_runs():
         assert re.sub(r"(?<!\d)0\.", ".", claim).replace("-", "−") in MEASURED, claim
 
 
-def test_file_tree_names_what_is_there():
-    tree = README.split("## Where everything lives")[1].split("```text")[1].split("```")[0].strip()
-    for line in tree.splitlines():
-        name = line.split()[0]
-        folder = ROOT / "extrap" if line.startswith("  ") else ROOT
-        assert (folder / name).exists(), name
-
-
 def test_targets_and_pictures_that_it_mentions_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"^make ([a-z-]+)", README, flags=re.MULTILINE):
+    targets = re.findall(r"(?:^|`)make ([a-z-]+)", README, flags=re.MULTILINE)
+    assert {"report", "docs"} <= set(targets)
+    for target in targets:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
     for picture in re.findall(r"!\[.*?\]\((.*?)\)", README):
         assert (ROOT / picture).is_file(), picture
 
 
-def test_every_folder_and_every_module_at_the_top_is_in_the_tree():
-    tree = README.split("## Where everything lives")[1].split("```text")[1].split("```")[0]
-    rooms = [p for p in (ROOT / "extrap").iterdir() if not p.name.startswith(("_", "."))]
-    names = [p.name + "/" * p.is_dir() for p in rooms if p.is_dir() or p.suffix == ".py"]
-    assert [name for name in sorted(names) if f"  {name}" not in tree] == []
-    folders = ("benchmarks", "docs", "examples", "extrap", "reports", "studies", "tests")
-    assert [name for name in folders if f"\n{name}/" not in tree] == []
+def test_every_folder_is_in_the_source_tree():
+    tree = (ROOT / "docs" / "reference" / "source.md").read_text(encoding="utf-8")
+    (block,) = [b for b in blocks_of(tree) if b.language == "text"]
+    named = re.findall(r"^( *)([\w./]+)", block.text, flags=re.MULTILINE)
+    for indent, name in named:
+        folder = ROOT / "extrap" if indent else ROOT
+        assert (folder / name).exists(), name
+    here = [p.name + "/" for p in (ROOT / "extrap").iterdir() if (p / "__init__.py").is_file()]
+    here += ["benchmarks/", "docs/", "examples/", "extrap/", "reports/", "studies/", "tests/"]
+    assert set(here) <= {name for _, name in named}

@@ -9,10 +9,13 @@ from extrap.comparing import SparseArm, sparse_sweep
 from extrap.reading import read_runs
 from extrap.records import Recipe, Workload
 from extrap.reporting import comparison_page
+from extrap.reporting.blocks import Figure, tables_of
+from extrap.reporting.charts import marks
 from extrap.sparsity_sections import sparse_accounts, sparsity_sections
 from extrap.training import sparse_costs
 from extrap.workloads import load_workload
 
+from .reporting.conftest import figures
 from .reporting.hostile import EVIL, PAYLOADS, inspected, poisoned
 from .reporting.recipes import BROKEN, STUDY
 
@@ -51,11 +54,19 @@ def test_a_run_table_tells_the_law_and_the_accounts(table):
     assert found.costs["dense", 128.0].flops_saved == 0
 
 
-def test_the_section_says_what_a_sparse_model_is_worth(table):
-    (section,) = sparsity_sections(table)
-    assert "10\N{NO-BREAK SPACE}%" in section.words[0]
-    assert len(section.tables[2].rows) == 2 * 3  # smallest and largest width, sparse recipes
-    assert section.plates[0].svg.startswith("<svg")
+def test_the_part_has_what_a_sparse_model_is_worth(table):
+    (part,) = sparsity_sections(table)
+    law, points, counts = tables_of(part.blocks)
+    assert figures(law.rows[2][1])[0] == pytest.approx(B_N, rel=0.1)
+    assert len(points.rows) == len(WIDTHS) * len(DENSITIES)
+    assert len(counts.rows) == 2 * 3  # smallest and largest width, sparse recipes
+    costs = sparse_accounts(table).costs["tenth", 128.0]
+    row = {row[0]: figures(*row[1:]) for row in counts.rows}["tenth, 128"]
+    assert row[0] == pytest.approx(-100 * costs.flops_saved, abs=0.5)
+    assert row[4] == pytest.approx(100 * costs.selected / costs.flops, abs=0.5)
+    (chart,) = (block.chart for block in part.blocks if isinstance(block, Figure))
+    drawn = {x: y for each in chart.series if each.marker for x, y, _ in marks(each)}
+    assert drawn == {p.kept: p.loss for p in sparse_accounts(table).sweep.points}
 
 
 def test_other_tables_have_no_section_and_hostile_names_act_on_nothing(table, tmp_path):

@@ -59,9 +59,15 @@ slow = partial(pytest.param, marks=pytest.mark.slow)
 @pytest.mark.parametrize(
     ("text", "change", "planned", "n_cells", "said"),
     [
-        slow(LEVERS, "judge_seeds=1,2", "3 runs to tune, 2 ", 18, ("falls: best", "40 updates")),
+        slow(LEVERS, "judge_seeds=1,2", "3 runs to tune, 2 ", 18, ("falls: best", "→ 40")),
         slow(COMPARISON, "seeds=1,2,3", "54 runs", 36, ("norm: 18 runs", "norms\n- norm: ")),
-        (CASCADE, "recipe.steps=7", "width 4: 2 runs of 7 ", 0, ("Width 4 before width 32 ",)),
+        (
+            CASCADE,
+            "recipe.steps=7",
+            "width 4: 2 runs of 7 ",
+            0,
+            (" of width 32 alone", "means of 2 pairs"),
+        ),
     ],
     ids=["levers", "comparison", "cascade"],
 )

@@ -14,14 +14,6 @@ from __future__ import annotations
 
 from extrap.batching.agreement import Agreement, agreement
 from extrap.batching.critical import FLAGS, CriticalBatches, critical_batch
-from extrap.batching.front import (
-    BatchFindings,
-    FrontForecast,
-    JointForecast,
-    StepsOverSize,
-    check_front,
-    forecast_front,
-)
 from extrap.batching.holdout import HeldOutBatch, held_out_batches
 from extrap.batching.noise_courses import (
     Collapse,
@@ -38,13 +30,21 @@ from extrap.batching.results import (
     BatchGroup,
     BatchPoint,
     BatchPrediction,
-    FrontPoint,
     Regimes,
     Segments,
+    TradeOffPoint,
 )
 from extrap.batching.size_laws import SizeForecast
 from extrap.batching.targets import seed_steps, smooth_curve, steps_to_target, tuned_steps
 from extrap.batching.tasks import TaskResult, analyse_task
+from extrap.batching.trade_off import (
+    BatchFindings,
+    JointForecast,
+    StepsOverSize,
+    TradeOffForecast,
+    check_trade_off,
+    forecast_trade_off,
+)
 
 __all__ = [
     "FLAGS",
@@ -57,8 +57,6 @@ __all__ = [
     "BatchPrediction",
     "Collapse",
     "CriticalBatches",
-    "FrontForecast",
-    "FrontPoint",
     "HeldOutBatch",
     "JointForecast",
     "RateLaw",
@@ -68,12 +66,14 @@ __all__ = [
     "SizeForecast",
     "StepsOverSize",
     "TaskResult",
+    "TradeOffForecast",
+    "TradeOffPoint",
     "agreement",
     "analyse_task",
-    "check_front",
+    "check_trade_off",
     "collapse",
     "critical_batch",
-    "forecast_front",
+    "forecast_trade_off",
     "growth",
     "held_out_batches",
     "joint_rate_law",

@@ -17,10 +17,10 @@ __all__ = [
     "BatchGroup",
     "BatchPoint",
     "BatchPrediction",
-    "FrontPoint",
     "Regimes",
     "Region",
     "Segments",
+    "TradeOffPoint",
     "between_logs",
     "is_bounded",
     "require_batch",
@@ -45,8 +45,8 @@ class BatchPrediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrontPoint:
-    """One point of the front of time against compute: what a batch size costs of each.
+class TradeOffPoint:
+    """One point of the trade-off of steps and examples.
 
     Attributes:
         batch: Batch size.
@@ -247,10 +247,10 @@ class BatchGroup:
         """Examples to the target at a batch size: steps times batch."""
         return times(self.steps_at(batch), batch)
 
-    def front(self, batches: Iterable[float] | None = None) -> tuple[FrontPoint, ...]:
+    def trade_off(self, batches: Iterable[float] | None = None) -> tuple[TradeOffPoint, ...]:
         """Time against compute at batch sizes, those measured by default."""
         return tuple(
-            FrontPoint(batch=b, steps=self.steps_at(b), examples=self.examples_at(b))
+            TradeOffPoint(batch=b, steps=self.steps_at(b), examples=self.examples_at(b))
             for b in (self.batches if batches is None else batches)
         )
 

@@ -24,7 +24,7 @@ from extrap.batching.power_laws import (
 from extrap.batching.results import (
     BatchGroup,
     BatchPrediction,
-    FrontPoint,
+    TradeOffPoint,
     is_bounded,
     require_batch,
     times,
@@ -95,10 +95,10 @@ class SizeForecast:
         """Examples to the target: steps times batch."""
         return times(self.steps_at(batch), batch)
 
-    def front(self, batches: Iterable[float]) -> tuple[FrontPoint, ...]:
+    def trade_off(self, batches: Iterable[float]) -> tuple[TradeOffPoint, ...]:
         """Time against compute at batch sizes."""
         return tuple(
-            FrontPoint(batch=b, steps=self.steps_at(b), examples=self.examples_at(b))
+            TradeOffPoint(batch=b, steps=self.steps_at(b), examples=self.examples_at(b))
             for b in batches
         )
 

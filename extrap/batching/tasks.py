@@ -1,4 +1,4 @@
-"""What the runs of a batch study say: steps, rates, noise, and the front at a larger size."""
+"""What the runs of a batch study say: steps, rates, noise scales."""
 
 from __future__ import annotations
 

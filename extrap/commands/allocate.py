@@ -63,13 +63,13 @@ def allocate_command(
     """
     from extrap.planning import allocate
     from extrap.records.codec import document
-    from extrap.reporting.allocations import allocation_text
+    from extrap.reporting.allocations_page import allocation_text
 
     given: Any = sys.stdin if source == "-" else source
-    if reading["let"] or reading["maximise"] or reading["final"] != "last":
+    options = reading_of(reading)
+    if any(value not in ("last", (), {}) for value in options.values()):
         from extrap.reading import read_runs
 
-        options = reading_of(reading)
         given = read_runs(given, size=(params, tokens), tune=(), loss=loss, **options)
         loss = "loss"
     found = allocate(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -57,10 +58,24 @@ def parse_tuned(names: Sequence[str]) -> tuple[str, ...] | None:
     return None if not names else () if tuple(names) == ("none",) else tuple(names)
 
 
-def parse_size(text: str, columns: Sequence[str]) -> dict[str, float]:
-    """`4096`, `width=4096` or `params=1e9,tokens=2e10` as size column → value."""
+TIMES = re.compile(r"(\d+\.?\d*|\.\d+)\s*[x×]")
+"""A multiple of the largest swept size."""
+
+
+def parse_size(
+    text: str, columns: Sequence[str], *, largest: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """`4096`, `8x`, `width=4096` or `params=1e9,tokens=2x` as size column → value.
+
+    Args:
+        text: The size.
+        columns: The names that a size is given by.
+        largest: Size column → its largest swept value, where there is a sweep.
+    """
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    if len(columns) == 1 and len(parts) == 1 and "=" not in parts[0]:
+    if largest and len(parts) == 1 and TIMES.fullmatch(parts[0]):
+        parts = [f"{column}={parts[0]}" for column in largest]
+    elif len(columns) == 1 and len(parts) == 1 and "=" not in parts[0]:
         parts = [f"{columns[0]}={parts[0]}"]
     size = {}
     for part in parts:
@@ -74,8 +89,12 @@ def parse_size(text: str, columns: Sequence[str]) -> dict[str, float]:
                 f"one --at is one size, {name.strip()} was given twice in {text!r}; write one "
                 "--at for each size."
             )
+        times = TIMES.fullmatch(value.strip())
         try:
-            size[name.strip()] = float(value)
-        except ValueError:
+            if times is None:
+                size[name.strip()] = float(value)
+            else:
+                size[name.strip()] = float(times[1]) * (largest or {})[name.strip()]
+        except (KeyError, ValueError):
             raise click.UsageError(f"--at needs numbers, got {value!r} in {text!r}.") from None
     return size

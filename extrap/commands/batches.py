@@ -16,7 +16,8 @@ def study_of_batches(
     from rich.console import Console
 
     from extrap.batch_sweeps import plan_batches, run_batches
-    from extrap.reporting import batches_text
+    from extrap.reporting import read_blocks
+    from extrap.reporting.text import blocks_text
     from extrap.study_files import batches_of
     from extrap.tuning.progress import StudyProgress
 
@@ -26,6 +27,6 @@ def study_of_batches(
         return
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
         outcome = run_batches(study, storage=storage, notify=progress.notify, say=say)
-    say(batches_text(study, outcome.findings))
+    say(f"{blocks_text(read_blocks(outcome.report_path))}\n")
     say(f"report    {outcome.report_path}")
     say(f"index     {outcome.index_path}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,8 @@ import click
 from extrap.commands.arguments import parse_size, parse_tuned
 from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
-from extrap.commands.reading import reading_of, reading_options
+from extrap.commands.reading import reading_options
+from extrap.commands.sweeps import read_table_of_runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,10 +24,10 @@ __all__ = ["compare_command"]
 
 @click.command(name="compare", cls=Command)
 @click.argument("sources", nargs=-1, required=True)
-@click.option("--size", multiple=True, required=True, help="Size column (repeatable).")
-@click.option("--tune", multiple=True, help="Tuned column, e.g. lr (repeatable).")
-@click.option("--loss", help="Loss column; default loss.")
-@click.option("--seed", default="seed", show_default=True, help="Seed column.")
+@click.option("--size", multiple=True, help="A size column (repeatable); default by name.")
+@click.option("--tune", multiple=True, help="A tuned column, e.g. lr (repeatable).")
+@click.option("--loss", help="The loss column; default loss, else by name.")
+@click.option("--seed", default="seed", show_default=True, help="The seed column.")
 @reading_options
 @click.option("--at", help="Target size: 4096, or params=1e9,tokens=2e10.")
 @click.option("--names", help="Names of the recipes, separated by commas; default: file names.")
@@ -60,7 +60,7 @@ def compare_command(
     """
     from extrap.comparing import compare
     from extrap.records.codec import document
-    from extrap.reporting.comparison_text import comparison_text
+    from extrap.reporting.comparisons_page import comparison_text
 
     if by is None:
         arms = _arms_of_files(sources, names, columns)
@@ -70,7 +70,7 @@ def compare_command(
         arms = _arms_of_column(sources, by, columns)
     found = compare(
         _plain_first(arms, plain),
-        at=None if at is None else parse_size(at, columns["size"]),
+        at=None if at is None else _target(at, next(iter(arms.values()))),
         level=level,
         price=price,
         flops_per_second=flops_per_second,
@@ -79,6 +79,11 @@ def compare_command(
         print_json(document(found))
     else:
         say(comparison_text(found))
+
+
+def _target(text: str, runs: Runs) -> dict[str, float]:
+    frame = runs.to_frame()
+    return parse_size(text, runs.sizes, largest={c: float(frame[c].max()) for c in runs.sizes})
 
 
 def _arms_of_files(
@@ -101,10 +106,11 @@ def _arms_of_files(
             raise click.UsageError(
                 f"recipes need different names, {name!r} is there twice; give --names plain,…"
             )
-    return {
-        name: _read(sys.stdin if source == "-" else source, columns)
-        for name, source in zip(given, sources, strict=True)
-    }
+    arms: dict[str, Runs] = {}
+    for name, source in zip(given, sources, strict=True):
+        arms[name] = read_table_of_runs(source, columns, tune=_tuned(columns), may_mix=True)
+        columns = {**columns, "size": arms[name].sizes, "tune": arms[name].tuned or ("none",)}
+    return arms
 
 
 def _arms_of_column(sources: Sequence[str], by: str, columns: dict[str, Any]) -> dict[str, Runs]:
@@ -114,7 +120,9 @@ def _arms_of_column(sources: Sequence[str], by: str, columns: dict[str, Any]) ->
 
     if len(sources) != 1:
         raise click.UsageError(f"--by splits a single table, got {len(sources)}; leave one.")
-    runs = _read(sys.stdin if sources[0] == "-" else sources[0], {**columns, "conditions": [by]})
+    runs = read_table_of_runs(
+        sources[0], columns, tune=_tuned(columns), conditions=(by,), may_mix=True
+    )
     frame = runs.to_frame()
     _refuse_empty(frame[by], by, sources[0])
     labels = frame[by].map(condition_text)
@@ -153,15 +161,6 @@ def _plain_first(arms: dict[str, Runs], plain: str | None) -> dict[str, Runs]:
     return {plain: arms[plain], **arms}
 
 
-def _read(source: Any, columns: dict[str, Any]) -> Runs:
-    from extrap.reading import read_runs
-
-    return read_runs(
-        source,
-        size=columns["size"],
-        tune=parse_tuned(columns["tune"]),
-        loss=columns["loss"],
-        seed=columns["seed"],
-        conditions=columns.get("conditions", ()),
-        **reading_of(columns),
-    )
+def _tuned(columns: dict[str, Any]) -> tuple[str, ...] | None:
+    """Tuned columns: of sizes that were named what was named, else what is found."""
+    return parse_tuned(columns["tune"]) or (() if columns["size"] else None)

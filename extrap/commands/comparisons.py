@@ -26,7 +26,7 @@ def study_of_comparison(
         return
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
         outcome = run_comparison(study, storage=storage, notify=progress.notify, say=say)
-    say(comparison_study_text(study, outcome.findings))
+    say(comparison_study_text(outcome.findings))
     say(f"comparison {outcome.document_path}")
     say(f"report    {outcome.report_path}")
     say(f"index     {outcome.index_path}")

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from extrap.commands.arguments import parse_assignments, parse_size
+from extrap.commands.arguments import parse_assignments
 from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
-from extrap.commands.sweeps import forecast_of, loss_option, size_columns, sweep_options
+from extrap.commands.sweeps import forecast_of, loss_option, size_of, sweep_options
 
 __all__ = ["cost_command"]
 
@@ -19,7 +19,11 @@ __all__ = ["cost_command"]
 @click.argument("forecast_or_sweep")
 @sweep_options
 @loss_option
-@click.option("--at", required=True, help="Size: 4096, or params=1e9,tokens=2e10.")
+@click.option(
+    "--at",
+    required=True,
+    help="The size: 4096, 8x (the largest swept), or params=1e9,tokens=2e10.",
+)
 @click.option(
     "--set",
     "assignments",
@@ -65,7 +69,7 @@ def cost_command(
     made = forecast_of(forecast_or_sweep, columns)
     found = cost(
         made,
-        at=parse_size(at, size_columns(made)),
+        at=size_of(at, made),
         tuned=parse_assignments(assignments, option="--set", example="lr=3e-4") or None,
         flops=flops,
         gpu_hours=gpu_hours,

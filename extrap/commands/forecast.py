@@ -7,13 +7,12 @@ from typing import Any
 
 import click
 
-from extrap.commands.arguments import parse_size
 from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import (
     forecast_of,
     loss_option,
-    size_columns,
+    size_of,
     sweep_options,
 )
 
@@ -27,7 +26,8 @@ __all__ = ["forecast_command"]
 @click.option(
     "--at",
     multiple=True,
-    help="Size to forecast: 4096, width=4096, or params=1e9,tokens=2e10 (repeatable).",
+    help="A size to forecast: 4096, 8x (8 times the largest swept), width=4096, or "
+    "params=1e9,tokens=2e10 (repeatable).",
 )
 @click.option("--save", type=click.Path(dir_okay=False), help="Seal the forecast in this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -53,7 +53,7 @@ def forecast_command(
     if as_json and summary:
         raise click.UsageError("--json and --summary are two ways to print; give one of them.")
     made = forecast_of(sweep, columns)
-    sizes = [parse_size(text, size_columns(made)) for text in at] or made.default_targets()
+    sizes = [size_of(text, made) for text in at] or made.default_targets()
     points = [made.at(**size) for size in sizes]
     if as_json:
         answer = forecast_answer(made, answer_rows(made, (), sizes))

@@ -90,6 +90,8 @@ _OF_TABLES = {
     "loss": None,
     "seed": "seed",
     "level": None,
+    "where": (),
+    "rename": (),
     "let": (),
     "final": "last",
     "maximise": (),

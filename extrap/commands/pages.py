@@ -8,8 +8,10 @@ from typing import Any
 
 import click
 
+from extrap.commands.arguments import parse_tuned
 from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
+from extrap.commands.sweeps import read_table_of_runs
 from extrap.files import write_text
 
 __all__ = ["beside_command", "index_command", "page_command", "write_besides"]
@@ -127,11 +129,7 @@ def _document(source: str, columns: dict[str, Any]) -> dict[str, Any]:
 
         return report_document(load_forecast(source), title=Path(source).stem)
     from extrap.forecasting import forecast
-    from extrap.reading import read_runs
 
-    if not columns["size"]:
-        raise click.UsageError("name at least one size column of the sweep: --size width.")
-    runs = read_runs(
-        source, size=columns["size"], tune=columns["tune"], loss=columns["loss"], conditions=()
-    )
+    given = {**dict.fromkeys(("where", "rename", "let", "maximise"), ()), "final": "last"}
+    runs = read_table_of_runs(source, given | columns, tune=parse_tuned(columns["tune"]))
     return report_document(forecast(runs), title=Path(source).name)

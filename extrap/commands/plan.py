@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from extrap.commands.arguments import parse_size
 from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
-from extrap.commands.sweeps import forecast_of, loss_option, size_columns, sweep_options
+from extrap.commands.sweeps import forecast_of, loss_option, size_of, sweep_options
 
 __all__ = ["plan_command"]
 
@@ -20,7 +19,11 @@ __all__ = ["plan_command"]
 @click.argument("sweep")
 @sweep_options
 @loss_option
-@click.option("--at", required=True, help="Target size: 4096, or params=1e9,tokens=2e10.")
+@click.option(
+    "--at",
+    required=True,
+    help="The target: 4096, 8x (the largest swept), or params=1e9,tokens=2e10.",
+)
 @click.option("--budget", type=float, help="Budget, in FLOPs or the unit of --cost.")
 @click.option("--budget-hours", type=float, help="Budget, in hours of the column wall_s.")
 @click.option("--runs", "n_runs", type=click.IntRange(min=1), help="Largest number of runs.")
@@ -81,7 +84,7 @@ def plan_command(
     made = forecast_of(sweep, columns)
     found = plan(
         made,
-        at=parse_size(at, size_columns(made)),
+        at=size_of(at, made),
         budget=budget if budget_hours is None else budget_hours,
         n_runs=n_runs,
         hours=budget_hours is not None,

@@ -1,8 +1,8 @@
-"""Options for reading runs: formulas, final losses, metrics that are maximised."""
+"""Options for reading runs: rows, names, formulas, final losses, maximised metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypedDict
 
 import click
@@ -10,6 +10,18 @@ import click
 __all__ = ["READING", "Reading", "reading_of", "reading_options"]
 
 READING = (
+    click.option(
+        "--where",
+        multiple=True,
+        metavar="COLUMN=VALUE",
+        help="Read only rows with this value; COLUMN=* pools runs that differ in it (repeatable).",
+    ),
+    click.option(
+        "--rename",
+        multiple=True,
+        metavar="OLD=NEW",
+        help="Rename a column before anything else is read (repeatable).",
+    ),
     click.option(
         "--let",
         multiple=True,
@@ -36,6 +48,8 @@ READING = (
 class Reading(TypedDict):
     """What these options say, as `read_runs` takes it."""
 
+    where: dict[str, list[str]]
+    rename: dict[str, str]
     let: tuple[str, ...]
     final: str
     maximise: tuple[str, ...]
@@ -50,6 +64,23 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def reading_of(columns: Mapping[str, Any]) -> Reading:
     """The values of these options among those of a command."""
+    where: dict[str, list[str]] = {}
+    for name, value in _pairs("where", columns["where"], "warmup=100"):
+        where.setdefault(name, []).append(value)
     return Reading(
-        let=tuple(columns["let"]), final=columns["final"], maximise=tuple(columns["maximise"])
+        where=where,
+        rename=dict(_pairs("rename", columns["rename"], "learning_rate=lr")),
+        let=tuple(columns["let"]),
+        final=columns["final"],
+        maximise=tuple(columns["maximise"]),
     )
+
+
+def _pairs(option: str, texts: Iterable[str], example: str) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        name, found, value = (part.strip() for part in text.partition("="))
+        if not (name and found):
+            raise click.UsageError(
+                f"--{option} takes a name and a value, as in {example}; got {text!r}."
+            )
+        yield name, value

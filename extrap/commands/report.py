@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from extrap.commands.arguments import parse_size
 from extrap.commands.helping import Command
 from extrap.commands.pages import write_besides
 from extrap.commands.studies import report_study_file
@@ -15,7 +14,7 @@ from extrap.commands.sweeps import (
     big_curves_option,
     judged,
     refuse_columns,
-    size_columns,
+    size_of,
     sweep_options,
 )
 
@@ -39,7 +38,8 @@ __all__ = ["report_command"]
 @click.option(
     "--at",
     multiple=True,
-    help="A size the answer is about: 4096, width=4096, or params=1e9,tokens=2e10 (repeatable).",
+    help="A size the answer is about: 4096, 8x (8 times the largest swept), width=4096, or "
+    "params=1e9,tokens=2e10 (repeatable).",
 )
 @click.option(
     "--price",
@@ -95,7 +95,7 @@ def report_command(
         made,
         verdicts,
         path=output or "reports/report.html",
-        at=[parse_size(text, size_columns(made)) for text in at],
+        at=[size_of(text, made) for text in at],
         title=title,
         metrics=metrics,
         runs=runs,

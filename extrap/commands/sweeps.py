@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from extrap.commands.arguments import parse_assignments, parse_path, parse_tuned, path_option
+from extrap.commands.arguments import (
+    parse_assignments,
+    parse_path,
+    parse_size,
+    parse_tuned,
+    path_option,
+)
+from extrap.commands.printing import say
 from extrap.commands.reading import READING, reading_of
+from extrap.commands.waiting import reports_progress
 
 if TYPE_CHECKING:
     from extrap.forecasting import Forecast
@@ -22,13 +30,15 @@ __all__ = [
     "judged",
     "loss_option",
     "read_big",
+    "read_table_of_runs",
     "refuse_columns",
-    "size_columns",
+    "size_of",
     "sweep_options",
 ]
 
-
 READ_BY = {
+    "where": (),
+    "rename": (),
     "let": (),
     "final": "last",
     "maximise": (),
@@ -43,11 +53,16 @@ READ_BY = {
 def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say what the columns of a table are and how a forecast is made."""
     options = [
-        click.option("--size", multiple=True, help="A size column, e.g. width (repeatable)."),
+        click.option(
+            "--size",
+            multiple=True,
+            help="A size column, e.g. width (repeatable); default by name and values.",
+        ),
         click.option(
             "--tune",
             multiple=True,
-            help="A tuned column, e.g. lr (repeatable); none: the loss law alone.",
+            help="A tuned column, e.g. lr (repeatable); none: the loss law alone; default by name "
+            "and values.",
         ),
         click.option("--seed", default="seed", show_default=True, help="The seed column."),
         *READING,
@@ -87,12 +102,13 @@ big_curves_option = click.option(
     type=click.Path(dir_okay=False),
     help="Loss curves of BIG's runs: a table with the columns run, step and loss.",
 )
-loss_option = click.option("--loss", help="The loss column; default loss.")
+loss_option = click.option("--loss", help="The loss column; default loss, else by name.")
 
 
-def size_columns(made: Forecast) -> tuple[str, ...]:
-    """What a size is given by: the dials of the forecast's path, else its size columns."""
-    return made.runs.sizes if made.path is None else made.path.dials
+def size_of(text: str, made: Forecast) -> dict[str, float]:
+    """A size of `--at`: by the dials of the forecast's path, else by its size columns."""
+    columns = made.runs.sizes if made.path is None else made.path.dials
+    return parse_size(text, columns, largest=made.largest())
 
 
 def forecast_of(source: str, columns: dict[str, Any], *, big: str | None = None) -> Forecast:
@@ -112,14 +128,15 @@ def forecast_of(source: str, columns: dict[str, Any], *, big: str | None = None)
         return made
     from extrap.forecasting import forecast
 
-    level = 0.95 if columns["level"] is None else columns["level"]
-    return forecast(
-        _read_sweep(source, columns),
-        level=level,
-        band=columns["band"] or "default",
-        fix=_parse_pins(columns["fix"]),
-        path=parse_path(columns["path"]),
-    )
+    runs = _read_sweep(source, columns)
+    with reports_progress(f"fitting {len(runs):,} runs"):
+        return forecast(
+            runs,
+            level=0.95 if columns["level"] is None else columns["level"],
+            band=columns["band"] or "default",
+            fix=_parse_pins(columns["fix"]),
+            path=parse_path(columns["path"]),
+        )
 
 
 def judged(
@@ -213,27 +230,60 @@ def _pin_words(pins: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def _read_sweep(source: str, columns: dict[str, Any], *, stage: str = "tune") -> Runs:
-    from extrap.reading import read_runs
-
-    return read_runs(
-        sys.stdin if source == "-" else source,
-        size=columns["size"],
+    return read_table_of_runs(
+        source,
+        columns,
         tune=parse_tuned(columns["tune"]),
-        loss=columns["loss"],
-        seed=columns["seed"],
         conditions=columns["condition"],
         study=columns["study"],
         stage=stage,
         curves=columns["curves"],
-        **reading_of(columns),
     )
+
+
+def read_table_of_runs(
+    source: str, columns: Mapping[str, Any], *, may_mix: bool = False, **others: Any
+) -> Runs:
+    """The runs of a source; what was inferred of its columns is said on the standard error.
+
+    Args:
+        source: A path, a URL, or - for the standard input.
+        columns: The options `size`, `loss`, `seed` and those of reading.
+        may_mix: Whether conditions may vary within the table.
+        others: Further fields of the request.
+    """
+    from extrap.reading.runs import Request, read_sweep
+    from extrap.reading.sources import without_password
+
+    request = Request(
+        size=columns["size"],
+        loss=columns["loss"],
+        seed=columns.get("seed", "seed"),
+        **reading_of(columns),
+        **others,
+    )
+    with reports_progress(f"reading {without_password(source)}"):
+        given = sys.stdin if source == "-" else source
+        runs, announcement = read_sweep(given, request, may_mix=may_mix)
+    if announcement:
+        say(announcement, err=True)
+    return runs
 
 
 def read_big(source: str, made: Forecast, columns: dict[str, Any]) -> Runs:
     """Runs to judge; what their columns are is known from the forecast."""
-    known = {"size": made.runs.sizes, "tune": made.runs.tuned, "condition": made.runs.conditions}
-    known["curves"] = columns["big_curves"]
-    return _read_sweep(source, {**columns, **known}, stage="check")
+    from extrap.reading.runs import loss_columns
+
+    return read_table_of_runs(
+        source,
+        {**columns, "size": made.runs.sizes},
+        tune=made.runs.tuned,
+        conditions=made.runs.conditions,
+        study=columns["study"],
+        stage="check",
+        curves=columns["big_curves"],
+        losses=loss_columns(made.runs),
+    )
 
 
 def refuse_columns(study_file: str, columns: dict[str, Any]) -> None:

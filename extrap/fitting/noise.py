@@ -162,10 +162,10 @@ def assume_shared(runs: Runs, noise: Noise) -> Noise:
     The scatter of the runs is then `own_sd` alone. A larger run of that seed has the same shared
     part as the law, any other run another one.
     """
-    seeds = runs.complete().to_frame()["seed"].astype(str).unique()
-    is_named = not all(seed.startswith(WITHOUT_SEED) for seed in seeds)
     if noise.own_sd is None or noise.source not in UNREPLICATED:
         return noise
+    texts = pd.Series(runs.complete().to_frame()["seed"].unique()).astype(str)
+    seeds, is_named = texts.unique(), not texts.str.startswith(WITHOUT_SEED).all()
     if is_named and len(seeds) > 1:
         return noise
     return replace(
@@ -180,11 +180,12 @@ def assume_shared(runs: Runs, noise: Noise) -> Noise:
 def _residuals(runs: Runs) -> pd.DataFrame:
     """Replicated runs: numbers of size and cell, seed, residual, whether near the best."""
     complete = runs.complete().to_frame()
+    seed, seeds = pd.factorize(complete["seed"])
     frame = pd.DataFrame(
         {
             "size": complete.groupby(list(runs.sizes)).ngroup(),
             "cell": complete.groupby([*runs.sizes, *runs.tuned]).ngroup(),
-            "seed": complete["seed"].astype(str),
+            "seed": pd.Series(seeds).astype(str).to_numpy()[seed],
             "log_loss": np.log(complete["loss"].astype(float)),
         }
     )

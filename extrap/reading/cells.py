@@ -13,10 +13,15 @@ from extrap.reading.bounds import shown
 
 __all__ = ["is_empty", "read_numbers"]
 
+PIECE = 100_000
+SPELLED_NAN = ("nan", "+nan", "-nan")
+
 
 def is_empty(values: pd.Series) -> pd.Series:
     """Cells without any content; a float NaN is content (it means not finite)."""
-    if values.dtype == object or isinstance(values.dtype, pd.StringDtype):
+    if isinstance(values.dtype, pd.StringDtype):
+        return (values.isna() | values.str.strip().eq("")).astype(bool)
+    if values.dtype == object:
         return values.map(
             lambda v: v is None or v is pd.NA or (isinstance(v, str) and not v.strip())
         )
@@ -28,16 +33,28 @@ def is_empty(values: pd.Series) -> pd.Series:
 def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> pd.Series:
     """A column as floats; text is an error that names the row, an empty cell is NaN."""
     empty = is_empty(values)
-    cells = values.astype(object).mask(empty, np.nan).tolist()
-    readable = [isinstance(v, str | Real | Decimal) and not isinstance(v, bool) for v in cells]
-    text = pd.Series(cells, index=values.index, dtype=object).where(readable)
-    numbers = pd.to_numeric(text, errors="coerce").astype(float)
-    spelled_nan = [str(v).strip().lower() in ("nan", "+nan", "-nan") for v in cells]
-    bad = numbers.isna() & ~empty & ~np.array(spelled_nan)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise DataError(f"{column} must hold numbers, got {shown(cells[row])} in row {row + 1}.")
+    if isinstance(values.dtype, pd.StringDtype):
+        numbers = _numbers_of_text(values)
+    else:
+        cells = values.astype(object).mask(empty, np.nan)
+        readable = [isinstance(v, str | Real | Decimal) and not isinstance(v, bool) for v in cells]
+        numbers = pd.to_numeric(cells.where(readable), errors="coerce").astype(float)
+    missing = np.flatnonzero(numbers.isna() & ~empty)
+    cells = values.iloc[missing].astype(object).tolist()
+    for row, cell in zip(missing.tolist(), cells, strict=True):
+        if str(cell).strip().lower() not in SPELLED_NAN:
+            raise DataError(f"{column} must hold numbers, got {shown(cell)} in row {row + 1}.")
     if required and numbers.isna().any():
         row = int(np.flatnonzero(numbers.isna())[0])
         raise DataError(f"{column} must be filled in for every run, row {row + 1} has none.")
     return numbers
+
+
+def _numbers_of_text(values: pd.Series) -> pd.Series:
+    """Text as floats, piece by piece: as Python's own strings it takes ten times the room."""
+    numbers = np.empty(len(values))
+    for start in range(0, len(values), PIECE):
+        codes, words = pd.factorize(values.iloc[start : start + PIECE], use_na_sentinel=False)
+        found = pd.to_numeric(pd.Series(words, dtype=object), errors="coerce")
+        numbers[start : start + PIECE] = found.to_numpy(dtype=float)[codes]
+    return pd.Series(numbers, index=values.index)

@@ -7,12 +7,13 @@
 | the one value of a study that minimises | `loss`, or the metric's name |
 | the one value of a study that maximises | `value`, or the metric's name, to be maximised |
 | several values | `values_0`, `values_1`, …, or the metrics' names |
-| studies `sweep-width=64`, `sweep_width128` | one sweep, where `width` is asked for |
+| studies `sweep-64`, `sweep-128`; `tiny`, `base` with an attribute `width` | one sweep |
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,9 +24,10 @@ from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import argument
 from extrap.reading.found import Found
-from extrap.reading.settings import number_in, without_number
+from extrap.reading.names import WORDS, known_name
+from extrap.reading.settings import number_in, sizes_in_names, without_number
 
-__all__ = ["read_foreign", "studies_by_base"]
+__all__ = ["are_one_sweep", "read_foreign", "studies_by_base"]
 
 METRIC_NAMES = "study:metric_names"
 """The system attribute in which Optuna keeps the names of a study's values."""
@@ -38,18 +40,56 @@ POINTS = ["run", "step", "loss"]
 
 
 def studies_by_base(names: Sequence[str], sizes: Sequence[str]) -> dict[str, list[str]]:
-    """Studies by what is left of their names without the sizes; a name without sizes is whole."""
+    """Studies by what their names share where they differ in their size alone.
+
+    Args:
+        names: The studies.
+        sizes: Size columns that were asked for.
+    """
     found: dict[str, list[str]] = {}
     for name in names:
         base = name
         if sizes and all(number_in(name, size) is not None for size in sizes):
             for size in sizes:
                 base = without_number(base, size)
+        else:
+            base = re.sub(r"\d+(\.\d+)?", "#", name)
         found.setdefault(base, []).append(name)
-    return found
+    return {
+        label: own
+        for base, group in found.items()
+        for label, own in (
+            ((base.replace("#", "").strip(" ,;/&_-.=:") or base, group),)
+            if "#" not in base or (len(group) > 1 and sizes_in_names(group))
+            else ((name, [name]) for name in group)
+        )
+    }
 
 
-def read_foreign(storage: BaseStorage, names: Sequence[str], *, stage: str, source: str) -> Found:
+def are_one_sweep(storage: BaseStorage, names: Sequence[str]) -> bool:
+    """Whether studies tuned the same values, each at a size of its own, which it names."""
+    studies = [_Study(storage, name) for name in names]
+    if len({(tuple(s.metrics.items()), tuple(sorted(s.tuned()))) for s in studies}) > 1:
+        return False
+    if sizes_in_names(names):
+        return True
+    attributes = [study.attributes() for study in studies]
+    sizes = [key for key in attributes[0] if known_name(key) in WORDS["size"]]
+    return any(
+        None not in (values := [each.get(key) for each in attributes])
+        and len(set(values)) == len(values)
+        for key in sizes
+    )
+
+
+def read_foreign(
+    storage: BaseStorage,
+    names: Sequence[str],
+    *,
+    stage: str,
+    source: str,
+    sizes: Sequence[str] = (),
+) -> Found:
     """The trials of one study, or of several that are one sweep; nothing is written.
 
     Args:
@@ -57,27 +97,33 @@ def read_foreign(storage: BaseStorage, names: Sequence[str], *, stage: str, sour
         names: The studies.
         stage: The stage the runs are given.
         source: What to call the storage.
+        sizes: Size columns that were asked for; one alone is the number that names differ in.
     """
     rows: list[dict[str, Any]] = []
     trials: list[FrozenTrial] = []
     metrics: dict[str, bool] = {}
-    for name in names:
+    named = sizes_in_names(names, *(sizes if len(sizes) == 1 else ())) if names[1:] else {}
+    for i, name in enumerate(names):
         own = _Study(storage, name)
         metrics.update(own.metrics)
+        place = {"study": name} if names[1:] else {}
+        in_name = {column: values[i] for column, values in named.items()}
         for trial in own.trials():
-            rows.append({**own.row(trial, stage), **({"study": name} if names[1:] else {})})
+            rows.append({**in_name, **own.row(trial, stage), **place})
             trials.append(trial)
     points = None
     if len(metrics) == 1:
         points = _points(trials)
     tuned, tuned_note = _tuned(trials)
     dropped = sorted({k for t in trials for k, v in t.user_attrs.items() if not _is_scalar(v)})
-    notes = (f"attributes that are not single values were left out: {', '.join(dropped)}.",)
+    notes = [f"attributes that are not single values were left out: {', '.join(dropped)}."]
+    notes = notes if dropped else []
+    notes += [f"{len(names)} studies are read as one sweep"] if names[1:] else []
     return Found(
         table=pd.DataFrame(rows),
         where=source,
         curves=lambda loss: points if loss in metrics else None,
-        notes=notes if dropped else (),
+        notes=tuple(notes),
         tuned=tuned,
         tuned_note=tuned_note,
         losses=tuple(metrics) if len(metrics) == 1 else (),
@@ -105,6 +151,15 @@ class _Study:
             str(metric): direction == StudyDirection.MAXIMIZE
             for metric, direction in zip(called, directions, strict=True)
         }
+
+    def attributes(self) -> dict[str, Any]:
+        """Single values of the study and of its first trial."""
+        first = next((trial.user_attrs for trial in self.trials()), {})
+        return self._attributes | {k: v for k, v in first.items() if _is_scalar(v)}
+
+    def tuned(self) -> set[str]:
+        """The parameters of its trials."""
+        return {name for trial in self.trials() for name in trial.params}
 
     def trials(self) -> list[FrozenTrial]:
         found = self._storage.get_all_trials(self._id, deepcopy=False)
@@ -139,7 +194,9 @@ def _tuned(trials: Iterable[FrozenTrial]) -> tuple[tuple[str, ...], str]:
     ended = [trial.params for trial in trials if trial.params]
     names = dict.fromkeys(name for params in ended for name in params)
     tuned = tuple(name for name in names if all(_is_positive(p, name) for p in ended))
-    others = [name for name in names if name not in tuned]
+    others = [
+        name for name in names if name not in tuned and known_name(name) not in WORDS["seed"]
+    ]
     note = (
         f"{', '.join(others)}: not every trial has a positive number, so not tuned; name a recipe "
         f"column with {argument('conditions', ...)}"

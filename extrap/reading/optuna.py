@@ -37,9 +37,9 @@ from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from extrap.errors import DataError, StudyError, argument
+from extrap.errors import Choice, DataError, StudyError
 from extrap.reading.copies import open_to_read
-from extrap.reading.foreign import STATUS, read_foreign, studies_by_base
+from extrap.reading.foreign import STATUS, are_one_sweep, read_foreign, studies_by_base
 from extrap.reading.found import Found
 from extrap.reading.storages import open_storage, reading_faults, safe_url, storage_faults
 from extrap.records import STAGES
@@ -109,6 +109,8 @@ GRADIENTS = "gradients"
 OUR_STUDY = re.compile(
     r"(?P<name>[^/]+)/(?P<check>check/)?(?P<size>[^/=,]+=[^/=,]+(,[^/=,]+=[^/=,]+)*)"
 )
+MOST_CHOICES = 6
+"""Studies that an error offers."""
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 """How trials end that have a result."""
 MOMENTS = ("grad_sq_norm", "grad_cov_trace")
@@ -210,9 +212,11 @@ def find_study(
         }
         theirs = studies_by_base([name for name in names if name not in ours], sizes)
         bases = list(dict.fromkeys([key.name for key in ours.values()] + list(theirs)))
+        if study is None and bases[1:] and not ours and are_one_sweep(storage, names):
+            return read_foreign(storage, names, stage=stage, source=source, sizes=sizes)
         chosen = study if study is not None else _only(bases, source)
         if chosen in theirs:
-            return read_foreign(storage, theirs[chosen], stage=stage, source=source)
+            return read_foreign(storage, theirs[chosen], stage=stage, source=source, sizes=sizes)
         if chosen in names and chosen not in ours:
             return read_foreign(storage, [chosen], stage=stage, source=source)
         tables = read_tables(storage, study=chosen, stage=stage, source=source)
@@ -422,8 +426,8 @@ def _only(bases: Sequence[str], source: str) -> str:
         raise DataError(f"{source} holds no study; check the address, or tune first.")
     if len(bases) > 1:
         raise DataError(
-            f"{source} holds several studies, {_listed(bases)}; name one of them with "
-            f"{argument('study', ...)}."
+            f"{source} holds several studies, {_listed(bases)}; name one of them:",
+            [Choice({"study": base}) for base in bases[:MOST_CHOICES]],
         )
     return bases[0]
 

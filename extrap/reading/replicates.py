@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.reading.cells import is_empty
-from extrap.records import WITHOUT_SEED
+from extrap.records import WITHOUT_SEED, text_ranks
 
 __all__ = ["OPTIONAL_NUMBERS", "count_notes", "read_seeds", "renumbered", "without_copies"]
 
@@ -33,17 +33,17 @@ def read_seeds(
     if seed in table:
         values = table[seed]
         empty = is_empty(values) | values.isna()
-        numbers = [None if e else _whole(v) for v, e in zip(values, empty, strict=True)]
-        is_number = all(n is not None for n, e in zip(numbers, empty, strict=True) if not e)
-        texts = values.astype(str).tolist()
-        seeds = pd.Series(numbers if is_number else texts, index=table.index, dtype=object)
+        codes, found = pd.factorize(values.where(~empty))
+        numbers = [_whole(value) for value in found]
+        words = [str(value) for value in found] if None in numbers else numbers
+        seeds = pd.Series([*words, None], dtype=object).iloc[codes].set_axis(table.index)
         if not empty.any():
             return seeds, []
     else:
         seeds = pd.Series([None] * len(table), index=table.index, dtype=object)
         empty = pd.Series(data=True, index=table.index)
     keys = [loss, *(table[name] for name in reversed(by))]  # the last key sorts first
-    order = np.lexsort([key.astype(str).to_numpy(dtype=str) for key in keys])
+    order = np.lexsort([text_ranks(key) for key in keys])
     rank = pd.Series(np.argsort(order), index=table.index)
     seeds = seeds.where(~empty, rank.map(lambda i: f"{WITHOUT_SEED}{i}"))
     return seeds, [f"{int(empty.sum())} run(s) without a seed: each counts as its own replicate"]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.reading.cells import is_empty, read_numbers
-from extrap.reading.columns import find_column, missing_column, unnamed_columns
+from extrap.reading.columns import display_name, find_column, missing_column
 from extrap.reading.definitions import with_definitions
 from extrap.reading.endings import early_notes, set_rows
 from extrap.reading.finals import (
@@ -23,7 +23,9 @@ from extrap.reading.finals import (
     with_last_losses,
 )
 from extrap.reading.found import Found
+from extrap.reading.inference import Parts, infer_parts, sentence, with_named_settings
 from extrap.reading.metrics import loss_of_metric
+from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.replicates import (
     OPTIONAL_NUMBERS,
     count_notes,
@@ -31,16 +33,41 @@ from extrap.reading.replicates import (
     renumbered,
     without_copies,
 )
+from extrap.reading.selecting import Where, is_any, is_selected, selected, with_new_names
 from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs, without_password
 from extrap.reading.states import given_status
+from extrap.reading.trackers.histories import check_rows_are_runs
 from extrap.reading.units import check_units
 from extrap.records import STAGES, Runs
 
-__all__ = ["read_runs"]
+__all__ = ["Request", "loss_columns", "read_runs", "read_sweep"]
 
+LOSS_NOTE = "the loss is the column "
+"""How a note begins that says which column was taken for the loss."""
 FIXED_MEANING = ("loss", "seed", "status", "stage")
 """Columns that every table of runs has; sizes, tuned values and conditions have other names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How runs are read: the arguments of `read_runs`, which says what they mean."""
+
+    size: str | Iterable[str] | None = None
+    tune: str | Iterable[str] | None = None
+    loss: str | None = None
+    seed: str = "seed"
+    conditions: str | Iterable[str] = ()
+    study: str | None = None
+    stage: str = "tune"
+    curves: str | Path | pd.DataFrame | None = None
+    final: str = "last"
+    let: str | Iterable[str] = ()
+    maximise: str | Iterable[str] = ()
+    where: Where | None = None
+    rename: Mapping[str, str] | None = None
+    losses: tuple[str, ...] = ()
+    """Columns to take the loss from, the first there is, where none is given; known of a sweep."""
 
 
 def read_runs(
@@ -57,36 +84,42 @@ def read_runs(
     final: str = "last",
     let: str | Iterable[str] = (),
     maximise: str | Iterable[str] = (),
+    where: Where | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> Runs:
-    """Read training runs from a table, an Optuna storage or what a tracker left.
+    """Read training runs from a table, an Optuna storage or a tracker's files.
 
-    A column answers to its own name and, where no other does, to the name behind a tracker's
-    prefix: `lr` is `config/lr`, `config.lr`, `params.lr`. A column that is missing is an error
-    that names the nearest; sizes that are not named are one that suggests some.
+    What is left out is inferred from the names of the columns, their types and their spread:
+    a loss by its name; a size has a name such as `width`, `d_model` or `n_params`, or follows from
+    nothing else; a tuned column takes several values within a size. `Runs.notes` names columns
+    that are shown under a shorter name.
+
+    A column answers to its own name and, where no other does, to the end of its name: `lr` is
+    `config/lr`, `config.optimizer.lr`, `params.lr`. A column that is missing is an error that
+    names the nearest; several that could be the size are one that lists them.
 
     An empty loss is a failed run, a loss that is not finite (`nan`, `inf`) a diverged one; in a
     DataFrame `None` and `pd.NA` are empty and a float NaN is not finite. Without a seed column
     each row is its own replicate. Of rows that are equal in every column, seed and loss included,
     one is kept; runs to judge are all kept. A run without settings that has no loss or did not
-    finish is left out. All of that is counted in `Runs.notes`, and so is a
-    unit that cannot be right: compute far from 6 N D, tokens that are not steps × batch × length.
+    finish is left out. `Runs.notes` counts all of that, and names units that cannot be right:
+    compute far from 6 N D, tokens that are not steps × batch × length.
 
     Args:
         source: A CSV, Parquet or JSONL file, open CSV text, a frame of pandas, polars or pyarrow,
             a list of dictionaries or of W&B's run objects, the URL of an Optuna storage or of an
             MLflow store (`sqlite:///…`, `postgresql://…`, `http://…`), or a folder of MLflow,
             W&B, TensorBoard, Lightning's CSV logs or HF Trainer's checkpoints.
-        size: Size column(s), positive numbers. With two, the model first and the data second. May
-            be left out where the source knows them, such as a study of ours.
-        tune: Tuned column(s), positive numbers; `()`: the loss law alone. Left out, they are what
-            an Optuna study tuned, and of anything else none.
-        loss: The loss column, smaller is better; `loss` by default, of HF's `eval_loss` first.
+        size: Size column(s), positive numbers. With two, the model first and the data second.
+        tune: Tuned column(s), positive numbers; `()`: the loss law alone.
+        loss: The loss column, smaller is better; `loss` where there is one, of HF's `eval_loss`
+            first.
         seed: The seed column, if there is one.
         conditions: Recipe columns that must not vary.
         study: Name of the study or MLflow experiment, where a storage holds several.
         stage: `"tune"` for a sweep, `"check"` for runs to judge. A table with a `stage` column is
             filtered by it; the rows of any other are all taken to be of this stage.
-        curves: Loss curves of the runs of a table, one row a point: `run`, `step` and `loss`.
+        curves: Loss curves of the runs of a table, one row per point: `run`, `step` and `loss`.
             `run` is that of the table's own `run` column, or counts its rows from 0. A storage
             or tracker has its own.
         final: The final loss of a curve: `last`, `best`, `tail` (the mean of its last 5 %) or
@@ -95,45 +128,74 @@ def read_runs(
             other column is looked for.
         maximise: Metrics that are better when larger. Where the loss is one of them it becomes
             1 − x of a share in [0, 1], −x of what is below 0; other metrics need a formula.
+        where: Column → the value of the rows to read, or a list of values; `"*"` is any.
+        rename: Old → new names of columns, before `let`.
 
     Returns:
         The runs, in the order of the source.
 
     Raises:
-        DataError: The source cannot be read, is empty, lacks a column (the nearest is named), or
-            holds text or impossible values where numbers belong.
+        DataError: The source cannot be read, is empty, lacks a column (the nearest is named), has
+            several that could play a part, or holds text or impossible values where numbers
+            belong.
         ValueError: `stage`, `final` or a formula is none, or a column is named twice.
     """
-    if stage not in STAGES:
-        raise ValueError(f"stage must be one of {', '.join(STAGES)}; got {stage!r}.")
-    rule, maximised = parse_final(final), _names(maximise)
-    sizes, recipe = _names(size or ()), _names(conditions)
-    tuned = None if tune is None else _names(tune)
-    loss = loss or (maximised[0] if len(maximised) == 1 else None)
-    _check_parts(sizes, tuned or (), recipe, loss, seed)
-    set_by = (*(tuned or ()), *recipe, seed)
-    found = find_runs(
-        source, study=study, stage=stage, sizes=sizes, settings=set_by, curves=curves
+    request = Request(
+        size=size,
+        tune=tune,
+        loss=loss,
+        seed=seed,
+        conditions=conditions,
+        study=study,
+        stage=stage,
+        curves=curves,
+        final=final,
+        let=let,
+        maximise=maximise,
+        where=where,
+        rename=rename,
     )
-    if found.table.empty:
-        raise DataError(f"a table needs at least one row, {found.where} has none.")
-    found = replace(found, table=with_definitions(found.table, _names(let), found.where))
-    is_told = tuned is None and found.tuned_note  # what the source tuned is taken
-    sizes, tuned, loss = _chosen(found, sizes, tuned, recipe, loss)
+    return _read(source, request)[0]
+
+
+def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple[Runs, str]:
+    """As `read_runs`; a condition that varies is an error that lists the ways to settle it.
+
+    Args:
+        source: As for `read_runs`.
+        request: How to read it.
+        may_mix: Whether conditions may vary.
+
+    Returns:
+        The runs, and a sentence on what was inferred; empty where all was given.
+
+    Raises:
+        DataError: As `read_runs`; or a setting varies that is neither a size nor tuned.
+        ValueError: As `read_runs`.
+    """
+    runs, announcement = _read(source, request)
+    if request.stage == "tune" and not may_mix:
+        pooled = [name for name, values in (request.where or {}).items() if is_any(values)]
+        refuse_mixtures(
+            runs, pooled=pooled, is_untuned=request.tune is not None and not runs.tuned
+        )
+    return runs, announcement
+
+
+def _read(source: Any, request: Request) -> tuple[Runs, str]:
+    stage, rule = request.stage, parse_final(request.final)
+    found, opening_notes = _opened(source, request)
+    parts, announcement, called_notes = _understood(found, request)
+    if not request.size and isinstance(source, str | Path):
+        check_rows_are_runs(found.table, (*parts.sizes, *parts.tuned))
+    sizes, tuned, loss = parts.sizes, parts.tuned, parts.loss
+    seed, recipe = parts.seed or request.seed, _names(request.conditions)
     _check_parts(sizes, tuned, recipe, loss, seed)
     metric = _column_of(found, loss, "loss")
-    maximised = tuple(_column_of(found, name, "maximise") for name in maximised)
+    maximised = [_column_of(found, name, "maximise") for name in _names(request.maximise)]
     is_lasting = rule.name == "last" and metric not in found.unread
     points = None if found.is_remote and is_lasting else found.curves(metric)
     table, name_notes = _renamed(found, sizes=sizes, tuned=tuned, recipe=recipe, seed=seed)
-    if "stage" in table:
-        kept = table["stage"].astype(str).str.strip().eq(stage)
-        points = renumbered(points, kept)
-        table = table[kept].reset_index(drop=True)
-        if table.empty:
-            raise DataError(
-                f"{found.where} has no rows of stage {stage!r}; its stage column has others."
-            )
     cells, loss_notes = table[metric], list[str]()
     if metric in (*maximised, *found.maximised):
         cells, points, loss_notes = _turned(table, cells, loss, points)
@@ -153,14 +215,13 @@ def read_runs(
         points = renumbered(points, kept)
     _read_parts(frame, table, sizes=sizes, tuned=tuned, recipe=recipe, stage=stage)
     frame["seed"], seed_note = read_seeds(table, seed, by=[*sizes, *tuned], loss=frame["loss"])
-    told = [found.tuned_note] if is_told else []
-    notes = [*found.notes, *told, *name_notes, *loss_notes, *final_notes, *state_notes]
+    notes = [*opening_notes, *called_notes, *name_notes, *loss_notes, *final_notes, *state_notes]
     notes += [*unset_notes, *early_notes(frame, points, sizes, is_told=_has_status(table))]
     if stage == "tune":  # every row that is to be judged is judged
         frame, points, copy_notes = without_copies(frame, points, by=[*sizes, *tuned])
         notes += copy_notes
     notes += [*count_notes(frame, [*sizes, *tuned, "seed"], recipe), *seed_note]
-    return Runs.from_frame(
+    runs = Runs.from_frame(
         frame,
         sizes=sizes,
         tuned=tuned,
@@ -169,6 +230,86 @@ def read_runs(
         source=without_password(found.where),
         notes=(*notes, *check_units(frame)),
     )
+    return runs, announcement
+
+
+def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
+    """A source with the rows and the columns that were asked for, and notes."""
+    stage, sizes = request.stage, _names(request.size or ())
+    if stage not in STAGES:
+        raise ValueError(f"{argument('stage')} must be one of {', '.join(STAGES)}; got {stage!r}.")
+    tuned, recipe = _names(request.tune or ()), _names(request.conditions)
+    _check_parts(sizes, tuned, recipe, _asked_loss(request), request.seed)
+    found = find_runs(
+        source,
+        study=request.study,
+        stage=stage,
+        sizes=sizes,
+        settings=(*tuned, *recipe, request.seed),
+        curves=request.curves,
+    )
+    if found.table.empty:
+        raise DataError(f"a table needs at least one row, {found.where} has none.")
+    found = with_new_names(found, request.rename or {})
+    table = with_definitions(found.table, _names(request.let), found.where)
+    found = replace(found, table=table, losses=request.losses or found.losses)
+    if "stage" in table:
+        kept = table["stage"].astype(str).str.strip().eq(stage)
+        if not kept.any():
+            raise DataError(
+                f"{found.where} has no rows of stage {stage!r}; its stage column has others."
+            )
+        found = selected(found, kept)
+    kept, notes = is_selected(found, request.where or {})
+    told = [found.tuned_note] if request.tune is None and found.tuned_note else []
+    found = selected(found, kept)
+    return found if sizes else with_named_settings(found), [*found.notes, *notes, *told]
+
+
+def _understood(found: Found, request: Request) -> tuple[Parts, str, list[str]]:
+    """What the columns are, by the names they are shown by; an announcement and notes."""
+    sizes, loss = _names(request.size or ()), _asked_loss(request)
+    tuned = None if request.tune is None else _names(request.tune)
+    parts = infer_parts(
+        found,
+        sizes=sizes,
+        tuned=tuned,
+        loss=loss,
+        seed=request.seed,
+        conditions=_names(request.conditions),
+        maximised=_names(request.maximise),
+        is_sweep=request.stage == "tune",
+    )
+    have, given = _columns(found), {*sizes, *(tuned or ())}
+    played = (*parts.sizes, *parts.tuned, parts.loss, *([parts.seed] if parts.seed else []))
+    called = {name: name if name in given else display_name(name, have) for name in played}
+    has_found_loss = loss is None and parts.loss not in found.losses
+    is_inferred = not sizes or (tuned is None and bool(parts.tuned)) or has_found_loss
+    shown = replace(
+        parts,
+        sizes=tuple(called[name] for name in parts.sizes),
+        tuned=tuple(called[name] for name in parts.tuned),
+    )
+    notes = [
+        f"{called[name]} is the column {name}"
+        for name in (*parts.sizes, *parts.tuned)
+        if called[name] != name
+    ]
+    if is_inferred and parts.loss != "loss":
+        notes.append(f"{LOSS_NOTE}{parts.loss}")
+    return shown, sentence(parts, called) if is_inferred else "", notes
+
+
+def _asked_loss(request: Request) -> str | None:
+    """The loss that was asked for, if only as the one metric that is maximised."""
+    maximised = _names(request.maximise)
+    return request.loss or (maximised[0] if len(maximised) == 1 else None)
+
+
+def loss_columns(runs: Runs) -> tuple[str, ...]:
+    """The column that the loss of these runs was found in, where their notes name it."""
+    named = [note for note in runs.notes if note.startswith(LOSS_NOTE)]
+    return tuple(note.removeprefix(LOSS_NOTE) for note in named)
 
 
 def _names(columns: str | Iterable[str]) -> tuple[str, ...]:
@@ -197,44 +338,13 @@ def _check_parts(
         )
 
 
-def _chosen(
-    found: Found,
-    sizes: tuple[str, ...],
-    tuned: tuple[str, ...] | None,
-    recipe: tuple[str, ...],
-    loss: str | None,
-) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Size columns, tuned columns and loss: what was asked for, else what the source knows."""
-    have = _columns(found)
-    sizes = sizes or found.sizes
-    if loss is None:
-        known = (name for name in found.losses if find_column(name, have, found.where))
-        loss = next(known, None)
-    if not sizes:
-        parts = ["size"] if loss else ["size", "loss"]
-        is_known = tuned is not None or found.tuned is not None
-        raise unnamed_columns(
-            found.table, found.where, parts, have_tuned=is_known, metrics=found.metrics
-        )
-    if loss is None:
-        if not found.losses:
-            raise unnamed_columns(
-                found.table, found.where, ["loss"], have_tuned=True, metrics=found.metrics
-            )
-        raise missing_column(found.losses[0], have, found.where, option="loss")
-    if tuned is None:
-        spoken_for = {*sizes, *recipe, loss}
-        tuned = tuple(name for name in found.tuned or () if name not in spoken_for)
-    return sizes, tuned, loss
-
-
 def _columns(found: Found) -> list[str]:
     return [str(column) for column in found.table.columns]
 
 
 def _column_of(found: Found, name: str, option: str) -> str:
     have = _columns(found)
-    column = find_column(name, have, found.where)
+    column = find_column(name, have, found.where, is_metric=True)
     if column is None:
         raise missing_column(name, have, found.where, option=option)
     return column
@@ -297,10 +407,9 @@ def _turned(
 def _status(
     table: pd.DataFrame, loss: pd.Series, failed: pd.Series
 ) -> tuple[pd.Series, list[str]]:
-    derived = pd.Series(
-        np.where(failed, "failed", np.where(np.isfinite(loss), "complete", "diverged")),
-        index=table.index,
-    )
+    kind = np.where(failed, 0, np.where(np.isfinite(loss), 1, 2))
+    words = np.array(["failed", "complete", "diverged"], dtype=object)
+    derived = pd.Series(words[kind], index=table.index, dtype=object)
     given, notes = given_status(table)
     if given is None:
         return derived, notes

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
-__all__ = ["as_number", "number_in", "settings_in", "without_number"]
+from extrap.reading.names import WORDS
+
+__all__ = ["as_number", "number_in", "settings_in", "sizes_in_names", "without_number"]
 
 MOST_NAME = 1000
 """Characters of a name that are looked at."""
@@ -13,6 +17,14 @@ PAIR = re.compile(
     rf"(?P<key>[A-Za-z][\w.\-]*?)\s?[=:]\s?"
     rf"(?P<value>{NUMBER}(?=$|[,;/&\s_\])])|[^,;/&\s=:\])]+?(?=$|[,;/&\s\])]|_[A-Za-z][\w.]*=))"
 )
+ANY_NUMBER = re.compile(
+    r"(?P<word>[A-Za-z]+(?:_[A-Za-z]+)*)?[=:_\-]?"
+    r"(?P<value>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?P<times>[kKmMbBtT](?![A-Za-z]))?"
+)
+IN_NAMES = ("size", "data", "seed")
+"""Parts of columns that stand in names."""
+SMALLEST_UNNAMED = 8
+"""Smaller numbers without a name count something, such as experiments."""
 MULTIPLES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
 
@@ -45,6 +57,59 @@ def number_in(name: str, column: str) -> float | None:
     """
     found = _number(column).search(name[:MOST_NAME])
     return None if found is None else float(found["value"]) * MULTIPLES[found["times"].lower()]
+
+
+def sizes_in_names(names: Sequence[str], called: str = "size") -> dict[str, list[float]]:
+    """The sizes in names that differ in their numbers, one list per column.
+
+    A number behind the name of a size is that size. Else the first that differs everywhere and
+    counts nothing (8 or more, not 8, 9, 10) is; where other words differ too, the only one, and a
+    multiple of 8.
+
+    Args:
+        names: The names.
+        called: What to call a number whose name is not that of a size.
+
+    Returns:
+        Column → its value in each name; empty where the names differ in more, or give no size.
+
+    Example:
+        >>> sizes_in_names(["mlp-64", "mlp-128"]), sizes_in_names(["a_width8_v1", "a_width9_v1"])
+        ({'size': [64.0, 128.0]}, {'width': [8.0, 9.0]})
+    """
+    found = [list(ANY_NUMBER.finditer(name[:MOST_NAME])) for name in names]
+    frames = {ANY_NUMBER.sub(lambda match: match["word"] or "", name) for name in names}
+    n_numbers = {len(matches) for matches in found}
+    if len(n_numbers) > 1 or (len(frames) > 1 and n_numbers != {1}):
+        return {}
+    columns: dict[str, list[float]] = {}
+    unnamed: list[list[float]] = []
+    for matches in zip(*found, strict=True):
+        values = [float(m["value"]) * MULTIPLES[(m["times"] or "").lower()] for m in matches]
+        word = _size_word(matches[0]["word"] or "") if len(frames) == 1 else ""
+        if len(set(values)) > 1 and word:
+            columns.setdefault(word, values)
+        elif len(frames) == 1 or all(value % SMALLEST_UNNAMED == 0 for value in values):
+            unnamed.append(values)
+    if set(columns) - set(WORDS["seed"]):
+        return columns
+    usable = (values for values in unnamed if _may_be_sizes(values))
+    first = next(usable, None)
+    return {**columns, called: first} if first else {}
+
+
+def _size_word(text: str) -> str:
+    """The name of a size, or of a seed, that a text ends in: `adam_width` → `width`."""
+    parts = text.lower().split("_")
+    ends = ("_".join(parts[i:]) for i in range(len(parts)))
+    return next((end for end in ends if any(end in WORDS[p] for p in IN_NAMES)), "")
+
+
+def _may_be_sizes(values: Sequence[float]) -> bool:
+    """Whether numbers without a name are sizes: all different, and no running numbers."""
+    in_order = sorted(values)
+    steps = {b - a for a, b in pairwise(in_order)}
+    return 0 not in steps and steps != {1.0} and in_order[0] >= SMALLEST_UNNAMED
 
 
 def without_number(name: str, column: str) -> str:

@@ -7,7 +7,7 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.reading.bounds import shown
 from extrap.reading.cells import is_empty
-from extrap.reading.columns import bare_name
+from extrap.reading.names import bare_name
 from extrap.records import STATUSES
 
 __all__ = ["given_status", "state_column"]
@@ -52,9 +52,11 @@ def given_status(table: pd.DataFrame) -> tuple[pd.Series | None, list[str]]:
     column = state_column(table)
     if column is None:
         return None, []
-    words = table[column].astype(str).str.strip().str.lower()
-    words = words.mask(is_empty(table[column]) | words.isin(["nan", "<na>"]))
-    unknown = sorted({str(word) for word in words.dropna() if word not in WORDS})
+    codes, found = pd.factorize(table[column].where(~is_empty(table[column])))
+    lowered = (str(word).strip().lower() for word in found)
+    texts = [None if text in ("nan", "<na>") else text for text in lowered]
+    words = pd.Series([*texts, None], dtype=object).iloc[codes].set_axis(table.index)
+    unknown = sorted({str(text) for text in texts if text and text not in WORDS})
     if unknown:
         own = "" if column == "status" else f" in the column {shown(column)}"
         raise DataError(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
@@ -31,6 +34,16 @@ __all__ = ["read_table"]
 
 HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 """How JSON spells one half of a character beyond the first 65,536; alone it is none."""
+SEPARATORS = (",", ";", "\t")
+SNIFFED, LONGEST_LINE = 6, 10_000_000
+"""Lines by which the separator is told, and characters of one."""
+CHUNK_ROWS = 100_000
+"""Rows of text that are held as Python's own strings at once."""
+TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
+EXPONENT = r"(?:[eE][-+]?\d+)?"
+COMMA_NUMBER = rf"\s*[-+]?\d*,\d+{EXPONENT}\s*"
+POINT_NUMBER = rf"\s*[-+]?\d*\.\d+{EXPONENT}\s*"
+THOUSANDS = r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*"
 
 
 def read_table(source: Any) -> pd.DataFrame:
@@ -103,14 +116,15 @@ def _guarded(
 
 
 def _read_csv(source: Path | TextIO) -> pd.DataFrame:
-    is_tabbed = isinstance(source, Path) and source.suffix.lower() == ".tsv"
-    separator = "\t" if is_tabbed else ","
     if isinstance(source, Path):
+        separator = _separator(_first_lines(source))
         check_text_table(source, separator)
     else:
         source = bounded_text(source)
+        separator = _separator(list(islice(source, SNIFFED)))
+        source.seek(0)
     # without a header pandas neither renames repeated columns nor shifts those of longer rows
-    cells = pd.read_csv(
+    chunks = pd.read_csv(
         source,
         sep=separator,
         header=None,
@@ -118,11 +132,54 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
         keep_default_na=False,
         skipinitialspace=True,
         encoding="utf-8-sig" if isinstance(source, Path) else None,
+        chunksize=CHUNK_ROWS,
     )
-    cells = cells.astype(object).map(unguarded)
+    with chunks:
+        cells = pd.concat([_unguarded(chunk.astype(TEXT)) for chunk in chunks])
     frame = cells[1:].reset_index(drop=True)
     frame.columns = cells.iloc[0].tolist()
-    return frame.loc[:, frame.columns != ""]
+    frame = frame.loc[:, frame.columns != ""]
+    return frame if separator == "," else _with_points(frame)
+
+
+def _first_lines(path: Path) -> list[str]:
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        return [file.readline(LONGEST_LINE) for _ in range(SNIFFED)]
+
+
+def _separator(lines: Sequence[str]) -> str:
+    """What separates cells: the sign that splits the first lines into the same number of them."""
+    found = {
+        sign: {len(cells) for cells in csv.reader(filter(str.strip, lines), delimiter=sign)}
+        for sign in SEPARATORS
+    }
+    agreed = [sign for sign in SEPARATORS if len(found[sign]) == 1 and max(found[sign]) > 1]
+    return max(agreed, key=lambda sign: max(found[sign]), default=",")
+
+
+def _unguarded(cells: pd.DataFrame) -> pd.DataFrame:
+    """Cells without the apostrophe that was written before what looks like a formula."""
+    for column in cells:
+        if cells[column].str.startswith("'").any():
+            cells[column] = cells[column].map(unguarded).astype(TEXT)
+    return cells
+
+
+def _with_points(table: pd.DataFrame) -> pd.DataFrame:
+    """A table whose numbers have decimal commas, with points; one that has points is left alone.
+
+    `1,024` may be a thousand: commas count as decimal if a number of the table has another form.
+    """
+    commas = {c: table[c].str.fullmatch(COMMA_NUMBER) for c in table}
+    is_sure = any((commas[c] & ~table[c].str.fullmatch(THOUSANDS)).any() for c in table)
+    if not is_sure or any(table[c].str.fullmatch(POINT_NUMBER).any() for c in table):
+        return table
+    return table.assign(
+        **{
+            c: table[c].where(~is_one, table[c].str.replace(",", ".", regex=False))
+            for c, is_one in commas.items()
+        }
+    )
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

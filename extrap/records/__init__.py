@@ -43,7 +43,14 @@ from extrap.records.study import (
 )
 
 if TYPE_CHECKING:
-    from extrap.records.runs import STAGES, STATUSES, WITHOUT_SEED, Runs, condition_text
+    from extrap.records.runs import (
+        STAGES,
+        STATUSES,
+        WITHOUT_SEED,
+        Runs,
+        condition_text,
+        text_ranks,
+    )
 
 __all__ = [
     "BUDGET",
@@ -90,9 +97,10 @@ __all__ = [
     "Workload",
     "condition_text",
     "override",
+    "text_ranks",
 ]
 
-_OF_TABLES = ("STAGES", "STATUSES", "WITHOUT_SEED", "Runs", "condition_text")
+_OF_TABLES = ("STAGES", "STATUSES", "WITHOUT_SEED", "Runs", "condition_text", "text_ranks")
 
 
 def __getattr__(name: str) -> object:

@@ -26,7 +26,7 @@ SCHEMA_VERSION = 1
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Shape:
     """How the JSON of a type differs from its fields."""
 
@@ -59,7 +59,9 @@ def shape(
         inline: Fields whose own keys stand beside the others.
         add: Key → what computes it from the record; an inlined field may not give it.
     """
-    _SHAPES[cls] = _Shape(kind, tuple(omit), names or {}, tuple(inline), add or {})
+    _SHAPES[cls] = _Shape(
+        kind=kind, omit=tuple(omit), names=names or {}, inline=tuple(inline), add=add or {}
+    )
 
 
 def encode(value: Any) -> Any:

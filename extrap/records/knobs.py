@@ -78,7 +78,7 @@ class KnobStudy:
     sizes: tuple[float, ...] = ()
     seeds: tuple[int, ...] = ()
     target: Mapping[str, float] = field(default_factory=dict)
-    question: str = "Which fixed value breaks next?"
+    question: str = "Which fixed value should be tuned before scaling up?"
 
     def __post_init__(self) -> None:
         require_name(self.name)

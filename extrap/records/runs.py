@@ -13,7 +13,7 @@ from extrap.errors import DataError, argument
 from extrap.files import as_written
 from extrap.records.displays import html_table, plain, quantity, spanned
 
-__all__ = ["STAGES", "STATUSES", "WITHOUT_SEED", "Runs", "condition_text"]
+__all__ = ["STAGES", "STATUSES", "WITHOUT_SEED", "Runs", "condition_text", "text_ranks"]
 
 STATUSES = ("complete", "diverged", "pruned", "failed")
 STAGES = ("tune", "check")
@@ -233,7 +233,7 @@ class Runs:
         """Row labels sorted by size, tuned values, seed, status and loss."""
         by = [*self.sizes, *self.tuned, "seed", "status", "loss"]
         rows = self._frame[by].sort_values(
-            by, key=lambda c: c.astype(str) if c.dtype == object else c, kind="stable"
+            by, key=lambda c: text_ranks(c) if c.dtype == object else c, kind="stable"
         )
         return rows.index
 
@@ -255,6 +255,13 @@ def condition_text(value: object) -> str:
     except ValueError:
         return text or "empty"
     return "empty" if np.isnan(number) else f"{number:.12g}"
+
+
+def text_ranks(values: pd.Series) -> np.ndarray:
+    """The place of each value among the distinct ones in the order of their text."""
+    codes, found = pd.factorize(values, use_na_sentinel=False)
+    texts = pd.Series(found, dtype=object).astype(str)
+    return texts.rank(method="dense").to_numpy()[codes]
 
 
 def _require_names(names: Iterable[str]) -> None:

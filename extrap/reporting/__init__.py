@@ -2,14 +2,13 @@
 
 * `report` — one page for a forecast and the verdicts on its larger runs.
 * `baseline_text` — what it says of a baseline, for a terminal.
-* `knob_page` — the ranking of knobs; `knobs_text` and `knobs_document` for terminal and JSON.
-* `lever_page` — levers compared; `levers_text` and `levers_document` likewise.
-* `batch_page` — batch sizes, noise and rates; `batches_text` and `batches_document` likewise.
+* `knob_page` — sensitivity of fixed values; `knobs_text`, `knobs_document` for terminal, JSON.
+* `lever_page` — ablations compared; `levers_text` and `levers_document` likewise.
+* `batch_page` — batch sizes, noise and rates; `batches_document` for JSON.
 * `comparison_page` — recipes over size; `comparison_study_text` and
-  `comparison_study_document` likewise; `Section` is a part of it that others bring.
+  `comparison_study_document` likewise.
 * `allocation_page` — a budget split and checked; `allocations_text` likewise.
 * `cascade_page` — a small model before a large one; `cascades_text` likewise.
-* `sparsity_section` — the law of sparse models and what it saves, as such a part.
 * `write_index` — an index over the reports of a folder; `beside_page` — two side by side.
 * `read_report` — the numbers of a page; `report_markdown` — its summary for a pull request.
 * `save_figures` — the pictures and tables of a report as files.
@@ -23,41 +22,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from extrap.reporting.allocation_studies import (
+    from extrap.reporting.ablation_page import lever_page, levers_document, levers_text
+    from extrap.reporting.allocations_page import (
         AllocationReport,
         allocation_page,
         allocations_text,
     )
     from extrap.reporting.baselines import baseline_text
-    from extrap.reporting.batch_documents import batches_document
-    from extrap.reporting.batches_page import batch_page, batches_text
+    from extrap.reporting.batches_page import batch_page, batches_document
     from extrap.reporting.beside import beside_page
-    from extrap.reporting.cascade_studies import cascade_page, cascades_text
+    from extrap.reporting.cascades_page import cascade_page, cascades_text
     from extrap.reporting.comparison_documents import checks_document, comparison_study_document
     from extrap.reporting.comparison_findings import GroupFindings, TargetCheck
-    from extrap.reporting.comparisons import comparison_page, comparison_study_text
+    from extrap.reporting.comparisons_page import comparison_page, comparison_study_text
     from extrap.reporting.embedded import read_blocks, read_report
     from extrap.reporting.forecast_page import report, report_document
     from extrap.reporting.index import write_index
-    from extrap.reporting.knobs import knob_page, knobs_document, knobs_text
-    from extrap.reporting.levers import lever_page, levers_document, levers_text
     from extrap.reporting.markdown import report_markdown
     from extrap.reporting.saved import save_figures
-    from extrap.reporting.sections import Section
-    from extrap.reporting.sparsity import SparseCount, sparsity_section
+    from extrap.reporting.sensitivity_page import knob_page, knobs_document, knobs_text
 
 __all__ = [
     "AllocationReport",
     "GroupFindings",
-    "Section",
-    "SparseCount",
     "TargetCheck",
     "allocation_page",
     "allocations_text",
     "baseline_text",
     "batch_page",
     "batches_document",
-    "batches_text",
     "beside_page",
     "cascade_page",
     "cascades_text",
@@ -77,29 +70,25 @@ __all__ = [
     "report_document",
     "report_markdown",
     "save_figures",
-    "sparsity_section",
     "write_index",
 ]
 
 _NAMES = {
-    "allocation_studies": ("AllocationReport", "allocation_page", "allocations_text"),
+    "ablation_page": ("lever_page", "levers_document", "levers_text"),
+    "allocations_page": ("AllocationReport", "allocation_page", "allocations_text"),
     "baselines": ("baseline_text",),
-    "batch_documents": ("batches_document",),
-    "batches_page": ("batch_page", "batches_text"),
+    "batches_page": ("batch_page", "batches_document"),
     "beside": ("beside_page",),
-    "cascade_studies": ("cascade_page", "cascades_text"),
+    "cascades_page": ("cascade_page", "cascades_text"),
     "comparison_documents": ("checks_document", "comparison_study_document"),
     "comparison_findings": ("GroupFindings", "TargetCheck"),
-    "comparisons": ("comparison_page", "comparison_study_text"),
+    "comparisons_page": ("comparison_page", "comparison_study_text"),
     "embedded": ("read_blocks", "read_report"),
     "index": ("write_index",),
-    "knobs": ("knob_page", "knobs_document", "knobs_text"),
-    "levers": ("lever_page", "levers_document", "levers_text"),
     "markdown": ("report_markdown",),
     "forecast_page": ("report", "report_document"),
     "saved": ("save_figures",),
-    "sections": ("Section",),
-    "sparsity": ("SparseCount", "sparsity_section"),
+    "sensitivity_page": ("knob_page", "knobs_document", "knobs_text"),
 }
 """Module → the public names it defines."""
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

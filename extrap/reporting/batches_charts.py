@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from extrap.batching import BatchFindings, BatchGroup, RateLaw, TaskResult
+from extrap.batching import BatchGroup, RateLaw, TaskResult
 from extrap.reporting.charts import Axis, Series, XYChart, series
-from extrap.reporting.critical_batches import label
+from extrap.reporting.critical_batches import Tasks, label
 
-__all__ = ["Tasks", "noise_charts", "of_tasks", "pairs_chart", "rate_charts", "steps_charts"]
+__all__ = ["noise_charts", "of_tasks", "pairs_chart", "rate_charts", "steps_charts"]
 __all__ += ["trade_off_charts"]
 
-Tasks = Sequence[tuple[str, BatchFindings]]
-"""What each task found, under its name; the name is empty where there is but one task."""
 N_CURVE = 60
 ROOM = 0.06
 """Part of the span of the batches, in logarithms, that curves go on beyond it."""
@@ -46,14 +44,13 @@ def steps_charts(tasks: Tasks) -> list[XYChart]:
     for task, found in tasks:
         for size in found.result.task.study.size_points():
             if groups := _groups(found.result, size):
-                low, high = groups[-1].regimes.perfect_end, groups[-1].regimes.maximal_start
-                is_known = low.value is not None and high.value is not None
+                low, high = groups[-1].regimes.diminishing
                 chart = XYChart(
                     title=f"Steps at {label(size, task)}",
                     x=BATCH,
                     y=STEPS,
                     series=tuple(_steps_series(found.result, groups)),
-                    shaded=(low.value or 0.0, high.value or 0.0) if is_known else None,
+                    shaded=None if low is None or high is None else (low, high),
                 )
                 charts.append(chart)
     return charts
@@ -86,14 +83,16 @@ def trade_off_charts(tasks: Tasks) -> list[XYChart]:
                 points = [(p.batch, p.steps) for p in group.points if p.values]
                 parts.append((float(group.by["target"]), _curve(group, group.batches), points))
             charts.append(_trade_off(label(size, task), parts))
-        if found.front is not None:
-            table = found.front.table if found.checked is None else found.checked
+        if found.trade_off is not None:
+            table = found.trade_off.table if found.checked is None else found.checked
             parts = []
             for target, rows in table.sort_values("batch_size").groupby("target"):
                 seen = rows.get("steps", rows["predicted"] * np.nan)
                 curve = rows.assign(x=rows["batch_size"], steps=rows["predicted"])
                 parts.append((float(target), curve, list(zip(curve["x"], seen, strict=True))))
-            charts.append(_trade_off(f"{label(found.front.size, task)}, forecast", parts[::-1]))
+            charts.append(
+                _trade_off(f"{label(found.trade_off.size, task)}, forecast", parts[::-1])
+            )
     return charts
 
 

@@ -1,33 +1,41 @@
-"""A batch study: its answer, tables and page as blocks, and its text for a terminal."""
+"""A batch study: its answer, tables and page as blocks."""
 
 from __future__ import annotations
 
 import math
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from extrap import __version__
 from extrap import batching as data
-from extrap.batching import BatchFindings, TaskResult
+from extrap.batching import BatchFindings
 from extrap.records import BatchStudy, Interval, Measure
+from extrap.records.codec import SCHEMA_VERSION, document, encode
 from extrap.reporting import batches_charts as charts
 from extrap.reporting import critical_batches as critical
 from extrap.reporting import forecast_page
-from extrap.reporting.batches_charts import Tasks, of_tasks
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Page, Paragraph
+from extrap.reporting.batches_charts import of_tasks
+from extrap.reporting.blocks import Block, Columns, Details, Figure, Page, Paragraph
 from extrap.reporting.charts import Chart
-from extrap.reporting.critical_batches import label, power, stacked
+from extrap.reporting.critical_batches import (
+    Tasks,
+    agreement_of,
+    batches_answer,
+    collapse_of,
+    label,
+    power,
+    stacked,
+)
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, format_p_value, format_percent, format_quantity
 from extrap.reporting.tables import Table, records_table
-from extrap.reporting.text import blocks_text
 
-__all__ = ["agreement_of", "batch_page", "batches_answer", "batches_page", "batches_text"]
-__all__ += ["collapse_of"]
+__all__ = ["batch_page", "batches_document", "batches_page"]
 
 LIMITS = (
     "Learning rates are constant and tuned at every batch size; schedule, momentum and weight "
@@ -38,22 +46,17 @@ LIMITS = (
     "take less time.",
     "Intervals come from few seeds. They do not cover another data set, model or optimiser.",
 )
-BANDS = "Bands: interval of the curve."
 CAPTIONS = {
-    "Steps": f"{BANDS} Bars: fastest and slowest seed. Crosses: kept out of the fit, with the "
-    "predicted interval. Grey: diminishing returns at the lowest target.",
+    "Steps": "Bands: interval of the curve. Bars: fastest and slowest seed. Crosses: kept out of "
+    "the fit, with the predicted interval. Grey: diminishing returns at the lowest target.",
     "Trade-off": "The batch grows from the upper left to the lower right. Cross: critical batch. "
     "Dotted: interval.",
     "Best": "Bars: one standard error. ✗: rejected rule.",
-    "Noise": BANDS,
+    "Noise": "Bands: interval of each window.",
     "Critical": "Bars: interval of the critical batch.",
 }
 """First word of a chart's title → how to read it."""
 RULES = ("linear", "square-root", "constant", "saturating", "surge")
-MOSTLY = 0.9
-"""Share of pairs within the factor from which the noise scale counts as a prediction."""
-MANY, DECADES = 10, 2.0
-"""Pairs, and decades of the noise scale, from which the confidence is high."""
 LARGE_DRIFT, SMALL_DRIFT = 2.0, 1.1
 """Factors over all sizes: an interval that reaches the first decides nothing; below the second
 noise scales count as nearly alike."""
@@ -80,9 +83,7 @@ def batches_page(
     study: BatchStudy, findings: Sequence[BatchFindings], created: str, origin: Mapping[str, str]
 ) -> Page:
     """The page as blocks; see `batch_page`."""
-    from extrap.reporting.batch_documents import batches_document
-
-    tasks = _tasks(findings)
+    tasks = critical.tasks_of(findings)
     answer, *rest = _visible(tasks)
     shown = [*charts.steps_charts(tasks[:1])[-1:], *charts.rate_charts(tasks[:1])[:1]]
     if _is_about_noise(tasks):
@@ -104,30 +105,19 @@ def batches_page(
     )
 
 
-def batches_text(study: BatchStudy, findings: Sequence[BatchFindings]) -> str:
-    """What the page shows outside its closed parts, what became of forecasts, and the notes."""
-    tasks = _tasks(findings)
-    text = filter(None, [*map(_counted_sentence, findings), *_notes(tasks)])
-    return blocks_text([*_visible(tasks), *map(Paragraph, text)])
-
-
-def _tasks(findings: Sequence[BatchFindings]) -> Tasks:
-    several = len(findings) > 1
-    return [(found.result.task.study.name if several else "", found) for found in findings]
-
-
 def _fits(tasks: Tasks) -> critical.Fits:
     return [(task, found.result.critical) for task, found in tasks]
 
 
 def _is_about_noise(tasks: Tasks) -> bool:
-    return len(tasks) > 1 and agreement_of([found for _, found in tasks]) is not None
+    return len(tasks) > 1 and critical.agreement_of([found for _, found in tasks]) is not None
 
 
 def _visible(tasks: Tasks) -> list[Block]:
     fits = _fits(tasks)
     main = _pairs_table(tasks) if _is_about_noise(tasks) else critical.critical_table(fits)
-    return [batches_answer([found for _, found in tasks]), *critical.flag_warnings(fits), main]
+    answer = critical.batches_answer([found for _, found in tasks])
+    return [answer, *critical.flag_warnings(fits), main]
 
 
 def _details(tasks: Tasks, shown: Sequence[Chart]) -> Iterator[Details]:
@@ -141,11 +131,12 @@ def _details(tasks: Tasks, shown: Sequence[Chart]) -> Iterator[Details]:
         return Details(title, tuple(Paragraph(b) if isinstance(b, str) else b for b in full))
 
     findings, fits, is_noise = [found for _, found in tasks], _fits(tasks), _is_about_noise(tasks)
-    held, agreed = of_tasks(tasks, "held_out"), agreement_of(findings)
+    held, agreed = of_tasks(tasks, "held_out"), critical.agreement_of(findings)
     kept = _table("Batches kept out", held, {"target": "target", "batch": "batch_size"})
     text = f"Batches kept out of the fits {_accuracy(held, 'interpolated')}" if len(held) else ""
     yield part("Steps against batch size", charts.steps_charts(tasks), text, kept)
-    told = [*map(_counted_sentence, findings), *(t for f in findings for t in _forecast_tables(f))]
+    told: list[Block | str] = [_counted_sentence(found) for found in findings]
+    told += [table for found in findings for table in _forecast_tables(found)]
     yield part("Trade-off of steps and examples", charts.trade_off_charts(tasks), *told)
     yield part("Best learning rate", charts.rate_charts(tasks), _rates_table(tasks))
     rows = [] if agreed is None else [_numbers(agreed)]
@@ -159,56 +150,6 @@ def _details(tasks: Tasks, shown: Sequence[Chart]) -> Iterator[Details]:
     reasons = [f"No law{f' for {t}' if t else ''}: {c.reason}." for t, c in fits if c.reason]
     yield part("Laws and fits", (), *tables, *reasons)
     yield part("Runs and notes", (), _counts_table(tasks), *_notes(tasks))
-
-
-def batches_answer(findings: Sequence[BatchFindings]) -> Answer:
-    """How large a batch is useful, and at which rate; of several tasks whether noise tells it."""
-    agreed, tasks = agreement_of(findings), _tasks(findings)
-    if len(findings) > 1 and agreed is not None:
-        return _agreement_answer(tasks, agreed)
-    answer, first = critical.critical_answer(findings[0].result.critical), findings[0]
-    laws, joint, known = first.result.rate_laws, first.result.joint, _known_counts(first)
-    text, confidence = answer.text, answer.confidence
-    if joint is not None or laws:
-        p = laws[max(laws)].exponent if joint is None else joint.exponents["batch_size"]
-        text += f" The best learning rate goes as batch^{power(p)}."
-    if known is not None:
-        off = _percent((known["steps"] / known["predicted"] - 1).abs().median())
-        confidence = f"{confidence[:-1]}; steps at {label(first.result.task.at)} were {off} off."
-    return replace(answer, text=text, confidence=confidence)
-
-
-def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
-    is_told = found.share_within >= MOSTLY
-    groups = [(g.b_crit, label(g.by, task)) for task, fit in _fits(tasks) for g in fit.groups]
-    ends = sorted(
-        (b.value, f"{critical.counted(b)} for {at}") for b, at in groups if b.value is not None
-    )
-    is_sure = found.n_pairs >= MANY and found.decades >= DECADES
-    return Answer(
-        text=f"The mean noise scale {'predicts' if is_told else 'does not predict'} the critical "
-        f"batch: {round(found.share_within * found.n_pairs)} of {found.n_pairs} pairs agree "
-        f"within a factor of {found.factor:g} (the worst differ by {found.largest_factor:.2g}), "
-        f"and the critical batch is {found.ratio:.2g} times the noise scale on average. Critical "
-        f"batches range from {ends[0][1]} to {ends[-1][1]}.",
-        confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs of "
-        f"{len(tasks)} tasks span {found.decades:.1f} decades.",
-        kind="on" if is_told else "mixed",
-    )
-
-
-def agreement_of(findings: Sequence[BatchFindings]) -> data.Agreement | None:
-    """Mean noise scales against critical batches over all tasks, sizes and targets."""
-    tables = [f.result.noise for f in findings if not f.result.noise.empty]
-    return data.agreement(pd.concat(tables, ignore_index=True)) if tables else None
-
-
-def collapse_of(result: TaskResult) -> data.Collapse | None:
-    """Whether the noise scales of a task's sizes are one curve over the loss."""
-    sizes = list(result.task.study.sizes)
-    if result.courses.empty or len(sizes) != 1:
-        return None
-    return data.collapse(result.courses, size=sizes[0], level=result.critical.level)
 
 
 def _laws_table(tasks: Tasks) -> Table:
@@ -251,37 +192,32 @@ def _accuracy(rows: pd.DataFrame, trivial: str) -> str:
 
 def _forecast_tables(found: BatchFindings) -> Iterator[Table]:
     """Batch and rate recommended at the larger size; the forecast beside what was counted."""
-    if found.front is None:
+    if found.trade_off is None:
         return
-    where = label(found.front.size, found.result.task.study.name)
+    where = label(found.trade_off.size, found.result.task.study.name)
     rows = []
-    for each in found.front.recommended:
+    for each in found.trade_off.recommended:
         of = {"batch": each.batch, "learning rate": each.lr, "steps": each.steps}
         of |= {"examples": each.examples}
         rows.append({"target": f"{each.target:g}", **{k: stacked(m) for k, m in of.items()}})
     overhead = _percent(found.result.critical.overhead)
     yield records_table(f"Recommended: {overhead} above linear scaling, {where}", rows)
-    table = found.front.table if found.checked is None else found.checked
+    table = found.trade_off.table if found.checked is None else found.checked
     columns = {"target": "target", "batch": "batch_size", "learning rate": "lr"}
     if found.checked is not None:
         columns |= {"fewest steps tried": "best", "at the rate times": "best_factor"}
-    yield _table(f"Forecast, {where}", table.assign(where=where), columns)
+    yield _table(f"Forecast, {where}", table, columns)
 
 
 def _counted_sentence(found: BatchFindings) -> str:
     """What became of the forecast at the larger size; empty where the task names none."""
-    task, known = found.result.task, _known_counts(found)
+    task, known = found.result.task, critical.known_counts(found)
     where = label(task.at, task.study.name)
     if known is not None:
         return f"{where}: steps counted after the forecast {_accuracy(known, 'as_largest')}"
     reason = "no run there has reached a target"
-    reason = "could not be forecast: too few sizes" if found.front is None else reason
+    reason = "could not be forecast: too few sizes" if found.trade_off is None else reason
     return f"{where}: {reason}." if task.at else ""
-
-
-def _known_counts(found: BatchFindings) -> pd.DataFrame | None:
-    known = None if found.checked is None else found.checked.dropna(subset="steps")
-    return None if known is None or known.empty else known
 
 
 def _growth_table(tasks: Tasks) -> Table:
@@ -301,7 +237,7 @@ def _collapse_table(findings: Sequence[BatchFindings]) -> Table:
     """Whether the noise scales of the sizes are one curve over the loss, task by task."""
     rows = []
     for found in findings:
-        if (fitted := collapse_of(found.result)) is not None:
+        if (fitted := critical.collapse_of(found.result)) is not None:
             sizes = found.result.courses[next(iter(found.result.task.study.sizes))]
             ratio, (lower, upper) = float(sizes.max() / sizes.min()), fitted.size_exponent.ci
             drift = ratio ** abs(fitted.size_exponent.value or 0.0)
@@ -311,7 +247,9 @@ def _collapse_table(findings: Sequence[BatchFindings]) -> Table:
                 verdict = "cannot tell" if is_wide else "yes"
             name = found.result.task.study.name
             rows.append({"task": name, "one curve": verdict, **_numbers(fitted)})
-    return records_table("Are noise scales of all sizes one curve over the loss?", rows)
+    note = "Standard deviation of the logarithm about one curve over the loss for all sizes; by "
+    note += "size: with a term of the size; of step: about one curve over the step."
+    return records_table("Noise scales of all sizes as one curve over the loss", rows, note=note)
 
 
 def _pairs_table(tasks: Tasks) -> Table:
@@ -332,10 +270,7 @@ def _counts_table(tasks: Tasks) -> Table:
             names = ("reached", "censored", "infeasible")
             numbers = {f"runs {name}": part[f"n_{name}"].sum() for name in names}
             numbers |= {f"batches {name}": (part["status"] == name).sum() for name in names}
-            numbers |= {
-                "runs": part["n_runs"].sum(),
-                "best rate at an edge": part["at_edge"].sum(),
-            }
+            numbers |= {"runs": part["n_runs"].sum(), "rates at an edge": part["at_edge"].sum()}
             row = {"task": found.result.task.study.name, "target": f"{target:g}"}
             rows.append({**row, **{name: str(int(n)) for name, n in numbers.items()}})
     note = "Censored: not reached within the steps of a run. Infeasible: diverged or failed."
@@ -358,37 +293,133 @@ def _table(
     """Rows of a table, with prediction, count and their difference where it has `predicted`."""
     rows = []
     for row in frame.to_dict("records"):
-        made = {"where": str(row["where"])}
+        made = {"where": str(row["where"])} if "where" in row else {}
         for name, of in columns.items():
-            made[name] = _count(row[of]) if isinstance(of, str) else _stacked(*map(row.get, of))
+            made[name] = (
+                _count(row[of]) if isinstance(of, str) else stacked(_measure(*map(row.get, of)))
+            )
         if "predicted" in row:
-            steps, sides = row.get("steps", math.nan), Interval(row["lower"], row["upper"])
-            off, is_inside = steps / row["predicted"] - 1, "yes" if steps in sides else "no"
-            made |= {"predicted": _stacked(row["predicted"], *sides), "counted": _count(steps)}
-            made["difference"] = format_percent(off) if math.isfinite(steps) else "–"
-            made["in interval"] = is_inside if math.isfinite(steps) else "–"
+            found, steps = _measure(row["predicted"], row["lower"], row["upper"]), row.get("steps")
+            made["predicted"] = stacked(found)
+            made |= {"counted": "–", "difference": "–", "in interval": "–"}
+            if steps is not None and math.isfinite(steps):
+                made |= {"counted": _count(steps)}
+                made["difference"] = format_percent(steps / row["predicted"] - 1)
+                is_open = found.ci == (None, None)
+                made["in interval"] = "–" if is_open else "yes" if steps in found.ci else "no"
         rows.append(made)
     return records_table(caption, rows)
 
 
 def _numbers(record: data.Agreement | data.Collapse) -> dict[str, str]:
     """The fields of a record as cells of a table."""
-    values = {f.name.removeprefix("n_"): getattr(record, f.name) for f in fields(record)}
-    return {
-        name.replace("_", " "): power(v) if isinstance(v, Measure) else f"{v:.3g}"
-        for name, v in values.items()
-        if v is not None
-    }
+    cells = {}
+    for field in fields(record):
+        value, name = getattr(record, field.name), field.name.removeprefix("n_").replace("_", " ")
+        shown = "unknown" if value is None else f"{value:.3g}" if value.__class__ is float else ""
+        cells[name] = power(value) if isinstance(value, Measure) else shown or str(value)
+    return cells
 
 
-def _stacked(*numbers: float | None) -> str:
+def _measure(*numbers: float | None) -> Measure:
     value, *ends = (float(v) if v is not None and math.isfinite(v) else None for v in numbers)
-    return stacked(Measure(value=value, ci=Interval(*ends)))
+    return Measure(value=value, ci=Interval(*ends))
 
 
 def _count(value: float) -> str:
-    return format_quantity(float(f"{value:.3g}")) if math.isfinite(value) else "–"
+    if not math.isfinite(value):
+        return "–"
+    return format_quantity(value if value == round(value) else float(f"{value:.3g}"))
 
 
 def _percent(fraction: float) -> str:
     return format_percent(fraction, signed=False)
+
+
+def batches_document(study: BatchStudy, findings: Sequence[BatchFindings]) -> dict[str, Any]:
+    """The findings as a JSON document; a number that is open or missing is null."""
+    agreed = agreement_of(findings)
+    return encode(
+        {
+            "kind": "extrap-batches",
+            "schema_version": SCHEMA_VERSION,
+            "name": study.name,
+            "question": study.question,
+            "level": study.level,
+            "overhead": study.overhead,
+            "answer": batches_answer(findings).text.replace(NBSP, " "),
+            "agreement": agreed,
+            "tasks": [_task_document(found) for found in findings],
+        }
+    )
+
+
+def _task_document(found: BatchFindings) -> dict[str, Any]:
+    result = found.result
+    collapsed, names = collapse_of(result), list(result.task.study.sizes)
+    return {
+        "name": result.task.study.name,
+        "workload": result.task.study.workload.name,
+        "targets": list(result.task.targets),
+        "batches": list(result.task.batches),
+        "critical": document(result.critical),
+        "held_out": result.held_out,
+        "rates": [
+            {"size": dict(zip(names, key, strict=True)), **_rate_document(law)}
+            for key, law in sorted(result.rate_laws.items())
+        ],
+        "joint_rate_law": None if result.joint is None else _exponents(result.joint),
+        "noise": result.noise,
+        "courses": result.courses,
+        "growth": [
+            {"size": dict(zip(names, map(float, key), strict=True)), **encode(data.growth(course))}
+            for key, course in (result.courses.groupby(names) if len(result.courses) else ())
+        ],
+        "collapse": collapsed,
+        "front": None
+        if found.trade_off is None
+        else {
+            "size": dict(found.trade_off.size),
+            "targets": list(found.trade_off.steps),
+            "recommended": [
+                {
+                    "target": each.target,
+                    "batch": each.batch,
+                    "lr": each.lr,
+                    "steps": each.steps,
+                    "examples": each.examples,
+                }
+                for each in found.trade_off.recommended
+            ],
+            "points": found.trade_off.table if found.checked is None else found.checked,
+            "is_counted": found.checked is not None,
+        },
+        "notes": list(result.notes),
+    }
+
+
+def _rate_document(law: data.RateLaw) -> dict[str, Any]:
+    return {
+        "exponent": law.exponent,
+        "bend_p": law.bend_p,
+        "n": law.n,
+        "rules": [
+            {
+                "name": rule.name,
+                "holds": rule.holds,
+                "p_value": rule.p_value,
+                "weight": rule.weight,
+                "noise_scale": rule.noise_scale,
+            }
+            for rule in law.rules
+        ],
+    }
+
+
+def _exponents(law: data.BatchLaw) -> dict[str, Any]:
+    return {
+        "coefficient": law.coefficient,
+        "exponents": law.exponents,
+        "log_sd": law.log_sd,
+        "n": law.n_groups,
+    }

@@ -1,13 +1,14 @@
-"""Two studies beside each other: what each asked, answered, and forecasts at common sizes.
+"""Two studies side by side: what each asked, answered, and forecasts at common sizes.
 
-It sets numbers side by side and marks intervals that do not meet; whether a difference is more
-than chance is what `extrap compare` tests, with the runs of both.
+It compares numbers and marks intervals that do not overlap; whether a difference is significant
+is what `extrap compare` tests, with the runs of both.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,21 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.records import Interval
-from extrap.reporting.envelopes import PageHead
-from extrap.reporting.figures import Beside, draw_beside, draw_svg
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Figure,
+    Page,
+    Paragraph,
+    Warnings,
+)
+from extrap.reporting.charts import Axis, Series, XYChart, series
+from extrap.reporting.forecast_page import limits
 from extrap.reporting.forecast_tables import stacked
-from extrap.reporting.glossary import explain_flag
+from extrap.reporting.glossary import explain_flags
+from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
     NBSP,
     format_estimate,
@@ -29,28 +41,24 @@ from extrap.reporting.numbers import (
     format_value,
     name_size,
 )
-from extrap.reporting.pages import render_page, write_page
-from extrap.reporting.plates import Plate
 from extrap.reporting.tables import Table
 
 __all__ = ["beside_page", "common_targets"]
 
-CAUTION = (
-    "Two forecasts beside each other, each with its own intervals; ≠ marks intervals that do not "
-    "meet. Whether the recipes differ by more than chance is another question: extrap compare "
-    "tests it on the runs of both, paired by seed."
-)
+CAUTION = "This is no test: extrap compare tests a difference on the runs of both studies."
 LIMITS = (
-    "Whether a difference is more than chance: intervals that meet may hide one, and intervals "
-    "that part may come from data or seeds that the studies do not share.",
-    "Anything about the two where their sizes do not count the same thing, or their losses are of "
-    "other data; nothing here can tell.",
+    "Whether a difference is significant: intervals that overlap may hide one, and intervals that "
+    "do not may come from data or seeds that the studies do not share.",
+    "Whether the sizes of both count the same thing and the losses are of the same data.",
 )
 _OTHER = "≠"
 NAMELESS = ("A", "B")
+INKS, LINES, MARKERS = ("law", "fixed"), ("-", "--"), ("o", "D")
 LONGEST_NAME = 40
 
 Document = Mapping[str, Any]
+Both = tuple[Mapping[str, Any], Mapping[str, Any]]
+Target = tuple[dict[str, float], tuple[dict[str, Any], dict[str, Any]]]
 
 
 def beside_page(
@@ -64,9 +72,6 @@ def beside_page(
         path: Where to write.
         title: Heading; by default both titles.
 
-    Returns:
-        The path written.
-
     Raises:
         DataError: One of them is no report on a forecast.
     """
@@ -74,24 +79,37 @@ def beside_page(
     for document in both:
         if document["kind"] != "report":
             raise DataError(
-                f"side by side stand two reports on forecasts, got a page of the kind "
+                "extrap beside takes two reports on forecasts, got a page of the kind "
                 f"{document['kind']!r}: {document['title'][:80]}; give two pages of extrap report."
             )
-    numbers = (first["numbers"], second["numbers"])
+    numbers: Both = (both[0]["numbers"], both[1]["numbers"])
     names = _names(both)
     targets = common_targets(*numbers)
-    notes = _notes(names, numbers, targets)
-    head = PageHead(
+    figures = [Figure(chart) for chart in _charts(names, numbers)]
+    warnings = [
+        replace(flag, detail=": ".join(filter(None, (name, flag.detail))))
+        for name, each in zip(names, numbers, strict=True)
+        for flag in explain_flags([f"{f['name']}: {f['detail']}" for f in each["flags"]])
+    ]
+    judged = _judged_table(names, numbers)
+    blocks: list[Block] = [
+        _answer(names, numbers, targets),
+        *(Paragraph(f"▲ {note}") for note in _notes(names, numbers, targets)),
+        *([Columns(tuple(figures[:2]))] if figures else []),
+        *([Warnings(tuple(warnings))] if warnings else []),
+        *([_targets_table(names, numbers, targets)] if targets else []),
+        *([Details("Other tuned values", (Columns(tuple(figures[2:])),))] if figures[2:] else []),
+        Details("Studies", (_studies_table(names, both),)),
+        Details("Laws", (_laws_table(names, numbers),)),
+        *([Details("Larger runs", (judged,))] if judged else []),
+        limits(LIMITS),
+    ]
+    page = Page(
         kind="beside",
         title=title or f"{names[0]} beside {names[1]}",
-        question="What do the two studies say of the same sizes?",
-        answer=_headline(names, numbers, targets),
+        question="How do the forecasts of two studies differ?",
         created=max(document["created"] for document in both),
-        status="differ" if any(_differs(*pair) for _, pair in targets) else "",
-    )
-    html = render_page(
-        "beside.html.j2",
-        head,
+        blocks=tuple(blocks),
         numbers={
             "kind": "extrap-beside",
             "schema_version": 1,
@@ -103,33 +121,16 @@ def beside_page(
             ],
             "targets": [{"size": size, "points": list(pair)} for size, pair in targets],
         },
-        limits=LIMITS,
-        caution=CAUTION,
-        notes=notes,
-        studies=_studies_table(names, both),
-        targets=_targets_table(names, numbers, targets) if targets else None,
-        plates=_plates(names, numbers),
-        laws=_laws_table(names, numbers),
-        judged=_judged_table(names, numbers),
-        warnings=[
-            (name, [_explained(flag) for flag in n["flags"]])
-            for name, n in zip(names, numbers, strict=True)
-        ],
+        status="differ" if any(_differs(*pair) for _, pair in targets) else "",
     )
-    return write_page(html, path)
+    return write_page(page, path)
 
 
-def common_targets(
-    first: Mapping[str, Any], second: Mapping[str, Any]
-) -> list[tuple[dict[str, float], tuple[dict[str, Any], dict[str, Any]]]]:
-    """Sizes that either study forecast and both can tell of, smallest first.
+def common_targets(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Target]:
+    """Sizes that either study forecast and for which both have a value, smallest first.
 
-    A size that a study did not forecast is read off its curve, between points a few percent apart
-    on log axes; beyond the curve it tells nothing.
-
-    Args:
-        first: Numbers of one report.
-        second: Of the other.
+    A size that a study did not forecast is interpolated on its curve, between points a few percent
+    apart on log axes; beyond the curve there is no value.
 
     Returns:
         Size, and for both studies `loss`, `loss_pi`, `tuned` (name → value and pi), `is_read_off`.
@@ -199,22 +200,20 @@ def _names(both: Sequence[Document]) -> tuple[str, str]:
     return shown[0], shown[1]
 
 
-def _notes(
-    names: tuple[str, str], numbers: Sequence[Mapping[str, Any]], targets: Sequence[Any]
-) -> list[str]:
-    """What the two do not share, said before anything is read into it."""
+def _notes(names: tuple[str, str], numbers: Both, targets: Sequence[Target]) -> list[str]:
+    """What the two do not share."""
     first, second = numbers
     found = []
     if set(first["sizes"]) != set(second["sizes"]):
         found.append(
             f"The sizes differ, {' and '.join(first['sizes'])} against "
-            f"{' and '.join(second['sizes'])}, so nothing stands on common axes. Read both runs "
-            "with one size column that they share, such as the number of parameters."
+            f"{' and '.join(second['sizes'])}. Read both runs with one shared size column, such "
+            "as the number of parameters."
         )
     elif not targets:
         found.append(
-            "Neither study tells of a size that the other forecast. Write both reports with "
-            "larger runs of the same sizes, or forecast both at one size."
+            "Neither study covers a size that the other forecast. Write both reports with larger "
+            "runs of the same sizes, or forecast both at one size."
         )
     if set(first["tuned"]) != set(second["tuned"]):
         found.append(
@@ -224,40 +223,44 @@ def _notes(
     levels = [numbers_of["forecast"]["level"] for numbers_of in numbers]
     if levels[0] != levels[1]:
         found.append(
-            f"The intervals have other levels, {100 * levels[0]:g}{NBSP}% and "
+            f"The intervals have different levels, {100 * levels[0]:g}{NBSP}% and "
             f"{100 * levels[1]:g}{NBSP}%; make both reports with one --level."
         )
     if first["forecast"]["data_hash"] == second["forecast"]["data_hash"]:
-        found.append("Both rest on the same runs.")
+        found.append("Both use the same runs.")
     return found
 
 
-def _headline(
-    names: tuple[str, str], numbers: Sequence[Mapping[str, Any]], targets: Sequence[Any]
-) -> str:
-    """The largest common size in a sentence."""
+def _answer(names: tuple[str, str], numbers: Both, targets: Sequence[Target]) -> Answer:
+    """What both forecast for the largest common size."""
     known = [(size, pair) for size, pair in targets if all(p["loss"] is not None for p in pair)]
     if not known:
-        return f"{names[0]} and {names[1]} have no size in common that both forecast."
+        return Answer(
+            text=f"{names[0]} and {names[1]} have no size in common that both forecast.",
+            kind="none",
+        )
     size, (a, b) = known[-1]
-    told = [format_estimate(p["loss"], Interval(*p["loss_pi"])) for p in (a, b)]
-    meet = "do not meet" if _apart(a["loss_pi"], b["loss_pi"]) else "overlap"
+    losses = [format_estimate(p["loss"], Interval(*p["loss_pi"])) for p in (a, b)]
+    level = f"{100 * numbers[0]['forecast']['level']:g}{NBSP}%"
+    is_apart = _apart(a["loss_pi"], b["loss_pi"])
+    meet = "do not overlap" if is_apart else "overlap"
     text = (
-        f"At {name_size(size)} {names[0]} forecasts a loss of {told[0]}, {names[1]} {told[1]}: "
+        f"At {name_size(size)}, {names[0]} forecasts a loss of "
+        f"{losses[0].replace('(', f'({level}: ', 1)} and {names[1]} {losses[1]}: "
         f"{format_percent(b['loss'] / a['loss'] - 1)}, and the intervals {meet}."
     )
     for name in _shared_tuned(numbers):
         values = [p["tuned"][name]["value"] for p in (a, b)]
         if None not in values:
             text += (
-                f" The best {name} is {format_quantity(values[0])} against "
+                f" The best {name} is {format_quantity(values[0])} and "
                 f"{format_quantity(values[1])}, {abs(math.log2(values[1] / values[0])):.2f} "
                 "octaves apart."
             )
-    return text
+    return Answer(text=text, confidence=CAUTION, kind="mixed" if is_apart else "forecast")
 
 
-def _shared_tuned(numbers: Sequence[Mapping[str, Any]]) -> list[str]:
+def _shared_tuned(numbers: Both) -> list[str]:
     return [name for name in numbers[0]["tuned"] if name in numbers[1]["tuned"]]
 
 
@@ -276,33 +279,31 @@ def _differs(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 
 
 def _studies_table(names: tuple[str, str], both: Sequence[Document]) -> Table:
-    told = [document["numbers"] for document in both]
+    numbers = [document["numbers"] for document in both]
     rows = [("question", *(d["question"] for d in both)), ("answer", *(d["answer"] for d in both))]
     rows += [
         ("status", *(d["status"] or "–" for d in both)),
         ("forecast made", *(d["created"][:16].replace("T", " ") for d in both)),
-        ("sizes", *(_range_words(n) for n in told)),
-        ("tuned", *(", ".join(n["tuned"]) or "nothing" for n in told)),
-        ("runs", *(str(n["forecast"]["runs"]["runs"]) for n in told)),
-        ("level", *(f"{100 * n['forecast']['level']:g}{NBSP}%" for n in told)),
-        ("data hash", *(n["forecast"]["data_hash"][:12] for n in told)),
+        ("sizes", *(_ranges(n) for n in numbers)),
+        ("tuned", *(", ".join(n["tuned"]) or "nothing" for n in numbers)),
+        ("runs", *(str(n["forecast"]["runs"]["runs"]) for n in numbers)),
+        ("level", *(f"{100 * n['forecast']['level']:g}{NBSP}%" for n in numbers)),
+        ("data hash", *(n["forecast"]["data_hash"][:12] for n in numbers)),
     ]
     return Table(caption="The studies", columns=("what", *names), rows=tuple(rows))
 
 
-def _range_words(numbers: Mapping[str, Any]) -> str:
+def _ranges(numbers: Mapping[str, Any]) -> str:
     """Each size column with the sizes that were swept."""
-    words = []
+    found = []
     for name in numbers["sizes"]:
         values = sorted({float(o["size"][name]) for o in numbers["forecast"]["optima"]})
         span = f"{format_quantity(values[0])} to {format_quantity(values[-1])}" if values else ""
-        words.append(f"{name}: {len(values)} from {span}")
-    return "; ".join(words)
+        found.append(f"{name}: {len(values)} from {span}")
+    return "; ".join(found)
 
 
-def _targets_table(
-    names: tuple[str, str], numbers: Sequence[Mapping[str, Any]], targets: Sequence[Any]
-) -> Table:
+def _targets_table(names: tuple[str, str], numbers: Both, targets: Sequence[Target]) -> Table:
     shared, read_off = _shared_tuned(numbers), False
     rows = []
     for size, (a, b) in targets:
@@ -321,9 +322,11 @@ def _targets_table(
     for quantity in ("loss", *shared):
         columns += [f"{quantity}, {names[0]}", f"{quantity}, {names[1]}", "difference"]
     level = f"{100 * numbers[0]['forecast']['level']:g}{NBSP}%"
-    note = f"{_OTHER}: the intervals do not meet. Difference: the second over the first, minus 1."
+    note = (
+        f"{_OTHER}: the intervals do not overlap. Difference: the second over the first, minus 1."
+    )
     if read_off:
-        note += " Values after ≈ are read off the study's curve, at a size it did not forecast."
+        note += " Values after ≈ are interpolated on the study's curve."
     return Table(
         caption=f"Forecasts with {level} prediction intervals (for one new run)",
         columns=tuple(columns),
@@ -337,8 +340,8 @@ def _cell(value: float | None, pi: Sequence[float | None], point: Mapping[str, A
     return f"{text}\n≈" if point["is_read_off"] else text
 
 
-def _laws_table(names: tuple[str, str], numbers: Sequence[Mapping[str, Any]]) -> Table:
-    """Parameters of the laws beside each other, one row a parameter."""
+def _laws_table(names: tuple[str, str], numbers: Both) -> Table:
+    """Parameters of the laws beside each other, one row per parameter."""
     rows: dict[tuple[str, str, str], list[str]] = {}
     for i, told in enumerate(numbers):
         for law in told["forecast"]["laws"]:
@@ -362,8 +365,8 @@ def _laws_table(names: tuple[str, str], numbers: Sequence[Mapping[str, Any]]) ->
     )
 
 
-def _judged_table(names: tuple[str, str], numbers: Sequence[Mapping[str, Any]]) -> Table | None:
-    """How the larger runs of each study did, one row a size."""
+def _judged_table(names: tuple[str, str], numbers: Both) -> Table | None:
+    """How the larger runs of each study did, one row per size."""
     found: dict[tuple[float, ...], tuple[str, list[str]]] = {}
     for i, told in enumerate(numbers):
         by_size: dict[tuple[float, ...], list[Mapping[str, Any]]] = {}
@@ -390,83 +393,52 @@ def _counted(verdicts: Sequence[Mapping[str, Any]]) -> str:
     return text
 
 
-def _plates(names: tuple[str, str], numbers: Sequence[Mapping[str, Any]]) -> tuple[Plate, ...]:
-    """The laws on common axes; none where the studies share no size column."""
+def _charts(names: tuple[str, str], numbers: Both) -> list[XYChart]:
+    """Loss and best values against size; none where the studies share no size column."""
     if set(numbers[0]["sizes"]) != set(numbers[1]["sizes"]):
-        return ()
+        return []
     column = numbers[0]["sizes"][0]
-    plates = []
-    for i, quantity in enumerate(("loss", *_shared_tuned(numbers))):
-        curves = [_curve(told, column, quantity) for told in numbers]
-        points = [_points(told, column, quantity) for told in numbers]
-        if all(c.empty for c in curves) and all(p.empty for p in points):
-            continue
-        info = Beside(
-            column=column,
-            quantity=quantity if quantity == "loss" else f"best {quantity}",
-            names=names,
-            curves=(curves[0], curves[1]),
-            points=(points[0], points[1]),
-        )
-        plates.append(_plate(i, info))
-    return tuple(plates)
+    found = []
+    for quantity in ("loss", *_shared_tuned(numbers)):
+        label = quantity if quantity == "loss" else f"best {quantity}"
+        shown = [
+            each
+            for i, name in enumerate(names)
+            for each in _study_series(numbers[i], i, name, column=column, quantity=quantity)
+        ]
+        title = f"{label[0].upper()}{label[1:]} against {column}"
+        if shown:
+            found.append(XYChart(title=title, x=Axis(column), y=Axis(label), series=tuple(shown)))
+    return found
 
 
-def _plate(i: int, info: Beside) -> Plate:
-    title = f"{info.quantity[0].upper()}{info.quantity[1:]} against {info.column}"
-    svg, narrow = (
-        draw_svg(
-            lambda ax: draw_beside(ax, info),
-            width=width,
-            height=440,
-            key=f"beside{i}{suffix}",
-            label=f"{title} in {info.names[0]} and {info.names[1]}: laws with their prediction "
-            "intervals, and the optima they were fitted to.",
-        )
-        for width, suffix in ((880, ""), (390, "narrow"))
-    )
-    tables = tuple(
-        _curve_table(name, info.column, info.quantity, curve)
-        for name, curve in zip(info.names, info.curves, strict=True)
-        if not curve.empty
-    )
-    text = "Lines: the laws. Shaded: where one new run, or the optimum of one size, may fall."
-    return Plate(title=title, svg=svg, narrow_svg=narrow, text=text, tables=tables)
-
-
-def _curve(numbers: Mapping[str, Any], column: str, quantity: str) -> pd.DataFrame:
-    curve = numbers["curve"]
-    keys = {"x": column, "value": quantity}
-    keys |= {side: f"{quantity}_pi_{side}" for side in ("lower", "upper")}
-    if not curve or any(key not in curve for key in keys.values()):
-        return pd.DataFrame(columns=list(keys), dtype=float)
-    frame = pd.DataFrame({k: curve[key] for k, key in keys.items()}).astype(float)
-    return frame.dropna()
-
-
-def _points(numbers: Mapping[str, Any], column: str, quantity: str) -> pd.DataFrame:
+def _study_series(
+    numbers: Mapping[str, Any], i: int, name: str, *, column: str, quantity: str
+) -> list[Series]:
+    """The law of one study with its prediction interval, and the optima it was fitted to."""
+    keys = [column, quantity, *(f"{quantity}_pi_{side}" for side in ("lower", "upper"))]
+    curve = pd.DataFrame({k: (numbers["curve"] or {}).get(k, []) for k in keys}, dtype=float)
     rows = [
         (o["size"][column], o["loss"] if quantity == "loss" else o["tuned"][quantity]["value"])
         for o in numbers["forecast"]["optima"]
     ]
-    return pd.DataFrame(rows, columns=["x", "value"], dtype=float).dropna()
-
-
-def _curve_table(name: str, column: str, quantity: str, curve: pd.DataFrame) -> Table:
-    step = max(1, (len(curve) - 1) // 9)
-    shown = pd.concat([curve.iloc[:-1:step], curve.iloc[-1:]])
-    rows = tuple(
-        (
-            format_quantity(float(f"{row['x']:.3g}")),
-            format_value(row["value"]),
-            format_interval(Interval(row["lower"], row["upper"])),
-        )
-        for row in shown.to_dict("records")
+    optima = pd.DataFrame(rows, columns=["x", "value"], dtype=float).dropna()
+    law = series(
+        curve.dropna(),
+        column,
+        quantity,
+        lower=keys[2],
+        upper=keys[3],
+        label=name,
+        ink=INKS[i],
+        line=LINES[i],
+        is_band=True,
     )
-    return Table(caption=name, columns=(column, quantity, "interval"), rows=rows)
-
-
-def _explained(flag: Mapping[str, Any]) -> Any:
-    """A flag of a page in the words of this version."""
-    detail = f": {flag['detail']}" if flag["detail"] else ""
-    return explain_flag(f"{flag['name']}{detail}")
+    points = series(
+        optima,
+        y="value",
+        label="" if law.x else name,
+        ink=INKS[i],
+        marker=MARKERS[i],
+    )
+    return [each for each in (law, points) if each.x]

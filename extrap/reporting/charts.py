@@ -42,6 +42,7 @@ MARKS = {
     "mixed": ("s", "warn", "runs disagree"),
     "mistuned": ("D", "warn", "mistuned"),
     "off": ("X", "bad", "off law"),
+    "open": ("o", "muted", "not judged"),
     "none": ("^", "bad", "no loss"),
 }
 """Kind of a judged run → marker, ink, label."""

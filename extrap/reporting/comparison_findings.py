@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from extrap.comparing import Comparison, Contrast, SizeDifference
-from extrap.records import Measure, RecipeGroup, Runs
+from extrap.records import Interval, Measure, RecipeGroup, Runs
 
 __all__ = [
     "GroupFindings",
     "TargetCheck",
+    "Treatment",
     "has_misfit",
     "measured_target",
     "seed_losses",
-    "winning_side",
+    "treatments",
 ]
+
+OPEN = Interval(None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +57,7 @@ class GroupFindings:
         runs: Name of the recipe → its sweep.
         comparison: What was found; None where the sweeps do not support one.
         problem: Why they do not; empty otherwise.
-        checks: One a treated recipe that was trained at the target.
+        checks: One per treated recipe that was trained at the target.
         sealed: When the forecast was first written down, UTC, ISO 8601.
         began: When the first run at the target began, likewise; empty if not known.
     """
@@ -87,12 +90,81 @@ def measured_target(contrast: Contrast) -> SizeDifference | None:
     return None
 
 
-def winning_side(contrast: Contrast) -> str:
-    """`"better"`, `"worse"` or `""` if the data do not tell: the treated recipe, where it counts.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Treatment:
+    """A treated recipe with all that is known of it.
+
+    Attributes:
+        contrast: What its sweep says.
+        comparison: Where it belongs.
+        group: Name of its group; empty where there is one group.
+        check: What was measured of it at the target afterwards.
+    """
+
+    contrast: Contrast
+    comparison: Comparison
+    group: str = ""
+    check: TargetCheck | None = None
+
+    @property
+    def label(self) -> str:
+        """Its name, and its group's."""
+        return f"{self.contrast.treated} ({self.group})" if self.group else self.contrast.treated
+
+    @property
+    def verdict(self) -> str:
+        """In two or three words; `better` and `worse` speak of the loss where it counts."""
+        contrast, check = self.contrast, self.check
+        if contrast.sign_changes:
+            return "depends on size"
+        is_checked = check is not None and None not in tuple(check.difference.ci)
+        side = _sign(check.difference) if check and is_checked else ""
+        if contrast.differs and not is_checked:
+            side = _side(contrast)
+        if side or contrast.differs:
+            return side or "differs"
+        return "not significant" if contrast.verdict == "same" else "cannot tell"
+
+    @property
+    def decisive(self) -> SizeDifference | None:
+        """Where it counts: measured at the target, else forecast there, else the largest size."""
+        check, contrast = self.check, self.contrast
+        if check is not None and check.difference.value is not None:
+            return SizeDifference(
+                size=self.comparison.target,
+                n_pairs=check.n_pairs,
+                plain=Measure(value=check.plain, ci=OPEN),
+                treated=Measure(value=check.loss, ci=OPEN),
+                difference=check.difference,
+                is_forecast=False,
+            )
+        at = measured_target(contrast) or contrast.at_target
+        if at is None or (at.is_forecast and has_misfit(contrast)):
+            return contrast.by_size[-1] if contrast.by_size else None
+        return at
+
+
+def treatments(findings: Sequence[GroupFindings]) -> tuple[Treatment, ...]:
+    """Every treated recipe of all groups."""
+    return tuple(
+        Treatment(
+            contrast=contrast,
+            comparison=found.comparison,
+            group=found.group.name if len(findings) > 1 else "",
+            check={check.treated: check for check in found.checks}.get(contrast.treated),
+        )
+        for found in findings
+        if found.comparison is not None
+        for contrast in found.comparison.contrasts
+    )
+
+
+def _side(contrast: Contrast) -> str:
+    """Which recipe is better, where it counts.
 
     Read off the difference at the target, measured there or else forecast by laws that fit, or
     off the largest measured size; where one law is a multiple of the other and fits, off any size
-    that tells. Where measured differences of both signs are told it depends on size: neither.
+    with a significant difference. Where significant differences have both signs: neither.
     """
     if contrast.sign_changes:
         return ""
@@ -101,12 +173,16 @@ def winning_side(contrast: Contrast) -> str:
     places = measured if contrast.verdict == "shift" and is_law else measured[:1]
     forecast = contrast.at_target if is_law else None
     for place in filter(None, [measured_target(contrast), forecast, *places]):
-        lower, upper = place.difference.ci
-        if upper is not None and upper < 0:
-            return "better"
-        if lower is not None and lower > 0:
-            return "worse"
+        if sign := _sign(place.difference):
+            return sign
     return ""
+
+
+def _sign(difference: Measure) -> str:
+    lower, upper = difference.ci
+    if upper is not None and upper < 0:
+        return "better"
+    return "worse" if lower is not None and lower > 0 else ""
 
 
 def seed_losses(runs: Runs) -> pd.DataFrame:

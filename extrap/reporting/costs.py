@@ -3,124 +3,124 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from extrap.errors import DataError
 from extrap.forecasting import Forecast
 from extrap.planning import Cost, Penalty, PricedValue, cost
 from extrap.records import Measure
+from extrap.reporting.blocks import Answer, Block, Warnings
 from extrap.reporting.forecast_answer import AnswerRow
+from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.numbers import (
     NBSP,
     format_percent,
     format_quantity,
+    format_scientific,
+    format_value,
     name_size,
     name_tuned,
 )
 from extrap.reporting.tables import Table
-from extrap.reporting.text import text_columns
+from extrap.reporting.text import blocks_text
 
-__all__ = ["cost_table", "cost_text"]
+__all__ = ["cost_answer", "cost_table", "cost_text"]
 
-BELOW = "below the law's reach"
-"""Of a tuned run that does as well but lies below the smallest swept size."""
+LEAST_HOURS = 0.01
+"""GPU-hours of a run from which they are written."""
+GRAVE = ("far-off", "far-extrapolation", "lack-of-fit")
+"""Flags that make the confidence low."""
+BELOW = "below the law's range"
+"""Of a tuned run that does as well but is smaller than the smallest swept size."""
 
 
 def cost_table(forecast: Forecast, row: AnswerRow, *, price: float | None = None) -> Table | None:
-    """What values off the forecast's cost at one size; None without a valley."""
+    """What values off the forecast's cost at one size; None where the sweep does not say."""
     if forecast.valley is None or not forecast.runs.tuned:
         return None
     try:
         found = cost(forecast, at=row.size, price=price)
     except DataError:
         return None
-    rows = [_cells(_what(each), each.penalty, found) for each in (*found.around, *found.kept)]
     spread = forecast.valley.relative_sd
-    scatter = (
-        ""
-        if spread is None
-        else f" Observed costs scatter by {format_percent(spread, signed=False)} about these."
-    )
-    return Table(
-        caption=f"Expected extra loss for a value off the forecast's, with "
-        f"{100 * forecast.level:g}{NBSP}% intervals",
-        columns=tuple(_header(found)),
-        rows=tuple(tuple(cells) for cells in rows),
-        note="Compute is that of a tuned, smaller run that reaches the same loss, in shares of "
-        f"this run's.{scatter}",
-    )
+    note = ""
+    if spread is not None:
+        off = format_percent(spread, signed=False)
+        note = f"Observed costs scatter by {off} about these values."
+    return _table(found, note=note)
 
 
 def cost_text(found: Cost) -> str:
-    """The choice, what it costs, what others would, and every doubt."""
-    run = [f"loss {found.loss:.4g} if tuned"]
-    if found.flops is not None:
-        run.append(f"{found.flops:.3g} FLOPs")
-    if found.gpu_hours is not None:
-        run.append(f"{format_quantity(found.gpu_hours)} GPU-hours")
-    if found.money is not None:
-        run.append(f"price {format_quantity(found.money)}")
-    whose = "as recommended" if found.is_recommended else "as chosen"
-    lines = [
-        f"a run at {name_size(found.size)}: {', '.join(run)}",
-        f"{name_tuned(found.chosen.tuned)}, {whose}: {_sentence(found.chosen, found)}",
-        "",
-        f"expected cost of other values, {found.level:.0%} intervals",
-    ]
-    priced = [*found.around, *found.kept]
-    lines += text_columns(
-        _header(found),
-        [[_one_line(c) for c in _cells(_what(e), e.penalty, found)] for e in priced],
+    """The answer, the cost of other values, warnings."""
+    flags = tuple(explain_flags(found.flags))
+    blocks: list[Block] = [cost_answer(found), _run_table(found), _table(found)]
+    return blocks_text([*blocks, *([Warnings(flags)] if flags else [])])
+
+
+def cost_answer(found: Cost) -> Answer:
+    """How much higher the loss is expected, and which share of the compute would do."""
+    chosen, level = found.chosen, f"{100 * found.level:g}{NBSP}%"
+    whose = "the recommended " if found.is_recommended else ""
+    text = (
+        f"At {name_size(found.size)}, {whose}{name_tuned(chosen.tuned)} costs "
+        f"{_sentence(chosen.relative, _percent, level)} in loss"
     )
-    lines += [""] * bool(found.flags)
-    lines += ["flag: " + flag for flag in found.flags]
-    return "\n".join(lines).replace(NBSP, " ")
-
-
-def _sentence(penalty: Penalty, found: Cost) -> str:
-    parts = [
-        f"loss {_one_line(_signed(penalty.relative))} higher",
-        f"nats {_one_line(_number(penalty.nats))}",
-    ]
-    share = penalty.equivalent_compute
     if found.knows_compute:
-        parts.append(f"compute of a tuned run that does as well {_one_line(_share(share, found))}")
-    wasted = [
-        f"{unit} {_one_line(_number(measure))}"
-        for measure, unit in (
-            (penalty.wasted_flops, "FLOPs"),
-            (penalty.wasted_gpu_hours, "GPU-hours"),
-            (penalty.wasted_money, "money"),
-        )
-        if measure.value is not None or measure.ci.lower is not None
-    ]
-    if wasted:
-        parts.append(f"wasted {', '.join(wasted)}")
-    if penalty.chance_of_divergence is not None:
-        parts.append(f"chance of divergence {penalty.chance_of_divergence:.1%}")
-    return "; ".join(parts)
+        share = chosen.equivalent_compute
+        doing = "less than the smallest swept size needs"
+        if share.value is not None:
+            doing = f"{_sentence(share, _percent)} of its compute"
+        text += f"; a smaller tuned run reaches the same loss with {doing}"
+    text += "."
+    if chosen.chance_of_divergence is not None:
+        text += f" It diverges with a chance of {_percent(chosen.chance_of_divergence)}."
+    certain = "Confidence: high; no warnings."
+    return Answer(text=text, confidence=confidence(found.flags, grave=GRAVE, otherwise=certain))
 
 
-def _one_line(cell: str) -> str:
-    """A value, and what stands below it in brackets."""
-    value, line, sides = cell.partition("\n")
-    return f"{value} ({sides})" if line else cell
+def _run_table(found: Cost) -> Table:
+    """What the run costs, and what of it a smaller tuned run would not need."""
+    chosen = found.chosen
+    rows = [("loss if tuned", format_value(found.loss), _cell(chosen.nats, _number))]
+    if found.flops is not None:
+        rows.append(("FLOPs", _number(found.flops), _cell(chosen.wasted_flops, _number)))
+    if _knows_hours(found):
+        wasted = _cell(chosen.wasted_gpu_hours, _number)
+        rows.append(("GPU-hours", _number(found.gpu_hours or 0.0), wasted))
+    if found.money is not None:
+        rows.append(("money", _number(found.money), _cell(chosen.wasted_money, _number)))
+    return Table(caption="This run", columns=("", "run", "lost by this choice"), rows=tuple(rows))
 
 
-def _header(found: Cost) -> list[str]:
-    header = ["tuned value", "extra loss", "nats", "compute that would do"]
-    header += ["GPU-hours wasted"] * (found.gpu_hours is not None)
-    return header + ["money wasted"] * (found.money is not None)
+def _table(found: Cost, *, note: str = "") -> Table:
+    """What each other value costs."""
+    columns = ["tuned value", "extra loss", "in nats", "equivalent compute"]
+    columns += ["GPU-hours wasted"] * _knows_hours(found)
+    columns += ["money wasted"] * (found.money is not None)
+    rows = tuple(_cells(each, found) for each in (*found.around, *found.kept))
+    return Table(
+        caption=f"Expected cost of other values, with {100 * found.level:g}{NBSP}% intervals",
+        columns=tuple(columns),
+        rows=rows,
+        note="Equivalent compute: of a tuned, smaller run that reaches the same loss, as a share "
+        f"of this run's. {note}".strip(),
+    )
 
 
-def _cells(what: str, penalty: Penalty, found: Cost) -> list[str]:
+def _knows_hours(found: Cost) -> bool:
+    return found.gpu_hours is not None and found.gpu_hours >= LEAST_HOURS
+
+
+def _cells(each: PricedValue, found: Cost) -> tuple[str, ...]:
+    penalty: Penalty = each.penalty
     cells = [
-        what,
-        _signed(penalty.relative),
-        _number(penalty.nats),
+        _what(each),
+        _cell(penalty.relative, _percent),
+        _cell(penalty.nats, _number),
         _share(penalty.equivalent_compute, found),
     ]
-    cells += [_number(penalty.wasted_gpu_hours)] * (found.gpu_hours is not None)
-    return cells + [_number(penalty.wasted_money)] * (found.money is not None)
+    cells += [_cell(penalty.wasted_gpu_hours, _number)] * _knows_hours(found)
+    return (*cells, *[_cell(penalty.wasted_money, _number)] * (found.money is not None))
 
 
 def _what(each: PricedValue) -> str:
@@ -131,32 +131,38 @@ def _what(each: PricedValue) -> str:
     return f"{each.name} {value}, {factor or f'{each.factor:g} ×'}"
 
 
-def _signed(measure: Measure) -> str:
-    return _with_sides(measure, lambda v: format_percent(v, signed=False))
-
-
-def _share(measure: Measure, found: Cost) -> str:
-    def told(share: float) -> str:
-        return f"{100 * share:.{0 if share >= 0.0995 else 1}f}{NBSP}%"
-
-    lower, upper = measure.ci
-    if measure.value is None:
+def _share(share: Measure, found: Cost) -> str:
+    lower, upper = share.ci
+    if share.value is None:
         unknown = BELOW if found.knows_compute else "not known"
-        return unknown if upper is None else f"at most {told(upper)}"
-    sides = f"{'…' if lower is None else told(lower)} to {told(upper if upper else 1.0)}"
-    return f"{told(measure.value)}\n{sides}"
+        return unknown if upper is None else f"at most {_percent(upper)}"
+    sides = f"{'…' if lower is None else _percent(lower)} to {_percent(upper or 1.0)}"
+    return f"{_percent(share.value)}\n{sides}"
 
 
-def _number(measure: Measure) -> str:
-    return _with_sides(measure, lambda v: f"{v:.2g}")
+def _percent(share: float) -> str:
+    return f"<{NBSP}0.1{NBSP}%" if 0 < share < 5e-4 else format_percent(share, signed=False)
 
 
-def _with_sides(measure: Measure, told: object) -> str:
-    assert callable(told)
+def _number(value: float) -> str:
+    """Two digits; what is below a thousandth is not told apart from nothing."""
+    if 0 < abs(value) < 1e-3:
+        return f"<{NBSP}0.001"
+    return format_scientific(value, digits=2)
+
+
+def _cell(measure: Measure, told: Callable[[float], str]) -> str:
+    """A value above its interval; an open side is …."""
     lower, upper = measure.ci
     if measure.value is None:
         return "not known" if lower is None else f"at least {told(lower)}"
     if lower is None and upper is None:
-        return str(told(measure.value))
+        return told(measure.value)
     sides = ["…" if side is None or math.isinf(side) else told(side) for side in (lower, upper)]
     return f"{told(measure.value)}\n{sides[0]} to {sides[1]}"
+
+
+def _sentence(measure: Measure, told: Callable[[float], str], level: str = "") -> str:
+    """The same on one line."""
+    value, line, sides = _cell(measure, told).partition("\n")
+    return f"{value} ({f'{level}: ' if level else ''}{sides})" if line else value

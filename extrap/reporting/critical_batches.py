@@ -1,4 +1,4 @@
-"""Critical batch sizes: the answer, tables and warnings that the command and the page share."""
+"""Critical batch sizes and batch studies: answers, and what the command and the page share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from extrap.batching import FLAGS, BatchGroup, BatchLaw, BatchPrediction, CriticalBatches
+import pandas as pd
+
+from extrap import batching as data
+from extrap.batching import BatchFindings, BatchGroup, BatchLaw, BatchPrediction, CriticalBatches
 from extrap.batching import SizeForecast as Sized
 from extrap.records import Interval, Measure
 from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
@@ -14,21 +17,28 @@ from extrap.reporting.glossary import explain_flag
 from extrap.reporting.numbers import NBSP, format_percent, format_quantity
 from extrap.reporting.tables import Table, records_table
 
-__all__ = ["Fits", "counted", "critical_answer", "critical_blocks", "critical_table"]
-__all__ += ["fits_table", "flag_warnings", "label", "laws_table", "power", "stacked"]
+__all__ = ["Fits", "Tasks", "agreement_of", "batches_answer", "collapse_of", "counted"]
+__all__ += ["critical_answer", "critical_blocks", "critical_table", "fits_table", "flag_warnings"]
+__all__ += ["known_counts", "label", "laws_table", "power", "stacked", "tasks_of"]
 
 Fits = Sequence[tuple[str, CriticalBatches]]
 """Tasks with their critical batches; the name of a task is empty where there is but one."""
+Tasks = Sequence[tuple[str, BatchFindings]]
+"""What each task found, likewise."""
 LAWS = {"b_crit": "critical batch", "s_min": "fewest steps", "lr_opt": "best learning rate"}
 LOSSES = ("target", "target_loss")
 """Columns of which the lowest value leads."""
-GRAVE = ("lack-of-fit", "segments-disagree", "steps-rise")
+GRAVE = ("perfect-only", "flat-only", "lack-of-fit", "segments-disagree", "steps-rise")
 """Flags that make the confidence low."""
 WIDE = 3.0
 """Ratio of the ends of an interval above which each number has two digits."""
 FAR = 4.0
 """Extrapolation ratio above which the confidence of a forecast is low."""
 MOST_PLACES = 3
+MOSTLY = 0.9
+"""Share of pairs within the factor from which the noise scale counts as a prediction."""
+MANY, DECADES = 10, 2.0
+"""Pairs, and decades of the noise scale, from which the confidence is high."""
 
 
 def counted(measure: Measure | BatchPrediction) -> str:
@@ -83,8 +93,8 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
     """The critical and the largest useful batch of the leading group, or the forecasts."""
     told = [group for group in found.groups if group.b_crit.value is not None]
     group = max(told or found.groups, key=_place)
-    where, level = label(group.by), f"({100 * found.level:g}{NBSP}%: "
-    where = f"At {where} the" if where else "The"
+    where = f"At {label(group.by)} the" if group.by else "The"
+    level = f"({100 * found.level:g}{NBSP}%: "
     if not told:
         return Answer(
             text=f"{where} critical batch is {counted(group.b_crit)}: no estimate is possible.",
@@ -95,16 +105,17 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
     if "maximal-not-seen" in group.flags:
         useful = f"{useful.removesuffix(')')}, beyond the batches measured)"
     texts = [
-        f"At {label(each.by)} expect a critical batch of {counted(each.b_crit)}; examples stay "
-        f"within {_percent(found.overhead)} of linear scaling up to {counted(each.b_overhead)}."
+        f"At {label(each.by)} expect a critical batch of "
+        f"{counted(each.b_crit).replace('(', level)}; examples stay within "
+        f"{_percent(found.overhead)} of linear scaling up to {counted(each.b_overhead)}."
         for each in forecasts
     ]
     texts = texts or [
-        f"{where} critical batch is {counted(group.b_crit)} and the largest useful batch "
-        f"{useful}: from there a doubling saves less than 10{NBSP}% of the steps."
+        f"{where} critical batch is {counted(group.b_crit).replace('(', level)} and the largest "
+        f"useful batch {useful}: from there a doubling saves less than 10{NBSP}% of the steps."
     ]
     return Answer(
-        text=" ".join(texts).replace("(", level, 1),
+        text=" ".join(texts),
         confidence=f"Confidence: {_confidence(group, forecasts)}",
         kind="forecast" if forecasts else "on",
     )
@@ -123,6 +134,65 @@ def _confidence(group: BatchGroup, forecasts: Sequence[Sized]) -> str:
     if not lower or not upper or upper > WIDE * lower:
         return "medium; the interval of the critical batch is wide."
     return f"high; no warnings, {len(group.batches)} batch sizes reached the target."
+
+
+def tasks_of(findings: Sequence[BatchFindings]) -> Tasks:
+    """The findings with the names of their tasks."""
+    several = len(findings) > 1
+    return [(found.result.task.study.name if several else "", found) for found in findings]
+
+
+def agreement_of(findings: Sequence[BatchFindings]) -> data.Agreement | None:
+    """Mean noise scales against critical batches over all tasks, sizes and targets."""
+    tables = [f.result.noise for f in findings if not f.result.noise.empty]
+    return data.agreement(pd.concat(tables, ignore_index=True)) if tables else None
+
+
+def collapse_of(result: data.TaskResult) -> data.Collapse | None:
+    """Whether the noise scales of a task's sizes are one curve over the loss."""
+    sizes = list(result.task.study.sizes)
+    if result.courses.empty or len(sizes) != 1:
+        return None
+    return data.collapse(result.courses, size=sizes[0], level=result.critical.level)
+
+
+def known_counts(found: BatchFindings) -> pd.DataFrame | None:
+    """What was counted at the larger size; None without anything."""
+    known = None if found.checked is None else found.checked.dropna(subset="steps")
+    return None if known is None or known.empty else known
+
+
+def batches_answer(findings: Sequence[BatchFindings]) -> Answer:
+    """How large a batch is useful, and at which rate; of several tasks whether noise tells it."""
+    agreed, first = agreement_of(findings), findings[0]
+    if len(findings) > 1 and agreed is not None:
+        return _agreement_answer(tasks_of(findings), agreed)
+    answer, laws = critical_answer(first.result.critical), first.result.rate_laws
+    text, confidence, joint = answer.text, answer.confidence, first.result.joint
+    if joint is not None or laws:
+        p = laws[max(laws)].exponent if joint is None else joint.exponents["batch_size"]
+        text += f" The best learning rate goes as batch^{power(p)}."
+    if (known := known_counts(first)) is not None:
+        off = _percent((known["steps"] / known["predicted"] - 1).abs().median())
+        confidence = f"{confidence[:-1]}; steps at {label(first.result.task.at)} were {off} off."
+    return replace(answer, text=text, confidence=confidence)
+
+
+def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
+    is_told = found.share_within >= MOSTLY
+    groups = [(g.b_crit, label(g.by, task)) for task, f in tasks for g in f.result.critical.groups]
+    known = [(batch.value, f"{counted(batch)} for {at}") for batch, at in groups if batch.value]
+    is_sure = found.n_pairs >= MANY and found.decades >= DECADES
+    return Answer(
+        text=f"The mean noise scale {'predicts' if is_told else 'does not predict'} the critical "
+        f"batch: {round(found.share_within * found.n_pairs)} of {found.n_pairs} pairs agree "
+        f"within a factor of {found.factor:g} (the worst differ by {found.largest_factor:.2g}), "
+        f"and the critical batch is {found.ratio:.2g} times the noise scale on average. Critical "
+        f"batches range from {min(known)[1]} to {max(known)[1]}.",
+        confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs of "
+        f"{len(tasks)} tasks span {found.decades:.1f} decades.",
+        kind="on" if is_told else "mixed",
+    )
 
 
 def critical_table(fits: Fits) -> Table:
@@ -161,7 +231,7 @@ def fits_table(fits: Fits) -> Table:
                     "sd of ln steps": f"{group.log_sd:.3f}",
                     "three lines: perfect to, maximal from": ", ".join(map(_four, ends)),
                     "overhead from": _four(group.from_batch),
-                    "warnings": ", ".join(flag for flag in FLAGS if flag in group.flags) or "–",
+                    "warnings": ", ".join(group.flags) or "–",
                 }
             )
     return records_table("Quality of the fits", rows)
@@ -194,7 +264,7 @@ def flag_warnings(fits: Fits) -> list[Warnings]:
     """Each flag that a group carries, with where."""
     groups = [(label(g.by, task), g.flags) for task, found in fits for g in found.groups]
     items = []
-    for flag in FLAGS:
+    for flag in data.FLAGS:
         if seen := [where for where, flags in groups if flag in flags]:
             more = f" and {len(seen) - MOST_PLACES} more" if len(seen) > MOST_PLACES else ""
             where = "; ".join(seen[:MOST_PLACES]) + more

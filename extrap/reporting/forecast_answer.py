@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from extrap.fitting.transfer import TransferQuality, transfer_quality
 from extrap.forecasting import Forecast
 from extrap.records import Point
 from extrap.reporting.blocks import Answer
-from extrap.reporting.glossary import explain_flags
+from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.groups import (
     RunGroup,
     group_at_forecast,
@@ -35,6 +36,7 @@ __all__ = [
     "AnswerRow",
     "answer_rows",
     "forecast_answer",
+    "is_reached",
     "kept_from_smallest",
     "leading_row",
     "outcome",
@@ -56,7 +58,7 @@ LOW = (
 """Flags that make the confidence low, the gravest first."""
 WIDE = 0.1
 """Half width of the loss's interval, over the loss, from which the confidence is not high."""
-_SEVERITY = {"on": 0, "mixed": 1, "mistuned": 2, "off": 2, "none": 2}
+_SEVERITY = {"open": 0, "on": 0, "mixed": 1, "mistuned": 2, "off": 2, "none": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,9 @@ class AnswerRow:
             return ""
         if self.error is None:
             return "off course"
-        found = {"on": "on course", "mixed": "undecided"}.get(self.group.kind, "off course")
+        found = {"on": "on course", "mixed": "undecided", "open": "not judged"}.get(
+            self.group.kind, "off course"
+        )
         if found == "on course" and not (self.is_inside and self.is_narrow):
             return "undecided"
         return "better than forecast" if found == "off course" and self.error < 0 else found
@@ -119,8 +123,15 @@ def answer_rows(
     sizes: Sequence[Mapping[str, float]] = (),
 ) -> tuple[AnswerRow, ...]:
     """One row per size: those asked for, else the judged ones, else sizes beyond the sweep."""
-    asked = [*sizes] or judged_sizes(groups) or forecast.default_targets()
+    judged = [size for size in judged_sizes(groups) if is_reached(forecast, size)]
+    asked = [*sizes] or judged or forecast.default_targets()
     return tuple(_answer_row(forecast, groups, size) for size in asked)
+
+
+def is_reached(forecast: Forecast, size: Mapping[str, float]) -> bool:
+    """Whether a size is not below the smallest one of the sweep."""
+    smallest = {c: min(o.size[c] for o in forecast.optima) for c in forecast.runs.sizes}
+    return all(size[column] >= least * (1 - 1e-9) for column, least in smallest.items())
 
 
 def _answer_row(
@@ -287,18 +298,13 @@ def _seen(each: TransferQuality, groups: Sequence[RunGroup]) -> str:
 
 def _confidence(forecast: Forecast, row: AnswerRow) -> str:
     """High, medium or low, with the first reason."""
-    flags = explain_flags([*forecast.flags, *row.point.flags])
-    grave = [f for name in LOW for f in flags if f.name == name]
-    grave += [f for f in flags if f.name.startswith("no-") and f.name.endswith("-law")]
     low, high = row.point.loss_pi
     if row.point.loss is None or low is None or high is None:
         return "Confidence: low; the sweep does not bound the loss on both sides."
-    for found, level in ((grave, "low"), (flags, "medium")):
-        if found:
-            about = f" ({found[0].detail})" if found[0].detail else ""
-            reason = found[0].meaning
-            return f"Confidence: {level}; {reason[0].lower()}{reason[1:].rstrip('.')}{about}."
-    if (high - low) / 2 > WIDE * row.point.loss:
-        return "Confidence: medium; the interval of the loss is wide."
     ratio = f"{row.point.extrapolation_ratio:.2g}"
-    return f"Confidence: high; no warnings at {ratio} times the largest size of the sweep."
+    certain = f"Confidence: high; no warnings at {ratio} times the largest size of the sweep."
+    if (high - low) / 2 > WIDE * row.point.loss:
+        certain = "Confidence: medium; the interval of the loss is wide."
+    flags = [*forecast.flags, *row.point.flags]
+    lawless = [f.name for f in explain_flags(flags) if re.fullmatch("no-.*-law", f.name)]
+    return confidence(flags, grave=(*LOW, *lawless), otherwise=certain)

@@ -36,7 +36,13 @@ from extrap.reporting.costs import cost_table
 from extrap.reporting.divergence import divergence_sentence
 from extrap.reporting.equations import law_equations
 from extrap.reporting.fixed_law import fixed_law, fixed_law_chart, fixed_law_text
-from extrap.reporting.forecast_answer import AnswerRow, answer_rows, forecast_answer, leading_row
+from extrap.reporting.forecast_answer import (
+    AnswerRow,
+    answer_rows,
+    forecast_answer,
+    is_reached,
+    leading_row,
+)
 from extrap.reporting.forecast_charts import (
     backtest_chart,
     curve_charts,
@@ -136,6 +142,7 @@ def forecast_page(
 ) -> Page:
     """The page as blocks; see `report`."""
     groups = group_verdicts(verdicts)
+    above = [group for group in groups if is_reached(forecast, group.size)]
     rows = answer_rows(forecast, groups, at)
     axis = size_axis(forecast, [row.size for row in rows])
     lead = leading_row(rows)
@@ -145,10 +152,10 @@ def forecast_page(
         Columns(
             (
                 *(
-                    Figure(optimum_chart(forecast, groups, axis, name))
+                    Figure(optimum_chart(forecast, above, axis, name))
                     for name in forecast.runs.tuned[:1]
                 ),
-                Figure(loss_chart(forecast, groups, axis), _legend(forecast, axis)),
+                Figure(loss_chart(forecast, above, axis), _legend(forecast, axis)),
             )
         ),
     ]
@@ -163,10 +170,10 @@ def forecast_page(
         _forecasts(forecast, rows, bool(groups)),
         _backtest(forecast),
         _sweep(forecast, axis),
-        _kept(forecast, groups, axis, lead),
+        _kept(forecast, above, axis, lead),
         _laws(forecast, lead),
         _curves(forecast, verdicts, runs),
-        _local(forecast, groups),
+        _local(forecast, above),
         _cost(forecast, lead, price),
         *_metrics(metrics or {}),
         Details(

@@ -46,6 +46,7 @@ VERDICT_WORDS = {
     "mixed": "■ runs disagree",
     "mistuned": "◆ off law, mistuned",
     "off": "✕ off law",
+    "open": "○ not judged",
     "none": "▲ no loss",
 }
 

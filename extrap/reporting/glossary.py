@@ -13,6 +13,7 @@ __all__ = [
     "PARAMETERS",
     "RULE_NAMES",
     "Explanation",
+    "confidence",
     "explain_flag",
     "explain_flags",
     "explain_parameter",
@@ -124,6 +125,27 @@ def explain_flags(flags: Sequence[str], *, of: str = "forecast") -> list[Explana
             new = replace(old, detail=details)
         found[new.name] = new
     return list(found.values())
+
+
+def confidence(
+    flags: Sequence[str], *, of: str = "forecast", grave: Sequence[str] = (), otherwise: str
+) -> str:
+    """How far to trust an answer, with its first reason: low with a grave flag, medium with any.
+
+    Args:
+        flags: As the library returns them.
+        of: What carries them, a key of `FAMILIES`.
+        grave: Flags that make it low, the gravest first.
+        otherwise: The sentence where there is no flag.
+    """
+    found = explain_flags(flags, of=of)
+    low = [flag for name in grave for flag in found if flag.name == name]
+    for reasons, level in ((low, "low"), (found, "medium")):
+        if reasons:
+            about = f" ({reasons[0].detail})" if reasons[0].detail else ""
+            meaning = reasons[0].meaning
+            return f"Confidence: {level}; {meaning[0].lower()}{meaning[1:].rstrip('.')}{about}."
+    return otherwise
 
 
 def flag_lines(flags: Sequence[str], *, of: str) -> list[str]:

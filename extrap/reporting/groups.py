@@ -83,9 +83,11 @@ class RunGroup:
 
 
 def verdict_kind(verdict: Verdict) -> str:
-    """How one run is marked: `on`, `mistuned`, `off`, or `none` when there is no loss to judge."""
+    """How a run is marked: `on`, `mistuned`, `off`, `open` if not judged, `none` without loss."""
     if verdict.loss is None:
         return "none"
+    if verdict.on_law is None:
+        return "open"
     if verdict.on_law:
         return "on"
     return "mistuned" if verdict.cause == "mistuned" else "off"

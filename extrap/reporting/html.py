@@ -42,6 +42,13 @@ MARKS = {
     "◆ off law, mistuned": "warn",
     "✕ off law": "bad",
     "▲ no loss": "bad",
+    "▼ better": "good",
+    "■ depends on size": "warn",
+    "▲ worse": "bad",
+    "on law": "good",
+    "deviates": "bad",
+    "met": "good",
+    "MISSED": "bad",
 }
 """A verdict as tables write it → its colour."""
 KINDS: Mapping[type, str] = {
@@ -162,7 +169,7 @@ def environment() -> Environment:
         "svg_name": lambda chart: file_name(chart.title, "svg"),
         "behind": chart_table,
         "unbroken": _unbroken,
-        "mark": lambda cell: MARKS.get(cell.replace(NBSP, " "), ""),
+        "mark": _mark,
     }
     return templates
 
@@ -172,6 +179,12 @@ def _script() -> str:
     """The one script of every page: it sorts tables, and saves tables and figures."""
     text = resources.files("extrap.reporting") / "templates" / "page.js"
     return text.read_text(encoding="utf-8").strip()
+
+
+def _mark(cell: str) -> str:
+    """The colour of a verdict or status; empty for other cells."""
+    text = cell.replace(NBSP, " ")
+    return MARKS.get(text, "warn" if text.startswith("on law; ") else "")
 
 
 def _number(cell: str) -> str | None:

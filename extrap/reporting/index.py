@@ -7,22 +7,23 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
-from extrap.reporting.envelopes import PageHead
-from extrap.reporting.pages import render_page, write_page
+from extrap.reporting.blocks import Answer, Page
+from extrap.reporting.html import write_page
+from extrap.reporting.tables import Link, Table
 
 __all__ = ["write_index"]
 
 PREFIX = "extrap:"
 KINDS = {
     "report": "forecast",
-    "knobs": "knobs ranked",
-    "levers": "levers compared",
-    "batches": "batch sizes",
-    "comparison": "recipes compared",
-    "allocation": "budget split",
+    "knobs": "sensitivity",
+    "levers": "ablations",
+    "batches": "batch size",
+    "comparison": "comparison",
+    "allocation": "allocation",
     "cascade": "cascade",
     "beside": "side by side",
-    "figures": "table of figures",
+    "figures": "benchmark",
 }
 """What a page is about → what the index calls it."""
 HEAD = 100_000
@@ -56,28 +57,40 @@ def write_index(folder: str | Path) -> Path:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     reports = []
-    for page in sorted(folder.glob("*.html")):
-        if page.name != "index.html" and (found := _read_meta(page)):
-            reports.append({"link": f"./{quote(os.fsencode(page.name))}", **found})
+    for path in sorted(folder.glob("*.html")):
+        if path.name != "index.html" and (found := _read_meta(path)):
+            reports.append({"link": f"./{quote(os.fsencode(path.name))}", **found})
     reports.sort(key=lambda r: r["created"], reverse=True)
     n = len(reports)
-    head = PageHead(
+    columns = ("study and its answer", "status", "kind", "made", "question", "MB")
+    note = "Compare two studies: extrap beside A.html B.html"
+    page = Page(
         kind="index",
-        title="Reports",
-        question="",
-        answer=f"{n} report{'s' * (n != 1)}, newest first" if n else "No report yet.",
+        title="extrap",
+        question="Reports",
         created=reports[0]["created"] if reports else "",
-    )
-    html = render_page(
-        "index.html.j2",
-        head,
+        blocks=(
+            Answer(
+                text=f"{n} report{'s' * (n != 1)}, newest first" if n else "No report yet.",
+                kind="none" if not n else "forecast",
+            ),
+            Table(
+                caption="Reports, newest first",
+                columns=columns,
+                rows=tuple(map(_row, reports)),
+                note=note if sum(r["kind"] == KINDS["report"] for r in reports) > 1 else "",
+            ),
+        ),
         numbers={"kind": "extrap-index", "reports": reports},
-        has_contents=False,
-        has_figures=False,
-        reports=reports,
-        pair=sum(r["kind"] == KINDS["report"] for r in reports) > 1,
     )
-    return write_page(html, folder / "index.html")
+    return write_page(page, folder / "index.html")
+
+
+def _row(report: dict[str, str]) -> tuple[str, ...]:
+    lines = (" ".join(report[name].split()) for name in ("title", "answer"))
+    study = Link("\n".join(lines), report["link"])
+    made = report["created"][:10]
+    return (study, report["status"], report["kind"], made, report["question"], report["size"])
 
 
 def _read_meta(page: Path) -> dict[str, str]:
@@ -99,14 +112,6 @@ def _read_meta(page: Path) -> dict[str, str]:
         **{key: found[key] for key in keys},
         "kind": KINDS.get(kind, kind),
         "status": found.get("status", ""),
-        "mark": _mark(found.get("status", "")),
         "bytes": str(size),
-        "size": f"{size / 1e6:.2f} MB",
+        "size": f"{size / 1e6:.2f}",
     }
-
-
-def _mark(status: str) -> str:
-    """The colour of a status: green only where no run is off."""
-    if status.startswith("on law;"):
-        return "warn"
-    return {"on law": "good", "deviates": "bad"}.get(status, "")

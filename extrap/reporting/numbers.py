@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 from extrap.records import Interval
@@ -17,6 +18,7 @@ __all__ = [
     "format_p_value",
     "format_percent",
     "format_quantity",
+    "format_scientific",
     "format_value",
     "name_size",
     "name_tuned",
@@ -63,7 +65,8 @@ def format_estimate(value: float | None, interval: Interval) -> str:
     """A value with its interval, `1.749 (1.671 to 1.830)`, both to the same digit."""
     if value is None:
         return format_interval(interval)
-    decimals = _interval_decimals(interval)
+    is_open = None in tuple(interval)
+    decimals = _decimals(value, digits=4) if is_open else _interval_decimals(interval)
     return f"{_plain(value, decimals)} ({format_interval(interval)})"
 
 
@@ -83,6 +86,11 @@ def format_quantity(value: float | None) -> str:
         return f"{round(value, _decimals(value, digits=4)):.0f}"
     text = f"{value:.{max(_decimals(value, digits=3), 0)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_scientific(value: float, *, digits: int = 3) -> str:
+    """A number of any magnitude, such as FLOPs: `3.78e15`, `42`."""
+    return re.sub(r"e\+?(-?)0*", r"e\1", f"{value:.{digits}g}").replace("-", "−")
 
 
 def format_percent(fraction: float | None, *, signed: bool = True) -> str:

@@ -7,59 +7,73 @@ from collections.abc import Mapping
 
 from extrap.files import as_written
 from extrap.planning import Outlook, Plan, Purchase
-from extrap.reporting.numbers import NBSP, format_quantity
-from extrap.reporting.text import text_columns
+from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
+from extrap.reporting.glossary import confidence, explain_flags
+from extrap.reporting.numbers import NBSP, format_quantity, format_scientific, name_size
+from extrap.reporting.tables import Table
+from extrap.reporting.text import blocks_text
 
-__all__ = ["plan_text"]
+__all__ = ["plan_answer", "plan_text"]
 
 MOST_LINES = 60
 """Kinds of purchase that are listed."""
+GRAVE = ("no-loss-law", "far-extrapolation", "brackets-first", "lack-of-fit")
+"""Flags that make the confidence low."""
 
 
 def plan_text(found: Plan) -> str:
-    """What to buy, how wide the intervals will be, what limits them, and every doubt."""
-    budget = "" if found.budget is None else f" of {found.budget:.3g}"
-    target = ", ".join(f"{c} {v:g}" for c, v in found.at.items())
-    n_runs = f"{len(found.purchases)} run" + "s" * (len(found.purchases) != 1)
-    lines = [
-        f"plan for {target}: {n_runs}, {found.cost:.3g}{budget} {found.unit} "
-        f"(cost from {found.cost_from})",
-        "",
-        *_purchase_lines(found),
-        f"width of the {found.level:.0%} prediction intervals at the target",
-        *_outlook_lines(found),
-        "",
+    """The answer, the runs to train, the widths they leave, what limits them, warnings."""
+    blocks: list[Block] = [
+        plan_answer(found),
+        *_purchases(found),
+        _outlooks(found),
+        *_limits(found),
+        *map(Paragraph, found.advice[1:]),
     ]
-    for name, parts in found.limits.items():
-        ordered = sorted(parts.items(), key=lambda pair: -pair[1])
-        said = ", ".join(f"{cause} {share:.0%}" for cause, share in ordered if share >= 0.005)
-        lines.append(f"what makes {name} uncertain now: {said}")
-    lines += [""] * bool(found.limits)
-    lines += [*found.advice, *("flag: " + flag for flag in found.flags)]
-    return "\n".join(lines).rstrip().replace(NBSP, " ")
+    flags = tuple(explain_flags(found.flags))
+    return blocks_text([*blocks, *([Warnings(flags)] if flags else [])])
 
 
-def _purchase_lines(found: Plan) -> list[str]:
-    """One line for the seeds of one size and one set of values, in the order of buying."""
+def plan_answer(found: Plan) -> Answer:
+    """What to train, what it costs, and how much narrower the intervals become."""
+    text = found.advice[0]
+    if found.purchases:
+        text = f"Train {text}"
+    budget = (
+        "" if found.budget is None else f"; budget {format_scientific(found.budget)} {found.unit}"
+    )
+    certain = "Confidence: high; no warnings."
+    return Answer(
+        text=f"For {name_size(found.at)}: {text[0].lower()}{text[1:]}".replace("e+", "e"),
+        confidence=confidence(found.flags, grave=GRAVE, otherwise=certain)
+        + f" Costs are from {found.cost_from}{budget}.",
+    )
+
+
+def _purchases(found: Plan) -> list[Table]:
+    """One row for the seeds of one size and one set of values, in the order of training."""
     kinds: dict[tuple[object, ...], list[Purchase]] = {}
     for purchase in found.purchases:
         key = (*purchase.size.values(), *purchase.tuned.values(), purchase.reason)
         kinds.setdefault(key, []).append(purchase)
-    if not kinds:
-        return []
     rows = [
-        [
+        (
             *(f"{value:g}" for value in runs[0].size.values()),
             *(format_quantity(value) for value in runs[0].tuned.values()),
             _seeds([run.seed for run in runs]),
-            f"{sum(run.cost for run in runs):.3g}",
+            format_scientific(sum(run.cost for run in runs)),
             runs[0].reason,
-        ]
+        )
         for runs in kinds.values()
     ]
-    header = [*found.at, *found.now.tuned_width, "seeds", found.unit, "why"]
-    more = [f"… and {len(rows) - MOST_LINES} more kinds of run"] * (len(rows) > MOST_LINES)
-    return ["runs to buy, in order", *text_columns(header, rows[:MOST_LINES]), *more, ""]
+    n_more = len(rows) - MOST_LINES
+    table = Table(
+        caption="runs to train, in order",
+        columns=(*found.at, *found.now.tuned_width, "seeds", found.unit, "why"),
+        rows=tuple(rows[:MOST_LINES]),
+        note=f"… and {n_more} more kinds of run" if n_more > 0 else "",
+    )
+    return [table] if rows else []
 
 
 def _seeds(found: list[int | str]) -> str:
@@ -72,23 +86,41 @@ def _seeds(found: list[int | str]) -> str:
     return ",".join(map(str, ordered))
 
 
-def _outlook_lines(found: Plan) -> list[str]:
-    names = list(found.now.tuned_width)
-    header = ["", "runs", found.unit, "loss", *(f"{name}, octaves" for name in names)]
-    rows = [_row("now" if not o.n_runs else "then", o) for o in found.outlooks]
-    rows.append(["any number of runs at the swept sizes alone", "", "", *_widths(found.floor)])
-    for each in found.larger:
-        where = ", ".join(f"{c} {v:g}" for c, v in each.size.items())
-        rows.append(_row(f"{where} alone", each.outlook))
-    return text_columns(header, rows)
+def _outlooks(found: Plan) -> Table:
+    """The widths now, after the plan, and what else could be bought would leave."""
+    n = len(found.outlooks)
+    stages = ["now", *["during the plan"] * (n - 2), "after the plan"]
+    rows = [_row(*pair) for pair in zip(stages, found.outlooks, strict=False)]
+    rows.append(("best possible without new sizes", "–", "–", *_widths(found.floor)))
+    rows += [_row(f"only {name_size(each.size)}", each.outlook) for each in found.larger]
+    names = (f"{name}, octaves" for name in found.now.tuned_width)
+    return Table(
+        caption=f"width of the {100 * found.level:g}{NBSP}% prediction intervals at the target",
+        columns=("", "runs", found.unit, "loss", *names),
+        rows=tuple(rows),
+    )
 
 
-def _row(name: str, outlook: Outlook) -> list[str]:
-    return [name, f"{outlook.n_runs}", f"{outlook.cost:.3g}", *_widths(outlook)]
+def _row(name: str, outlook: Outlook) -> tuple[str, ...]:
+    return (name, f"{outlook.n_runs}", format_scientific(outlook.cost), *_widths(outlook))
 
 
 def _widths(outlook: Outlook) -> list[str]:
     tuned: Mapping[str, float | None] = outlook.tuned_width
     loss = outlook.loss_width
-    told = "unknown" if loss is None or loss > math.log(100) else f"{100 * math.expm1(loss):.3g} %"
-    return [told, *("unknown" if w is None else f"{w:.2g}" for w in tuned.values())]
+    is_known = loss is not None and loss <= math.log(100)
+    first = f"{100 * math.expm1(loss or 0.0):.3g}{NBSP}%" if is_known else "unknown"
+    return [first, *("unknown" if w is None else f"{w:.2g}" for w in tuned.values())]
+
+
+def _limits(found: Plan) -> list[Table]:
+    """What makes each interval wide, as shares of its variance."""
+    rows = [
+        (name, cause, f"{share:.0%}")
+        for name, parts in found.limits.items()
+        for cause, share in sorted(parts.items(), key=lambda pair: -pair[1])
+        if share >= 0.005
+    ]
+    columns = ("interval of", "source", "share of the variance")
+    caption = "sources of uncertainty now"
+    return [Table(caption=caption, columns=columns, rows=tuple(rows))] if rows else []

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from extrap.backtesting import Backtest
 from extrap.errors import DataError
@@ -27,7 +28,33 @@ from extrap.reporting.forecast_charts import (
 from extrap.reporting.groups import group_verdicts, judged_sizes
 from extrap.reporting.sizes import size_axis
 
-__all__ = ["plot_backtest", "plot_law", "plot_optimum", "plot_sweep"]
+__all__ = ["plot_backtest", "plot_forecast", "plot_law", "plot_optimum", "plot_sweep"]
+
+
+def plot_forecast(forecast: Forecast, verdicts: Sequence[Verdict] = ()) -> Figure:
+    """Draw the two figures of a report: the best value and the loss against size, side by side.
+
+    Args:
+        forecast: The forecast.
+        verdicts: What `check` said of larger runs; they are drawn too.
+
+    Returns:
+        The matplotlib figure.
+    """
+    from matplotlib import pyplot as plt
+
+    names = forecast.runs.tuned
+    figure, axes = plt.subplots(
+        1,
+        1 + len(names),
+        figsize=(5.6 * (1 + len(names)), 4.2),
+        layout="constrained",
+        squeeze=False,
+    )
+    for name, ax in zip(names, axes[0], strict=False):
+        plot_optimum(forecast, name, verdicts, ax=ax)
+    plot_law(forecast, verdicts, ax=axes[0][-1])
+    return figure
 
 
 def plot_law(

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["MAX_ROWS", "Table", "capped_table", "records_table"]
+__all__ = ["MAX_ROWS", "Link", "Table", "capped_table", "records_table"]
 
 MAX_ROWS = 400
 """Rows of a table on a page; the rest is in the run table beside it."""
+
+
+class Link(str):
+    """A cell that leads to an address, which must be one of ours: it is not checked."""
+
+    href: str
+
+    def __new__(cls, text: str, href: str = "") -> Link:
+        """A text and where it leads."""
+        link = super().__new__(cls, text)
+        link.href = href
+        return link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -341,8 +341,8 @@ def test_law_over_groups_is_weighted_by_errors_and_scatter(scatter):
         assert width(steps.ci) == pytest.approx(2 * t * math.sqrt(leverage * variance))
         new = math.sqrt((1 + leverage) * variance + forecast.log_sd**2)
         assert width(steps.pi) == pytest.approx(2 * t * new)
-    front = forecast.front([100, 1000])
-    assert front[1].examples.value == pytest.approx(1000 * front[1].steps.value)
+    trade_off = forecast.trade_off([100, 1000])
+    assert trade_off[1].examples.value == pytest.approx(1000 * trade_off[1].steps.value)
     assert forecast.extrapolation_ratio == 300 / 128
 
 

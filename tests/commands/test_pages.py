@@ -23,7 +23,7 @@ def test_report_writes_its_summary_and_its_figures(page):
     assert text.startswith("### 🟡 ")
     assert "(page.html)" in text
     names = {path.name for path in (page.parent / "figures").iterdir()}
-    assert {"story.svg", "story.png", "fitted-parameters.csv"} <= names
+    assert {"loss-against-width.svg", "fitted-parameters.csv"} <= names
 
 
 def test_two_studies_stand_beside_each_other_and_in_the_index(page, tmp_path, capsys):
@@ -40,5 +40,5 @@ def test_two_studies_stand_beside_each_other_and_in_the_index(page, tmp_path, ca
     assert {(row["kind"], row["status"]) for row in rows} >= {("forecast", "on law; 8 runs off")}
     assert {row["link"] for row in rows} == {"./page.html", "./both.html"}
     capsys.readouterr()
-    assert main(["beside", str(page), SWEEP]) == 2
-    assert "--size" in capsys.readouterr().err
+    assert main(["beside", str(page), SWEEP, "-o", str(output)]) == 0
+    assert capsys.readouterr().err.startswith("Using size = width, tune = lr")

@@ -42,15 +42,6 @@ def test_names_behind_prefixes_and_a_metric_that_is_maximised_are_forecast(capsy
 
 
 @pytest.mark.usefixtures("sweep")
-def test_what_is_not_named_is_suggested_and_the_suggestion_works(capsys):
-    assert main(["forecast", "sweep.csv"]) == 2
-    error = capsys.readouterr().err
-    told = error.partition("write ")[2].split()
-    assert told == ["--size", "config/width", "--loss", "summary/val_loss", "--tune", "config/lr"]
-    assert len(losses(*told, capsys=capsys)) == 1
-
-
-@pytest.mark.usefixtures("sweep")
 def test_tune_none_is_the_loss_law_alone(capsys):
     arguments = ["forecast", "sweep.csv", "--size", "width", "--loss", "val_loss", "--json"]
     assert main([*arguments, "--tune", "none"]) == 0

@@ -1,9 +1,14 @@
+from unittest.mock import ANY
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from extrap.comparing.selections import selection_findings
-from extrap.reporting.selection import selection_sections, selection_text
+from extrap.reporting.blocks import tables_of
+from extrap.reporting.selection_page import selection_sections
+
+from ..reporting.conftest import figures
 
 SIZES = (50, 100, 200, 400, 800)
 
@@ -39,7 +44,6 @@ def test_problems_are_told_by_the_names_of_sweeps():
         "plane, labels": ("random", "active"),
     }
     assert selection_findings(table().drop(columns="examples")) == ()
-    assert "saves 50 % (" in selection_text(found)
     frame = table()
     lost = (frame["arm"] == "plane") & (frame["examples"] == 50) & (frame["seed"] == 1)
     frame.loc[lost, "loss"] = np.nan  # at every rate
@@ -63,11 +67,23 @@ def test_hard_and_easy_change_places_where_their_laws_cross():
     assert plane.exponents["hard 0.2"][0].exponent.value == pytest.approx(1, abs=0.1)
 
 
-def test_the_page_has_a_section_for_each_problem():
-    sections = selection_sections(table())
-    assert [s.key for s in sections] == ["selection0", "selection1", "selection2"]
-    assert [len(s.panels) for s in sections] == [1, 1, 0]
-    assert sections[0].panels[0].tables[0].rows[0][1].endswith("†")
+def test_the_page_has_a_part_for_each_problem():
+    (choices,) = selection_sections(table())
+    parts = {part.title: list(tables_of(part.blocks)) for part in choices.blocks[:3]}
+    assert list(parts) == ["plane", "plane, off", "plane, labels"]
+    best, pairs, exponents = parts["plane"]
+    assert [cell.rstrip("†") for cell in best.rows[0][1:]] == ["easy", "easy", ANY, "hard", "hard"]
+    assert all(cell.endswith("†") for cell in best.rows[0][1:])
+    below, above, place, told, sizes = pairs.rows[0][1:]
+    assert (below, above, told, sizes[-4:]) == ("easy 0.2", "hard 0.2", "yes†", "of 5")
+    assert float(place.split("\n")[0]) == pytest.approx(200, rel=0.1)
+    assert float(exponents.rows[1][1][:4]) == pytest.approx(1, abs=0.1)
+    labels = parts["plane, labels"][0]
+    assert [row[0] for row in labels.rows] == [f"{size}" for size in SIZES]
+    assert figures(labels.rows[-1][2])[0] == pytest.approx(50, abs=3)
+
+
+def test_edges_are_marked_and_other_tables_have_no_part():
     bracketed = pd.concat([table(), table().assign(lr=0.05, loss=9.0)])
     inner = selection_findings(bracketed, n_resamples=50)[0]
     assert (inner.crossovers[0.2].is_told, inner.crossovers[0.2].is_edge) == (True, False)

@@ -36,7 +36,7 @@ JSON = {
     "forecast-clean": f"forecast {CLEAN} --at 512 --at width=4096",
     "forecast-clean-level-50": f"forecast {CLEAN} --at 1024 --level .5 --band family",
     "forecast-clean-fixed": f"forecast {CLEAN} --at 512 --fix E=1.5 --fix lr.b=-0.4",
-    "forecast-clean-untuned": "forecast T/clean.csv --size width --at 512",
+    "forecast-clean-untuned": "forecast T/clean.csv --size width --tune none --at 512",
     "forecast-pair": f"forecast {PAIR} --at params=1e8,tokens=1e10 --level .8",
     "forecast-pair-path": f"forecast {PAIR} --path 'params = 12 * depth * (64 * depth)**2' "
     "--path 'tokens = 20 * params' --at depth=14",
@@ -50,6 +50,7 @@ JSON = {
     "forecast-wandb": "forecast examples/wandb_export.csv --size model.width --tune lr "
     "--loss val/loss --at 512",
     "forecast-sealed": f"forecast {SEALED} --at 512 --at 3000",
+    "forecast-inferred": "forecast examples/wandb_export.csv --at 8x",
     "forecast-storage": "forecast W/theirs.db --size width --tune lr --at 256",
     "check-clean": f"check {CLEAN} T/clean_big.csv",
     "check-clean-recipe": f"check {CLEAN} T/clean_big.csv --condition optimizer --band family",

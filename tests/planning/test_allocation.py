@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from extrap.reporting.allocations import allocation_text
 from scipy import stats
 
 from extrap import DataError, allocate, forecast, read_runs
@@ -19,7 +20,6 @@ from extrap.planning import (
 from extrap.planning.allocation import _choose, disagreements
 from extrap.records import Interval, Measure
 from extrap.records.codec import document
-from extrap.reporting.allocations import allocation_text
 from extrap.reporting.flag_words import FAMILIES
 
 LAW = ChinchillaLaw(E=1.8, A=480.0, B=2000.0, alpha=0.34, beta=0.37)

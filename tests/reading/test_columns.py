@@ -3,7 +3,7 @@ import pytest
 
 from extrap.errors import DataError
 from extrap.reading import read_runs
-from extrap.reading.columns import candidates
+from extrap.reading.columns import display_name, find_column
 
 
 def tracked():
@@ -44,50 +44,64 @@ def test_columns_answer_to_their_name_behind_a_prefix_where_no_other_bears_it():
     assert read_runs(tracked().assign(lr=0.5), **NAMES).to_frame()["lr"].eq(0.5).all()
 
 
-def test_columns_that_are_not_named_are_suggested():
-    with pytest.raises(DataError) as caught:
-        read_runs(tracked())
-    words = str(caught.value).partition("write ")[2].split()
-    assert dict(zip(words[::2], words[1::2], strict=True)) == {
-        "--size": "config.model.width",
-        "--loss": "summary/val_loss",
-        "--tune": "config/lr",
-    }
-    for table, names, words in (
-        (tracked(), {"size": "width", "loss": "val_los"}, "--loss summary/val_loss"),
-        (tracked().assign(**{"params.lr": 0.1}), NAMES, "config/lr', 'params.lr'"),
-        (pd.DataFrame({"my width": [1.0], "loss": 1.0}), {"size": "my wdith"}, "'my width'$"),
-        (pd.DataFrame({"a": [1.0], "loss": 1.0}), {"size": "x" * 9}, "it has a, loss"),
-        (pd.DataFrame({"Width": [1.0], "loss": 1.0}), {"size": "width"}, "--size Width"),
-    ):
-        with pytest.raises(DataError, match=words):
-            read_runs(table, **names)
+@pytest.mark.parametrize(
+    ("name", "have", "found"),
+    [
+        ("lr", ["config.optimizer.lr", "loss"], "config.optimizer.lr"),
+        ("optimizer.lr", ["config.optimizer.lr"], "config.optimizer.lr"),
+        ("lr", ["a.lr", "lr"], "lr"),
+        ("width", ["config.model.width", "config/width"], "config/width"),  # the nearer one
+        ("lr", ["summary.lr", "config.optimizer.lr"], "config.optimizer.lr"),  # a setting
+        ("lr", ["train/lr"], "train/lr"),
+        ("lr", ["min_lr", "lr_max", "config.lrs"], None),
+    ],
+)
+def test_a_column_answers_to_the_end_of_its_name(name, have, found):
+    assert find_column(name, have, "t") == found
+    metrics = ["config.loss", "summary.loss"]
+    assert find_column("loss", metrics, "t", is_metric=True) == "summary.loss"
+    with pytest.raises(DataError, match="several columns"):
+        find_column("loss", ["train/loss", "val/loss"], "t")
 
 
 @pytest.mark.parametrize(
-    ("columns", "part", "found"),
+    ("column", "others", "shown"),
     [
-        ({"width": [1, 2], "depth": [3, -1]}, "size", ["width"]),
-        ({"width": [1, 2], "depth": [3, 0]}, "size", ["width"]),
-        ({"width": [5, 5], "depth": [3, None]}, "size", []),
-        ({"depth": [3, 1], "width": [1, 2]}, "size", ["width", "depth"]),
-        ({"heads": [1, 2, 3, 1, 2, 3]}, "size", ["heads"]),
-        ({"heads": [1, 2, 3, 1, 2]}, "size", []),  # three values in five rows
-        ({"heads": [1, 2, 1, 2, 1, 2]}, "size", []),  # two values are no grid
-        ({"heads": [1, 2, 3, 1, 2, None]}, "size", []),
-        ({"heads": [0, 2, 3, 0, 2, 3]}, "size", []),
-        ({"_heads": [1, 2, 3, 1, 2, 3], "seed": [1, 2, 3, 1, 2, 3]}, "size", []),
-        ({"accuracy": [1, 2], "train_loss": [1, 2], "eval_ppl": [1, 2]}, "loss", None),
-        ({"loss": ["a", "b"], "nll": ["1", ""]}, "loss", ["nll"]),
-        ({f"width.{i}": [1, 2] for i in range(5)} | {"dim": [1, 2]}, "size", ["dim"]),
-        ({name: [1, 2] for name in ("wd", "eta", "lr", "rate")}, "tune", ["lr", "eta", "rate"]),
+        ("config.model.d_model", ["lr"], "d_model"),
+        ("config.optimizer.lr", ["summary.lr"], "lr"),
+        ("config.a.lr", ["config.b.lr"], "a.lr"),
+        ("params_lr", ["value"], "lr"),
+        ("param_count", ["loss"], "param_count"),
+        ("summary.loss.min", ["summary.acc.min"], "loss.min"),
+        ("x/lr", ["lr"], "x/lr"),
+    ],
+)
+def test_the_name_that_is_shown_is_the_shortest_that_finds_the_column(column, others, shown):
+    have = [column, *others]
+    assert display_name(column, have) == shown
+    assert find_column(shown, have, "t") == column
+
+
+@pytest.mark.parametrize(
+    ("table", "names", "words"),
+    [
+        (tracked(), {"size": "width", "loss": "val_los"}, 'loss="summary/val_loss"'),
+        (tracked().assign(**{"params.lr": 0.1}), NAMES, "config/lr', 'params.lr'"),
+        (pd.DataFrame({"my width": [1.0], "loss": 1.0}), {"size": "my wdith"}, "'my width'"),
+        (pd.DataFrame({"a": [1.0], "loss": 1.0}), {"size": "x" * 9}, "it has a, loss"),
+        (pd.DataFrame({"Width": [1.0], "loss": 1.0}), {"size": "width"}, 'size="Width"'),
         (
-            {"x" * 95 + ".width": [1, 2], "y" * 94 + ".width": [1, 2]},
-            "size",
-            ["y" * 94 + ".width"],
+            pd.DataFrame({"n_embd": [1.0], "learning_rate": 1.0, "loss": 1.0}),
+            {"size": "n_embd", "tune": "lr"},
+            'tune="learning_rate"',
+        ),
+        (
+            pd.DataFrame({"hidden_size": [1.0], "heads": 1, "loss": 1.0}),
+            {"size": "d_model"},
+            'size="hidden_size"',
         ),
     ],
 )
-def test_a_candidate_is_positive_differs_and_repeats_as_a_grid(columns, part, found):
-    in_order = ["eval_ppl", "train_loss", "accuracy"]
-    assert candidates(pd.DataFrame(columns), part) == (in_order if found is None else found)
+def test_a_column_that_is_missing_names_the_one_that_was_meant(table, names, words):
+    with pytest.raises(DataError, match=words):
+        read_runs(table, **names)

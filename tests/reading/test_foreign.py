@@ -79,7 +79,7 @@ def test_one_of_several_objectives_is_chosen_by_its_name(url):
     made = study(url, values=lambda w, lr: (loss_at(w, lr), score_at(w, lr)), directions=both)
     assert losses(url, loss="values_0") == LOSSES
     assert losses(url, loss="values_1") == pytest.approx([loss / 4 for loss in LOSSES])
-    with pytest.raises(DataError, match="'values_0', 'values_1'"):
+    with pytest.raises(DataError, match='loss="values_0"; loss="values_1"'):
         losses(url)
     with pytest.warns(optuna.exceptions.ExperimentalWarning):
         made.set_metric_names(["nll", "accuracy"])
@@ -110,3 +110,54 @@ def test_studies_named_like_ours_may_maximise(url):
     for width in (16, 32):
         study(url, f"theirs/width={width}", score_at, width=width, direction="maximize")
     assert losses(url) == pytest.approx([loss / 4 for loss in LOSSES[:6]])
+
+
+@pytest.mark.parametrize(
+    ("names", "size"),
+    [
+        (["mlp-16", "mlp-32", "mlp-64"], "size"),
+        (["w16 adam v2", "w32 adam v2", "w64 adam v2"], "size"),
+        (["adam_width16", "adam_width32", "adam_width64"], "width"),
+        (["tiny-16", "small-32", "base-64"], "size"),
+        (["16M 2026-11-01", "32M 2026-11-02", "64M 2026-11-03"], "size"),
+    ],
+)
+def test_one_study_a_size_is_found_by_the_number_that_its_names_differ_in(url, names, size):
+    for name, width in zip(names, (16, 32, 64), strict=True):
+        study(url, name, width=width)
+    runs = read_runs(url)
+    times = 1e6 if names[0].startswith("16M") else 1
+    assert (runs.sizes, runs.tuned) == ((size,), ("lr",))
+    assert runs.to_frame()[size].tolist() == [w * times for w in (16, 32, 64) for _ in RATES]
+    assert runs.to_frame()["loss"].tolist() == LOSSES
+    if size == "size" and times == 1:
+        assert read_runs(url, size="width").to_frame()["width"].max() == 64
+
+
+@pytest.mark.parametrize(
+    "names", [["tiny", "small", "base"], ["exp-1", "exp-2", "exp-3"], ["exp-1", "exp-3", "exp-7"]]
+)
+def test_studies_of_any_name_are_one_sweep_by_an_attribute_of_theirs(url, names):
+    for name, width in zip(names, (16, 32, 64), strict=True):
+        study(url, name, width=width)
+    with pytest.raises(DataError, match="several studies") as caught:
+        read_runs(url)
+    assert [choice.arguments["study"] for choice in caught.value.choices] == names
+    for name, width in zip(names, (16, 32, 64), strict=True):
+        optuna.load_study(study_name=name, storage=url).set_user_attr("d_model", width)
+    runs = read_runs(url)
+    assert runs.sizes == ("d_model",)
+    assert runs.to_frame()["d_model"].tolist() == [w for w in (16, 32, 64) for _ in RATES]
+    assert any("one sweep" in note for note in runs.notes)
+
+
+def test_studies_that_tuned_something_else_are_no_sweep(url):
+    for name, width in (("a", 16), ("b", 32), ("c", 64)):
+        study(url, name, width=width).set_user_attr("width", width)
+    made = optuna.create_study(storage=url, study_name="d")
+    made.set_user_attr("width", 128)
+    trial = made.ask()
+    trial.suggest_float("momentum", 0.9, 0.9)
+    made.tell(trial, 1.0)
+    with pytest.raises(DataError, match="a, b, c, d; name one"):
+        read_runs(url)

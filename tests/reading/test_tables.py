@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from extrap.errors import DataError
+from extrap.reading.cells import read_numbers
 from extrap.reading.tables import read_table
 
 CSV = "width,lr,seed,loss\n16,0.1,0,2.5\n32,0.1,0,2.25\n"
@@ -72,3 +73,41 @@ def test_what_is_no_table_is_one_line(tmp_path, name, content, part):
     with pytest.raises(DataError, match=part) as caught:
         read_table(written(tmp_path, name, content))
     assert "\n" not in str(caught.value)
+
+
+GERMAN = "width;lr;name;loss\n16;0,001;a,b;2,5\n32;1E-02;c;2\n64;,1;d;1,25\n"
+
+
+@pytest.mark.parametrize("sign", [";", "\t"])
+def test_other_separators_and_decimal_commas_are_read(tmp_path, sign):
+    content = GERMAN.replace(";", sign)
+    for name in ("a.csv", "a.tsv", "a.txt"):
+        table = read_table(written(tmp_path, name, content))
+        assert table["lr"].astype(float).tolist() == [0.001, 0.01, 0.1]
+        assert table["loss"].astype(float).tolist() == [2.5, 2, 1.25]
+        assert table["name"].tolist() == ["a,b", "c", "d"]
+    assert read_table(io.StringIO(content)).equals(table)
+
+
+@pytest.mark.parametrize(
+    ("content", "cells"),
+    [
+        ("a;b\n1,024;2\n2,048;3\n", ["1,024", "2,048"]),  # perhaps thousands
+        ("a;b\n0,5;0.5\n1;2\n", ["0,5", "1"]),  # both signs: nobody knows
+        ("a,b\n'=1,2\n'x,3\n", ["=1", "'x"]),
+        ('a,b\n"x;y",1\n"z;u;v",2\n', ["x;y", "z;u;v"]),
+    ],
+)
+def test_cells_that_could_mean_something_else_are_left_alone(tmp_path, content, cells):
+    assert read_table(written(tmp_path, "a.csv", content))["a"].tolist() == cells
+
+
+def test_pieces_of_a_long_table_are_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("extrap.reading.tables.CHUNK_ROWS", 3)
+    monkeypatch.setattr("extrap.reading.cells.PIECE", 3)
+    lines = [f"{i},{'' if i == 5 else i / 8}" for i in range(10)]
+    table = read_table(written(tmp_path, "a.csv", "\n".join(["a,b", *lines])))
+    assert table["a"].tolist() == [str(i) for i in range(10)]
+    numbers = read_numbers(table["b"], "b")
+    assert numbers.isna().tolist() == [i == 5 for i in range(10)]
+    assert numbers.sum() == 5

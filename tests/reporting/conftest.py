@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from extrap.backtesting import Backtest, backtest
-from extrap.batching import BatchFindings, analyse_task, check_front, forecast_front
+from extrap.batching import BatchFindings, analyse_task, check_trade_off, forecast_trade_off
 from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
@@ -197,12 +197,11 @@ def one_task():
     """A task at four widths with a larger one that is forecast and counted."""
     task = batch_task("bytes", widths=(16, 32, 64, 128), at={"width": 256.0})
     result = analyse_task(task, batch_runs(task, widths=(16, 32, 64, 128)))
-    front = forecast_front(result)
-    checked = check_front(
-        front, _at_rates(batch_runs(task, widths=(256,), large=True), front.rates), factors=FACTORS
-    )
+    trade_off = forecast_trade_off(result)
+    larger = _at_rates(batch_runs(task, widths=(256,), large=True), trade_off.rates)
+    checked = check_trade_off(trade_off, larger, factors=FACTORS)
     study = BatchStudy(name="batches", question="How large a batch is useful?", tasks=(task,))
-    return study, (BatchFindings(result=result, front=front, checked=checked),)
+    return study, (BatchFindings(result=result, trade_off=trade_off, checked=checked),)
 
 
 def _at_rates(runs, rates):

@@ -1,4 +1,4 @@
-"""The page and the text of a batch study: numbers, and what is left out of them."""
+"""The page of a batch study: numbers, and what is left out of them."""
 
 from dataclasses import replace
 
@@ -7,7 +7,6 @@ import pytest
 
 from extrap.batching import BatchFindings
 from extrap.records import Interval, Measure
-from extrap.reporting import batches_text
 from extrap.reporting.batches_charts import (
     noise_charts,
     pairs_chart,
@@ -15,11 +14,12 @@ from extrap.reporting.batches_charts import (
     steps_charts,
     trade_off_charts,
 )
-from extrap.reporting.batches_page import batches_answer, batches_page
+from extrap.reporting.batches_page import batches_page
 from extrap.reporting.blocks import Details, tables_of
-from extrap.reporting.critical_batches import counted
+from extrap.reporting.critical_batches import batches_answer, counted
 from extrap.reporting.html import page_html
 from extrap.reporting.numbers import NBSP
+from extrap.reporting.text import blocks_text
 
 from .conftest import figures, plain
 from .hostile import inspected
@@ -142,16 +142,28 @@ def test_tables_hold_predictions_beside_counts(one_task):
     assert sum(row["in interval"] == "yes" for row in rows) >= 10
     recommended = table_of(page, "Recommended")[-1]
     assert float(recommended["batch"].split("\n")[0]) == pytest.approx(
-        found.front.recommended[-1].batch.value, rel=0.05
+        found.trade_off.recommended[-1].batch.value, rel=0.05
     )
     laws = {row["law of"]: plain(row["goes as"]) for row in table_of(page, "Power laws")}
     width, low, high, loss, *_ = figures(laws["critical batch"].replace("^", " "))
     assert width == pytest.approx(0.1, abs=0.03)
     assert low < width < high
     assert loss == pytest.approx(-6, abs=0.5)
-    collapsed = table_of(page, "Are noise scales")[0]
+    collapsed = table_of(page, "Noise scales of all sizes")[0]
     assert collapsed["one curve"] in ("yes", "nearly")
     assert float(collapsed["size exponent"].split()[0]) == pytest.approx(0.02, abs=0.02)
+
+
+def test_open_intervals_judge_nothing(one_task):
+    (found,) = one_task[1]
+    steps = found.checked["steps"].where(found.checked.index > 0)
+    open_ = found.checked.assign(lower=None, upper=None, steps=steps)
+    rows = table_of(page_of(one_task[0], (replace(found, checked=open_),)), "Forecast, ")
+    assert [row["in interval"] for row in rows] == ["–"] * 12
+    assert (rows[0]["counted"], rows[0]["difference"]) == ("–", "–")
+    high = found.checked.assign(lower=None, upper=found.checked["steps"] - 1)
+    rows = table_of(page_of(one_task[0], (replace(found, checked=high),)), "Forecast, ")
+    assert [row["in interval"] for row in rows] == ["no"] * 12
 
 
 def test_parts_without_data_are_left_out(one_task, two_tasks):
@@ -159,7 +171,7 @@ def test_parts_without_data_are_left_out(one_task, two_tasks):
     html = page_html(page)
     assert "ba&lt;t&gt;ch" in html
     assert "nan" not in " ".join(inspected(html).words).split()
-    assert NBSP not in batches_text(*one_task)
+    assert NBSP not in blocks_text(page.blocks, details=True)
     titles = ("Best learning rate", "Gradient noise scale", "Trade-off of steps and examples")
     assert all(part(page, title) for title in titles)
     result = one_task[1][0].result
@@ -169,7 +181,7 @@ def test_parts_without_data_are_left_out(one_task, two_tasks):
     bare = page_of(one_task[0], (silent,))
     assert not part(bare, "Gradient noise scale")
     assert not part(bare, "Best learning rate")
-    assert "could not be forecast" in batches_text(one_task[0], (silent,))
+    assert "could not be forecast" in blocks_text(bare.blocks, details=True)
     tasks = [("", silent)]
     assert (rate_charts(tasks), noise_charts(tasks), pairs_chart(tasks)) == ([], [], [])
     assert page_of(*two_tasks).numbers["agreement"]["n_pairs"] == 4

@@ -10,7 +10,7 @@ from extrap.reporting.beside import common_targets
 
 from .conftest import as_runs, sweep_frame
 from .hostile import EVIL, inspected
-from .test_page import grid_frame
+from .test_forecast_page import grid_frame
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_page_marks_intervals_that_do_not_meet(tmp_path, first, second):
     html = path.read_text(encoding="utf-8")
     page = inspected(html)
     words = " ".join(page.words)
-    assert "do not meet" in words
+    assert "do not overlap" in words
     assert "≠" in words
     largest = [
         v for v in first["numbers"]["verdicts"]["verdicts"] if v["run"]["size"]["width"] == 1024

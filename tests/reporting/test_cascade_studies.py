@@ -1,13 +1,13 @@
-"""A cascade study in words, in pictures and on its page."""
+"""A cascade study: answer, numbers, warnings."""
 
 from dataclasses import replace
 
 import pandas as pd
+import pytest
 
 from extrap.cascading import CascadeFinding, CascadeReport
-from extrap.reporting import cascades_text, read_report
-from extrap.reporting.cascade_studies import cascade_headline, cascade_page, cascade_table
-from extrap.reporting.numbers import NBSP
+from extrap.reporting import cascade_page, cascades_text, read_report
+from extrap.reporting.cascades_page import cascade_blocks, cascade_study_answer, cascade_table
 
 from .conftest import figures, measured
 
@@ -56,18 +56,20 @@ REPORT = CascadeReport(
 )
 
 
-def test_headline_states_cost_quality_rule_and_the_loss():
-    assert figures(cascade_headline(REPORT)) == [
-        *(8, 64, 60, 50, 70, 64, 0.5, 0.05, -0.15, 0.25, 2),
-        *(45, 40, 50, 11, 55, 51, 59, 0.05, -0.05, 0.15, 8, 80, 55, 105),
-    ]
-    for value, half, side in (
-        (0.02, 0.001, "above the large"),
-        (-0.02, 0.001, "below the large"),
-        (-0.0045, 0.01, "not told to be within"),
+def test_answer_gives_cost_quality_and_the_loss():
+    found = cascade_study_answer(REPORT)
+    told = [8, 64, 60, 50, 70, 64, 0.05, -0.15, 0.25, 64, 8, 80, 55, 105]
+    assert figures(found.text) == told
+    assert (found.kind, figures(found.confidence)) == ("on", [3, 2])
+    for quality, cost, kind, confidence in (
+        (measured(0.02, 0.001), measured(0.6, 0.1), "on", "high"),
+        (measured(0.02, 0.001), measured(0.9, 0.2), "on", "low"),
+        (measured(-0.02, 0.001), measured(0.6, 0.1), "mixed", "low"),
+        (measured(-0.0045, 0.01), measured(0.6, 0.1), "mixed", "low"),
     ):
-        found = replace(PLAIN, surely_difference=measured(value, half))
-        assert side in cascade_headline(replace(REPORT, findings=(found, LOSS)))
+        one = replace(PLAIN, surely_difference=quality, surely_cost=cost)
+        found = cascade_study_answer(replace(REPORT, findings=(one, LOSS)))
+        assert (found.kind, found.confidence.split(";")[0][12:]) == (kind, confidence)
 
 
 def test_small_models_that_miss_the_quality_are_flagged_in_text_and_on_the_page(tmp_path):
@@ -76,8 +78,9 @@ def test_small_models_that_miss_the_quality_are_flagged_in_text_and_on_the_page(
         "judged-quality-missed: width 8 by loss",
     )
     assert replace(REPORT, findings=(PLAIN, RULED)).flags == ()
-    told = "judged-quality-missed (width 4 by correct, width 8 by loss)"
-    assert told in cascades_text(REPORT)
+    assert "[judged-quality-missed (width 4 by correct, width 8 by loss)]" in cascades_text(REPORT)
+    many = replace(REPORT, findings=(WORSE,) * 4 + (LOSS,))
+    assert "(5 of 5 rows" in cascades_text(many)
     page = cascade_page(
         REPORT,
         path=tmp_path / "page.html",
@@ -87,17 +90,20 @@ def test_small_models_that_miss_the_quality_are_flagged_in_text_and_on_the_page(
         created="2026-01-01T00:00:00+00:00",
         provenance={},
     )
-    html = page.read_text(encoding="utf-8")
-    assert "<code>judged-quality-missed</code> (width 4 by correct, width 8 by loss)" in html
-    assert read_report(page)["numbers"]["flags"] == list(REPORT.flags)
+    found = read_report(page)
+    assert (found["kind"], found["status"], found["ok"]) == ("cascade", "as good", None)
+    assert found["numbers"]["flags"] == list(REPORT.flags)
+    assert found["numbers"]["findings"][1]["surely_cost"] == {"value": 0.6, "ci": [0.5, 0.7]}
 
 
-def test_table_and_text_have_every_finding():
+def test_table_and_charts_have_every_finding():
     table = cascade_table(REPORT)
-    assert [row[0] for row in table.rows] == ["width 4", "width 8", "width 8", "width 8"]
-    assert table.rows[1][2:5] == ("60.0\n55.0 to 65.0", "58, 60, 62", "45.0\n40.0 to 50.0")
-    assert "55.00 (54.00 to 56.00)" in table.note
-    text = cascades_text(REPORT)
-    assert NBSP not in text
-    lines = [line for line in text.splitlines() if line.startswith("- width 8")]
-    assert [figures(line)[1:2] for line in lines] == [[60], [55], [80]]
+    assert [row[0].split("\n")[0] for row in table.rows] == ["width 4", *["width 8"] * 3]
+    assert [row[1] for row in table.rows] == ["not shown", "yes", "yes", "yes"]
+    assert [figures(row[2]) for row in table.rows[1:3]] == [[60, 55, 65], [55, 51, 59]]
+    assert [figures(row[4])[0] for row in table.rows] == [-2, 0.05, 0.05, 0.001]
+    curves, costs = (figure.chart for figure in cascade_blocks(REPORT, rule="")[1].blocks)
+    assert curves.series[0].x == (0.05, 0.58, 1.05)
+    assert curves.series[0].upper == pytest.approx((-4.0, 0.1, 0.0))
+    assert (curves.series[3].x, curves.series[3].y) == ((0.62,), (0.1,))
+    assert [(row.value, row.marker) for row in costs.rows] == [(40, "X"), (60, "o")]

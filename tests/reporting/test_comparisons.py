@@ -1,52 +1,51 @@
-"""Comparisons of recipes in words, tables, pictures and on their page."""
+"""Comparisons of recipes: verdicts, what the answer states, numbers of charts, tables and page."""
 
-import re
+import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from extrap.comparing import Crossover
 from extrap.records import Interval, Measure, Runs
 from extrap.reporting import (
-    Section,
     TargetCheck,
     checks_document,
     comparison_page,
     comparison_study_document,
     comparison_study_text,
+    read_blocks,
+    read_report,
 )
-from extrap.reporting import comparison_words as words
-from extrap.reporting import figures as drawing
-from extrap.reporting.comparison_tables import (
-    checks_table,
-    costs_table,
-    verdicts_table,
-    worth_table,
+from extrap.reporting.blocks import Details, tables_of
+from extrap.reporting.charts import marks
+from extrap.reporting.comparison_answer import comparison_answer
+from extrap.reporting.comparison_charts import (
+    compute_chart,
+    size_charts,
+    targets_chart,
 )
+from extrap.reporting.comparison_findings import Treatment, treatments
+from extrap.reporting.comparisons_page import comparison_text, verdicts_table
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.tables import Table
 
 from . import recipes
-from .conftest import NOTHING, figures, measured, plain
+from .conftest import NOTHING, figures, measured
 from .hostile import inspected
 from .recipes import BROKEN, COMPARISON, FOUND, GROUP, SAME, SHIFT, STEEPER, STUDY, UNKNOWN
 
 FINDINGS = (FOUND, BROKEN)
-LARGEST = replace(STEEPER, by_size=STEEPER.by_size[-1:])
-FLATTER = replace(LARGEST, exponent_difference=measured(-0.1, 0.05))
 SEEN = {"treated": "shifted", "n_pairs": 3, "plain": 0.58, "loss": 0.55, "agrees": True}
 CHECK = TargetCheck(**SEEN, difference=measured(-0.05, 0.01), forecast=measured(-0.034, 0.02))
+MISFIT = "lack-of-fit: the laws miss the losses of plain or shifted by more than their noise."
 
 
-def card_of(contrast, check=None):
-    return words.contrast_card(contrast, COMPARISON, check)
+def treated(contrast, check=None):
+    return Treatment(contrast=contrast, comparison=COMPARISON, check=check)
 
 
-def facts_of(contrast, check=None):
-    facts = card_of(contrast, check).facts
-    return {plain(name).removeprefix("loss at "): plain(value) for name, value in facts}
+def answer(*shown):
+    return comparison_answer(shown)
 
 
 def falling(contrast, at, half=0.01):
@@ -54,173 +53,126 @@ def falling(contrast, at, half=0.01):
     return replace(contrast, at_target=replace(contrast.at_target, difference=measured(at, half)))
 
 
-@pytest.mark.parametrize(
-    ("contrast", "verdict", "kind", "advice"),
-    [
-        (SHIFT, "◆ shifts the law down", "on", "It pays"),
-        (falling(SHIFT, 0.05), "◆ shifts the law up", "off", "Do not use it"),
-        (replace(falling(SHIFT, 0.0), by_size=()), "◆ shifts the law", "mixed", ""),
-        (replace(SHIFT, effective_compute=()), "◆ shifts the law down", "on", "proportion"),
-        (STEEPER, "by size, falls faster", "mixed", "depends on size"),
-        (LARGEST, "exponent, falls faster", "on", "width 128 and gains more"),
-        (falling(LARGEST, -0.05), "exponent, falls faster", "on", "width 512 and gains more"),
-        (falling(LARGEST, 0.05), "exponent, falls faster", "", "Run one larger size"),
-        (falling(FLATTER, -0.05), "exponent, falls slower", "", "width 512, by less"),
-        (falling(FLATTER, 0.05), "exponent, falls slower", "off", "Do not scale it up"),
-        (replace(LARGEST, exponent_difference=NOTHING), "changes its exponent", "on", ""),
-        (SAME, "● no difference told", "same", "from -1.90 to 2.10 %"),
-        (UNKNOWN, "? cannot say", "unknown", "cannot say"),
-    ],
-)
-def test_verdict_is_told_in_words_shape_and_advice(contrast, verdict, kind, advice):
-    card = card_of(contrast)
-    assert plain(card.verdict).endswith(verdict)
-    assert card.kind == kind or not kind
-    assert card.verdict.endswith(words.verdict_words(contrast))
-    assert advice in plain(" ".join(card.advice))
-
-
-def test_card_has_difference_exponents_worth_crossing_and_p_value():
-    told = facts_of(SHIFT)
-    assert figures(told["width 512, forecast"]) == [-3.39, -5.39, -1.39]
-    assert figures(told["width 128, 3 pairs"])[0] == -4.09
-    assert figures(told["exponent in width, plain"]) == [0.5, 0.47, 0.53]
-    assert figures(told["exponent, difference"]) == [0.01, -0.04, 0.06]
-    assert figures(told["worth at width 512"]) == [1.6, 1.1, 1.3, 1.05]
-    assert figures(told["laws cross"]) == []
-    (p_value,) = (value for name, value in told.items() if name.startswith("p-value"))
-    assert re.findall(r"< 0\.001", p_value) == ["< 0.001"] * 2  # Holm's of .0006 too
-    crossing = facts_of(STEEPER)["laws cross"]
-    assert figures(crossing) == [44.4, 34.4, 54.4]
-    assert "below it plain is better" in crossing
-    side = Measure(value=400.0, ci=Interval(200.0, None))
-    outside = replace(
-        STEEPER, crossover=Crossover(size=side, better_below="plain", is_inside=False)
-    )
-    assert facts_of(outside)["laws cross"].startswith("width 400 (at least 200)")
-    assert "one seed" in plain(card_of(UNKNOWN).facts[0][1])
-    assert figures(card_of(UNKNOWN).experiment[0])[:1] == [64]
-    assert card_of(SHIFT).experiment == card_of(replace(UNKNOWN, by_size=())).experiment == ()
-
-
-MISFIT = "lack-of-fit: the laws miss the losses of plain or shifted by more than their noise."
-
-
-def turning(*differences, target=None):
-    """A shift with these measured differences at the widths, told at each."""
+def turning(*differences, **changes):
+    """A shift with these measured differences at the widths, significant at each."""
     places = tuple(
         replace(place, difference=measured(value, 0.01))
         for place, value in zip(SHIFT.by_size, differences, strict=True)
     )
-    at = SHIFT.at_target
-    at = replace(at, size={"width": target or 512}, difference=measured(-0.48, 0.02))
-    return replace(SHIFT, by_size=places, at_target=at)
+    return replace(falling(SHIFT, -0.48, 0.02), by_size=places, **changes)
 
 
-@pytest.mark.parametrize("verdict", ["shift", "exponent", "same", "unknown"])
-def test_differences_of_both_signs_depend_on_size_whatever_the_law_says(verdict):
-    card = card_of(replace(turning(0.21, 0.24, -0.17, -0.388), verdict=verdict))
-    assert card.kind == "mixed"
-    assert plain(card.verdict).startswith("■ better or worse")
-    said = plain(" ".join(card.advice))
-    assert figures(said)[:6] == [16, 21, 32, 24, 64, -17]
-    assert "proportion" not in said
-    assert figures(dict(card.facts)["laws cross"]) == [32, 64]
-    untold = turning(-0.2, -0.2, -0.2, 0.005)
-    assert untold.sign_changes == ()
-    assert "better or worse" not in card_of(untold).verdict
+LAST = replace(STEEPER, by_size=STEEPER.by_size[-1:])
+TURNS = turning(0.21, 0.24, -0.17, -0.388)
 
 
-def test_laws_that_do_not_fit_leave_the_word_to_what_was_measured():
-    contrast = replace(turning(0.1, 0.2, 0.2, 0.3), flags=(MISFIT,))
-    card = card_of(contrast)
-    assert plain(card.verdict) == "◆ differs, higher"  # the forecast of −48 % has no say
-    assert figures(card.advice[0])[:2] == [16, 10]
-    assert plain(card.facts[0][0]).removeprefix("loss at ") == "width 128, 3 pairs"
-    small = card_of(replace(turning(0.1, 0.2, 0.2, 0.005), flags=(MISFIT,)))
-    assert (plain(small.verdict), small.kind) == ("◆ differs", "mixed")
-    assert figures(small.advice[0])[:2] == [16, 10]
+@pytest.mark.parametrize(
+    ("contrast", "verdict"),
+    [
+        (SHIFT, "better"),
+        (falling(SHIFT, 0.05), "worse"),
+        (replace(falling(SHIFT, 0.0), by_size=()), "differs"),
+        (STEEPER, "depends on size"),
+        (falling(LAST, -0.05), "better"),
+        (falling(LAST, 0.05), "worse"),
+        (SAME, "not significant"),
+        (UNKNOWN, "cannot tell"),
+        *((replace(TURNS, verdict=v), "depends on size") for v in ("shift", "same", "unknown")),
+        (turning(-0.2, -0.2, -0.2, 0.005), "better"),
+        (turning(0.1, 0.2, 0.2, 0.3, flags=(MISFIT,)), "worse"),  # the forecast has no say
+        (turning(0.1, 0.2, 0.2, 0.005, flags=(MISFIT,)), "differs"),
+    ],
+)
+def test_verdict_speaks_of_the_loss_where_it_counts(contrast, verdict):
+    each = treated(contrast)
+    assert each.verdict == verdict
+    assert verdicts_table([each]).rows[0][0].endswith(verdict)
 
 
-def test_check_says_whether_the_forecast_held():
-    checked = replace(FOUND, checks=(CHECK,))
-    first, second = map(plain, words.check_sentences(checked))
-    assert "2026-01-01T00:00:00+00:00" in first
-    assert figures(second.partition(":")[2]) == [-3.4, -5.4, -1.4, -5, -6, -4, 3]
-    blind = {
-        began: "no blind check" in words.check_sentences(replace(checked, began=began))[0]
-        for began in ("2026-01-02T00:00:00+00:00", "2025-12-31T00:00:00+00:00")
-    }
-    assert list(blind.values()) == [False, True]
-    off, blank = (replace(CHECK, agrees=agrees) for agrees in (False, None))
-    told = words.check_sentences(replace(FOUND, checks=(off, blank)))
-    assert "held" in second
-    assert "was off" in told[1]
-    assert "too few runs" in told[2]
-    assert "-5 % measured" in plain(words.comparison_headline([checked]))
-    card = card_of(SHIFT, off)
-    assert plain(card.facts[0][0]).removeprefix("loss at ") == "width 512, measured"
-    assert "did not hold" in card.advice[1]
-    table = checks_table(checked)
-    assert table.rows[0][-1] == "held"
-    assert checks_table(FOUND) is None
-    assert checks_document([checked])[0]["group"] == "treatments"
+def test_runs_at_the_target_decide_over_the_forecast():
+    assert treated(falling(SHIFT, 0.05), CHECK).verdict == "better"
+    assert treated(SHIFT, replace(CHECK, difference=measured(0.0, 0.01))).verdict == "differs"
+    assert treated(SHIFT, replace(CHECK, difference=NOTHING)).verdict == "better"  # no loss there
+    place = treated(SHIFT, CHECK).decisive
+    assert (place.difference, place.n_pairs, place.is_forecast) == (CHECK.difference, 3, False)
+    at_64 = replace(SHIFT, at_target=replace(SHIFT.at_target, size={"width": 64}))
+    assert treated(at_64).decisive == SHIFT.by_size[2]
+    assert treated(replace(SHIFT, flags=(MISFIT,))).decisive == SHIFT.by_size[-1]
+    assert treated(replace(UNKNOWN, by_size=())).decisive is None
 
 
-def test_page_and_text_have_every_group_and_what_others_bring(tmp_path):
-    table = Table(caption="Weights kept", columns=("density",), rows=(("0.5",),))
-    extra = Section(key="sparse", title="How sparse?", words=("Very.",), tables=(table,))
-    html = comparison_page(
-        STUDY,
-        FINDINGS,
-        path=tmp_path / "deep" / "toy.html",
-        created="2026-01-01T00:00:00+00:00",
-        provenance={"commit": "abc", "nothing": ""},
-        sections=[extra],
-    ).read_text(encoding="utf-8")
-    said = " ".join(inspected(html).words)
-    for told in ("How sparse?", "Weights kept", "abc", "two sizes are too few."):
-        assert told in said
-    assert 'href="#sparse"' in html
-    assert "nothing" not in re.findall(r'scope="row">(.*?)<', html)
-    text = comparison_study_text(STUDY, FINDINGS)
-    assert f"- {plain(words.contrast_sentence(SHIFT, COMPARISON))}" in plain(text)
-    assert "two sizes are too few." in text
+def test_answer_has_the_difference_its_interval_and_how_it_depends_on_size():
+    assert figures(answer(treated(SHIFT)).text) == [-3.39, 95, -5.39, -1.39, 512]
+    told = answer(treated(turning(0.21, 0.24, -0.17, -0.388)))
+    assert figures(told.text)[-4:] == [24, 32, -17, 64]
+    many = answer(*map(treated, (SHIFT, SHIFT, SAME, UNKNOWN)))
+    assert figures(many.text)[:4] == [4, 2, 1, 1]
+    assert figures(many.text.partition("Best")[2])[:3] == [-3.39, -5.39, -1.39]
+    assert answer(treated(SHIFT)).kind == answer(treated(SHIFT, CHECK)).kind == "on"
+    assert answer().kind == answer(treated(UNKNOWN)).kind == "none"
+
+
+@pytest.mark.parametrize(
+    ("each", "level"),
+    [
+        (treated(replace(SHIFT, flags=()), CHECK), "high"),
+        (treated(replace(SHIFT, flags=())), "high"),  # four times the largest measured size
+        (treated(replace(SHIFT, flags=(), by_size=SHIFT.by_size[:-1])), "medium"),
+        (treated(SHIFT), "medium"),
+        (treated(replace(SHIFT, flags=(MISFIT,))), "low"),
+        (treated(SHIFT, replace(CHECK, agrees=False)), "low"),
+        (treated(UNKNOWN), "low"),
+    ],
+)
+def test_confidence_is_that_of_the_least_certain_recipe(each, level):
+    assert answer(each).confidence.startswith(f"Confidence: {level}; ")
+    both = answer(each, treated(UNKNOWN))
+    assert both.confidence.startswith("Confidence: low; ")
+
+
+def test_advice_follows_the_measured_trend_and_the_price_of_compute():
+    def advice(contrast, check=None):
+        return verdicts_table([treated(contrast, check)]).rows[0][-1]
+
+    dearer = replace(SHIFT.effective_compute[1], factor=measured(0.6, 0.2))
+    dear = replace(SHIFT, effective_compute=(dearer,))
+    assert len({advice(c) for c in (SHIFT, dear, falling(SHIFT, 0.05), SAME)}) == 4
+    losing = falling(turning(0.05, 0.06, 0.07, 0.08, verdict="exponent"), 0.2)
+    gaining = falling(turning(0.2, 0.15, 0.1, 0.08, verdict="exponent"), 0.05)
+    assert "larger size" in advice(gaining)
+    assert advice(losing) == advice(falling(SHIFT, 0.05))
+    assert figures(advice(TURNS)) == [64]
+    assert figures(advice(replace(UNKNOWN, by_size=UNKNOWN.by_size))) == [64]
+    assert "did not hold" in advice(SHIFT, replace(CHECK, agrees=False))
+
+
+def test_text_has_every_number_of_the_comparison():
+    side = Measure(value=400.0, ci=Interval(200.0, None))
+    outside = Crossover(size=side, better_below="plain", is_inside=False)
+    told = replace(COMPARISON, contrasts=(SHIFT, replace(STEEPER, crossover=outside), UNKNOWN))
+    text = comparison_text(told)
     assert NBSP not in text
-    group, broken = comparison_study_document(STUDY, FINDINGS)["groups"]
-    verdicts = [contrast["verdict"] for contrast in group["comparison"]["contrasts"]]
-    assert verdicts == ["shift", "exponent", "unknown"]
-    assert group["comparison"]["contrasts"][0]["effective_compute"][1]["factor"]["ci"] == [
-        1.1,
-        None,
-    ]
-    assert (broken["problem"], broken["comparison"]) == ("two sizes are too few.", None)
-    assert figures(words.comparison_headline(FINDINGS)) == [-3.4, 512, -1.1, 512]
-    assert [row[0] for row in verdicts_table(COMPARISON).rows] == list(GROUP.arms)
-    assert worth_table(COMPARISON).rows[1][2].startswith("1.600\n(at least 1.100)")
-    assert [row[-1] for row in costs_table(COMPARISON).rows] == ["3"] * 4
-
-
-def marks(draw, info):
-    """All points and ends of bars that are drawn."""
-    draw(ax := Figure().add_subplot(), info)
-    bars = [end for c in ax.collections if hasattr(c, "get_segments") for end in c.get_segments()]
-    points = [c.get_offsets() for c in ax.collections] + [x.get_xydata() for x in ax.get_lines()]
-    return np.concatenate([*points, *bars])
-
-
-def assert_drawn(found, expected, aside=1e-9):
-    for x, y in expected:
-        near = np.abs(found[:, 0] / x - 1) <= aside
-        assert np.isclose(found[near, 1], y, rtol=1e-9).any(), (x, y)
-
-
-def deep(place, **size):
-    return replace(place, size={**place.size, "depth": 2.0, **size})
+    found = figures(text)
+    for numbers in (
+        [0.51, 0.47, 0.55],  # exponents
+        [0.1, 0.05, 0.15],
+        [1.4, 1.2, 1.6],  # compute and size worth
+        [1.6, 1.1],
+        [400, 200],
+        [3e15, 1.5, 3],  # costs
+    ):
+        assert any(found[i : i + len(numbers)] == numbers for i in range(len(found))), numbers
+    assert text.count("one seed: no interval") == 2 + len(
+        UNKNOWN.by_size
+    )  # in the answer and the verdicts too
+    assert text.startswith(answer(*map(treated, told.contrasts)).text.replace(NBSP, " "))
 
 
 @pytest.mark.parametrize("columns", [("width",), ("width", "depth")])
-def test_marks_of_the_pictures_are_the_numbers_of_the_comparison(columns):
+def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
+    def deep(place, **size):
+        return replace(place, size={**place.size, "depth": 2.0, **size})
+
     runs = {arm: recipes.sweep(arm) for arm in ("plain", "shifted")}
     told, contrast, loss = COMPARISON, SHIFT, recipes.true_loss
     if len(columns) == 2:  # and a size off the path
@@ -231,25 +183,90 @@ def test_marks_of_the_pictures_are_the_numbers_of_the_comparison(columns):
         runs = {a: Runs.from_frame(f, sizes=columns, tuned=("lr",)) for a, f in frames.items()}
     told = {"comparison": replace(told, contrasts=(contrast,)), "runs": runs}
     found = replace(FOUND, checks=(CHECK,), **told)
-    losses = marks(drawing.draw_recipe_losses, drawing.recipe_losses_info(found))
-    changes = marks(drawing.draw_size_differences, drawing.size_differences_info(found))
+
+    def drawn(chart):
+        return [mark for each in chart.series for mark in marks(each)]
+
+    def holds(where, x, y, half=None):
+        return any(
+            math.isclose(x, a) and math.isclose(y, b, rel_tol=1e-9, abs_tol=1e-12)
+            for a, b, ends in where
+            if half is None or math.isclose(ends.upper or 0, y + half, rel_tol=1e-9, abs_tol=1e-12)
+        )
+
+    losses, changes = map(drawn, size_charts(found))
     for arm in runs:
         (b, c), (x0,) = COMPARISON.laws[arm].values, COMPARISON.laws[arm].reference
-        assert_drawn(losses, [(x, b * (x / x0) ** -c) for x in (16, 512)])
-        assert_drawn(losses, [(w, loss(arm, w, s)) for w in (16, 128) for s in (0, 1, 2)])
-        ends = [(w, loss(arm, w) * by) for w in (16, 128, 512) for by in (0.99, 1, 1.01)]
-        assert_drawn(losses, ends, aside=0.05)
-    assert_drawn(losses, [(512, CHECK.plain), (512, CHECK.loss)], aside=0.05)
-    for w, half in ((16, 0.6), (128, 0.6), (512, 2)):
-        off = 100 * (loss("shifted", w) / loss("plain", w) - 1)
-        assert_drawn(changes, [(w, off + x) for x in (0, -half, half)])
-    assert_drawn(changes, [(512, x) for x in (-5, -6, -4)], aside=0.2)
-    assert 24 not in {*losses[:, 0], *changes[:, 0]}
-    lawless = replace(found, comparison=replace(found.comparison, laws={}))
-    drawn = marks(drawing.draw_recipe_losses, drawing.recipe_losses_info(lawless))
-    assert_drawn(drawn, ends[:6], aside=0.05)
+        assert all(holds(losses, x, b * (x / x0) ** -c) for x in (16, 512))
+        assert all(holds(losses, w, loss(arm, w, s)) for w in (16, 128) for s in (0, 1, 2))
+        assert all(holds(losses, w, loss(arm, w), 0.01 * loss(arm, w)) for w in (16, 128, 512))
+    assert holds(losses, 512, CHECK.plain)
+    assert holds(losses, 512, CHECK.loss)
+    for w, half in ((16, 0.006), (128, 0.006), (512, 0.02)):
+        assert holds(changes, w, loss("shifted", w) / loss("plain", w) - 1, half)
+    assert holds(changes, 512, -0.05, 0.01)
+    assert 24 not in {x for x, *_ in [*losses, *changes]}
+    lawless, _ = size_charts(replace(found, comparison=replace(found.comparison, laws={})))
+    assert {each.label for each in lawless.series} == {"", *runs}
 
 
-def test_worth_is_drawn_in_factors_of_compute():
-    points = marks(drawing.draw_recipe_worth, drawing.recipe_worth_info(COMPARISON))
-    assert_drawn(points, [(1.2, 0), (1.4, 0), (1.6, 0), (1.1, 1), (1.6, 1)])
+def test_rows_of_all_groups_share_an_axis():
+    shown = treatments((FOUND, replace(FOUND, group=replace(GROUP, name="again"))))
+    assert [each.label for each in shown[::3]] == ["shifted (treatments)", "shifted (again)"]
+    first, rest = targets_chart(shown[:2], shown), targets_chart(shown[2:], shown)
+    assert first.axis == rest.axis
+    assert first.axis.limits[1] == pytest.approx(UNKNOWN.by_size[-1].difference.value)
+    worth = compute_chart(shown[:1])
+    assert [(row.value, *row.interval) for row in worth.rows] == [
+        (1.4, pytest.approx(1.2), pytest.approx(1.6)),
+        (1.6, 1.1, None),
+    ]
+    assert compute_chart(shown[1:2]) is None
+
+
+def test_page_has_every_group_and_what_others_bring(tmp_path):
+    table = Table(caption="Weights kept", columns=("density",), rows=(("0.5",),))
+    checked = (replace(FOUND, checks=(CHECK,), began="2026-01-02T00:00:00+00:00"), BROKEN)
+    path = comparison_page(
+        STUDY,
+        checked,
+        path=tmp_path / "deep" / "toy.html",
+        created="2026-01-01T00:00:00+00:00",
+        provenance={"commit": "abc", "nothing": ""},
+        sections=[Details("How sparse?", (table,))],
+    )
+    said = " ".join(inspected(path.read_text(encoding="utf-8")).words)
+    for told in ("How sparse?", "Weights kept", "abc", "two sizes are too few.", "before any run"):
+        assert told in said
+    assert "nothing" not in said
+    blocks = read_blocks(path)
+    verdicts, checks = tables_of(blocks)
+    assert [row[1].split("\n")[0] for row in verdicts.rows] == ["shifted", "steeper", "lost"]
+    assert figures(*checks.rows[0]) == [-5, -6, -4, -3.4, -5.4, -1.4, 3, 0.55, 0.58]
+    document = read_report(path)
+    assert document["numbers"]["checks"][0]["group"] == "treatments"
+    assert document["answer"] == blocks[0].text.replace(NBSP, " ")
+    assert comparison_study_text(checked).startswith(document["answer"])
+
+
+def test_document_is_that_of_the_forecast_whatever_was_checked():
+    assert comparison_study_document(STUDY, FINDINGS) == comparison_study_document(
+        STUDY, (replace(FOUND, checks=(CHECK,)), BROKEN)
+    )
+    group, broken = comparison_study_document(STUDY, FINDINGS)["groups"]
+    verdicts = [contrast["verdict"] for contrast in group["comparison"]["contrasts"]]
+    assert verdicts == ["shift", "exponent", "unknown"]
+    worth = group["comparison"]["contrasts"][0]["effective_compute"]
+    assert worth[1]["factor"]["ci"] == [1.1, None]
+    assert (broken["problem"], broken["comparison"]) == ("two sizes are too few.", None)
+    assert checks_document(FINDINGS) == []
+
+
+def test_runs_that_began_before_the_seal_are_no_blind_check():
+    began = {"before": "2025-12-31T00:00:00+00:00", "after": "2026-01-02T00:00:00+00:00"}
+    found = {
+        name: "not a blind check"
+        in comparison_study_text([replace(FOUND, checks=(CHECK,), began=time)])
+        for name, time in began.items()
+    }
+    assert found == {"before": True, "after": False}

@@ -8,12 +8,10 @@ import extrap
 from extrap.batching import FLAGS as BATCH_FLAGS
 from extrap.reporting.flag_words import FAMILIES, UNKNOWN
 from extrap.reporting.glossary import explain_flag
-from extrap.reporting.knobs import FLAGS as KNOB_FLAGS
 
 
 def test_flags_that_other_rooms_list_are_all_explained():
     assert set(BATCH_FLAGS) == set(FAMILIES["batches"])
-    assert set(KNOB_FLAGS) == set(FAMILIES["knobs"])
     for family, flags in FAMILIES.items():
         for flag, parts in flags.items():
             found = explain_flag(f"{flag}: 1 of 2", of=family)

@@ -1,19 +1,17 @@
-"""The ranking in words, pictures and on its page."""
+"""Sensitivity of fixed values: answer, advice, numbers."""
 
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from extrap.knobs import Knob, KnobReport, Measure, Offset
 from extrap.records import Interval
-from extrap.reporting import knobs_text
-from extrap.reporting.figures import draw_drift, knob_paths_info, knob_ranks_info
-from extrap.reporting.knobs import knob_advice, knob_headline, knob_table
+from extrap.reporting import knobs_document, knobs_text
 from extrap.reporting.numbers import NBSP
+from extrap.reporting.sensitivity_page import knob_advice, sensitivity_answer, sensitivity_blocks
 
-from .conftest import NOTHING, drawn, figures, measured, plain
+from .conftest import NOTHING, figures, measured
 
 WARMUP = Knob(
     name="warmup",
@@ -58,62 +56,75 @@ REPORT = KnobReport(
 )
 
 
-def advice(knob):
-    return plain(knob_advice(REPORT, knob))
+def test_answer_names_the_first_value_its_cost_and_how_sure_that_is():
+    found = sensitivity_answer(REPORT)
+    # 0.05 × 2^2.4 = 0.264; octaves 1.9 and 2.9 give 0.187 and 0.373; 3 of 5 cost 0.5 % or more
+    told = [0.05, 0.8, 0.6, 1.9, 1024, 0.264, 0.187, 0.373, 0.5, 3, 5]
+    assert figures(found.text) == told
+    assert (found.kind, figures(found.confidence)) == ("mistuned", [8])
+    for ci, flags, confidence in (
+        (Interval(0.001, 0.02), (), "medium"),
+        (Interval(0.0, 0.02), (), "low"),
+        (Interval(0.006, None), (), "low"),
+        (Interval(0.006, 0.02), ("bends",), "medium"),
+        (Interval(0.006, 0.02), ("far",), "low"),
+    ):
+        first = replace(WARMUP, at_stake=Measure(value=0.008, ci=ci), flags=flags)
+        changed = sensitivity_answer(replace(REPORT, knobs=(first, FLAT)))
+        assert changed.confidence.split(";")[0] == f"Confidence: {confidence}"
+    unsure = sensitivity_answer(replace(REPORT, knobs=(FLAT, LOST)))
+    assert (unsure.kind, "init_scale" in unsure.confidence) == ("mixed", True)
+    assert sensitivity_answer(replace(REPORT, knobs=(FLAT,))).kind == "on"
 
 
-def test_advice_states_law_distance_value_and_cost():
-    told = figures(advice(WARMUP))
-    # 0.05 × 2^2.4 = 0.264
-    law = [0.5, 0.4, 0.6, 2, 1024, 2.4, 1.9, 2.9, 0.05, 0.264, 0.8, 0.6, 1.9, 0.5]
-    assert told == law
-    for half, low, high in ((0.5, 0.2, 1.2), (1.0, -0.3, 1.7)):
-        below = advice(replace(WARMUP, optimum=measured(-0.7, half)))
-        assert figures(below)[5:8] == [0.7, low, high]
-        assert "octaves below" in below
-    assert advice(CHOICE).endswith("keep fp32.")
-    assert figures(advice(CHOICE))[-3:] == [1.0, 0.8, 1.2]
-    assert advice(replace(CHOICE, octave=measured(-0.01, 0.002))).endswith("change it.")
-    assert advice(replace(CHOICE, octave=measured(0.0, 0.002))).endswith("either will do.")
-    assert "closer to 1 from 0.999" in advice(STEEP)
-    assert "not seen" in advice(replace(STEEP, octave=measured(-0.001, 0.01)))
-    assert "at most 0.20 %" in advice(FLAT)
-    assert "too few to tell" in advice(LOST)
+@pytest.mark.parametrize(
+    ("knob", "kind"),
+    [
+        (WARMUP, "width^0.5"),  # moves 0.5 × 3 octaves from width 128 to 1024
+        (replace(WARMUP, drift=measured(0.05, 0.01)), "once"),
+        (replace(WARMUP, drift=measured(0.5, 0.6)), "once"),
+        (replace(WARMUP, at_stake=measured(0.002, 0.001)), "Leave"),
+        (replace(WARMUP, at_stake=measured(0.01, 0.01)), "Add seeds"),
+        (STEEP, "above 0.9995"),  # beta2 an octave closer to 1
+        (replace(STEEP, better=1), "below 0.998"),
+        (replace(STEEP, octave=measured(-0.001, 0.01)), "Add seeds"),
+        (CHOICE, "Keep fp32"),
+        (replace(CHOICE, octave=measured(-0.01, 0.002)), "Change it to bf16"),
+        (replace(CHOICE, octave=measured(0.0, 0.002)), "Either"),
+        (replace(CHOICE, octave=measured(0.0, 0.02)), "Add seeds"),
+        (FLAT, "Leave"),
+        (LOST, "Repeat"),
+    ],
+)
+def test_advice_follows_from_the_intervals(knob, kind):
+    assert kind in knob_advice(REPORT, knob)
 
 
-def test_headline_table_and_text_have_every_knob_in_order():
-    words = plain(knob_headline(REPORT))
-    assert words.startswith("warmup breaks next")
-    assert figures(words)[:2] == [0.05, 0.8]
-    quiet = plain(knob_headline(replace(REPORT, knobs=(FLAT, LOST))))
-    assert figures(quiet)[0] == 0.5
-    assert "init_scale" in quiet
-    rows = knob_table(REPORT).rows
+def test_text_and_document_have_every_value_in_order():
     names = ["warmup", "beta2", "precision", "eps", "init_scale"]
-    assert [row[0] for row in rows] == names
-    assert [row[2] for row in rows] == [
-        "seen", "not seen", "two levels", "no effect seen", "runs lost"
-    ]  # fmt: skip
     text = knobs_text(REPORT)
-    assert [line.split(":")[0] for line in text.splitlines()[2:7]] == [
-        f"{i}. {name}" for i, name in enumerate(names, start=1)
-    ]
-    assert text.endswith(REPORT.notes[0])
-    assert NBSP not in text
+    places = [text.index(f"\n{name} ") for name in names]
+    assert places == sorted(places)
+    assert text.startswith(sensitivity_answer(REPORT).text.replace(NBSP, " "))
+    assert (text.endswith(REPORT.notes[0]), NBSP in text) == (True, False)
+    document = knobs_document(REPORT)
+    assert [knob["name"] for knob in document["knobs"]] == names
+    first = document["knobs"][0]
+    keys = (
+        "name kind base other drift trend at_stake optimum_at_target octave by_size n_seeds flags"
+    )
+    assert set(first) == {*keys.split(), "advice"}
+    assert first["optimum_at_target"]["value"] == pytest.approx(0.05 * 2**2.4)
+    assert first["octave"] == {"value": -0.006, "ci": [-0.007, -0.005], "better": "up"}
+    assert first["by_size"][2]["octaves"]["value"] == 0.9
 
 
-@pytest.mark.usefixtures("pictures")
-def test_rankings_are_drawn_in_percent_and_octaves():
-    info = knob_ranks_info(REPORT)
-    first, last = info.rows.iloc[0], info.rows.iloc[-1]
-    assert (first["at_stake"], first["at_stake_upper"]) == pytest.approx((0.8, 1.9))
-    assert (first["drift"], first["drift_lower"], first["drift_upper"]) == (0.5, 0.4, 0.6)
-    assert math.isnan(last["at_stake"])
-    assert info.stake_limit == pytest.approx(1.08 * 1.6)  # the longest interval is cut off
-    assert info.drift_limit == pytest.approx(1.08 * 0.6)
-    svg = drawn(draw_drift, info)
-    assert "optimum not seen" in svg
-    paths = knob_paths_info(REPORT)
-    assert list(paths.lines["x"]) == [32.0, 1024.0]
-    assert np.diff(paths.lines["octaves"])[0] == pytest.approx(0.5 * math.log2(1024 / 32))
-    assert knob_paths_info(replace(REPORT, knobs=(STEEP, FLAT))) is None
+def test_charts_have_costs_as_shares_and_the_line_to_the_target():
+    costs, paths = (figure.chart for figure in sensitivity_blocks(REPORT)[1].blocks)
+    assert costs.rows[0].value == 0.008
+    assert costs.rows[-1].value is None
+    line, marks = paths.series
+    assert line.x == (32.0, 1024.0)
+    assert line.y[1] - line.y[0] == pytest.approx(0.5 * math.log2(1024 / 32))
+    assert (marks.x[-1], marks.y[-1], marks.upper[-1]) == (1024.0, 2.4, 2.9)
+    assert len(sensitivity_blocks(replace(REPORT, knobs=(STEEP, FLAT)))[1].blocks) == 1

@@ -1,17 +1,16 @@
-"""Levers in words, pictures and on their page."""
+"""Ablations: answer, advice, numbers."""
 
-import math
 from dataclasses import replace
 
 import pytest
 
 from extrap.levers import ArmResult, LeverFinding, LeverReport
 from extrap.records import Interval, Lever, Measure
-from extrap.reporting.figures import draw_lever_effects, lever_effects_info
-from extrap.reporting.levers import lever_headline, lever_words, levers_document
+from extrap.reporting import levers_document, levers_text
+from extrap.reporting.ablation_page import ablation_answer, effects_chart, lever_advice
 
 from ..test_levers import GHOST, LARGE, SMALL
-from .conftest import NOTHING, drawn, figures, measured, plain
+from .conftest import NOTHING, figures, measured
 
 
 def arm(name, loss, updates, **changes):
@@ -58,10 +57,6 @@ REPORT = LeverReport(
 )
 
 
-def words(finding):
-    return plain(lever_words(finding))
-
-
 def test_kinds_follow_from_interval_and_seed_noise():
     kinds = [finding.kind for finding in REPORT.findings]
     assert kinds == ["alike", "higher", "unclear", "unclear", "lower"]
@@ -69,49 +64,59 @@ def test_kinds_follow_from_interval_and_seed_noise():
         assert replace(ALIKE, difference=measured(sign * 0.02, 0.015)).kind == kind
 
 
-def test_words_state_losses_difference_noise_updates_and_what_to_do():
-    told = [8, 2.01, 2, 0.01, 0.004, 0.016, 0.5, 0.02, 80, 640, 8]
-    assert figures(words(ALIKE)) == told
-    headline = plain(lever_headline(REPORT))
-    assert figures(headline) == [-2.9, 8, 8, 5, 1, 2]
-    assert headline.index("ghosts") < headline.index("batch × 8")
-    free = replace(ALIKE, difference=measured(0.001, 0.006))
-    assert "Use it:" in words(free)
-    assert "Do not use it" in words(HIGHER)
-    assert words(UNCLEAR).endswith("would tell.")
-    assert words(LOWER).endswith("Use it.")
-    assert "0.600 (0.450 to 0.810)" in words(LOWER)
-    for interval, side in (
-        (Interval(0.4, None), "at least 0.4"),
-        (Interval(None, 0.1), "at most 0.1"),
+def test_answer_gives_the_effects_and_counts():
+    found = ablation_answer(REPORT)
+    # −0.06 ± 0.01 over 2.1; batch × 8 has 640 / 80 times fewer updates
+    assert figures(found.text) == [1, 5, -2.9, -3.3, -2.4, 1, 8, 8, 1, 2]
+    assert found.text.index("ghosts") < found.text.index("batch × 8")
+    for findings, kind, confidence in (
+        ((LOWER,), "on", "high"),
+        ((LOWER,) * 12, "on", "medium"),  # 12 × 0.05 = 0.6 would be significant by chance
+        ((replace(LOWER, plain=arm("large", 2.1, 80, is_edge=True)),), "on", "medium"),
+        ((UNCLEAR,), "mixed", "low"),
+        ((HIGHER,), "off", "high"),
     ):
-        share = Measure(value=0.2, ci=interval)
-        assert f"one bound: {side}" in words(replace(LOWER, share=share))
-    assert "no gap for sure" in words(replace(LOWER, share=NOTHING))
+        found = ablation_answer(replace(REPORT, findings=findings))
+        assert (found.kind, found.confidence.split(";")[0][12:]) == (kind, confidence)
+
+
+def test_advice_weighs_loss_and_updates():
+    even = replace(ALIKE, treated=arm("large", 2.01, 640))
+    asked = (ALIKE, even, HIGHER, replace(HIGHER, treated=even.treated), UNCLEAR, LOWER, LOST)
+    words = (
+        "save updates",
+        "Leave",
+        "Only to save",
+        "Do not",
+        "Add seeds",
+        "Use it.",
+        "this rate",
+    )
+    for finding, word in zip(asked, words, strict=True):
+        assert word in lever_advice(finding)
 
 
 def test_document_has_the_keys_that_are_promised():
     document = levers_document(REPORT)
-    promised = {"kind", "schema_version", "level", "n_judged", "n_tuning", "headline", "levers"}
+    promised = {"kind", "schema_version", "level", "n_judged", "n_tuning", "answer", "levers"}
     assert set(document) == promised
     last = document["levers"][-1]
     assert (last["share"], len(last["arms"])) == ({"value": 0.6, "ci": [0.45, 0.81]}, 3)
+    arms = "name lr rate is_edge batch_sizes updates n_examples loss seed_sd n_lost"
+    assert set(last["arms"]["plain"]) == set(arms.split())
+    keys = (
+        "name group kind n_seeds difference is_within_seed_noise updates_ratio gap share contrast"
+    )
+    assert set(last) == {*keys.split(), "arms"}
 
 
-@pytest.mark.usefixtures("pictures")
-def test_picture_shows_percent_of_the_plain_loss_and_cuts_long_bars_off():
-    info = lever_effects_info(REPORT.findings)
-    rows = info.rows.set_index("name")
-    assert rows.loc["kept", "value"] == pytest.approx(15.0)
-    assert rows.loc["batch × 8", "noise"] == pytest.approx(1.0)
-    assert math.isnan(rows.loc["rate × k", "value"])
-    low, high = info.limits
-    assert rows.loc["reference: small", "value"] == pytest.approx(-100 * 0.1 / 2.1)
-    assert low < -1.0
-    assert 16.0 < high < 18.0
-    wild = replace(HIGHER, difference=Measure(value=0.1, ci=Interval(-9.0, 9.0)))
-    assert lever_effects_info((wild,)).limits[1] < 20
-    svg = drawn(draw_lever_effects, info)
-    assert "not known" in svg
-    low, high = lever_effects_info((replace(LOST, plain=LOST.treated),)).limits
-    assert low < 0 < high
+def test_chart_and_text_have_effects_relative_to_the_plain_loss():
+    rows = {row.label: row for row in effects_chart("", REPORT.findings).rows}
+    assert rows["kept"].value == pytest.approx(0.15)
+    assert rows["kept"].interval == pytest.approx((0.14, 0.16))
+    assert rows["rate × k"].value is None
+    assert rows["reference small"].value == pytest.approx(-0.1 / 2.1)
+    assert rows["reference small"].interval == pytest.approx((-0.12 / 2.1, -0.08 / 2.1))
+    text = levers_text(REPORT)
+    assert all(f"\n{finding.lever.name} " in text for finding in REPORT.findings)
+    assert "[lost-runs (rate × k)]" in text

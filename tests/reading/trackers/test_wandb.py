@@ -44,9 +44,8 @@ def test_offline_run_files_hold_the_sweep(folder, table):
 def test_a_file_cut_short_is_read_to_where_it_was_cut(folder, tmp_path):
     file = sorted((folder / "sweep").rglob("run-*.wandb"))[0]
     (tmp_path / file.name).write_bytes(file.read_bytes()[:-700])
-    with pytest.raises(DataError, match="name the size") as caught:
+    with pytest.raises(DataError, match="three sizes"):
         read_runs(tmp_path)
-    assert "val_loss" in str(caught.value)
     runs = read_runs(tmp_path, size="width", loss="val_loss", stage="check")
     assert runs.to_frame()["status"].tolist() == ["failed"]
     (tmp_path / file.name).write_bytes(b"something else")

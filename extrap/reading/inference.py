@@ -1,0 +1,478 @@
+"""What the columns of a table are where nobody says: by name, by type and by spread.
+
+| part | is |
+|---|---|
+| loss | a held-out loss before others, the last value before a minimum; scores only when named |
+| size | what the other sizes follow from; with tokens that vary beside it, both |
+| tuned | positive, with three values or more within most sizes, and no function of another one |
+| seed | called so, or counted from 0 or 1 and different in all runs of a cell |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from extrap.errors import Choice, DataError, argument
+from extrap.reading.bounds import shown
+from extrap.reading.cells import is_empty
+from extrap.reading.columns import (
+    MOST_COMPARED,
+    MOST_NAME,
+    display_name,
+    find_column,
+    missing_column,
+)
+from extrap.reading.found import Found
+from extrap.reading.levels import Codes, Levels, joint, levels_of
+from extrap.reading.names import (
+    BATCHES,
+    COMPUTE,
+    KNOWN,
+    MEASURED,
+    PARAMS,
+    SCORE,
+    SEEDS,
+    TOKENS,
+    WORDS,
+    bare_name,
+    is_bookkeeping,
+    is_measured,
+    is_recipe,
+    known_name,
+    loss_rank,
+)
+from extrap.reading.settings import settings_in
+from extrap.reading.states import given_status
+from extrap.records import condition_text
+
+__all__ = [
+    "ONE_AMOUNT",
+    "TRIED",
+    "Parts",
+    "infer_parts",
+    "is_tried",
+    "sentence",
+    "with_named_settings",
+]
+
+FEW_SIZES = 2
+TRIED = 3
+"""Values within a size from which on a setting is taken for tuned, and not for a condition."""
+MOST_KINDS = 30
+"""Values of a column that may say what kind of run a row is."""
+ENOUGH = 2000
+"""Cells by which a column is known to hold numbers."""
+COMMON = 0.75
+"""Share of the runs of a size with one amount of data, beyond which it is the amount."""
+ONE_AMOUNT = 1.1
+"""Data within this factor are one amount."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Which column plays which part: as it was asked for, or as the table calls it.
+
+    Attributes:
+        sizes: Size columns.
+        tuned: Tuned columns.
+        loss: The loss.
+        seed: The seed; None where none was found.
+    """
+
+    sizes: tuple[str, ...]
+    tuned: tuple[str, ...]
+    loss: str
+    seed: str | None
+
+
+def infer_parts(
+    found: Found,
+    *,
+    sizes: tuple[str, ...] = (),
+    tuned: tuple[str, ...] | None = None,
+    loss: str | None = None,
+    seed: str = "seed",
+    conditions: Sequence[str] = (),
+    maximised: Sequence[str] = (),
+    is_sweep: bool = True,
+) -> Parts:
+    """Fill in the parts that were not given.
+
+    Args:
+        found: A table and what its source knows.
+        sizes: Size columns that were asked for; empty: not given.
+        tuned: Tuned columns that were asked for; None: not given.
+        loss: The loss that was asked for.
+        seed: The seed column that was asked for.
+        conditions: Columns that are no others.
+        maximised: Metrics that may serve as a loss.
+        is_sweep: Whether the runs are a sweep: of a few larger runs nothing is tuned.
+
+    Raises:
+        DataError: No column could be the loss or the size, or several could.
+    """
+    columns = _Columns(found)
+    loss = loss or _loss(columns, maximised, is_sweep=is_sweep)
+    if sizes and tuned is not None:
+        return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed)
+    seed_column = columns.named(seed) if seed != "seed" else columns.seed()
+    known = [columns.named(name) for name in (*sizes, *(tuned or ()), *conditions)]
+    known.append(columns.named(loss, is_metric=True))
+    columns = columns.of_runs(loss).without(*known, seed_column)
+    if not sizes:
+        sizes = found.sizes or _sizes(columns)
+        _refuse_gaps(columns, sizes)
+    columns = columns.without(*map(columns.named, sizes))
+    cells = columns.cells(sizes)
+    if tuned is None:
+        tuned = _tuned(columns, cells, sizes=sizes) if is_sweep else found.tuned or ()
+    if seed_column is None and seed == "seed" and is_sweep:
+        seed_column = _counted(columns, joint(cells, columns.cells(tuned)))
+    return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed_column)
+
+
+class _Columns:
+    """The columns of a source that may still play a part, and their values."""
+
+    def __init__(self, found: Found) -> None:
+        self.found = found
+        self.names = [str(c) for c in found.table if len(str(c)) <= MOST_NAME][:MOST_COMPARED]
+        self.have = [str(c) for c in found.table]
+        self.rows = np.ones(len(found.table), dtype=bool)
+        self._levels: dict[str, Levels] = {}
+
+    def _copy(self) -> _Columns:
+        made = object.__new__(_Columns)
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def without(self, *names: str | None) -> _Columns:
+        """All but these."""
+        made = self._copy()
+        made.names = [name for name in self.names if name not in names]
+        return made
+
+    def of_runs(self, loss: str) -> _Columns:
+        """Of the runs that have a loss, without what is measured."""
+        made = self._copy()
+        column = self.named(loss, is_metric=True)
+        if column is None:
+            raise missing_column(loss, self.have, self.found.where, option="loss")
+        cells = self.found.table[column]
+        is_lost = (is_empty(cells) | cells.isna()).to_numpy(dtype=bool)
+        status, _ = given_status(self.found.table)
+        if status is not None:
+            is_lost = is_lost | status.isin(["failed", "pruned"]).to_numpy(dtype=bool)
+        if not is_lost.all():
+            made.rows, made._levels = ~is_lost, {}
+        metrics = {*self.found.metrics, *self.found.losses}
+        made.names = [n for n in self.names if n not in metrics and not is_measured(n)]
+        return made
+
+    def named(self, name: str, *, is_metric: bool = False) -> str | None:
+        """The column that answers to a name, or None."""
+        return find_column(name, self.have, self.found.where, is_metric=is_metric)
+
+    def of(self, name: str) -> Levels:
+        """Its values in the rows that count."""
+        if name not in self._levels:
+            self._levels[name] = levels_of(self.found.table.loc[self.rows, name])
+        return self._levels[name]
+
+    def cells(self, names: Iterable[str]) -> Codes:
+        """One code per combination of values of columns that were asked for."""
+        there = [self.named(name) for name in names]
+        if not there:
+            return np.zeros(int(self.rows.sum()), dtype=np.intp)
+        if None in there:  # it stands in the names of the runs, or nowhere
+            return np.arange(int(self.rows.sum()))
+        return joint(*(self.of(str(name)).codes for name in there))
+
+    def called(self, words: Sequence[str]) -> list[str]:
+        """Columns of these names, those of settings and the likeliest first."""
+        known = [name for name in self.names if known_name(name) in words]
+        return sorted(
+            known,
+            key=lambda c: (bool(MEASURED.match(c)), words.index(known_name(c)), len(c)),
+        )
+
+    def seed(self) -> str | None:
+        """The likeliest seed that is filled in, or None."""
+        found = (c for c in self.called(SEEDS) if not is_empty(self.found.table[c]).all())
+        return next(found, None)
+
+    def unnamed(self) -> list[str]:
+        """Columns of positive numbers whose names say nothing."""
+        names = [c for c in self.names if known_name(c) not in KNOWN and not is_bookkeeping(c)]
+        return [c for c in names if self.of(c).is_positive]
+
+    def varying(self, words: Sequence[str]) -> list[str]:
+        """Those that are positive and differ between runs."""
+        found = self.called(words)
+        return [c for c in found if len(self.of(c)) >= FEW_SIZES and self.of(c).is_positive]
+
+
+def _loss(columns: _Columns, maximised: Sequence[str], *, is_sweep: bool) -> str:
+    """The loss: what the source names, else the likeliest by name; of larger runs no other.
+
+    Raises:
+        DataError: There is none, or several are as likely.
+    """
+    found = columns.found
+    bare = {bare_name(c): c for c in reversed(columns.names)}
+    for name in found.losses:
+        if name in bare:
+            return name
+    if len(maximised) == 1:
+        return maximised[0]
+    if not is_sweep and found.losses:
+        raise missing_column(found.losses[0], columns.have, found.where, option="loss")
+    names = [c for c in columns.names if c in found.metrics] or columns.names
+    ranked = sorted((rank, c) for c in names if (rank := loss_rank(c)) is not None)
+    ranked = [(rank, c) for rank, c in ranked if c in found.metrics or _is_loss(found.table[c])]
+    if not ranked:
+        scores = [c for c in names if SCORE.search(c.lower()) and _is_loss(found.table[c])]
+        if found.losses == ("loss",) and not scores:
+            raise missing_column("loss", columns.have, found.where, option="loss")
+        raise DataError(
+            f"no column of {found.where} is called a loss; name one, or a score to maximise:",
+            [Choice({"maximise": display_name(c, columns.have)}) for c in scores[:3]]
+            or [Choice({"loss": display_name(c, columns.have)}) for c in names[:3]],
+        )
+    best = [c for rank, c in ranked if rank == ranked[0][0]]
+    if len(best) > 1:
+        raise _several("loss", best, columns)
+    return best[0]
+
+
+def _is_loss(cells: pd.Series) -> bool:
+    """Whether cells hold numbers that differ, by some of them."""
+    levels = levels_of(cells[~is_empty(cells)].head(ENOUGH))
+    return levels.numbers is not None and len(levels) > 1
+
+
+def _sizes(columns: _Columns) -> tuple[str, ...]:
+    """The size columns, the model first and the data second.
+
+    Raises:
+        DataError: None could be one, or several that do not follow from each other.
+    """
+    columns = (
+        columns.without(*(columns.found.tuned or ())) if _has_other_sizes(columns) else columns
+    )
+    models = columns.varying(WORDS["size"])
+    model = _leading(models, columns)
+    if models and model is None:
+        raise _several("size", models, columns, together=True)
+    data = _leading(columns.varying(TOKENS), columns)
+    if model is None:
+        alone = data or _leading(columns.varying(COMPUTE), columns) or _unnamed_size(columns)
+        return (alone,)
+    if data is None or not _is_axis(data, model, columns):
+        return (model,)
+    counts = columns.varying(PARAMS)
+    same = [c for c in counts if columns.of(model).depends_on(columns.of(c).codes)]
+    return (same[0] if same else model, data)
+
+
+def _refuse_gaps(columns: _Columns, sizes: Sequence[str]) -> None:
+    """Raise where runs lack their size and another column says which: two tables in one."""
+    for size in filter(columns.named, sizes):
+        lacks = columns.cells([size]) < 0
+        found = {}
+        for name in columns.names if lacks.any() else ():
+            levels = columns.of(name)
+            if is_measured(name) or name == size or not 2 <= len(levels) <= MOST_KINDS:
+                continue
+            counts = {i: int((levels.codes == i).sum()) for i in range(len(levels))}
+            whole = {i: n for i, n in counts.items() if not lacks[levels.codes == i].any()}
+            if sum(whole.values()) == (~lacks).sum():
+                found[name] = {levels.labels[i]: n for i, n in whole.items()}
+        if found:
+            name = min(found, key=lambda c: (not is_recipe(c), len(found[c])))
+            called = display_name(name, columns.have)
+            raise DataError(
+                f"{int(lacks.sum())} runs of {columns.found.where} have a loss and no {size}, by "
+                f"their {called}; choose those that have one:",
+                [
+                    Choice({"where": {called: condition_text(v)}}, f"{n} runs")
+                    for v, n in list(found[name].items())[:6]
+                ],
+            )
+
+
+def _has_other_sizes(columns: _Columns) -> bool:
+    """Whether a size is among the columns that the source does not call tuned."""
+    rest = columns.without(*(columns.found.tuned or ()))
+    return bool(rest.varying(WORDS["size"]) or rest.varying(TOKENS))
+
+
+def _leading(names: Sequence[str], columns: _Columns) -> str | None:
+    """The first of these from which all others follow; None if there is none."""
+    for name in names:
+        codes = columns.of(name).codes
+        is_count = known_name(name) in PARAMS
+        others = [c for c in names if not (is_count and known_name(c) in PARAMS)]
+        if all(columns.of(other).depends_on(codes) for other in others):
+            return name
+    return None
+
+
+def _is_axis(data: str, model: str, columns: _Columns) -> bool:
+    """Whether the data vary beside the model: two amounts or more at half of its sizes."""
+    amounts, sizes = columns.of(data), columns.of(model)
+    assert amounts.numbers is not None
+    by_size = pd.Series(amounts.numbers[amounts.codes]).groupby(sizes.codes)
+    is_repeated = by_size.size() > 1
+    if is_repeated.mean() < 0.2:  # most sizes were trained once: are the data a function of it?
+        return not amounts.is_monotone_in(sizes, np.zeros_like(sizes.codes))
+    runs = pd.DataFrame({"size": sizes.codes, "amount": amounts.codes}).value_counts()
+    by_count = runs.groupby(level="size")
+    is_shared = by_count.max() / by_count.sum() <= COMMON  # else some runs were cut short
+    is_spread = by_size.max() / by_size.min() > ONE_AMOUNT
+    if (is_shared & is_spread)[is_repeated].mean() < 0.5:
+        return False
+    for batch in columns.varying(BATCHES):  # tokens that only count the steps of a tuned batch
+        examples = columns.of(batch)
+        both = joint(sizes.codes, examples.codes), joint(sizes.codes, amounts.codes)
+        if amounts.depends_on(both[0]) and examples.depends_on(both[1]):
+            return False
+    return True
+
+
+def _unnamed_size(columns: _Columns) -> str:
+    """The only column that could be a size though its name does not say so.
+
+    Raises:
+        DataError: There is none, or there are several.
+    """
+    names = [c for c in columns.unnamed() if len(columns.of(c)) >= FEW_SIZES]
+    n_rows = int(columns.rows.sum())
+    found = [c for c in names if TRIED <= len(columns.of(c)) <= n_rows / 2] or names
+    leading = _leading(found, columns)
+    if leading is not None:
+        return leading
+    if not found and (called := columns.called(WORDS["size"])):
+        levels = columns.of(called[0])
+        value = f" ({condition_text(levels.labels[0])})" if len(levels) else ""
+        raise DataError(
+            f"a sweep has runs at three sizes or more, all runs of {columns.found.where} have one "
+            f"{called[0]}{value}; add smaller or larger ones, or name another size with "
+            f"{argument('size', ...)}."
+        )
+    if not found:
+        listed = ", ".join(shown(c) for c in columns.have[:12])
+        raise DataError(
+            f"no column of {columns.found.where} looks like a size (positive, at three values or "
+            f"more); name it with {argument('size', ...)}. It has {listed}."
+        )
+    raise _several("size", found, columns)
+
+
+def _several(
+    part: str, names: Sequence[str], columns: _Columns, *, together: bool = False
+) -> DataError:
+    """The error to raise where several columns could play a part."""
+    called = [display_name(name, columns.have) for name in names[:6]]
+    choices = [Choice({part: name}) for name in called]
+    if together and len(called) == 2:
+        choices.append(Choice({part: called}, "as two sizes"))
+    return DataError(
+        f"several columns of {columns.found.where} could be the {part}, "
+        f"{', '.join(called)}; choose one:",
+        choices,
+    )
+
+
+def _tuned(columns: _Columns, cells: Codes, *, sizes: Sequence[str]) -> tuple[str, ...]:
+    """What was tuned: what the source says, else settings with several values within a size."""
+    if columns.found.tuned is not None:
+        names = [c for c in columns.found.tuned if c in columns.names and c not in sizes]
+        return tuple(c for c in names if known_name(c) not in SEEDS and len(columns.of(c)) > 1)
+    names = columns.varying(WORDS["tune"])
+    if not any(is_tried(columns.of(c), cells) for c in names):
+        names = _unnamed_tuned(columns, cells)
+    kept: list[str] = []
+    for name in names:
+        levels = columns.of(name)
+        if is_tried(levels, cells) and not any(
+            _follows(levels, columns.of(other), cells) for other in kept
+        ):
+            kept.append(name)
+    return tuple(kept)
+
+
+def is_tried(levels: Levels, cells: Codes) -> bool:
+    """Whether it has several values within most sizes."""
+    pairs = pd.DataFrame({"cell": cells, "value": levels.codes})
+    pairs = pairs[(pairs["cell"] >= 0) & (pairs["value"] >= 0)].drop_duplicates()
+    return bool(pairs["cell"].value_counts().ge(TRIED).mean() >= 0.5)
+
+
+def _follows(levels: Levels, other: Levels, cells: Codes) -> bool:
+    """Whether one setting is computed from another, and perhaps the size."""
+    return levels.depends_on(joint(cells, other.codes)) and levels.is_monotone_in(other, cells)
+
+
+def _unnamed_tuned(columns: _Columns, cells: Codes) -> list[str]:
+    """A setting of any name that was tried on a grid in equal steps of its logarithm."""
+    found = [c for c in columns.unnamed() if _is_geometric(columns.of(c))]
+    found = [c for c in found if is_tried(columns.of(c), cells)]
+    return found if len(found) == 1 else []
+
+
+def _is_geometric(levels: Levels) -> bool:
+    if levels.numbers is None or len(levels) < TRIED or len(levels) > len(levels.codes) / 2:
+        return False
+    steps = np.diff(np.log(levels.numbers))
+    return bool(steps.max() < 1.6 * steps.min())
+
+
+def _counted(columns: _Columns, cells: Codes) -> str | None:
+    """A column that counts the runs of each cell from 0 or 1, as seeds do."""
+    if len(pd.unique(cells)) == len(cells):
+        return None
+    for name in columns.names:
+        levels = columns.of(name)
+        if is_recipe(name) or is_bookkeeping(name) or not levels.is_whole or len(levels) < 2:
+            continue
+        assert levels.numbers is not None
+        first = levels.numbers[0]
+        is_counted = first in (0, 1) and levels.numbers[-1] == first + len(levels) - 1
+        pairs = joint(cells, levels.codes)
+        if is_counted and len(levels) < len(cells) and len(pd.unique(pairs)) == len(cells):
+            return name
+    return None
+
+
+def with_named_settings(found: Found) -> Found:
+    """A source with the settings that stand in the names of its runs, `width=64,lr=0.01`."""
+    if found.names is None:
+        return found
+    named = [settings_in(str(name)) for name in found.table[found.names]]
+    common = [key for key in named[0] if all(key in each for each in named)] if named else []
+    new = {key: [each[key] for each in named] for key in common if key not in found.table}
+    return replace(found, table=found.table.assign(**new)) if new else found
+
+
+def sentence(parts: Parts, called: Mapping[str, str]) -> str:
+    """What is announced: `Using size = width, tune = lr, loss = loss, seed = seed`.
+
+    Args:
+        parts: The parts.
+        called: Column → the name it goes by from now on.
+    """
+
+    def said(names: Sequence[str]) -> str:
+        words = [called.get(n, n) + (f" ({n})" if called.get(n, n) != n else "") for n in names]
+        return " and ".join(words) or "none"
+
+    seed = said([parts.seed]) if parts.seed else "none"
+    return (
+        f"Using size = {said(parts.sizes)}, tune = {said(parts.tuned)}, "
+        f"loss = {said([parts.loss])}, seed = {seed}"
+    )

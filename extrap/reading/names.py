@@ -1,0 +1,224 @@
+"""What the names of columns say: which are settings, sizes, losses, and which identify a run."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = [
+    "BATCHES",
+    "COMPUTE",
+    "KNOWN",
+    "MEASURED",
+    "PARAMS",
+    "SCORE",
+    "SEEDS",
+    "TOKENS",
+    "WORDS",
+    "bare_name",
+    "is_bookkeeping",
+    "is_identity",
+    "is_measured",
+    "is_recipe",
+    "known_name",
+    "loss_rank",
+    "short_name",
+    "synonyms",
+]
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text."""
+    return tuple(text.split())
+
+
+PREFIX = re.compile(
+    r"(?:config|summary|hparams|hyperparameters|params?|metrics|user_attrs|attrs|tags)[./:_]"
+)
+"""What trackers write before the name of a setting or a metric."""
+ENDINGS = ("min", "max", "mean", "best", "last", "std", "avg", "name", "type", "kind", "class")
+"""Last parts of a name that say nothing without the part before them."""
+
+WIDTHS = words(
+    "width d_model n_embd hidden_size hidden_dim dim embed_dim model_dim embedding_dim n_embed "
+    "n_hidden channels units"
+)
+DEPTHS = words("depth n_layers n_layer num_layers num_hidden_layers layers")
+PARAMS = words(
+    "n_params params num_params n_parameters num_parameters parameters param_count "
+    "params_no_embed params_no_emb non_embedding_params n_params_total active_params model_size "
+    "size scale"
+)
+TOKENS = words(
+    "n_tokens tokens num_tokens train_tokens n_examples examples seen_examples n_samples "
+    "num_samples dataset_size data_size"
+)
+RATES = words(
+    "lr learning_rate max_lr peak_lr base_lr learningrate lr_max lr_mult eta rate step_size"
+)
+DECAYS = words("weight_decay wd")
+BATCHES = words(
+    "batch_size batch_size_tokens batch_size_seqs global_batch_size bs batch_tokens "
+    "tokens_per_batch batch per_device_train_batch_size"
+)
+WARMUPS = words("warmup warmup_steps num_warmup_steps warmup_ratio warmup_frac")
+SEEDS = words(
+    "seed random_seed rng_seed model_seed init_seed run_seed data_seed manual_seed torch_seed "
+    "trial_seed random_state replicate repeat"
+)
+OTHERS = words(
+    "momentum beta1 beta2 adam_beta1 adam_beta2 dropout temperature init_std init_scale eps "
+    "grad_clip"
+)
+WORDS = {
+    "size": (*WIDTHS, *DEPTHS, *PARAMS),
+    "data": TOKENS,
+    "tune": (*RATES, *DECAYS, *BATCHES, *OTHERS, *WARMUPS),
+    "seed": SEEDS,
+}
+"""Part of a column → names that are commonly given to such, the likeliest first."""
+ALIKE = (WIDTHS, DEPTHS, PARAMS, TOKENS, RATES, DECAYS, BATCHES, WARMUPS, SEEDS)
+"""Names that are given to one and the same thing."""
+KNOWN = frozenset(name for names in WORDS.values() for name in names)
+COMPUTE = words("flops compute train_flops total_flops")
+LOSS = re.compile(r"loss|nll|perplexity|ppl|bpb|bpc|cross_?entropy|xent")
+ERROR = re.compile(r"error|err_rate|wer\b")
+SCORE = re.compile(r"acc|auc|score|f1\b|bleu")
+OUTCOME = ("value", "objective")
+"""What Optuna's own table calls what a study minimises."""
+HELD_OUT = (r"val|dev", r"eval|held_?out", r"test")
+BESIDE = re.compile(
+    r"(^|_)(se|std|sd|var|lo\d*|hi\d*|ci|lower|upper|ema|scale|fn|type|weight|coef|aux|reg|kl|"
+    r"router|z|n|target|threshold|function|name)(_|$)"
+)
+"""Parts of names of what is beside a loss, and none that could be forecast."""
+EXTREME = re.compile(r"(^|[_.])(min|max|best|mean|avg)($|[_.])")
+MEASURED = re.compile(r"^(train|val|valid|eval|test|summary|metrics?|perf|system|grad)[./:]")
+IDENTITIES = frozenset(
+    words(
+        "id ids name names tag tags sweep group project entity job trial experiment exp run runs "
+        "number index curve"
+    )
+)
+"""Words in the names of columns that say which run it is, or of which group."""
+BOOKKEEPING = IDENTITIES | frozenset(
+    words(
+        "note notes comment comments description user username owner author host hostname node "
+        "nodes machine cuda device devices cpu cpus pid ip rank ranks world worker workers git "
+        "commit md5 branch dirty version python platform os logdir artifact source checkpoint "
+        "ckpt saved logger resume resumed created started ended finished updated start end "
+        "datetime runtime duration elapsed secs minutes min wall walltime heartbeat state status "
+        "stage slurm queue partition cluster uuid flop compute step iteration iter epoch done "
+        "verbose debug print attempt retry retries try usage cost price money restore replicate "
+        "repeat rep fold"
+    )
+)
+"""Those, and words of what times or places a run."""
+PLACES = frozenset(
+    words(
+        "path paths dir folder file filename url uri hash sha time timestamp date s sec second "
+        "seconds hour hours memory mem mfu throughput speed gpu gpus flops eval log logging save "
+        "seed seeds"
+    )
+)
+"""Those that do so whatever stands beside them."""
+OUTCOMES = frozenset(
+    words("grad gradient norm rms metric reward seen processed consumed final best last stopped")
+)
+"""Words in the names of columns that were measured."""
+RECIPE = frozenset(
+    words(
+        "warmup cooldown decay wd schedule scheduler optimizer optimiser optim opt momentum beta "
+        "beta1 beta2 betas eps epsilon dropout clip clipping batch bs lr learning rate data "
+        "dataset corpus task domain tokenizer vocab arch architecture model activation init "
+        "initialization parametrization parameterization mup precision dtype steps epochs updates "
+        "iters iterations seq sequence length context ctx recipe arm variant method treatment "
+        "condition setting settings hparams ema smoothing augmentation aug width depth layers "
+        "heads ffn regularization l2 nesterov rope bias tied curriculum mixture accumulation "
+        "accum teacher sparsity density tokens params attention ablation baseline strategy "
+        "algorithm policy"
+    )
+)
+"""Words in the names of columns that set how a run trains."""
+
+
+def bare_name(column: str) -> str:
+    """A column's name without what a tracker writes before it: `config/lr` → `lr`."""
+    return PREFIX.sub("", column, count=1) if PREFIX.match(column) else column
+
+
+def short_name(column: str) -> str:
+    """The last part of a column's name: `config.optimizer.lr` → `lr`.
+
+    Example:
+        >>> short_name("val/loss"), short_name("summary.val_loss.min")
+        ('loss', 'val_loss.min')
+    """
+    bare = bare_name(column)
+    if column[: len(column) - len(bare)].endswith("_") and bare.lower() not in KNOWN:
+        bare = column  # `param_count` is no setting called `count`
+    parts = [part for part in re.split(r"[./:]", bare) if part.strip()]
+    is_open = bool(parts[1:]) and (parts[-1].lower() in ENDINGS or parts[-1].isdigit())
+    return ".".join(parts[-2:] if is_open else parts[-1:]) or column
+
+
+def known_name(column: str) -> str:
+    """A column's name as `WORDS` would have it: short, in lower case, with underscores."""
+    whole = _plain(column)
+    return whole if whole in KNOWN else _plain(short_name(column))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s\-]+", "_", name.strip().lower())
+
+
+def synonyms(name: str) -> set[str]:
+    """Names that are given to the same thing as this one, as `known_name` writes them."""
+    return {word for group in ALIKE if name in group for word in group}
+
+
+def _words(column: str) -> set[str]:
+    return set(re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()))
+
+
+def is_recipe(column: str) -> bool:
+    """Whether a column's name is that of a setting."""
+    return bool(_words(short_name(column)) & RECIPE) and not is_bookkeeping(column)
+
+
+def is_bookkeeping(column: str) -> bool:
+    """Whether a column's name is that of what identifies, times or places a run."""
+    words = _words(short_name(column))
+    is_sure = column.startswith("_") or words & PLACES
+    return bool(is_sure or (words & BOOKKEEPING and not words & RECIPE))
+
+
+def is_identity(column: str) -> bool:
+    """Whether a column's name is that of what says which run it is, or of which group."""
+    words = _words(short_name(column))
+    return bool(words & IDENTITIES) and not words & PLACES
+
+
+def is_measured(column: str) -> bool:
+    """Whether a column's name is that of a metric."""
+    name = short_name(column).lower()
+    words = _words(name)
+    is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE)) or words & OUTCOMES
+    return bool(is_metric) and known_name(column) not in KNOWN
+
+
+def loss_rank(column: str) -> tuple[int, int, int] | None:
+    """How likely a name is that of the loss, the smallest first; None if it is none."""
+    name = re.sub(r"[\s\-./:]+", "_", bare_name(column).lower())
+    is_loss, is_error = LOSS.search(name), ERROR.search(name)
+    if name in OUTCOME:
+        return (len(HELD_OUT) + 3, 0, 0)
+    if not (is_loss or is_error) or BESIDE.search(name):
+        return None
+    held_out = [i for i, words in enumerate(HELD_OUT) if re.search(rf"(^|_)({words})", name)]
+    if held_out:
+        place = held_out[0]
+    else:
+        place = len(HELD_OUT) + int(bool(re.search(r"(^|_)tr(ain|n)", name)))
+    kind = 0 if re.search(r"loss|nll|ent", name) else 1 if is_loss else 2
+    n_words = len(name.split("_"))
+    return (place + 4 * bool(EXTREME.search(column.lower())), kind, 0 if n_words <= 2 else 1)

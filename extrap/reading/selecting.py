@@ -1,0 +1,112 @@
+"""Rows that are wanted and columns under other names, before anything else is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from extrap.errors import DataError
+from extrap.reading.bounds import shown
+from extrap.reading.columns import find_column, missing_column
+from extrap.reading.found import Found
+from extrap.reading.replicates import renumbered
+from extrap.records import condition_text
+
+__all__ = ["Where", "is_any", "is_selected", "selected", "with_new_names"]
+
+ANY = "*"
+"""The value that every cell has: a column that may vary."""
+MOST_SHOWN = 8
+Where = Mapping[str, object]
+"""Column → the value its cells must have, or a sequence of such values."""
+
+
+def with_new_names(found: Found, names: Mapping[str, str]) -> Found:
+    """A source with columns renamed, old name → new name.
+
+    Raises:
+        DataError: A column is missing, or has the new name already.
+    """
+    have = [str(column) for column in found.table.columns]
+    columns: dict[str, str] = {}
+    for old, new in names.items():
+        column = find_column(old, have, found.where)
+        if column is None:
+            raise missing_column(old, have, found.where, option="rename")
+        if new in have or new in columns.values():
+            raise DataError(
+                f"a column is renamed to a new name, {found.where} has {new!r} already; choose "
+                "another name."
+            )
+        columns[column] = new
+    curves = found.curves
+    back = {new: column for column, new in columns.items()}
+
+    def renamed(known: Sequence[str]) -> tuple[str, ...]:
+        return tuple(columns.get(name, name) for name in known)
+
+    return replace(
+        found,
+        table=found.table.rename(columns=columns),
+        curves=lambda loss: curves(back.get(loss, loss)),
+        unread=frozenset(renamed(sorted(found.unread))),
+        sizes=renamed(found.sizes),
+        tuned=None if found.tuned is None else renamed(found.tuned),
+        losses=renamed(found.losses),
+        metrics=renamed(found.metrics),
+        maximised=renamed(found.maximised),
+        names=None if found.names is None else columns.get(found.names, found.names),
+    )
+
+
+def _listed(values: object) -> list[object]:
+    return list(values) if isinstance(values, list | tuple | set | frozenset) else [values]
+
+
+def is_any(values: object) -> bool:
+    """Whether a column may have any value: its runs are pooled."""
+    return ANY in _listed(values)
+
+
+def is_selected(found: Found, where: Where) -> tuple[pd.Series, list[str]]:
+    """Which rows have the values that are asked for, and a note on each column.
+
+    Raises:
+        DataError: A column is missing, or no row has such a value.
+    """
+    have = [str(column) for column in found.table.columns]
+    keep, notes = pd.Series(data=True, index=found.table.index), list[str]()
+    for name, values in where.items():
+        column = find_column(name, have, found.where)
+        if column is None:
+            raise missing_column(name, have, found.where, option="where")
+        wanted = {condition_text(value) for value in _listed(values)}
+        if is_any(values):
+            notes.append(f"runs that differ in {name} are pooled")
+            continue
+        texts = found.table[column].map(condition_text)
+        here = texts.isin(wanted)
+        if not (keep & here).any():
+            there = texts[keep].value_counts()
+            some = ", ".join(f"{shown(t)} ({n} rows)" for t, n in there.head(MOST_SHOWN).items())
+            raise DataError(
+                f"no row of {found.where} has {name} = {' or '.join(sorted(wanted))}; it has "
+                f"{some}{' and others' if len(there) > MOST_SHOWN else ''}."
+            )
+        keep &= here
+        notes.append(f"only rows with {name} = {' or '.join(sorted(wanted))}")
+    return keep, notes
+
+
+def selected(found: Found, keep: pd.Series) -> Found:
+    """A source with some of its rows alone."""
+    if keep.all():
+        return found
+    curves = found.curves
+    return replace(
+        found,
+        table=found.table[keep].reset_index(drop=True),
+        curves=lambda loss: renumbered(curves(loss), keep),
+    )

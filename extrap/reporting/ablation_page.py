@@ -1,0 +1,287 @@
+"""Ablations: what each treatment does to the final loss, as a page, a text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from extrap.levers import ArmResult, LeverFinding, LeverReport
+from extrap.records import Interval, Measure
+from extrap.records.codec import encode
+from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
+from extrap.reporting.charts import Axis, Row, RowsChart
+from extrap.reporting.glossary import Explanation, explain_flags
+from extrap.reporting.html import write_page
+from extrap.reporting.numbers import NBSP, format_percent, format_quantity
+from extrap.reporting.study_page import below, in_percent, measured, study_page, tabulated
+from extrap.reporting.tables import Table
+from extrap.reporting.text import blocks_text
+
+__all__ = ["ablation_answer", "lever_advice", "lever_page", "levers_document", "levers_text"]
+
+FEWER = 1.05
+"""Times fewer updates that count as saved."""
+MOST_NAMED = 3
+"""Ablations that a sentence names; of more it says how many."""
+LIMITS = (
+    "Arms see the same number of examples; the time of a run is not compared.",
+    "Rates are the best of a grid, chosen on some seeds and judged on others; each arm may lose a "
+    "little to the optimum between grid values.",
+    "Momentum, warm-up, decay and all else but the rate are those of the plain arm, not tuned "
+    "again for the treatment.",
+    "The effect holds for this size, these data and this length: repeat it at two sizes before "
+    "you rely on it for a larger one.",
+)
+KINDS = {
+    "lower": ("v", "good", "lower"),
+    "higher": ("^", "bad", "higher"),
+    "alike": ("o", "law", "within seed noise"),
+    "unclear": ("o", "muted", "not significant"),
+}
+"""Kind of a finding → marker, ink, words."""
+
+
+def ablation_answer(report: LeverReport) -> Answer:
+    """Which treatments to use, with their effects, and how many do harm or nothing certain."""
+    by_kind = {kind: [f for f in report.findings if f.kind == kind] for kind in KINDS}
+    lower = sorted(by_kind["lower"], key=lambda f: _relative(f, f.difference).value or 0.0)
+    savers = [f for f in by_kind["alike"] if f.updates_ratio >= FEWER]
+    n, n_higher, n_unclear = (
+        len(report.findings),
+        *(len(by_kind[k]) for k in ("higher", "unclear")),
+    )
+    named = _listed([f"{f.lever.name}, {_effect(f)}" for f in lower])
+    saved = _listed([f"{f.lever.name}, {f.updates_ratio:.3g}{NBSP}times fewer" for f in savers])
+    text = (
+        f"The final loss is lower for {len(lower)} of {n} ablations{f': {named}' * bool(lower)}. "
+    )
+    if savers:
+        text += f"It is within seed noise with fewer updates for {len(savers)}: {saved}. "
+    text += f"It is higher for {n_higher}, and not significantly different for {n_unclear}."
+    useful = [*lower, *savers]
+    kind = "on" if useful else "mixed" if n_unclear == n else "off"
+    return Answer(text=text, confidence=f"Confidence: {_reason(report, useful)}.", kind=kind)
+
+
+def _reason(report: LeverReport, useful: Sequence[LeverFinding]) -> str:
+    n, by_chance = len(report.findings), (1 - report.level) * len(report.findings)
+    found = sum(f.kind in ("lower", "higher") for f in report.findings)
+    doubts = _doubts(useful or report.findings)
+    if not useful and found <= by_chance:
+        return "low; more seeds are needed to tell an effect from seed noise"
+    if doubts:
+        meaning = doubts[0].meaning.rstrip(".")
+        return f"medium; {meaning[0].lower()}{meaning[1:]} ({doubts[0].detail})"
+    if by_chance > 0.5:
+        return f"medium; {by_chance:.2g} of {n} effects would be significant by chance alone"
+    return f"high; {(useful or report.findings)[0].n_seeds} paired seeds"
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = len(words) - MOST_NAMED
+    return "; ".join([*words[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
+
+
+def lever_advice(finding: LeverFinding) -> str:
+    """What to do about a treatment."""
+    saves = finding.updates_ratio >= FEWER
+    if finding.difference.value is None:
+        return "Do not use it at this rate."
+    return {
+        "lower": "Use it.",
+        "higher": "Only to save updates." if saves else "Do not use it.",
+        "alike": "Use it to save updates." if saves else "Leave it out.",
+        "unclear": "Add seeds.",
+    }[finding.kind]
+
+
+def ablation_table(report: LeverReport) -> Table:
+    """The effect of each treatment and what to do about it."""
+    return tabulated(
+        f"Final loss against the plain run, {100 * report.level:g}{NBSP}% intervals",
+        report.findings,
+        {
+            "ablation": lambda f: f.lever.name,
+            "effect": lambda f: below(_effect(f)),
+            "final loss": lambda f: "unknown" if f.difference.value is None else KINDS[f.kind][2],
+            "seed noise": lambda f: format_percent(_of_plain(f, f.plain.seed_sd), signed=False),
+            "updates": lambda f: f"{f.plain.updates} → {f.treated.updates}",
+            "what to do": lever_advice,
+        },
+        note="Effect: treated minus plain, over plain; paired by seed, Student's t, for one "
+        "ablation at a time. Seed noise: standard deviation of one plain run.",
+    )
+
+
+def _losses_table(report: LeverReport) -> Table:
+    return tabulated(
+        "Final held-out losses, nats",
+        report.findings,
+        {
+            "ablation": lambda f: f.lever.name,
+            "plain": lambda f: _arm(f.plain),
+            "treated": lambda f: _arm(f.treated),
+            "difference": lambda f: measured(f.difference),
+            "seeds": lambda f: str(f.n_seeds),
+            "reference": lambda f: _arm(f.reference),
+            "gap, plain minus reference": lambda f: measured(f.gap),
+            "share of the gap closed": lambda f: measured(f.share),
+            "difference of effects": lambda f: _contrast(f),
+        },
+        note="Shares have Fieller's intervals, open where the gap is not significant.",
+    )
+
+
+def _contrast(finding: LeverFinding) -> str:
+    if finding.contrast.value is None:
+        return "–"
+    return f"{measured(finding.contrast)}\nfrom {finding.lever.beside}"
+
+
+def effects_chart(title: str, findings: Sequence[LeverFinding]) -> RowsChart:
+    """Effects relative to the plain run; below a treatment its reference."""
+    shown = []
+    for f in findings:
+        marker, ink, _ = KINDS[f.kind]
+        shown.append((f.lever.name, _relative(f, f.difference), ink, marker))
+        if f.reference is not None:
+            gap = _relative(f, f.gap, sign=-1)
+            shown.append((f"reference {f.reference.name}", gap, "ink", "D"))
+    return RowsChart(
+        title=title,
+        axis=Axis("change of the final loss", is_log=False, is_percent=True),
+        rows=tuple(
+            Row(label=name, value=each.value, interval=each.ci, ink=ink, marker=marker)
+            for name, each, ink, marker in shown
+        ),
+        reference=0.0,
+    )
+
+
+def _groups(report: LeverReport) -> Details:
+    """The question and expectation of each group, and its effects on an axis of its own."""
+    blocks: list[Block] = []
+    for name, findings in report.by_group().items():
+        lever = findings[0].lever
+        expected = f" Expected from the literature: {lever.expected}" if lever.expected else ""
+        blocks.append(Paragraph(f"{lever.question}{expected}"))
+        blocks.append(Figure(effects_chart(name, findings)))
+    return Details("By group", tuple(blocks))
+
+
+def _doubts(findings: Sequence[LeverFinding]) -> tuple[Explanation, ...]:
+    """Rates at the edge of their grid and lost runs, each with the ablations concerned."""
+    edge = [f for f in findings if any(a and a.is_edge for a in (f.plain, f.treated, f.reference))]
+    lost = [f for f in findings if f.plain.n_lost + f.treated.n_lost]
+    named = (("rate-at-edge", edge), ("lost-runs", lost))
+    flags = [f"{flag}: {_listed([f.lever.name for f in fs])}" for flag, fs in named if fs]
+    return tuple(explain_flags(flags, of="levers"))
+
+
+def ablation_blocks(report: LeverReport) -> list[Block]:
+    """What the page shows."""
+    doubts = _doubts(report.findings)
+    return [
+        ablation_answer(report),
+        Columns((Figure(effects_chart("Change of the final loss", report.findings)),)),
+        *([Warnings(doubts)] if doubts else []),
+        ablation_table(report),
+        _groups(report),
+        Details("Losses", (_losses_table(report),)),
+    ]
+
+
+def lever_page(
+    report: LeverReport,
+    *,
+    path: str | Path,
+    title: str,
+    question: str,
+    created: str,
+    provenance: Mapping[str, str],
+) -> Path:
+    """Write the ablations as one HTML file; `provenance` names their sources."""
+    counts = {"runs that compare arms": report.n_judged, "runs that chose rates": report.n_tuning}
+    page = study_page(
+        "levers",
+        ablation_blocks(report),
+        title=title,
+        question=question,
+        created=created,
+        origin={**{name: str(n) for name, n in counts.items()}, **provenance},
+        caveats=LIMITS,
+        numbers=levers_document(report),
+    )
+    return write_page(page, path)
+
+
+def levers_text(report: LeverReport) -> str:
+    """The answer, the table of ablations, warnings."""
+    warnings = Warnings(_doubts(report.findings))
+    return blocks_text([ablation_answer(report), ablation_table(report), warnings])
+
+
+def levers_document(report: LeverReport) -> dict[str, Any]:
+    """The findings as a JSON document."""
+    return encode(
+        {
+            "kind": "extrap-levers",
+            "schema_version": 1,
+            "level": report.level,
+            "n_judged": report.n_judged,
+            "n_tuning": report.n_tuning,
+            "answer": ablation_answer(report).text.replace(NBSP, " "),
+            "levers": [_document(finding) for finding in report.findings],
+        }
+    )
+
+
+def _document(finding: LeverFinding) -> dict[str, Any]:
+    arms = {role: getattr(finding, role) for role in ("plain", "treated", "reference")}
+    names = ("difference", "gap", "share", "contrast")
+    return {
+        "name": finding.lever.name,
+        "group": finding.lever.group,
+        "kind": finding.kind,
+        "n_seeds": finding.n_seeds,
+        "is_within_seed_noise": finding.is_within_noise,
+        "updates_ratio": finding.updates_ratio,
+        **{name: asdict(getattr(finding, name)) for name in names},
+        "arms": {role: _arm_document(arm) for role, arm in arms.items() if arm is not None},
+    }
+
+
+def _arm_document(arm: ArmResult) -> dict[str, Any]:
+    return {"rate" if key == "rate_rule" else key: value for key, value in asdict(arm).items()}
+
+
+def _of_plain(finding: LeverFinding, value: float | None) -> float | None:
+    return value / finding.plain.loss if value is not None and finding.plain.loss else None
+
+
+def _relative(finding: LeverFinding, measure: Measure, *, sign: int = 1) -> Measure:
+    """A difference of losses, or its negative, over the plain arm's loss."""
+    sides = (measure.value, *measure.ci[::sign])
+    value, *ends = (
+        None if x is None else sign * x for x in (_of_plain(finding, s) for s in sides)
+    )
+    return Measure(value=value, ci=Interval(*ends))
+
+
+def _effect(finding: LeverFinding) -> str:
+    return in_percent(_relative(finding, finding.difference), signed=True)
+
+
+def _arm(arm: ArmResult | None) -> str:
+    """Loss of an arm above its name, seed noise, batch and rate."""
+    if arm is None:
+        return "–"
+    batch = " to ".join(dict.fromkeys(map(str, arm.batch_sizes)))
+    loss = "unknown" if arm.loss is None else f"{arm.loss:.4f}"
+    noise = "" if arm.seed_sd is None else f", sd {arm.seed_sd:.2g}"
+    rate = format_quantity(float(f"{arm.lr:.3g}"))
+    edge = ", at the edge" * arm.is_edge
+    noise += f", {arm.n_lost} run(s) lost" * bool(arm.n_lost)
+    return f"{loss}\n{arm.name}{noise}, batch {batch}, rate {rate} ({arm.rate_rule}{edge})"

@@ -1,0 +1,446 @@
+"""A compute budget split between parameters and tokens: the answer, the page of a study."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from extrap import __version__
+from extrap.planning import (
+    Allocation,
+    AllocationCheck,
+    CheckedSplit,
+)
+from extrap.records import Interval, Measure
+from extrap.records.codec import document, encode
+from extrap.reporting import forecast_page
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Figure,
+    Page,
+    Paragraph,
+    Warnings,
+)
+from extrap.reporting.charts import Axis, XYChart, series
+from extrap.reporting.glossary import confidence, explain_flags
+from extrap.reporting.html import write_page
+from extrap.reporting.numbers import (
+    NBSP,
+    format_estimate,
+    format_percent,
+    format_quantity,
+    format_scientific,
+)
+from extrap.reporting.tables import Table
+from extrap.reporting.text import blocks_text
+
+__all__ = [
+    "AllocationReport",
+    "allocation_answer",
+    "allocation_page",
+    "allocation_text",
+    "allocations_text",
+    "study_answer",
+]
+
+SAME_PARAMS = 1.15
+"""Factor within which a run has the recommended parameters."""
+UNKNOWN = Measure(value=None, ci=Interval(None, None))
+GRAVE = ("budget-far-from-runs", "splits-disagree", "exponents-disagree", "law-in-doubt")
+"""Flags that make the confidence low."""
+INKS = {"parametric": "law", "isoflop": "good", "envelope": "muted"}
+"""Estimator → its colour."""
+LIMITS = (
+    "Parameters exclude embeddings and work is 6 N D; another convention moves the split.",
+    "Only the learning rate was tuned. A batch size tuned for each budget may favour longer "
+    "training. The check uses forecast learning rates; an error in them makes a split look worse.",
+    "The interval of the loss includes a share of the predicted change, the misfit of the largest "
+    "budgets and other forms of the law that fit as well; the others do not.",
+    "With more than one epoch the answer relies on measurements of language models (Muennighoff "
+    "et al. 2023); no run of this study repeats data.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AllocationReport:
+    """What an allocation study found.
+
+    Attributes:
+        found: The split of the budget that was checked.
+        course: Budget of the profiles → its split.
+        check: What training there showed.
+        optima: `params`, `tokens`, `loss`, `loss_se`, `lr` and the size, at every size and length.
+        runs: Runs of the check, as in the run table.
+        column: The model's size column.
+        n_runs: Number of all runs.
+    """
+
+    found: Allocation
+    course: dict[float, Allocation]
+    check: AllocationCheck
+    optima: pd.DataFrame
+    runs: pd.DataFrame
+    column: str
+    n_runs: int
+
+
+def allocation_answer(found: Allocation, *, more: str = "", kind: str = "forecast") -> Answer:
+    """The split and its loss; `more` follows them."""
+    loss = ""
+    if found.loss != UNKNOWN:
+        level = f"{100 * found.level:g}{NBSP}%"
+        loss = f"; expect a loss of {_estimate(found.loss).replace('(', f'({level}: ', 1)}"
+    n = len(found.estimators)
+    ratio = f"{found.extrapolation_ratio:.2g} times the largest run"
+    certain = f"Confidence: high; {n} estimators agree, and the budget is {ratio}."
+    if n < 2:
+        certain = "Confidence: medium; only one estimator could be used, so none confirms it."
+    return Answer(
+        text=f"Train {_size(found.params)} parameters on {_size(found.tokens)} tokens for "
+        f"{format_scientific(found.flops)} FLOPs{loss}.{more}",
+        confidence=confidence(found.warnings, of="allocation", grave=GRAVE, otherwise=certain),
+        kind=kind,
+    )
+
+
+def study_answer(report: AllocationReport) -> Answer:
+    """The split, the exponent, and what training at the budget showed."""
+    found, check = report.found, report.check
+    verdict = "no other split is significantly better"
+    if not check.is_best:
+        verdict = f"{check.best.factor:g} times the parameters is significantly better"
+    held = "inside" if check.holds else "outside"
+    more = (
+        f" Parameters grow as C to the {_estimate(found.exponent)}. In runs at this budget "
+        f"{verdict}, and the loss of {_estimate(check.recommended.loss)} is {held} the interval."
+    )
+    return allocation_answer(found, more=more, kind="on" if _is_good(report) else "mixed")
+
+
+def allocation_text(found: Allocation) -> str:
+    """The answer, the split by every estimator, the other ways to spend the budget, warnings."""
+    blocks: list[Block] = [allocation_answer(found), _estimators(found), *_others(found)]
+    return blocks_text([*blocks, *_warnings(found), *_notes(found)])
+
+
+def allocations_text(report: AllocationReport) -> str:
+    """The answer of a study, the splits that were trained, warnings."""
+    tables = (_check_table(report), _expected_table(report.check))
+    return blocks_text([study_answer(report), *tables, *_warnings(report.found)])
+
+
+def allocation_page(
+    report: AllocationReport,
+    *,
+    path: str | Path,
+    title: str,
+    question: str,
+    created: str,
+    provenance: Mapping[str, str],
+) -> Path:
+    """Write the page of a study; `created` is ISO 8601, `provenance` rows of that table."""
+    found, status = report.found, "borne out" if _is_good(report) else "not borne out"
+    made = {"runs": str(report.n_runs), "extrap": __version__, "Python": platform.python_version()}
+    split = (_estimators(found), *_others(found), *_notes(found))
+    numbers = {
+        "kind": "extrap-allocation-study",
+        "schema_version": 1,
+        "allocation": document(found),
+        "check": asdict(report.check),
+        "optima": report.optima.to_dict("records"),
+        "n_runs": report.n_runs,
+    }
+    page = Page(
+        kind="allocation",
+        title=title,
+        question=question,
+        created=created,
+        blocks=(
+            study_answer(report),
+            Columns((Figure(_profiles(report)), Figure(_course(report)))),
+            *_warnings(found),
+            _check_table(report),
+            Details("Loss, measured and expected", (_expected_table(report.check),)),
+            Details("Estimators", split),
+            Details("Profiles", (_optima(report),)),
+            forecast_page.provenance([(k, v) for k, v in {**made, **provenance}.items() if v]),
+            forecast_page.limits(LIMITS),
+        ),
+        numbers=encode(numbers),
+        status=status,
+    )
+    return write_page(page, path)
+
+
+def _is_good(report: AllocationReport) -> bool:
+    """Whether the runs at the budget agree with the split."""
+    return report.check.is_best and report.check.n_predicted > 0
+
+
+def _warnings(found: Allocation) -> tuple[Block, ...]:
+    flags = tuple(explain_flags(found.warnings, of="allocation"))
+    return (Warnings(flags),) if flags else ()
+
+
+def _notes(found: Allocation) -> Iterator[Block]:
+    return (Paragraph(f"Note: {note}") for note in found.notes)
+
+
+def _estimators(found: Allocation) -> Table:
+    """Every estimator's split, and why some could not be used."""
+    rows: list[tuple[str, ...]] = []
+    for name, each in found.estimators.items():
+        sizes = (each.params, each.tokens, each.tokens_per_param)
+        cells = [*(_lines(_size(m)) for m in sizes), *map(_stacked, (each.loss, each.exponent))]
+        rows.append((name, *cells, each.how))
+    rows += [(name, *["–"] * 5, f"not possible: {why}") for name, why in found.refused.items()]
+    if found.loss.value and found.forecast_loss.value:
+        off = format_percent(found.forecast_loss.value / found.loss.value - 1)
+        how = f"forecast of all runs for this split; {off} against the answer"
+        rows.append(("forecast", *["–"] * 3, _stacked(found.forecast_loss), "–", how))
+    columns = ("estimator", "parameters", "tokens", "tokens per parameter", "loss")
+    return Table(
+        caption=f"Split of {format_scientific(found.flops)} FLOPs by estimator, with "
+        f"{100 * found.level:g}{NBSP}% intervals",
+        columns=(*columns, "exponent of parameters", "method"),
+        rows=tuple(rows),
+        note=f"The answer is that of {found.estimator}.",
+    )
+
+
+def _others(found: Allocation) -> list[Table]:
+    """The split on repeated data and the one that counts serving, where asked for."""
+    rows = []
+    if (repeated := found.repeated) is not None:
+        rows.append(
+            (
+                f"unique tokens {format_quantity(repeated.unique_tokens)}, repeated",
+                *map(_lines, (_size(repeated.params), _size(repeated.tokens))),
+                _stacked(repeated.loss),
+                f"{_size(repeated.epochs)} epochs, worth {_size(repeated.effective_epochs)}",
+            )
+        )
+    if (serving := found.serving) is not None:
+        saving = format_percent(serving.saving.value or 0.0, signed=False)
+        total = format_scientific(serving.total_flops.value or 0.0)
+        rows.append(
+            (
+                f"served tokens {format_quantity(serving.inference_tokens)}, same loss",
+                *map(_lines, (_size(serving.params), _size(serving.tokens))),
+                _stacked(serving.loss),
+                f"{total} FLOPs with serving, {saving} fewer",
+            )
+        )
+    columns = ("constraint", "parameters", "tokens", "loss", "amounts to")
+    caption = "Other ways to spend the budget"
+    return [Table(caption=caption, columns=columns, rows=tuple(rows))] if rows else []
+
+
+def _check_table(report: AllocationReport) -> Table:
+    """The splits that were trained at the budget."""
+    check = report.check
+    columns = ("result", "multiple of the parameters", "parameters", "tokens", "epochs")
+    return Table(
+        caption=f"Runs at {format_scientific(report.found.flops)} FLOPs: means over seeds, with "
+        "Student's t intervals",
+        columns=(*columns, "learning rate", "runs", "loss", "excess loss"),
+        rows=tuple(
+            (
+                _result(split, check),
+                f"{split.factor:g}",
+                f"{split.params:.0f}",
+                f"{split.tokens:.0f}",
+                f"{split.epochs:.2g}",
+                format_quantity(split.lr),
+                f"{len(split.losses)}",
+                _stacked(split.loss),
+                "–" if split is check.recommended else _lines(_signed(split.excess)),
+            )
+            for split in check.splits
+        ),
+    )
+
+
+def _result(split: CheckedSplit, check: AllocationCheck) -> str:
+    if split is check.recommended:
+        return "recommended"
+    low, high = split.excess.ci
+    if high is not None and high < 0:
+        return "better"
+    return "worse" if low is not None and low > 0 else "no significant difference"
+
+
+def _expected_table(check: AllocationCheck) -> Table:
+    """The loss of the recommended split, and what was expected of it."""
+    n = len(check.recommended.losses)
+    rows = [("measured, mean", _stacked(check.recommended.loss), "–")]
+    rows.append(("law", _stacked(check.forecast), "yes" if check.holds else "no"))
+    if check.if_right != UNKNOWN:
+        inside = "yes" if check.holds_if_right else "no"
+        rows.append(("law, if its form is right", _stacked(check.if_right), inside))
+    if check.prediction != UNKNOWN:
+        inside = f"{check.n_predicted} of {n} runs"
+        rows.append(("forecast, one new run", _stacked(check.prediction), inside))
+    return Table(
+        caption="Loss of the recommended split, measured and expected",
+        columns=("source", "loss", "measured loss inside"),
+        rows=tuple(rows),
+    )
+
+
+def _optima(report: AllocationReport) -> Table:
+    """Every size and length of the profiles."""
+    return Table(
+        caption="Loss at the best learning rate of every size and length",
+        columns=(report.column, "parameters", "tokens", "FLOPs", "best learning rate", "loss"),
+        rows=tuple(
+            (
+                f"{row[report.column]:g}",
+                f"{row['params']:.0f}",
+                f"{row['tokens']:.0f}",
+                format_scientific(6 * row["params"] * row["tokens"]),
+                format_quantity(row["lr"]),
+                "not bracketed"
+                if math.isnan(row["loss"])
+                else f"{row['loss']:.4f} ± {row['loss_se']:.4f}",
+            )
+            for row in report.optima.to_dict("records")
+        ),
+    )
+
+
+def _profiles(report: AllocationReport) -> XYChart:
+    """Loss against parameters at every budget, the best split of each, the runs of the check."""
+    points = _with_budget(report)
+    budgets = sorted(report.course)
+    lines = [
+        series(
+            points[points["flops"] == flops],
+            x="params",
+            ink=f"size:{place / max(1, len(budgets) - 1):.3f}",
+            line="-",
+            marker="o",
+            label=f"{format_scientific(flops)} FLOPs",
+        )
+        for place, flops in enumerate(budgets)
+    ]
+    best = pd.DataFrame(
+        [(each.params.value, each.loss.value) for each in report.course.values()],
+        columns=["params", "loss"],
+        dtype=float,
+    )
+    checked = _checked(report)
+    return XYChart(
+        title="Loss against parameters, by budget",
+        x=Axis("parameters (non-embedding)"),
+        y=Axis("loss at the best learning rate", is_log=False),
+        series=(
+            *lines,
+            series(best, x="params", marker="D", is_open=True, label="best split"),
+            series(
+                checked[~checked["chosen"]],
+                x="params",
+                ink="fixed",
+                marker="^",
+                label="other splits",
+            ),
+            series(
+                checked[checked["chosen"]],
+                x="params",
+                marker="^",
+                label=f"{format_scientific(report.found.flops)} FLOPs",
+            ),
+        ),
+    )
+
+
+def _course(report: AllocationReport) -> XYChart:
+    """Best parameters against the budget by every estimator, and the splits that were trained."""
+    rows = [
+        (name, flops, each.params.value, *each.params.ci)
+        for flops, split in (*report.course.items(), (report.found.flops, report.found))
+        for name, each in split.estimators.items()
+    ]
+    lines = pd.DataFrame(rows, columns=["estimator", "flops", "params", "lower", "upper"])
+    shown = []
+    for name, own in lines.groupby("estimator", sort=False):
+        is_answer = name == report.found.estimator
+        shown.append(
+            series(
+                own,
+                "flops",
+                "params",
+                lower="lower" if is_answer else "",
+                upper="upper" if is_answer else "",
+                ink=INKS[str(name)],
+                line="-" if is_answer else "--",
+                label=str(name),
+                is_band=is_answer,
+            )
+        )
+    trained = _checked(report).drop_duplicates("params").assign(flops=report.found.flops)
+    return XYChart(
+        title="Best parameters against the budget",
+        x=Axis("budget, FLOPs"),
+        y=Axis("parameters"),
+        series=(
+            series(_with_budget(report), x="flops", y="params", ink="muted", marker="."),
+            *shown,
+            series(trained[~trained["chosen"]], x="flops", y="params", ink="fixed", marker="^"),
+            series(trained[trained["chosen"]], x="flops", y="params", marker="^"),
+        ),
+        shaded=(min(report.course), max(report.course)),
+    )
+
+
+def _with_budget(report: AllocationReport) -> pd.DataFrame:
+    """Points of the profiles with a loss, each at the nearest budget."""
+    points = report.optima.dropna(subset=["loss"])
+    budgets = np.array(sorted(report.course))
+    own = np.log(6 * points["params"].to_numpy() * points["tokens"].to_numpy())
+    nearest = np.abs(np.log(budgets)[None, :] - own[:, None]).argmin(axis=1)
+    return points.assign(flops=budgets[nearest]).sort_values(["flops", "params"])
+
+
+def _checked(report: AllocationReport) -> pd.DataFrame:
+    """`params` and `loss` of every run of the check, `chosen` at the recommended parameters."""
+    runs = report.runs.dropna(subset=["loss"])
+    octaves = np.log(runs["n_params"].astype(float) / report.check.recommended.params).abs()
+    columns = {"params": runs["n_params"], "loss": runs["loss"]}
+    return pd.DataFrame({**columns, "chosen": octaves < math.log(SAME_PARAMS)})
+
+
+def _signed(measure: Measure) -> str:
+    text = _estimate(measure)
+    return text if (measure.value or 0.0) <= 0 else f"+{text}"
+
+
+def _estimate(measure: Measure) -> str:
+    return format_estimate(measure.value, measure.ci)
+
+
+def _stacked(measure: Measure) -> str:
+    return "–" if measure == UNKNOWN else _lines(_estimate(measure))
+
+
+def _lines(text: str) -> str:
+    """An estimate with its interval on a line of its own."""
+    return text.replace(" (", "\n", 1).removesuffix(")")
+
+
+def _size(measure: Measure) -> str:
+    """A size that is estimated: three digits."""
+    value, low, high = (
+        format_quantity(None if v is None else float(f"{v:.3g}"))
+        for v in (measure.value, *measure.ci)
+    )
+    return f"{value} ({low} to {high})"

@@ -1,0 +1,409 @@
+"""Recipes compared over size: the page of a study, and the text of `extrap compare`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from extrap.comparing import Comparison, Contrast
+from extrap.laws import LAWS
+from extrap.records import ComparisonStudy, Fit, Interval, Measure
+from extrap.reporting.blocks import Block, Columns, Details, Figure, Paragraph, Warnings
+from extrap.reporting.charts import Chart
+from extrap.reporting.comparison_answer import (
+    VERDICTS,
+    comparison_answer,
+    difference,
+    explained,
+    gains,
+    pairs,
+    percent,
+    sentence,
+)
+from extrap.reporting.comparison_charts import compute_chart, size_charts, targets_chart
+from extrap.reporting.comparison_documents import checks_document, comparison_study_document
+from extrap.reporting.comparison_findings import (
+    OPEN,
+    GroupFindings,
+    Treatment,
+    has_misfit,
+    treatments,
+)
+from extrap.reporting.glossary import Explanation
+from extrap.reporting.html import write_page
+from extrap.reporting.numbers import (
+    NBSP,
+    format_p_value,
+    format_quantity,
+    format_value,
+    name_size,
+)
+from extrap.reporting.study_page import below, measured, study_page, tabulated
+from extrap.reporting.tables import Table
+from extrap.reporting.text import blocks_text
+
+__all__ = ["comparison_page", "comparison_study_text", "comparison_text"]
+
+LIMITS = (
+    "A verdict holds for the sizes that were run. A small difference of exponents can look like a "
+    "shift, and a shift like a difference of exponents, unless the sizes are far apart.",
+    "Each recipe is at its own best tuned values. What is fixed alike in all of them, such as the "
+    "schedule, may suit one recipe better than another.",
+    "Compute is counted as the runs record it; hardware may run one recipe faster than another.",
+    "A lower loss does not guarantee better downstream results.",
+)
+CAPTION = "Open marks: forecast. ×: measured at the target. Grey: sizes of the sweep."
+MOST_ROWS = 12
+"""Treated recipes that one of two charts shows."""
+
+
+def comparison_page(
+    study: ComparisonStudy,
+    findings: Sequence[GroupFindings],
+    *,
+    path: str | Path,
+    created: str,
+    provenance: Mapping[str, str],
+    sections: Sequence[Details] = (),
+) -> Path:
+    """Write a comparison study as one HTML file that loads nothing else.
+
+    Args:
+        study: The study, for its name and question.
+        findings: Of each of its groups.
+        path: Where to write; missing folders are made.
+        created: When, ISO 8601.
+        provenance: Rows of the provenance table; empty ones are left out.
+        sections: Further closed parts of the page, below the groups.
+
+    Returns:
+        The path written.
+    """
+    groups: list[Block] = [
+        Details(f.group.name, _group_blocks(f, len(findings) > 1)) for f in findings
+    ]
+    if len(groups) > 1:
+        groups = [Details("Groups of recipes", tuple(groups))]
+    arms = {
+        spec.name: len(each.runs[arm])
+        for each in findings
+        for arm, spec in each.group.arms.items()
+        if arm in each.runs
+    }
+    document = comparison_study_document(study, findings)
+    page = study_page(
+        "comparison",
+        [*_visible(findings, has_figures=True), *groups, *sections, *_expectations(findings)],
+        title=study.name,
+        question=study.question,
+        created=created,
+        origin={"runs": str(sum(arms.values())), **provenance},
+        caveats=LIMITS,
+        numbers={**document, "checks": checks_document(findings)},
+    )
+    return write_page(page, path)
+
+
+def comparison_study_text(findings: Sequence[GroupFindings]) -> str:
+    """What a study found, for a terminal."""
+    return blocks_text([*_visible(findings), *_seals(findings)])
+
+
+def comparison_text(found: Comparison) -> str:
+    """What `extrap compare` prints: the answer, the verdicts, what they rest on, warnings."""
+    shown = [Treatment(contrast=contrast, comparison=found) for contrast in found.contrasts]
+    blocks: list[Block] = [comparison_answer(shown), verdicts_table(shown), *_tables(found)]
+    return blocks_text([*blocks, *_warnings(shown), *_notes(found)])
+
+
+def _visible(findings: Sequence[GroupFindings], *, has_figures: bool = False) -> list[Block]:
+    """What is seen without opening anything."""
+    shown = treatments(findings)
+    blocks: list[Block] = [comparison_answer(shown)]
+    if has_figures and shown:
+        blocks.append(Columns(_figures(findings, shown)))
+    blocks += [*_warnings(shown), *([verdicts_table(shown)] if shown else [])]
+    blocks += [_checks_table(found) for found in findings if found.checks]
+    lost = [f"{found.group.name}: {found.problem}" for found in findings if found.problem]
+    return [*blocks, *(Paragraph(f"No comparison of {text}") for text in lost)]
+
+
+def _figures(findings: Sequence[GroupFindings], shown: Sequence[Treatment]) -> tuple[Figure, ...]:
+    """Two figures: over size where there is one group, else one row per treated recipe."""
+    if len(findings) == 1:
+        texts = ("", CAPTION)  # once for both
+        return tuple(map(Figure, size_charts(findings[0]), texts))
+    half = len(shown) // 2 + 1
+    charts: list[Chart | None] = [targets_chart(shown), compute_chart(shown)]
+    if charts[1] is None and len(shown) > MOST_ROWS:
+        charts = [targets_chart(part, shown) for part in (shown[:half], shown[half:])]
+    return tuple(Figure(chart) for chart in charts if chart is not None)
+
+
+def _group_blocks(found: GroupFindings, has_charts: bool) -> tuple[Block, ...]:
+    """What a group rests on."""
+    question = Paragraph(found.group.question)
+    if found.comparison is None:
+        return (question,)
+    compute = compute_chart(treatments([found]))
+    read = [Paragraph(f"{arm}: {note}") for arm, runs in found.runs.items() for note in runs.notes]
+    return (
+        question,
+        *([Columns(tuple(map(Figure, size_charts(found))))] if has_charts else []),
+        *([Figure(compute)] if compute is not None else []),
+        *_tables(found.comparison),
+        _laws_table(found.comparison),
+        *_notes(found.comparison),
+        *read,
+        *_seals([found]),
+    )
+
+
+def verdicts_table(shown: Sequence[Treatment]) -> Table:
+    """Every treated recipe: its verdict, its difference where it counts, what to do."""
+
+    def loss(each: Treatment) -> str:
+        place = each.decisive
+        if place is None:
+            return "unknown"
+        how = "forecast" if place.is_forecast else pairs(place)
+        return f"{below(difference(place))}\n{name_size(place.size)}, {how}"
+
+    plain = {each.comparison.plain for each in shown}
+    against = plain.pop() if len(plain) == 1 else "the plain recipe"
+    return tabulated(
+        f"Treated recipes against {against} ({_level(shown[0].comparison.level)} intervals)",
+        shown,
+        {
+            "verdict": lambda each: f"{VERDICTS[each.verdict][0]}{NBSP}{each.verdict}",
+            "recipe": lambda each: f"{each.contrast.treated}\n{each.group}".strip(),
+            "loss": loss,
+            "what to do": _advice,
+        },
+    )
+
+
+def _advice(each: Treatment) -> str:
+    """What to do, in a sentence."""
+    contrast, verdict = each.contrast, each.verdict
+    if each.check is not None and each.check.agrees is False:
+        return "The forecast did not hold: use the measured difference, and none beyond it."
+    if len(contrast.sign_changes) == 1:
+        before, after = contrast.sign_changes[0]
+        if (after.difference.value or 0.0) < 0:
+            return f"Use it from {name_size(after.size)} on."
+        return f"Use it up to {name_size(before.size)}."
+    if verdict == "depends on size":
+        return "Choose by size."
+    if verdict == "not significant":
+        return "Choose by cost; add seeds if the interval is too wide."
+    if verdict not in ("better", "worse"):
+        at = contrast.by_size[-1].size if contrast.by_size else each.comparison.target
+        column, twice = next((name, format_quantity(2 * value)) for name, value in at.items())
+        return f"Add seeds, and {column} {twice} to both sweeps."
+    if has_misfit(contrast):
+        return "Use the measured differences by size; forecast nothing from these laws."
+    if verdict == "worse":
+        is_rising = contrast.verdict == "exponent" and gains(each)
+        return "Train a larger size before you drop it." if is_rising else "Do not use it."
+    saved = contrast.effective_compute[-1].factor.ci if contrast.effective_compute else OPEN
+    if saved.upper is not None and saved.upper < 1:
+        return "Do not use it: the plain recipe reaches this loss with less compute."
+    is_falling = contrast.verdict == "exponent" and not gains(each)
+    return "Use it up to this size: it loses with size." if is_falling else "Use it."
+
+
+def _warnings(shown: Sequence[Treatment]) -> list[Warnings]:
+    """Flags, each once with the recipes it was raised for; their details are among the notes."""
+    found: dict[str, tuple[Explanation, list[str]]] = {}
+    for each in shown:
+        for flag in each.contrast.flags:
+            new = explained(flag)
+            found.setdefault(new.name, (new, []))[1].append(each.label)
+    items = [
+        replace(
+            new, detail=", ".join(names[:3]) + f" and {len(names) - 3} more" * (len(names) > 3)
+        )
+        for new, names in found.values()
+    ]
+    return [Warnings(tuple(items))] if items else []
+
+
+def _notes(comparison: Comparison) -> list[Paragraph]:
+    """What the flags say in detail, and what was left out or decided."""
+    flags = [(c.treated, f.partition(": ")[2]) for c in comparison.contrasts for f in c.flags]
+    told = [f"{arm}: {detail}" for arm, detail in flags if detail]
+    return [Paragraph(text) for text in dict.fromkeys([*told, *comparison.notes])]
+
+
+def _seals(findings: Sequence[GroupFindings]) -> list[Paragraph]:
+    """When forecasts were sealed, and whether that was before the runs at the target."""
+    found = []
+    for each in findings:
+        if each.sealed and each.checks:
+            late = f", after runs there began ({each.began}): this is not a blind check"
+            order = late if each.sealed > each.began else ", before any run there"
+            text = f"Forecast for {name_size(each.group.target)} sealed {each.sealed}"
+            found.append(Paragraph(f"{text}{order if each.began else ''}."))
+    return found
+
+
+def _tables(comparison: Comparison) -> list[Table]:
+    """The numbers of a comparison: by size, exponents and crossings, worth, costs."""
+    plain, column, costs = comparison.plain, comparison.columns[0], comparison.costs
+    places = [
+        (contrast.treated, place)
+        for contrast in comparison.contrasts
+        for place in [*contrast.by_size, *filter(None, [contrast.at_target])]
+    ]
+    worth = {
+        (contrast.treated, name_size(each.size)): each
+        for contrast in comparison.contrasts
+        for each in contrast.effective_compute
+    }
+    level = next((f" ({_level(w.level)} intervals)" for w in worth.values()), "")
+    is_stated = comparison.flops_per_second is not None and all(c.flops is not None for c in costs)
+    hours = "GPU-hours" if is_stated else "hours (wall-clock)"
+    price = comparison.price
+    found = [
+        tabulated(
+            "Tuned losses and their differences",
+            places,
+            {
+                "recipe": lambda row: row[0],
+                "size": lambda row: name_size(row[1].size),
+                "pairs": lambda row: "forecast" if row[1].is_forecast else str(row[1].n_pairs),
+                plain: lambda row: measured(row[1].plain),
+                "treated": lambda row: measured(row[1].treated),
+                "difference": lambda row: below(difference(row[1])),
+            },
+        ),
+        tabulated(
+            "Laws: exponents, crossings, p-values of one law for both recipes",
+            comparison.contrasts,
+            {
+                "recipe": lambda c: c.treated,
+                "p-value (Holm)": _p_values,
+                "mean difference": lambda c: below(percent(c.mean_difference)),
+                f"exponent in {column}": lambda c: _known(c.exponents.get(c.treated)),
+                f"exponent, {plain}": lambda c: _known(c.exponents.get(plain)),
+                "difference": lambda c: measured(c.exponent_difference),
+                f"crossing, {column}": _crossing,
+            },
+        ),
+        tabulated(
+            f"What {plain} needs for the same loss, over the treated recipe{level}",
+            worth.items(),
+            {
+                "recipe": lambda row: row[0][0],
+                "size": lambda row: row[0][1],
+                "compute, ×": lambda row: measured(row[1].factor),
+                f"{column}, ×": lambda row: measured(row[1].size_factor),
+            },
+        ),
+        tabulated(
+            f"Cost of one run at {name_size(comparison.target)}",
+            [c for c in costs if any(v is not None for v in (c.flops, c.gpu_hours, c.money))],
+            {
+                "recipe": lambda cost: cost.arm,
+                "training FLOPs": lambda cost: _amount(cost.flops),
+                hours: lambda cost: _amount(cost.gpu_hours),
+                **(
+                    {f"cost, at {price:g} per hour": lambda cost: _amount(cost.money)}
+                    if price is not None
+                    else {}
+                ),
+            },
+        ),
+    ]
+    return [table for table in found if table.rows]
+
+
+def _level(level: float) -> str:
+    return f"{100 * level:g}{NBSP}%"
+
+
+def _p_values(contrast: Contrast) -> str:
+    """The p-value, and what it is after Holm's correction for the number of recipes."""
+    own, adjusted = map(format_p_value, (contrast.p_value, contrast.p_adjusted))
+    return own if adjusted in ("–", own) else f"{own}\n{adjusted}"
+
+
+def _known(measure: Measure | None) -> str:
+    return "–" if measure is None else measured(measure)
+
+
+def _crossing(contrast: Contrast) -> str:
+    """Where the laws cross, and where the measured difference changes its sign."""
+    crossing, lines = contrast.crossover, []
+    if crossing.size.value is not None:
+        value, *ends = (s and float(f"{s:.3g}") for s in (crossing.size.value, *crossing.size.ci))
+        lines += [measured(Measure(value=value, ci=Interval(*ends)))]
+        lines += [f"{'within' if crossing.is_inside else 'outside'} the measured sizes"]
+        lines += [f"{crossing.better_below} better below"] * bool(crossing.better_below)
+    lines += [
+        f"sign changes between {name_size(a.size)} and {name_size(b.size)}"
+        for a, b in contrast.sign_changes
+    ]
+    return "\n".join(lines) or "none"
+
+
+def _amount(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}".replace("e+", "e").replace("e-", "e−")
+
+
+def _laws_table(comparison: Comparison) -> Table:
+    def parameters(law: Fit) -> str:
+        errors = [math.sqrt(max(row[i], 0.0)) for i, row in enumerate(law.covariance)]
+        return ", ".join(
+            f"{name}{NBSP}={NBSP}{format_value(value, se)}" + " held" * (name in law.fixed)
+            for (name, value), se in zip(law.parameters.items(), errors, strict=True)
+        )
+
+    return tabulated(
+        "Fitted laws of the tuned loss",
+        [(arm, comparison.laws.get(arm)) for arm in comparison.arms],
+        {
+            "recipe": lambda row: row[0],
+            "law": lambda row: "none" if row[1] is None else LAWS[row[1].law].formula,
+            "parameters ± standard error": lambda row: (
+                "–" if row[1] is None else parameters(row[1])
+            ),
+            "flags": lambda row: "–" if row[1] is None else ", ".join(row[1].flags) or "–",
+        },
+        note="x0: geometric mean of the fitted sizes. Held: fixed in the fit of one recipe.",
+    )
+
+
+def _checks_table(found: GroupFindings) -> Table:
+    """What was measured at the target beside its forecast."""
+    words = {True: "held", False: "did not hold", None: "cannot tell"}
+    assert found.comparison is not None
+    plain, single = found.comparison.plain, "one seed: no interval"
+    return tabulated(
+        f"Forecasts checked at {name_size(found.comparison.target)}",
+        found.checks,
+        {
+            "forecast": lambda check: words[check.agrees],
+            "recipe": lambda check: check.treated,
+            "measured": lambda c: below(percent(c.difference, "", single * (c.n_pairs == 1))),
+            "forecast of it": lambda check: below(percent(check.forecast)),
+            "pairs": lambda check: str(check.n_pairs),
+            "loss": lambda check: format_value(check.loss),
+            f"loss of {plain}": lambda check: format_value(check.plain),
+        },
+    )
+
+
+def _expectations(findings: Sequence[GroupFindings]) -> list[Details]:
+    """What was expected of each group, and what was found."""
+    columns: dict[str, Any] = {
+        "group": lambda found: found.group.name,
+        "expected from the literature": lambda found: found.group.expected,
+        "found": lambda found: " ".join(map(sentence, treatments([found]))) or found.problem,
+    }
+    table = tabulated("Expected and found", (f for f in findings if f.group.expected), columns)
+    return [Details("Expected and found", (table,))] if table.rows else []

@@ -709,7 +709,7 @@ def _outlier_flags(
             f"{abs(off):.0%} {side} the median of its cell"
         )
     if len(found) > MOST_NAMED:
-        flags.append(f"outlier: {len(found) - MOST_NAMED} more runs deviate as much")
+        flags.append(f"outlier: {len(found) - MOST_NAMED} more runs are as far off")
     size = made.default_targets()[0]
     points = [None if each is None else each.at(**size) for each in (without, made)]
     texts = [
@@ -717,8 +717,7 @@ def _outlier_flags(
     ]
     them = "it" if len(found) == 1 else "them"
     flags[-1] += (
-        f"; the forecast loss at {named(size)} is {texts[0]} without {them}, "
-        f"{texts[1]} with {them}"
+        f"; the loss at {named(size)} is {texts[0]} without {them}, {texts[1]} with {them}"
     )
     return flags
 

@@ -1,6 +1,6 @@
-"""Tune small, forecast big, and say so when big goes wrong.
+"""Tune hyperparameters at small model sizes, forecast the large run, and check it.
 
-Importing the package imports none of its rooms: each public name is fetched on first use, so
+Each public name is imported on first use, so
 `import extrap` takes milliseconds and a forecast from a table needs no training library.
 """
 
@@ -143,7 +143,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Fetch a public name from its room on first use; a name without an entry is a record."""
+    """Import a public name on first use; a name without an entry is a record."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "__version__":

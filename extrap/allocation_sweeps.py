@@ -74,7 +74,7 @@ LARGEST_SIZE = 2**16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationOutcome:
-    """What a finished allocation study left behind."""
+    """Result of a finished allocation study."""
 
     report: AllocationReport
     seal_path: Path
@@ -93,7 +93,7 @@ def run_allocation(
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> AllocationOutcome:
-    """Run an allocation study, or resume it; what is done already is not trained again.
+    """Run an allocation study, or resume it; finished runs are not trained again.
 
     The split of the budget to come is sealed in `reports/NAME.allocation.json` before anything is
     trained there.
@@ -128,7 +128,7 @@ def train_allocation(
     tune: Tune = tune,
     say: Say = logger.info,
 ) -> pd.DataFrame:
-    """Train what an allocation study wants, beside as many others as there are; no report.
+    """Train what an allocation study wants, together with other processes; no report.
 
     Args:
         study: The study.
@@ -184,8 +184,8 @@ class _Lengths:
             tokens = self._tokens(study.target, size)
             wanted += _check_cells(study, made, size, tokens)
             say(
-                f"{factor:g} × the parameters: {study.column} {size}, {self._n_params(size)} on "
-                f"{tokens} tokens"
+                f"{factor:g} × parameters: {study.column} {size}, {self._n_params(size)} "
+                f"on {tokens} tokens"
             )
         return tuple(wanted)
 
@@ -250,13 +250,13 @@ def read_allocation_table(study: AllocationStudy, path: str | Path) -> pd.DataFr
         table = read_csv(path)
     except (OSError, ValueError) as error:
         raise DataError(
-            f"a run table is a CSV file, got {path} ({error}); run the study, which writes one "
-            "beside its report."
+            f"a run table must be a CSV file, got {path} ({error}); run the study, which "
+            "writes one beside its report."
         ) from error
     missing = [name for name in (study.column, *COLUMNS[:8]) if name not in table]
     if missing:
         raise DataError(
-            f"the run table of an allocation has the columns {study.column}, "
+            f"the run table of an allocation needs the columns {study.column}, "
             f"{', '.join(COLUMNS[:8])}; {path} lacks {', '.join(missing)}."
         )
     return table
@@ -267,7 +267,7 @@ def judge_allocation(study: AllocationStudy, table: pd.DataFrame) -> AllocationR
 
     Args:
         study: The study.
-        table: One row a run, as `read_allocation_table` gives it.
+        table: One row per run, as `read_allocation_table` gives it.
 
     Raises:
         DataError: The table lacks runs that the study needs.
@@ -300,7 +300,7 @@ def judge_allocation(study: AllocationStudy, table: pd.DataFrame) -> AllocationR
 
 
 def plan_allocation(study: AllocationStudy, *, storage: str | None = None) -> str:
-    """What `run_allocation` would train, in words; nothing is opened or trained."""
+    """What `run_allocation` would train, as text; nothing is opened or trained."""
     spec = study.study
     sizes, rates = spec.sizes[study.column], spec.tune["lr"].values()
     n_runs = len(study.budgets) * len(sizes) * len(rates) * len(spec.seeds)
@@ -432,7 +432,7 @@ def _sealed_when(study: AllocationStudy, frame: pd.DataFrame, reports: Path) -> 
         return ""
     document = json.loads(path.read_text(encoding="utf-8"))
     if document.get("data") != _data_hash(study, frame):
-        return "not: the sealed split is of other runs"
+        return "not sealed: the sealed split belongs to other runs"
     return f"{document['sealed']}, data hash {document['data']}"
 
 

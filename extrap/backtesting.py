@@ -1,4 +1,4 @@
-"""Would the forecast have worked before? Fit the small sizes of a sweep, predict the others."""
+"""Backtest: fit the small sizes of a sweep, predict the others."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdout:
-    """One size that was held out, predicted from others, and what it really showed.
+    """The prediction of one held-out size from others, and the observed loss.
 
     Attributes:
         size: Size column → value.
-        n_fitted: How many sizes the forecast was fitted to.
+        n_fitted: Number of sizes the forecast was fitted to.
         extrapolation_ratio: Held-out / fitted sizes, see `extrap.fitting.extrapolation_ratio`.
-        observed: The loss the whole sweep shows there: at the fitted optimum, or the mean where
-            nothing is tuned; in the unit of the runs.
+        observed: Loss of the whole sweep there: at the fitted optimum, or the mean if nothing is
+            tuned; in the unit of the runs.
         observed_log_se: Its standard error in log loss; None where it is not known.
         predicted: The forecast's loss, same unit.
-        predicted_pi: Where `observed` was expected, at the level of the backtest: the law's
-            uncertainty and the standard error of `observed`.
+        predicted_pi: Prediction interval of `observed` at the level of the backtest; it covers the
+            uncertainty of the law and the standard error of `observed`.
         deviation: observed / predicted − 1.
         z: Log deviation over its predicted standard deviation.
         pit: Predicted probability of a smaller loss; uniform in [0, 1] if calibrated.
@@ -78,7 +78,7 @@ class Holdout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backtest:
-    """Every prediction of sizes that were held out, and how good they were.
+    """All predictions of held-out sizes, and their scores.
 
     Attributes:
         runs: The sweep.
@@ -138,7 +138,7 @@ class Backtest:
         return sum(count for _, count in self.failures)
 
     def frame(self) -> pd.DataFrame:
-        """One row a prediction.
+        """One row per prediction.
 
         Columns: the sizes, the fields of `Holdout` (intervals as `_lower` and `_upper`, coverage
         as `covered_50` …), and `NAME_octaves` for each tuned column.
@@ -146,7 +146,7 @@ class Backtest:
         return pd.DataFrame([_row(holdout) for holdout in self.holdouts])
 
     def summary(self) -> pd.DataFrame:
-        """One row a bin of extrapolation ratios that holds a prediction, and one for all.
+        """One row per bin of extrapolation ratios that holds a prediction, and one for all.
 
         Columns: `extrapolation_ratio` (label of the bin), `n`, `coverage_50`, `coverage_80`,
         `coverage_90`, `interval_score`, `crps` (means), `bias` (mean log deviation),
@@ -190,8 +190,8 @@ def backtest(
     Raises:
         TypeError: `runs` are not `Runs`.
         ValueError: The scheme is unknown, `min_sizes` is below 3, or as `extrap.forecast`.
-        DataError: `extrap.forecast` refuses the sweep, it has too few sizes, or not a single
-            prediction could be made and judged.
+        DataError: `extrap.forecast` refuses the sweep, it has too few sizes, or no prediction
+            could be made and judged.
 
     Example:
         >>> import extrap

@@ -59,7 +59,7 @@ FACTORS = (0.5, 1.0, 2.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOutcome:
-    """What a finished batch study left behind."""
+    """Result of a finished batch study."""
 
     findings: tuple[BatchFindings, ...]
     report_path: Path
@@ -75,7 +75,7 @@ def run_batches(
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> BatchOutcome:
-    """Run a batch study, or resume it; what is done already is not trained again.
+    """Run a batch study, or resume it; finished runs are not trained again.
 
     At every size and batch a grid of rates is trained, which grows while the best rate for some
     target is at its edge. Where a task names a larger size, the trade-off of steps and
@@ -107,7 +107,7 @@ def train_batches(
     tune: Tune = tune,
     say: Say = logger.info,
 ) -> list[BatchFindings]:
-    """Train what a batch study wants, beside as many others as there are; nothing is reported.
+    """Train what a batch study wants, together with other processes; no report.
 
     Args:
         study: The batch study.
@@ -205,7 +205,7 @@ def report_batches(
 
 
 def plan_batches(study: BatchStudy, *, storage: str | None = None) -> str:
-    """What `run_batches` would train, in words; nothing is opened or trained."""
+    """What `run_batches` would train, as text; nothing is opened or trained."""
     lines = [
         f"study {study.name}: {study.question}",
         f"storage: {without_password(storage or default_storage(study))}",
@@ -336,7 +336,7 @@ def _sealed(trade_off: TradeOffForecast, sweep: Runs, path: Path) -> TradeOffFor
 def _as_sealed(trade_off: TradeOffForecast, sweep: Runs, path: Path) -> TradeOffForecast | None:
     """The forecast with the rates and steps written down earlier; None without any.
 
-    Runs at the larger size are made at the rates that were written down. A forecast made anew by
+    Runs at the larger size are made at the rates that were written down. A forecast made again by
     a later version may differ from them and would not find these runs.
     """
     if not path.exists():

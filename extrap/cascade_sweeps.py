@@ -42,7 +42,7 @@ COLUMNS = ["confidence", "correct", "loss"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CascadeOutcome:
-    """What a finished cascade study left behind."""
+    """Result of a finished cascade study."""
 
     report: CascadeReport
     table_path: Path
@@ -132,19 +132,19 @@ def read_cascade_table(path: str | Path) -> pd.DataFrame:
     """The table of curves of a cascade study.
 
     Raises:
-        DataError: There is no such file, or it is no table.
+        DataError: There is no such file, or it is not a table.
     """
     try:
         return read_csv(path)
     except (OSError, ValueError) as error:
         raise DataError(
-            f"a table of cascades is a CSV file, got {path} ({error}); run the study, which "
-            "writes one beside its report."
+            f"a table of cascades must be a CSV file, got {path} ({error}); run the study, "
+            "which writes one beside its report."
         ) from error
 
 
 def plan_cascade(study: CascadeStudy, *, storage: str | None = None) -> str:
-    """What `run_cascade` would train, in words; nothing is opened or trained."""
+    """What `run_cascade` would train, as text; nothing is opened or trained."""
     lines = [
         f"study {study.name}: {study.question}",
         f"saved answers: {_folder(study, storage)}",
@@ -155,8 +155,9 @@ def plan_cascade(study: CascadeStudy, *, storage: str | None = None) -> str:
         for model, seeds in study.trainings()
     ]
     lines.append(
-        f"then {len(study.smalls)} small models before {study.large.label}, {len(study.pairs)} "
-        "pairs of trainings each" + (f", and before them: {study.rule.name}" if study.rule else "")
+        f"then cascades of {len(study.smalls)} small models and {study.large.label}, "
+        f"{len(study.pairs)} pairs of trainings each"
+        + (f", with the rule {study.rule.name} in front" if study.rule else "")
     )
     return "\n".join(lines)
 
@@ -238,8 +239,8 @@ def _rule_answers(study: CascadeStudy, workload: LoadedWorkload) -> dict[str, ob
 def _folder(study: CascadeStudy, storage: str | None) -> Path:
     if storage is not None and "://" in storage:
         raise ValueError(
-            f"a cascade study saves answers in a folder, got the storage "
-            f"{without_password(storage)}; name a folder."
+            "a cascade study saves answers in a folder, got the storage "
+            f"{without_password(storage)}; give a folder."
         )
     return Path(storage or f".extrap/{study.name}")
 

@@ -84,7 +84,7 @@ NEEDED = ("arm", "stage", "seed", "status", "loss")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonOutcome:
-    """What a finished comparison study left behind."""
+    """Result of a finished comparison study."""
 
     findings: tuple[GroupFindings, ...]
     table: pd.DataFrame
@@ -109,7 +109,7 @@ def run_comparison(
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> ComparisonOutcome:
-    """Run a comparison study, or resume it; what is done already is not trained again.
+    """Run a comparison study, or resume it; finished runs are not trained again.
 
     Every recipe's sweep is tuned, with its grid grown until its optima are bracketed. What the
     comparison says is written to `reports/NAME.comparison.json` before anything is trained at a
@@ -147,7 +147,7 @@ def train_comparison(
     tune: Tune = tune,
     say: Say = logger.info,
 ) -> tuple[list[GroupFindings], pd.DataFrame]:
-    """Train what a comparison wants, beside as many others as there are; nothing is reported.
+    """Train what a comparison wants, together with other processes; no report.
 
     Args:
         study: The comparison study.
@@ -171,7 +171,7 @@ def train_comparison(
         say(f"{spec.name}: {len(sweeps[spec.name])} runs")
     findings = [_compare(study, group, sweeps) for group in study.groups]
     sealed = _write_down(study, findings, folder, partial(_seal_time, storage, study))
-    say(f"comparison written {sealed} to {_document_path(study, folder)}")
+    say(f"comparison written to {_document_path(study, folder)} ({sealed})")
     large: dict[str, Runs] = {}
     for spec in study.arms():
         cells = _cells_at_targets(findings, spec, say)
@@ -251,7 +251,7 @@ def report_comparison(
 
 
 def read_comparison_table(path: str | Path) -> pd.DataFrame:
-    """The run table of a comparison study: one row a run, `arm` the name of its sweep.
+    """The run table of a comparison study: one row per run, `arm` the name of its sweep.
 
     Raises:
         DataError: There is no such file, or it is no such table.
@@ -260,20 +260,20 @@ def read_comparison_table(path: str | Path) -> pd.DataFrame:
         table = read_csv(path)
     except (OSError, ValueError) as error:
         raise DataError(
-            f"a run table of recipes is a CSV file, got {path} ({error}); run the study, which "
-            "writes one beside its report."
+            f"a run table of recipes must be a CSV file, got {path} ({error}); run the "
+            "study, which writes one beside its report."
         ) from error
     missing = [name for name in NEEDED if name not in table]
     if missing:
         raise DataError(
-            f"a run table of recipes has the columns {', '.join(NEEDED)}; {path} lacks "
+            f"a run table of recipes needs the columns {', '.join(NEEDED)}; {path} lacks "
             f"{', '.join(missing)}."
         )
     return table
 
 
 def plan_comparison(study: ComparisonStudy, *, storage: str | None = None) -> str:
-    """What `run_comparison` would train, in words; nothing is opened or trained."""
+    """What `run_comparison` would train, as text; nothing is opened or trained."""
     lines = [
         f"study {study.name}: {study.question}",
         f"storage: {without_password(storage or default_storage(study))}",
@@ -286,12 +286,15 @@ def plan_comparison(study: ComparisonStudy, *, storage: str | None = None) -> st
             f"  {spec.name} ({spec.workload.name}): {n_runs} runs at {len(sizes)} sizes, "
             f"{sizes[0]} to {sizes[-1]}, sampler {spec.sampler}"
         )
-    lines.append(f"{total} runs before any grid grows")
+    lines.append(f"{total} runs, more if a grid is extended")
     for group in study.groups:
         plain, *treated = group.arms
         lines.append(
-            f"{group.name}: {', '.join(treated)} against {plain}, at {_sized(group.target)}"
-            + (", then trained there" if group.check_target else "")
+            (
+                f"{group.name}: {', '.join(treated)} compared with {plain}, at "
+                f"{_sized(group.target)}"
+            )
+            + (", then trained at that size" if group.check_target else "")
         )
     return "\n".join(lines)
 
@@ -351,7 +354,9 @@ def _cells_at_targets(
         at = (Target(size=dict(group.target), fixed=False),)
         own = target_cells(replace(spec, targets=at), made)
         if not own:
-            say(f"{spec.name} is not trained at {_sized(group.target)}: no value is forecast")
+            say(
+                f"{spec.name} is not trained at {_sized(group.target)}: no value is forecast there"
+            )
         cells += own
     return tuple(dict.fromkeys(cells))
 

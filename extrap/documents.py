@@ -202,15 +202,15 @@ def _configuration(runs: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def save_forecast(forecast: Forecast, path: str | Path) -> str:
-    """Write a forecast to a JSON file, which seals it: data hash, content hash, time.
+    """Write a sealed forecast to a JSON file, with data hash, content hash and time.
 
-    The seal shows any later change of the file, of its time as well. It is a checksum, no
-    signature: who wants proof against forgery publishes the content hash, or commits the file.
+    The seal shows any later change of the file, of its time as well. It is a checksum, not a
+    signature; to prove the date, publish the content hash or commit the file.
 
     Args:
         forecast: The forecast.
-        path: File to write; parent folders are made. A forecast there that says something else
-            is kept beside it, as `NAME.HASH.json`.
+        path: File to write; parent folders are created. An earlier, different forecast there is
+            kept as `NAME.HASH.json`.
 
     Returns:
         The content hash, 64 hexadecimal digits; the time is not part of it.
@@ -284,12 +284,12 @@ def load_forecast(path: str | Path) -> Forecast:
     """Read a forecast that `save_forecast` wrote, and verify its seal.
 
     Raises:
-        DataError: The file is missing, is no forecast, was written by another schema, or its
+        DataError: The file is missing, is not a forecast, was written by another schema, or its
             content was changed after it was sealed.
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"there is no forecast {path}; check the path.")
+        raise DataError(f"forecast {path} does not exist; check the path.")
     require_file(path, "sealed forecast", most=MOST_BYTES)
     try:
         document = parse_json(path.read_text(encoding="utf-8"))
@@ -297,7 +297,7 @@ def load_forecast(path: str | Path) -> Forecast:
         raise DataError(f"{path} is not JSON: {first_line(error)}.") from error
     if not isinstance(document, dict) or document.get("kind") != "extrap-forecast":
         raise DataError(
-            f"{path} is no forecast; write one with extrap forecast … --save {path.name}."
+            f"{path} is not a forecast; write one with extrap forecast … --save {path.name}."
         )
     if document.get("schema_version") != SCHEMA_VERSION:
         raise DataError(
@@ -316,7 +316,7 @@ def load_forecast(path: str | Path) -> Forecast:
     try:
         return _proved(_restore(document, notes=notes, created=created, curves=curves))
     except NO_FORECAST as error:
-        raise DataError(f"{path} is no complete forecast: {first_line(error)}.") from error
+        raise DataError(f"{path} is not a complete forecast: {first_line(error)}.") from error
 
 
 def _proved(forecast: Forecast) -> Forecast:

@@ -97,7 +97,7 @@ class Expression:
             if name not in values:
                 known = ", ".join(as_written(str(n)) for n in list(values)[:12])
                 raise ValueError(
-                    f"{self.text!r} speaks of {name!r}, which is none of {known}; name another."
+                    f"{self.text!r} uses {name!r}, which is not one of {known}; use one of them."
                 )
         numbers = {name: np.asarray(values[name], dtype=float) for name in self.names}
         with np.errstate(all="ignore"):
@@ -115,7 +115,8 @@ def parse_definition(text: str) -> tuple[str, Expression]:
     name = name.strip("`")
     if not (name and found and formula):
         raise ValueError(
-            f"a definition reads name = formula, as in lr_mult = lr * width / 256; got {text!r}."
+            "a definition has the form name = formula, as in lr_mult = lr * width / 256; got "
+            f"{text!r}."
         )
     return name, Expression(formula)
 
@@ -123,8 +124,8 @@ def parse_definition(text: str) -> tuple[str, Expression]:
 def _parsed(text: str) -> ast.expr:
     if len(text) > MOST_CHARACTERS:
         raise ValueError(
-            f"a formula has at most {MOST_CHARACTERS} characters, got {len(text)}; define a part "
-            "of it first."
+            f"a formula may have at most {MOST_CHARACTERS} characters, got {len(text)}; "
+            "define a part of it first."
         )
     quoted = _QUOTED.findall(text)
     places = iter(range(len(quoted)))
@@ -133,8 +134,9 @@ def _parsed(text: str) -> ast.expr:
         tree = ast.parse(plain.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise ValueError(
-            f"a formula is arithmetic over columns, as in lr * width / 256; got {text!r}. A name "
-            "with other characters than letters, digits and _ stands in backquotes."
+            "a formula must be arithmetic over columns, as in lr * width / 256; got "
+            f"{text!r}. Write a name with characters other than letters, digits and _ in "
+            "backquotes."
         ) from None
     names = {_PLACEHOLDER.format(place): name for place, name in enumerate(quoted)}
     for node in ast.walk(tree):
@@ -146,7 +148,9 @@ def _parsed(text: str) -> ast.expr:
 def _names(node: ast.expr, text: str, *, depth: int) -> list[str]:
     """The names of a formula; whatever is no arithmetic is refused."""
     if depth > MOST_NESTED:
-        raise ValueError(f"a formula is nested at most {MOST_NESTED} times; simplify {text!r}.")
+        raise ValueError(
+            f"a formula may be nested at most {MOST_NESTED} times; simplify {text!r}."
+        )
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             _number(value, text)
@@ -161,10 +165,12 @@ def _names(node: ast.expr, text: str, *, depth: int) -> list[str]:
             return _names(operand, text, depth=depth + 1)
         case ast.Call(func=ast.Name(id=called), args=given, keywords=[]) if called in FUNCTIONS:
             if len(given) != (n_wanted := 2 if called in _TWO_ARGUMENTS else 1):
-                raise ValueError(f"{called} takes {n_wanted} argument(s), {text!r} gives others.")
+                raise ValueError(
+                    f"{called} takes {n_wanted} argument(s), got another number in {text!r}."
+                )
             return [name for part in given for name in _names(part, text, depth=depth + 1)]
     raise ValueError(
-        f"a formula holds numbers, names, + - * / // % ** and the functions "
+        "a formula may contain numbers, names, + - * / // % ** and the functions "
         f"{', '.join(FUNCTIONS)}; got {text!r}."
     )
 
@@ -185,7 +191,7 @@ def _dotted(node: ast.expr, text: str) -> str:
             return name
         case ast.Attribute(value=value, attr=attr):
             return f"{_dotted(value, text)}.{attr}"
-    raise ValueError(f"a name with dots begins with a name; got {text!r}.")
+    raise ValueError(f"a name with dots must begin with a name; got {text!r}.")
 
 
 def _value(node: ast.expr, numbers: Mapping[str, Any]) -> Any:

@@ -162,13 +162,13 @@ def read_csv(path: str | Path) -> pd.DataFrame:
 
     Raises:
         OSError: It cannot be read.
-        ValueError: It is no table.
+        ValueError: It is not a table.
     """
     import pandas as pd
 
     path = Path(path)
     if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "no plain file", str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     table = pd.read_csv(path)
     table.columns = [unguarded(str(name)) for name in table.columns]
     for name, kind in table.dtypes.items():
@@ -211,7 +211,7 @@ def _is_number(text: str) -> bool:
 
 
 class _SourceLoader(SourceFileLoader):
-    """Compiles the source: bytecode is held against it by whole seconds and bytes only."""
+    """Compiles the source: bytecode is compared with it by whole seconds and bytes only."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)

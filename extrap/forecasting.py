@@ -89,9 +89,9 @@ class Forecast:
     Attributes:
         runs: The sweep the laws were fitted to.
         level: Level of all intervals, in (0, 1).
-        band: What the intervals of the loss allow for: `"default"`, that no law is quite right;
-            `"family"`, only which of the laws is.
-        optima: One a size, smallest first.
+        band: What the intervals of the loss cover: `"default"`, that no law is exactly right;
+            `"family"`, only which of the laws is right.
+        optima: One per size, smallest first.
         noise: Run-to-run noise of the log loss.
         loss_model: Laws of the loss and how they are combined; None if none could be fitted.
         tuned_laws: Tuned column → law of its optimum, or None where it could not be fitted.
@@ -174,7 +174,7 @@ class Forecast:
         return () if self.loss_model is None else self.loss_model.laws
 
     def at(self, value: float | None = None, /, **size: float) -> Point:
-        """The forecast at one size, given by size column, or by what the path makes it of.
+        """The forecast at one size, given by its size columns or the names of the path.
 
         Args:
             value: The size, where there is one size column, or one dial of the path.
@@ -216,7 +216,7 @@ class Forecast:
         )
 
     def extrapolation_ratio(self, size: Mapping[str, float]) -> float:
-        """How many times larger a size is than the fitted ones, over all columns together."""
+        """Ratio of a size to the largest fitted one, over all columns together."""
         fitted = [o.size for o in self.optima if self.loss_model is None or o.loss is not None]
         return extrapolation_ratio(size, fitted)
 
@@ -227,18 +227,18 @@ class Forecast:
 
         Args:
             size: Size column → size.
-            seeds: One a run, for the mean of tuned runs of these seeds; None for one new run.
+            seeds: One per run, for the mean of tuned runs of these seeds; None for one new run.
         """
         if self.loss_model is None:
             return None
         return self.loss_model.predict(size, noise=self.noise, band=self.band, seeds=seeds)
 
     def predict_tuned(self, size: Mapping[str, float]) -> dict[str, Estimate]:
-        """Where the optimum of each tuned value lies at a size."""
+        """The optimum of each tuned value at a size, with its intervals."""
         return {name: self._tuned_at(name, size) for name in self.runs.tuned}
 
     def octave_sd(self, name: str, size: Mapping[str, float]) -> float:
-        """How uncertain the optimum of a tuned value at a size is: its sd in octaves, or 0."""
+        """Standard deviation of the optimum of a tuned value at a size in octaves, or 0."""
         fit = self.tuned_laws[name]
         if fit is None:
             return 0.0
@@ -250,7 +250,7 @@ class Forecast:
     ) -> float | None:
         """Expected excess of a run at these tuned values, in log loss (nats of ln loss, ≥ 0).
 
-        None where an optimum or the valley around it is unknown.
+        None where an optimum or the excess-loss curve around it is unknown.
         """
         centre = {name: estimate.value for name, estimate in self.predict_tuned(size).items()}
         if self.valley is None or any(value is None for value in centre.values()):
@@ -259,10 +259,10 @@ class Forecast:
         return self.valley.excess(octaves, size)
 
     def recommend(self, /, **size: float) -> Recommendation | None:
-        """The tuned values of smallest expected loss at one size, beside the optimal ones.
+        """The tuned values with the smallest expected loss at one size, and the optimal ones.
 
-        They allow for where the optimum may lie, for a side of the valley that is steeper, and
-        for divergence. None where an optimum or the valley is unknown.
+        They take into account the uncertainty of the optimum, the asymmetry of the excess-loss
+        curve, and divergence. None where an optimum or the excess-loss curve is unknown.
 
         Raises:
             ValueError: As `at`.
@@ -273,7 +273,7 @@ class Forecast:
         return recommend(laws, target, valley=self.valley, divergence=self.divergence)
 
     def advised(self, /, **size: float) -> dict[str, float]:
-        """The tuned values to run with at one size: recommended, or else where the optimum lies.
+        """The tuned values to use at one size: the recommended ones, or else the optimal ones.
 
         Those without a point estimate are left out.
 
@@ -287,9 +287,9 @@ class Forecast:
         return {name: value for name, value in values.items() if value is not None}
 
     def transfer(self, /, **size: float) -> tuple[TransferQuality, ...]:
-        """How well the tuned values of the largest swept size would do without being tuned again.
+        """Cost of keeping the tuned values of the largest swept size at a larger size.
 
-        One entry a tuned column; none where an optimum or the valley is unknown.
+        One entry per tuned column; none where an optimum or the excess-loss curve is unknown.
 
         Raises:
             ValueError: As `at`.
@@ -300,7 +300,7 @@ class Forecast:
         return transfer_quality(laws, self.optima, target, valley=self.valley, level=self.level)
 
     def rules(self, /, **size: float) -> tuple[RuleRegret, ...]:
-        """What known rules say at one size, and what following them is expected to cost.
+        """Values of published rules at one size, and their expected cost.
 
         Raises:
             ValueError: As `at`.
@@ -326,7 +326,7 @@ class Forecast:
     def frame_at_values(
         self, sizes: Iterable[Mapping[str, float]], *, tuned: Mapping[str, float]
     ) -> pd.DataFrame:
-        """The loss over size at tuned values that are kept instead of tuned, one row a size.
+        """The loss over size at fixed tuned values, one row per size.
 
         Columns: the sizes, `loss`, `loss_pi_lower`, `loss_pi_upper`, `log_excess` (the cost of
         not tuning, in nats of ln loss) and `NAME_octaves`, the distance from the optimum there.
@@ -337,7 +337,7 @@ class Forecast:
 
         Raises:
             ValueError: As `at`; a tuned column is missing or not positive.
-            DataError: The sweep gives no law of the loss, of an optimum, or no valley.
+            DataError: The sweep gives no law of the loss, of an optimum, or no excess-loss curve.
 
         References:
             Metz (2022), On the difficulty of extrapolation with NN scaling.
@@ -496,7 +496,7 @@ class Forecast:
         expected = ", ".join(self.runs.sizes)
         size = self._sized(size)
         if set(size) != set(self.runs.sizes):
-            dials = f" or the dial(s) {', '.join(self.path.dials)}" if self.path else ""
+            dials = f" or {', '.join(self.path.dials)} of the path" if self.path else ""
             raise ValueError(
                 f"a forecast needs exactly the size column(s) {expected}{dials}, got "
                 f"{', '.join(size) or 'none'}; ask for {_asked(self.runs.sizes)}."
@@ -524,7 +524,7 @@ class Forecast:
         return {c: values[c] for c in columns} if set(columns) <= set(values) else given
 
     def _all_tuned_laws(self) -> dict[str, Fit] | None:
-        """The laws of all tuned columns, in the valley's order; None if one is missing."""
+        """The laws of all tuned columns, in the order of `valley`; None if one is missing."""
         known = {name: fit for name, fit in self.tuned_laws.items() if fit is not None}
         return known if known and len(known) == len(self.tuned_laws) else None
 
@@ -709,7 +709,7 @@ def _outlier_flags(
             f"{abs(off):.0%} {side} the median of its cell"
         )
     if len(found) > MOST_NAMED:
-        flags.append(f"outlier: {len(found) - MOST_NAMED} more runs deviate as much")
+        flags.append(f"outlier: {len(found) - MOST_NAMED} more runs are as far off")
     size = made.default_targets()[0]
     points = [None if each is None else each.at(**size) for each in (without, made)]
     texts = [
@@ -717,8 +717,7 @@ def _outlier_flags(
     ]
     them = "it" if len(found) == 1 else "them"
     flags[-1] += (
-        f"; the forecast loss at {named(size)} is {texts[0]} without {them}, "
-        f"{texts[1]} with {them}"
+        f"; the loss at {named(size)} is {texts[0]} without {them}, {texts[1]} with {them}"
     )
     return flags
 

@@ -62,7 +62,7 @@ def how_to_install(module: str) -> str:
     """
     distribution = DISTRIBUTIONS.get(module.partition(".")[0])
     if distribution is None:
-        return "install what brings it, or check the name"
+        return "install the package that provides it, or check the name"
     wanted = _together(distribution) or [distribution]
     return "run pip install " + " ".join(f"'{requirement}'" for requirement in wanted)
 

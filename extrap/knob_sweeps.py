@@ -67,7 +67,7 @@ def run_knobs(
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> KnobOutcome:
-    """Run a knob study, or resume it; what is done already is not trained again.
+    """Run a knob study, or resume it; finished runs are not trained again.
 
     The study's sweep comes first: it says what the tuned values are where knobs are moved. All
     moves that may share a program at one size are trained in one pack.
@@ -102,7 +102,7 @@ def train_knobs(
     tune: Tune = tune,
     say: Say = logger.info,
 ) -> tuple[Forecast, pd.DataFrame]:
-    """Train what a knob study wants, beside as many others as there are; nothing is reported.
+    """Train what a knob study wants, together with other processes; no report.
 
     Args:
         knobs: The knob study.
@@ -122,7 +122,7 @@ def train_knobs(
     other = knobs.precision_spec()
     if train is not None and other is not None:
         raise ValueError(
-            "a precision is set by our own trainer, and train= was given; name the knobs= "
+            "precision is set by extrap's own trainer, but train= was given; name knobs= "
             "without it."
         )
     spec, study = knobs.moved_spec(), knobs.study
@@ -131,7 +131,7 @@ def train_knobs(
     tuned = _tuned_at(knobs, made)
     for point, values in tuned.items():
         words = ", ".join(f"{name} {value:g}" for name, value in values.items())
-        say(f"{knobs.column} {point:g}: knobs are moved at {words}")
+        say(f"{knobs.column} {point:g}: settings are varied at {words}")
     parts = []
     for each, cells in ((spec, knobs.cells(tuned)), (other, knobs.centre_cells(tuned))):
         if each is not None:
@@ -183,7 +183,7 @@ def sweeps_of_knobs(knobs: KnobStudy) -> tuple[Sweep, ...]:
 
 
 def plan_knobs(knobs: KnobStudy, *, storage: str | None = None) -> str:
-    """What `run_knobs` would train, in words; nothing is opened or trained."""
+    """What `run_knobs` would train, as text; nothing is opened or trained."""
     study, spec = knobs.study, knobs.moved_spec()
     tuned = {point: dict.fromkeys(study.tune, 1.0) for point in knobs.points}
     n_runs = len(knobs.cells(tuned))
@@ -196,11 +196,11 @@ def plan_knobs(knobs: KnobStudy, *, storage: str | None = None) -> str:
             f"sweep {study.name}: {len(study.grid_cells())} runs over "
             f"{', '.join(study.tune) or 'nothing'}",
             f"then {n_runs + n_other} runs of {study.recipe.steps} steps at {knobs.column} "
-            f"{points}, {len(spec.seeds)} seeds, asked about {knobs.column} "
+            f"{points}, {len(spec.seeds)} seeds, for the target {knobs.column} "
             f"{knobs.target_size:g}",
             *(
-                f"  {move.name}: {_level(move.base)} moved to {_levels(move)}"
-                f"{' (' + move.note + ')' if move.note else ''}"
+                f"  {move.name}: {_level(move.base)} changed to "
+                f"{_levels(move)}{' (' + move.note + ')' if move.note else ''}"
                 for move in knobs.moves()
             ),
         ]
@@ -303,8 +303,8 @@ def _tuned_at(knobs: KnobStudy, made: Forecast) -> dict[float, dict[str, float]]
         unknown = [name for name, value in tuned.items() if not value]
         if unknown:
             raise StudyError(
-                f"knobs are moved where the rest is tuned, {knobs.column} {point:g} has no best "
-                f"{unknown[0]}; widen its range in the study."
+                f"sensitivity runs start from the tuned values, {knobs.column} {point:g} "
+                f"has no best {unknown[0]}; widen its range in the study."
             )
         found[point] = {name: as_handed_out(name, value or 0.0) for name, value in tuned.items()}
     return found
@@ -333,12 +333,12 @@ def _write(
     from extrap.reporting import knob_page, write_index
 
     if frame.empty:
-        raise DataError(f"the study {knobs.name!r} has no run in which a knob is moved; run it.")
+        raise DataError(f"the study {knobs.name!r} has no run with a changed setting; run it.")
     moves = knobs.moves()
     notes = [
-        f"{m.name} was moved to {_levels(m)}: {m.note}."
+        f"{m.name} was changed to {_levels(m)}: {m.note}."
         if m.values
-        else f"{m.name} was not moved: {m.note}."
+        else f"{m.name} was not changed: {m.note}."
         for m in moves
         if m.note
     ]

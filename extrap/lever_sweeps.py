@@ -61,7 +61,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeverOutcome:
-    """What a finished lever study left behind."""
+    """Result of a finished lever study."""
 
     report: LeverReport
     table: pd.DataFrame
@@ -79,7 +79,7 @@ def run_levers(
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> LeverOutcome:
-    """Run a lever study, or resume it; what is done already is not trained again.
+    """Run a lever study, or resume it; finished runs are not trained again.
 
     First the arms are tuned, each on its grid and its own seeds, then all are run at the rates
     found on the seeds that judge.
@@ -110,7 +110,7 @@ def train_levers(
     tune: Tune = tune,
     say: Say = logger.info,
 ) -> pd.DataFrame:
-    """Train what a lever study wants, beside as many others as there are; nothing is reported.
+    """Train what a lever study wants, together with other processes; no report.
 
     Args:
         study: The lever study.
@@ -200,20 +200,20 @@ def read_lever_table(path: str | Path) -> pd.DataFrame:
         table = read_csv(path)
     except (OSError, ValueError) as error:
         raise DataError(
-            f"a run table of levers is a CSV file, got {path} ({error}); run the study, which "
-            "writes one beside its report."
+            f"a run table of ablations must be a CSV file, got {path} ({error}); run the "
+            "study, which writes one beside its report."
         ) from error
     missing = [name for name in COLUMNS[:6] if name not in table]
     if missing:
         raise DataError(
-            f"a run table of levers has the columns {', '.join(COLUMNS[:6])}; {path} lacks "
-            f"{', '.join(missing)}."
+            f"a run table of ablations needs the columns {', '.join(COLUMNS[:6])}; {path} "
+            f"lacks {', '.join(missing)}."
         )
     return table
 
 
 def plan_levers(study: LeverStudy, *, storage: str | None = None) -> str:
-    """What `run_levers` would train, in words; nothing is opened or trained."""
+    """What `run_levers` would train, as text; nothing is opened or trained."""
     lines = [
         f"study {study.name}: {study.question}",
         f"storage: {without_password(storage or default_storage(study))}",
@@ -227,12 +227,12 @@ def plan_levers(study: LeverStudy, *, storage: str | None = None) -> str:
         batch = f"{batches[0]}" if batches[0] == batches[1] else f"{batches[0]} to {batches[1]}"
         lines.append(
             f"  arm {spec.name}: {n_grid} runs to tune, "
-            f"{len(study.judge_seeds) * len(rates[spec.name])} to judge, {recipe.n_updates} "
-            f"updates of {batch} examples"
+            f"{len(study.judge_seeds) * len(rates[spec.name])} to compare, "
+            f"{recipe.n_updates} updates of {batch} examples"
         )
     for lever in study.levers:
         rate = "tuned" if lever.rate is None else f"rate × {lever.rate:.4g}"
-        lines.append(f"{lever.group}: {lever.name} ({rate}) against {lever.plain.name}")
+        lines.append(f"{lever.group}: {lever.name} ({rate}) compared with {lever.plain.name}")
     return "\n".join(lines)
 
 

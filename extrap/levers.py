@@ -78,7 +78,7 @@ class LeverFinding:
         difference: Final loss of the treated arm minus the plain one's, nats.
         gap: The plain arm's loss minus the reference's, nats; nothing without a reference.
         share: Part of the gap that the treatment closes; 1 closes it. Open on one side where the
-            gap itself is not told from 0.
+            gap itself is not distinguished from 0.
         contrast: The difference minus that of the lever `beside`; nothing without.
     """
 
@@ -143,7 +143,7 @@ def best_rates(study: LeverStudy, table: pd.DataFrame) -> dict[str, float]:
 
     Args:
         study: The study.
-        table: One row a run: `arm`, `stage`, `lr`, `seed`, `status`, `loss`.
+        table: One row per run: `arm`, `stage`, `lr`, `seed`, `status`, `loss`.
 
     Raises:
         DataError: A column is missing, or an arm has no rate at which all runs have a loss.
@@ -154,8 +154,8 @@ def best_rates(study: LeverStudy, table: pd.DataFrame) -> dict[str, float]:
         means = _tuning_means(spec, table)
         if means.empty:
             raise DataError(
-                f"an arm needs a rate at which every tuning run has a loss, {spec.name!r} has "
-                "none; run the study, or lower its range of rates."
+                f"an arm needs a rate at which every tuning run has a loss, {spec.name!r} "
+                "has none; run the study, or lower its range of rates."
             )
         found[spec.name] = float(f"{means.idxmin():.12g}")
     return found
@@ -196,12 +196,12 @@ def judge_levers(study: LeverStudy, table: pd.DataFrame) -> LeverReport:
 def share_closed(closed: Iterable[float], gaps: Iterable[float], *, level: float) -> Measure:
     """Ratio of two paired means, ρ = E a / E b with b > 0, and Fieller's interval.
 
-    Where the mean of b is told from 0 it is an interval; where it is not, the ρ that go with a
-    positive b are bounded on one side at most, and on none where both means may be 0.
+    Where the mean of b is distinguished from 0 it is an interval; where it is not, the ρ that go
+    with a positive b are bounded on one side at most, and on none where both means may be 0.
 
     Args:
-        closed: a, one a pair.
-        gaps: b, one a pair.
+        closed: a, one per pair.
+        gaps: b, one per pair.
         level: In (0, 1).
     """
     a, b = (np.asarray(list(values), dtype=float) for values in (closed, gaps))
@@ -212,7 +212,7 @@ def share_closed(closed: Iterable[float], gaps: Iterable[float], *, level: float
     value = mean_a / mean_b if mean_b > 0 else None
     found = fieller(mean_a, mean_b, covariance)
     if found is None or (found.is_between and mean_b < 0):
-        return NOTHING  # there is no gap to close, or neither mean is told from 0
+        return NOTHING  # there is no gap to close, or neither mean is distinguished from 0
     if found.is_between:
         return Measure(value=value, ci=Interval(found.lower, found.upper))
     # the means may have b = 0, and a is then beyond 0: pairs with b > 0 lie on that side
@@ -298,8 +298,8 @@ def _losses(
     mine = judged[(judged["arm"] == spec.name) & _is_rate(judged["lr"], rate)]
     if mine.empty:
         raise DataError(
-            f"{lever.name!r} needs runs of the arm {spec.name!r} at rate {rate:.4g} on seeds to "
-            "judge by, there is none; run the study to its end."
+            f"{lever.name!r} needs runs of the arm {spec.name!r} at rate {rate:.4g} on "
+            "seeds other than those for tuning, there is none; run the study to its end."
         )
     losses = mine.set_index("seed")["loss"].where(mine.set_index("seed")["status"] == "complete")
     return losses.astype(float)
@@ -331,5 +331,5 @@ def _require_columns(table: pd.DataFrame) -> None:
     missing = [name for name in NEEDED if name not in table]
     if missing:
         raise DataError(
-            f"a table of levers has the columns {', '.join(NEEDED)}; {missing[0]} is missing."
+            f"a table of ablations needs the columns {', '.join(NEEDED)}; {missing[0]} is missing."
         )

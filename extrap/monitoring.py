@@ -39,18 +39,18 @@ FEW = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How a run stands.
+    """The state of a monitored run.
 
     Attributes:
-        step: Of the last loss heard; 0 before the first.
-        fraction: Of the intended training.
-        loss: Geometric mean loss since the comparison point before; None until one is complete.
-        expected: What the reference curves say there.
-        band: Where tuned runs lie there, at the monitor's level.
-        e_value: Evidence against the run being on course; an alarm at 1 / (1 − level).
-        alarm: Whether it was ever that large, or the loss not a number.
+        step: Step of the last loss; 0 before the first.
+        fraction: Share of the intended training.
+        loss: Geometric mean loss since the previous comparison point; None until one is complete.
+        expected: Loss of the reference curves there.
+        band: Interval of tuned runs there, at the monitor's level.
+        e_value: Evidence against the run being on course; it raises an alarm at 1 / (1 − level).
+        alarm: Whether the e-value was ever that large, or the loss not a number.
         cause: `"instability"`, `"mistuned"`, `"unknown"`, or None without an alarm.
-        advice: One sentence a person can act on.
+        advice: What to do, in sentences.
     """
 
     step: float
@@ -76,9 +76,9 @@ class Monitor:
     """Compares the losses of a run in progress with the curves of tuned smaller runs.
 
     The losses must be of the kind whose curves the forecast was made with (held-out or training
-    loss), and the schedule the one of the sweep, stretched to the run's length. Whatever odd a
-    training feeds, nothing is raised: a loss that is no number is an instability, losses out of
-    order or after the end are ignored and counted.
+    loss), and the schedule must be that of the sweep, stretched to the run's length. Invalid
+    losses raise no error: a loss that is not a number is an instability; losses out of order or
+    after the end are ignored and counted.
 
     Args:
         forecast: The forecast, or the file of a sealed one; made from runs with curves.
@@ -91,7 +91,7 @@ class Monitor:
     Raises:
         DataError: The forecast holds no curves or no law of the loss; or the file is unreadable.
         ValueError: A size is missing, unknown or below the sweep's, a level is not in (0, 1), or
-            the number of steps is neither given nor known; a tuned value is no positive number.
+            the number of steps is neither given nor known; a tuned value is not a positive number.
 
     References:
         Ville (1939); Howard et al. (2021), Time-uniform, nonparametric, nonasymptotic confidence
@@ -172,12 +172,12 @@ class Monitor:
 
     @property
     def reading(self) -> Reading:
-        """How the run stands now."""
+        """The latest reading."""
         return self._reading
 
     @property
     def history(self) -> tuple[Reading, ...]:
-        """One reading a comparison point, the first first."""
+        """One reading per comparison point, the earliest first."""
         return tuple(self._history)
 
     @property
@@ -186,7 +186,7 @@ class Monitor:
         return self._n_ignored
 
     def update(self, step: float, loss: float) -> Reading:
-        """Hear a loss.
+        """Add a loss.
 
         Args:
             step: Updates made, rising.

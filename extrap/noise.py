@@ -61,17 +61,17 @@ MIN_POINTS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseScale:
-    """A gradient noise scale, with an interval that is open where the data leave it open.
+    """A gradient noise scale with its interval, which may have an open side.
 
     Attributes:
         noise_scale: `tr Σ / |G|²`, in examples; 0 where the estimate of tr Σ is negative; `None`
-            where |G|² cannot be told from 0, for then no number is an estimate.
-        ci: Where it lies, at `level`. `upper` is `None` where |G|² cannot be told from 0; both
-            sides are `None` where nothing is known of the errors: a single step.
+            where |G|² is not significantly different from 0.
+        ci: Its interval at `level`. `upper` is `None` where |G|² is not significantly different
+            from 0; both sides are `None` after a single step.
         grad_sq_norm: Estimate of |G|², the squared norm of the true gradient; may be negative.
         grad_cov_trace: Estimate of tr Σ, of one example's gradient; may be negative.
         level: Content of `ci`, in (0, 1).
-        n_steps: Steps it rests on.
+        n_steps: Steps it is based on.
         n_blocks: Blocks of neighbouring steps whose scatter gave the errors.
         n_skipped: Measured steps that were left out: a gradient was not finite, or there was
             nothing to compare.
@@ -96,19 +96,22 @@ class NoiseScale:
 
     def __str__(self) -> str:
         """One sentence, which says what is not known."""
-        skipped = f" ({self.n_skipped} more left out)" if self.n_skipped else ""
+        skipped = f" ({self.n_skipped} more skipped)" if self.n_skipped else ""
         source = f"from {self.n_steps} {'step' if self.n_steps == 1 else 'steps'}{skipped}"
         lower, upper = self.ci
         content = f"{100 * self.level:g} %"
         if lower is not None and upper is None:
             return (
-                f"noise scale at least {lower:.3g} ({content}), {source}: the true gradient "
-                "cannot be told from 0; measure more steps or compare with a larger batch"
+                f"noise scale at least {lower:.3g} ({content}), {source}: the true "
+                "gradient is not significantly different from 0; measure more steps or "
+                "compare with a larger batch"
             )
         if self.noise_scale is None:
-            return f"no noise scale {source}: the true gradient cannot be told from 0"
+            return (
+                f"no noise scale {source}: the true gradient is not significantly different from 0"
+            )
         if lower is None or upper is None:
-            return f"noise scale {self.noise_scale:.3g}, {source}: too few for an interval"
+            return f"noise scale {self.noise_scale:.3g}, {source}: too few steps for an interval"
         found = f"noise scale {self.noise_scale:.3g} ({content}: {lower:.3g} to {upper:.3g})"
         return f"{found}, {source}"
 
@@ -129,8 +132,8 @@ def gradient_moments(
         grad_sq_small: Squared norm of the gradient of a small batch, |G_b|², or the mean of it
             over small batches of the step. Shape (n_steps,), or one number.
         grad_sq_big: The same of the big batch, |G_B|². Same shape.
-        batch_small: Examples in the small batch, b; a number, or one a step.
-        batch_big: Examples in the big batch, B > b; a number, or one a step.
+        batch_small: Examples in the small batch, b; a number, or one per step.
+        batch_big: Examples in the big batch, B > b; a number, or one per step.
 
     Returns:
         |G|² and tr Σ, both of shape (n_steps,); single ones may well be negative.
@@ -151,8 +154,8 @@ def gradient_moments(
     b, bb = (np.asarray(batch, dtype=float) for batch in (batch_small, batch_big))
     if not (np.all(np.isfinite(bb)) and np.all(b >= 1) and np.all(b < bb)):
         raise ValueError(
-            f"1 ≤ batch_small < batch_big is needed, got {b} and {bb}; give the "
-            "examples behind each of the two gradients."
+            f"batch sizes need 1 ≤ batch_small < batch_big, got {b} and {bb}; give the "
+            "number of examples behind each gradient."
         )
     return (bb * big - b * small) / (bb - b), (small - big) / (1 / b - 1 / bb)
 
@@ -180,7 +183,7 @@ def noise_scale(
         level: Content of the interval, in (0, 1).
 
     Returns:
-        The estimate, which is one-sided where |G|² cannot be told from 0.
+        The estimate, which is one-sided where |G|² cannot be distinguished from 0.
 
     Raises:
         ValueError: A batch size or the level is out of range.
@@ -220,7 +223,7 @@ def noise_scale_from_moments(
         level: Content of the interval, in (0, 1).
 
     Returns:
-        The estimate, which is one-sided where |G|² cannot be told from 0.
+        The estimate, which is one-sided where |G|² cannot be distinguished from 0.
 
     Raises:
         ValueError: The level is not in (0, 1).
@@ -280,8 +283,8 @@ def noise_course(
             )
     elif any(b <= a for a, b in pairwise([0, *n_windows, squared.size])):
         raise ValueError(
-            "the places at which windows begin must ascend between 0 and the number of steps, "
-            f"{squared.size}, got {list(n_windows)}."
+            f"window starts must ascend between 0 and the number of steps, {squared.size}, "
+            f"got {list(n_windows)}."
         )
     parts = zip(np.array_split(squared, n_windows), np.array_split(trace, n_windows), strict=True)
     return tuple(noise_scale_from_moments(g, s, level=level) for g, s in parts)
@@ -290,7 +293,7 @@ def noise_course(
 def telling_windows(
     grad_sq_norm: ArrayLike, grad_cov_trace: ArrayLike, steps: ArrayLike, *, level: float = 0.95
 ) -> tuple[int, list[int]]:
-    """Windows of a training in each of which the noise scale is told from infinite.
+    """Windows of a training in each of which the noise scale is distinguished from infinite.
 
     Even in ln step, for gradients shrink as powers of it. In the first steps they may shrink too
     fast for a window to have an upper limit: windows of the first tenth of the steps are then left
@@ -463,8 +466,9 @@ class _Blocks(NamedTuple):
     def fieller(self, t: float) -> Interval:
         """Ratios ρ ≥ 0 with (trace − ρ squared)² ≤ t² Var(trace − ρ squared), or what holds them.
 
-        That is a ρ² − 2 b ρ + c ≤ 0: between two roots if |G|² is told from 0 (a > 0), else
-        outside them, where the positive root is a lower bound if tr Σ is told from 0 (c > 0).
+        That is a ρ² − 2 b ρ + c ≤ 0: between two roots if |G|² is distinguished from 0 (a > 0),
+        else outside them, where the positive root is a lower bound if tr Σ is distinguished from 0
+        (c > 0).
         """
         (v_squared, v_both), (_, v_trace) = (self.covariance * t * t).tolist()
         a, c = self.squared**2 - v_squared, self.trace**2 - v_trace
@@ -508,7 +512,7 @@ def _norms(values: ArrayLike, name: str) -> Array:
     if not (np.isfinite(found).all() and (found >= 0).all()):
         worst = found[~(np.isfinite(found) & (found >= 0))][0]
         raise DataError(
-            f"{name} holds squared norms, which are finite and not negative, got {worst}; leave "
+            f"{name} must hold squared norms, finite and at least 0, got {worst}; leave "
             "out steps whose gradient overflowed."
         )
     return found
@@ -529,7 +533,7 @@ def _moments(grad_sq_norm: ArrayLike, grad_cov_trace: ArrayLike) -> tuple[Array,
 def _steps(values: ArrayLike, name: str) -> Array:
     found = np.atleast_1d(np.asarray(values, dtype=float))
     if found.ndim != 1 or not found.size:
-        raise DataError(f"{name} needs one number a step, got an array of shape {found.shape}.")
+        raise DataError(f"{name} needs one number per step, got an array of shape {found.shape}.")
     return found
 
 

@@ -123,7 +123,7 @@ def run_study(
     notify: Notify | None = None,
     say: Say = logger.info,
 ) -> StudyOutcome:
-    """Run a study, or resume it; what is done already is not trained again.
+    """Run a study, or resume it; finished runs are not trained again.
 
     The forecast is sealed in `reports/NAME.forecast.json` before anything larger is trained. The
     sweep of a baseline comes last; where it supports no forecast, there is no comparison.
@@ -148,8 +148,8 @@ def run_study(
         check_baseline(spec, baseline)
         if (train is None) != (train_baseline is None):
             raise ValueError(
-                "a study and its baseline are trained alike but for what is compared, got only "
-                "one of train= and train_baseline=; give both or none."
+                "a study and its baseline need the same kind of training, got only one of "
+                "train= and train_baseline=; give both or none."
             )
     storage, reports = storage or default_storage(spec), Path(reports)
     extend = extend_rule(spec)
@@ -159,11 +159,14 @@ def run_study(
     made = replace(made, created=sealed_at(made, sealed_path) or made.created)
     made, _ = seal_in_storage(made, storage, study=spec.name)
     made, seal = seal_once(made, sealed_path)
-    say(f"forecast sealed {made.created} in {sealed_path}, content hash {seal}")
+    say(f"sealed forecast written to {sealed_path} ({made.created}, content hash {seal})")
     large: Runs | None = None
     cells = target_cells(spec, made)
     if spec.targets and not cells:
-        say("no larger run was trained: the sweep has no point estimate; see the report's flags")
+        say(
+            "no larger run was trained: the sweep gives no point estimate; see the flags in "
+            "the report"
+        )
     if cells:
         large = tune(
             spec, storage, train=train, stage="check", extend=wants_only(cells), notify=notify
@@ -236,7 +239,7 @@ def plan_study(
     storage: str | None = None,
     train: Train | None = None,
 ) -> str:
-    """What `run_study` would train, in words; nothing is opened or trained.
+    """What `run_study` would train, as text; nothing is opened or trained.
 
     Raises:
         ValueError: The baseline does not go with the study, or a path or grid gives a fraction
@@ -255,8 +258,8 @@ def plan_study(
     for target in spec.targets:
         n_runs = (len(target.factors) + target.fixed) * len(spec.target_seeds)
         lines.append(
-            f"then {_sized(spec.size_values(target.size))}: {n_runs} runs at the "
-            f"recommended values times {', '.join(f'{f:g}' for f in target.factors)}"
+            f"then {_sized(spec.size_values(target.size))}: {n_runs} runs at "
+            f"{', '.join(f'{f:g}' for f in target.factors)} times the recommended values"
             + (" and at the values tuned at the smallest size" if target.fixed else "")
         )
     if baseline is not None:
@@ -283,7 +286,7 @@ def _sweep_lines(spec: StudySpec) -> list[str]:
     ]
     for size in spec.size_points():
         here = [cell for cell in cells if dict(cell.size) == size]
-        n_runs = "as many as the results call for" if places else f"{len(here)} runs"
+        n_runs = "as many runs as needed" if places else f"{len(here)} runs"
         lines.append(f"  {_sized(spec.size_values(size))}: {n_runs}")
     return lines
 
@@ -491,7 +494,7 @@ def _provenance(
         "corpus hash (SHA-256)": str(made_with.get("data.corpus_sha256", "")),
         "recipe": _recipe_words(spec),
         "sealed": f"{made.created}, content hash {seal}",
-        "first larger run began": _first_start(large, made.created),
+        "first larger run started": _first_start(large, made.created),
         "commit": current_commit(),
         "machine": platform.machine(),
         "trained with": installed("torch", "optuna"),
@@ -518,7 +521,7 @@ def _recipe_words(spec: StudySpec) -> str:
 def _compared_words(compared: _Compared) -> str:
     """The name of a baseline with its data and recipe, or why there is no comparison."""
     if compared.forecast is None:
-        return f"not with {compared.spec.name}: {compared.problem}"
+        return f"no comparison with {compared.spec.name}: {compared.problem}"
     runs = compared.forecast.runs
     return (
         f"{compared.spec.name}, {len(runs)} runs, data hash {runs.data_hash()}; "
@@ -531,7 +534,7 @@ def _first_start(large: Runs | None, sealed: str) -> str:
     if large is None or "started_at" not in (frame := large.to_frame()):
         return ""
     first = str(frame["started_at"].dropna().min())
-    return first if first >= sealed else f"{first}, BEFORE this forecast was sealed"
+    return first if first >= sealed else f"{first}, before this forecast was sealed"
 
 
 def installed(*names: str) -> str:

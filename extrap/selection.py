@@ -57,13 +57,12 @@ class Selection:
 
     Attributes:
         rows: Rows of the kept examples, rising, int64.
-        difficulty: Difficulty of every example, kept or not; nan where `select` chose at random,
-            for which none is computed.
-        threshold: Difficulty of the kept example that came last: the easiest of the hard ones, the
-            hardest of the easy ones. With class balance some lie beyond it. None where the choice
-            is random.
+        difficulty: Difficulty of every example, kept or not; nan where `select` chose at random.
+        threshold: Difficulty of the last kept example: the easiest of the hard ones, or the
+            hardest of the easy ones. With class balance, some kept examples lie beyond it. None
+            for a random choice.
         which: `"hard"`, `"easy"` or `"random"`.
-        n_balanced: Kept examples that only their class's share kept.
+        n_balanced: Examples kept only because of the share of their class.
     """
 
     rows: Array
@@ -94,15 +93,15 @@ def select(
     metric: str = "cosine",
     seed: int = 0,
 ) -> Selection:
-    """Keep a part of the examples by their distance to the nearest prototype of an embedding.
+    """Keep a part of the examples, chosen by distance to the nearest prototype.
 
     Args:
         embedding: Shape (n, f): the features of each example by any model.
         keep: A fraction in (0, 1], or a whole number of examples above 1.
         which: `"hard"`, the farthest; `"easy"`, the nearest; or `"random"`.
-        labels: Class of each example; then every class keeps its share, see `balance`.
-        balance: Part of what a class would keep if all kept the same fraction that it keeps at
-            least, in [0, 1].
+        labels: Class of each example; every class then keeps a share, see `balance`.
+        balance: Smallest share that a class keeps, as a part in [0, 1] of what it would keep if
+            all classes kept the same fraction.
         n_clusters: Prototypes; by default as many as classes, else √n, at most 100.
         metric: `"cosine"` or `"euclidean"`.
         seed: Of k-means and of a random choice.
@@ -162,9 +161,9 @@ def select_by(
     values = np.asarray(difficulty, dtype=float)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
         raise DataError(
-            f"difficulties are finite numbers, one an example, got an array of shape "
-            f"{values.shape} with {int((~np.isfinite(values)).sum())} that are not; leave those "
-            "examples out."
+            "difficulties must be finite numbers, one per example, got an array of shape "
+            f"{values.shape} with {int((~np.isfinite(values)).sum())} not finite; leave "
+            "those examples out."
         )
     _require_choice("which", which, CHOICES)
     return _selected(values, keep=keep, which=which, labels=labels, balance=balance, seed=seed)
@@ -180,8 +179,9 @@ def _selected(
     n_kept = _n_kept(keep, len(values))
     if which != "random" and n_kept < len(values) and values.min() == values.max():
         raise DataError(
-            f"hard and easy examples differ in difficulty, got {values[0]:g} for all "
-            f"{len(values)}; take another embedding or metric, or {argument('which', 'random')}."
+            f"hard and easy examples must differ in difficulty, got {values[0]:g} for all "
+            f"{len(values)}; use another embedding or metric, or "
+            f"{argument('which', 'random')}."
         )
     order = _order(values, which, seed)
     forced = np.zeros(len(values), dtype=bool)
@@ -202,7 +202,7 @@ def _selected(
 def prototype_distance(
     embedding: ArrayLike, *, n_clusters: int | None = None, metric: str = "cosine", seed: int = 0
 ) -> Array:
-    """Distance of every example to the nearest of the prototypes that k-means finds.
+    """Distance of every example to the nearest k-means prototype.
 
     Args:
         embedding: Shape (n, f).
@@ -212,11 +212,11 @@ def prototype_distance(
         seed: Of k-means.
 
     Returns:
-        Shape (n,), not negative; larger is harder.
+        Distances, shape (n,), at least 0; larger is harder.
 
     Raises:
         ValueError: `metric`, `n_clusters` or `seed` is impossible.
-        DataError: The embedding is no table of finite numbers, its squares overflow, all points
+        DataError: The embedding is not a table of finite numbers, its squares overflow, all points
             are the same, one has no direction, or there are fewer different points than clusters.
     """
     from sklearn.cluster import KMeans, MiniBatchKMeans
@@ -230,10 +230,12 @@ def prototype_distance(
     n = len(points)
     k = min(n, MOST_CLUSTERS, max(1, round(math.sqrt(n)))) if n_clusters is None else n_clusters
     if k < 1:
-        raise ValueError(f"{argument('n_clusters')} is at least 1, got {k}; leave it out for √n.")
+        raise ValueError(
+            f"{argument('n_clusters')} must be at least 1, got {k}; leave it out for √n."
+        )
     if k > n:
         raise DataError(
-            f"{k} clusters need as many points, got {n}; lower {argument('n_clusters')}."
+            f"{k} clusters need at least as many points, got {n}; lower {argument('n_clusters')}."
         )
     if n <= FEW:
         means = KMeans(k, n_init=STARTS, random_state=seed)
@@ -246,8 +248,8 @@ def prototype_distance(
         except ConvergenceWarning as error:
             n_different = len(np.unique(points, axis=0))
             raise DataError(
-                f"{k} clusters need as many different points, got {n_different} among {n}; "
-                f"lower {argument('n_clusters')}, or leave copies out."
+                f"{k} clusters need at least as many different points, got {n_different} "
+                f"among {n}; lower {argument('n_clusters')}, or remove copies."
             ) from error
     centres = means.cluster_centers_
     if metric == "cosine":
@@ -270,16 +272,16 @@ def choose_next(
     metric: str = "cosine",
     seed: int = 0,
 ) -> Array:
-    """Choose the examples to label next: an active learner, one round of it.
+    """Choose the examples to label next: one round of active learning.
 
-    Without `difficulty` those far from (or near to) the prototypes of all examples, labelled or
-    not. With it those that a model, trained on what is labelled, finds hard: small margins, say,
-    given as `difficulty=-margin`.
+    Without `difficulty`, it chooses the examples far from (or near to) the prototypes of all
+    examples, labelled or not. With it, it chooses those that a model trained on the labelled ones
+    finds hard, such as those of small margin, given as `difficulty=-margin`.
 
     Args:
         embedding: Shape (n_all, f); None where `difficulty` is given.
-        labelled: Rows that have a label already; may be empty.
-        n: How many to choose; fewer where fewer are left.
+        labelled: Rows that already have a label; may be empty.
+        n: Number of examples to choose; fewer if fewer are left.
         which: As in `select`.
         difficulty: Shape (n_all,), larger is harder.
         n_clusters: As in `select`, like the others.
@@ -295,7 +297,7 @@ def choose_next(
         DataError: As `select`, or a labelled row is not among the examples.
     """
     if n < 1:
-        raise ValueError(f"n, the examples to choose, is at least 1, got {n}.")
+        raise ValueError(f"n, the number of examples to choose, must be at least 1, got {n}.")
     _require_choice("which", which, CHOICES)
     _require_seed(seed)
     if difficulty is None:
@@ -306,7 +308,7 @@ def choose_next(
     known = np.asarray(labelled, dtype=np.int64).reshape(-1)
     if len(known) and not 0 <= known.min() <= known.max() < len(values):
         raise DataError(
-            f"labelled rows lie among the {len(values)} examples, got {known.min()} to "
+            f"labelled rows must lie among the {len(values)} examples, got {known.min()} to "
             f"{known.max()}; rows count from 0."
         )
     rest = np.setdiff1d(np.arange(len(values)), known)
@@ -317,22 +319,23 @@ def _points(embedding: ArrayLike) -> Array:
     points = np.asarray(embedding)
     if points.ndim != 2 or not points.size or points.dtype.kind not in "biuf":
         raise DataError(
-            "an embedding is a table of numbers, a row an example and a column a feature, got an "
-            f"array of shape {points.shape} and type {points.dtype}."
+            "an embedding must be a table of numbers with one row per example and one column "
+            f"per feature, got an array of shape {points.shape} and type {points.dtype}."
         )
     points = points.astype(np.float32 if points.dtype == np.float32 else np.float64)
     bad = ~np.isfinite(points).all(axis=1)
     if bad.any():
         raise DataError(
-            f"an embedding is finite, got nan or inf in {int(bad.sum())} of {len(points)} rows, "
-            f"first in row {int(np.flatnonzero(bad)[0])}; leave those examples out."
+            f"an embedding must be finite, got nan or inf in {int(bad.sum())} of "
+            f"{len(points)} rows, first in row {int(np.flatnonzero(bad)[0])}; leave those "
+            "examples out."
         )
     most = math.sqrt(float(np.finfo(points.dtype).max) / (4 * points.size))
     largest = float(np.abs(points).max())
     if largest > most:
         raise DataError(
-            f"features of this embedding are at most {most:.0e} in magnitude, or their squares "
-            f"overflow, got {largest:.2g}; divide them by a common scale."
+            f"features of this embedding must be at most {most:.0e} in magnitude, or their "
+            f"squares overflow, got {largest:.2g}; divide them by a common scale."
         )
     return points
 
@@ -342,8 +345,9 @@ def _directions(points: Array) -> Array:
     lengths = np.linalg.norm(points, axis=1, keepdims=True)
     if (lengths == 0).any():
         raise DataError(
-            f"cosine needs a direction, and row {int(np.flatnonzero(lengths == 0)[0])} of the "
-            f"embedding is all 0; leave it out, or take {argument('metric', 'euclidean')}."
+            f"cosine distance needs a direction, row {int(np.flatnonzero(lengths == 0)[0])} "
+            "of the embedding is all 0; leave it out, or use "
+            f"{argument('metric', 'euclidean')}."
         )
     return points / lengths
 
@@ -354,8 +358,8 @@ def _require_variety(points: Array, metric: str) -> None:
     if len(points) > 1 and float(np.ptp(points, axis=0).max()) <= same:
         what = "the same direction" if metric == "cosine" else "the same features"
         raise DataError(
-            f"difficulties of examples that are all alike do not vary, got {what} in all "
-            f"{len(points)} rows of the embedding; take another embedding or metric."
+            f"difficulty must vary between examples, got {what} in all {len(points)} rows of "
+            "the embedding; use another embedding or metric."
         )
 
 
@@ -389,12 +393,15 @@ def _forced(order: Array, classes: Array, n_kept: int, balance: float) -> Array:
 def _classes(labels: ArrayLike, n: int) -> Array:
     classes = np.asarray(labels)
     if classes.shape != (n,):
-        raise DataError(f"labels are one an example, {n}, got shape {classes.shape}.")
+        raise DataError(
+            f"labels must be given for each of {n} examples, got shape {classes.shape}."
+        )
     missing = np.array([each is None or each != each or each == "" for each in classes.tolist()])
     if missing.any():
         raise DataError(
-            f"every example has a label, got none in {int(missing.sum())} of {n} rows, first in "
-            f"row {int(np.flatnonzero(missing)[0])}; name the class, or leave the example out."
+            f"every example needs a label, got none in {int(missing.sum())} of {n} rows, "
+            f"first in row {int(np.flatnonzero(missing)[0])}; name the class, or leave "
+            "the example out."
         )
     return np.unique(classes, return_inverse=True)[1]
 
@@ -404,8 +411,8 @@ def _n_kept(keep: float, n: int) -> int:
     is_count = keep > 1 and float(keep).is_integer()
     if not (math.isfinite(keep) and keep > 0 and (keep <= 1 or is_count)) or keep > max(n, 1):
         raise ValueError(
-            f"keep is a fraction in (0, 1] or a whole number of the {n} examples, got {keep:g}; "
-            "write 0.2 for a fifth."
+            f"keep must be a fraction in (0, 1] or a whole number of the {n} examples, got "
+            f"{keep:g}; write 0.2 for a fifth."
         )
     return int(keep) if is_count else max(1, round(keep * n))
 
@@ -417,4 +424,6 @@ def _require_choice(name: str, value: str, known: tuple[str, ...]) -> None:
 
 def _require_seed(seed: int) -> None:
     if not 0 <= seed <= MOST_SEED:
-        raise ValueError(f"seed is a whole number from 0 to {MOST_SEED}, got {seed}; take 0.")
+        raise ValueError(
+            f"seed must be a whole number from 0 to {MOST_SEED}, got {seed}; write 0."
+        )

@@ -122,7 +122,7 @@ class StudyStatus:
 
 
 def study_status(study: StudyFile, storage: str | None = None) -> StudyStatus:
-    """How a study stands in its storage, which is only read, and not made where there is none.
+    """Status of a study in its storage, which is only read and never created.
 
     Args:
         study: What its file comes to.
@@ -145,7 +145,7 @@ def study_status(study: StudyFile, storage: str | None = None) -> StudyStatus:
             if sweep.has_optima and sweep.stage == "tune"
             for optimum in _optima(sweep.spec, read(sweep.spec, sweep.stage))
         ]
-    notes = [] if opened is not None and census.cells else ["nothing has begun"]
+    notes = [] if opened is not None and census.cells else ["no run has started"]
     if census.n_broken:
         notes.append(f"{census.n_broken} trials are half-written; see extrap study repair")
     if to_come:
@@ -166,7 +166,7 @@ def study_status(study: StudyFile, storage: str | None = None) -> StudyStatus:
 
 
 def folder_status(path: str | Path, assignments: Sequence[str], folder: str | None) -> StudyStatus:
-    """How a cascade study stands, which has no storage but a folder of saved answers.
+    """Status of a cascade study, which saves answers in a folder.
 
     Raises:
         ValueError: There is no such file, or an assignment fits no field.
@@ -198,7 +198,7 @@ def folder_status(path: str | Path, assignments: Sequence[str], folder: str | No
         wall_s=0.0,
         flops=0.0,
         optima=(),
-        notes=("answers are counted; who trains and what it cost is not kept",),
+        notes=("only saved answers are counted; training processes and costs are not recorded",),
     )
 
 

@@ -88,9 +88,9 @@ def load_study(path: str | Path) -> StudySpec:
     if not isinstance(study, StudySpec):
         raise ValueError(f"{path} defines no STUDY; a study file ends with STUDY = StudySpec(…).")
     if study.workload.name == OWN and _own(module, path, "TRAIN", "COMMAND") is None:
-        hint = "; its function train is not named so" if hasattr(module, "train") else ""
+        hint = "; its training function must be named TRAIN" if hasattr(module, "train") else ""
         raise ValueError(
-            f"{path} does not say how its study is trained{hint}: write TRAIN = train, "
+            f"{path} does not say how its study is trained{hint}; write TRAIN = train, "
             "COMMAND = Command([…]) or workload=Workload(name=…)."
         )
     return study
@@ -117,8 +117,8 @@ def load_training(path: str | Path) -> OwnTraining:
     baseline = _own(module, path, "TRAIN_BASELINE", "COMMAND_BASELINE")
     if baseline is not None and train is None:
         raise ValueError(
-            f"a baseline is trained as its study is, {path} has a training of its own for the "
-            "baseline only; define TRAIN or COMMAND too."
+            f"a baseline is trained in the same way as its study, {path} defines a "
+            "training for the baseline only; define TRAIN or COMMAND too."
         )
     return OwnTraining(train, baseline or train)
 
@@ -128,8 +128,7 @@ def _own(module: ModuleType, path: str | Path, function: str, command: str) -> T
     given, words = getattr(module, function, None), getattr(module, command, None)
     if given is not None and words is not None:
         raise ValueError(
-            f"a study is trained in one way, {path} defines {function} and {command}; leave one "
-            "out."
+            f"a study has one training, {path} defines {function} and {command}; remove one."
         )
     if isinstance(given, Command):
         return given
@@ -139,8 +138,8 @@ def _own(module: ModuleType, path: str | Path, function: str, command: str) -> T
         return None
     if not callable(given):
         raise ValueError(
-            f"{function} is a function train(size, tuned, seed), got {type(given).__name__} in "
-            f"{path}; write {function} = train."
+            f"{function} must be a function train(size, tuned, seed), got "
+            f"{type(given).__name__} in {path}; write {function} = train."
         )
     name = getattr(given, "__qualname__", type(given).__qualname__)
     source = describe_source(given, known_as=function, study=path)
@@ -159,8 +158,8 @@ def load_baseline(path: str | Path) -> StudySpec | None:
         return None
     if not isinstance(baseline, StudySpec):
         raise ValueError(
-            f"the BASELINE of {path} is a StudySpec, got {type(baseline).__name__}; derive it "
-            "with dataclasses.replace(STUDY, name=…)."
+            f"the BASELINE of {path} must be a StudySpec, got {type(baseline).__name__}; "
+            "derive it with dataclasses.replace(STUDY, name=…)."
         )
     check_baseline(study, baseline)
     return baseline
@@ -175,19 +174,19 @@ def load_knobs(path: str | Path) -> KnobStudy | None:
     study, knobs = load_study(path), getattr(_module(Path(path)), "KNOBS", None)
     if load_training(path).train is not None:
         raise ValueError(
-            f"knobs are fields of the recipe, which the training of its own in {path} does not "
-            "look at; tune what it takes."
+            "a sensitivity study varies fields of the recipe, which the training function "
+            f"or command in {path} does not use; tune the values it takes."
         )
     if knobs is None:
         return None
     if not isinstance(knobs, KnobStudy):
         raise ValueError(
-            f"the KNOBS of {path} is a KnobStudy, got {type(knobs).__name__}; write "
+            f"the KNOBS of {path} must be a KnobStudy, got {type(knobs).__name__}; write "
             "KnobStudy(name=…, study=STUDY)."
         )
     if knobs.study != study:
         raise ValueError(
-            f"the KNOBS of {path} move values of its STUDY, got another study, "
+            f"the KNOBS of {path} must use its STUDY, got another study, "
             f"{knobs.study.name!r}; write KnobStudy(name=…, study=STUDY)."
         )
     return knobs
@@ -342,8 +341,8 @@ def _defined(path: str | Path, name: str, kind: type[Kind], example: str) -> Kin
         return found
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
     raise ValueError(
-        f"the {name} of {path} is {article} {kind.__name__}, got {type(found).__name__}; write "
-        f"{example}."
+        f"the {name} of {path} must be {article} {kind.__name__}, got "
+        f"{type(found).__name__}; write {example}."
     )
 
 
@@ -388,12 +387,12 @@ def check_baseline(spec: StudySpec, baseline: StudySpec) -> None:
     ):
         if ours != theirs:
             raise ValueError(
-                f"a baseline has the {what} of its study, {ours}; got {theirs}: derive it from "
-                "the study with dataclasses.replace."
+                f"a baseline must have the {what} of its study, {ours}; got {theirs}: "
+                "derive it from the study with dataclasses.replace."
             )
     if baseline.name == spec.name:
         raise ValueError(
-            f"a baseline has a name of its own in the storage, got {spec.name!r} for both; "
+            f"a baseline needs a name other than its study's, got {spec.name!r} for both; "
             f"name it {spec.name + '-baseline'!r}."
         )
 
@@ -403,9 +402,9 @@ def _module(path: Path) -> ModuleType:
     if not path.is_file():
         here = path.parent if path.parent.is_dir() else Path()
         known = ", ".join(sorted(str(p) for p in here.glob("*.py"))[:8]) or "none"
-        raise ValueError(f"there is no study file {path}; study files there: {known}.")
+        raise ValueError(f"study file {path} does not exist; study files there: {known}.")
     if path.suffix != ".py":
-        raise ValueError(f"{path} is no Python file; a study file ends in .py.")
+        raise ValueError(f"a study file is a Python file that ends in .py, got {path}.")
     try:
         return import_source(path, f"extrap_study_{path.stem}")
     except (Exception, SystemExit) as error:  # a script may exit on import

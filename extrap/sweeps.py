@@ -89,8 +89,8 @@ def open_study_file(path: str | Path, *, assignments: Sequence[str] = ()) -> Stu
         where = default_storage(split.study_named)
         return _file(split.name, kind, where, sweeps_of_allocation(split))
     raise StudyError(
-        f"this is for studies that have a storage, got {path} with {kind}, which saves its "
-        "answers in a folder; see extrap study status."
+        f"this command needs a study with a storage, got {path} with {kind}, which saves "
+        "its answers in a folder; see extrap study status."
     )
 
 
@@ -132,7 +132,7 @@ def repair_study(
     dry_run: bool = False,
     say: Callable[[str], None] = logger.info,
 ) -> tuple[Fault, ...]:
-    """Find and mend what killed workers and broken writers left in a study's storage.
+    """Find and correct what killed workers and broken writers left in a study's storage.
 
     Args:
         study: What the file comes to.

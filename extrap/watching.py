@@ -1,4 +1,4 @@
-"""A log followed while its job runs, and a monitor that hears it."""
+"""A log followed while its job runs, and a monitor that reads it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def watch(
     """Feed a monitor from a log until the run ends or an alarm is raised.
 
     Args:
-        monitor: What hears the losses.
+        monitor: What receives the losses.
         reader: The log.
         interval: Seconds between two looks at the log.
         once: Whether to stop at the end of what is logged by now.

@@ -38,7 +38,7 @@ class Shard:
     def __post_init__(self) -> None:
         if not 1 <= self.index <= self.n:
             raise ValueError(
-                f"a shard is i/n with 1 ≤ i ≤ n, got {self.index}/{self.n}; write --shard 1/4."
+                f"a shard i/n needs 1 ≤ i ≤ n, got {self.index}/{self.n}; write --shard 1/4."
             )
 
     @classmethod
@@ -46,7 +46,7 @@ class Shard:
         """From `i/n`."""
         index, found, n = text.partition("/")
         if not (found and index.strip().isdigit() and n.strip().isdigit()):
-            raise ValueError(f"a shard is i/n, got {text!r}; write --shard 1/4.")
+            raise ValueError(f"a shard has the form i/n, got {text!r}; write --shard 1/4.")
         return cls(index=int(index), n=int(n))
 
     def storage(self, spec: StudySpec) -> str:
@@ -107,39 +107,39 @@ def work_study(
                     grace_s=grace_s,
                 )
         shown = without_password(place)
-        say(f"done; extrap study merge puts {shown} and the others together")
+        say(f"done; combine {shown} with the other shards by extrap study merge")
         return
     place = storage or default_storage(spec)
     share = partial(
         tune, storage=place, notify=notify, device=device, shares=True, grace_s=grace_s
     )
     sweep = share(spec, train=train, extend=extend_rule(spec))
-    say(f"{spec.name}: the sweep has its {len(sweep)} runs")
+    say(f"{spec.name}: the sweep is complete with {len(sweep)} runs")
     if spec.targets:
         _work_larger(spec, sweep, place, partial(share, spec, train=train), say)
     if baseline is not None:
         runs = share(baseline, train=train_baseline, extend=extend_rule(baseline))
-        say(f"{baseline.name}: the sweep has its {len(runs)} runs")
+        say(f"{baseline.name}: the sweep is complete with {len(runs)} runs")
 
 
 def _work_larger(
     spec: StudySpec, sweep: Runs, storage: str, share: Callable[..., Runs], say: Say
 ) -> None:
     made, seal = seal_in_storage(forecast(sweep, level=spec.level), storage, study=spec.name)
-    say(f"forecast sealed {made.created} in the storage, content hash {seal}")
+    say(f"forecast sealed in the storage ({made.created}, content hash {seal})")
     cells = target_cells(spec, made)
     if cells:
         large = share(stage="check", extend=wants_only(cells))
-        say(f"{spec.name}: {len(large)} larger runs are there")
+        say(f"{spec.name}: {len(large)} larger runs are complete")
     else:
-        say("no larger run was trained: the sweep has no point estimate")
+        say("no larger run was trained: the sweep gives no point estimate")
 
 
 def _part(spec: StudySpec, shard: Shard) -> tuple[Cell, ...]:
     if spec.sampler != "grid":
         raise ValueError(
-            f"a shard is a part of a grid, got sampler {spec.sampler!r}; let workers share a "
-            "storage, or override the study with --set sampler=grid."
+            f"shards need sampler 'grid', got {spec.sampler!r}; let workers share a "
+            "storage, or write --set sampler=grid."
         )
     return shard_cells(spec.grid_cells(), shard.index, shard.n)
 

@@ -94,7 +94,7 @@ def test_a_saved_path_that_is_none_is_refused(dialled, tmp_path, bad):
     made = documents.canonical_hash(content)
     seal = documents._seal(made, document["created"], document.get("curves"))
     file.write_text(json.dumps({**document, "content_hash": made, "seal": seal}))
-    with pytest.raises(DataError, match="no complete forecast"):
+    with pytest.raises(DataError, match="complete forecast"):
         load_forecast(file)
 
 

@@ -103,7 +103,7 @@ def test_seal_of_a_changed_file_is_broken(tmp_path, made, tamper):
     [
         ("", "is not JSON"),
         ("{", "is not JSON"),
-        ("[]", "is no forecast"),
+        ("[]", "is not a forecast"),
         ('{"kind":"extrap-forecast","schema_version":99}', "schema version 99"),
     ],
 )
@@ -112,7 +112,7 @@ def test_other_files_are_no_forecasts(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(DataError, match=message):
         load_forecast(path)
-    with pytest.raises(DataError, match="there is no forecast"):
+    with pytest.raises(DataError, match="does not exist"):
         load_forecast(tmp_path / "absent.json")
 
 

@@ -183,7 +183,7 @@ def test_missing_columns_and_levels_are_named():
     for rows, knobs, words in (
         (frame, {"warmup": None}, r"\['warmup'\]"),
         (frame, {"moving": 0.3}, r"fixed moving 0\.3"),
-        (frame[frame["moving"].ne(0.1)], {"moving": None}, "no commonest value"),
+        (frame[frame["moving"].ne(0.1)], {"moving": None}, "no most common value"),
         (frame[frame["width"].eq(16)], {"moving": 0.1}, r"moved at 1 size"),
         (text, {"mode": "a"}, "two levels"),
         (frame.assign(seed=0), {"moving": 0.1}, "has two at width"),
@@ -195,7 +195,7 @@ def test_missing_columns_and_levels_are_named():
     for options, words in (({"level": 95}, "got 95"), ({"target": -1}, "got -1")):
         with pytest.raises(ValueError, match=words):
             rank_knobs([moves], **{"column": "width", "target": 512, **options})
-    with pytest.raises(DataError, match="at least one knob"):
+    with pytest.raises(DataError, match="at least one setting"):
         rank_knobs([], column="width", target=512)
 
 

@@ -234,7 +234,7 @@ def test_baseline_that_supports_no_forecast_leaves_the_study_its_report(tmp_path
     for outcome, name in ((found.outcome, "flat-falling"), (told, "never-run")):
         assert outcome.baseline is None
         html = outcome.report_path.read_text(encoding="utf-8")
-        assert f"not with {name}: " in html
+        assert f"no comparison with {name}: " in html
         assert f"Against {name}" not in html
 
 

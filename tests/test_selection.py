@@ -123,7 +123,7 @@ def test_what_cannot_be_selected_is_refused(points, options, error, message):
 
 
 def test_difficulties_and_labels_that_are_none_are_refused():
-    with pytest.raises(DataError, match="with 1 that are not"):
+    with pytest.raises(DataError, match="with 1 not finite"):
         select_by([1.0, np.inf], keep=0.5)
     with pytest.raises(DataError, match=r"got 0\.5 for all 8"):
         select_by(np.full(8, 0.5), keep=2)

@@ -112,7 +112,7 @@ def test_every_storage_is_read_before_anything_has_begun_and_after(kind, tmp_pat
         url = request.getfixturevalue("postgres").make_database("standing")
     status = study_status(file_of(spec, url))
     assert counts(status) == (16, 0, 0, 16, 0, 0, 0)
-    assert (status.done, status.eta_s, status.notes) == (False, None, ("nothing has begun",))
+    assert (status.done, status.eta_s, status.notes) == (False, None, ("no run has started",))
     assert [size.cells for size in status.sizes] == [8, 8]
     assert list(tmp_path.iterdir()) == []
     assert counts(study_status(file_of(replace(spec, sampler="tpe"), url)))[:4] == (16, 0, 0, 16)

@@ -98,8 +98,8 @@ def test_knobs_of_a_file_are_its_own_or_all_of_its_study(tmp_path):
 @pytest.mark.parametrize(
     ("load", "text", "message"),
     [
-        (load_baseline, f"{BASELINE_FILE}3", "is a StudySpec, got int"),
-        (load_baseline, f"{BASELINE_FILE}STUDY", "a name of its own"),
+        (load_baseline, f"{BASELINE_FILE}3", "StudySpec, got int"),
+        (load_baseline, f"{BASELINE_FILE}STUDY", "a name other"),
         (load_baseline, f"{BASELINE_FILE}TWO", r"tuned columns .*'lr'"),
         (load_knobs, f"{KNOB_FILE}KNOBS = ('warmup',)", "KnobStudy, got tuple"),
         (load_knobs, f"{KNOB_FILE}{OTHER_KNOBS}KNOBS = OTHER", "another study, 'other'"),

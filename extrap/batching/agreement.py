@@ -1,4 +1,4 @@
-"""How well mean noise scales foretell critical batch sizes, over tasks and targets."""
+"""How well mean noise scales predict critical batch sizes, over tasks and targets."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class Agreement:
 
 
 def agreement(pairs: pd.DataFrame, *, factor: float = FACTOR) -> Agreement | None:
-    """Hold noise scales against critical batch sizes.
+    """Compare noise scales with critical batch sizes.
 
     Args:
-        pairs: One row a task, size and target: `noise_scale` and `b_crit` in examples, NaN where
+        pairs: One row per task, size and target: `noise_scale` and `b_crit` in examples, NaN where
             there is no point estimate.
         factor: A difference that still counts as agreement, above 1.
 
@@ -73,7 +73,7 @@ def agreement(pairs: pd.DataFrame, *, factor: float = FACTOR) -> Agreement | Non
         (0.94, 2.0)
     """
     if not factor > 1:
-        raise ValueError(f"a factor of agreement is above 1, got {factor:g}; write 10.")
+        raise ValueError(f"a factor of agreement must be above 1, got {factor:g}; write 10.")
     if pairs.empty:
         return None
     if missing := [name for name in ("noise_scale", "b_crit") if name not in pairs]:

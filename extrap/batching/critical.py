@@ -33,23 +33,31 @@ from extrap.records.fields import require_level
 __all__ = ["FLAGS", "CriticalBatches", "critical_batch", "fit_group"]
 
 FLAGS = {
-    "perfect-only": "steps fall in proportion to the batch throughout, so B_crit has no upper "
-    "bound: measure larger batches",
-    "flat-only": "steps do not fall with the batch, so B_crit has no lower bound: measure smaller "
+    "perfect-only": "steps fall in proportion to the batch size at every measured batch size, so "
+    "B_crit "
+    "has no upper bound: measure larger batches",
+    "flat-only": "steps do not fall as the batch grows, so B_crit has no lower bound: measure "
+    "smaller "
     "batches",
-    "perfect-not-seen": "perfect scaling ends below the smallest batch measured: measure smaller "
+    "perfect-not-seen": "perfect scaling ends below the smallest measured batch: measure smaller "
     "batches",
-    "maximal-not-seen": "the largest useful batch lies beyond the largest measured: measure "
-    "larger batches",
-    "lack-of-fit": "replicates scatter less than the batch sizes about the hyperbola: read the "
-    "segments, and tune every batch size again; intervals rest on the means of batch sizes",
-    "segments-disagree": "three straight lines fit better than the hyperbola: trust the measured "
-    "steps, not B_crit",
+    "maximal-not-seen": "the largest useful batch is larger than the largest measured: measure "
+    "larger "
+    "batches",
+    "lack-of-fit": "the hyperbola misses batch sizes by more than the scatter of replicates: use "
+    "the "
+    "segments, and tune every batch size again; intervals are based on the means of "
+    "batch sizes",
+    "segments-disagree": "three straight lines fit better than the hyperbola: use the measured "
+    "steps "
+    "instead "
+    "of B_crit",
     "steps-rise": "the largest batch takes more steps than a smaller one: tune its learning rate "
     "again",
-    "censored": "some measurements did not reach the target within their budget; they count as "
-    "lower bounds",
-    "infeasible": "some measurements diverged or failed; they are left out",
+    "censored": "some measurements did not reach the target within their budget and count as "
+    "lower "
+    "bounds",
+    "infeasible": "some measurements diverged or failed and are left out",
 }
 """What a flag of a group means and what to do."""
 CLEAR_GAIN = 4.0
@@ -130,7 +138,7 @@ def critical_batch(
 ) -> CriticalBatches:
     """Fit steps to a target against batch size, `S = S_min (1 + B_crit / B)`, group by group.
 
-    Steps must be those of runs tuned anew at every batch size. Several rows of one batch size are
+    Steps must be those of runs tuned again at every batch size. Several rows of one batch size are
     replicates. A row without steps did not reach its target: with a column `budget` it is a lower
     bound, without one it is left out. Rows whose column `status` says `diverged`, `failed` or
     `infeasible` are counted and left out; `censored` ones are lower bounds, steps or no steps.
@@ -139,11 +147,11 @@ def critical_batch(
         source: A CSV, Parquet or JSONL file, open CSV text, or a DataFrame.
         batch: Column of batch sizes, in examples (or tokens).
         steps: Column of steps to the target.
-        by: Column(s) that set groups apart, such as model size; laws are over the numeric ones.
-        seed: Seed column, if there is one; a repeated seed is noted.
+        by: Column(s) that define groups, such as model size; laws use the numeric ones.
+        seed: Seed column, if the table has one; a repeated seed is noted.
         overhead: Share above linear scaling that `b_overhead` allows.
-        from_batch: Batch from which linear scaling is counted; by default the largest
-            of the groups' smallest that reached the target: one for all, so that laws compare.
+        from_batch: Batch size from which linear scaling is counted; by default the largest of the
+            groups' smallest batch sizes that reached the target, the same for all groups.
         level: Of all intervals.
 
     Returns:
@@ -211,9 +219,9 @@ def fit_group(
             for k, v in measurements.by.items()
         )
         raise DataError(
-            f"a critical batch size{f' of {where}' if where else ''} needs three measurements "
-            f"that reached the target, at two batch sizes or more; got {n} at {len(reached)}; "
-            "add batch sizes, or take an easier target."
+            f"a critical batch size{f' of {where}' if where else ''} needs three "
+            f"measurements that reached the target, at two batch sizes or more; got {n} "
+            f"at {len(reached)}; add batch sizes, or choose an easier target."
         )
     found = fit_points(points, level=level)
     fitted = found.fitted

@@ -80,8 +80,8 @@ def _fit_without(group: BatchGroup, left_out: tuple[float, ...]) -> PointsFit:
     kept = [point for point in points if point.values]
     if len(kept) < 2 or sum(len(point.values) for point in kept) < 3:
         raise DataError(
-            "what is left must hold three measurements at two batch sizes or more, got "
-            f"{len(kept)} batch sizes; hold out fewer."
+            "the remaining table must have three measurements at two batch sizes or more, "
+            f"got {len(kept)} batch sizes; hold out fewer."
         )
     return fit_points(points, level=group.level)
 

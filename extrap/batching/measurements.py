@@ -51,13 +51,13 @@ def read_measurements(
     """Groups in ascending order of their `by` columns, and what reading had to decide.
 
     Raises:
-        DataError: The source is no table, lacks a column, or holds impossible values.
+        DataError: The source is not a table, lacks a column, or holds impossible values.
         ValueError: A column was given two parts to play.
     """
     parts = [batch, steps, *by]
     if twice := [name for name in parts if parts.count(name) > 1]:
         raise ValueError(
-            f"each column plays one part, {twice[0]!r} was given two; name another column."
+            f"each column has one role, {twice[0]!r} was given two; name another column."
         )
     table = read_table(source)
     if table.empty:
@@ -109,9 +109,9 @@ def _judge(frame: pd.DataFrame, table: pd.DataFrame, steps: str) -> None:
     if over.any():
         row = int(np.flatnonzero(over)[0])
         raise DataError(
-            f"steps to a target are at most the budget, got {given.iloc[row]:g} of "
-            f"{budget.iloc[row]:g} in row {row + 1}; leave {steps} empty where the target was not "
-            "reached."
+            f"steps to a target must not exceed the budget, got {given.iloc[row]:g} of "
+            f"{budget.iloc[row]:g} in row {row + 1}; leave {steps} empty where the target "
+            "was not reached."
         )
     bound = budget.where(np.isfinite(budget), given.where(np.isfinite(given)))
     frame["fate"] = np.select(
@@ -159,7 +159,7 @@ def _keys(values: pd.Series, column: str) -> pd.Series:
     """A column that sets groups apart: numbers where all cells are, else text."""
     if is_empty(values).any() or values.isna().any():
         row = int(np.flatnonzero(is_empty(values) | values.isna())[0])
-        raise DataError(f"{column} must be filled in for every row, row {row + 1} has none.")
+        raise DataError(f"{column} must be given in every row, row {row + 1} has none.")
     try:
         found = read_numbers(values, column)
     except DataError:
@@ -167,7 +167,7 @@ def _keys(values: pd.Series, column: str) -> pd.Series:
     if not np.isfinite(found).all():
         row = int(np.flatnonzero(~np.isfinite(found))[0])
         raise DataError(
-            f"{column} sets groups apart and must be finite, row {row + 1} has "
+            f"{column} defines groups and must be finite, row {row + 1} has "
             f"{values.iloc[row]!r}; fill it in, or leave the row out."
         )
     return found
@@ -177,8 +177,8 @@ def _lost(frame: pd.DataFrame) -> Iterable[str]:
     n = int(frame["fate"].eq("lost").sum())
     if n:
         yield (
-            f"{n} row(s) without steps and without a budget: left out; a column budget with the "
-            "steps trained would make them lower bounds"
+            f"{n} row(s) without steps and without a budget are left out; with a column "
+            "budget they would count as lower bounds"
         )
 
 
@@ -192,8 +192,9 @@ def _require_one_target(frame: pd.DataFrame, table: pd.DataFrame) -> None:
         for _, values in groups:
             if values.nunique() > 1:
                 raise DataError(
-                    f"a group is steps to one target, the column {name!r} has "
-                    f"{values.nunique()} in one group; add it with {argument('by', name)}."
+                    f"each group must have one target, the column {name!r} has "
+                    f"{values.nunique()} values in one group; add it with "
+                    f"{argument('by', name)}."
                 )
 
 
@@ -201,8 +202,8 @@ def _at_edge(table: pd.DataFrame) -> Iterable[str]:
     n = int(_claims(table, "at_edge").sum())
     if n:
         yield (
-            f"{n} row(s) have their best learning rate at the edge of its grid: their steps are "
-            "upper bounds, counted as if they were tuned; widen the grid"
+            f"{n} row(s) have their best learning rate at the edge of its grid: their "
+            "steps are upper bounds, but count as tuned; widen the grid"
         )
 
 
@@ -211,20 +212,22 @@ def _repeated(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[s
     for name in RATES:
         if name in table and (n := int(_varies_within(cell, table[name], table.get(seed)))):
             yield (
-                f"{n} batch size(s) have several values of {name}: kept as replicates; steps must "
-                "be those of the best one (extrap.batching.tuned_steps)"
+                f"{n} batch size(s) have several values of {name}, which count as "
+                "replicates; steps must be those of the best one "
+                "(extrap.batching.tuned_steps)"
             )
     if seed in table:
         n = int(cell.assign(seed=table[seed].astype(str)).duplicated().sum())
         if n:
             yield (
-                f"{n} row(s) repeat a batch size and {seed}: kept as replicates; where a learning "
-                "rate was swept, keep the tuned one (extrap.batching.tuned_steps)"
+                f"{n} row(s) repeat a batch size and {seed}, and count as replicates; if a "
+                "learning rate was swept, keep the tuned one "
+                "(extrap.batching.tuned_steps)"
             )
     elif n := int(table.duplicated().sum()):
         yield (
-            f"{n} row(s) are copies of others to the last digit: kept as replicates, which "
-            "narrows intervals; remove them unless they are"
+            f"{n} row(s) are exact copies of others and count as replicates, which narrows "
+            "intervals; remove copies"
         )
 
 

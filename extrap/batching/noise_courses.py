@@ -77,8 +77,8 @@ def pool_gradients(runs: Runs, rows: Sequence[int]) -> pd.DataFrame:
     curves = runs.curves()
     if curves is None or not set(MOMENTS) <= set(curves):
         raise DataError(
-            "a noise scale over training needs the moments of gradients along it; train with "
-            "noise_every in the recipe."
+            "a noise scale over training needs moments of gradients from that training; "
+            "train with noise_every in the recipe."
         )
     own = curves[curves["run"].isin(list(rows))].dropna()
     return own.sort_values(["step", "run"]).reset_index(drop=True)
@@ -100,7 +100,7 @@ def noise_until(
         alone does not tell its noise scale from infinite; of the first tenth of the steps such a
         one is left out (`extrap.noise.telling_windows`). None where nothing was measured. The
         interval is for these runs: it does not know how seeds differ. Where the noise is hardly
-        told from infinite, values that are told are low.
+        distinguished from infinite, known values are low.
     """
     if gradients.empty:
         return None
@@ -116,7 +116,7 @@ def noise_until(
 
 
 def noise_over_training(gradients: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """The course of the noise scale, a row a window; windows as in `noise_until`.
+    """The course of the noise scale, one row per window; windows as in `noise_until`.
 
     Args:
         gradients: What `pool_gradients` returns.
@@ -199,7 +199,7 @@ def step_exponent(courses: pd.DataFrame, *, size: str, level: float = 0.95) -> M
 def collapse(
     courses: pd.DataFrame, *, size: str, level: float = 0.95, skip: float = SKIPPED
 ) -> Collapse | None:
-    """Hold the courses of several sizes against each other over the loss.
+    """Compare noise scales of several sizes as functions of the loss.
 
     Windows of one size are neighbours in time and share what a seed did, so the interval of q
     counts sizes, not windows: it is the larger of that of the pooled fit and that of a jackknife

@@ -72,7 +72,9 @@ class BatchLaw:
         row = self.row(by)
         centre = float(row @ self._values())
         if abs(centre) > LARGEST_LOG:
-            raise DataError(f"the law of {self.of} leaves the range of numbers at {dict(by)}.")
+            raise DataError(
+                f"the law of {self.of} overflows at {dict(by)}; give a value nearer to the groups."
+            )
         if self.dof < 1:
             return BatchPrediction(value=math.exp(centre), ci=OPEN, pi=OPEN)
         t = float(stats.t.ppf((1 + self.level) / 2, self.dof))
@@ -87,8 +89,9 @@ class BatchLaw:
         """The row `(1, ln(x_1 / x0_1), …)` of the design."""
         if set(by) != set(self.columns):
             raise ValueError(
-                f"the law is in {', '.join(self.columns)}; got {', '.join(by) or 'nothing'}; "
-                "name each of its columns once, as in width=128,target=2.3."
+                f"the law needs the columns {', '.join(self.columns)}; got "
+                f"{', '.join(by) or 'nothing'}; name each column once, as in "
+                "width=128,target=2.3."
             )
         sizes = [require_size(by[name], name) for name in self.columns]
         logs = [math.log(x) - math.log(x0) for x, x0 in zip(sizes, self.reference, strict=True)]
@@ -106,7 +109,9 @@ def require_size(value: float, name: str) -> float:
         ValueError: It is not positive and finite.
     """
     if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be positive and finite, got {value}; laws are in its log.")
+        raise ValueError(
+            f"{name} must be positive and finite, got {value}; laws use its logarithm."
+        )
     return float(value)
 
 

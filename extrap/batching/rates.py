@@ -1,4 +1,4 @@
-"""The best learning rate against batch size: a free exponent, and rules that claim to know it."""
+"""The best learning rate against batch size: a free exponent, and published rules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Array = npt.NDArray[np.float64]
 RATE_RULES = {
     "linear": "η ∝ B: SGD in small batches (Goyal et al. 2017, arXiv 1706.02677)",
     "square-root": "η ∝ √B: Adam (Malladi et al. 2022, arXiv 2205.10287; Hoffer et al. 2017)",
-    "constant": "η the same at every batch size",
+    "constant": "η is the same at every batch size",
     "saturating": "η = η_max / (1 + B_n / B): SGD (McCandlish et al. 2018, Eq. 2.6)",
     "surge": "η = η_max · 2 / (√(B_n / B) + √(B / B_n)): Adam (Li et al. 2024)",
     "free": "η = c · B^p, p fitted",
@@ -124,7 +124,7 @@ def rate_law(
     *,
     level: float = 0.95,
 ) -> RateLaw:
-    """Fit the best rate against batch size at one model size, and hold rules against it.
+    """Fit the best rate against batch size at one model size, and compare rules with it.
 
     Least squares of ln η. A rule of a fixed exponent holds where that lies in the interval of the
     free one and no bend is seen; a curved rule where a parabola of ln η over ln B is not
@@ -235,19 +235,19 @@ def _data(
     errors = np.ones(len(rate)) if log_se is None else np.asarray(log_se, dtype=float)
     if not len(batch) == len(rate) == len(errors):
         raise DataError(
-            f"each batch size has one rate and one error, got {len(batch)}, {len(rate)} and "
-            f"{len(errors)}."
+            f"each batch size needs one rate and one error, got {len(batch)}, {len(rate)} "
+            f"and {len(errors)}."
         )
     for name, values in (("batch sizes", batch), ("rates", rate), ("standard errors", errors)):
         if not (np.isfinite(values) & (values > 0)).all():
             raise DataError(
-                f"{name} must be positive and finite, got {values.tolist()}; leave out what has "
-                "no optimum."
+                f"{name} must be positive and finite, got {values.tolist()}; leave out "
+                "batch sizes without an optimum."
             )
     if len(np.unique(batch)) < 2:
         raise DataError(
-            f"a law of the rate needs two batch sizes or more, got {np.unique(batch).tolist()}; "
-            "tune the rate at another."
+            "a law of the rate needs two batch sizes or more, got "
+            f"{np.unique(batch).tolist()}; tune the rate at another batch size."
         )
     weights = errors**-2.0
     return _Data(
@@ -426,5 +426,7 @@ def joint_rate_law(
 def _positive(table: Any, columns: Sequence[str]) -> Array:
     values = np.asarray(table[list(columns)].to_numpy(dtype=float))
     if not (np.isfinite(values) & (values > 0)).all():
-        raise DataError(f"{', '.join(columns)} must be positive and finite; laws are in the log.")
+        raise DataError(
+            f"{', '.join(columns)} must be positive and finite; laws use their logarithm."
+        )
     return values

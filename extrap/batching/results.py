@@ -272,7 +272,9 @@ def require_batch(batch: float) -> float:
         ValueError: It is not positive and finite.
     """
     if not (math.isfinite(batch) and batch > 0):
-        raise ValueError(f"a batch size must be positive and finite, got {batch}; give examples.")
+        raise ValueError(
+            f"a batch size must be positive and finite, got {batch}; give a number of examples."
+        )
     return batch
 
 

@@ -131,7 +131,7 @@ class SizeLaws:
             ValueError: The columns are not those of the laws.
         """
         if not self.laws:
-            raise DataError(f"there is no law over groups to forecast with: {self.reason}.")
+            raise DataError(f"no law over groups was fitted: {self.reason}.")
         law = self.laws["b_crit"]
         row = law.row(by)
         residual = np.array(self.residual_covariance)
@@ -171,7 +171,7 @@ def fit_size_laws(groups: Sequence[BatchGroup], *, level: float) -> SizeLaws:
     notes: tuple[str, ...] = ()
     if len(usable) < len(groups):
         n = len(groups) - len(usable)
-        notes = (f"{n} group(s) bound B_crit on one side only: left out of the laws",)
+        notes = (f"{n} group(s) bound B_crit on one side only and are left out of the laws",)
     try:
         if len(usable) < 2 <= len(groups):
             raise DataError("fewer than two groups bound B_crit on both sides")
@@ -181,8 +181,8 @@ def fit_size_laws(groups: Sequence[BatchGroup], *, level: float) -> SizeLaws:
         x = np.array([[float(g.by[c]) for c in columns] for g in usable])
         if len(usable) < len(columns) + 1:
             raise DataError(
-                f"it takes {len(columns) + 1} groups or more, got {len(usable)} with a two-sided "
-                "interval"
+                f"a law needs {len(columns) + 1} groups or more, got {len(usable)} with a "
+                "two-sided interval"
             )
         check_sizes(x, columns)
     except DataError as error:
@@ -247,10 +247,10 @@ def _columns(groups: Sequence[BatchGroup]) -> tuple[str, ...]:
             continue
         if any(isinstance(value, str) for value in values):
             raise DataError(
-                f"the groups differ in {name}, which is text; a law takes one value of it"
+                f"the groups differ in {name}, which is text; a law needs one value of it"
             )
         if any(float(value) <= 0 for value in values):
-            raise DataError(f"{name} must be positive, a law is in its logarithm")
+            raise DataError(f"{name} must be positive, the law uses its logarithm")
         found.append(name)
     return tuple(found)
 

@@ -54,9 +54,9 @@ def steps_to_target(
         smoothing: Half width of the window in ln step; 0 takes the curve as it is.
 
     Returns:
-        One row a run and target: the size, tuned and batch columns, `seed`, `target`, `steps` (NaN
-        unless reached), `budget` (steps trained), `status`: `reached`, `censored` (not within the
-        budget), `infeasible` (diverged or failed before); `is_first`: the first point of the
+        One row per run and target: the size, tuned and batch columns, `seed`, `target`, `steps`
+        (NaN unless reached), `budget` (steps trained), `status`: `reached`, `censored` (not within
+        the budget), `infeasible` (diverged or failed before); `is_first`: the first point of the
         curve meets the target, so that `steps` is an upper bound.
 
     Raises:
@@ -70,11 +70,9 @@ def steps_to_target(
         raise ValueError(f"smoothing must be at least 0 in ln step, got {smoothing:g}.")
     frame, curves = runs.to_frame(), runs.curves()
     if curves is None:
-        raise DataError(
-            "steps to a target are read from loss curves, these runs have none; give curves=…."
-        )
+        raise DataError("steps to a target need loss curves, these runs have none; give curves=….")
     if batch not in frame:
-        raise DataError(f"the runs have no column {batch!r}; they have {list(frame)}.")
+        raise DataError(f"the runs have no column {batch!r}; their columns are {list(frame)}.")
     by_run = dict(iter(curves.sort_values("step", kind="stable").groupby("run")))
     kept = list(dict.fromkeys([*runs.sizes, *runs.tuned, *runs.conditions, batch, "seed"]))
     rows = []
@@ -220,14 +218,14 @@ def tuned_steps(
     tune: str = "lr",
     seed: str = "seed",
 ) -> pd.DataFrame:
-    """Steps to each target at the best rate, tuned anew at every batch size.
+    """Steps to each target at the best rate, tuned again at every batch size.
 
     A rate counts where all its seeds reached the target: the mean of their ln steps. A parabola in
     ln rate through the best one and its neighbours gives the optimum; a rate with a seed that did
     not is counted, never given a number, and bounds the optimum on its side. Where every rate has
     such a seed, the one at which most seeds reach the target stands, and the others are bounds.
 
-    The rate is chosen on the seeds whose steps are told. With three seeds and 5 % between them
+    The rate is chosen on the seeds whose steps are known. With three seeds and 5 % between them
     steps are short by about 1.5 % for that, with one seed by 6 %.
 
     Args:
@@ -238,7 +236,7 @@ def tuned_steps(
         seed: The column of seeds.
 
     Returns:
-        One row a group, target and batch size: `steps`, `log_steps_se` (from the seeds; NaN for
+        One row per group, target and batch size: `steps`, `log_steps_se` (from the seeds; NaN for
         one), `lr_opt`, `lr_se` (of ln rate), `at_edge`, `warning`, `n_reached`, `n_censored`,
         `n_infeasible`, `n_runs`, `budget`, `status`, `is_censored`: then no rate reached the
         target with all its seeds and `steps` is a lower bound; NaN where all runs were lost.
@@ -278,7 +276,7 @@ def seed_steps(
     tune: str = "lr",
     seed: str = "seed",
 ) -> pd.DataFrame:
-    """The same as `tuned_steps`, one row a seed: its steps at the common best rate.
+    """The same as `tuned_steps`, one row per seed: its steps at the common best rate.
 
     The replicates that `critical_batch` wants. A batch size at which no rate reached the target
     has one row without steps and with its budget; a seed that did not at the best rate likewise.
@@ -313,8 +311,8 @@ def _cells(
         )
     if table.duplicated([*keys, tune, seed]).any():
         raise DataError(
-            f"each group, target, batch size, {tune} and {seed} has one row, some have more; name "
-            "the columns in which they differ in by=…."
+            f"each group, target, batch size, {tune} and {seed} must have one row, some "
+            "have more; name the columns in which they differ in by=…."
         )
     return [
         _tune(dict(zip(keys, key, strict=True)), rows, tune=tune, seed=seed)
@@ -429,7 +427,11 @@ def _warning(cell: _Tuned, tune: str) -> str:
         return ""
     if cell.at_edge:
         side = "smaller" if cell.at_edge == "low" else "larger"
-        return f"the best {tune} is at the edge of its grid: try {side} ones; steps are a bound"
+        return (
+            f"the best {tune} is at the edge of its grid, so steps are a bound: try {side} values"
+        )
     if cell.is_first:
-        return "the first point of a curve meets the target: evaluate earlier; steps are a bound"
+        return (
+            "the first point of a curve reaches the target, so steps are a bound: evaluate earlier"
+        )
     return ""

@@ -33,18 +33,18 @@ class TaskResult:
 
     Attributes:
         task: The task.
-        tuned: One row a size, target and batch, as `tuned_steps` returns it.
+        tuned: One row per size, target and batch, as `tuned_steps` returns it.
         critical: Critical batches by size and target; held-out batches took no part.
         by_target: Target → the same by size alone, whose laws forecast a larger size.
-        held_out: One row a size, target and held-out batch: `batch_size`, `steps` as counted,
+        held_out: One row per size, target and held-out batch: `batch_size`, `steps` as counted,
             `predicted`, `lower` and `upper` (for a mean over as many seeds), and `interpolated`,
             the trivial answer.
         rate_laws: Size → best rate against batch at the lowest target all batches reached.
         joint: The same in batch and size; None with a single size.
         rates: The rows of `tuned` that those laws rest on; held-out batches are not among them.
-        noise: One row a size and target: `noise_scale`, `lower`, `upper` of the mean up to the
+        noise: One row per size and target: `noise_scale`, `lower`, `upper` of the mean up to the
             target, and `b_crit`, `b_lower`, `b_upper`; empty if nothing was measured.
-        courses: Noise over training, a row a window, with the size columns; empty likewise.
+        courses: Noise over training, one row per window, with the size columns; empty likewise.
         notes: What could not be done, one sentence each.
     """
 

@@ -1,4 +1,4 @@
-"""Time against compute at a larger size: forecast from the smaller ones, and held against runs."""
+"""Steps against examples at a larger size: forecast from smaller sizes, compared with runs."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ class TradeOffForecast:
         size: The size.
         steps: Target → steps over batch and size.
         rates: Batch → the forecast learning rate.
-        recommended: Batch and rate together, one a target.
-        table: One row a target and batch: `target`, `batch_size`, `lr`, `predicted` steps,
+        recommended: Batch and rate together, one per target.
+        table: One row per target and batch: `target`, `batch_size`, `lr`, `predicted` steps,
             `lower`, `upper` (for a mean over the target seeds), `examples`; and `as_largest`, the
             trivial answer: the steps of the largest size of the sweep, NaN where it has none.
     """
@@ -149,8 +149,8 @@ def forecast_trade_off(result: TaskResult) -> TradeOffForecast | None:
         return None
     if result.joint is None:
         raise DataError(
-            f"the rate at {dict(task.at)} needs a law over sizes and batches; tune at two sizes "
-            "or more."
+            f"the learning rate at {dict(task.at)} needs a law over sizes and batches; "
+            "tune at two sizes or more."
         )
     steps = {
         target: StepsOverSize(target=target, groups=found.groups, level=found.level)
@@ -159,8 +159,8 @@ def forecast_trade_off(result: TaskResult) -> TradeOffForecast | None:
     }
     if not steps:
         raise DataError(
-            f"steps at a larger size are forecast from {FEWEST_SIZES} sizes or more that reach "
-            "the target; add sizes, or take an easier target."
+            f"steps at a larger size need {FEWEST_SIZES} sizes or more that reach the "
+            "target; add sizes, or choose an easier target."
         )
     rates = {
         b: float(f"{result.joint.at(**{BATCH: b}, **task.at).value:.4g}") for b in task.batches

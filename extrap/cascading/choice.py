@@ -34,14 +34,14 @@ def cascade(
     level: float = 0.95,
     seed: int = 0,
 ) -> Cascade:
-    """Choose the confidence at which a small model may answer in place of a large one.
+    """Choose the confidence threshold of a cascade of a small and a large model.
 
     Every input that no rule answers goes to the small model, and on to the large one where the
     confidence is below a threshold: `cost = c_small + p_defer · c_large`. The lowest threshold
     that reaches the quality on a random part of the inputs is taken; all numbers are of the other
-    part. On average they fall somewhat short of the quality asked, and a flag says where they do.
+    part. On average they fall slightly short of the requested quality; a flag marks this.
 
-    The table has one row an input: `confidence_small` (any finite score, higher is surer), and
+    The table has one row per input: `confidence_small` (any finite score, higher is surer), and
     either `correct_small` and `correct_large` (0 or 1) or `loss_small` and `loss_large` (lower is
     better). With a column `filtered` (0 or 1) a rule answers the inputs marked 1; these need
     `correct_filter` or `loss_filter`, and no outcome or confidence of the small model.
@@ -54,8 +54,8 @@ def cascade(
         source: A CSV, Parquet or JSONL file, open CSV text, or a DataFrame.
         cost_small: Cost of one input by the small model, positive, in any unit.
         cost_large: The same by the large model, above `cost_small`.
-        cost_filter: The same by the rule where it answers, not negative; where it does not, its
-            cost is part of `cost_small`.
+        cost_filter: Cost of an input that the rule answers, at least 0; for other inputs its cost
+            is part of `cost_small`.
         quality: The share of correct answers, or the mean loss, to reach; by default that of the
             large model on the validation part.
         group: Column of groups; by default `group`, if there is one.
@@ -64,7 +64,7 @@ def cascade(
         seed: Of the split and the bootstrap.
 
     Returns:
-        The cascade at the threshold chosen, and its curve of cost against quality. Intervals:
+        The cascade at the chosen threshold, and its curve of cost against quality. Intervals:
         shares, also of correct answers, exact binomial; their paired difference Agresti–Min;
         losses, and costs behind a filter, by a bootstrap over inputs; with groups the wider of
         these and a bootstrap over groups.
@@ -150,9 +150,9 @@ def _check_arguments(
         )
     if cost_large <= cost_small:
         raise ValueError(
-            f"a cascade saves only where {argument('cost_large')} is above "
-            f"{argument('cost_small')}, got {cost_large:g} and {cost_small:g}; let the "
-            "large model answer, or exchange the two."
+            f"a cascade saves only if {argument('cost_large')} is above "
+            f"{argument('cost_small')}, got {cost_large:g} and {cost_small:g}; use the "
+            "large model alone, or exchange the two."
         )
     if not 0 < validation < 1:
         raise ValueError(
@@ -170,7 +170,7 @@ def _check_quality(quality: float | None, inputs: Predictions) -> None:
     if not fits:
         rule, hint = "a finite mean loss", "give one in the unit of loss_large"
         if math.isfinite(quality):
-            rule = "a mean loss, not negative as no loss is"
+            rule = "a mean loss of at least 0 if no loss is negative"
         if is_share:
             rule, hint = "a share in (0, 1]", "write 0.9 for 90 % correct"
         raise ValueError(f"quality must be {rule}, got {quality:g}; {hint}.")
@@ -208,8 +208,8 @@ def _notes(part: Predictions, asked: float, *, is_reached: bool) -> tuple[str, .
     if part.kind == "loss":
         worst, falls_short = "above", large > asked
     note = (
-        f"no threshold reached {asked:.4g} on the validation part: the large model answers all "
-        "that no rule does, at the cost of both; drop the small one"
+        f"no threshold reached {asked:.4g} on the validation part: the large model answers "
+        "every input without a rule, at the cost of both; drop the small model"
     )
     alone = f"; the large model alone is {worst} it too, at {large:.4g}" if falls_short else ""
     return (f"{note}{alone}",)
@@ -224,8 +224,9 @@ def _flags(judged: Measure, asked: float, large: Measure, kind: str) -> tuple[st
     lower, upper = (side or 0.0 for side in judged.ci)
     by_chance = "may" if lower <= asked <= upper else "would not"
     return (
-        f"judged-quality-missed: {judged.value:.4g} for {asked:.4g} asked, {lower:.4g} to "
-        f"{upper:.4g}, which chance {by_chance} explain; the large model alone {large.value:.4g}",
+        f"judged-quality-missed: {judged.value:.4g} ({lower:.4g} to {upper:.4g}) instead "
+        f"of {asked:.4g}, which chance {by_chance} explain; the large model alone reaches "
+        f"{large.value:.4g}",
     )
 
 
@@ -233,17 +234,17 @@ def _doubts(inputs: Predictions, rule_cost: float) -> tuple[str, ...]:
     found = []
     if inputs.n_copies:
         found.append(
-            f"{inputs.n_copies} of {inputs.n} rows are copies of others in every column and lie "
-            "in the same part as these; name a column of groups if others belong together too"
+            f"{inputs.n_copies} of {inputs.n} rows are exact copies of others and stay in "
+            "the same part; name a column of groups if other rows belong together too"
         )
     elif inputs.n_groups < inputs.n:
         found.append(
-            f"{inputs.n} inputs are in {inputs.n_groups} groups: each lies in one part, and "
-            "intervals are over groups"
+            f"{inputs.n} inputs are in {inputs.n_groups} groups: each group stays in one "
+            "part, and intervals are over groups"
         )
     if inputs.filtered.any() and rule_cost > 1:
         found.append(
-            f"an input that the rule answers costs {rule_cost:.3g} times one by the large model: "
-            "drop the rule"
+            f"an input answered by the rule costs {rule_cost:.3g} times one answered by "
+            "the large model: drop the rule"
         )
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Small models of several sizes before one large model, each pair trained anew several times."""
+"""Small models of several sizes before one large model, each pair trained again several times."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class CascadeFinding:
 
     @property
     def is_as_good(self) -> bool:
-        """Whether it is told, of all small models at once, to be no worse than by a margin.
+        """Whether it is no worse than by a margin, tested for all small models at once.
 
         Half a percentage point of the share correct, or .5 % of the large model's mean loss.
         """
@@ -248,8 +248,9 @@ def judge_pairs(study: CascadeStudy, table: pd.DataFrame) -> CascadeReport:
             ]
             if len(rows) != len(study.pairs):
                 raise DataError(
-                    f"{model.label} needs a cascade by {outcome} for each of {len(study.pairs)} "
-                    f"pairs, the table has {len(rows)}; run the study anew."
+                    f"{model.label} needs a cascade by {outcome} for each of "
+                    f"{len(study.pairs)} pairs, the table has {len(rows)}; run the study "
+                    "again."
                 )
             findings.append(
                 _finding(

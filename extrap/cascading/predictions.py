@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predictions:
-    """Arrays of one number an input; of filtered inputs `small` is the rule's outcome.
+    """Arrays of one number per input; of filtered inputs `small` is the rule's outcome.
 
     Inputs of one `group` belong together; `n_copies` rows repeat others.
     """
@@ -96,18 +96,18 @@ def read_predictions(
         small = np.where(filtered, rule, small)
     if len(left) < 2 * FEWEST:
         raise DataError(
-            f"a cascade is chosen on {FEWEST} inputs and judged on {FEWEST} others at least, the "
-            f"table has {len(left)} that no rule answers; add inputs."
+            f"a cascade needs {FEWEST} inputs to choose a threshold and {FEWEST} others to "
+            f"test it, the table has {len(left)} without a rule; add inputs."
         )
     if (left == left[0]).all():
         raise DataError(
-            f"{kind}_small must vary, all {len(left)} inputs have {left[0]:g}: no confidence can "
-            "tell them apart; add inputs that the small model answers otherwise."
+            f"{kind}_small must vary, all {len(left)} inputs have {left[0]:g}, so no "
+            "confidence can separate them; add inputs with another outcome."
         )
     if kind == "loss" and (top := float(np.abs([small, large]).max())) > LARGEST:
         raise DataError(
-            f"losses must be {LARGEST:g} at most in size, got {top:g}: their sums would overflow; "
-            "leave those inputs out."
+            f"losses must be at most {LARGEST:g} in magnitude, got {top:g}: their sums "
+            "would overflow; leave those inputs out."
         )
     groups, n_copies = _groups(table, group, confidence)
     return Predictions(kind, confidence, small, large, filtered, groups, n_copies)
@@ -124,9 +124,7 @@ def _groups(
         named = table[GROUP if group is None else group]
         if named.isna().any():
             row = int(np.flatnonzero(named.isna())[0])
-            raise DataError(
-                f"{named.name} must be filled in for every input, row {row + 1} is not."
-            )
+            raise DataError(f"{named.name} must be given for every input, row {row + 1} has none.")
         return pd.factorize(named.astype(str))[0].astype(np.int64), 0
     is_fine = np.array([value != float(f"{value:.{DIGITS}g}") for value in confidence.tolist()])
     whole = pd.util.hash_pandas_object(table.astype(str), index=False).to_numpy()
@@ -192,15 +190,15 @@ def split_predictions(
     n_first = int(ends[np.argmin(np.abs(ends - round(validation * inputs.n)))])
     order = np.argsort(np.argsort(order)[inputs.group], kind="stable")
     first, rest = inputs.part(order[:n_first]), inputs.part(order[n_first:])
-    for part, name in ((first, "validation part"), (rest, "part that is judged")):
+    for part, name in ((first, "validation part"), (rest, "test part")):
         if (n := int((~part.filtered).sum())) < FEWEST:
             raise DataError(
-                f"the {name} needs {FEWEST} inputs that no rule answers, got {n}; add inputs, or "
-                f"change validation, {validation:g}."
+                f"the {name} needs {FEWEST} inputs that no rule answers, got {n}; add "
+                f"inputs, or change validation, {validation:g}."
             )
         if part.n_groups < FEWEST_GROUPS:
             raise DataError(
-                f"the {name} needs {FEWEST_GROUPS} groups of inputs, got {part.n_groups}; add "
-                "inputs that are not alike."
+                f"the {name} needs {FEWEST_GROUPS} groups of inputs, got {part.n_groups}; "
+                "add inputs of other groups."
             )
     return first, rest

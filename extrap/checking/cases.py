@@ -52,7 +52,7 @@ class Case:
     Attributes:
         row: Its first run as it was given.
         members: Numbers of the rows it is made of.
-        seeds: One a distinct loss; runs that agree to the last digit are one.
+        seeds: One per distinct loss; runs that agree to the last digit are one.
         size: Size column → value.
         tuned: Tuned column → value; None where it is not known.
         expected: Tuned column → the forecast of its optimum here.
@@ -61,7 +61,7 @@ class Case:
         law: Predictive distribution of its mean log loss at the optimum.
         prediction: The same at the forecast's values, which may not be the best ones.
         predicted_pi: Its interval at the forecast's level.
-        octaves: log2(value / optimum), one a tuned column; empty where one is unknown.
+        octaves: log2(value / optimum), one per tuned column; empty where one is unknown.
         excess: What being so far off costs, in log loss, if the optimum is where the forecast has
             it; None where unknown.
         cost: What its values are expected to cost over where the optimum may lie, in log loss.
@@ -114,7 +114,7 @@ class Case:
 
 
 def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
-    """One case a configuration, in the order of their first rows.
+    """One case per configuration, in the order of their first rows.
 
     Raises:
         DataError: The forecast predicts no loss at a run's size.
@@ -245,7 +245,7 @@ def _unknown_optimum(forecast: Forecast, size: Mapping[str, float]) -> list[tupl
 
 
 def _texts(frame: pd.DataFrame, name: str) -> list[str]:
-    """A column as text, with which configurations are told apart; empty where it is not there."""
+    """A column as text, which distinguishes configurations; empty where it is missing."""
     if name not in frame:
         return [""] * len(frame)
     return [condition_text(value) for value in frame[name]]

@@ -1,4 +1,4 @@
-"""Why a run is off: causes in a fixed order, the first that fits is named.
+"""Why a run is off: causes in a fixed order, the first that applies is named.
 
 1. `instability`: the run diverged, or its curve spiked; not where it repeated its data and its
    held-out loss climbed steadily, which is overfitting.
@@ -10,7 +10,8 @@
 7. `law`: all configurations of a size deviate alike, see `bends`.
 8. `unknown`.
 
-Earlier ones are cheaper to see and to mend, and each would also produce what later ones look for.
+Earlier causes are cheaper to see and to correct, and each would also produce the signs of later
+ones.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SURE, SURPRISING = 0.95, 0.01
 MISTUNED_SHARE = 0.5
 """… but for one above the law's interval, of which mistuning explains at least this share."""
 ELSEWHERE_OCTAVES = 2.0
-"""A value so far from the forecast is worth a word even where the loss shows nothing."""
+"""A value so far from the forecast is mentioned even where the loss shows nothing."""
 EARLIER_SHARE = 0.5
 """A run that was off by this share of its deviation before it spiked is not off for the spike."""
 REPEATED_EPOCHS = 4.0
@@ -93,7 +94,7 @@ class Suspect:
 
     @property
     def is_far(self) -> bool:
-        """Whether its tuned values lie so far from the forecast's that it is worth a word."""
+        """Whether its tuned values lie so far from the forecast's that it should be mentioned."""
         return max(map(abs, self.case.octaves), default=0.0) >= ELSEWHERE_OCTAVES
 
     @property

@@ -1,4 +1,4 @@
-"""What a deviation is worth: the tuned run of the law that reaches the same loss."""
+"""Equivalent of a deviation: the tuned run of the law that reaches the same loss."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def add_equivalents(
         deviating: Which of them are off.
 
     Returns:
-        One a case: `equivalent_size` and, where the sweep knows its compute, `equivalent_compute`,
-        as shares of the run's own, and `wall_s` where the run knows it; empty for other runs.
+        One per case: `equivalent_size` and, where the sweep knows its compute,
+        `equivalent_compute`, as shares of the run's own, and `wall_s` where the run knows it;
+        empty for other runs.
     """
     growth = _growth(forecast)
     curves: dict[tuple[float, ...], tuple[np.ndarray, np.ndarray]] = {}

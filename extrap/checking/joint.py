@@ -1,6 +1,6 @@
 """Is a configuration off by its loss: by itself, and among all that are checked?
 
-Each is held against its own interval, whatever else is in the table. How surprising the largest
+Each is compared with its own interval, whatever else is in the table. How surprising the largest
 deviation of a whole table is follows from one factor: the law's error is common to all larger
 runs, since they extrapolate the same fit, and the noise of each is its own.
 """
@@ -48,7 +48,7 @@ class Judgement:
 def judge_losses(
     cases: Sequence[Case], *, alpha: float, tolerance: float, familywise: bool = False
 ) -> list[Judgement]:
-    """Hold every configuration against its interval.
+    """Compare every configuration with its interval.
 
     Args:
         cases: The configurations.

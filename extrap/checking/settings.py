@@ -34,7 +34,7 @@ OWN_ERROR = 0.15
 TINY, MANY = 1e-30, 1e12
 """Guard of a division; degrees of freedom of a normal distribution, near enough."""
 MANY_CASES, DECIMALS = 256, 2
-"""More configurations of one size than this are told apart to so many decimals of an octave."""
+"""More configurations of one size than this are distinguished to so many decimals of an octave."""
 CHUNK = 512
 """Configurations whose draws are summed at once."""
 N_DRAWS = 1024
@@ -71,7 +71,7 @@ def weigh_settings(forecast: Forecast, cases: Sequence[Case]) -> list[Settings |
         cases: The configurations, of any size.
 
     Returns:
-        One a case; None where its values, an optimum or the excess-loss curve are unknown.
+        One per case; None where its values, an optimum or the excess-loss curve are unknown.
 
     References:
         Ours: importance sampling of a posterior from its prior. Sobol (1967), for the draws.

@@ -28,7 +28,7 @@ def check_numbers(level: float, *, price: float | None, flops_per_second: float 
     require_level(level)
     if price is not None and not (math.isfinite(price) and price >= 0):
         raise ValueError(
-            f"price must be finite and not negative, got {price:g}; leave it out if unknown."
+            f"price must be finite and at least 0, got {price:g}; leave it out if unknown."
         )
     if flops_per_second is not None and not (
         math.isfinite(flops_per_second) and flops_per_second > 0
@@ -64,8 +64,9 @@ def check_arms(arms: Mapping[str, Runs]) -> tuple[tuple[str, ...], tuple[str, ..
     for name in names[1:]:
         if arms[name].sizes != columns:
             raise DataError(
-                f"recipes must have the same size columns, {names[0]!r} has {', '.join(columns)} "
-                f"and {name!r} {', '.join(arms[name].sizes)}; read them alike."
+                f"recipes must have the same size columns, {names[0]!r} has "
+                f"{', '.join(columns)} and {name!r} {', '.join(arms[name].sizes)}; read "
+                "them with the same sizes."
             )
     for name, runs in arms.items():
         frame = runs.of_stage("tune").to_frame()
@@ -104,9 +105,9 @@ def _check_undeclared(name: str, runs: Runs, frame: pd.DataFrame) -> None:
     varied = [c for c in others if (counts[c] > 1).any() and texts[c].nunique() <= few]
     if varied:
         raise DataError(
-            f"runs of one recipe, size and seed must differ in tuned columns only, several of "
-            f"{name!r} differ in {', '.join(varied)}; name it with {argument('tune', ...)}, or "
-            "drop the column if it does not matter."
+            "runs of one recipe, size and seed must differ in tuned columns only, several "
+            f"of {name!r} differ in {', '.join(varied)}; name it with "
+            f"{argument('tune', ...)}, or drop a column without effect."
         )
 
 
@@ -124,8 +125,8 @@ def without_copies(arms: Mapping[str, Runs]) -> tuple[dict[str, Runs], list[str]
         n_left_out = len(runs) - len(kept)
         if n_left_out:
             notes.append(
-                f"{name}: {n_left_out} run(s) without a seed equal an earlier one in size, tuned "
-                "values and loss; copies count once."
+                f"{name}: {n_left_out} run(s) without a seed repeat size, tuned values and "
+                "loss of an earlier one; copies count once."
             )
         found[name] = kept
     return found, notes

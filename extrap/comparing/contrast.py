@@ -94,9 +94,9 @@ def judge(
         spread, strict = (_about(arms, laws, strict=strict) for strict in (False, True))
         if spread.has_misfit:
             flags.append(
-                f"lack-of-fit: the laws miss the losses of {plain.name} or {treated.name} by more "
-                "than their noise; what is read off beyond the measured sizes holds only if they "
-                "are roughly right."
+                f"lack-of-fit: the laws miss the losses of {plain.name} or {treated.name} "
+                "by more than their noise; values beyond the measured sizes hold only if "
+                "the laws are roughly right."
             )
         at_target = _at_target(laws, spread, target, columns, level=level)
         exponents = {
@@ -108,8 +108,8 @@ def judge(
         )
         if flops[0] is not None and not flops[0].moves(target):
             notes.append(
-                f"the compute of {plain.name} is the same at every {columns[0]}, so what a "
-                f"treatment is worth in compute is unknown; it is told in {columns[0]} only."
+                f"the compute of {plain.name} is the same at every {columns[0]}, so "
+                f"equivalent compute is unknown; only equivalent {columns[0]} is given."
             )
         largest = dict(zip(columns, arms.keys[-1], strict=True))
         worth = tuple(
@@ -159,8 +159,8 @@ def _remarks(
     name = treated.name
     if not arms.is_paired:
         notes.append(
-            f"{name}: no seed is shared with {plain.name} at every size, so runs are not paired; "
-            "give both the same seeds for narrower intervals."
+            f"{name}: no seed is shared with {plain.name} at every size, so runs are not "
+            "paired; use the same seeds in both for narrower intervals."
         )
     elif arms.n_dropped:
         notes.append(
@@ -168,18 +168,16 @@ def _remarks(
         )
     if len(arms.keys) < MIN_SIZES:
         notes.append(
-            f"{name}: laws need at least {MIN_SIZES} common sizes, there are {len(arms.keys)}; "
-            "only measured differences can be told."
+            f"{name}: laws need at least {MIN_SIZES} common sizes, there are "
+            f"{len(arms.keys)}; only measured differences are given."
         )
     if test.is_assumed:
         flags.append(
-            "one-seed: a single seed at all sizes, whose luck they share; it is taken to vary as "
-            "much as the differences do from size to size. Add a seed."
+            "one-seed: all sizes share a single seed; its effect is assumed to vary as "
+            "much as the differences vary between sizes. Add a seed."
         )
     if test.p_value is None:
-        flags.append(
-            "no-noise: nothing says how much runs of one recipe differ; add seeds or sizes."
-        )
+        flags.append("no-noise: the noise of one recipe's runs is unknown; add seeds or sizes.")
     return notes, flags
 
 
@@ -195,13 +193,14 @@ def _laws(arms: TwoArms) -> tuple[ArmLaws | None, str]:
             return own, ""
     shared = fit_arm_laws(log_size, arms.means, arms.counts, is_shared=True)
     return shared, (
-        "the floors of the two laws are not known well enough to be told apart and are taken as "
-        "one; a treatment that moves the floor would read as another exponent."
+        "the irreducible losses of the two laws are too uncertain to differ and are taken "
+        "as equal; a treatment that changes the irreducible loss would appear as a "
+        "different exponent."
     )
 
 
 def _are_floors_known(arms: TwoArms, laws: ArmLaws) -> bool:
-    """Whether both floors are known well beside the loss above them, or told apart."""
+    """Whether both floors are known well beside the loss above them, or distinguished."""
     spread, units = _about(arms, laws, strict=False), np.eye(6)[:2]
     last = float(laws.log_size.max())
     known = []

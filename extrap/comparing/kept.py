@@ -39,7 +39,7 @@ def at_kept_values(
     try:
         made = forecast(plain, level=level)
         point, priced = made.at(**target), cost(made, at=target, tuned=values).chosen
-    except DataError:  # no law of the loss or of an optimum, or no valley
+    except DataError:  # no law of the loss or of an optimum, or no excess-loss curve
         return contrast, ""
     loss, extra = point.loss or 0.0, priced.relative
     sides = [
@@ -56,9 +56,9 @@ def at_kept_values(
     )
     words = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
     note = (
-        f"{contrast.treated}: its runs are the plain recipe's at {words}; the difference at the "
-        "target is what keeping that is expected to cost, as extrap cost says, for such a loss "
-        "turns up where no power law does."
+        f"{contrast.treated}: its runs are the plain recipe's at {words}; the difference "
+        "at the target is the expected cost of keeping that value, as in extrap cost, "
+        "because such a loss does not follow a power law."
     )
     return replace(contrast, at_target=found), note
 

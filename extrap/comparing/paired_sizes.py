@@ -1,4 +1,4 @@
-"""Ways to choose data, held against each other size by size, without a law of the loss.
+"""Ways to choose data, compared with each other size by size, without a law of the loss.
 
 Losses of chosen data fall in ways no power law follows, so nothing is fitted: log losses are those
 of the best tuned values tried at a size, paired by seed, and interpolated in the logarithm of the
@@ -14,7 +14,7 @@ What to use when:
 * `exponent_between` — the same between two sizes named beforehand.
 
 Intervals of losses, crossovers, savings and exponents come from resampling seeds, the same ones
-for every way, with the best tuned values chosen anew each time; deviations are stretched as the
+for every way, with the best tuned values chosen again each time; deviations are stretched as the
 few seeds ask for. What is *told*, beyond the noise of seeds, has one rule: 0 lies outside the
 interval of the difference, Student's t of the seeds in pairs, each at the tuned values that the
 other seeds choose, widened for the number of sizes (Bonferroni). Where tuned values differ by
@@ -113,8 +113,8 @@ class ChoiceCrossover:
         below: The way that is better next below; "" without a change of sign.
         above: The one that is better at all larger sizes; "" without.
         size: Where the difference is 0; a side is open where resampled seeds have no crossing.
-        is_told: Whether the ways are told apart at a size on either side, and all that is told is
-            that `below` is better at smaller sizes and `above` at larger ones.
+        is_told: Whether the ways are distinguished at a size on either side, and all that is told
+            is that `below` is better at smaller sizes and `above` at larger ones.
         earlier: Where the difference changes its sign before, rising; mostly empty.
         is_edge: Whether it rests on a best tuned value at the edge of those tried: next to the
             change, or wherever a side is told.
@@ -170,7 +170,7 @@ def resample_losses(
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
 ) -> ResampledLosses:
-    """Tuned losses by size, as seen and for seeds drawn anew.
+    """Tuned losses by size, as seen and for seeds drawn again.
 
     At a size the tuned values are those of the lowest mean log loss over the seeds, among values
     at which no seed was lost if there are any.
@@ -189,8 +189,8 @@ def resample_losses(
     seeds = sorted(set.intersection(*(set(frame["seed"]) for frame in runs.values())))
     if len(seeds) < FEWEST_SEEDS:
         raise DataError(
-            f"ways are paired by at least {FEWEST_SEEDS} seeds that all have, got {len(seeds)}; "
-            "train them with the same seeds."
+            f"methods are paired by seed and need at least {FEWEST_SEEDS} seeds that all "
+            f"have, got {len(seeds)}; train them with the same seeds."
         )
     rng = np.random.default_rng(seed)
     draws = rng.integers(len(seeds), size=(n_resamples, len(seeds)))
@@ -346,7 +346,7 @@ def exponent_between(
 
 
 def _settings(frame: pd.DataFrame, tuned: Sequence[str], seeds: Sequence[object]) -> pd.DataFrame:
-    """Log losses of one size, a row a setting, a column a seed; NaN where there is none."""
+    """Log losses of one size, one row per setting, one column per seed; NaN where missing."""
     own = frame[frame["seed"].isin(seeds)]
     own = own.assign(log_loss=np.log(own["loss"].astype(float)), untuned=0)
     keys = list(tuned) or ["untuned"]

@@ -46,7 +46,8 @@ class TwoArms:
         plain, treated: Log losses, NaN where there is none, shape (n_sizes, n_seeds); columns are
             the same seeds where `is_paired`.
         is_paired: Whether seeds are shared.
-        shape_variance, shape_dof: Of the shape of the valley, plain then treated; (2, n_sizes).
+        shape_variance, shape_dof: Of the shape of the excess-loss curve, plain then treated; (2,
+        n_sizes).
         n_dropped: Runs of seeds that only one recipe has.
     """
 

@@ -38,29 +38,30 @@ def compare(
     price: float | None = None,
     flops_per_second: float | None = None,
 ) -> Comparison:
-    """Compare recipes over sizes: the first is the plain one, each other is held against it.
+    """Compare each recipe with the first, the plain one, over sizes.
 
-    Each recipe stands at its own best tuned values at each size. Runs are paired by seed and size
-    where both have them. One joint test says whether the laws are one, its p-values corrected by
-    Holm for several treated recipes; where they are not, the exponents say which kind of
-    difference it is.
+    Each recipe is taken at its own best tuned values at each size. Runs are paired by seed and
+    size if both recipes have them. One joint test decides whether the laws are equal, with Holm's
+    correction for several treated recipes; if they differ, the exponents show the kind of
+    difference.
 
     Args:
-        arms: Name → runs, two or more; they agree in their size columns, not in what they tune.
-        at: The target, one number a size column; default twice the largest common size.
-        level: Of the intervals, in (0, 1); that of effective compute is .90.
-        price: Of an hour of one GPU, for money.
-        flops_per_second: Speed of one GPU, for hours; default from a column `wall_s`.
+        arms: Name → runs, two or more, with the same size columns; tuned columns may differ.
+        at: The target, one number per size column; default twice the largest common size.
+        level: Level of the intervals, in (0, 1); that of effective compute is 0.90.
+        price: Price of one GPU-hour, to give costs in money.
+        flops_per_second: Speed of one GPU, to give costs in hours; by default from a column
+            `wall_s`.
 
     Returns:
         Differences by size and at the target, exponents, effective compute, crossing and costs.
 
     Raises:
-        TypeError: An arm is no `Runs`.
+        TypeError: A recipe is not a `Runs`.
         ValueError: An argument is out of range, or the target names other sizes.
-        DataError: Fewer than two arms, different size columns, no common size, an arm without a
-            loss, losses beyond reason, or runs of one size and seed that differ in a column of
-            no stated part.
+        DataError: Fewer than two recipes, different size columns, no common size, a recipe without
+            a loss, losses out of range, or runs of one size and seed that differ in a column other
+            than a tuned one.
 
     References:
         Ours. Holm (1979), A simple sequentially rejective multiple test procedure, Scand. J.
@@ -102,8 +103,8 @@ def compare(
     for name in others:
         if not has_law[name]:
             notes.append(
-                f"{name}: the size columns {', '.join(columns)} vary independently, and no law is "
-                "fitted; differences by size and the test hold."
+                f"{name}: the size columns {', '.join(columns)} vary independently, so no "
+                "law is fitted; differences by size and the test hold."
             )
     notes += [note for each in judged for note in each.notes]
     adjusted = _adjusted([each.test.p_value for each in judged])
@@ -181,8 +182,8 @@ def _target(
             raise ValueError(f"{column} must be positive and finite, got {value:g}.")
         if value < low:
             raise ValueError(
-                f"{column}={value:g} lies below the smallest common size, {low:g}; laws are not "
-                "extrapolated downwards: ask for a larger size."
+                "a comparison is not extrapolated below the smallest common size, "
+                f"{column}={low:g}, got {value:g}; give a larger size."
             )
     return {column: float(at[column]) for column in columns}
 
@@ -194,7 +195,7 @@ def _notes(arms: Mapping[str, Runs], losses: Mapping[str, ArmLosses]) -> list[st
         only = sorted(set(arm.by_size) - everywhere)
         if only and len(losses) == 2:
             sizes = ", ".join(" × ".join(f"{v:g}" for v in key) for key in only)
-            notes.append(f"{name}: size(s) {sizes} are in this recipe only and left out.")
+            notes.append(f"{name}: size(s) {sizes} exist in this recipe only and are left out.")
         elif only:
             sizes = ", ".join(" × ".join(f"{v:g}" for v in key) for key in only)
             notes.append(f"{name}: size(s) {sizes} are not in every recipe.")
@@ -203,7 +204,7 @@ def _notes(arms: Mapping[str, Runs], losses: Mapping[str, ArmLosses]) -> list[st
         words = "; ".join(
             f"{name}: {', '.join(runs.tuned) or 'nothing'}" for name, runs in arms.items()
         )
-        notes.append(f"recipes tune different columns ({words}), each at its own best.")
+        notes.append(f"recipes tune different columns ({words}), each at its own optimum.")
     return notes
 
 

@@ -123,12 +123,12 @@ class Contrast:
 
     @property
     def told_sizes(self) -> tuple[SizeDifference, ...]:
-        """Sizes at which the measured difference is told: its interval excludes 0."""
+        """Sizes at which the measured difference is significant: its interval excludes 0."""
         return tuple(place for place in self.by_size if _is_told(place.difference))
 
     @property
     def sign_changes(self) -> tuple[tuple[SizeDifference, SizeDifference], ...]:
-        """Neighbours among the told sizes that differ in sign, smaller first."""
+        """Neighbours among these sizes that differ in sign, smaller first."""
         return tuple(
             (before, after)
             for before, after in itertools.pairwise(self.told_sizes)
@@ -137,7 +137,7 @@ class Contrast:
 
     @property
     def differs(self) -> bool:
-        """Whether a difference is told at the level of the comparison."""
+        """Whether a difference is significant at the level of the comparison."""
         return self.verdict in ("shift", "exponent")
 
 
@@ -147,12 +147,12 @@ class Comparison:
 
     Attributes:
         plain: Name of the recipe that the others are compared with, the first.
-        contrasts: One a treated recipe, in the order given.
+        contrasts: One per treated recipe, in the order given.
         columns: Size columns.
         target: The size asked for.
         level: Of all intervals but those that name their own.
         laws: Name of the recipe → its fitted law of the tuned loss; None where there is none.
-        costs: One a recipe, at the target.
+        costs: One per recipe, at the target.
         price: Money for an hour of one GPU; None if not given.
         flops_per_second: Stated speed of one GPU; None if hours go by the clock of the runs.
         notes: What was left out or decided, one sentence each.
@@ -194,7 +194,13 @@ class Comparison:
         ]
         return html_table(
             f"Recipes compared with {self.plain} at {named(self.target)} (level {self.level:g})",
-            ["recipe", "verdict", "p", "its loss against the plain one", "exponent, difference"],
+            [
+                "recipe",
+                "verdict",
+                "p",
+                "loss difference from the plain recipe",
+                "exponent, difference",
+            ],
             rows,
             notes=[*(flag for each in self.contrasts for flag in each.flags), *self.notes],
         )

@@ -90,13 +90,13 @@ def selection_findings(
     """What the sweeps of a run table say of choosing data, problem by problem.
 
     Args:
-        table: One row a run: `arm`, the name of its sweep, `examples`, `seed`, `loss`, tuned
+        table: One row per run: `arm`, the name of its sweep, `examples`, `seed`, `loss`, tuned
             columns.
         level: Of the intervals.
         n_resamples: Draws of the seeds.
 
     Returns:
-        One entry a problem; none for a table without such sweeps.
+        One entry per problem; none for a table without such sweeps.
 
     Raises:
         DataError: The sweeps of a problem have fewer than three seeds in common.

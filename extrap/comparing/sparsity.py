@@ -77,7 +77,7 @@ def sparse_sweep(arms: Sequence[SparseArm], *, level: float = 0.95) -> SparseSwe
     """Tuned losses of sweeps that differ in density, and the law through them all.
 
     Args:
-        arms: One a density.
+        arms: One per density.
         level: Of the intervals.
 
     Raises:

@@ -107,7 +107,7 @@ class LossContrast:
 
 
 def check_comparable(forecast: Forecast, baseline: Forecast) -> None:
-    """Two sweeps can be compared only if they speak of the same things.
+    """Two sweeps can be compared only if they have the same quantities.
 
     Raises:
         ValueError: Their size columns, tuned columns or levels differ.
@@ -119,8 +119,8 @@ def check_comparable(forecast: Forecast, baseline: Forecast) -> None:
     ):
         if ours != theirs:
             raise ValueError(
-                f"a baseline has the {what} of what it is compared with, {_words(ours)}; got "
-                f"{_words(theirs)}: forecast both alike."
+                f"a baseline needs the {what} of the forecast it is compared with, "
+                f"{_words(ours)}; got {_words(theirs)}: make both with the same."
             )
 
 
@@ -196,7 +196,7 @@ def compare_losses(
         target: The larger size.
 
     Raises:
-        ValueError: As `check_comparable`, or the target is no size of the sweep's forecast.
+        ValueError: As `check_comparable`, or the target is not a size of the sweep's forecast.
     """
     check_comparable(forecast, baseline)
     theirs, level = {_key(o): o for o in baseline.optima}, forecast.level
@@ -216,7 +216,7 @@ def compare_losses(
 
 
 def _key(optimum: Optimum) -> tuple[float, ...]:
-    """The size of an optimum, to the digits by which cells are told apart."""
+    """The size of an optimum, to the digits by which cells are distinguished."""
     return tuple(float(f"{value:.12g}") for value in optimum.size.values())
 
 

@@ -25,7 +25,7 @@ __all__ = ["ArmLosses", "Key", "SizeLosses", "tuned_losses"]
 Mask = npt.NDArray[np.bool_]
 Index = npt.NDArray[np.intp]
 Key = tuple[float, ...]
-"""A size, one number a size column, to the digits by which sizes are told apart."""
+"""A size, one number per size column, to the digits by which sizes are distinguished."""
 
 WINDOW = 0.10
 """The polynomial sees cells whose log loss is within this of the best cell."""
@@ -43,8 +43,8 @@ class SizeLosses:
 
     Attributes:
         by_seed: Seed → log loss.
-        shape_variance: Variance of what is common to them, the shape of the valley; 0 where each
-            seed has a valley of its own.
+        shape_variance: Variance of what is common to them, the shape of the excess-loss curve; 0
+            where each seed has an excess-loss curve of its own.
         shape_dof: Degrees of freedom behind it.
     """
 
@@ -100,14 +100,14 @@ def tuned_losses(name: str, runs: Runs) -> ArmLosses:
     }
     flags = [
         f"diverged: {each.n_diverged} of {each.n_runs} runs of {name} at "
-        f"{_words(key, sweep.sizes)} diverged; differences are those of the runs that did not."
+        f"{_words(key, sweep.sizes)} diverged; differences use only the other runs."
         for key, each in cells.items()
         if each.n_diverged and (not sweep.tuned or not each.u.size)
     ]
     flags += [
-        f"edge: the best of {name} at {_words(key, sweep.sizes)} lies at the end of its grid in "
-        f"{', '.join(sweep.tuned[i] for i in each.edges)}, its loss is an upper bound; extend "
-        "the grid."
+        f"edge: the best value of {name} at {_words(key, sweep.sizes)} lies at the end of "
+        f"its grid in {', '.join(sweep.tuned[i] for i in each.edges)}, so its loss is an "
+        "upper bound; extend the grid."
         for key, each in cells.items()
         if each.edges
     ]
@@ -196,7 +196,7 @@ def _is_below_divergence(tried: Array, complete: Mask, diverged: Array) -> Mask:
 
 
 def _all_sizes(cells: Mapping[Key, _Cells]) -> dict[Key, SizeLosses]:
-    """Every size, those with a valley helped by the asymmetry of the others."""
+    """Every size, those with an excess-loss curve helped by the asymmetry of the others."""
     around = {key: _neighbourhood(each) for key, each in cells.items()}
     hoods = {key: each for key, each in around.items() if each is not None}
     shapes = dict(zip(hoods, pool_asymmetry(list(hoods.values())), strict=True))
@@ -221,7 +221,7 @@ def _kept(cells: _Cells) -> tuple[Index, Array]:
 
 
 def _neighbourhood(cells: _Cells) -> Neighbourhood | None:
-    """The runs around the best cell; None at an edge, or with too few values for a valley."""
+    """The runs around the best cell; None at an edge, or with too few values for a curve."""
     if cells.edges or not cells.u.shape[1]:
         return None
     kept, excess = _kept(cells)
@@ -323,7 +323,7 @@ def _level(terms: Array, weights: Array) -> Array:
 def _common_shape(
     labels: tuple[object, ...], y: Array, terms: Array, weights: Array
 ) -> SizeLosses:
-    """One valley for all seeds, each higher or lower by a constant."""
+    """One excess-loss curve for all seeds, each higher or lower by a constant."""
     has_run = np.asarray(np.isfinite(y).any(axis=0))
     seeds = [s for s, has in zip(labels, has_run.tolist(), strict=True) if has]
     y = y[:, has_run]

@@ -140,7 +140,7 @@ def replicate_problem(
         raise ValueError(f"kind must be parametric, residual or pairs; got {kind!r}.")
     if labels is not None:
         raise ValueError(
-            "a parametric bootstrap draws every point alone, got groups; use another kind."
+            "a parametric bootstrap draws every point separately, got groups; use another kind."
         )
     log_se = None if loss_se is None else log_errors(loss, loss_se)
     return _parametric(fitted, problem, log_se, n_replicates, rng)
@@ -180,7 +180,7 @@ def _residual(
     n: int,
     rng: np.random.Generator,
 ) -> Problem:
-    """The fit's own residuals, scaled for the parameters they were fitted with, drawn anew."""
+    """The fit's own residuals, scaled for the parameters they were fitted with, drawn again."""
     curve, root = _curve(fitted, problem), np.sqrt(problem.weight[0])
     points = len(curve)
     residual = (np.log(problem.y[0]) - curve) * root * np.sqrt(points / fitted.dof)

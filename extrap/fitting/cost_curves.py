@@ -49,7 +49,7 @@ class Polynomial:
     """`Σ_i a_i Π_j x_j^p_ij`; a power of the sizes is one with a single term.
 
     Attributes:
-        log_coefficients: ln a, one a term.
+        log_coefficients: ln a, one per term.
         powers: The exponents of every size column, one tuple a term.
     """
 

@@ -54,7 +54,7 @@ def check_sweep(sweep: Runs) -> None:
     if low < SMALLEST_LOSS or high > LARGEST_LOSS:
         raise DataError(
             f"losses must lie between {SMALLEST_LOSS:g} and {LARGEST_LOSS:g}, got {low:g} to "
-            f"{high:g}; give them in another unit."
+            f"{high:g}; use another unit."
         )
     for condition in sweep.conditions:
         values = {condition_text(value) for value in frame[condition].unique()}
@@ -81,7 +81,7 @@ def check_sweep(sweep: Runs) -> None:
 
 
 def check_sizes(x: Array, columns: Sequence[str]) -> None:
-    """Refuse size columns that hardly vary, or that cannot be told apart.
+    """Refuse size columns that hardly vary, or that cannot be distinguished.
 
     Args:
         x: Sizes, positive, shape (n_points, n_columns).
@@ -93,8 +93,8 @@ def check_sizes(x: Array, columns: Sequence[str]) -> None:
     _check_span(x, columns)
     if tied := _tied(x, columns):
         raise DataError(
-            f"the size columns {', '.join(tied)} move together, so their exponents cannot be "
-            "told apart; leave one out, or add runs that vary them separately."
+            f"the size columns {', '.join(tied)} vary together, so their exponents cannot be "
+            "separated; leave one out, or add runs that vary them separately."
         )
 
 
@@ -135,14 +135,14 @@ def check_identifiable(
             else "pin an exponent, e.g. " + argument("fix", {f"{example[0]}{pin}": example[1]})
         )
         raise DataError(
-            f"the size columns {', '.join(tied)} move together, so their exponents cannot be "
-            f"told apart; {advice}, or add runs that vary them separately."
+            f"the size columns {', '.join(tied)} vary together, so their exponents cannot be "
+            f"separated; {advice}, or add runs that vary them separately."
         )
     return bool(_tied(x[:, needed], [columns[i] for i in needed]))
 
 
 def _check_tuned(complete: pd.DataFrame, tuned: Sequence[str]) -> None:
-    """Refuse tuned columns that move together in every size: no optimum of either can be told.
+    """Refuse tuned columns that move together in every size: neither optimum is determined.
 
     Args:
         complete: Runs with a loss.
@@ -158,8 +158,9 @@ def _check_tuned(complete: pd.DataFrame, tuned: Sequence[str]) -> None:
         return
     if tied := _tied(values, tuned):
         raise DataError(
-            f"the tuned columns {', '.join(tied)} move together, so their optima cannot be told "
-            "apart; tune one and leave the others out, or add runs that vary them separately."
+            f"the tuned columns {', '.join(tied)} vary together, so their optima cannot be "
+            "separated; tune one and leave the others out, or add runs that vary them "
+            "separately."
         )
 
 
@@ -168,13 +169,13 @@ def _check_span(x: Array, columns: Sequence[str]) -> None:
         low, high = values.min(), values.max()
         if low < high / MOST_SPAN:
             raise DataError(
-                f"the sizes {column} must span at most a factor {MOST_SPAN:g}, got {low:g} to "
-                f"{high:g}; look for a row with a wrong size."
+                f"the sizes {column} must span at most a factor of {MOST_SPAN:g}, got {low:g} "
+                f"to {high:g}; look for a row with a wrong size."
             )
         if high < MIN_SPAN * low:
             raise DataError(
-                f"the sizes {column} must span at least a factor {MIN_SPAN:g}, got {low:g} to "
-                f"{high:g}; add sizes, or leave the column out."
+                f"the sizes {column} must span at least a factor of {MIN_SPAN:g}, got {low:g} "
+                f"to {high:g}; add sizes, or leave the column out."
             )
 
 

@@ -120,7 +120,7 @@ def log_ratios(
     rougher: Array,
     dof: int,
 ) -> Array:
-    """Log of prior share times likelihood ratio, one a way to be off; their sum is an e-value.
+    """Log of prior share times likelihood ratio, one per way to be off; their sum is an e-value.
 
     Args:
         ways: From `ways_to_be_off`.

@@ -47,11 +47,11 @@ def predict_at_values(
     """Loss of a tuned run, plus what the distance from the optimum costs.
 
     The distribution mixes over where the optimum may lie; around each place the log loss is
-    normal, with the spread of a tuned run (its Student t at `level`) and of the valley.
+    normal, with the spread of a tuned run (its Student t at `level`) and of the excess-loss curve.
 
     Args:
         tuned_run: Predictive distribution of the log loss of a tuned run at that size.
-        laws: Tuned column → law of its optimum, in the valley's order.
+        laws: Tuned column → law of its optimum, in the excess-loss curve's order.
         valley: What a distance costs.
         size: Size column → value.
         tuned: Tuned column → value, one for each.

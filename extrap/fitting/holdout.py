@@ -160,7 +160,7 @@ def worst_share(cuts: Sequence[Doubling], *, local_weight: float) -> float:
 def _unexplained(error: Array, cut: Doubling, *, share: float) -> Array:
     """Squared errors beyond `EXPECTED` times their variance, by noise and by the fitted laws.
 
-    Where the noise is not known it cannot be told from misfit, and nothing is taken off.
+    Where the noise is not known it cannot be distinguished from misfit, and nothing is taken off.
     """
     variance = cut.noise + share**2 * cut.family_variance
     return np.maximum(error**2 - EXPECTED * np.where(cut.noise > 0, variance, 0.0), 0.0)

@@ -51,8 +51,8 @@ def fit(
         law: Key of a loss law in `extrap.laws.LOSS_LAWS`.
         sizes: Size column → sizes, positive, shape (n_points,) each.
         loss: Losses, positive, shape (n_points,).
-        loss_se: Standard errors of the losses, same unit; without them all points weigh the same
-            and the noise is read from the residuals.
+        loss_se: Standard errors of the losses, same unit; without them all points have equal
+            weight and the noise is estimated from the residuals.
         loss_se_dof: Degrees of freedom behind `loss_se`; None if it is known exactly.
         weights: Positive weights of the squared residuals, on top of `loss_se`; their scale
             does not matter where the noise is unknown.
@@ -69,7 +69,7 @@ def fit(
             its unit-free parameters or lies out of range; a loss, weight or δ is not positive;
             a standard error is negative; losses or standard errors are not one per point.
         DataError: Fewer sizes than free parameters plus one, a size column that hardly varies,
-            or size columns that move together and no pin to keep them apart.
+            or size columns that vary together without a pin to separate them.
         FitError: No start converged.
 
     References:
@@ -194,13 +194,13 @@ def _check_names(law: LossLaw, fixed: Mapping[str, float], n_columns: int) -> No
     for name in fixed:
         if name not in law.names(n_columns):
             raise ValueError(
-                f"fix names no parameter {name!r} of the law {law.key}; pin one of "
+                f"fix must name parameters of the law {law.key}, got {name!r}; pin one of "
                 f"{', '.join(allowed)}."
             )
         if name not in allowed:
             raise ValueError(
-                f"{name} of the law {law.key} holds at the fit's reference size and depends on "
-                f"the unit of size, so it cannot be pinned; pin one of {', '.join(allowed)}."
+                f"{name} of the law {law.key} depends on the fit's reference size and the "
+                f"unit of size, so it cannot be pinned; pin one of {', '.join(allowed)}."
             )
 
 
@@ -241,13 +241,15 @@ def _check_losses(loss: Sequence[float], loss_se: Sequence[float] | None, *, n: 
     """
     y = np.asarray(loss, dtype=float)
     if y.shape != (n,) or not (np.isfinite(y) & (y > 0)).all():
-        raise ValueError(f"loss must be {n} positive numbers, got {_numbers(y)}; drop lost runs.")
+        raise ValueError(
+            f"loss must be {n} positive numbers, got {_numbers(y)}; drop runs without a loss."
+        )
     if loss_se is not None:
         se = np.asarray(loss_se, dtype=float)
         if se.shape != (n,) or not (np.isfinite(se) & (se >= 0)).all():
             raise ValueError(
-                f"loss_se must be {n} numbers of 0 or more, got {_numbers(se)}; "
-                "leave it out where it is not known."
+                f"loss_se must be {n} numbers of 0 or more, got {_numbers(se)}; leave it out "
+                "if unknown."
             )
     return y
 
@@ -266,8 +268,8 @@ def _weight(
     values = np.asarray(weights, dtype=float)
     if values.shape != (n,) or not (np.isfinite(values).all() and (values > 0).all()):
         raise ValueError(
-            f"weights must be {n} positive numbers, one a loss; leave points out of the data "
-            "instead of giving them none."
+            f"weights must be {n} positive numbers, one per loss; remove points instead of "
+            "giving them no weight."
         )
     return noise * (values / values.mean() if loss_se is None else values)
 
@@ -279,7 +281,9 @@ def _solve(problem: Problem, delta: float | None) -> Solutions:
     solutions = project(problem, shapes)
     if delta is not None:
         if not (math.isfinite(delta) and delta > 0):
-            raise ValueError(f"robust is δ of Huber's loss, a positive number; got {delta:g}.")
+            raise ValueError(
+                f"robust must be δ of Huber's loss, a positive number; got {delta:g}."
+            )
         starts = np.concatenate([solutions.best()[0][:, None], screened], axis=1)
         solutions = minimise_huber(problem, starts, delta=delta)
     if not np.isfinite(solutions.objective).any():

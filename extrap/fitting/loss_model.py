@@ -1,4 +1,4 @@
-"""The loss over size: laws the data cannot tell apart, the local law, how far to trust them."""
+"""The loss over size: laws the data cannot distinguish, the local law, how far to trust them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class LossModel:
             size: Size column → size.
             noise: Run-to-run noise.
             band: `"default"` or `"family"`.
-            seeds: One a run, for the mean log loss of tuned runs of these seeds, some of which
+            seeds: One per run, for the mean log loss of tuned runs of these seeds, some of which
                 may be the sweep's; None for one new run.
         """
         share = self.local_weight if band == "default" else 0.0

@@ -23,8 +23,8 @@ class Ratios(NamedTuple):
     Attributes:
         lower: Smaller root.
         upper: Larger root.
-        is_between: Whether they lie between the roots, as where the bottom is told from 0; else
-            outside them.
+        is_between: Whether they lie between the roots, as where the bottom is distinguished from
+            0; else outside them.
     """
 
     lower: float
@@ -41,7 +41,7 @@ def paired_mean(differences: Iterable[float], *, level: float) -> Measure:
     """Mean with Student's t interval; nothing from fewer than two values.
 
     Args:
-        differences: One a pair.
+        differences: One per pair.
         level: In (0, 1).
     """
     values = np.asarray(list(differences), dtype=float)
@@ -61,7 +61,8 @@ def fieller(top: float, bottom: float, covariance: Array) -> Ratios | None:
         covariance: Of the two, times the square of the quantile, shape (2, 2).
 
     Returns:
-        Where they lie; None where every ratio is accepted, since neither mean is told from 0.
+        Where they lie; None where every ratio is accepted, since neither mean is distinguished
+        from 0.
 
     References:
         Fieller (1954), Some problems in interval estimation, J. R. Stat. Soc. B 16, 175-185.

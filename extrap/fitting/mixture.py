@@ -1,4 +1,4 @@
-"""Which laws the data cannot tell apart, and how much each counts."""
+"""Which laws the data cannot distinguish, and how much each counts."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def none_fits(
     """Whether every law lacks fit, against known noise or the scatter of neighbouring sizes.
 
     Where the noise is known, the fits say so themselves. Elsewhere, with one size column, the
-    residual variance of each law is held against that of points about the line through their two
+    residual variance of each law is compared with that of points about the line through their two
     neighbours; a law's bend between neighbours counts as scatter, so the test is conservative.
 
     References:

@@ -13,7 +13,7 @@ def holm(p_values: Sequence[float], families: int = 1) -> list[float]:
     """Adjusted p-values of Holm's step-down procedure; rejected are those at most alpha.
 
     Args:
-        p_values: One a hypothesis of this family.
+        p_values: One per hypothesis of this family.
         families: Families that share alpha equally.
 
     References:

@@ -102,7 +102,7 @@ class Noise:
         A run that reuses a seed of the sweep shares its effect, which the sweep tells.
 
         Args:
-            seeds: One a run, at least one.
+            seeds: One per run, at least one.
         """
         n, times = len(seeds), Counter(map(str, seeds))
         known = {seed: k / n for seed, k in times.items() if seed in self.seed_effects}
@@ -256,7 +256,7 @@ def _variance_components(
     """Seed and residual variance of a (sizes, seeds) table of mean residuals.
 
     Args:
-        crossed: The table, a column a seed.
+        crossed: The table, one column per seed.
         variance: Of one run, within its cell.
         of_run: The same for larger sizes, with the degrees of freedom of independent runs.
         others: Residuals of the cells that are not near the optimum.

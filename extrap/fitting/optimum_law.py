@@ -226,7 +226,9 @@ def _line(optima: Sequence[Optimum], *, tuned: str, columns: Sequence[str], n_fr
 def _check_pins(fixed: Mapping[str, float], slopes: Sequence[str]) -> None:
     for name, value in fixed.items():
         if name not in slopes:
-            raise ValueError(f"a pin must be one of the slopes {', '.join(slopes)}; got {name!r}.")
+            raise ValueError(
+                f"a pinned parameter must be one of the slopes {', '.join(slopes)}; got {name!r}."
+            )
         if not math.isfinite(value):
             raise ValueError(f"the pinned slope {name} must be finite, got {value:g}.")
 

@@ -14,7 +14,7 @@ from extrap.records import Runs
 __all__ = ["Outlier", "find_outliers"]
 
 FEWEST = 3
-"""Seeds of a cell from which on one that is wrong can be told from the others."""
+"""Seeds of a cell from which on one that is wrong can be distinguished from the others."""
 TIMES = 15.0
 """Typical standard deviations. With Student's t noise of 3 degrees of freedom some run of 105 is
 named in 2 % of sweeps (`make calibrate`)."""

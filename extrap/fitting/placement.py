@@ -25,7 +25,7 @@ SPACING = 1.0
 SPACINGS = 6.0
 """… or, of a narrow range, its width over this."""
 FINENESS = 8
-"""Values lie on a lattice of so many points a spacing."""
+"""Values lie on a lattice of so many points per spacing."""
 SCAN = 1.5
 """Spacings between the values tried first at the smallest size."""
 FIRST_SEEDS = 2

@@ -84,7 +84,7 @@ class Solutions:
     converged: Mask
 
     def best(self) -> tuple[Array, Array, Mask]:
-        """Parameters, objective and convergence of the best start, one row a data set."""
+        """Parameters, objective and convergence of the best start, one row per data set."""
         rows, best = np.arange(len(self.objective)), np.nanargmin(self.objective, axis=1)
         return self.values[rows, best], self.objective[rows, best], self.converged[rows, best]
 

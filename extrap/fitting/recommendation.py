@@ -61,15 +61,15 @@ def recommend(
     minimum lies below the optimum, and the further the less is known.
 
     Args:
-        laws: Tuned column → law of its optimum, in the valley's order.
+        laws: Tuned column → law of its optimum, in the excess-loss curve's order.
         size: Size column → value.
         valley: What a distance from the optimum costs.
         divergence: Chance of divergence; without it none is assumed.
         diverged_excess: Log excess `d` that a diverged run counts as.
 
     Raises:
-        ValueError: The laws are not those of the valley's tuned columns, or the cost is not
-            positive.
+        ValueError: The laws are not those of the excess-loss curve's tuned columns, or the cost is
+            not positive.
 
     References:
         Ours: the Bayes decision under the predictive distribution of the optimum.
@@ -77,12 +77,13 @@ def recommend(
     if tuple(laws) != valley.tuned:
         raise ValueError(
             f"a recommendation needs the laws of {', '.join(valley.tuned)}, got "
-            f"{', '.join(laws) or 'none'}; pass one law a tuned column of the valley."
+            f"{', '.join(laws) or 'none'}; pass one law per tuned column."
         )
     if not diverged_excess > 0:
         raise ValueError(
-            f"a diverged run must cost something, got a log excess of {diverged_excess:g}; "
-            "use the log of the untrained over the expected loss."
+            "a diverged run must have a cost above 0, got a log excess of "
+            f"{diverged_excess:g}; use the log of the untrained loss over the expected "
+            "loss."
         )
     spread = predict_optimum(laws, size)
     nodes, centre = spread.nodes(), np.asarray(spread.centre)

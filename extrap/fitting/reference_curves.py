@@ -128,7 +128,7 @@ def fit_reference_curves(
     """Pool the curves of a sweep.
 
     Runs of one size and seed are one observation. Where seeds recur at several sizes, what they do
-    at all of them alike is told apart: a run to come has a seed of its own.
+    at all of them alike is distinguished: a run to come has a seed of its own.
 
     Args:
         curves: Long table `run`, `step`, `loss`; `run` counts the rows of the following.

@@ -26,7 +26,7 @@ from extrap.records.fields import require_level
 __all__ = ["AUTO", "LawRegressor"]
 
 AUTO = "auto"
-"""All laws that the data cannot tell apart, as in a forecast with the band `family`."""
+"""All laws that the data cannot distinguish, as in a forecast with the band `family`."""
 FEWEST = 2
 """Samples below which scikit-learn's own message is the clearer one; laws ask for more."""
 
@@ -34,9 +34,9 @@ FEWEST = 2
 class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A scaling law `y = f(X)` over positive sizes, fitted on the log scale.
 
-    Each column of X is a size (width, parameters, tokens, …), y a positive loss; both stay in
-    their own units, the logarithm is the law's business. A model of a few parameters, made to be
-    extrapolated: it refuses data that cannot carry it instead of returning something.
+    Each column of X is a size (width, parameters, tokens, …), y a positive loss; both in their own
+    units; the law takes the logarithm. It is a model of few parameters for extrapolation, and
+    raises an error for data that do not determine it.
 
     Args:
         law: Key of a law in `extrap.laws.LOSS_LAWS`, or `"auto"`.
@@ -45,7 +45,7 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         fit_: The fit; with `"auto"` that of the largest weight.
-        laws_: Every law that counts, with its weight.
+        laws_: The laws with a positive weight, and their weights.
         law_: Key of the law of `fit_`.
         n_features_in_: Number of size columns.
         feature_names_in_: Their names, where X had any.
@@ -84,7 +84,7 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             ValueError: The law is unknown or takes another number of columns, a pin is wrong, or
                 a number is not positive.
-            DataError: Too few distinct sizes, or sizes that hardly vary or move together.
+            DataError: Too few distinct sizes, or sizes that hardly vary or vary together.
             FitError: No start converged.
         """
         x, loss = validate_data(
@@ -106,8 +106,9 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: Sizes, positive, shape (n_samples, n_columns).
-            return_std: Whether to return standard deviations too: of one new observation, the
-                law's own uncertainty, that between the laws and the scatter about them.
+            return_std: Whether to return standard deviations of one new observation too. They
+                include the uncertainty of each law, the differences between laws, and the scatter
+                of runs.
 
         Returns:
             Losses, shape (n_samples,), and the standard deviations in the same unit if asked for.
@@ -124,12 +125,12 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Intervals of losses, shape (n_samples, 2).
 
         They hold if the true law is one of those fitted; `extrap.forecast` allows for laws that
-        are not quite right, and for several runs of one size that share their seeds.
+        are only approximately right, and for several runs of one size that share their seeds.
 
         Args:
             X: Sizes, positive, shape (n_samples, n_columns).
             level: In (0, 1).
-            new_run: Where one new observation may fall; else where the law is.
+            new_run: Whether the intervals are for one new observation; else for the law.
         """
         require_level(level)
         sides, mixed = [], self._mixed(X)
@@ -177,8 +178,8 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return ((found, 1.0),)
         if self.robust is not None:
             raise ValueError(
-                f"robust goes with one law, got law={AUTO!r} and robust={self.robust}; name the "
-                "law, or leave robust out."
+                f"robust needs a named law, got law={AUTO!r} and robust={self.robust}; name "
+                "the law, or leave robust out."
             )
         laws = fit_surviving_laws(sizes, loss.tolist(), loss_se=None, weights=share, fix=self.fix)
         return tuple((found, weight) for found, weight in laws if weight > 0)
@@ -202,5 +203,5 @@ def _require_positive(values: Array, name: str) -> None:
             f"Negative values in data passed to LawRegressor: {name} must be positive, laws are "
             f"fitted in its logarithm; got {bad.flat[0]:g}."
             if bad.flat[0] < 0
-            else f"{name} must be positive, laws are fitted in its logarithm; got 0."
+            else f"{name} must be positive, laws use its logarithm; got 0."
         )

@@ -55,7 +55,7 @@ class Rule:
     constant: float | None = None
 
     def applies(self, columns: Sequence[str], tuned: str) -> bool:
-        """Whether the size columns and the tuned column are among those the rule speaks of."""
+        """Whether the size columns and the tuned column are among those the rule uses."""
         known = self.tuned == "any" or tuned in TUNED_NAMES[self.tuned]
         probe = dict.fromkeys(columns, 1.0)
         return known and all(_size_of(letter, probe) is not None for letter in self.exponents)
@@ -81,8 +81,8 @@ class Rule:
             return self.constant * self._product(size)
         if anchor is None or anchor_value is None:
             raise ValueError(
-                f"the rule {self.key} needs a size and a value to start from, got none; pass "
-                "anchor= and anchor_value=."
+                f"the rule {self.key} needs a starting size and value, got none; pass anchor= "
+                "and anchor_value=."
             )
         return anchor_value * self._product(size) / self._product(anchor)
 
@@ -165,14 +165,14 @@ RULES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRegret:
-    """One rule at one size, held against the fitted optimum.
+    """One rule at one size, compared with the fitted optimum.
 
     Attributes:
         rule: Key of the rule.
         tuned: Tuned column.
         value: What the rule says.
         octaves: log2(value / predicted optimum).
-        excess: Log excess that the valley gives to that distance.
+        excess: Log excess that the excess-loss curve gives to that distance.
         expected_regret: Expected log excess over a tuned run, over where the optimum may lie; the
             other tuned values at their predicted optimum.
     """
@@ -196,7 +196,7 @@ def compare_rules(
     """What each rule that applies says at a size, and what it would cost; cheapest first.
 
     Args:
-        laws: Tuned column → law of its optimum, in the valley's order.
+        laws: Tuned column → law of its optimum, in the excess-loss curve's order.
         optima: The optima they were fitted to; the smallest with a point estimate anchors.
         size: Size column → value.
         valley: What a distance from the optimum costs.

@@ -74,8 +74,8 @@ class RunCost:
         if self.misfit <= MOST_MISFIT:
             return ()
         return (
-            f"cost-extrapolated: the curve through the costs of the swept sizes misses one by "
-            f"{self.misfit:.0%}; beyond them they follow the largest sizes",
+            "cost-extrapolated: the cost curve over the swept sizes misses one by "
+            f"{self.misfit:.0%}; beyond them it follows the largest sizes",
         )
 
 
@@ -84,7 +84,7 @@ def read_run_cost(runs: Runs, *, formula: str | None = None, hours: bool = False
 
     Hours are those of the column `wall_s`. FLOPs are those of the column `flops`, else
     `6 * n_params * n_tokens`. Between and beyond the swept sizes the cost is that of the formula
-    if it speaks of sizes alone, else of a curve through the costs (`fit_cost_curve`).
+    if it uses sizes alone, else of a curve through the costs (`fit_cost_curve`).
 
     Args:
         runs: The sweep.
@@ -111,8 +111,8 @@ def read_run_cost(runs: Runs, *, formula: str | None = None, hours: bool = False
         found = hours_of_runs(runs)
         if found is None:
             raise DataError(
-                "a budget in hours needs a column wall_s, the seconds of each run; add it or give "
-                "the budget in FLOPs."
+                "a budget in hours needs a column wall_s, the seconds of each run; add it, "
+                "or give the budget in FLOPs."
             )
         return found
     if "flops" in frame and _positive(frame["flops"]).any():
@@ -121,8 +121,8 @@ def read_run_cost(runs: Runs, *, formula: str | None = None, hours: bool = False
         values = _by_formula(frame, SIX_N_D)
         return _over_sizes(runs, frame, values, FLOPS, source=SIX_N_D, formula=SIX_N_D)
     raise DataError(
-        "the runs do not say what they cost: there is no column flops, nor n_params and n_tokens; "
-        "give a formula over their columns, such as "
+        "the cost of the runs is unknown: there is no column flops, nor n_params and "
+        "n_tokens; give a formula over their columns, such as "
         f"{argument('cost', '6 * params * tokens')}."
     )
 
@@ -165,7 +165,8 @@ def _over_sizes(
     known = _positive(values)
     if not known.any():
         raise DataError(
-            f"the cost of a run by {source} must be positive, it is nowhere; give another formula."
+            f"the cost of a run by {source} must be positive, it is positive nowhere; give "
+            "another formula."
         )
     numbers = pd.to_numeric(values[known], errors="coerce").astype(float)
     by = [frame.loc[known, column].astype(float) for column in runs.sizes]

@@ -65,12 +65,12 @@ def fit_sparsity(
     """Fit `L = E + (cS + aS d^bS) N^(−bN) (+ aD D^(−bD))`, with intervals of its density term.
 
     Least squares of relative residuals; intervals are percentiles of a bootstrap of normal noise
-    of the size that the residuals have, every replicate fitted anew. bS and aS / cS alone are
+    of the size that the residuals have, every replicate fitted again. bS and aS / cS alone are
     hardly known where densities span a decade only: a small exponent with a large ratio and a
     large one with a small ratio are nearly the same curve. What a density is worth is.
 
     Args:
-        params: N, parameters that are not zero, one a run.
+        params: N, parameters that are not zero, one per run.
         density: d, the share of parameters that are not zero, in (0, 1].
         loss: Losses of tuned runs.
         tokens: D; left out where all runs see the same.
@@ -94,8 +94,8 @@ def fit_sparsity(
     densities = sorted({float(d) for d in density}, reverse=True)
     if not all(0 < d <= 1 for d in densities):
         raise ValueError(
-            f"a density is the share of parameters kept, in (0, 1], got {densities[0]:g} to "
-            f"{densities[-1]:g}; write 0.1 for 90 % sparse."
+            f"a density must be the share of parameters kept, in (0, 1], got {densities[0]:g} "
+            f"to {densities[-1]:g}; write 0.1 for 90 % sparse."
         )
     if len(densities) < FEWEST_DENSITIES:
         raise DataError(

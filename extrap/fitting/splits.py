@@ -69,7 +69,8 @@ def rolling_origin(
     """
     if min_sizes is not None and min_sizes < SHORT_START:
         raise ValueError(
-            f"min_sizes must be at least {SHORT_START}, got {min_sizes}; fewer carry no law."
+            f"min_sizes must be at least {SHORT_START}, got {min_sizes}; fewer do not "
+            "determine a law."
         )
     first = min_sizes or _first_cut(len(sizes))
     x = _log_sizes(sizes)
@@ -82,7 +83,7 @@ def rolling_origin(
     if not found:
         raise DataError(
             f"a backtest needs at least {first + 1} sizes, {first} to fit and a larger one to "
-            f"predict, got {len(sizes)}; add a size, small ones are the cheapest."
+            f"predict, got {len(sizes)}; add a size, small ones are cheapest."
         )
     return found
 

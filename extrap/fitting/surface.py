@@ -1,8 +1,9 @@
 """A polynomial through the log losses around the best value, and the minimum it has.
 
-In log2 of the tuned values the polynomial is cubic, because a valley is steeper towards high
-rates, or quadratic. Its third-order terms say how asymmetric the valley is; at one size they are
-poorly known, over the sizes of a sweep they are alike, so a size takes over what the others know.
+In log2 of the tuned values the polynomial is cubic, because an excess-loss curve is steeper
+towards high rates, or quadratic. Its third-order terms say how asymmetric the excess-loss curve
+is. At one size they are poorly known; the sizes of a sweep have similar ones, so that each size
+uses those of the others.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["Asymmetry", "Neighbourhood", "Vertex", "fit_surface", "pool_asymmetr
 POOLED = 3.0
 """The other sizes together count for so many sizes, or for their own number if that is less."""
 SEPARABLE = 1e-6
-"""Third-order terms are told apart from lower ones by at least this share of their square."""
+"""Third-order terms are distinguished from lower ones by at least this share of their square."""
 SIGNIFICANT = 0.95
 """Quantile of the F distribution beyond which residuals are larger than the known noise."""
 NEWTON_STEPS = 40

@@ -40,11 +40,11 @@ class TransferQuality:
         octaves: log2(kept / predicted optimum at `size`).
         penalty: Expected log excess there if the value is kept; other tuned values at their
             optimum.
-        penalty_pi: Its interval: of where the optimum lies and of the valley's scatter.
+        penalty_pi: Its interval: of where the optimum lies and of the excess-loss curve's scatter.
         robustness: Width in octaves of the range of values that cost at most 1 %.
-        robustness_pi: Its interval, of the valley's scatter.
-        steepening: Exponent with which the valley's curvature changes as all sizes grow alike;
-            positive where an error of one octave costs more at scale.
+        robustness_pi: Its interval, of the excess-loss curve's scatter.
+        steepening: Exponent with which the excess-loss curve's curvature changes as all sizes grow
+            alike; positive where an error of one octave costs more at scale.
         fit_error: Standard deviation, in octaves, of one optimum about its law.
         fit_error_ci: Its interval, of the chi-square distribution.
     """
@@ -76,7 +76,7 @@ def transfer_quality(
     """What it costs to keep the tuned value of a fitted size, for every tuned column.
 
     Args:
-        laws: Tuned column → law of its optimum, in the valley's order.
+        laws: Tuned column → law of its optimum, in the excess-loss curve's order.
         optima: The optima they were fitted to, smallest first.
         size: The size the value is carried to.
         valley: What a distance from the optimum costs.
@@ -153,7 +153,7 @@ def _along(i: int, octaves: Array, n_tuned: int) -> Array:
 
 
 def _scatter(valley: Valley) -> Array:
-    """Equally likely factors on an excess: lognormal, mean 1, as runs scatter about the valley."""
+    """Equally likely factors on an excess: lognormal, mean 1, as runs scatter about the curve."""
     log_sd = math.sqrt(math.log1p((valley.relative_sd or 0.0) ** 2))
     p = (np.arange(SCATTER_POINTS) + 0.5) / SCATTER_POINTS
     return np.asarray(np.exp(log_sd * stats.norm.ppf(p) - log_sd**2 / 2))

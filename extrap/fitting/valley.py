@@ -15,7 +15,7 @@ from extrap.records import Optimum, Runs
 __all__ = ["Valley", "fit_valley"]
 
 MAX_EXCESS = 0.5
-"""Log excess beyond which a run says nothing about the valley."""
+"""Log excess beyond which a run says nothing about the excess-loss curve."""
 CEILING = 5.0
 """Largest log excess ever expected: a factor of 150, more than an untrained network has."""
 FARTHEST = 100.0
@@ -27,7 +27,7 @@ DEEP = 0.02
 STEEPEST = 1.5
 """Largest growth of a side, per octave."""
 MIN_ROWS = 6
-"""Fewer rows than this around the optima, and there is no valley to fit."""
+"""Fewer rows than this around the optima, and there is no excess-loss curve to fit."""
 MOST_ROWS = 100_000
 """Of more, every second, third … row is fitted: the shape is known well beyond its own error."""
 
@@ -43,9 +43,9 @@ class Valley:
     Attributes:
         tuned: Tuned columns, the order of `u`.
         columns: Size columns.
-        reference: Reference size a column.
+        reference: Reference size per column.
         curvature: H, per octave², shape (n_tuned, n_tuned).
-        trend: Slope of `ln k` on `ln (x / x0)`, one a size column.
+        trend: Slope of `ln k` on `ln (x / x0)`, one per size column.
         rise: `(low side, high side)` values of r, per octave, one pair a tuned column.
         relative_sd: Relative scatter of observed about fitted excesses; `None` where no run lies
             deep enough to tell.
@@ -60,7 +60,7 @@ class Valley:
     relative_sd: float | None
 
     def excess(self, octaves: Sequence[float], size: Mapping[str, float]) -> float:
-        """Expected log excess at `octaves` = log2(value / optimum), one a tuned column, ≥ 0."""
+        """Expected log excess at `octaves` = log2(value / optimum), one per tuned column, ≥ 0."""
         return float(self.excesses(np.asarray(octaves, dtype=float)[None], size)[0])
 
     def excesses(self, octaves: Array, size: Mapping[str, float]) -> Array:
@@ -84,7 +84,7 @@ class Valley:
         """Where one tuned column is best while the others stay where they are.
 
         Args:
-            octaves: log2(value / optimum), one a tuned column.
+            octaves: log2(value / optimum), one per tuned column.
             name: The tuned column.
 
         Returns:
@@ -107,7 +107,7 @@ def fit_valley(runs: Runs, optima: Sequence[Optimum]) -> Valley | None:
         optima: Its optima, from `estimate_optima`.
 
     Returns:
-        The valley, or None where too few runs surround their optima.
+        The excess-loss curve, or None where too few runs surround their optima.
 
     References:
         Ours; the two sides of `h` follow the asymmetry of published learning-rate sweeps (Li et

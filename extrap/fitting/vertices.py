@@ -59,7 +59,7 @@ class Vertices:
     """How well an optimum is known.
 
     Attributes:
-        position: Variance of its place by noise, octave², one a tuned column.
+        position: Variance of its place by noise, octave², one per tuned column.
         floor: What `estimate_optima` adds for the spacing of the values, octave².
         loss: Variance of the log loss there.
     """
@@ -71,7 +71,7 @@ class Vertices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VertexModel:
-    """Predicted variances from noise and the valley alone, as `estimate_optima` would find them.
+    """Predicted variances from noise and excess-loss curve, as `estimate_optima` would find them.
 
     Attributes:
         valley: What a distance from the optimum costs; None without tuned columns.

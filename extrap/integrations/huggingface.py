@@ -36,7 +36,7 @@ class MonitorCallback(TrainerCallback):
     The Trainer hides a loss of NaN unless `logging_nan_inf_filter=False` is among its arguments.
 
     Args:
-        monitor: What hears the losses.
+        monitor: What receives the losses.
         metric: The loss's key in the Trainer's logs.
         stop: Whether an alarm ends the training, in every process.
         raises: Whether an error in here does; by default it is logged, once.

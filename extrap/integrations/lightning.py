@@ -35,7 +35,7 @@ class MonitorCallback(Callback):
         trainer.fit(model, data)
 
     Args:
-        monitor: What hears the losses.
+        monitor: What receives the losses.
         metric: The name under which the module logs its loss, at each step.
         stop: Whether an alarm ends the training, in every process.
         raises: Whether an error in here does; by default it is logged, once.

@@ -16,7 +16,7 @@ class Listener:
     An alarm is logged once. What goes wrong in here is logged once, and no loss is heard after it.
 
     Args:
-        monitor: What hears the losses.
+        monitor: What receives the losses.
         logger: Of the trainer's callback.
         raises: Whether an error in here ends the training instead.
     """
@@ -40,7 +40,9 @@ class Listener:
             if self._raises:
                 raise
             self._is_quiet = True
-            self._logger.warning("the monitor failed; training goes on without it", exc_info=True)
+            self._logger.warning(
+                "the monitor failed; training continues without it", exc_info=True
+            )
             return
         if reading.alarm and not self.alarm:
             self.alarm = True
@@ -49,4 +51,4 @@ class Listener:
     def finish(self, metric: str) -> None:
         """Say so if there never was a loss."""
         if not self._has_heard:
-            self._logger.warning("the monitor heard nothing: no %r was ever logged", metric)
+            self._logger.warning("the monitor received no loss: %r was never logged", metric)

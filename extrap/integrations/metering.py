@@ -44,7 +44,7 @@ class Metering:
         with self._guarded():
             if batch_size is None:
                 raise ValueError(
-                    "the examples of one batch on one process are not known; hand them to "
+                    "the number of examples of one batch on one process is unknown; give "
                     "NoiseCallback(batch_size=…)."
                 )
             self.meter = NoiseMeter(
@@ -83,5 +83,5 @@ class Metering:
             if self.meter is not None:
                 self.meter.close()
             self._logger.warning(
-                "the noise meter failed; training goes on without it: %s", error, exc_info=True
+                "the noise meter failed; training continues without it: %s", error, exc_info=True
             )

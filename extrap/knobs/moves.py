@@ -23,7 +23,7 @@ class Moves:
         name: The knob.
         base: Its fixed value.
         other: The other level of a knob that has only two; None where it has more.
-        frame: One row a run: `size`, `seed`, `octaves` (from the base; 0 and 1 where there are
+        frame: One row per run: `size`, `seed`, `octaves` (from the base; 0 and 1 where there are
             two levels) and `log_loss`, NaN without a loss.
     """
 
@@ -43,7 +43,7 @@ def read_moves(
     size to size as they like.
 
     Args:
-        frame: One row a run, with the size, the knobs, `seed`, `loss` and perhaps `status`.
+        frame: One row per run, with the size, the knobs, `seed`, `loss` and perhaps `status`.
         column: The size column.
         knobs: Knob → fixed value; None for the commonest one.
 
@@ -59,7 +59,9 @@ def read_moves(
     at_base = pd.DataFrame({name: _equal(frame[name], base) for name, base in bases.items()})
     for name, base in bases.items():
         if not at_base[name].any():
-            raise DataError(f"no run has the fixed {name} {base}; give the value most runs have.")
+            raise DataError(
+                f"no run has the fixed {name} {base}; give the value that most runs have."
+            )
     return tuple(
         _moves(frame[at_base.drop(columns=name).all(axis=1)], column, name, base)
         for name, base in bases.items()
@@ -70,7 +72,7 @@ def _moves(rows: pd.DataFrame, column: str, name: str, base: float | str) -> Mov
     levels = [value for value in rows[name].unique() if not _same(value, base)]
     others = [v if isinstance(v, str) else float(v) for v in levels]
     if any(isinstance(v, str) for v in (base, *others)) and len(others) > 1:
-        raise DataError(f"{name} is text and may have two levels, got {[base, *others]}.")
+        raise DataError(f"{name} is text and must have two levels at most, got {[base, *others]}.")
     is_choice = len(others) == 1
     octaves = [
         0.0 if _same(value, base) else 1.0 if is_choice else _octaves(name, base, value)
@@ -91,8 +93,9 @@ def _moves(rows: pd.DataFrame, column: str, name: str, base: float | str) -> Mov
     if twice.any():
         row = found[twice].iloc[0]
         raise DataError(
-            f"one setting of {name} has one run a seed, seed {row['seed']} has two at {column} "
-            f"{row['size']:g}; name what else was moved as a knob, or leave those runs out."
+            f"each setting of {name} must have one run per seed, seed {row['seed']} has "
+            f"two at {column} {row['size']:g}; name any other setting that was changed, "
+            "or leave those runs out."
         )
     return Moves(name=name, base=base, other=others[0] if is_choice else None, frame=found)
 
@@ -102,8 +105,9 @@ def _octaves(name: str, base: float | str, value: float) -> float:
         return octaves_from(name, float(base), float(value))
     except (ValueError, ZeroDivisionError):
         raise DataError(
-            f"{name} is doubled and halved, so its values are positive (β and momentum below 1), "
-            f"got {value:g} beside {base}; leave the knob out or choose another fixed value."
+            f"{name} is doubled and halved, so its values must be positive (β and momentum "
+            f"below 1), got {value:g} beside {base}; leave it out or choose another fixed "
+            "value."
         ) from None
 
 
@@ -117,8 +121,9 @@ def _commonest(values: pd.Series) -> float | str:
     counts = values.value_counts()
     if len(counts) > 1 and counts.iloc[0] == counts.iloc[1]:
         raise DataError(
-            f"{values.name} has no commonest value, {counts.index[0]} and {counts.index[1]} occur "
-            f"equally often; name the fixed one: {values.name}=VALUE."
+            f"{values.name} has no most common value, {counts.index[0]} and "
+            f"{counts.index[1]} occur equally often; give the fixed one: "
+            f"{values.name}=VALUE."
         )
     first = counts.index[0]
     return first if isinstance(first, str) else float(first)

@@ -34,8 +34,8 @@ AT_ONE_SIZE = 2.0
 FAR = 3.0
 """Octaves of drift to the target beyond which the parabola is a rough guide to the loss."""
 DOUBT = 0.05
-"""Below this p-value an effect is told from noise, or the data contradict the line through g or
-the constant h."""
+"""Below this p-value an effect is distinguished from noise, or the data contradict the line
+through g or the constant h."""
 
 
 def rank_knobs(
@@ -63,7 +63,9 @@ def rank_knobs(
     if not (target > 0 and math.isfinite(target)):
         raise ValueError(f"the target {column} must be positive, got {target:g}.")
     if not moves:
-        raise DataError("a ranking needs at least one knob; name the columns that were moved.")
+        raise DataError(
+            "a ranking needs at least one setting; name the columns that were changed."
+        )
     knobs = [_knob(each, column=column, target=target, level=level) for each in moves]
     sizes = sorted({float(size) for each in moves for size in each.frame["size"]})
     runs = {
@@ -89,7 +91,7 @@ class _Seeds:
     """Gradient and curvature of every seed at every size, and how they are carried to a target.
 
     Attributes:
-        gradient: One row a seed, one column a size.
+        gradient: One row per seed, one column per size.
         curvature: The same; zeros for a choice.
         x: log2 of size over the geometric mean of all.
         x_target: The same of the target.
@@ -122,7 +124,7 @@ class _Seeds:
         return paired_mean(values, level=self.level)
 
     def is_told(self, values: np.ndarray) -> bool:
-        """Whether a mean is told from 0."""
+        """Whether a mean is distinguished from 0."""
         return 0.0 not in self.measure(values).ci
 
     def p_value(self, values: np.ndarray) -> float:
@@ -153,8 +155,8 @@ def _knob(moves: Moves, *, column: str, target: float, level: float) -> Knob:
     sizes = sorted(set(table.columns.get_level_values(0)))
     if len(sizes) < 2:
         raise DataError(
-            f"{moves.name} was moved at {len(sizes)} size(s) ({column}), a drift needs at least "
-            "2; add a size."
+            f"{moves.name} was changed at {len(sizes)} size(s) ({column}), a drift needs "
+            "at least 2; add a size."
         )
     whole = table.dropna()
     lost = moves.frame[moves.frame["octaves"].ne(0) & moves.frame["log_loss"].isna()]
@@ -185,7 +187,7 @@ def _parabola(losses: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Gradient and curvature at the fixed value, one of each a seed.
 
     Args:
-        losses: One row a seed, one column an octave; two are a difference, without curvature.
+        losses: One row per seed, one column per octave; two are a difference, without curvature.
     """
     octaves = losses.columns.to_numpy(dtype=float)
     values = losses.to_numpy(dtype=float)

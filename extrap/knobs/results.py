@@ -26,7 +26,8 @@ class Offset:
 
     Attributes:
         size: The size.
-        octaves: Where the optimum lies from the fixed value; unknown unless a valley is seen.
+        octaves: Where the optimum lies from the fixed value; unknown unless an excess-loss curve
+            is seen.
         pull: Change of log loss by one octave up, at the fixed value; by going to the other
             level where there are two.
         lost: Runs without a loss among those of the moved values.
@@ -47,12 +48,14 @@ class Knob:
         base: Its fixed value.
         other: The other level of a knob that has only two; None where it has more.
         kind: `"valley"`: its optimum is seen; `"slope"`: it lies beyond the moved range or in a
-            valley too shallow to see, only a direction is known; `"flat"`: nothing is told from
-            noise; `"choice"`: two levels; `"unknown"`: too few runs have a loss.
+            excess-loss curve too shallow to see, only a direction is known; `"flat"`: nothing is
+            distinguished from noise; `"choice"`: two levels; `"unknown"`: too few runs have a
+            loss.
         offsets: Size by size.
         drift: Octaves by which the optimum moves a doubling of the size: the exponent b of a
-            value that goes as size^b. None unless a valley.
-        optimum: Octaves from the fixed value to the optimum at the target; None unless a valley.
+            value that goes as size^b. None unless an excess-loss curve.
+        optimum: Octaves from the fixed value to the optimum at the target; None unless an
+            excess-loss curve.
         at_stake: Loss at the fixed value over that at the best one, minus 1, at the target. On a
             slope the best within one octave, a lower bound.
         trend: Change, a doubling of the size, of what one octave up does to the log loss: the pull

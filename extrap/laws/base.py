@@ -32,7 +32,7 @@ class Range(NamedTuple):
 
 
 EXPONENT = Range(0.005, 3.0, (0.05, 0.15, 0.4, 1.0))
-"""Of a size: below .005 a power cannot be told from a constant, above 3 nothing is left."""
+"""Of a size: below .005 a power is hardly different from a constant, above 3 nothing is left."""
 
 
 class Law(ABC):
@@ -83,7 +83,7 @@ class LossLaw(Law):
 
     @abstractmethod
     def coefficients(self, n_columns: int) -> tuple[str, ...]:
-        """Names of the coefficients, one a column of `basis`."""
+        """Names of the coefficients, one per column of `basis`."""
 
     @abstractmethod
     def shape(self, n_columns: int) -> tuple[str, ...]:

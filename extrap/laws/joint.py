@@ -61,7 +61,7 @@ class KaplanJoint(LossLaw):
         return ("c1", "c2")
 
     def exponents(self, n_columns: int) -> tuple[str, ...]:
-        """One a column."""
+        """One per column."""
         del n_columns
         return ("c1", "c2")
 
@@ -108,7 +108,7 @@ class Skaling(LossLaw):
         return ("E", "c1", "c2", "k")
 
     def exponents(self, n_columns: int) -> tuple[str, ...]:
-        """One a column."""
+        """One per column."""
         del n_columns
         return ("c1", "c2")
 

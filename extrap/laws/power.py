@@ -54,7 +54,7 @@ class Power(LossLaw):
         return self.shape(n_columns)
 
     def exponents(self, n_columns: int) -> tuple[str, ...]:
-        """One a column."""
+        """One per column."""
         return self.shape(n_columns)
 
     def basis(self, shape: AnyArray, z: Array) -> AnyArray:
@@ -97,7 +97,7 @@ class PowerFloor(LossLaw):
         return ("E", *self.shape(n_columns))
 
     def exponents(self, n_columns: int) -> tuple[str, ...]:
-        """One a column."""
+        """One per column."""
         return self.shape(n_columns)
 
     def basis(self, shape: AnyArray, z: Array) -> AnyArray:

@@ -77,7 +77,7 @@ class Sparsity(LossLaw):
         return ("E", *self.shape(n_columns))
 
     def exponents(self, n_columns: int) -> tuple[str, ...]:
-        """One a column."""
+        """One per column."""
         return ("bN", "bS", "bD")[:n_columns]
 
     def basis(self, shape: AnyArray, z: Array) -> AnyArray:

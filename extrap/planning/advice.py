@@ -37,14 +37,14 @@ def widths_of(outlook: Outlook) -> dict[str, float | None]:
 
 def _bought(found: Plan, why: str) -> str:
     if not found.purchases:
-        return f"Buy none: {why or 'no run on offer narrows the forecast'}."
+        return f"No further run is suggested: {why or 'no available run narrows the forecast'}."
     now, then = widths_of(found.now), widths_of(found.then)
-    share = f", {found.cost / found.spent:.1%} of what the sweep cost" if found.spent > 0 else ""
+    share = f", {found.cost / found.spent:.1%} of the sweep's cost" if found.spent > 0 else ""
     price = f"{runs_told(len(found.purchases))} for {found.cost:.3g} {found.unit}{share}"
     if None in now.values():
         return (
-            f"{price}: to bracket optima that lie at an edge. No width can be told before: train "
-            "and plan again."
+            f"{price}, to bracket optima at the edge of their grid. The effect on the "
+            "intervals is not known yet: train these runs and plan again."
         )
     return f"{price}: {', '.join(_change(n, now[n], then[n]) for n in now)}."
 
@@ -68,23 +68,24 @@ def _cannot_help(found: Plan, name: str, width: float, least: float) -> str:
     most = max(causes, key=lambda cause: causes[cause]) if causes else None
     why = "" if most is None else f" ({causes[most]:.0%} of its variance: {most})"
     text = (
-        f"More runs at the swept sizes alone leave {_the(name)} "
-        f"{_told(name, min(least, width))} wide, now {_told(name, width)}{why}."
+        "Any number of further runs at the swept sizes leaves the interval of "
+        f"{_the(name)} at least {_told(name, min(least, width))} wide, now "
+        f"{_told(name, width)}{why}."
     )
     best = _best_larger(found, name, width)
     planned = widths_of(found.then)[name]
     is_helped = planned is not None and planned < NARROWS * width
     if best is None and is_helped:
-        return f"{text} The plan's other sizes leave {_told(name, planned)}."
+        return f"{text} The other sizes of the plan reduce it to {_told(name, planned)}."
     if best is None:
-        return f"{text} No larger size that was looked at narrows it either."
+        return f"{text} None of the larger sizes considered narrows it either."
     size = ", ".join(f"{column}={value:g}" for column, value in best.size.items())
     left = widths_of(best.outlook)[name]
     paid = "" if best.in_budget else ", beyond the budget"
     return (
         f"{text} {'Also' if is_helped else 'Only'} a larger size helps: "
-        f"{runs_told(best.outlook.n_runs)} at {size} cost "
-        f"{best.outlook.cost:.3g} {found.unit}{paid}, and leave {_told(name, left)}."
+        f"{runs_told(best.outlook.n_runs)} at {size} cost {best.outlook.cost:.3g} "
+        f"{found.unit}{paid}, and reduce it to {_told(name, left)}."
     )
 
 

@@ -35,7 +35,7 @@ FAR = 100.0
 LEAST, MOST = 1.0, 1e100
 """Parameters, tokens or FLOPs that a budget may have."""
 LARGEST_LOG_LOSS = 700.0
-"""Beyond it a loss is no number."""
+"""Beyond it a loss is not a number."""
 FEW_LOST = 0.01
 """Share of replicates that may be lost without a word."""
 
@@ -54,35 +54,36 @@ def allocate(
     inference_tokens: float | None = None,
     seed: int = 0,
 ) -> Allocation:
-    """Split a training budget between parameters and tokens at the smallest loss.
+    """Split a training budget between parameters and tokens for the smallest loss.
 
-    Three estimators side by side: the Chinchilla law fitted to all runs, the minima of isoFLOP
-    profiles, and the envelope of losses. The law is the answer unless the runs speak against it
-    and another estimator is possible, which a note then says; a warning says when those that
-    nothing speaks against disagree. Runs should differ in both N and D, each trained to the end
-    of its schedule.
+    There are three estimators: the Chinchilla law fitted to all runs, the minima of isoFLOP
+    profiles, and the envelope of losses. The law is the answer unless the runs contradict it and
+    another estimator is possible, which a note then states; a warning states that estimators
+    without such doubts disagree. Runs should differ in both N and D, each trained to the end of
+    its schedule.
 
-    The loss of profiles and envelope is the forecast of their least losses over compute. That of
-    the law follows the same convention: beside what the runs leave open of the law, a share of
-    the change predicted since the largest compute of a run (.15, or more where the smaller
-    budgets foretold the largest ones worse), the misfit of the best runs there, and how far other
-    forms of the law that fit as well lie from it. `forecast_loss` is what `extrap.forecast` of
-    all runs expects of the split. The other intervals hold if the form of the law is right.
+    The loss of profiles and envelope is the forecast of their lowest losses over compute. The
+    interval of the law's loss covers the uncertainty of the law, a share of the change predicted
+    since the largest compute of a run (0.15, or more if the smaller budgets predict the largest
+    ones worse), the misfit of the best runs there, and the differences to other forms of the law
+    that fit as well. `forecast_loss` is the loss that `extrap.forecast` of all runs predicts for
+    the split. The other intervals hold if the form of the law is right.
 
     Args:
-        source: A CSV, Parquet or JSONL file, open CSV text, a DataFrame, or `Runs`; one row a run.
+        source: A CSV, Parquet or JSONL file, open CSV text, a DataFrame, or `Runs`; one row per
+            run.
         flops: The budget C, in FLOPs as the runs count them.
         params: Column of parameters N.
         tokens: Column of tokens D.
         loss: Column of the final loss.
         compute: Column of the training FLOPs of every run; by default `flops` where the table has
-            it, else C = 6 N D. Budgets are told apart by it, and D follows from `C = k N^p D`.
+            it, else C = 6 N D. Budgets are distinguished by it, and D follows from `C = k N^p D`.
         level: Of all intervals.
         fix: Pinned parameters of the law: E (the floor), c1 (α), c2 (β).
-        unique_tokens: Tokens there are; also split the budget with these repeated.
-        inference_tokens: Tokens to be served; also find the cheapest model for training and
-            serving that reaches the compute-optimal loss.
-        seed: Of the bootstrap.
+        unique_tokens: Available tokens; if given, also split the budget for repeated data.
+        inference_tokens: Tokens to be served; if given, also find the cheapest model for training
+            and serving that reaches the compute-optimal loss.
+        seed: Seed of the bootstrap.
 
     Returns:
         Parameters, tokens, loss and exponent with intervals, and every estimator's own.
@@ -90,8 +91,8 @@ def allocate(
     Raises:
         DataError: The source cannot be read, supports no estimator, or the split of the budget
             has less than one parameter or token.
-        ValueError: An argument is out of range, or a pin is no parameter of the law or a floor
-            above the losses.
+        ValueError: An argument is out of range, or a pin is not a parameter of the law or is a
+            floor above the losses.
 
     References:
         Hoffmann et al. (2022), arXiv 2203.15556, section 3. Muennighoff et al. (2023),
@@ -323,7 +324,7 @@ def _check(**given: float | None) -> None:
             raise ValueError(f"{argument(name)} must be positive and finite, got {value:g}.")
         if value is not None and value > MOST:
             raise ValueError(
-                f"{argument(name)} must be {MOST:g} at most, got {value:g}; look at its unit."
+                f"{argument(name)} must be at most {MOST:g}, got {value:g}; check its unit."
             )
 
 
@@ -331,8 +332,8 @@ def _check_floor(fix: Mapping[str, float] | None, lowest: float) -> None:
     floor = (fix or {}).get("E", 0.0)
     if not 0 <= floor < lowest:
         raise ValueError(
-            f"a pinned floor E is not negative and below every loss, got {floor:g} where the "
-            f"lowest loss is {lowest:.4g}; pin a floor that the runs have not passed."
+            f"a pinned floor E must be at least 0 and below every loss, got {floor:g} with "
+            f"the lowest loss {lowest:.4g}; pin a lower floor."
         )
 
 
@@ -341,8 +342,9 @@ def _check_split(found: Estimated, flops: float) -> None:
         value = measure.value or 0.0
         if not LEAST <= value <= MOST:
             raise DataError(
-                f"a split has one parameter and one token at least and {MOST:g} at most, that of "
-                f"{flops:g} FLOPs has {value:.2g} {name}; give a budget nearer to the runs."
+                f"a split must have between 1 and {MOST:g} parameters and tokens, that of "
+                f"{flops:g} FLOPs has {value:.2g} {name}; give a budget nearer to the "
+                "runs."
             )
 
 
@@ -391,6 +393,6 @@ def _lost(law: FittedLaw | None) -> list[str]:
     if law is None or law.share_lost <= FEW_LOST:
         return []
     return [
-        f"{law.share_lost:.1%} of the replicates of the runs have no best split and are left out "
-        "of the law's intervals, which are too narrow by as much"
+        f"{law.share_lost:.1%} of the bootstrap replicates have no best split and are left "
+        "out, which makes the intervals of the law too narrow"
     ]

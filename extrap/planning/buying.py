@@ -70,7 +70,7 @@ class Step:
         moves: What is bought.
         n_runs: Runs bought until then.
         cost: What these cost.
-        widths: What they leave, the laws fitted anew.
+        widths: What they leave, the laws fitted again.
     """
 
     moves: Bundle

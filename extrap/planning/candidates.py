@@ -373,15 +373,14 @@ def read_among(table: pd.DataFrame, runs: Runs) -> dict[Key, list[Offer]]:
     needed = [*runs.sizes, *runs.tuned]
     missing = [name for name in needed if name not in table]
     if missing:
-        raise DataError(
-            f"the runs that may be bought need the column(s) {', '.join(missing)}; add them."
-        )
+        raise DataError(f"the available runs need the column(s) {', '.join(missing)}; add them.")
     if table.empty:
-        raise DataError("the runs that may be bought need a row at least, got none; add some.")
+        raise DataError("the available runs need at least one row, got none; add some.")
     numbers = table[needed].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
     if not (np.isfinite(numbers) & (numbers > 0)).all():
         raise DataError(
-            "sizes and tuned values that may be bought must be positive numbers; mend the table."
+            "sizes and tuned values of the available runs must be positive numbers; correct "
+            "the table."
         )
     found: dict[Key, list[Offer]] = {}
     for size, cell in _cells(runs, table):

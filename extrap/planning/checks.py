@@ -1,4 +1,4 @@
-"""An allocation held against runs at its budget: the recommended split, and others beside it."""
+"""An allocation compared with runs at its budget: the recommended split, and others beside it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class AllocationCheck:
 
     @property
     def is_best(self) -> bool:
-        """Whether no other split is told to be better than the recommended one."""
+        """Whether no other split is significantly better than the recommended one."""
         return all((split.excess.ci.upper or 0.0) >= 0 for split in self.splits)
 
     @property
@@ -103,7 +103,7 @@ def check_allocation(
     """Compare the splits that were trained at one budget.
 
     Args:
-        runs: One row a run: `n_params`, `tokens`, `lr`, `seed`, `loss`, `epochs`.
+        runs: One row per run: `n_params`, `tokens`, `lr`, `seed`, `loss`, `epochs`.
         params: The recommended parameters.
         factors: Multiples of them that were trained.
         forecast: The loss forecast for the recommended split.
@@ -120,7 +120,7 @@ def check_allocation(
         if len(own) < 2:
             raise DataError(
                 f"the check needs two runs with a loss at {factor:g} times the recommended "
-                f"{params:.4g} parameters, got {len(own)}; run the study anew."
+                f"{params:.4g} parameters, got {len(own)}; run the study again."
             )
         groups[factor] = own.set_index("seed")
     base = groups[min(groups, key=lambda factor: abs(math.log(factor)))]["loss"]

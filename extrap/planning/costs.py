@@ -24,13 +24,13 @@ from extrap.records.codec import encode, shape
 __all__ = ["FACTORS", "Cost", "Penalty", "PricedValue", "cost"]
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Multiples of the predicted optimum whose price is told."""
+"""Multiples of the predicted optimum whose price is given."""
 N_DRAWS = 4000
 SECONDS = 3600.0
 LEAST_GROWTH = 1.1
 """Factor by which the cost grows at least from the smallest swept size on, or tells nothing."""
 LEAST_SIZES = 4
-"""Fewer optima than this, and none is left out to see how the valley changes."""
+"""Fewer optima than this, and none is left out to see how the excess-loss curve changes."""
 NOTHING = Measure(value=None, ci=Interval(None, None))
 
 
@@ -82,7 +82,7 @@ class PricedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a choice of tuned values costs at one size, and what others would.
+    """The cost of tuned values at one size, and of alternatives.
 
     Attributes:
         size: Size column → value.
@@ -92,8 +92,8 @@ class Cost:
         gpu_hours: Of one run; None if unknown.
         money: Of one run; None without a price.
         is_recommended: Whether the values are the forecast's own recommendation.
-        knows_compute: Whether shares of compute can be told; one that is None then belongs to a
-            tuned run below the smallest swept size.
+        knows_compute: Whether shares of compute are known; a share of None then belongs to a tuned
+            run below the smallest swept size.
         chosen: Their penalty.
         around: Of multiples of the predicted optimum, each tuned column by itself.
         kept: Of the optima of the smallest and of the largest swept size.
@@ -126,28 +126,27 @@ def cost(
     formula: str | None = None,
     seed: int = 0,
 ) -> Cost:
-    """Price a choice of tuned values at a size: what a run there loses against a tuned one.
+    """Estimate the cost of tuned values at a size, relative to a tuned run there.
 
-    The expected log excess is its mean over where the optimum may lie, none above that of a run
-    that diverged: the same number as of rules, transfer and kept values. Its interval, and all
-    that follows from it, holds the central draws over the optimum's place, over the valley's
-    scatter and how its steepness at that size changes when each swept size is left out, and over
-    the law of the loss: its curve, and its slope by the structural discrepancy.
+    The expected log excess is its mean over the possible positions of the optimum, capped at that
+    of a diverged run, as for rules, transfer and kept values. Its interval covers the position of
+    the optimum, the scatter of the excess-loss curve, the change of its steepness when each swept
+    size is left out, and the law of the loss with its structural discrepancy.
 
     Args:
         forecast: The forecast.
-        at: One value a size column.
+        at: One value per size column.
         tuned: Tuned column → value; a column that is not given is at its recommended value.
-        flops: FLOPs of a run there; by default as the runs' own grow with size.
+        flops: FLOPs of a run there; by default extrapolated from the runs.
         gpu_hours: GPU-hours of a run there; by default from the column `wall_s`, or from FLOPs.
         flops_per_s: Speed of a GPU, for hours from FLOPs.
-        price: Of a GPU-hour.
-        formula: FLOPs of a run as arithmetic over columns, where the table has none.
+        price: Price of one GPU-hour.
+        formula: FLOPs of a run as arithmetic over columns, if the table has none.
         seed: Of the draws.
 
     Raises:
         ValueError: A size or tuned column is unknown, or a number is not positive.
-        DataError: The forecast knows no law of the loss, of an optimum, or no valley.
+        DataError: The forecast has no law of the loss, of an optimum, or no excess-loss curve.
 
     References:
         Ours. Equivalent compute as in `extrap check`: the tuned run of the law that does as well.
@@ -165,8 +164,8 @@ def cost(
     laws = {name: fit for name, fit in forecast.tuned_laws.items() if fit is not None}
     if point.loss is None or advised is None or forecast.valley is None:
         raise DataError(
-            "what a value costs needs a law of the loss, of each optimum, and the valley around "
-            f"them ({'; '.join(forecast.flags)}); extend the sweep first."
+            "the cost of a value needs laws of the loss and of each optimum, and an "
+            f"excess-loss curve ({'; '.join(forecast.flags)}); extend the sweep first."
         )
     values = {**advised.tuned, **_known(tuned or {}, forecast.runs)}
     growth = _growth(forecast.runs, formula)
@@ -235,7 +234,7 @@ class _Pricing:
     log_costs: Array | None
 
     def of(self, tuned: Mapping[str, float]) -> Penalty:
-        """The penalty of tuned values, one a column."""
+        """The penalty of tuned values, one per column."""
         draws, level, valley = self.draws, self.forecast.level, self.forecast.valley
         assert valley is not None
         place = np.log2([tuned[name] for name in draws.spread.tuned])
@@ -301,7 +300,7 @@ def _draws(
 
 
 def _steepness_sd(forecast: Forecast, valley: Valley, size: Mapping[str, float]) -> float:
-    """How well ln of the valley's steepness at a size is known: a jackknife over swept sizes."""
+    """How well ln of the curve's steepness at a size is known: a jackknife over swept sizes."""
     known = [o for o in forecast.optima if o.loss is not None]
     if len(known) < LEAST_SIZES:
         return 0.0
@@ -410,7 +409,7 @@ def _growth_doubts(growth: RunCost | None, log_costs: Array | None) -> list[str]
         return []
     if log_costs is None:
         return [
-            f"cost-does-not-grow: by {growth.source} a run costs no more at larger sizes; no "
+            f"cost-does-not-grow: by {growth.source}, a larger run costs no more; no "
             "smaller run saves compute"
         ]
     return list(growth.flags)
@@ -432,8 +431,8 @@ def _far_off(forecast: Forecast, chosen: Penalty) -> list[str]:
         low, high = float(np.nanmin(reach)), float(np.nanmax(reach))
         if not low <= octaves <= high:
             found.append(
-                f"far-off: {name}={chosen.tuned[name]:.3g} lies {octaves:+.1f} octaves from the "
-                f"predicted optimum, the runs of the sweep {low:+.1f} to {high:+.1f}"
+                f"far-off: {name}={chosen.tuned[name]:.3g} lies {octaves:+.1f} octaves "
+                f"from the predicted optimum; the sweep covers {low:+.1f} to {high:+.1f}"
             )
     return found
 
@@ -459,13 +458,15 @@ def _doubts(
 ) -> list[str]:
     found = []
     if forecast.valley is not None and forecast.valley.relative_sd is None:
-        found.append("valley-scatter-unknown: no run lies deep enough to tell how costs scatter")
+        found.append(
+            "valley-scatter-unknown: too few runs near the optimum to estimate how costs scatter"
+        )
     if flops is None and hours is None:
         found.append(f"cost-of-a-run-unknown: give {argument('flops')} or {argument('gpu_hours')}")
     elif price is not None and hours is None:
         found.append(
-            f"hours-unknown: give {argument('gpu_hours')} or {argument('flops_per_s')}, then a "
-            "price counts"
+            f"hours-unknown: give {argument('gpu_hours')} or {argument('flops_per_s')} to "
+            "use a price"
         )
     return found
 
@@ -474,7 +475,7 @@ def _known(tuned: Mapping[str, float], runs: Runs) -> Mapping[str, float]:
     for name, value in tuned.items():
         if name not in runs.tuned:
             raise ValueError(
-                f"the tuned columns are {', '.join(runs.tuned)}, got {name!r}; name one of them."
+                f"the tuned columns are {', '.join(runs.tuned)}, got {name!r}; give one of them."
             )
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be positive and finite, got {value:g}.")

@@ -36,9 +36,9 @@ def envelope_optima(points: Points) -> Optima:
     classes = _classes(kind)
     if 2 * sum(np.ptp(ratio[members]) >= CHOICE for members in classes) < len(classes):
         raise DataError(
-            "the runs do not vary the split at one compute: in most quarters of a decade of "
-            "compute no two differ fourfold in tokens a parameter, so the best size is that of "
-            "the design; train several sizes at one compute."
+            "the runs do not vary the split at equal compute: in most quarters of a "
+            "decade of compute no two differ fourfold in tokens per parameter, so the "
+            "design sets the best size; train several sizes at equal compute."
         )
     rows = [int(members[np.argmin(points.loss[members])]) for members in classes]
     best = np.inf
@@ -49,8 +49,8 @@ def envelope_optima(points: Points) -> Optima:
             best = points.loss[row]
     if len(kept) < MIN_RUNS:
         raise DataError(
-            f"the envelope of losses needs {MIN_RUNS} runs that no cheaper run beats, a quarter "
-            f"of a decade of compute apart, got {len(kept)}; add budgets."
+            f"the envelope of losses needs {MIN_RUNS} runs that no cheaper run improves "
+            f"on, a quarter of a decade of compute apart, got {len(kept)}; add budgets."
         )
     return Optima(
         log_flops=log_flops[kept],
@@ -59,7 +59,7 @@ def envelope_optima(points: Points) -> Optima:
         is_known=False,
         loss=points.loss[kept],
         rule=points.rule,
-        how=f"{len(kept)} runs that no cheaper run beats",
+        how=f"{len(kept)} runs that no cheaper run improves on",
     )
 
 

@@ -27,7 +27,7 @@ SMALLEST_SE = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Optima:
-    """Compute-optimal runs, one a budget.
+    """Compute-optimal runs, one per budget.
 
     Attributes:
         log_flops: ln C, shape (n,).
@@ -64,8 +64,8 @@ def extend(optima: Optima, flops: float, *, level: float) -> Estimated:
     n = len(optima.log_flops)
     if n < 3 or np.ptp(optima.log_flops) < math.log(2):
         raise DataError(
-            f"a line through optima needs three budgets over a factor of two, got {n}; "
-            "add budgets."
+            "a line through optima needs three budgets that span a factor of two, got "
+            f"{n}; add budgets."
         )
     middle = float(optima.log_flops.mean())
     design = np.column_stack([np.ones(n), optima.log_flops - middle])

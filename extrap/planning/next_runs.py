@@ -35,7 +35,7 @@ __all__ = ["plan"]
 MOST_RUNS = 2000
 """A plan longer than this is no next step."""
 N_PARTS = 5
-"""Parts of the purchases after which the widths are told."""
+"""Parts of the purchases after which the widths are given."""
 
 Sizes = Mapping[str, float]
 
@@ -53,36 +53,36 @@ def plan(
     larger: bool = True,
     most_seeds: int = MOST_SEEDS,
 ) -> Plan:
-    """Choose the runs that narrow the forecast at a size most for what they cost.
+    """Choose the runs that narrow the forecast at a size most for their cost.
 
-    Candidates are one more seed, or values farther out, around the predicted optimum of a swept
-    size, and the first runs at sizes between and beyond them, up to the target: there at the
-    recommended values, and to both sides, as a size whose optimum is not bracketed tells no law.
-    Bought is, one step after the other, what lowers the sum of the logarithms of the widths of all
-    prediction intervals at the target most for its cost; each first step at a size beyond the
-    sweep is tried too, and the best plan wins. Gains come from the least-squares variance of the
-    optima that the design gives, through the laws' gradients; then the laws are fitted anew to
-    losses as they are expected, and a step after which an interval is wider is not bought. A size
-    without an optimum inside its values is bracketed first.
+    Candidates are further seeds and values around the predicted optimum of a swept size, and the
+    first runs at sizes between and beyond the swept ones, up to the target: at the recommended
+    values and on both sides of them, because a size whose optimum is not bracketed does not inform
+    the laws. The plan adds runs step by step. Each step lowers the sum of the log widths of all
+    prediction intervals at the target most for its cost. The plan also tries each first step at a
+    size beyond the sweep, and keeps the best result. Gains are computed from the least-squares
+    variance of the optima in the design, through the gradients of the laws; then the laws are
+    refitted to the expected losses, and a step that widens an interval is dropped. A size whose
+    optimum is not bracketed is bracketed first.
 
     Args:
         runs: The sweep, or its forecast.
-        at: The target: one value a size column.
-        budget: What may be spent, in FLOPs, or in hours, or in the unit of `cost`.
-        n_runs: The most runs to buy.
-        hours: The budget is in hours, those of the column `wall_s`.
-        cost: What a run costs, as arithmetic over columns, such as `6 * n_params * n_tokens`;
-            else the column `flops`, else `n_params` and `n_tokens`.
-        aim: Only narrow the interval of `"loss"` or of one tuned column; None for all of them.
-        among: Only runs of this table may be bought: size and tuned columns, perhaps `seed`.
-        larger: Whether sizes beyond the sweep may be bought.
-        most_seeds: At one size and one set of values, with those that the sweep has.
+        at: The target: one value per size column.
+        budget: Largest total cost, in FLOPs, in hours, or in the unit of `cost`.
+        n_runs: Largest number of runs.
+        hours: Whether the budget is in hours, measured by the column `wall_s`.
+        cost: Cost of a run as arithmetic over columns, such as `6 * n_params * n_tokens`; by
+            default the column `flops`, else `n_params` and `n_tokens`.
+        aim: `"loss"` or a tuned column, to narrow its interval only; None for all intervals.
+        among: Table of the runs to choose from: size and tuned columns, and optionally `seed`.
+        larger: Whether the plan may contain sizes beyond the sweep.
+        most_seeds: Largest number of seeds per size and values, including those of the sweep.
 
     Raises:
-        ValueError: No budget at all, or one that is not positive; the target is no size; `aim` is
-            no tuned column; the formula is none.
-        DataError: The runs do not say what they cost, or give no forecast and no hint how to
-            bracket their optima.
+        ValueError: No budget, or one that is not positive; the target is not a size; `aim` is not
+            a tuned column; the formula is invalid.
+        DataError: The costs of the runs are unknown, or the runs give neither a forecast nor a
+            direction in which to bracket their optima.
 
     References:
         Ours. The value of a run per cost as in Schram et al. (PMLR v306), who buy runs of a
@@ -212,16 +212,17 @@ def _why_none(market: Market, purse: Purse, sizes: Sequence[Sizes], swept: Seque
     moves = [m for size in sizes for m in market.moves(size, is_known=size in swept)]
     if not moves:
         return (
-            "every run on offer exists, is one seed more than a cell may have, lies too far from "
-            "a predicted optimum, or is at a new size that lacks values on both sides of it"
+            "every available run exists already, exceeds the number of seeds per cell, "
+            "lies too far from a predicted optimum, or is at a new size without values "
+            "on both sides"
         )
     if not any(purse.affords(move) for move in moves):
         least = min(moves, key=lambda m: (len(m.cells) > purse.n_runs, purse.cost(m)))
         where = ", ".join(f"{c}={v:g}" for c, v in least.size.items())
         bound = "the budget" if purse.cost(least) > purse.budget else "the number of runs"
         runs = f"{len(least.cells)} run{'s' * (len(least.cells) > 1)}"
-        return f"the smallest step, {runs} at {where} for {purse.cost(least):.3g}, is over {bound}"
-    return "no affordable run narrows the forecast without leaving an interval wider"
+        return f"the smallest step, {runs} at {where} for {purse.cost(least):.3g}, exceeds {bound}"
+    return "no affordable run narrows one interval without widening another"
 
 
 def _larger(
@@ -271,7 +272,7 @@ def _unseen(
     *,
     budget: float | None,
 ) -> Plan:
-    """A plan where no width can be told yet: bracket the optima, then plan again."""
+    """A plan whose widths are not known yet: bracket the optima, then plan again."""
     unknown = Outlook(
         n_runs=0, cost=0.0, loss_width=None, tuned_width=dict.fromkeys(made.runs.tuned)
     )
@@ -312,18 +313,20 @@ def _aims(made: Forecast, aim: str | None) -> tuple[str, ...]:
     if aim is None:
         return known
     if aim not in known:
-        raise ValueError(f"aim is one of {', '.join(known)}, got {aim!r}; leave it out for all.")
+        raise ValueError(
+            f"aim must be one of {', '.join(known)}, got {aim!r}; leave it out for all."
+        )
     return (aim,)
 
 
 def _check_types(budget: object, n_runs: object, most_seeds: object) -> None:
     if isinstance(budget, bool) or not isinstance(budget, Real | None):
-        raise TypeError(f"a budget is a number, got {budget!r}; give its size.")
+        raise TypeError(f"a budget must be a number, got {budget!r}; give its amount.")
     for name, count in (("n_runs", 1 if n_runs is None else n_runs), ("most_seeds", most_seeds)):
         if isinstance(count, bool) or not isinstance(count, Integral):
             what = name.partition("_")[2]
             raise TypeError(
-                f"{argument(name)} is a whole number, got {count!r}; give how many {what}."
+                f"{argument(name)} must be a whole number, got {count!r}; give how many {what}."
             )
 
 
@@ -339,7 +342,7 @@ def _check_budget(budget: float | None, n_runs: int | None, most_seeds: int) -> 
             f"runs, {argument('n_runs', ...)}."
         )
     if budget is not None and not (math.isfinite(budget) and budget > 0):
-        raise ValueError(f"a budget must be positive and finite, got {budget:g}; give one.")
+        raise ValueError(f"a budget must be positive and finite, got {budget:g}; give its amount.")
     if n_runs is not None and n_runs < 1:
         raise ValueError(
             f"{argument('n_runs')} must be at least 1, got {n_runs}; leave it out for no bound."

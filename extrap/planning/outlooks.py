@@ -113,7 +113,7 @@ class Foresight:
         return widths
 
     def refitted(self, designs: Sequence[Design], *, n_new: int) -> Widths:
-        """Widths of the laws fitted anew to losses as the forecast expects them.
+        """Widths of the laws fitted again to losses as the forecast expects them.
 
         Residuals of swept sizes shrink with their errors, so misfit stays as large against the
         noise as it is now.
@@ -366,15 +366,16 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
     """What a forecast's optima rest on, and by how much its own errors differ from predicted.
 
     Raises:
-        DataError: The sweep gives no law of the loss, of an optimum, or no valley.
+        DataError: The sweep gives no law of the loss, of an optimum, or no excess-loss curve.
     """
     runs = forecast.runs
     fits = [forecast.tuned_laws[name] for name in runs.tuned]
     if forecast.loss_model is None or None in fits or (runs.tuned and forecast.valley is None):
         raise DataError(
-            "how far further runs would narrow a forecast needs a law of the loss, of each "
-            f"optimum, and the valley around them ({'; '.join(forecast.flags)}); extend the sweep "
-            "first: a grid whose best value lies inside, at four sizes or more."
+            "the effect of further runs can be computed only with laws of the loss and of "
+            f"each optimum, and an excess-loss curve ({'; '.join(forecast.flags)}); "
+            "extend the sweep first: a grid with the best value inside, at four sizes or "
+            "more."
         )
     scatter = max(fit.scatter for fit, _ in forecast.loss_model.kept)
     model = VertexModel.of(forecast.valley, forecast.noise, scatter=scatter)
@@ -398,7 +399,7 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
     for j, fit in enumerate(fits):
         assert fit is not None
         mean, scatter = float(found[:, j].mean()), (fit.scatter / math.log(2)) ** 2
-        # errors of optima are on the safe side: not all of the scatter is what more runs mend
+        # errors of optima are on the safe side: not all of the scatter is what more runs correct
         noise = min(mean, MOST_NOISE * scatter)
         found[:, j] *= noise / max(mean, TINY)
         ratios[:, j] *= noise / max(mean, TINY)

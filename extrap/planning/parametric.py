@@ -41,7 +41,7 @@ class FittedLaw:
     Attributes:
         fitted: The fit.
         law: Its coefficients.
-        replicates: Those of the replicates, one a row.
+        replicates: Those of the replicates, one per row.
         level: Of the intervals.
         kind: Of the bootstrap.
         doubt: What the runs say against its form; the interval of every loss counts it.
@@ -166,7 +166,7 @@ def fit_chinchilla(
 
     References:
         Hoffmann et al. (2022), arXiv 2203.15556, section 3.3. Besiroglu et al. (2024),
-        arXiv 2404.10102, for replicates that are optimised anew.
+        arXiv 2404.10102, for replicates that are optimised again.
     """
     sizes = {"params": params.tolist(), "tokens": tokens.tolist()}
     losses = loss.tolist()
@@ -174,8 +174,8 @@ def fit_chinchilla(
     law = law_of(fitted)
     if not _has_optimum(law):
         raise FitError(
-            "the fitted law has no term in parameters or none in tokens, so no split is best; add "
-            "runs that vary both at one compute."
+            "the fitted law has no term in parameters or none in tokens, so no split is "
+            "best; add runs that vary both at equal compute."
         )
     groups = _sizes_of(params, tokens)
     n_sizes = max(groups) + 1
@@ -193,8 +193,9 @@ def fit_chinchilla(
     keep = _has_optimum(replicates)
     if np.mean(keep) < 1 - MAX_DEGENERATE:
         raise DataError(
-            f"{np.sum(keep == 0)} of {len(keep)} replicates of the runs lose a term of the "
-            "law, so the split is not determined; add runs that vary parameters at one compute."
+            f"{np.sum(keep == 0)} of {len(keep)} bootstrap replicates lose a term of the "
+            "law, so the split is not determined; add runs that vary parameters at equal "
+            "compute."
         )
     return FittedLaw(
         fitted=fitted,

@@ -68,19 +68,19 @@ class LargerSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Which runs to buy next, in order, for the narrowest forecast at one size.
+    """The next runs to train, in order, for the narrowest forecast at one size.
 
     Attributes:
         at: The target: size column → value.
-        level: Of the intervals whose widths are told.
-        budget: What may be spent; None if only the number of runs is bounded.
-        unit: Of all costs: `"FLOPs"`, `"hours"`, or `"units"` of a formula of the user's own.
-        cost_from: Where the cost of a run is from, in words.
-        spent: What the sweep itself cost, by the same measure.
+        level: Level of the intervals whose widths are given.
+        budget: Largest total cost; None if only the number of runs is bounded.
+        unit: Of all costs: `"FLOPs"`, `"hours"`, or `"units"` of the user's formula.
+        cost_from: Source of the costs of runs, as text.
+        spent: Cost of the sweep, in the same unit.
         purchases: The runs, in the order in which to buy them.
         outlooks: Widths now, after parts of the purchases, and after all of them.
-        floor: The widths that any number of runs at the swept sizes alone would leave; sizes of
-            their own, in between or beyond, may go below.
+        floor: The smallest widths that runs at the swept sizes can reach; runs at other sizes may
+            reach smaller ones.
         limits: `"loss"` or a tuned column → what makes its interval wide → share of the variance.
         larger: Sizes beyond the sweep, each bought alone, smallest first.
         advice: What to do, in sentences.
@@ -103,7 +103,7 @@ class Plan:
 
     @property
     def cost(self) -> float:
-        """What all purchases cost together."""
+        """Cost of all purchases."""
         return sum(purchase.cost for purchase in self.purchases)
 
     @property

@@ -1,4 +1,4 @@
-"""The runs of an allocation: parameters, tokens, loss; one row a run that finished."""
+"""The runs of an allocation: parameters, tokens, loss; one row per run that finished."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Points:
         rule = ComputeRule.of(self.params, self.tokens, self.counted_flops)
         if rule.p <= 0:
             raise DataError(
-                f"compute must grow with the parameters, it goes as their power {rule.p:.2f} at "
-                "equal tokens; name the column of training FLOPs."
+                "compute must grow with the parameters, it grows as their power "
+                f"{rule.p:.2f} at equal tokens; name the column of training FLOPs."
             )
         return rule
 
@@ -84,14 +84,15 @@ def read_points(
         compute: Column of C; by default `flops` where there is one, else C is 6 N D.
 
     Raises:
-        DataError: The source is no table, lacks a column, or holds values that are not positive.
+        DataError: The source is not a table, lacks a column, or holds values that are not
+            positive.
         ValueError: A column was given two parts to play.
     """
     named = [name for name in (params, tokens, loss, compute) if name is not None]
     if len(set(named)) < len(named):
         raise ValueError(
-            f"params, tokens, loss and compute are different columns, got {', '.join(named)}; "
-            "name another column."
+            "params, tokens, loss and compute must be different columns, got "
+            f"{', '.join(named)}; name another column."
         )
     table = source.to_frame() if isinstance(source, Runs) else read_table(source)
     have = list(map(str, table.columns))
@@ -122,7 +123,11 @@ def read_points(
         notes=(
             *_notes(n_without=int((~keep).sum()), n_copies=int(is_copy.sum())),
             *_unit_notes(n, d, counted),
-            *([f"{unknown} run(s) have no {COMPUTE}, so that C is 6 N D"] if unknown else []),
+            *(
+                [f"{unknown} run(s) have no {COMPUTE}; C = 6 N D is used for them"]
+                if unknown
+                else []
+            ),
         ),
     )
 
@@ -136,7 +141,7 @@ def _unit_notes(params: Array, tokens: Array, flops: Array | None) -> tuple[str,
 
 def _notes(*, n_without: int, n_copies: int) -> tuple[str, ...]:
     without = f"{n_without} runs without a final loss are left out"
-    copies = f"{n_copies} rows are copies of others in every column and count once"
+    copies = f"{n_copies} rows are exact copies of others and are counted once"
     return (*[without] * bool(n_without), *[copies] * bool(n_copies))
 
 
@@ -145,6 +150,7 @@ def _positive(values: pd.Series, name: str) -> Array:
     bad = ~(np.isfinite(numbers) & (numbers > 0))
     if bad.any():
         raise DataError(
-            f"{name} must be positive and finite, got {numbers[bad][0]:g}; mend or drop the run."
+            f"{name} must be positive and finite, got {numbers[bad][0]:g}; correct or drop "
+            "the run."
         )
     return numbers

@@ -164,17 +164,18 @@ def profile_optima(points: Points) -> Optima:
     profiles = [around_best(profile) for profile in find_profiles(points)]
     if not profiles:
         raise DataError(
-            f"no compute has runs of {MIN_SIZES} sizes or more, within "
-            f"{np.expm1(SAME_BUDGET):.0%} of each other; train several sizes at one compute, or "
-            "name the column of compute where it is not 6 N D (compute)."
+            f"no compute has runs of at least {MIN_SIZES} sizes within "
+            f"{np.expm1(SAME_BUDGET):.0%} of each other; train several sizes at equal "
+            "compute, or name the column of compute if it is not 6 N D (compute)."
         )
     square, dof = _residual(profiles)
     sd = np.sqrt(square / max(dof, 1))
     found = [(p, vertex) for p in profiles if (vertex := minimum(p)) is not None]
     if len(found) < 3:
         raise DataError(
-            f"{len(found)} of {len(profiles)} isoFLOP profiles have their best size inside, a "
-            "line needs three; add sizes on the side where the loss still falls, or budgets."
+            f"{len(found)} of {len(profiles)} isoFLOP profiles have their best size "
+            "inside, a line needs three; add sizes on the side where the loss still "
+            "falls, or add budgets."
         )
     return Optima(
         log_flops=np.array([p.log_flops for p, _ in found]),

@@ -91,16 +91,16 @@ class Allocation:
     Attributes:
         flops: The budget C.
         level: Of all intervals.
-        estimator: The key of `estimators` that the answer is from.
+        estimator: Key of `estimators`: the estimator of the answer.
         estimators: Estimator → its split.
-        refused: Estimator → why these runs do not support it.
+        refused: Estimator → reason why these runs do not support it.
         law: The fitted Chinchilla law; None where only others than `parametric` were possible.
         extrapolation_ratio: Budget / largest compute of a run.
         discrepancy: Structural error of the loss, as a share of the change predicted since then.
         frontier_offset: Mean log residual of the law at the best runs of the largest budgets,
             positive where they end above it; None without a law.
-        forecast_loss: What `extrap.forecast` of all runs expects of the split; it is one law of
-            all N and D, where profiles are compared at their least losses alone.
+        forecast_loss: Loss that `extrap.forecast` of all runs predicts for the split, from one law
+            of all N and D; profiles use only their lowest losses.
         repeated: The split on repeated data, if asked for.
         serving: The split that counts serving, if asked for.
         warnings: Reasons to doubt the answer, flags `name: detail`.

@@ -63,7 +63,7 @@ SIX_N_D = ComputeRule()
 
 
 class ChinchillaLaw(NamedTuple):
-    """`L = E + A / N^α + B / D^β`; every field a number, or an array of one value a replicate.
+    """`L = E + A / N^α + B / D^β`; every field a number, or an array of one value per replicate.
 
     References:
         Hoffmann et al. (2022), Training compute-optimal large language models, arXiv 2203.15556,
@@ -207,7 +207,7 @@ def served_split(
 
 
 def _zoom(function: Callable[[Array], Array], low: Array, high: Array) -> tuple[Array, Array]:
-    """Minimum of a function with one valley, over the last axis of its argument.
+    """Minimum of a function with one excess-loss curve, over the last axis of its argument.
 
     Grids around the best point of the grid before; a replicate is a row.
     """

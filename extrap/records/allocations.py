@@ -46,28 +46,30 @@ class AllocationStudy:
         require_name(self.name)
         if len(self.study.sizes) != 1 or DATA_SIZE in self.study.sizes:
             raise ValueError(
-                "the study of an allocation has one size column, the model's, got "
+                "the study of an allocation needs one size column, the model's, got "
                 f"{list(self.study.sizes)}; tokens follow from the budgets."
             )
         if tuple(self.study.tune) != (RATE,):
             raise ValueError(
-                f"the study of an allocation tunes {RATE} alone, got "
+                f"the study of an allocation must tune {RATE} only, got "
                 f"{', '.join(self.study.tune) or 'nothing'}; fix the rest in its recipe."
             )
         ascending = all(a < b for a, b in zip(self.budgets, self.budgets[1:], strict=False))
         if len(self.budgets) < 3 or self.budgets[0] <= 0 or not ascending:
             raise ValueError(
-                f"budgets are three or more, positive and ascending, got {self.budgets}; write "
-                "(1e9, 2e9, 4e9)."
+                "budgets must be three or more positive, ascending numbers, got "
+                f"{self.budgets}; write (1e9, 2e9, 4e9)."
             )
         if not self.times > 1:
-            raise ValueError(f"times is above 1, got {self.times:g}; write 4.")
+            raise ValueError(f"times must be above 1, got {self.times:g}; write 4.")
         if 1.0 not in self.factors or min(self.factors) <= 0:
             raise ValueError(
-                f"factors are positive, with 1 among them, got {self.factors}; write (0.5, 1, 2)."
+                f"factors must be positive and include 1, got {self.factors}; write (0.5, 1, 2)."
             )
         if len(set(self.check_seeds)) < max(2, len(self.check_seeds)):
-            raise ValueError(f"check_seeds are distinct and at least 2, got {self.check_seeds}.")
+            raise ValueError(
+                f"check_seeds must be distinct and at least 2, got {self.check_seeds}."
+            )
 
     @property
     def study_named(self) -> StudySpec:

@@ -19,7 +19,7 @@ FEWEST_BATCHES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTask:
-    """One workload of a batch study: at every batch the learning rate is tuned anew.
+    """One workload of a batch study: at every batch the learning rate is tuned again.
 
     Attributes:
         study: Workload, recipe, sizes, seeds, and the range of `lr` at the reference batch; it
@@ -47,17 +47,18 @@ class BatchTask:
         name = self.study.name
         if set(self.study.tune) != {"lr"}:
             raise ValueError(
-                f"the task {name!r} tunes lr at every batch and nothing else, got "
-                f"{', '.join(self.study.tune) or 'nothing'}; move the rest into its recipe."
+                f"the task {name!r} must tune lr only, got "
+                f"{', '.join(self.study.tune) or 'nothing'}; move the rest into its "
+                "recipe."
             )
         if DATA_SIZE in self.study.sizes:
             raise ValueError(
-                f"the task {name!r} says how long its runs are with steps=, so {DATA_SIZE} can be "
-                "no size; leave it out."
+                f"the task {name!r} sets the length of its runs with steps=, so {DATA_SIZE} "
+                "cannot be a size; leave it out."
             )
         if any(b < 1 or s < 1 for b, s in self.steps.items()):
             raise ValueError(
-                f"batches and steps of {name!r} are 1 or more, got {dict(self.steps)}."
+                f"batches and steps of {name!r} must be at least 1, got {dict(self.steps)}."
             )
         if len(set(self.steps) - set(self.held_out)) < FEWEST_BATCHES:
             raise ValueError(
@@ -66,17 +67,17 @@ class BatchTask:
             )
         if not self.targets or not all(0 < t < math.inf for t in self.targets):
             raise ValueError(
-                f"targets of {name!r} are positive losses, at least one, got {self.targets}."
+                f"targets of {name!r} must be positive losses, at least one, got {self.targets}."
             )
         known = ({self.reference_batch, self.noise_batch} - {0}) | set(self.held_out)
         if not known <= set(self.steps):
             raise ValueError(
-                f"{name!r} names the batches {sorted(known - set(self.steps))} without steps; add "
-                "them to steps=."
+                f"{name!r} names the batches {sorted(known - set(self.steps))} without steps; "
+                "add them to steps=."
             )
         if self.at and set(self.at) != set(self.study.sizes):
             raise ValueError(
-                f"at= of {name!r} names its size columns {sorted(self.study.sizes)}, got "
+                f"at= of {name!r} must name its size columns {sorted(self.study.sizes)}, got "
                 f"{sorted(self.at)}."
             )
 
@@ -158,7 +159,8 @@ class BatchStudy:
         names = [task.study.name for task in self.tasks]
         if not names or len(set(names)) < len(names):
             raise ValueError(
-                f"a batch study has tasks whose studies' names differ, got {names}; rename them."
+                f"the tasks of a batch study need studies of different names, got {names}; "
+                "rename them."
             )
         require_level(self.level)
         if self.overhead <= 0:

@@ -27,14 +27,14 @@ class SizedModel:
 
     def __post_init__(self) -> None:
         if not self.size or any(value <= 0 for value in self.size.values()):
-            raise ValueError(f"a model has positive sizes, got {dict(self.size)}; name a width.")
+            raise ValueError(f"a model needs positive sizes, got {dict(self.size)}; name a width.")
         if DATA_SIZE in self.size:
             raise ValueError(
-                f"the models of a cascade train as long as the recipe says, got a size "
+                "the models of a cascade are trained for the steps of the recipe, got a size "
                 f"{DATA_SIZE!r}; set recipe.steps."
             )
         if not self.lr > 0:
-            raise ValueError(f"lr must be positive, got {self.lr:g}; take a tuned one.")
+            raise ValueError(f"lr must be positive, got {self.lr:g}; give a tuned one.")
 
     @property
     def label(self) -> str:
@@ -62,12 +62,14 @@ class TextRule:
 
     def __post_init__(self) -> None:
         if len(self.answer.encode()) != 1:
-            raise ValueError(f"a rule answers one byte, got {self.answer!r}; give one character.")
+            raise ValueError(
+                f"a rule must answer one byte, got {self.answer!r}; give one character."
+            )
         try:
             re.compile(self.pattern.encode())
         except re.error as error:
             raise ValueError(
-                f"pattern is a regular expression, got {self.pattern!r}: {error}; mend it."
+                f"pattern must be a regular expression, got {self.pattern!r}: {error}; correct it."
             ) from error
 
     def matches(self, text: bytes) -> bool:
@@ -109,14 +111,14 @@ class CascadeStudy:
         labels = [model.label for model in (*self.smalls, self.large)]
         if len(labels) < 2 or len(set(labels)) < len(labels):
             raise ValueError(
-                f"a cascade study has small models of different sizes and a large one, got "
+                "a cascade study needs small models of different sizes and a large one, got "
                 f"{labels}."
             )
         seeds = [seed for pair in self.pairs for seed in pair]
         if len(self.pairs) < 2 or len(set(seeds)) < len(seeds):
             raise ValueError(
-                f"pairs are two or more, of seeds that are all different, got {self.pairs}; "
-                "write ((100, 101), (102, 103))."
+                "pairs must be two or more, of seeds that are all different, got "
+                f"{self.pairs}; write ((100, 101), (102, 103))."
             )
         for name, value in (("validation", self.validation), ("level", self.level)):
             if not 0 < value < 1:

@@ -21,15 +21,15 @@ WHOLE = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program that trains one run; its words are handed over as they are, to no shell.
+    """A program that trains one run; its words are passed as they are, without a shell.
 
     A word may hold placeholders in braces: a size column, a value of the study's path, a tuned
-    column, `{seed}`, and `{run_dir}`, a folder of the run's own that stays when it is stopped and
-    begun again. `{lr:.3g}` formats a number as Python does; `{{` and `}}` are braces.
+    column, `{seed}`, and `{run_dir}`, a folder for this run, which is kept when the run is stopped
+    and resumed. `{lr:.3g}` formats a number as Python does; `{{` and `}}` are braces.
 
     Attributes:
         args: The words. `python` as the first is the Python that extrap runs in.
-        loss: What the loss is called, such as `val_loss`, or a regular expression with one group.
+        loss: Name of the loss, such as `val_loss`, or a regular expression with one group.
             By default `val_loss`, `validation_loss`, `eval_loss`, `test_loss` or `loss`, the
             first that is there; with `loss` alone, not `train loss` or `aux loss`. An underscore
             stands for a space, `/` or `-` as well.
@@ -55,7 +55,7 @@ class Command:
     def __post_init__(self) -> None:
         if isinstance(self.args, str) or not self.args or not all(map(_is_word, self.args)):
             raise ValueError(
-                "a command is a list of words, each an argument of its own, got "
+                "a command must be a list of words, each a separate argument, got "
                 f"{self.args!r}; write ['python', 'train.py', '--lr', '{{lr}}']."
             )
         object.__setattr__(self, "args", tuple(self.args))
@@ -65,7 +65,7 @@ class Command:
         self._check_result()
         for name in ("timeout_s", "grace_s"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is above 0 seconds, got {getattr(self, name)}.")
+                raise ValueError(f"{name} must be above 0 seconds, got {getattr(self, name)}.")
 
     def placeholders(self) -> tuple[str, ...]:
         """The names in braces, each once, in the order they come."""
@@ -91,7 +91,7 @@ class Command:
     def check_names(
         self, *, sizes: Iterable[str], path: Iterable[str], tuned: Iterable[str]
     ) -> None:
-        """Raise unless the words hold what moves in a study, and nothing else.
+        """Raise unless the placeholders are those of a study.
 
         Args:
             sizes: Its size columns.
@@ -99,7 +99,7 @@ class Command:
             tuned: Its tuned columns.
 
         Raises:
-            ValueError: A placeholder is unknown, or a run would not be told its size or values.
+            ValueError: A placeholder is unknown, or the size or a tuned value is missing.
         """
         sizes, path, tuned = list(sizes), list(path), list(tuned)
         given = self.placeholders()
@@ -115,7 +115,7 @@ class Command:
         missing += [] if path and set(path) & set(given) else [n for n in sizes if n not in given]
         if missing:
             raise ValueError(
-                "a command is told its size and tuned values, this one lacks "
+                "a command must contain its size and tuned values, this one lacks "
                 f"{', '.join(f'{{{n}}}' for n in missing)}; add a word such as "
                 f"'--{missing[0]}={{{missing[0]}}}'."
             )
@@ -128,13 +128,13 @@ class Command:
             target_seeds: Those of its targets.
 
         Raises:
-            ValueError: There are several seeds, and the command is not told which.
+            ValueError: There are several seeds, and the command lacks `{seed}`.
         """
         if SEED not in self.placeholders() and max(len(seeds), len(target_seeds)) > 1:
             raise ValueError(
-                "a command that is not told its seed trains the same run for each, got seeds "
-                f"{seeds} for the sweep and {target_seeds} for targets; add a word such as "
-                "'--seed={seed}', or set seeds=(0,) and target_seeds=(0,)."
+                "a command without its seed trains the same run for each seed, got seeds "
+                f"{seeds} for the sweep and {target_seeds} for targets; add a word such "
+                "as '--seed={seed}', or set seeds=(0,) and target_seeds=(0,)."
             )
 
     def _check_loss(self) -> None:
@@ -144,13 +144,13 @@ class Command:
             n_groups = re.compile(self.loss).groups
         except re.error as error:
             raise ValueError(
-                f"loss is a name or a regular expression, {self.loss!r} is none: {error}."
+                f"loss must be a name or a regular expression, got {self.loss!r}: {error}."
             ) from None
         if n_groups != 1 or self.result:
             raise ValueError(
-                "loss is a name, or for printed lines a regular expression with one group, got "
-                f"{self.loss!r}{' for a file' if self.result else ''}; write 'val_loss' or "
-                "r'final: ([0-9.]+)'."
+                "loss must be a name, or for printed lines a regular expression with one "
+                f"group, got {self.loss!r}{' for a file' if self.result else ''}; write "
+                "'val_loss' or r'final: ([0-9.]+)'."
             )
 
     def _check_result(self) -> None:
@@ -159,13 +159,14 @@ class Command:
         place = PurePath(self.result)
         if place.suffix not in RESULT_FORMATS or place.is_absolute() or ".." in place.parts:
             raise ValueError(
-                f"result is a file in {{run_dir}} that ends in {', '.join(RESULT_FORMATS)}, got "
-                f"{self.result!r}; write result='metrics.jsonl'."
+                "result must be a file in {run_dir} that ends in "
+                f"{', '.join(RESULT_FORMATS)}, got {self.result!r}; write "
+                "result='metrics.jsonl'."
             )
         if RUN_DIR not in self.placeholders():
             raise ValueError(
-                f"a command whose result is a file is told where to write it, got {self.args}; "
-                "add '--out', '{run_dir}'."
+                "a command with a result file must contain the folder to write it to, got "
+                f"{self.args}; add '--out', '{{run_dir}}'."
             )
 
 
@@ -184,16 +185,16 @@ def _placeholders(word: str) -> list[str]:
         parts = list(string.Formatter().parse(word))
     except ValueError as error:
         raise ValueError(
-            f"a word of a command has names in braces, got {word!r}: {error}; a brace itself is "
-            "written twice."
+            f"a word of a command may contain names in braces, got {word!r}: {error}; write a "
+            "literal brace twice."
         ) from None
     names = [name for _, name, _, _ in parts if name is not None]
     for _, name, form, conversion in parts:
         is_plain = name is None or name.isidentifier()
         if not is_plain or conversion or "{" in (form or ""):
             raise ValueError(
-                f"a placeholder is a name in braces, such as {{lr}} or {{lr:.3g}}, got {word!r}; "
-                "a brace itself is written twice."
+                "a placeholder must be a name in braces, such as {lr} or {lr:.3g}, got "
+                f"{word!r}; write a literal brace twice."
             )
     return names
 

@@ -1,4 +1,4 @@
-"""A comparison study as plain data: recipes, each a sweep of its own, held against a plain one."""
+"""A comparison study as plain data: recipes, each with its sweep, compared with a plain one."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ class RecipeGroup:
     def __post_init__(self) -> None:
         if len(self.arms) < 2:
             raise ValueError(
-                f"{self.name!r} compares at least two recipes, the first the plain one, got "
-                f"{', '.join(self.arms) or 'none'}; name another."
+                f"{self.name!r} must compare at least two recipes, the first of them the "
+                f"plain one, got {', '.join(self.arms) or 'none'}; name another."
             )
         names = [spec.name for spec in self.arms.values()]
         if len(set(names)) < len(names):
             raise ValueError(
-                f"the recipes of {self.name!r} are studies of different names, got "
-                f"{', '.join(names)}; each has runs of its own in the storage."
+                f"the recipes of {self.name!r} need studies of different names, got "
+                f"{', '.join(names)}; rename one."
             )
         for name, spec in self.arms.items():
             _check_alike(spec, name, plain=self.plain)
         if len(self.sizes()) < FEWEST_SIZES:
             raise ValueError(
-                f"the recipes of {self.name!r} are tuned at three sizes at least, the same in "
+                f"the recipes of {self.name!r} need three or more common sizes, the same in "
                 f"all of them, got {len(self.sizes())}; add sizes."
             )
         if not set.intersection(*(set(spec.seeds) for spec in self.arms.values())):
             raise ValueError(
-                f"the recipes of {self.name!r} are paired by seed, got no seed that all have; "
-                "give them the same seeds."
+                f"the recipes of {self.name!r} are paired by seed and need common seeds, got "
+                "none; use the same seeds in all."
             )
         self._check_target()
 
@@ -76,27 +76,27 @@ class RecipeGroup:
     def _check_target(self) -> None:
         if set(self.target) != set(self.plain.sizes):
             raise ValueError(
-                f"the target of {self.name!r} names the size columns "
+                f"the target of {self.name!r} must name the size columns "
                 f"{', '.join(self.plain.sizes)}, got {', '.join(self.target) or 'none'}."
             )
         for column, value in self.target.items():
             least = min(self.plain.sizes[column])
             if not (math.isfinite(value) and value >= least):
                 raise ValueError(
-                    f"the target of {self.name!r} may not lie below the smallest tuned "
-                    f"{column}, {least:g}, got {value:g}; ask for a larger size."
+                    f"the target of {self.name!r} must not lie below the smallest tuned "
+                    f"{column}, {least:g}, got {value:g}; give a larger size."
                 )
 
 
 def _check_alike(spec: StudySpec, name: str, *, plain: StudySpec) -> None:
-    """Raise a ValueError unless a recipe speaks of the same things as the plain one."""
+    """Raise a ValueError unless a recipe has the same quantities as the plain one."""
     for what, ours, theirs in (
         ("size columns", list(spec.sizes), list(plain.sizes)),
         ("level", spec.level, plain.level),
     ):
         if ours != theirs:
             raise ValueError(
-                f"recipes that are compared have the same {what}, got {ours} for {name!r} and "
+                f"compared recipes must have the same {what}, got {ours} for {name!r} and "
                 f"{theirs} for the plain one; derive it with dataclasses.replace."
             )
 
@@ -125,19 +125,20 @@ class ComparisonStudy:
         require_name(self.name)
         names = [group.name for group in self.groups]
         if not names or len(set(names)) < len(names):
-            raise ValueError(f"a comparison study has groups of different names, got {names}.")
+            raise ValueError(
+                f"a comparison study needs groups of different names, got {names}; rename one."
+            )
         for what, value in (("price", self.price), ("flops_per_second", self.flops_per_second)):
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise ValueError(
-                    f"{what} is a positive number or None, got {value}; leave it out if unknown."
+                    f"{what} must be a positive number or None, got {value}; leave it out if "
+                    "unknown."
                 )
         known: dict[str, StudySpec] = {}
         for group in self.groups:
             for spec in group.arms.values():
                 if known.setdefault(spec.name, spec) != spec:
-                    raise ValueError(
-                        f"two different sweeps are called {spec.name!r}; name them apart."
-                    )
+                    raise ValueError(f"two different sweeps are called {spec.name!r}; rename one.")
 
     def arms(self) -> tuple[StudySpec, ...]:
         """Every sweep once."""

@@ -24,7 +24,9 @@ def require_fields(record: Any) -> None:
     for name, hint in _hints(type(record)).items():  # type: ignore[arg-type]
         if not _fits(getattr(record, name), hint):
             value = repr(getattr(record, name))
-            raise TypeError(f"{name} of {type(record).__name__} is no {hint}: {value[:60]}")
+            raise TypeError(
+                f"{name} of {type(record).__name__} must be a {hint}, got {value[:60]}"
+            )
 
 
 def require_level(level: float) -> None:
@@ -41,8 +43,8 @@ def require_name(name: str) -> None:
     """Raise a `ValueError` for a study's name that is no name of a file beside others."""
     if not name.strip(".") or not all(c.isalnum() or c in "-_." for c in name):
         raise ValueError(
-            "a study's name holds letters, digits, '-', '_' and '.', and not dots alone, got "
-            f"{name!r}; it becomes that of a file, write 'my-study'."
+            "a study's name may hold letters, digits, '-', '_' and '.', and not dots alone, "
+            f"got {name!r}; it names a file, write 'my-study'."
         )
 
 

@@ -84,15 +84,19 @@ class KnobStudy:
         require_name(self.name)
         if len(self.study.sizes) != 1:
             raise ValueError(
-                "a knob study has one size column along which optima drift, got "
+                "a sensitivity study needs one size column, got "
                 f"{', '.join(self.study.sizes)}; fix the others in the workload's options."
             )
         known = {*TUNABLE, "depth", "precision"}
         for name in self.knobs:
             if name in self.study.tune:
-                raise ValueError(f"{name} is tuned by the study and no fixed knob; leave it out.")
+                raise ValueError(
+                    f"{name} is tuned by the study, so it is not a fixed setting; leave it out."
+                )
             if name not in known:
-                raise ValueError(f"a knob is one of {', '.join(sorted(known))}, got {name!r}.")
+                raise ValueError(
+                    f"a setting must be one of {', '.join(sorted(known))}, got {name!r}."
+                )
         points = self.sizes or self._default_sizes()
         if len(set(points)) < 2:
             raise ValueError(f"a drift needs at least 2 sizes, got {points}; add one.")
@@ -101,7 +105,7 @@ class KnobStudy:
             raise ValueError(f"intervals need at least 2 seeds, got {n_seeds}; add seeds.")
         if self.target and set(self.target) != set(self.study.sizes):
             raise ValueError(
-                f"the target names the size column {self.column}, got {dict(self.target)}."
+                f"the target must name the size column {self.column}, got {dict(self.target)}."
             )
 
     @property
@@ -208,22 +212,22 @@ class KnobStudy:
                 name=name,
                 base=0.0,
                 values=(),
-                note="it is 0, which has no double; give it a value",
+                note="it is 0, which cannot be doubled; give it a value",
             )
         halves = (self._moved(name, base, -1.0), self._moved(name, base, 1.0))
         values = tuple(sorted(v for v in halves if v is not None))
         moved = [octaves_from(name, base, value) for value in values]
         if len(values) == 2 and all(abs(abs(u) - 1) < 1e-6 for u in moved):
             return KnobMove(name=name, base=base, values=values)
-        note = "the recipe has no room for its half and its double"
+        note = "neither half nor twice its value is allowed by the recipe"
         return KnobMove(name=name, base=base, values=values, note=note)
 
     def _move_depth(self) -> KnobMove:
         base = self.study.workload.options.get("depth")
         if not isinstance(base, int):
             raise ValueError(
-                "depth is moved about the workload's option depth, which the study leaves to its "
-                "default; name it: Workload(name=…, options={'depth': 3})."
+                "depth is varied through the workload's option depth, which the study leaves "
+                "at its default; name it: Workload(name=…, options={'depth': 3})."
             )
         halved = max(1, round(base / 2))
         values = tuple(float(v) for v in (halved, 2 * base) if v != base)

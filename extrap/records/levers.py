@@ -47,21 +47,21 @@ class Lever:
     def __post_init__(self) -> None:
         if self.rate is not None and not self.rate > 0:
             raise ValueError(
-                f"rate is a multiple of the plain arm's best, got {self.rate:g} for {self.name!r};"
-                " write 1 to keep it."
+                f"rate must be a positive multiple of the plain arm's best, got {self.rate:g} "
+                f"for {self.name!r}; write 1 to keep it."
             )
         for spec in self.arms():
             _check_arm(spec, self.name)
         if len({spec.name for spec in self.arms()}) < len(tuple(self.arms())):
             raise ValueError(
-                f"the arms of {self.name!r} are different studies, got "
-                f"{', '.join(spec.name for spec in self.arms())}; name them apart."
+                f"the arms of {self.name!r} need different study names, got "
+                f"{', '.join(spec.name for spec in self.arms())}; rename one."
             )
         examples = [spec.recipe.n_examples for spec in self.arms()]
         if max(examples) > (1 + SAME_EXAMPLES) * min(examples):
             raise ValueError(
-                f"the arms of a lever see as many examples, got {examples} for {self.name!r}; "
-                "set steps to the examples over the batch size."
+                f"the arms of an ablation must see equally many examples, got {examples} for "
+                f"{self.name!r}; set steps to the examples divided by the batch size."
             )
 
     def arms(self) -> Iterator[StudySpec]:
@@ -78,12 +78,12 @@ class Lever:
 def _check_arm(spec: StudySpec, lever: str) -> None:
     if len(spec.size_points()) != 1 or DATA_SIZE in spec.sizes:
         raise ValueError(
-            f"an arm has one size and its recipe's length, got {dict(spec.sizes)} for "
+            f"an arm needs one size and the length of its recipe, got {dict(spec.sizes)} for "
             f"{spec.name!r} of {lever!r}; name one width."
         )
     if tuple(spec.tune) != (RATE,):
         raise ValueError(
-            f"an arm tunes {RATE} alone, got {', '.join(spec.tune) or 'nothing'} for "
+            f"an arm must tune {RATE} only, got {', '.join(spec.tune) or 'nothing'} for "
             f"{spec.name!r} of {lever!r}; fix the rest in its recipe."
         )
 
@@ -113,27 +113,30 @@ class LeverStudy:
         require_name(self.name)
         names = [lever.name for lever in self.levers]
         if not names or len(set(names)) < len(names):
-            raise ValueError(f"a lever study has levers of different names, got {names}.")
+            raise ValueError(
+                f"a study needs ablations of different names, got {names}; rename one."
+            )
         require_level(self.level)
         if len(set(self.judge_seeds)) < max(2, len(self.judge_seeds)):
             raise ValueError(
-                f"judge_seeds are distinct and at least 2, got {self.judge_seeds}; add seeds."
+                f"judge_seeds must be distinct and at least 2, got {self.judge_seeds}; add seeds."
             )
         for lever in self.levers:
             if lever.beside and lever.beside not in set(names) - {lever.name}:
                 raise ValueError(
-                    f"{lever.name!r} is compared with another lever, got {lever.beside!r}; there "
-                    f"are {', '.join(names)}."
+                    f"{lever.name!r} must be compared with another ablation, got "
+                    f"{lever.beside!r}; there are {', '.join(names)}."
                 )
         known: dict[str, StudySpec] = {}
         for spec in (arm for lever in self.levers for arm in lever.arms()):
             if known.setdefault(spec.name, spec) != spec:
-                raise ValueError(f"two different arms are called {spec.name!r}; name them apart.")
+                raise ValueError(f"two different arms are called {spec.name!r}; rename one.")
             both = sorted({*spec.seeds} & {*self.judge_seeds})
             if both:
                 raise ValueError(
-                    "rates are chosen on other seeds than they are judged on, got "
-                    f"{', '.join(map(str, both))} for both in {spec.name!r}; change judge_seeds."
+                    "judge_seeds must differ from the tuning seeds, got "
+                    f"{', '.join(map(str, both))} in both for {spec.name!r}; change "
+                    "judge_seeds."
                 )
 
     def arms(self) -> tuple[StudySpec, ...]:

@@ -34,7 +34,7 @@ def override(spec: Record, assignments: Iterable[str]) -> Record:
     for assignment in assignments:
         path, found, text = assignment.partition("=")
         if not found or not path.strip():
-            raise ValueError(f"an override reads key=value, got {assignment!r}.")
+            raise ValueError(f"an override has the form key=value, got {assignment!r}.")
         spec = _assign(spec, path.strip().split("."), text.strip(), path.strip())
     return spec
 
@@ -60,7 +60,7 @@ def _assign(node: Any, keys: list[str], text: str, path: str) -> Any:
         items = list(node)
         items[int(key)] = _assign(items[int(key)], rest, text, path)
         return tuple(items)
-    raise ValueError(f"{path} goes too deep: there is nothing below {key!r}; shorten it.")
+    raise ValueError(f"{path} is too long: nothing lies below {key!r}; shorten it.")
 
 
 def _require_key(key: str, names: list[str], path: str) -> None:
@@ -68,7 +68,7 @@ def _require_key(key: str, names: list[str], path: str) -> None:
         return
     near = difflib.get_close_matches(key, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
-    raise ValueError(f"{path} names nothing in the study: no {key!r}; {hint}")
+    raise ValueError(f"{path} does not exist in the study: no {key!r}; {hint}")
 
 
 def _parse(text: str, old: Any, path: str) -> Any:
@@ -91,7 +91,7 @@ def _parse_one(text: str, old: Any, path: str) -> Any:
     if isinstance(old, bool):
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
-        raise ValueError(f"{path} is true or false, got {text!r}.")
+        raise ValueError(f"{path} must be true or false, got {text!r}.")
     if isinstance(old, str):
         return text
     try:
@@ -99,11 +99,11 @@ def _parse_one(text: str, old: Any, path: str) -> Any:
     except ValueError:
         if old is None:
             return {"true": True, "false": False}.get(text.lower(), text)
-        raise ValueError(f"{path} is a number, got {text!r}.") from None
+        raise ValueError(f"{path} must be a number, got {text!r}.") from None
     if isinstance(old, float):
         return number
     if number.is_integer():
         return int(number)
     if isinstance(old, int) and not ANY_NUMBER & set(path.split(".")):
-        raise ValueError(f"{path} is a whole number, got {text!r}.")
+        raise ValueError(f"{path} must be a whole number, got {text!r}.")
     return number

@@ -75,43 +75,45 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Everything about the training that is held fixed while sizes and tuned values move.
+    """All training settings that stay fixed while sizes and tuned values vary.
 
     Attributes:
-        steps: Updates of one run; a size column `tokens` overrides it. Where the batch grows the
-            updates are fewer, `n_updates`, and a run still sees `steps` times `batch_size`
+        steps: Updates of one run; a size column `tokens` overrides it. If the batch grows, there
+            are fewer updates, `n_updates`, and a run still sees `steps` times `batch_size`
             examples.
-        batch_size: Examples of one update, of the first one where the batch grows.
+        batch_size: Examples per update; of the first update if the batch grows.
         optimizer: `"sgd"`, `"adam"` (weight decay as a gradient), `"adamw"` (decoupled), or
             `"muon"`: orthogonalised momentum for matrices both of whose sides grow with width,
             AdamW for everything else.
-        momentum: Of SGD and Muon; the field's customs are .9 and .95.
-        nesterov: Whether their momentum looks ahead.
+        momentum: Momentum of SGD and Muon; usually 0.9 and 0.95.
+        nesterov: Whether it is Nesterov momentum.
         beta1, beta2, eps: Adam's constants (Kingma and Ba 2015, Algorithm 1).
         weight_decay: Coefficient, per update times the learning rate.
-        clip: Largest Euclidean norm of one run's gradient; longer ones are scaled down. 0 is off.
-        init_scale: Multiple of the initial weights of every tensor with two or more axes.
+        clip: Largest Euclidean norm of one run's gradient; longer ones are scaled down. 0 disables
+            clipping.
+        init_scale: Factor of the initial weights of every tensor with two or more axes.
         schedule: `"constant"`, `"linear"`, `"cosine"` (both fall to 0 from the end of the
             warm-up), `"wsd"` (warm-up, stable, linear decay to 0 over the last `decay` of the
-            steps) or `"steps"` (constant but for a drop at each of `drops`).
+            steps) or `"steps"` (constant, with a drop at each of `drops`).
         warmup: Fraction of the steps over which the rate climbs linearly, in [0, 1).
-        decay: Fraction of the steps, in [0, 1]; only `"wsd"` looks at it.
-        drops: Fractions of the examples, rising, from the end of the warm-up on; only `"steps"`
-            looks at these three.
-        drop_factor: What the rate is divided by at each drop, or the batch multiplied by; above 1.
+        decay: Fraction of the steps, in [0, 1]; used only by `"wsd"`.
+        drops: Rising fractions of the examples, after the end of the warm-up; only `"steps"` uses
+            this field and the next two.
+        drop_factor: Factor, above 1, by which each drop divides the rate or multiplies the batch.
         decay_by: `"rate"`, or `"batch"`: the batch grows and the rate stays (Smith, Kindermans,
             Ying, Le 2018, arXiv 1711.00489).
         parametrization: `"standard"`, or `"mup"`: initialisation and rates scaled with width so
-            that the best rate stays put (Yang and Hu et al. 2022, arXiv 2203.03466, Table 3).
-        base_width: Width at which muP changes nothing.
+            that the best rate does not depend on width (Yang and Hu et al. 2022, arXiv 2203.03466,
+            Table 3).
+        base_width: Width at which muP equals the standard parametrisation.
         precision: `"fp32"`, `"tf32"` or `"bf16"`: of matrix products; parameters, their sums and
-            updates stay in fp32. Where a device lacks a format it computes in fp32. With
+            updates stay in fp32. A device without the format computes in fp32. With
             `"bf16-pure"` parameters and the optimiser's sums have the 8 bits of bf16 as well:
             they are rounded after every update, and one below 1/512 of its parameter is lost.
         n_evals: Points of the validation curve; the last is after the last step.
-        noise_every: The noise of the gradients is measured in every so manyth update; 0 is never.
-            Such an update takes its batch in parts, which changes the last bits of a run; a
-            batch of one example has no parts and is not measured.
+        noise_every: Interval in updates between measurements of gradient noise; 0 disables them. A
+            measured update splits its batch, which changes the last bits of a run; a batch of one
+            example cannot be split and is not measured.
         density: Kept share of every weight matrix in (0, 1]: the model computes with its largest
             weights alone, all of them are updated (sparse weight activation training, Raihan and
             Aamodt 2020, arXiv 2001.01969). Tables of embeddings, biases and gains stay whole. 1
@@ -123,7 +125,7 @@ class Recipe:
             [0, 1]: steeply at first (Zhu and Gupta 2017, arXiv 1710.01878, Eq. 1). 0 is sparse
             from the start.
         mask_every: Updates after which the magnitude that a kept weight must reach is determined
-            anew; in between weights come and go as they cross it.
+            again; in between weights come and go as they cross it.
     """
 
     steps: int = 1000
@@ -175,25 +177,25 @@ class Recipe:
         for name in ("eps", "weight_decay", "clip", "init_scale"):
             value = getattr(self, name)
             if not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"{name} must be finite and not below 0, got {value}.")
+                raise ValueError(f"{name} must be finite and at least 0, got {value}.")
         for name in ("density", "activation_density"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(
-                    f"{name} is the share that is kept, in (0, 1], got {getattr(self, name)}; "
-                    "write 0.1 for 90 % sparse."
+                    f"{name} must be the share that is kept, in (0, 1], got "
+                    f"{getattr(self, name)}; write 0.1 for 90 % sparse."
                 )
         if not 0 <= self.sparsify <= 1:
             raise ValueError(
-                f"sparsify is a fraction of the updates in [0, 1], got {self.sparsify}."
+                f"sparsify must be a fraction of the updates in [0, 1], got {self.sparsify}."
             )
         if self.noise_every < 0:
-            raise ValueError(f"noise_every is 0 or more, got {self.noise_every}.")
+            raise ValueError(f"noise_every must be at least 0, got {self.noise_every}.")
         # decay counts only in wsd, but a warm-up of the whole run leaves nothing to decay
         room = self.decay if self.schedule == "wsd" else 0.0
         if not (0 <= self.warmup < 1 and 0 <= self.decay <= 1 and room <= 1 - self.warmup):
             raise ValueError(
-                "warmup and decay are fractions of the steps that fit into 1, got "
-                f"warmup={self.warmup}, decay={self.decay}."
+                "warmup and decay must be fractions of the steps with a sum of at most 1, "
+                f"got warmup={self.warmup}, decay={self.decay}."
             )
         if self.schedule == "steps":
             self._check_drops()
@@ -202,8 +204,9 @@ class Recipe:
         rising = all(a < b for a, b in pairwise((0.0, *self.drops, 1.0)))
         if not (self.drops and rising and self.warmup <= self.drops[0]):
             raise ValueError(
-                "drops are rising fractions of the examples between the end of the warm-up and 1, "
-                f"at least one; got {self.drops} and warmup={self.warmup}. Write (0.5, 0.75)."
+                "drops must be rising fractions of the examples between the end of the "
+                f"warm-up and 1, at least one; got {self.drops} and warmup={self.warmup}. "
+                "Write (0.5, 0.75)."
             )
         if not 1 < self.drop_factor < math.inf:
             raise ValueError(f"drop_factor must be above 1, got {self.drop_factor:g}; write 2.")
@@ -336,8 +339,8 @@ class Recipe:
         unknown = sorted(set(values) - {*TUNABLE, BUDGET})
         if unknown:
             raise ValueError(
-                f"training tunes lr and {', '.join(TUNABLE)}; got {', '.join(unknown)}. "
-                "Move other values into the recipe, or hand in a train= of your own."
+                f"training can tune lr and {', '.join(TUNABLE)}; got {', '.join(unknown)}. "
+                "Move other values into the recipe, or pass your own train=."
             )
         batch_size = round(values.pop("batch_size", self.batch_size))
         steps = round(values.pop(BUDGET, self.steps))

@@ -106,7 +106,7 @@ class Optimum:
         paired_loss_se: The same without the seed effects that all sizes share; a law over sizes
             with common seeds is weighted by it.
         best_loss: The smallest mean loss of one grid point of this size; `None` if all diverged.
-        n_runs: Rows at this size, whatever their status.
+        n_runs: Rows at this size, of any status.
         n_diverged: How many of them diverged.
         bracketed: Whether the grid holds worse (or diverged) values on both sides of the best one.
         edge: Tuned column → `"low"` or `"high"`, the side on which the grid ends; `None` where
@@ -282,7 +282,7 @@ class Verdict:
         p_adjusted: Probability that the largest deviation among all checked configurations is as
             large, given that they share the law's error; with `familywise` it decides.
         cause: `None`, `instability`, `mistuned`, `recipe`, `data`, `batch`, `law` or `unknown`.
-        advice: One sentence a person can act on.
+        advice: What to do, in sentences.
         evidence: The numbers behind cause and verdict, by name. Replicates: `off_replicates`,
             the relative distance from them. Tuned values: `NAME_octaves` from the forecast,
             `NAME_octaves_from_best` and `NAME_best` given the other values, `chance_mistuned`,

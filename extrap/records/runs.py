@@ -1,4 +1,4 @@
-"""The table everything rests on: one row a training run."""
+"""The table of training runs, one row per run."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Runs:
 
     Columns: the size and tuned columns, `loss`, `seed`, `status` (`complete`, `diverged`,
     `pruned`, `failed`), `stage` (`tune`: the sweep, the only rows a fit uses; `check`: larger
-    runs to judge), the conditions, and whatever else the source had. The loss is NaN unless the
+    runs to judge), the conditions, and all other columns of the source. The loss is NaN unless the
     run is complete.
 
-    Build it with `Runs.from_frame` or `extrap.read_runs`; look inside with `to_frame()`, a copy.
+    Build it with `Runs.from_frame` or `extrap.read_runs`; `to_frame()` returns a copy.
 
     Attributes:
-        sizes: Size columns; with two the first is the model (N), the second the data (D).
+        sizes: Size columns; of two, the first is the model (N), the second the data (D).
         tuned: Tuned columns.
         conditions: Recipe columns that must not vary within a sweep.
         source: Where the runs came from.
@@ -65,7 +65,7 @@ class Runs:
         """Wrap a copy of a table that already has every required column.
 
         Args:
-            frame: One row a run; see the class for its columns. `status` and `stage` may be
+            frame: One row per run; see the class for its columns. `status` and `stage` may be
                 left out: `complete` (`diverged` for a non-finite loss) and `tune` are assumed.
             sizes: Names of the size columns, at least one.
             tuned: Names of the tuned columns.
@@ -119,7 +119,7 @@ class Runs:
         complete = frame["status"].eq("complete")
         if not np.isfinite(frame.loc[complete, "loss"]).all():
             raise DataError(
-                "a complete run has a finite loss; mark the others diverged or failed."
+                "a complete run must have a finite loss; mark the others diverged or failed."
             )
         if (frame.loc[complete, "loss"] <= 0).any():
             row = int(frame.index[complete & frame["loss"].le(0)][0])
@@ -176,7 +176,7 @@ class Runs:
         return reach
 
     def to_frame(self) -> pd.DataFrame:
-        """A copy of the table, one row a run, in the order given."""
+        """A copy of the table, one row per run, in the order given."""
         return self._frame.copy()
 
     def curves(self) -> pd.DataFrame | None:
@@ -201,7 +201,7 @@ class Runs:
         return self._subset(~self._frame.index.isin(list(rows)))
 
     def counts(self) -> dict[str, int]:
-        """Rows by status, and `replicates`: rows that repeat an earlier row's cell."""
+        """Number of rows by status, and `replicates`: rows that repeat an earlier row's cell."""
         status = self._frame["status"].value_counts()
         cells = [*self.sizes, *self.tuned, "seed"]
         return {
@@ -268,7 +268,7 @@ def _require_names(names: Iterable[str]) -> None:
     for name in names:
         if not 0 < len(name) <= MOST_NAME or as_written(name) != name or "\n" in name:
             raise DataError(
-                f"a column's name has at most {MOST_NAME} characters that can be seen, got "
+                f"a column's name may have at most {MOST_NAME} visible characters, got "
                 f"{name[:MOST_NAME]!r}; rename the column."
             )
 
@@ -280,5 +280,5 @@ def _require_positive(frame: pd.DataFrame, column: str) -> None:
         row = int(frame.index[bad][0])
         raise DataError(
             f"{column} must be positive and finite, got {values[bad][0]:g} in row {row + 1}; "
-            "laws are fitted in its logarithm."
+            "laws use its logarithm."
         )

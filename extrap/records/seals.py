@@ -29,7 +29,7 @@ def set_aside(path: Path, content_hash: str, *, what: str) -> None:
     """Keep a sealed file that is about to be replaced by another one, as `NAME.HASH.json`."""
     aside = path.with_name(f"{path.stem}.{content_hash[:8]}{path.suffix}")
     path.replace(aside)
-    logger.warning("an earlier %s says something else; it is kept as %s", what, aside)
+    logger.warning("an earlier %s differs; it is kept as %s", what, aside)
 
 
 def write_document(document: Mapping[str, Any], path: Path) -> None:

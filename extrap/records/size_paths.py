@@ -32,8 +32,8 @@ class SizePath:
         for name, formula in self.formulas.items():
             if not isinstance(formula, str):
                 raise ValueError(
-                    f"a path is made of formulas in quotes, got {formula!r} for {name}; write "
-                    f"path={{'{name}': '64 * depth'}}."
+                    f"a path consists of formulas in quotes, got {formula!r} for {name}; "
+                    f"write path={{'{name}': '64 * depth'}}."
                 )
         self._order()
 
@@ -50,13 +50,13 @@ class SizePath:
         for text in definitions:
             name, expression = parse_definition(text)
             if name in formulas:
-                raise ValueError(f"a path defines every name once, got {name!r} twice.")
+                raise ValueError(f"a path defines each name once, got {name!r} twice.")
             formulas[name] = expression.text
         return cls(formulas) if formulas else None
 
     @property
     def dials(self) -> tuple[str, ...]:
-        """The names that formulas speak of and none defines."""
+        """The names that formulas use and none defines."""
         from extrap.expressions import Expression
 
         names = (n for formula in self.formulas.values() for n in Expression(formula).names)
@@ -79,7 +79,7 @@ class SizePath:
             if not (math.isfinite(value) and value > 0):
                 where = ", ".join(f"{dial}={known[dial]:g}" for dial in self.dials)
                 raise ValueError(
-                    f"a path leads to positive numbers, {name} = {self.formulas[name]} gives "
+                    f"a path must give positive numbers, {name} = {self.formulas[name]} gives "
                     f"{value:g} at {where}; correct the formula."
                 )
             known[name] = float(f"{value:.12g}")
@@ -89,7 +89,7 @@ class SizePath:
         return ", ".join(f"{name} = {formula}" for name, formula in self.formulas.items())
 
     def _order(self) -> list[str]:
-        """The names, each after those that its formula speaks of."""
+        """The names, each after those that its formula uses."""
         from extrap.expressions import Expression
 
         needed = {
@@ -101,5 +101,6 @@ class SizePath:
         except CycleError as error:
             circle = " → ".join(error.args[1])
             raise ValueError(
-                f"the formulas of a path lead from its dials onwards, got a circle: {circle}."
+                "the formulas of a path must not depend on each other in a circle, got "
+                f"{circle}; remove one."
             ) from None

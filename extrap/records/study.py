@@ -30,7 +30,7 @@ __all__ = [
 
 Option = int | float | str | bool
 OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
-"""Hears a step and the held-out loss of every run; may say which runs to keep."""
+"""Receives a step and the held-out loss of every run; may say which runs to keep."""
 OWN = "own"
 """The workload of a study that names none: whatever its training function or command trains."""
 WHOLE = ("batch_size", BUDGET)
@@ -134,8 +134,8 @@ class RunResult:
         wall_s: Wall-clock seconds; runs trained together share theirs equally.
         diverged_step: First step at which the run was seen to have diverged.
         noise_scale: Mean over the training of the gradient noise scale, examples
-            (`extrap.noise.mean_noise_scale`); None if it was not measured or cannot be told from
-            infinite.
+            (`extrap.noise.mean_noise_scale`); None if it was not measured or cannot be
+            distinguished from infinite.
         gradients: What was measured of the gradients since the point of the curve before, as
             (step, |G|², tr Σ), both unbiased.
         updates: Updates the run was to make; 0 if unknown.
@@ -164,13 +164,13 @@ class RunResult:
             )
         if self.status != "complete" and self.loss is not None:
             raise ValueError(
-                f"a run that is {self.status} has no final loss, got {self.loss}; give None."
+                f"a run with status {self.status} has no final loss, got {self.loss}; give None."
             )
         if self.status == "complete" and not _is_positive(self.loss):
             raise ValueError(
-                f"the loss of a complete run must be a positive number, got {self.loss}: laws are "
-                "fitted to its logarithm. Give a loss, not a score, and status='diverged' with "
-                "loss=None to a run that ended in nan or inf."
+                f"the loss of a complete run must be a positive number, got {self.loss}; laws "
+                "use its logarithm. Give a loss, not a score, and status='diverged' with "
+                "loss=None for a run that ended in nan or inf."
             )
 
 
@@ -193,27 +193,27 @@ def _is_positive(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudySpec:
-    """A whole study. Frozen, plain data: importing a study file imports no heavy library.
+    """A study as frozen, plain data; importing a study file imports no heavy library.
 
     Attributes:
         name: Name of the study in its storage and of its report; letters, digits, `-`, `_`, `.`.
-        question: What the study asks, one sentence; printed on the report.
-        workload: Model and data; left out by a study that is trained by a function or command of
-            its own, which no recipe concerns.
-        recipe: What is held fixed.
+        question: The question of the study, one sentence; printed on the report.
+        workload: Model and data; leave it out if a function or command trains the runs, which uses
+            no recipe.
+        recipe: The fixed training settings.
         sizes: Size column → tuned sizes. Several columns: every combination.
         tune: Tuned column → range.
-        seeds: Seeds of the sweep; one fixes initialisation and data order.
+        seeds: Seeds of the sweep; each fixes initialisation and data order.
         targets: Larger sizes, trained after the forecast is sealed.
         target_seeds: Their seeds.
-        sampler: `"grid"`; `"law"`, which spends runs where they teach most about how the optimum
-            moves with size; `"tpe"` or `"gp"`, Optuna's samplers, with a median pruner.
-        growth: Values by which each side of a grid may grow towards an optimum that is not
+        sampler: `"grid"`; `"law"`, which places runs where they determine best how the optimum
+            depends on size; `"tpe"` or `"gp"`, Optuna's samplers, with a median pruner.
+        growth: Number of values by which a grid may grow on each side if its optimum is not
             bracketed.
         level: Level of all intervals, in (0, 1).
-        path: What else the size sets, name → formula, as in `{"width": "64 * depth"}`: size
-            columns of the model, `tokens`, fields of the recipe, `lr` where it is not tuned;
-            anything at all that a function or command of one's own is to be told.
+        path: Other values that follow from the size, name → formula, as in `{"width": "64 *
+            depth"}`: size columns of the model, `tokens`, fields of the recipe, `lr` if it is not
+            tuned, and any argument of your own function or command.
     """
 
     name: str
@@ -247,17 +247,17 @@ class StudySpec:
             raise ValueError(f"sizes must be positive, got {dict(self.sizes)}.")
         for name, seeds in (("seeds", self.seeds), ("target_seeds", self.target_seeds)):
             if not seeds or len(set(seeds)) < len(seeds):
-                raise ValueError(f"{name} must be distinct and at least one, got {seeds}.")
+                raise ValueError(f"{name} must be distinct and not empty, got {seeds}.")
         for target in self.targets:
             if set(target.size) != set(self.sizes):
                 raise ValueError(
-                    f"a target names the study's size columns {sorted(self.sizes)}, "
-                    f"got {sorted(target.size)}."
+                    f"a target must name the study's size columns {sorted(self.sizes)}, got "
+                    f"{sorted(target.size)}."
                 )
             below = [c for c, v in target.size.items() if v < min(self.sizes[c])]
             if below:
                 raise ValueError(
-                    f"a target may not lie below the smallest tuned {below[0]}, "
+                    f"a target must not lie below the smallest tuned {below[0]}, "
                     f"{min(self.sizes[below[0]]):g}, got {target.size[below[0]]:g}."
                 )
         if self.path:
@@ -268,22 +268,22 @@ class StudySpec:
         twice = [name for name in self.path if name in {*self.sizes, *self.tune, "seed"}]
         if twice:
             raise ValueError(
-                f"a path sets what is neither a size nor tuned, got {twice[0]}; leave it out of "
-                "the path, or of the sizes and tuned ranges."
+                f"a path must not define a size or a tuned column, got {twice[0]}; leave it "
+                "out of the path, or of the sizes and tuned ranges."
             )
         unknown = [dial for dial in path.dials if dial not in self.sizes]
         if unknown:
             raise ValueError(
-                f"the formulas of a path speak of the size columns {', '.join(self.sizes)} and of "
+                f"the formulas of a path may use the size columns {', '.join(self.sizes)} and "
                 f"each other, got {', '.join(unknown)}; define it, or make it a size."
             )
         for size in self._all_sizes():
             path.values(size)
 
     def require_whole(self) -> None:
-        """Raise where a workload of ours would train another number than the study says.
+        """Raise if a built-in workload would train a rounded number instead of the study's.
 
-        Asked before anything is trained: what was trained rounded is read as it is.
+        It is called before training; existing runs are read as they are.
 
         Raises:
             ValueError: A formula of the path, a grid or a sampler gives no whole number where one
@@ -301,8 +301,8 @@ class StudySpec:
             if not value.is_integer():
                 where = ", ".join(f"{dial}={size[dial]:g}" for dial in size)
                 raise ValueError(
-                    f"{name} of a path is a whole number, or what follows from it would not be "
-                    f"what is trained; {self.path[name]} gives {value:g} at {where}; write "
+                    f"{name} of a path must be a whole number to be trained as recorded, "
+                    f"{self.path[name]} gives {value:g} at {where}; write "
                     f"round({self.path[name]})."
                 )
 
@@ -310,8 +310,8 @@ class StudySpec:
         tuned = self.tune[name]
         if self.sampler == "law" and len(self.tune) == 1:
             raise ValueError(
-                f"{name} is a whole number, which sampler='law' does not keep to; tune it with "
-                "sampler='grid'."
+                f"{name} must be a whole number, which sampler='law' cannot ensure; tune it "
+                "with sampler='grid'."
             )
         drawn = self.sampler in OPTUNA_SAMPLERS
         values = (tuned.low, tuned.high) if drawn else tuned.values()
@@ -319,9 +319,9 @@ class StudySpec:
         if fractions:
             choose = "low and high" if drawn else "low, high and n"
             raise ValueError(
-                f"a tuned {name} is a whole number, or what is trained would not be what is told; "
-                f"its range holds {fractions[0]:g}; choose {choose} so that each value is whole, "
-                "as low=8, high=512, n=7 are."
+                f"a tuned {name} must be a whole number to be trained as recorded, its range "
+                f"holds {fractions[0]:g}; choose {choose} so that each value is whole, as "
+                "low=8, high=512, n=7 are."
             )
 
     def is_whole(self, name: str) -> bool:
@@ -336,7 +336,7 @@ class StudySpec:
         return (*self.size_points(), *(target.size for target in self.targets))
 
     def size_values(self, size: Mapping[str, float]) -> dict[str, float]:
-        """Everything that a size says: its columns and what the path makes of them.
+        """A size's columns and the values that follow from them by the path.
 
         Raises:
             ValueError: A formula of the path gives no positive number there.
@@ -344,7 +344,7 @@ class StudySpec:
         return {**size, **SizePath(self.path).values(size)} if self.path else dict(size)
 
     def conditions(self) -> dict[str, Option]:
-        """What every run of the study has in common: the workload, its options, the recipe.
+        """Settings that all runs of the study share: the workload, its options, the recipe.
 
         Without what is tuned, what is a size or set by one, and what the optimiser does not look
         at. Of the options the numbers that the study gives: texts are places of data, which

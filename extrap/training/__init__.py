@@ -1,4 +1,4 @@
-"""Training: all runs of one size as one program, or as one a core.
+"""Training: all runs of one size as one program, or as one per core.
 
 Packing changes speed only: a run's result does not depend on which others are in its pack. Names
 are fetched on first use, so that `extrap.training.crew` can start its processes before this one

@@ -123,15 +123,15 @@ class Checkpoints:
             return _checked(_read(path), self._origin(cell, place))
         except FileNotFoundError:
             return None
-        except Exception as error:  # whatever a damaged or a stranger's file makes a reader say
+        except Exception as error:  # whatever a damaged or another file makes a reader say
             self.distrust(cell, f"{type(error).__name__}: {error}")
             return None
 
     def distrust(self, cell: Cell, why: str) -> None:
         """Say that the checkpoint of a run is of no use."""
         logger.warning(
-            "a run goes on from a checkpoint of its own only, made by the same versions on the "
-            "same kind of device; %s is none (%s); the run is trained anew.",
+            "a run resumes only from its own checkpoint, written by the same versions on the "
+            "same kind of device; %s is not such a checkpoint (%s); the run starts again.",
             self.path(cell),
             " ".join(why.split())[:200],
         )
@@ -154,9 +154,9 @@ class Checkpoints:
         except OSError as error:
             if self._troubles == []:
                 logger.warning(
-                    "checkpoints need a folder with room that can be written, got %s (%s); "
-                    "training goes on without; free some space, or name another folder with "
-                    "--checkpoints.",
+                    "checkpoints need a writable folder with free space, got %s (%s); "
+                    "training continues without checkpoints; free some space, or give "
+                    "another folder with --checkpoints.",
                     self.folder,
                     error.strerror or error,
                 )
@@ -253,13 +253,13 @@ def _checked(content: Any, origin: Mapping[str, Any]) -> Checkpoint:
     """
     expected = {**origin, "step": int, "spent_s": float, "record": dict, "tensors": dict}
     if not isinstance(content, dict) or set(content) != set(expected):
-        raise ValueError("it is no checkpoint")
+        raise ValueError("it is not a checkpoint")
     for name, value in expected.items():
         if isinstance(value, type):
             if type(content[name]) is not value:
                 raise ValueError(f"{name} is of another kind")
         elif content[name] != value:
-            raise ValueError(f"{name} is {content[name]}, here {value}")
+            raise ValueError(f"{name} is {content[name]}, now {value}")
     tensors = content["tensors"]
     if not all(isinstance(n, str) and isinstance(t, torch.Tensor) for n, t in tensors.items()):
         raise ValueError("tensors are of another kind")

@@ -37,7 +37,7 @@ class Coordinate:
 
     Attributes:
         name: Of the tensor.
-        changes: Root mean square change of the outputs since initialisation, one a width, over
+        changes: Root mean square change of the outputs since initialisation, one per width, over
             examples, features and seeds.
         slope: Of log change on log width; 0 is flat, 1/2 and 1 are what the standard rule gives.
         slope_se: Its standard error over seeds; of one seed, 0.
@@ -53,7 +53,7 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinateCheck:
-    """How far the outputs of every layer move in a few updates, at several widths.
+    """Changes of every layer's outputs in a few updates, at several widths.
 
     Attributes:
         widths: Smallest first.
@@ -104,13 +104,13 @@ def coordinate_check(
     seeds: Sequence[int] | None = None,
     device: str = "cpu",
 ) -> CoordinateCheck:
-    """Train a study's model for a few updates at several widths and see how far outputs move.
+    """Measure how far each layer's outputs move in a few updates, at several widths.
 
     Args:
-        spec: Gives workload, recipe (its width rule among others), sizes, rates, seeds.
+        spec: The study, with workload, recipe (including its width rule), sizes, rates and seeds.
         widths: At least two; the study's widths by default. Other size columns stay at their
             smallest value.
-        steps: Updates; the schedule is constant from the first on.
+        steps: Number of updates, at a constant learning rate.
         lr: Learning rate; the middle of the study's range by default.
         seeds: The study's by default.
         device: Where to train.
@@ -155,7 +155,7 @@ def coordinate_check(
 def _changes(
     spec: StudySpec, workload: LoadedWorkload, width: int, lr: float, device: torch.device
 ) -> dict[str, list[float]]:
-    """Tensor → root mean square change of its outputs, one a seed."""
+    """Tensor → root mean square change of its outputs, one per seed."""
     size = {column: min(values) for column, values in spec.sizes.items()} | {WIDTH: width}
     size.pop("tokens", None)
     pack = Pack(

@@ -1,4 +1,4 @@
-"""Single-threaded processes that train parts of a pack, one a core.
+"""Single-threaded processes that train parts of a pack, one per core.
 
 On a CPU two processes with one thread each do twice the work of one: small operations do not
 split over threads, and threads that wait for each other by spinning slow everything else down.
@@ -97,7 +97,7 @@ class Mate:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
         except (OSError, ValueError) as error:
-            raise CrewError(f"process {self.pid} is gone") from error
+            raise CrewError(f"process {self.pid} has ended") from error
 
     def hear(self) -> dict[str, Any]:
         """Read one message; waits for it.
@@ -108,7 +108,7 @@ class Mate:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.endswith("\n"):
-            raise CrewError(f"process {self.pid} is gone")
+            raise CrewError(f"process {self.pid} has ended")
         message: dict[str, Any] = json.loads(line)
         if "error" in message:
             raise CrewError(message["error"])

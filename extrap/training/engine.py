@@ -42,7 +42,7 @@ def train(
     prunes: bool = True,
     checkpoints: Checkpoints | None = None,
 ) -> tuple[RunResult, ...]:
-    """Train all runs of a pack as one program, or as one a core.
+    """Train all runs of a pack as one program, or as one per core.
 
     A run has diverged when a training or held-out loss is not finite, when its held-out loss was
     above its initial one for a fifth of all evaluations in a row, or is so at the end. It is then
@@ -58,7 +58,7 @@ def train(
         layout: How to run it; measured by default.
         on_layout: Called with the layout before the first step.
         prunes: Whether `on_eval` may let go of runs. If not, processes need not wait for each
-            other, and `on_eval` hears NaN for runs that others train.
+            other, and `on_eval` receives NaN for runs that others train.
         checkpoints: Where runs leave what they need to go on, and go on from. Those further on
             wait for the others: the first evaluation is that of the run furthest behind.
 
@@ -139,7 +139,9 @@ def _train_shared(
             return results
     except CrewError as error:
         crew.close()
-        logger.warning("a process was lost (%s); its pack is trained in this one", error)
+        logger.warning(
+            "a worker process was lost (%s); its runs are trained in this process", error
+        )
         return None
 
 
@@ -155,7 +157,7 @@ def _stop(theirs: Sequence[_Theirs]) -> bool:
             try:
                 sharer.begin_stop() if begins else sharer.end_stop()
             except CrewError as error:  # it has what it saved before
-                logger.warning("a process was lost while it was stopped (%s)", error)
+                logger.warning("a worker process was lost while it was stopped (%s)", error)
                 is_whole = False
     return is_whole
 

@@ -1,8 +1,8 @@
 """How to run a pack on this machine: processes, threads, runs in one stack; measured, not assumed.
 
 On a CPU a stack of some ten small runs shares the cost of calling operations and still fits into
-the cache; large runs go one or two at a time. On a GPU a run gets no dearer in a larger stack, so
-all runs that fit into its memory share one, and nothing is measured.
+the cache; large runs go one or two at a time. On a GPU a run gets no costlier in a larger stack,
+so all runs that fit into its memory share one, and nothing is measured.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SMALL_WORK_S = 1.0
 MEASURE_S, MEASURE_STEPS = 0.05, 2
 # A larger stack must be that much cheaper a run; less is noise.
 GAIN = 0.97
-# Stacks this much dearer end the search, which goes from large to small ones. Where a step of a
+# Stacks this much costlier end the search, which goes from large to small ones. Where a step of a
 # run takes so long that calling operations costs little it goes from small to large ones, and ends
 # without a gain.
 WORSE, LONG_STEP_S = 1.05, 2e-3
@@ -55,7 +55,7 @@ class Layout:
         """One clause for people."""
         processes = f"{self.n_processes} process{'es' * (self.n_processes > 1)}"
         threads = f"{self.n_threads} thread{'s' * (self.n_threads > 1)}"
-        cost = f", {1e3 * self.step_s:.2g} ms a step and run" if self.step_s else ""
+        cost = f", {1e3 * self.step_s:.2g} ms per step and run" if self.step_s else ""
         return f"{processes} × {threads}, stacks of {self.at_once}{cost}"
 
 

@@ -62,23 +62,25 @@ class MeasuredStep:
 
 
 class NoiseMeter:
-    """Measures the gradient noise scale of a training, which it never changes.
+    """Measures the gradient noise scale of a training run without changing it.
 
     One `backward` a micro-batch is assumed, and `use_reentrant=False` where activations of a whole
     model are checkpointed. If `torch.distributed` is in use, gradients must have
     been averaged over its processes when `step` is called, as `DistributedDataParallel` does;
     every process has its own meter, and one tiny tensor is summed over them each measured step.
-    Norms stay on the device until they are asked for, or many wait.
+    Norms stay on the device until they are requested or many have accumulated.
 
     Args:
         model: Its parameters that require gradients are watched. Not for parameters that are
             sharded over processes.
         batch_size: Examples of one backward pass on one process.
-        every: Each how many steps one is measured, the first included; hooks are removed between.
+        every: Interval in steps between measured steps, the first included; hooks are removed in
+            between.
             A measured step of a small model takes up to twice its time; measure more often where
             training is short or the model large.
         loss_is_divided: Whether losses are divided by the number of micro-batches, so that
-            gradients add up to their mean. It scales |G|² and tr Σ; their ratio does not care.
+            gradients add up to their mean. It scales |G|² and tr Σ; their ratio does not depend on
+            it.
         process_group: The data-parallel processes, by default all.
         is_last_pass: For trainers that clip before `step` can be called: asked at the end of each
             backward pass whether it was the step's last; if so the step's gradient is read then.
@@ -126,7 +128,7 @@ class NoiseMeter:
         """End a step: after its last `backward`, before clipping and the optimiser's step.
 
         Args:
-            loss_scale: What losses were multiplied by, if `.grad` no longer is: the
+            loss_scale: Factor of the losses, if `.grad` is no longer multiplied by it: the
                 `get_scale()` of a `GradScaler` whose `unscale_` was called before.
 
         Raises:
@@ -148,7 +150,7 @@ class NoiseMeter:
         """The noise scale with its interval.
 
         Args:
-            last: Only the last so many measured steps, by default all. The noise scale grows
+            last: Number of the last measured steps to use; by default all. The noise scale grows
                 during training; over a drift this is an average in which steps with large
                 gradients count most.
             level: Content of the interval, in (0, 1).
@@ -315,20 +317,18 @@ def _check_parameters(model: nn.Module) -> None:
     )
     if is_sharded:
         raise ValueError(
-            "the parameters are sharded over processes, so no process has a whole gradient; "
-            "measure on a smaller model with DistributedDataParallel."
+            "the parameters are sharded over processes, so no process has the whole "
+            "gradient; measure on a smaller model with DistributedDataParallel."
         )
 
 
 def _nothing_to_compare(n_passes: int) -> str:
     if n_passes == 0:
-        return (
-            "step() needs the backward passes of a step before it, got none; call it after them."
-        )
+        return "step() must follow the backward passes of a step, got none; call it after them."
     return (
-        "the noise scale compares the gradients of parts of a batch with that of the whole, got "
-        "one backward pass on one process; split the batch into two or more, with one backward "
-        "pass each (gradient accumulation)."
+        "the noise scale compares gradients of parts of a batch with that of the whole "
+        "batch, got one backward pass on one process; split the batch into two or more, "
+        "with one backward pass each (gradient accumulation)."
     )
 
 

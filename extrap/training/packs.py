@@ -36,18 +36,18 @@ class Pack:
         for cell in self.cells:
             if "lr" not in dict(cell.tuned):
                 raise ValueError(
-                    f"every run needs a learning rate, lr; got {dict(cell.tuned)}. Tune lr, or "
-                    "hand in a train= of your own."
+                    f"every run needs a learning rate, lr; got {dict(cell.tuned)}. Tune lr, "
+                    "or pass your own train=."
                 )
             if cell.size != Cell.of(self.size, {}, 0).size:
                 raise ValueError(
-                    f"all runs of a pack have one size; the pack has {dict(self.size)}, "
-                    f"a cell {dict(cell.size)}."
+                    "all runs of a pack must have the same size; the pack has "
+                    f"{dict(self.size)}, a cell {dict(cell.size)}."
                 )
         lengths = {(recipe.batch_size, recipe.steps) for recipe in self.recipes()}
         if len(lengths) > 1:
             raise ValueError(
-                "all runs of a pack have one batch size and number of steps, got "
+                "all runs of a pack must have the same batch size and number of steps, got "
                 f"{sorted(lengths)}; train them in several packs."
             )
 
@@ -76,5 +76,5 @@ class Pack:
         """
         kept = self.size.get(EXAMPLES)
         if kept is not None and not (kept >= 1 and kept == int(kept)):
-            raise ValueError(f"{EXAMPLES} is a whole number above 0, got {kept:g}.")
+            raise ValueError(f"{EXAMPLES} must be a whole number above 0, got {kept:g}.")
         return None if kept is None else int(kept)

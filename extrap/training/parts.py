@@ -21,7 +21,7 @@ __all__ = ["Part", "Run", "begin_parts", "evaluation_steps"]
 CURVE_TOKENS, CURVE_EXAMPLES = 1024, 64
 # A run is given up when it was above its initial loss for this part of all evaluations in a row.
 HOPELESS = 0.2
-# On a GPU a pack shrinks only when this part of it is gone: the step is recorded anew then.
+# On a GPU a pack shrinks only when this part of it is gone: the step is recorded again then.
 WORTH_RECORDING = 0.25
 
 

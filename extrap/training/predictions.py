@@ -55,8 +55,8 @@ def require_answers(workload: LoadedWorkload) -> Answers:
     if not callable(getattr(workload, "answers", None)):
         raise DataError(
             "predictions of single inputs need a workload of classes, with a method "
-            "answers(module, batch) → (logits, classes); this one has none: add it, or take "
-            "bytes-mlp, bytes-transformer, digits or images."
+            "answers(module, batch) → (logits, classes); this one has none; add it, or "
+            "use bytes-mlp, bytes-transformer, digits or images."
         )
     return cast(Answers, workload)
 
@@ -83,8 +83,9 @@ def train_and_predict(pack: Pack, *, device: str | None = None) -> Iterator[tupl
                 found = predict(own, stack.state(0))
                 if broke_at is not None or not np.isfinite(found.loss).all():
                     raise DataError(
-                        f"a cascade needs two trained models; the run with lr "
-                        f"{dict(cell.tuned)['lr']:g} and seed {cell.seed} diverged: lower its lr."
+                        "a cascade needs two trained models; the run with lr "
+                        f"{dict(cell.tuned)['lr']:g} and seed {cell.seed} diverged; lower "
+                        "its lr."
                     )
                 yield cell, found
 
@@ -122,8 +123,8 @@ def answers_of_rule(workload: LoadedWorkload, rule: TextRule) -> tuple[Floats, F
     is_text = len(held_out) == 2 and all(t.dtype == torch.int64 for t in held_out)
     if not is_text or workload.tokens_per_example != 1 or held_out[0].dim() != 2:
         raise DataError(
-            "a rule over text needs inputs that are bytes, with one byte to predict from each; "
-            "take the workload bytes-mlp, or leave the rule out."
+            "a rule over text needs inputs that are bytes, with one byte to predict from "
+            "each; use the workload bytes-mlp, or leave the rule out."
         )
     contexts, targets = (t.numpy().astype(np.uint8) for t in held_out)
     answered = np.array([rule.matches(row.tobytes()) for row in contexts])

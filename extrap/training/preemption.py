@@ -87,7 +87,7 @@ class Preemption:
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
-        """A block in which all that trains listens to this one unless told otherwise."""
+        """A block in which all that trains listens to this one by default."""
         token = _CURRENT.set(self)
         try:
             yield

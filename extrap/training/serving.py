@@ -1,4 +1,4 @@
-"""The other end of `crew`: `python -m extrap.training.serving` trains what it is told to."""
+"""The worker side of `crew`: `python -m extrap.training.serving` trains the packs it receives."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _train(pack: Pack, request: Mapping[str, Any], lines: Lines, say: Say) -> No
 
 
 def _is_stopped(lines: Lines) -> bool:
-    """Whether the master asks to stop; it says nothing else until it hears something."""
+    """Whether the master asks to stop; it says nothing else until it receives something."""
     return lines.has_more() and "stop" in _next(lines)
 
 

@@ -114,7 +114,8 @@ def sparse_costs(
     products, dense_activations = _one_pass(workload, size, recipe.batch_size)
     if not products:
         raise ValueError(
-            "costs are counted for models made of extrap.workloads.layers.linear, got one without."
+            "costs can be counted for models made of extrap.workloads.layers.linear, got one "
+            "without; use that layer."
         )
     mean, final, share = recipe.mean_density, recipe.density, recipe.activation_density
     dense = [2.0 * p.n_rows * p.n_in * p.n_out for p in products]

@@ -21,7 +21,7 @@ class SparseWeights:
     """The largest weights of every matrix of every run, and zeros: what a model computes with.
 
     A kept weight has at least a magnitude, a number for each matrix and run, that is determined
-    anew every `mask_every` updates; in between weights come and go as they cross it. The
+    again every `mask_every` updates; in between weights come and go as they cross it. The
     gradient by these tensors is that of all weights, kept or not: all are updated.
 
     Args:
@@ -53,7 +53,7 @@ class SparseWeights:
         return list(self._thresholds)
 
     def is_due(self, update: int) -> bool:
-        """Whether thresholds are determined anew before the update after so many earlier ones."""
+        """Whether thresholds are determined again before the update after so many earlier ones."""
         return bool(self._sparse) and update % self._recipe.mask_every == 0
 
     @torch.no_grad()

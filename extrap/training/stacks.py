@@ -123,9 +123,9 @@ class Stack:
         running = [name for name in self._buffer_names if "running_" in name]
         if running and any(recipe.noise_every for recipe in self._recipes):
             raise ValueError(
-                "noise_every takes a batch in parts, which would change what a model with "
-                f"running statistics learns, got {running[0].removeprefix('module.')}; set "
-                "noise_every=0, or take a model without them."
+                "noise_every splits a batch, which changes a model with running statistics, "
+                f"got {running[0].removeprefix('module.')}; set noise_every=0, or use a "
+                "model without them."
             )
         self._optimizer = build_optimizer(
             self._parameters,
@@ -151,7 +151,7 @@ class Stack:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the step is recorded, so that dropping runs means to record it anew."""
+        """Whether the step is recorded, so that dropping runs means to record it again."""
         return self._device.type == "cuda"
 
     def advance(self, start: int, stop: int) -> list[int | None]:
@@ -273,7 +273,7 @@ class Stack:
         """Put every run where a snapshot was taken of it, before this stack's first step.
 
         Args:
-            snapshots: One a run; runs of one seed have the same random state.
+            snapshots: One per run; runs of one seed have the same random state.
             step: Updates made.
 
         Raises:
@@ -346,7 +346,7 @@ class Stack:
         total: list[torch.Tensor] = []
         squares, losses = [], []
         for first in range(n_parts):
-            # every so manyth example: a batch may be ordered, as one a stretch of a text is
+            # every so manyth example: a batch may be ordered, as one per stretch of a text is
             part = tuple(t[:, first::n_parts] for t in batch)
             n_own = part[0].shape[1]
             losses_M, gradients = self._gradients(part)
@@ -552,9 +552,9 @@ class Stack:
         recipe = self._recipes[0]
         if recipe.activation_density < 1 and not self._has_run_axis:
             raise ValueError(
-                "activation_density needs a model with a run axis, built of extrap.workloads' "
-                f"layers, got {recipe.activation_density:g} for one without; leave it at 1, so "
-                "that weights alone are sparse."
+                "activation_density needs a model with a run axis, made of extrap.workloads' "
+                f"layers, got {recipe.activation_density:g} for one without; leave it at "
+                "1, so that only weights are sparse."
             )
         tables = {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
         named = zip(module.parameters(), self._parameters, strict=True)
@@ -567,8 +567,8 @@ class Stack:
         found = [is_orthogonalized(rules[name].role, p.dim() - 1) for name, p in named]
         if self._recipes[0].optimizer == "muon" and not any(found):
             raise ValueError(
-                "muon orthogonalises matrices of which both sides grow with the size column "
-                "'width'; this model has none, so take optimizer='adamw', or name the column so."
+                "muon needs matrices of which both sides grow with the size column 'width', "
+                "this model has none; use optimizer='adamw', or rename the column."
             )
         return found
 
@@ -585,7 +585,7 @@ class Stack:
         before = torch.get_float32_matmul_precision()
         with ExitStack() as stack:
             if precision.startswith("bf16"):
-                # a recorded step must cast anew each time, so no cache of casts
+                # a recorded step must cast again each time, so no cache of casts
                 cast = torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=False)
                 stack.enter_context(cast)
             if kind == "cuda":
@@ -620,7 +620,7 @@ def _require_like(snapshot: Mapping[str, torch.Tensor], own: Mapping[str, torch.
         return {name: (t.dtype, t.shape, t.layout, t.device) for name, t in tensors.items()}
 
     if kinds(snapshot) != kinds(own):
-        raise ValueError("it is of another model")
+        raise ValueError("it is for another model")
 
 
 def _doubles(values: list[float]) -> torch.Tensor:

@@ -92,8 +92,9 @@ def require_adoptable(train: Train, stored: Mapping[str, Any]) -> None:
     """
     if isinstance(train, Command) and lacks_script(train, sources_of(stored)):
         raise StudyError(
-            "a training is accepted where its script is, this machine has none of "
-            f"{' '.join(train.args[:2])!r}; accept it on a machine that trains."
+            "a changed training can be accepted only where its script exists, this "
+            f"machine has no {' '.join(train.args[:2])!r}; accept it on a machine that "
+            "trains."
         )
 
 

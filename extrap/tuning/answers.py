@@ -38,7 +38,8 @@ def read_answer(
     if isinstance(answer, RunResult):
         if answer.cell != cell:
             raise ValueError(
-                f"train= must answer for the cell it was given, {cell}; got {answer.cell}."
+                f"train= must return the result of the cell it was given, {cell}; got "
+                f"{answer.cell}."
             )
         return answer
     parts: Mapping[str, Any] = answer if isinstance(answer, Mapping) else {"loss": answer}
@@ -80,7 +81,7 @@ def read_curve(points: Any, *, last: float) -> tuple[tuple[int, float], ...]:
                 curve.append((number, float(loss)))
     except (TypeError, ValueError):
         raise TypeError(
-            f"a curve is a list of pairs of step and loss, got {str(points)[:80]}; write "
+            f"a curve must be a list of (step, loss) pairs, got {str(points)[:80]}; write "
             "'curve': [(100, 2.5), (200, 2.1)]."
         ) from None
     while len(curve) > MOST_POINTS:
@@ -95,11 +96,11 @@ def _require_keys(parts: Mapping[str, Any]) -> None:
         if key not in KEYS:
             near = difflib.get_close_matches(str(key), KEYS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "leave it out."
-            raise TypeError(f"train= answers with any of {', '.join(KEYS)}; got {key!r}: {hint}")
+            raise TypeError(f"train= may return the keys {', '.join(KEYS)}; got {key!r}: {hint}")
     if "loss" not in parts:
         raise TypeError(
-            f"train= answers with a loss, got only {', '.join(map(repr, parts)) or 'nothing'}; "
-            "add 'loss'."
+            "train= must return a loss, got only "
+            f"{', '.join(map(repr, parts)) or 'nothing'}; add 'loss'."
         )
 
 
@@ -110,8 +111,8 @@ def _number(value: Any, answer: object) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise TypeError(
-            "train= returns the final loss as a number, nan for a diverged run, a mapping with "
-            f"'loss', or a RunResult; got {str(answer)[:80]}."
+            "train= must return the final loss as a number (nan for a diverged run), a "
+            f"mapping with 'loss', or a RunResult; got {str(answer)[:80]}."
         ) from None
 
 
@@ -128,8 +129,8 @@ def _cost(name: str, value: Any) -> float:
         number = math.nan
     if not 0 < number < math.inf:
         raise ValueError(
-            f"{name} is a finite number above 0, train= answered {str(value)[:40]!r}; leave it "
-            "out where it is not known."
+            f"{name} must be a finite number above 0, train= returned {str(value)[:40]!r}; "
+            "leave it out if unknown."
         )
     return number
 
@@ -141,8 +142,8 @@ def _step(value: Any) -> int:
         number = math.nan
     if not (number >= 0 and number.is_integer()):
         raise ValueError(
-            "diverged_step is a whole number of steps from 0 on, train= answered "
-            f"{str(value)[:40]!r}; leave it out where it is not known."
+            "diverged_step must be a whole number of at least 0, train= returned "
+            f"{str(value)[:40]!r}; leave it out if unknown."
         )
     return int(number)
 

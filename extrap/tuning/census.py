@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 UNOWNED_FOR = timedelta(seconds=UNOWNED_S)
-"""A trial that nobody has signed for as long is nobody's."""
+"""A trial without a heartbeat for this long belongs to no worker."""
 
 STATES = ("complete", "running", "failed", "freed")
 """Of a cell, the first that holds for one of its trials; a freed one waits to be trained."""

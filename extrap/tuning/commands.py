@@ -68,8 +68,8 @@ class CommandRunner:
         program = sys.executable if command.args[0] == PYTHON else command.args[0]
         if "{" not in program and shutil.which(program) is None:
             raise ValueError(
-                f"a command begins with a program, there is no {program!r}; check its path, which "
-                f"starts in {Path.cwd()}."
+                f"a command starts with a program, {program!r} does not exist; check its "
+                f"path, relative to {Path.cwd()}."
             )
         self._command = command
         self._preemption = preemption
@@ -106,7 +106,7 @@ class CommandRunner:
         self._require_success(ended, log)
         if command.result:
             if _state(place / command.result) == before:
-                raise _failure(f"wrote no {command.result} into {place}", ended, log)
+                raise _failure(f"did not write {command.result} to {place}", ended, log)
             result, told = read_result(place / command.result, command.loss)
             write_note(log, told)
             return result
@@ -114,8 +114,8 @@ class CommandRunner:
         if answer is None:
             name = command.loss or " or ".join(LOSSES)
             hint = (
-                f"; {as_written(printed.refused)!r} is another loss, if it is the one that counts "
-                "say so: loss='…'"
+                f"; {as_written(printed.refused)!r} looks like another loss; if it is the "
+                "right one, write loss='…'"
                 if printed.refused
                 else ""
             )
@@ -129,7 +129,7 @@ class CommandRunner:
     def _require_success(self, ended: Ended, log: Path) -> None:
         if ended.is_late:
             allowed = f"{self._command.timeout_s:g} s"
-            raise _failure(f"took longer than its timeout of {allowed} and was ended", ended, log)
+            raise _failure(f"exceeded its timeout of {allowed} and was stopped", ended, log)
         if ended.code:
             raise _failure(_code_words(ended.code), ended, log)
 
@@ -234,7 +234,7 @@ def _failure(what: str, ended: Ended, log: Path) -> ExtrapError:
     said = ended.stderr or ended.stdout
     source = "standard error" if ended.stderr else "standard output"
     told = as_written(" | ".join(said))[-MOST_SAID:]
-    last = f"; the last of its {source}: {told}" if told else ", without a word"
+    last = f"; the last lines of its {source}: {told}" if told else " and printed nothing"
     return ExtrapError(f"the training command {what}{last}; its output is in {log}")
 
 
@@ -246,5 +246,5 @@ def _code_words(code: int) -> str:
         name = signal.Signals(number).name
     except ValueError:
         return f"ended with exit code {code}"
-    hint = ", as a machine out of memory does" if name == "SIGKILL" else ""
+    hint = ", probably because memory ran out" if name == "SIGKILL" else ""
     return f"was ended by {name}{hint}"

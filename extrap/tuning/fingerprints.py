@@ -46,7 +46,7 @@ def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, "sampler": spec.sampler, **_flat(parts)}
 
 
-ACCEPT = " Where only the training changed, and it does not matter: --accept-training."
+ACCEPT = " If only the training changed and the change does not matter, use --accept-training."
 
 
 def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], *, study: str) -> None:
@@ -58,9 +58,9 @@ def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], *, study: st
     differ = _differences(stored, now)
     if differ:
         raise StudyError(
-            f"the study {study!r} can only be resumed as it was begun; "
-            f"{_told(differ, stored, now, 'the storage')}. "
-            f"Choose another {argument('storage')} or another name, or delete the old storage."
+            f"the study {study!r} can be resumed only with its original settings; "
+            f"{_told(differ, stored, now, 'the storage')}. Choose another "
+            f"{argument('storage')} or another name, or delete the old storage."
             + (ACCEPT if all(map(is_of_own_training, differ)) else "")
         )
 
@@ -76,9 +76,9 @@ def require_mergeable(
     differ = _differences(stored, now)
     if differ:
         raise StudyError(
-            f"a source of a merge was made as the study {study!r} is now; "
-            f"{_told(differ, stored, now, source)}. Leave that source out, or merge with the "
-            "file that made it." + (ACCEPT if all(map(is_of_own_training, differ)) else "")
+            f"a source of a merge must have the current settings of the study {study!r}; "
+            f"{_told(differ, stored, now, source)}. Leave that source out, or merge with "
+            "its own study file." + (ACCEPT if all(map(is_of_own_training, differ)) else "")
         )
 
 
@@ -97,8 +97,9 @@ def require_agreed(places: Mapping[str, Mapping[str, Any]], files: Iterable[str]
         if len(set(hashes.values())) > 1:
             told = ", ".join(f"{value} in {place}" for place, value in hashes.items())
             raise StudyError(
-                "a file of the training that is not on this machine must be the same in all parts "
-                f"of a merge, {file} is {told}; merge on a machine that has it."
+                "a file of the training that is not on this machine must be the same in "
+                f"all parts of a merge, {file} has hashes {told}; merge on a machine that "
+                "has it."
             )
 
 

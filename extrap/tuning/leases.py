@@ -1,4 +1,4 @@
-"""Leases: every worker beats in the storage, and hears who else does.
+"""Leases: workers send heartbeats to the storage and read those of others.
 
 A worker that does not beat for as long as it said it might be silent is taken for dead. How long
 others are silent each worker counts by its own clock, and only while the storage answers it, so
@@ -106,7 +106,7 @@ class Lease:
         try:
             self._beat(bare(self._storage), has_left=True)
         except Exception as error:  # then the others will notice
-            logger.debug("a worker could not say that it leaves: %s", error)
+            logger.debug("a worker could not report that it leaves: %s", error)
 
     def is_silent(self, worker: str) -> bool:
         """Whether a worker has been silent for too long."""
@@ -212,5 +212,5 @@ def _beat_on(of: weakref.ref[Lease], stopped: threading.Event, every_s: float) -
             lease._beat(storage)
             lease._look(storage)
         except Exception as error:  # whoever needs an answer will say what is wrong
-            logger.debug("a beat was lost: %s", error)
+            logger.debug("a heartbeat was lost: %s", error)
         del lease, storage

@@ -230,7 +230,7 @@ class Ledger:
             lost = {i for i in held if self._storage.get_trial(i).state == TrialState.FAIL}
             if lost:
                 logger.warning(
-                    "this process stood still; %d of its %d runs were given to others",
+                    "this process was suspended; %d of its %d runs were given to others",
                     len(lost),
                     len(held),
                 )
@@ -352,7 +352,7 @@ class Ledger:
     ) -> bool:
         if not self._storage.finish_trial(trial_id, attributes, state, values):
             logger.warning(
-                "trial %d came too late: its cell was given to another process", trial_id
+                "trial %d finished too late: its run was given to another process", trial_id
             )
             return False
         for shelf in self._shelves.values():
@@ -375,8 +375,8 @@ class Ledger:
             self._storage.set_study_user_attr(study_id, FINGERPRINT, self._fingerprint)
         elif not isinstance(stored, dict):
             raise StudyError(
-                f"the fingerprint of a study is a table of names, got {type(stored).__name__} in "
-                f"{name!r}; restore the storage from a backup."
+                "the fingerprint of a study must be a table of names, got "
+                f"{type(stored).__name__} in {name!r}; restore the storage from a backup."
             )
         else:
             require_same(stored, self._fingerprint, study=self._spec.name)
@@ -430,7 +430,7 @@ class Ledger:
         return FloatDistribution(low, high, log=True)
 
     def _keep_mine(self, study_id: int, claims: list[Claim]) -> None:
-        """Give up the cells that another process was quicker to take, and mend one's own."""
+        """Give up the cells that another process was quicker to take, and correct one's own."""
         shelf = self._read(study_id)
         first: dict[Cell, FrozenTrial] = {}
         for number in sorted(shelf.live):
@@ -471,7 +471,9 @@ class Ledger:
             try:
                 self._fail(claim.trial_id, why)
             except (optuna.exceptions.OptunaError, StudyError) as error:
-                logger.warning("cells could not be freed, others will do so: %s", error)
+                logger.warning(
+                    "runs could not be released, other processes will release them: %s", error
+                )
                 return
 
     def _fail(self, trial_id: int, why: str) -> None:
@@ -504,7 +506,7 @@ def _why(error: BaseException) -> str:
     is_own = isinstance(error, Exception) and not isinstance(
         error, optuna.exceptions.OptunaError | StudyError | LostError
     )
-    return f"its training raised {type(error).__name__}" if is_own else INTERRUPTED
+    return f"the training raised {type(error).__name__}" if is_own else INTERRUPTED
 
 
 def _costs(result: RunResult) -> dict[str, Any]:

@@ -35,7 +35,7 @@ Keep = Callable[[float, Sequence[float]], Sequence[bool] | None]
 WAIT_S = 2.0
 # What was read so recently is good enough to choose what to claim: a claim looks for itself.
 RECENT_S = 1.0
-# What is wanted is asked anew when the finished cells grew by this part, or nothing is left.
+# What is wanted is asked again when the finished cells grew by this part, or nothing is left.
 WORTH_ASKING = 0.05
 # Runs that are trained one by one are claimed for about so long, but no more than so many.
 CLAIM_S, MOST_SINGLES = 1.0, 16
@@ -57,53 +57,56 @@ def tune(
 ) -> Runs:
     """Train every wanted cell exactly once, smallest sizes first, and return the runs.
 
-    Killed and started again it goes on where it was: finished cells are kept, cells in the hands
-    of a dead process are trained from their last checkpoints on, cells of a process at work
-    elsewhere are waited for.
+    After an interruption it resumes: finished cells are kept, cells of a dead process resume from
+    their last checkpoints, and cells that another process trains are waited for.
 
     Args:
         spec: The study.
         storage: URL of its storage, `sqlite:///…` or any other that Optuna can open.
         train: Your own training function `train(size, tuned, seed)`; it returns the loss, NaN for
-            a diverged run, a mapping with `loss` and perhaps `curve`, `n_params`, `n_tokens` and
-            `flops`, or a `RunResult`. Or a `Command` that trains a run. Ours by default.
-        extend: From the runs so far to every cell still wanted; cells that are done already are
-            skipped. The study's grid by default, or with `sampler="tpe"` or `"gp"` nothing
-            beyond what Optuna samples. `run_study` hands in that of the study's sampler.
+            a diverged run, a mapping with `loss` and optionally `curve`, `n_params`, `n_tokens`
+            and
+            `flops`, or a `RunResult`. Or a `Command` that trains a run. By default extrap's own
+            training.
+        extend: Function from the runs so far to all wanted cells; finished cells are skipped. The
+            study's grid by default, or with `sampler="tpe"` or `"gp"` nothing
+            beyond what Optuna samples. `run_study` passes that of the study's sampler.
         stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
         notify: Called with a `TuneEvent` at every evaluation and when a pack is done.
-        progress: Whether to show how far it is: a bar in a notebook or on a terminal, a line a
-            minute elsewhere.
-        device: `"cpu"`, `"cuda:1"`, …, of our own training; CUDA where there is any by default.
-        shares: Whether others are about to train cells of this study too, so that this process
-            leaves some to them. Those that are at work already are always seen.
-        grace_s: Silence in seconds after which others may take this process for dead and train
-            its cells.
-        preemption: How to ask it to stop, from a signal handler or another thread, and where runs
-            of our own training leave checkpoints: by default `.extrap/checkpoints/NAME`, once a
-            minute. Cells that Optuna samples leave none: the next start samples others.
+        progress: Whether to show progress: a bar in a notebook or on a terminal, else one line per
+            minute.
+        device: `"cpu"`, `"cuda:1"`, …, of extrap's own training; by default CUDA if available.
+        shares: Whether other processes will train cells of this study too, so that this process
+            leaves some to them. Processes already at work are always taken into account.
+        grace_s: Seconds without a heartbeat after which others may treat this process as dead and
+            train its cells.
+        preemption: Object that requests a stop, from a signal handler or another thread, and names
+            the folder of checkpoints: by default `.extrap/checkpoints/NAME`, written once a
+            minute. Cells that Optuna samples have no checkpoints: the next start samples others.
 
     Returns:
         The runs of this stage in the order of size, tuned values and seed.
 
     Raises:
-        KeyboardInterrupt: It was asked to stop (`extrap.training.preemption.StopAsked`).
+        KeyboardInterrupt: A stop was requested (`extrap.training.preemption.StopAsked`).
         StudyError: The storage cannot be used, or holds a study of this name made differently.
         ValueError: The study names a workload, option or stage that does not exist, or its path
-            gives a fraction of what is trained whole and there is something to train.
+            gives a fraction for a whole number.
         DataError: The workload's data are missing.
     """
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}.")
     if stage == "check" and extend is None:
-        raise ValueError("stage='check' needs extend=, which says what to train; got None.")
+        raise ValueError(
+            "stage='check' needs extend=, a function that returns the next runs; got None."
+        )
     if stage == "tune" and spec.sampler == "law" and extend is None:
         raise ValueError(
-            "sampler='law' needs extend=, which says what to train next; got None. "
-            "run_study hands it in."
+            "sampler='law' needs extend=, a function that returns the next runs; got "
+            "None. run_study provides it."
         )
     if not grace_s > 0:
-        raise ValueError(f"grace_s is a time in seconds above 0, got {grace_s}.")
+        raise ValueError(f"grace_s must be above 0 seconds, got {grace_s}.")
     samples = spec.sampler in OPTUNA_SAMPLERS and stage == "tune"
     preemption = preemption or current_preemption()
     if train is None:
@@ -206,7 +209,7 @@ class _Stage:
     def sample(self) -> None:
         """Let Optuna choose as many cells of each size as the grid has, and wait for all of them.
 
-        Cells that another process trains count; if it dies they are sampled anew.
+        Cells that another process trains count; if it dies they are sampled again.
         """
         has_said = False
         while True:
@@ -235,7 +238,7 @@ class _Stage:
     def _wait(self, has_said: bool) -> bool:
         if not has_said:
             owners = ", ".join(self._ledger.owners())
-            logger.warning("waiting for cells that other processes train (%s)", owners)
+            logger.warning("waiting for runs that other processes train (%s)", owners)
         self._preemption.stop_if_asked()
         time.sleep(WAIT_S)
         return True
@@ -274,7 +277,7 @@ class _Stage:
     def _train(self, claims: list[Claim], wanted: Sequence[Cell], keep: Keep | None) -> None:
         """Train what was claimed, pack by pack, and record it.
 
-        The pruner, if there is one, hears of all claims at every evaluation; of those in other
+        The pruner, if there is one, receives all claims at every evaluation; of those in other
         packs, NaN.
         """
         waiting = dict(enumerate(claims))
@@ -346,7 +349,7 @@ def _next_number(n: int, took_s: float) -> int:
 
 
 def _for_some(keep: Keep, places: Sequence[int], n_runs: int) -> Keep:
-    """A pruner of many runs that hears of some of them."""
+    """A pruner of many runs that receives some of them."""
 
     def hear(fraction: float, losses: Sequence[float]) -> Sequence[bool] | None:
         everyone = [math.nan] * n_runs

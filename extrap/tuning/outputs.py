@@ -1,6 +1,6 @@
 """The loss that a training script tells: in lines that it prints, or in a file that it writes.
 
-In a line a loss stands as `loss=1.23`, `loss: 1.23`, `loss 1.23` or `"loss": 1.23`; `nan` and
+In one line per loss stands as `loss=1.23`, `loss: 1.23`, `loss 1.23` or `"loss": 1.23`; `nan` and
 `inf` are losses of a diverged run. The last line with one counts. A line that also has a `step` is
 a point of the curve. A `loss` after another word, such as `aux loss`, is another one, and so is
 one after `best` or `from`; a number with a comma in it or a percent sign is none. A file holds
@@ -116,12 +116,12 @@ class PrintedLoss:
         if not self._last:
             return ""
         place = min(self._last)
-        name, line = self._patterns[place][0] or "what matches the pattern", self._lines[place]
+        name, line = self._patterns[place][0] or "a match of the pattern", self._lines[place]
         shown = line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
         n_points = len(self._curves.get(place, []))
         return (
-            f"loss {self._last[place]:g} is that of the last line with {name}, "
-            f"{as_written(shown)!r}; points of its curve: {n_points}"
+            f"loss {self._last[place]:g} is from the last line with {name}, "
+            f"{as_written(shown)!r}; points in its curve: {n_points}"
         )
 
     def answer(self) -> dict[str, Any] | None:
@@ -146,11 +146,11 @@ def read_result(path: Path, loss: str = "") -> tuple[dict[str, Any], str]:
         ExtrapError: There is no such file, it cannot be read, or no record has a loss.
     """
     if not path.is_file():
-        raise ExtrapError(f"a training command writes its result, there is no {path}.")
+        raise ExtrapError(f"a training command must write its result, {path} does not exist.")
     if (n_bytes := path.stat().st_size) > MOST_BYTES:
         raise ExtrapError(
-            f"a result file has at most {MOST_BYTES >> 20} MiB, {path} has {n_bytes >> 20}; write "
-            "its losses only."
+            f"a result file must not exceed {MOST_BYTES >> 20} MiB, {path} has "
+            f"{n_bytes >> 20}; write its losses only."
         )
     try:
         records = list(_records(path))
@@ -162,7 +162,7 @@ def read_result(path: Path, loss: str = "") -> tuple[dict[str, Any], str]:
     if name is None or not told:
         keys = sorted({str(key) for record in records for key in record})
         raise ExtrapError(
-            f"a result has a record with {' or '.join(names)}, {path} has "
+            f"a result needs a record with {' or '.join(names)}, {path} has "
             f"{', '.join(keys[:20]) or 'none at all'}; name it with loss=…."
         )
     curve = [
@@ -174,8 +174,8 @@ def read_result(path: Path, loss: str = "") -> tuple[dict[str, Any], str]:
     costs = {key: told[-1][key] for key in COSTS if key in told[-1]}
     final = _told_number(told[-1][name], path)
     words = (
-        f"loss {final:g} is {name} of the last record with it in {path.name}; "
-        f"points of its curve: {len(curve)}"
+        f"loss {final:g} is {name} of the last record that has it in {path.name}; points "
+        f"in its curve: {len(curve)}"
     )
     return {"loss": final, "curve": curve, **costs}, words
 
@@ -214,10 +214,10 @@ def _told_number(value: object, path: Path) -> float:
     if value is None:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ExtrapError(f"a loss is a number, {path} has {str(value)[:40]!r}.")
+        raise ExtrapError(f"a loss must be a number, {path} has {str(value)[:40]!r}.")
     number = _number(str(value))
     if number is None:
-        raise ExtrapError(f"a loss is a number, {path} has {str(value)[:40]!r}.")
+        raise ExtrapError(f"a loss must be a number, {path} has {str(value)[:40]!r}.")
     return number
 
 

@@ -28,7 +28,7 @@ def this_process() -> dict[str, Any]:
     """Host, process id and start time: together they name a process for good.
 
     Where containers share a host name, `boot` and `space` say whose process ids these are, and
-    `start` tells two processes of one id apart where clocks are set anew.
+    `start` tells two processes of one id apart where clocks are set again.
     """
     return dict(_named(os.getpid()))
 

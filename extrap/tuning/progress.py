@@ -70,8 +70,8 @@ class _Face(Protocol):
 class StudyProgress:
     """Shows a study's `TuneEvent`s; a context manager.
 
-    On a terminal one bar a stage and one line a finished size; in a notebook the same without the
-    lines, in the cell's output; elsewhere one line a minute.
+    On a terminal one bar a stage and one line per finished size; in a notebook the same without
+    the lines, in the cell's output; elsewhere one line per minute.
 
     Args:
         console: Where to draw outside of notebooks; by default the standard error.
@@ -130,7 +130,7 @@ class StudyProgress:
 
 
 class _Terminal:
-    """A bar a stage, and a line a finished pack."""
+    """A bar a stage, and one line per finished pack."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -163,7 +163,7 @@ class _Terminal:
 
 
 class _Log:
-    """A line now and then, for what is no terminal: a file, a batch system, a pipe."""
+    """A line now and then, for output that is not a terminal: a file, a batch system, a pipe."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -215,7 +215,7 @@ class _Notebook:
 
 
 class _Bars:
-    """What a notebook shows: a bar a stage, or a line where there is no HTML."""
+    """What a notebook shows: one bar per stage, or a line where there is no HTML."""
 
     def __init__(self) -> None:
         self.courses: dict[str, tuple[float, str]] = {}

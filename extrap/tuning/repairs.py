@@ -11,7 +11,7 @@
 | unreadable | a range of a parameter that is none | the one of its study's other trials |
 | beat | the last beat of a worker that is no more | saying that it left |
 
-A failed trial, and one that is set aside, leave their cells to be trained anew. Nothing is
+A failed trial, and one that is set aside, leave their cells to be trained again. Nothing is
 deleted: what is unreadable is kept as text in an attribute `unreadable:…`. Databases are mended of
 that in their tables; a journal is not, nor what is behind a proxy. A worker that was only slow
 drops what it has, as always: a failed trial can never be told.
@@ -110,7 +110,7 @@ def repair_storage(
     dry_run: bool = False,
     say: Callable[[str], None] = logger.info,
 ) -> tuple[Fault, ...]:
-    """Find what is wrong with some studies of ours, and mend it.
+    """Find what is wrong with some studies of ours, and correct it.
 
     Args:
         open_it: Opens the storage; on a dry run perhaps a copy of it, each time a new one.
@@ -166,7 +166,7 @@ def _faults_of(
                 cell = cell_of(study.key.size, trial, sorted(trial.params))
                 kind, why = "duplicate", ""
                 if cell in seen:
-                    why = f"trial {seen[cell]} has its cell"
+                    why = f"trial {seen[cell]} has the same cell"
                 seen.setdefault(cell, trial.number)
             if why:
                 yield (
@@ -193,7 +193,7 @@ def _end_of(trial: FrozenTrial, dead: Mapping[str, tuple[_Beat | None, str]]) ->
     owner, started = owner_of(trial), trial.datetime_start
     is_old = started is None or datetime.now() - started >= UNOWNED_FOR
     if owner is None:
-        return "half-written", "nobody has signed it" if is_old else ""
+        return "half-written", "no process has claimed it" if is_old else ""
     if is_over(trial):
         return "stale", DIED
     worker = str(owner.get("worker") or "")
@@ -216,7 +216,7 @@ def _failing(storage: BaseStorage, trial: FrozenTrial) -> Callable[[], None]:
             storage.set_trial_user_attr(trial._trial_id, FAILURE, DIED)
             storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
         except optuna.exceptions.UpdateFinishedTrialError:
-            logger.info("trial %d was finished meanwhile", trial.number)
+            logger.info("trial %d was finished in the meantime", trial.number)
 
     return fail
 
@@ -237,9 +237,9 @@ def _dead_workers(
     for worker, beat in beats.items():
         state = worker_state(beat.said)
         if state is None:
-            dead[worker] = (beat, "its beat is none")
+            dead[worker] = (beat, "its heartbeat is invalid")
         elif state in ("left", "gone"):
-            dead[worker] = (beat, "its worker left" if state == "left" else DIED)
+            dead[worker] = (beat, "its worker has left" if state == "left" else DIED)
         elif state == "silent" and beat.said["grace_s"] <= LONGEST_S:
             doubtful[worker] = float(beat.said["grace_s"])
     for study in _studies(storage, names):
@@ -251,13 +251,13 @@ def _dead_workers(
     if not doubtful:
         return dead
     seconds = max(doubtful.values()) + MARGIN_S
-    say(f"listening for {seconds:.0f} s to {len(doubtful)} workers that seem silent")
+    say(f"waiting {seconds:.0f} s for {len(doubtful)} workers that seem silent")
     time.sleep(seconds)
     again = _beats(open_it(), names)
     for worker in doubtful:
         before, after = beats.get(worker), again.get(worker)
         if before is None and after is None:
-            dead[worker] = (None, "its worker never beat")
+            dead[worker] = (None, "its worker never sent a heartbeat")
         elif before is not None and after is not None and before.said == after.said:
             dead[worker] = (before, "its worker is silent")
     return dead
@@ -318,7 +318,7 @@ def _broken_of_studies(connection: sqlalchemy.Connection, studies: Mapping[int, 
             if _is_json(text):
                 continue
             fault = Fault(
-                kind="unreadable", what=f"{key} of {studies.get(study_id)}", why="it is no JSON"
+                kind="unreadable", what=f"{key} of {studies.get(study_id)}", why=("it is not JSON")
             )
             yield fault, partial(_mend_study, connection, table, row_id, study_id, key, text)
 
@@ -351,7 +351,7 @@ def _broken_of_trials(connection: sqlalchemy.Connection, ours: Mapping[int, str]
             if study_id not in ours or _is_json(text):
                 continue
             what = f"{key} of trial {number} of {ours[study_id]}"
-            fault = Fault(kind="unreadable", what=what, why="it is no JSON")
+            fault = Fault(kind="unreadable", what=what, why="it is not JSON")
             yield fault, partial(_mend_trial, connection, table, row_id, trial_id, key, text)
 
 
@@ -386,7 +386,7 @@ def _broken_ranges(connection: sqlalchemy.Connection, ours: Mapping[int, str]) -
         alone = distribution_to_json(FloatDistribution(value, value))
         text = whole.get((row.study_id, row.param_name), alone)
         what = f"the range of {row.param_name} of trial {row.number} of {ours[row.study_id]}"
-        fault = Fault(kind="unreadable", what=what, why="it is no range")
+        fault = Fault(kind="unreadable", what=what, why="it is not a range")
         yield fault, partial(_mend_range, connection, row, text)
 
 

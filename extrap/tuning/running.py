@@ -76,7 +76,7 @@ def run_command(
         ExtrapError: It cannot be started.
     """
     if os.name != "posix":
-        raise StudyError("commands run in process groups, which Windows lacks; give a function.")
+        raise StudyError("commands need process groups, which Windows lacks; give a function.")
     with _started(words, grace_s) as process, _Log(log, words) as kept:
         return _follow(process, kept, on_line, timeout_s=timeout_s, is_asked=is_asked)
 
@@ -194,7 +194,7 @@ class _Lines:
 
 
 class _Log:
-    """A file of all output, which begins anew when it gets long."""
+    """A file of all output, which begins again when it gets long."""
 
     def __init__(self, path: Path, words: Sequence[str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -90,7 +90,7 @@ class Sampling:
 
         Args:
             fraction: Of its steps that the pack at work has made.
-            losses: One a run asked for; NaN for those not trained now.
+            losses: One per run asked for; NaN for those not trained now.
         """
         due = int(REPORTS * fraction + SLACK)
         kept = [True] * len(losses)
@@ -128,9 +128,10 @@ def _require_ranges(study: optuna.Study, ranges: Mapping[str, BaseDistribution])
                 ranges.get(name), IntDistribution
             ):
                 raise StudyError(
-                    f"a sampled {name} is a whole number now, trial {trial.number} of "
-                    f"{study.study_name!r} has {trial.params[name]:g}, which was trained rounded; "
-                    f"begin anew with another {argument('storage')} or name."
+                    f"{name} is sampled as a whole number, trial {trial.number} of "
+                    f"{study.study_name!r} has {trial.params[name]:g}, which was rounded "
+                    f"for training; start again with another {argument('storage')} or "
+                    "name."
                 )
 
 

@@ -70,14 +70,14 @@ class Merged:
     absent: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        parts = [f"{self.n_copied} runs copied", f"{self.n_same} were there already"]
+        parts = [f"{self.n_copied} runs copied", f"{self.n_same} already present"]
         if self.n_other:
-            parts.append(f"{self.n_other} were there with another result, which stands")
+            parts.append(f"{self.n_other} present with another result, which is kept")
         if self.n_busy:
-            parts.append(f"{self.n_busy} are being trained there, which stands")
+            parts.append(f"{self.n_busy} in training there, which is kept")
         if self.n_seals:
-            parts.append(f"{self.n_seals} seals, whose times are as their sender has them")
-        told = f"; not on this machine, the same in all parts: {', '.join(self.absent)}"
+            parts.append(f"{self.n_seals} seals with the times that the sender recorded")
+        told = f"; not on this machine, but the same in all parts: {', '.join(self.absent)}"
         return ", ".join(parts) + (told if self.absent else "")
 
     def __add__(self, other: Merged) -> Merged:
@@ -106,7 +106,7 @@ def shard_cells(cells: Sequence[Cell], index: int, n: int) -> tuple[Cell, ...]:
         ValueError: There is no such shard.
     """
     if not 1 <= index <= n:
-        raise ValueError(f"a shard is i/n with 1 ≤ i ≤ n, got {index}/{n}; write --shard 1/4.")
+        raise ValueError(f"a shard i/n needs 1 ≤ i ≤ n, got {index}/{n}; write --shard 1/4.")
     order = sorted(cells, key=lambda cell: ([-value for _, value in cell.size], cell))
     chosen = set()
     for place, cell in enumerate(order):
@@ -184,8 +184,8 @@ def merge_export(specs: Sequence[StudySpec], path: str | Path, target: str) -> M
     }
     if not any(wanted.values()):
         raise DataError(
-            f"an import holds runs of {', '.join(sorted(wanted))}, {path} has none; check the "
-            "file."
+            f"an import needs runs of {', '.join(sorted(wanted))}, {path} has none; check "
+            "the file."
         )
     for spec in specs:
         _check_columns(spec, exported.storage, wanted[spec.name], path)
@@ -213,7 +213,7 @@ def _made_with_in(spec: StudySpec, source: str) -> dict[str, Any]:
         keys = _keys(spec, opened)
         if not keys:
             raise DataError(
-                f"a source of a merge holds runs of {spec.name!r}, {safe_url(source)} has "
+                f"a source of a merge needs runs of {spec.name!r}, {safe_url(source)} has "
                 "none; check the address."
             )
         return _made_with(spec, opened, keys)
@@ -262,8 +262,8 @@ def _check_columns(
         }
         if set(dict(key.size)) != set(spec.sizes) or tuned - {frozenset(spec.tune)}:
             raise DataError(
-                f"an import has the columns of its study, {', '.join([*spec.sizes, *spec.tune])}; "
-                f"{name!r} in {path} has others."
+                "an import needs the columns of its study, "
+                f"{', '.join([*spec.sizes, *spec.tune])}; {name!r} in {path} has others."
             )
 
 

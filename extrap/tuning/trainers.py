@@ -100,9 +100,9 @@ class PackedTrainer:
 
         if spec.workload.name == OWN:
             raise ValueError(
-                f"the study {spec.name!r} names no workload and no training of its own; give "
-                "workload=Workload(name=…), or define TRAIN or COMMAND in the study file, train= "
-                "in Python."
+                f"the study {spec.name!r} names neither a workload nor its own training; "
+                "give workload=Workload(name=…), define TRAIN or COMMAND in the study "
+                "file, or pass train= in Python."
             )
         self._spec = spec
         self._device = device
@@ -157,7 +157,7 @@ class PackedTrainer:
         *,
         prunes: bool,
     ) -> Sequence[RunResult]:
-        """Train all cells as one program, or as one a core."""
+        """Train all cells as one program, or as one per core."""
         from extrap.training import train
 
         pack = self._pack(cells)
@@ -226,7 +226,7 @@ class PackedTrainer:
     def _handed(self, cell: Cell) -> Cell:
         """A cell as the model is handed it: with what the path makes of its size.
 
-        A dial that is no size of the model is left out.
+        A dial that is not a size of the model is left out.
         """
         if not self._spec.path:
             return cell

@@ -67,7 +67,7 @@ class ByteWindows(ABC):
             )
         if options.corpus_bytes - options.validation_bytes <= options.context:
             raise ValueError(
-                f"corpus_bytes of {name} counts the held-out bytes too and must exceed them by "
+                f"corpus_bytes of {name} includes the held-out bytes and must exceed them by "
                 f"more than the context, got {options.corpus_bytes} with "
                 f"{options.validation_bytes} held out; lower validation_bytes as well."
             )

@@ -28,7 +28,7 @@ class Options(ByteOptions):
 
     Attributes:
         embedding: Features of an embedded byte.
-        width: Units of a hidden layer where `width` is no size; 0 where it is.
+        width: Units of a hidden layer where `width` is not a size; 0 where it is.
         depth: Hidden layers, unless `depth` is a size.
     """
 

@@ -64,9 +64,10 @@ def read_corpus(source: str, *, n_bytes: int, validation_bytes: int) -> Corpus:
     least = n_bytes if is_stdlib else 2 * validation_bytes
     if found < least or len(training) < min(validation_bytes, n_bytes - validation_bytes):
         raise DataError(
-            f"the corpus needs {least:,} bytes, {validation_bytes:,} of them held out in files of "
-            f"their own; {source!r} gave {len(validation):,} held out and {len(training):,} to "
-            "train on. Give a folder with more text, or lower corpus_bytes or validation_bytes."
+            f"the corpus needs {least:,} bytes, {validation_bytes:,} of them held out in "
+            f"separate files; {source!r} gave {len(validation):,} held out and "
+            f"{len(training):,} for training. Give a folder with more text, or lower "
+            "corpus_bytes or validation_bytes."
         )
     return Corpus(
         training=np.frombuffer(training, dtype=np.uint8),
@@ -104,8 +105,8 @@ def _stdlib_files(root: Path) -> list[Path]:
 def _text_files(root: Path) -> list[Path]:
     if not root.is_dir():
         raise DataError(
-            f"the corpus is 'stdlib' or an existing folder of text files, got {str(root)!r}; "
-            "check the path."
+            "the corpus must be 'stdlib' or an existing folder of text files, got "
+            f"{str(root)!r}; check the path."
         )
     return _ordered(root, _walk(root, frozenset()))
 

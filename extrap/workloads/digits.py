@@ -42,7 +42,7 @@ class Options(SelectOptions):
     An active learner doubts by logistic regression of the pixels.
 
     Attributes:
-        width: Units of a hidden layer where `width` is no size; 0 where it is.
+        width: Units of a hidden layer where `width` is not a size; 0 where it is.
         depth: Hidden layers, unless `depth` is a size.
         norm: `"none"`, or `"batch"`: batch normalisation before every ReLU.
         ghost: Examples of the ghost batches it takes its statistics over; 0 for the whole batch.
@@ -85,12 +85,13 @@ class Digits(TensorWorkload):
             )
         if options.ghost and options.norm == "none":
             raise ValueError(
-                f"ghost of {NAME} is an option of batch normalisation, got ghost={options.ghost} "
+                f"ghost of {NAME} needs batch normalisation, got ghost={options.ghost} "
                 "without; set norm='batch'."
             )
         if options.label_noise > 1:
             raise ValueError(
-                f"label_noise of {NAME} is a fraction, at most 1, got {options.label_noise:g}."
+                f"label_noise of {NAME} must be a fraction of at most 1, got "
+                f"{options.label_noise:g}."
             )
         from sklearn.datasets import load_digits  # two seconds that no other workload waits for
 

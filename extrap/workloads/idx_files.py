@@ -46,8 +46,8 @@ def read_idx(path: Path, *, n_axes: int) -> np.ndarray:
         raise DataError(f"the IDX file {path} cannot be read: {error}; copy it again.") from error
     if n_read != n_values or is_longer:
         raise DataError(
-            f"an IDX file has as many values as its header says, {n_values:,} in {path}; it has "
-            f"{'more' if n_read == n_values else 'fewer'}; copy it again."
+            f"an IDX file must have as many values as its header says, {n_values:,} in "
+            f"{path}; it has {'more' if n_read == n_values else 'fewer'}; copy it again."
         )
     return values.reshape(shape)
 
@@ -57,8 +57,9 @@ def _read_shape(file: BinaryIO, path: Path, n_axes: int) -> tuple[int, ...]:
     header = file.read(4 + 4 * n_axes)
     if header[:4] != expected or len(header) < 4 + 4 * n_axes:
         raise DataError(
-            f"an IDX file of bytes with {n_axes} axes begins with {expected.hex()} and their "
-            f"lengths, got {header.hex() or 'nothing'} in {path}; check that it is the right file."
+            f"an IDX file of bytes with {n_axes} axes must begin with {expected.hex()} and "
+            f"their lengths, got {header.hex() or 'nothing'} in {path}; check that it is "
+            "the right file."
         )
     return tuple(int(length) for length in np.frombuffer(header[4:], ">u4"))
 

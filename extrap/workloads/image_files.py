@@ -72,7 +72,7 @@ def read_images(path: str, *, resolution: int, held_out: float, split_seed: int)
 
     IDX files may end in `.gz`. The test parts may be missing: then a fraction is held out.
     Pictures become square and RGB, by averaging over boxes (Chrabaszcz et al. 2017,
-    arXiv 1707.08819), and are decoded anew by every process: keep large sets as an `.npz`.
+    arXiv 1707.08819), and are decoded again by every process: keep large sets as an `.npz`.
 
     Args:
         path: A folder or a file.
@@ -103,8 +103,8 @@ def _read_files(path: str, resolution: int) -> list[_Split]:
         return _read_npz(root)
     if not path or not root.is_dir():
         raise DataError(
-            "the path of images is a folder of IDX files, an .npz, or a folder of folders of "
-            f"pictures, got {path!r}; check the path."
+            "the path of images must be a folder of IDX files, an .npz, or a folder with one "
+            f"folder of images per class, got {path!r}; check the path."
         )
     has_idx = any(root.glob("*-ubyte")) or any(root.glob("*-ubyte.gz"))
     return _read_idx_folder(root) if has_idx else _read_pictures(root, resolution)
@@ -114,9 +114,9 @@ def _sound(split: _Split) -> _Split:
     images, labels, source = split
     if images.dtype != np.uint8 or images.ndim != 4 or not images.size:
         raise DataError(
-            "images are whole numbers from 0 to 255 (uint8) of shape (n, height, width) or "
-            f"(n, height, width, channels), got {images.dtype} {images.shape} in {source}; "
-            "convert them."
+            "images must be whole numbers from 0 to 255 (uint8) of shape (n, height, width) "
+            f"or (n, height, width, channels), got {images.dtype} {images.shape} in "
+            f"{source}; convert them."
         )
     if labels.dtype.kind not in "iu" or labels.shape != images.shape[:1]:
         raise DataError(
@@ -125,8 +125,8 @@ def _sound(split: _Split) -> _Split:
         )
     if labels.min() < 0 or labels.max() > MOST_CLASSES:
         raise DataError(
-            f"labels count the classes from 0 to {MOST_CLASSES} at most, got {labels.min()} to "
-            f"{labels.max()} in {source}; number them anew."
+            f"labels must number the classes from 0 to {MOST_CLASSES} at most, got "
+            f"{labels.min()} to {labels.max()} in {source}; renumber them."
         )
     return split
 
@@ -135,9 +135,9 @@ def _count_classes(training: _Split, validation: _Split) -> int:
     n_classes, n_held_out = (int(part.labels.max()) + 1 for part in (training, validation))
     if training.images.shape[1:] != validation.images.shape[1:]:
         raise DataError(
-            "training and held-out images have one shape, got "
+            "training and held-out images must have the same shape, got "
             f"{training.images.shape[1:]} in {training.source} and "
-            f"{validation.images.shape[1:]} in {validation.source}; make them alike."
+            f"{validation.images.shape[1:]} in {validation.source}; resize them."
         )
     if n_classes < 2 or n_held_out > n_classes:
         raise DataError(
@@ -169,8 +169,8 @@ def _smaller(split: _Split, resolution: int) -> _Split:
         return split
     if height % resolution or width % resolution:
         raise DataError(
-            f"resolution divides the sides of the images, got {resolution} for {height} × {width} "
-            f"pixels in {split.source}; choose a divisor, or 0 to leave them as they are."
+            f"resolution must divide the sides of the images, got {resolution} for {height} × "
+            f"{width} pixels in {split.source}; choose a divisor, or 0 to keep the size."
         )
     small = np.empty((n_images, resolution, resolution, channels), dtype=np.uint8)
     boxes = (-1, resolution, height // resolution, resolution, width // resolution, channels)
@@ -186,14 +186,14 @@ def _read_npz(path: Path) -> list[_Split]:
             arrays = {name: file[name] for name in ARRAYS if name in file}
     except UNREADABLE as error:
         raise DataError(
-            f"an .npz holds plain arrays, and {path} cannot be read: {error}; write it with "
+            f"an .npz must hold plain arrays, {path} cannot be read: {error}; write it with "
             "numpy.savez."
         ) from error
     missing = [name for name in ARRAYS[:2] if name not in arrays]
     if missing or ("x_test" in arrays) != ("y_test" in arrays):
         raise DataError(
-            f"an .npz of images holds {', '.join(ARRAYS)}, or the first two, got "
-            f"{', '.join(arrays) or 'none of them'} in {path}; name the arrays so."
+            f"an .npz of images must hold {', '.join(ARRAYS)}, or the first two, got "
+            f"{', '.join(arrays) or 'none of them'} in {path}; rename the arrays."
         )
 
     def split(part: str) -> _Split:
@@ -221,15 +221,15 @@ def _find_idx(folder: Path, name: str) -> Path:
             return path
     found = ", ".join(sorted(p.name for p in folder.glob("*-ubyte*")))
     raise DataError(
-        f"a folder of IDX files holds {name} or {name}.gz, got {found} in {folder}; add the file."
+        f"a folder of IDX files must hold {name} or {name}.gz, got {found} in {folder}; add "
+        "the file."
     )
 
 
 def _read_pictures(folder: Path, resolution: int) -> list[_Split]:
     if not resolution:
         raise DataError(
-            f"folders of pictures need a resolution to bring them to, got 0 for {folder}; give "
-            "one, such as 32."
+            f"folders of images need a resolution, got 0 for {folder}; give one, such as 32."
         )
     root = folder / "train" if (folder / "train").is_dir() else folder
     classes = [path.name for path in _class_folders(root)]
@@ -240,8 +240,8 @@ def _read_pictures(folder: Path, resolution: int) -> list[_Split]:
     unknown = sorted({path.name for path in _class_folders(held_out)} - set(classes))
     if unknown:
         raise DataError(
-            f"every class of {held_out} needs a folder in {root}, got {unknown[0]!r} without one; "
-            "name the folders alike."
+            f"every class of {held_out} needs a folder in {root}, got {unknown[0]!r} without "
+            "one; use the same folder names in both."
         )
     return [training, _read_classes(held_out, classes, resolution)]
 
@@ -250,8 +250,8 @@ def _class_folders(root: Path) -> list[Path]:
     folders = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
     if not folders:
         raise DataError(
-            f"images come as IDX files, an .npz, or a folder of pictures a class; {root} has none "
-            "of them; check the path."
+            f"images must be IDX files, an .npz, or one folder of images per class; {root} "
+            "has none of them; check the path."
         )
     return folders
 
@@ -284,5 +284,5 @@ def _read_picture(path: Path, resolution: int) -> np.ndarray:
             return np.asarray(image.convert("RGB").resize(side, Image.Resampling.BOX))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(
-            f"the picture {path} cannot be read: {error}; repair or remove it."
+            f"the image {path} cannot be read: {error}; repair or remove it."
         ) from error

@@ -65,8 +65,8 @@ class Images(TensorWorkload):
         self.options = options = read_options(NAME, Options, given)
         if not 0 < options.held_out < 1:
             raise ValueError(
-                f"held_out of {NAME} lies in (0, 1), got {options.held_out:g}; write 0.1 for a "
-                "tenth."
+                f"held_out of {NAME} must lie in (0, 1), got {options.held_out:g}; write 0.1 "
+                "for a tenth."
             )
         images = read_images(
             options.path,

@@ -107,19 +107,18 @@ class Choice:
             )
         if not 0 < options.keep <= 1:
             raise ValueError(
-                f"keep of {name} is a fraction of the pool in (0, 1], got {options.keep:g}."
+                f"keep of {name} must be a fraction of the pool in (0, 1], got {options.keep:g}."
             )
         if options.balance > 1:
-            raise ValueError(f"balance of {name} is at most 1, got {options.balance:g}.")
+            raise ValueError(f"balance of {name} must be at most 1, got {options.balance:g}.")
         if options.pool and options.keep < 1:
             raise ValueError(
-                f"{name} is told its pool by keep or by pool, got keep={options.keep:g} and "
+                f"the pool of {name} is set by keep or by pool, got keep={options.keep:g} and "
                 f"pool={options.pool}; leave one out."
             )
         if options.select == "active" and not options.pool:
             raise ValueError(
-                f"select='active' of {name} labels examples of a pool that stays, got none; set "
-                "pool, at most "
+                f"select='active' of {name} needs a fixed pool, got none; set pool, at most "
                 f"{n_training}."
             )
 
@@ -145,9 +144,9 @@ class Choice:
             n_pool = round(n_examples / options.keep)
         if not 1 <= n_examples <= n_pool <= self._n_training:
             raise ValueError(
-                f"{self._name} has {self._n_training} examples, and {n_examples} are to be kept "
-                f"of {n_pool} with keep={options.keep:g} and pool={options.pool}; ask for fewer, "
-                "or keep more."
+                f"{self._name} has {self._n_training} examples, got a request for "
+                f"{n_examples} of {n_pool} with keep={options.keep:g} and "
+                f"pool={options.pool}; ask for fewer, or keep more."
             )
         pool = np.random.default_rng(seed + POOL_STREAM).permutation(self._n_training)[:n_pool]
         if options.select == "random" or n_examples == n_pool:

@@ -218,8 +218,9 @@ def batch_norm(
         return torch.addcmul((bias - mean * scale).unsqueeze(-2), x, scale.unsqueeze(-2))
     if n % size or size < 2:
         raise ValueError(
-            f"a batch consists of whole ghosts of at least 2 examples, got {n} examples and "
-            f"ghosts of {size}; take a batch size that is a multiple of the ghosts'."
+            f"a batch must consist of whole ghost batches of at least 2 examples, got {n} "
+            f"examples and ghost batches of {size}; use a batch size that is a multiple "
+            "of theirs."
         )
     x_G = x.unflatten(-2, (n // size, size)).to(mean.dtype)  # sums of bf16 lose too much
     var_G, mean_G = torch.var_mean(x_G, dim=-2, correction=0, keepdim=True)
@@ -234,7 +235,7 @@ def batch_norm(
 
 
 def cross_entropy(logits: torch.Tensor, targets: torch.Tensor, *, packed: bool) -> torch.Tensor:
-    """Mean cross-entropy, a scalar or one value a run.
+    """Mean cross-entropy, a scalar or one value per run.
 
     Args:
         logits: (B, …, V) or (M, B, …, V).

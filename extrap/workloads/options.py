@@ -48,7 +48,7 @@ def _checked(workload: str, name: str, value: object, default: str | int | float
         number = float(value) if is_number else math.nan  # type: ignore[arg-type]
         may_be_zero = not whole or default == 0
         is_fine = math.isfinite(number) and (number > 0 or (number == 0 and may_be_zero))
-        sign = "not below 0" if may_be_zero else "above 0"
+        sign = "at least 0" if may_be_zero else "above 0"
         rule = f"a {'whole ' if whole else ''}number {sign}"
         value = number if is_fine and not whole else value
     if not is_fine:

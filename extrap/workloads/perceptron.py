@@ -90,7 +90,7 @@ class Perceptron(TensorWorkload):
         self.options = options = read_options(NAME, Options, given)
         if options.probe_angle > 90:
             raise ValueError(
-                f"probe_angle of {NAME} is in degrees and at most 90, got {options.probe_angle:g}."
+                f"probe_angle of {NAME} must be at most 90 degrees, got {options.probe_angle:g}."
             )
         rng = np.random.default_rng(options.data_seed)
         teacher, aside = np.linalg.qr(rng.standard_normal((options.dimension, 2)))[0].T
@@ -119,8 +119,8 @@ class Perceptron(TensorWorkload):
         width = whole_sizes(NAME, size, {"width": None})["width"] if size else dimension
         if width > dimension:
             raise ValueError(
-                f"the width of {NAME} is at most its dimension, {dimension}, got {width}; raise "
-                "the option dimension."
+                f"the width of {NAME} must be at most its dimension, {dimension}, got "
+                f"{width}; raise the option dimension."
             )
         return _Student(width)
 

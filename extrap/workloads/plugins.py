@@ -56,7 +56,7 @@ def load_plugin(name: str, options: Mapping[str, object]) -> LoadedWorkload:
     where, colon, attribute = name.rpartition(":")
     if not (where and colon and attribute.isidentifier()):
         raise ValueError(
-            "a workload of your own is named path/to/file.py:Name or package.module:Name, got "
+            "your own workload is named path/to/file.py:Name or package.module:Name, got "
             f"{name!r}; add the name of its class or function."
         )
     module = _import_file(Path(where)) if where.endswith(".py") else _import_module(where)
@@ -78,11 +78,11 @@ def _import_file(path: Path) -> ModuleType:
     path = path.expanduser()
     if not path.is_file():
         raise ValueError(
-            f"there is no workload file {path}; relative paths start in {Path.cwd()}."
+            f"workload file {path} does not exist; relative paths start in {Path.cwd()}."
         )
     known_as = f"extrap_workload_{path.stem}_{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
     if path.suffix != ".py":
-        raise ValueError(f"{path} is no Python file; a workload's file ends in .py.")
+        raise ValueError(f"a workload's file must be a Python file that ends in .py, got {path}.")
     try:
         return import_source(path.resolve(), known_as)
     except Exception as error:
@@ -118,13 +118,15 @@ def _require_arguments(
         signature = inspect.signature(factory)
     except ValueError as error:
         raise ValueError(
-            f"a workload is a class or function written in Python, got {name}; wrap it in one."
+            f"a workload must be a class or function written in Python, got {name}; wrap it "
+            "in one."
         ) from error
     try:
         signature.bind(**options)
     except TypeError as error:
         raise ValueError(
-            f"the options of {name} are its arguments {signature}, got {dict(options)}: {error}."
+            f"the options of {name} must be its arguments {signature}, got {dict(options)}: "
+            f"{error}."
         ) from error
 
 
@@ -138,7 +140,7 @@ def _require_members(name: str, workload: object) -> None:
     ]
     if missing:
         raise ValueError(
-            f"a workload has the members {', '.join(MEMBERS)}; {name} gave a "
+            f"a workload needs the members {', '.join(MEMBERS)}; {name} gave a "
             f"{type(workload).__name__} without {', '.join(missing)}. Derive it from "
             "extrap.workloads.TensorWorkload and define build and loss."
         )

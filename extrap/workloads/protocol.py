@@ -174,8 +174,8 @@ class TensorWorkload:
             return None
         if n_examples > n_training:
             raise ValueError(
-                f"{type(self).__name__} has {n_training} examples, and {n_examples} are to be "
-                "kept; ask for fewer."
+                f"{type(self).__name__} has {n_training} examples, got a request for "
+                f"{n_examples}; ask for fewer."
             )
         return np.random.default_rng(seed + POOL_STREAM).permutation(n_training)[:n_examples]
 

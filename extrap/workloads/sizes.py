@@ -25,9 +25,9 @@ def whole_sizes(
     if not fits or any(value < 1 or value != int(value) for value in size.values()):
         required = required or list(columns)[:1]
         optional = [column for column in columns if column not in required]
-        also = f" (and {', '.join(optional)} if you like)" if optional else ""
+        also = f" (and optionally {', '.join(optional)})" if optional else ""
         raise ValueError(
-            f"the sizes of {workload} are whole numbers {', '.join(required)}{also}, got "
+            f"the sizes of {workload} must be whole numbers {', '.join(required)}{also}, got "
             f"{dict(size)}; write sizes={{'{required[0]}': (16, 32, 64)}}."
         )
     return {column: int(size.get(column, default or 0)) for column, default in columns.items()}

@@ -106,7 +106,7 @@ class Teacher(TensorWorkload):
     def __init__(self, given: Mapping[str, object]) -> None:
         self.options = options = read_options(NAME, Options, given)
         if not options.alpha:
-            raise ValueError(f"alpha of {NAME} must be above 0, got 0; the customary one is 0.5.")
+            raise ValueError(f"alpha of {NAME} must be above 0, got 0; 0.5 is usual.")
         j = np.arange(1, options.n_features + 1, dtype=float)
         self._scales = j ** (-options.spectrum / 2)
         powers = np.append(2.0, j**-options.alpha)  # so that c_1² = 2 - 1
@@ -237,6 +237,6 @@ class Teacher(TensorWorkload):
 
 def _too_wide(width: int, n_features: int) -> ValueError:
     return ValueError(
-        f"the width of {NAME} is at most n_features={n_features}, got {width}; raise the option "
-        "n_features."
+        f"the width of {NAME} must be at most n_features={n_features}, got {width}; raise the "
+        "option n_features."
     )

@@ -94,7 +94,7 @@ def width_rules(
         return {name: TensorRule(role) for name, role in roles.items()}
     if WIDTH not in size:
         raise ValueError(
-            f"muP scales with the size column {WIDTH!r}, got {sorted(size)}; name it so, or use "
+            f"muP needs the size column {WIDTH!r}, got {sorted(size)}; rename it, or use "
             "parametrization='standard'."
         )
     m = size[WIDTH] / base_width

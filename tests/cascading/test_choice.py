@@ -252,7 +252,7 @@ def test_groups_stay_together_by_the_column_that_is_named():
         cascade(table, cost_large=10, group="topic")
     with pytest.raises(DataError, match="needs 8 groups"):
         cascade(table.assign(text=np.arange(400) // 50), cost_large=10, group="text")
-    with pytest.raises(DataError, match="row 2 is not"):
+    with pytest.raises(DataError, match="row 2 has none"):
         cascade(table.assign(text=[1, None, *range(398)]), cost_large=10, group="text")
 
 

@@ -91,7 +91,7 @@ def test_a_folder_of_any_name_may_hold_a_study(folder, more):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a b"], "name holds letters"),
+        (["a b"], "name may hold letters"),
         (["t", "--command", "fit --lr {lr}"], "a size and a tuned value"),
         (["t", "--command", "fit --w {width}"], "add {lr}"),
         (["t", "--command", "fit 'x"], "quoted in pairs"),

@@ -166,7 +166,7 @@ TWO, KEEP = "compare a.csv b.csv --size", "select"
         (f"{KEEP} table.csv --keep 1 --label class", BLANK, "no column 'class'"),
         (f"{KEEP} same.npy --keep 0.2", "", "in all 300 rows"),
         (f"{KEEP} huge.npy --keep 0.2", "", "got 1e+300"),
-        (f"{KEEP} same.npy --keep 0.2 --seed -1", "", "seed is a whole number"),
+        (f"{KEEP} same.npy --keep 0.2 --seed -1", "", "seed must be"),
         (f"{KEEP} table.csv --keep 2 --label b", BLANK, "got none in 1"),
         (f"{KEEP} absent.npy --keep 1", "", "there is no file"),
         (f"{KEEP} table.csv --keep 1", "a,b\n1,2\n3,x\n", "'x' in column 'b', row 1"),

@@ -51,7 +51,7 @@ def test_a_recipe_that_is_the_sweep_at_one_rate_costs_what_that_rate_costs(sweep
     assert contrast.at_target.treated.value == pytest.approx(
         made.at(**at).loss * (1 + relative.value)
     )
-    assert any("keeping that is expected to cost" in note for note in found.notes)
+    assert any("cost of keeping" in note for note in found.notes)
 
 
 def test_another_recipe_at_one_rate_is_compared_by_its_law(sweep):

@@ -411,7 +411,7 @@ def test_arms_that_cannot_be_compared_are_refused(arms, error, words):
         ({"flops_per_second": math.inf}, "got inf"),
         ({"flops_per_second": 0.0}, "got 0;"),
         ({"at": {"depth": 4}}, "got depth"),
-        ({"at": {"width": 4}}, "width=4 lies below"),
+        ({"at": {"width": 4}}, "width=16, got 4"),
         ({"at": {"width": math.inf}}, "got inf"),
     ],
 )

@@ -158,7 +158,7 @@ def test_fit_is_that_of_a_general_optimiser(seed: int) -> None:
         ("power_floor", [1.0, 2.0], {"E": 1.5}, "3 distinct sizes, got 2"),
         ("power", [1.0, 2.0, 2.0], {}, "3 distinct sizes, got 2"),
         ("power", [], {}, "3 distinct sizes, got 0"),
-        ("power", [100.0, 100.001, 100.002], {}, "at least a factor 1.1"),
+        ("power", [100.0, 100.001, 100.002], {}, "at least a factor of 1.1"),
     ],
 )
 def test_too_few_sizes_are_refused(law, sizes, fix, code):

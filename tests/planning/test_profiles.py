@@ -211,7 +211,7 @@ def test_a_column_of_compute_with_empty_cells_is_left_out_and_said() -> None:
     frame = pd.DataFrame({**table, "flops": [7e14, None]})
     found = read_points(frame, params="n_params", tokens="n_tokens", loss="loss")
     assert found.flops == pytest.approx([6e14, 24e14])
-    assert found.notes == ("1 run(s) have no flops, so that C is 6 N D",)
+    assert found.notes == ("1 run(s) have no flops; C = 6 N D is used for them",)
 
 
 def test_compute_in_another_unit_is_said() -> None:
@@ -224,7 +224,7 @@ def test_compute_in_another_unit_is_said() -> None:
 def test_lone_runs_make_no_profile() -> None:
     few = table([1e19, 2e19, 4e19], n=4)
     assert find_profiles(points(few)) == []
-    with pytest.raises(DataError, match="5 sizes or more"):
+    with pytest.raises(DataError, match="at least 5 sizes"):
         profile_optima(points(few))
 
 

@@ -56,7 +56,7 @@ def test_a_move_is_cut_where_the_recipe_has_no_room():
         (0.399, 0.798 * 2**0.25), rel=1e-9
     )
     plain = moved(recipe=Recipe(), knobs=("weight_decay",))["weight_decay"]
-    assert (plain.base, plain.values, "no double" in plain.note) == (0.0, (), True)
+    assert (plain.base, plain.values, "doubled" in plain.note) == (0.0, (), True)
     sgd = moved(recipe=Recipe(optimizer="sgd"))
     assert "beta2" not in sgd
     assert sgd["momentum"].values == (0.8, 0.95)

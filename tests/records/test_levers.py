@@ -44,7 +44,7 @@ def test_lever_that_compares_nothing_is_refused(changes, words):
         ({"levers": (replace(KEPT, beside="kept"),)}, "got 'kept'"),
         ({"judge_seeds": (7, 7)}, r"got \(7, 7\)"),
         ({"judge_seeds": (7,)}, r"got \(7,\)"),
-        ({"judge_seeds": (1, 7)}, "got 1 for both"),
+        ({"judge_seeds": (1, 7)}, "got 1 in both"),
         ({"level": 95.0}, "got 95"),
         ({"level": 1.0}, "got 1;"),
         ({"level": 0.0}, "got 0;"),

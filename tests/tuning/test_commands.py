@@ -225,7 +225,9 @@ def test_a_result_file_is_read(tmp_path, name, text):
     script = f"import pathlib, sys\nopen(sys.argv[-1] + '/{name}', 'w').write({text!r})"
     answer = run(runner(tmp_path, script, "{run_dir}", result=name))
     assert answer == {"loss": 2, "curve": [(1, 3), (2, 2)], "n_params": 50}
-    with pytest.raises(ExtrapError, match=f"no {name}"):  # that of an earlier attempt is none
+    with pytest.raises(
+        ExtrapError, match=f"not write {name}"
+    ):  # that of an earlier attempt is none
         run(runner(tmp_path, "pass", "{run_dir}", result=name))
 
 
@@ -234,7 +236,7 @@ def test_a_result_file_is_read(tmp_path, name, text):
     [
         ('{"acc": 1}', "val_loss or .* has acc"),
         ("{", "cannot be read"),
-        ('{"loss": "low"}', "a loss is a number"),
+        ('{"loss": "low"}', "a loss must be a number"),
         ("[" * 100_000, "cannot be read"),
     ],
 )

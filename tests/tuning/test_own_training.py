@@ -65,8 +65,8 @@ def test_an_answer_is_a_loss_or_a_mapping_with_costs_and_a_curve():
         ({"los": 1.0}, "did you mean 'loss'"),
         ({"flops": 1.0}, "only 'flops'; add 'loss'"),
         ({"loss": "low"}, "as a number"),
-        ({"loss": 1.0, "curve": 3}, "pairs .* got 3"),
-        ({"loss": 1.0, "curve": [1, 2]}, "pairs of step and loss"),
+        ({"loss": 1.0, "curve": 3}, "pairs, got 3"),
+        ({"loss": 1.0, "curve": [1, 2]}, "pairs"),
         (None, "as a number"),
         (True, "as a number"),
         ({"loss": True}, "as a number"),
@@ -113,7 +113,7 @@ def test_an_error_names_the_run_and_its_cell_is_trained_at_the_next_start(url):
             raise ZeroDivisionError("mine")
         return 1.0
 
-    with pytest.raises(ValueError, match="'mine' names no workload"):
+    with pytest.raises(ValueError, match="'mine' names neither"):
         tune(SPEC, url)  # our own training needs one
     with pytest.raises(ZeroDivisionError, match="mine") as caught:
         tune(SPEC, url, train=broken)

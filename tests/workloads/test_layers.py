@@ -129,7 +129,7 @@ def test_a_ghost_as_large_as_the_batch_is_no_ghost():
 
 @pytest.mark.parametrize(("n", "ghost"), [(12, 5), (1, 0), (4, 1)])
 def test_a_batch_that_is_not_made_of_ghosts_is_refused(n, ghost):
-    with pytest.raises(ValueError, match=f"whole ghosts .* got {n} examples"):
+    with pytest.raises(ValueError, match=f"whole ghost batches .* got {n} examples"):
         BatchNorm(5, ghost=ghost)(torch.randn(n, 5))
 
 

@@ -43,7 +43,7 @@ def build_optimizer(
 
     Args:
         parameters: Stacked parameters, each (M, …); updated in place.
-        recipes: One a run; all of one optimiser.
+        recipes: One per run; all of one optimiser.
         scales: What each parameter's learning rate is multiplied by; 1 by default.
         matrices: Which parameters Muon orthogonalises; none by default.
         way: How to update, see `Optimizer`; by default what is quickest.

@@ -38,7 +38,7 @@ class Constant(NamedTuple):
 
     Attributes:
         by_run: Else one float64 a run, (M,).
-        spread: Else one value a number of the flat state, (N,).
+        spread: Else one value per number of the flat state, (N,).
     """
 
     by_run: Value
@@ -66,7 +66,7 @@ class Optimizer(ABC):
 
     Args:
         parameters: Stacked parameters, each (M, …); updated in place.
-        recipes: One a run.
+        recipes: One per run.
         scales: What each parameter's learning rate is multiplied by.
         way: How to update; by default the one that serves.
     """
@@ -103,7 +103,7 @@ class Optimizer(ABC):
         """Update every parameter in place.
 
         Args:
-            gradients: One a parameter, same shapes.
+            gradients: One per parameter, same shapes.
             lr_M: Learning rate of each run at this step, float64.
         """
         self._n_updates += 1
@@ -170,7 +170,7 @@ class Optimizer(ABC):
         """Update all runs."""
 
     def _spread(self, value: Value) -> Value:
-        """One value a run, (M,), for every number of its flat state, (N,), in its precision."""
+        """One value per run, (M,), for every number of its flat state, (N,), in its precision."""
         if isinstance(value, float):
             return value
         value = value.to(self._flat_states[0].dtype)
@@ -277,5 +277,5 @@ def _flattened(states: list[Tensors]) -> tuple[Tensors, list[Tensors]]:
 
 
 def over(value_M: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """One value a run, shaped to multiply a stacked tensor, in its precision."""
+    """One value per run, shaped to multiply a stacked tensor, in its precision."""
     return value_M.to(like.dtype).view(-1, *[1] * (like.dim() - 1))

@@ -4,7 +4,7 @@
 |---|---|
 | loss | a held-out loss before others, the last value before a minimum; scores only when named |
 | size | what the other sizes follow from; with tokens that vary beside it, both |
-| tuned | positive, with three values (a rate: two) within half of the sizes, follows no other one |
+| tuned | positive, with three values (a rate: two) within half of the sizes, follows no other |
 | seed | called so, or counted from 0 or 1 and different in all runs of a cell |
 """
 

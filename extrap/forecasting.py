@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -460,8 +460,19 @@ class Forecast:
         Returns:
             The path of the page.
         """
-        page: Path = sys.modules["extrap"].report(self, path=path, **options)
-        return page  # from the public package: a page is written by a layer above this one
+        page: Path = _public("report")(self, path=path, **options)
+        return page
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the law of the loss and the sizes it was fitted to; as `extrap.plot_law(forecast)`.
+
+        Args:
+            options: What else `extrap.plot_law` takes, such as `ax`.
+
+        Returns:
+            The axes.
+        """
+        return _public("plot_law")(self, **options)
 
     def plot(self) -> Any:
         """Draw the best value against size beside the loss against size; needs matplotlib.
@@ -556,6 +567,12 @@ def _shown(point: Point) -> list[tuple[str, str]]:
     """The loss and each tuned value, with where one new run, or the optimum there, may fall."""
     pairs = [(number(point.loss), between(point.loss_pi))]
     return pairs + [(number(e.value), between(e.pi)) for e in point.tuned.values()]
+
+
+def _public(name: str) -> Callable[..., Any]:
+    """A function of the public package: pages and charts are made by layers above this one."""
+    found: Callable[..., Any] = getattr(sys.modules["extrap"], name)
+    return found
 
 
 def _asked(columns: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ import json
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import extrap
 from tests.reading.messy import isoflop, sweep, two, wandb_export
@@ -65,6 +66,12 @@ def test_report_writes_the_page_of_the_forecast(made, tmp_path):
     path = made.report(tmp_path / "deep" / "page.html", title="Mine")
     assert extrap.read_report(path)["title"] == "Mine"
     assert path == tmp_path / "deep" / "page.html"
+
+
+def test_plot_draws_on_the_axes_that_are_given(made):
+    axes = Figure().subplots()
+    assert made.plot(ax=axes) is axes
+    assert axes.has_data()
 
 
 def test_the_column_of_the_loss_outlives_a_sealed_file(tmp_path):

@@ -81,6 +81,7 @@ def missing_column(
     names = ", ".join(c if len(c) <= MOST_NAME else shown(c) for c in have[:12])
     if guess is None:
         return DataError(f"{where} has no column {name!r}; it has {names}.")
+    guess = display_name(guess, have) if option else guess
     todo = f" write {argument(option, guess)}" if option else ""
     return DataError(f"{where} has no column {name!r}; did you mean {guess!r}?{todo}")
 

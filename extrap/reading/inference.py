@@ -4,7 +4,7 @@
 |---|---|
 | loss | a held-out loss before others, the last value before a minimum; scores only when named |
 | size | what the other sizes follow from; with tokens that vary beside it, both |
-| tuned | positive, with three values or more within most sizes, and no function of another one |
+| tuned | positive, with three values (a rate: two) within half of the sizes, follows no other |
 | seed | called so, or counted from 0 or 1 and different in all runs of a cell |
 """
 
@@ -34,6 +34,7 @@ from extrap.reading.names import (
     KNOWN,
     MEASURED,
     PARAMS,
+    RATES,
     SCORE,
     SEEDS,
     TOKENS,
@@ -393,24 +394,20 @@ def _tuned(columns: _Columns, cells: Codes, *, sizes: Sequence[str]) -> tuple[st
     if columns.found.tuned is not None:
         names = [c for c in columns.found.tuned if c in columns.names and c not in sizes]
         return tuple(c for c in names if known_name(c) not in SEEDS and len(columns.of(c)) > 1)
-    names = columns.varying(WORDS["tune"])
-    if not any(is_tried(columns.of(c), cells) for c in names):
-        names = _unnamed_tuned(columns, cells)
+    known = ((c, 2 if known_name(c) in RATES else TRIED) for c in columns.varying(WORDS["tune"]))
+    names = [c for c, n_values in known if is_tried(columns.of(c), cells, n_values)]
     kept: list[str] = []
-    for name in names:
-        levels = columns.of(name)
-        if is_tried(levels, cells) and not any(
-            _follows(levels, columns.of(other), cells) for other in kept
-        ):
+    for name in names or _unnamed_tuned(columns, cells):
+        if not any(_follows(columns.of(name), columns.of(other), cells) for other in kept):
             kept.append(name)
     return tuple(kept)
 
 
-def is_tried(levels: Levels, cells: Codes) -> bool:
-    """Whether it has several values within most sizes."""
+def is_tried(levels: Levels, cells: Codes, n_values: int = TRIED) -> bool:
+    """Whether it has so many values within half of the sizes."""
     pairs = pd.DataFrame({"cell": cells, "value": levels.codes})
     pairs = pairs[(pairs["cell"] >= 0) & (pairs["value"] >= 0)].drop_duplicates()
-    return bool(pairs["cell"].value_counts().ge(TRIED).mean() >= 0.5)
+    return bool(pairs["cell"].value_counts().ge(n_values).mean() >= 0.5)
 
 
 def _follows(levels: Levels, other: Levels, cells: Codes) -> bool:

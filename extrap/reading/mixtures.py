@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import Choice, DataError, argument
-from extrap.reading.bounds import shown
 from extrap.reading.columns import MOST_COMPARED, MOST_NAME, display_name
 from extrap.reading.inference import ONE_AMOUNT, TRIED, is_tried
 from extrap.reading.levels import Codes, Levels, joint, levels_of
@@ -37,7 +36,7 @@ __all__ = ["refuse_mixtures"]
 PLAYED = ("loss", "seed", "status", "stage")
 COUNTED = ("loss_se", "noise_scale", "flops", "wall_s", "updates", "n_params")
 """Columns with a fixed meaning that set nothing."""
-MOST_CHOICES, MOST_SHOWN = 6, 5
+MOST_CHOICES, MOST_SHOWN, MOST_WORD = 6, 5, 40
 MOST = 0.5
 """Share of the cells that a value must have been tried in, to be crossed with them."""
 SURE = 4.0
@@ -215,7 +214,7 @@ def _error(varying: Mapping[str, Levels], frame: pd.DataFrame, runs: Runs) -> Da
                 Choice({part: played}, f"as a {'tuned column' if part == 'tune' else 'size'}")
             )
     mixed = "; ".join(
-        f"{name}: {', '.join(shown(condition_text(v)) for v in levels.labels[:MOST_SHOWN])}"
+        f"{name} {', '.join(_cut(condition_text(v)) for v in levels.labels[:MOST_SHOWN])}"
         f"{' …' if len(levels) > MOST_SHOWN else ''}"
         for name, levels in varying.items()
     )
@@ -223,7 +222,11 @@ def _error(varying: Mapping[str, Levels], frame: pd.DataFrame, runs: Runs) -> Da
     more = len(counts) - MOST_CHOICES
     left = f" ({more} more combinations are not listed)" if more > 0 else ""
     return DataError(
-        f"one recipe has one value of {' and '.join(names)}, {runs.source or 'the sweep'} mixes "
-        f"{mixed}; choose one{left}, or pool them with {pool}:",
+        f"a forecast is for one recipe, {runs.source or 'the sweep'} mixes several ({mixed}); "
+        f"choose one{left}, or pool them with {pool}:",
         choices,
     )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_WORD else f"{text[:MOST_WORD]}…"

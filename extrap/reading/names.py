@@ -10,6 +10,7 @@ __all__ = [
     "KNOWN",
     "MEASURED",
     "PARAMS",
+    "RATES",
     "SCORE",
     "SEEDS",
     "TOKENS",

@@ -34,7 +34,7 @@ def with_new_names(found: Found, names: Mapping[str, str]) -> Found:
     for old, new in names.items():
         column = find_column(old, have, found.where)
         if column is None:
-            raise missing_column(old, have, found.where, option="rename")
+            raise missing_column(old, have, found.where)
         if new in have or new in columns.values():
             raise DataError(
                 f"a column is renamed to a new name, {found.where} has {new!r} already; choose "
@@ -81,7 +81,7 @@ def is_selected(found: Found, where: Where) -> tuple[pd.Series, list[str]]:
     for name, values in where.items():
         column = find_column(name, have, found.where)
         if column is None:
-            raise missing_column(name, have, found.where, option="where")
+            raise missing_column(name, have, found.where)
         wanted = {condition_text(value) for value in _listed(values)}
         if is_any(values):
             notes.append(f"runs that differ in {name} are pooled")

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -35,7 +36,7 @@ __all__ = ["read_table"]
 HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 """How JSON spells one half of a character beyond the first 65,536; alone it is none."""
 SEPARATORS = (",", ";", "\t")
-SNIFFED, LONGEST_LINE = 6, 10_000_000
+SNIFFED, LONGEST_LINE = 6, 1_000_000
 """Lines by which the separator is told, and characters of one."""
 CHUNK_ROWS = 100_000
 """Rows of text that are held as Python's own strings at once."""
@@ -117,11 +118,12 @@ def _guarded(
 
 def _read_csv(source: Path | TextIO) -> pd.DataFrame:
     if isinstance(source, Path):
-        separator = _separator(_first_lines(source))
+        usual = "\t" if source.suffix.lower() == ".tsv" else ","
+        separator = _separator(_first_lines(source), usual)
         check_text_table(source, separator)
     else:
         source = bounded_text(source)
-        separator = _separator(list(islice(source, SNIFFED)))
+        separator = _separator(list(islice(source, SNIFFED)), ",")
         source.seek(0)
     # without a header pandas neither renames repeated columns nor shifts those of longer rows
     chunks = pd.read_csv(
@@ -147,14 +149,15 @@ def _first_lines(path: Path) -> list[str]:
         return [file.readline(LONGEST_LINE) for _ in range(SNIFFED)]
 
 
-def _separator(lines: Sequence[str]) -> str:
+def _separator(lines: Sequence[str], default: str) -> str:
     """What separates cells: the sign that splits the first lines into the same number of them."""
-    found = {
-        sign: {len(cells) for cells in csv.reader(filter(str.strip, lines), delimiter=sign)}
-        for sign in SEPARATORS
-    }
-    agreed = [sign for sign in SEPARATORS if len(found[sign]) == 1 and max(found[sign]) > 1]
-    return max(agreed, key=lambda sign: max(found[sign]), default=",")
+    found = {}
+    for sign in SEPARATORS:
+        with suppress(csv.Error):  # one cell is huge
+            n_cells = {len(row) for row in csv.reader(filter(str.strip, lines), delimiter=sign)}
+            if len(n_cells) == 1 and max(n_cells) > 1:
+                found[sign] = max(n_cells)
+    return max(found, key=lambda sign: found[sign], default=default)
 
 
 def _unguarded(cells: pd.DataFrame) -> pd.DataFrame:

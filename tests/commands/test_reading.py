@@ -70,7 +70,7 @@ def test_formulas_serve_the_sweep_and_its_larger_runs(capsys):
         (("--final", "first"), "last, best, tail"),
         (("--final", "best", "--loss", "val_loss"), "give --curves"),
         (("--let", "width"), "name = formula"),
-        (("--maximise", "acc"), "'summary/val_acc'?"),
+        (("--maximise", "acc"), "'val_acc'?"),
         (("--maximise", "val_loss"), "say what its loss is"),
     ],
 )

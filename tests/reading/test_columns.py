@@ -85,7 +85,7 @@ def test_the_name_that_is_shown_is_the_shortest_that_finds_the_column(column, ot
 @pytest.mark.parametrize(
     ("table", "names", "words"),
     [
-        (tracked(), {"size": "width", "loss": "val_los"}, 'loss="summary/val_loss"'),
+        (tracked(), {"size": "width", "loss": "val_los"}, 'loss="val_loss"'),
         (tracked().assign(**{"params.lr": 0.1}), NAMES, "config/lr', 'params.lr'"),
         (pd.DataFrame({"my width": [1.0], "loss": 1.0}), {"size": "my wdith"}, "'my width'"),
         (pd.DataFrame({"a": [1.0], "loss": 1.0}), {"size": "x" * 9}, "it has a, loss"),

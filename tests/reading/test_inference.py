@@ -45,6 +45,7 @@ FOUND = {
     "no seed": (GRID.drop(columns="seed"), "width", "lr", "loss", None),
     "a seed that counts": (GRID.rename(columns={"seed": "nth"}), "width", "lr", "loss", "nth"),
     "random search": (random_search(), "width", "lr", "loss", None),
+    "two rates": (GRID[GRID["lr"].isin([2.0**-6, 2.0**-7])], "width", "lr", "loss", "seed"),
     "two tuned at random": (
         random_search(weight_decay=lambda rng: 10 ** rng.uniform(-3, -1)),
         "width",

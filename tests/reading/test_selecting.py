@@ -32,7 +32,7 @@ def test_curves_stay_with_the_rows_that_are_selected():
 def test_what_no_row_has_is_an_error_that_says_what_rows_have():
     with pytest.raises(DataError, match=r"'100' \(72 rows\), '500' \(72 rows\)"):
         read_runs(MIXED, where={"warmup": 300})
-    with pytest.raises(DataError, match=r'where="config\.train\.warmup"'):
+    with pytest.raises(DataError, match=r"did you mean 'config\.train\.warmup'"):
         read_runs(MIXED, where={"warmups": 300})
 
 

@@ -463,17 +463,6 @@ class Forecast:
         page: Path = _public("report")(self, path=path, **options)
         return page
 
-    def plot(self, **options: Any) -> Any:
-        """Draw the law of the loss and the sizes it was fitted to; as `extrap.plot_law(forecast)`.
-
-        Args:
-            options: What else `extrap.plot_law` takes, such as `ax`.
-
-        Returns:
-            The axes.
-        """
-        return _public("plot_law")(self, **options)
-
     def plot(self) -> Any:
         """Draw the best value against size beside the loss against size; needs matplotlib.
 

@@ -12,6 +12,7 @@ more than `LIMIT_S` seconds, more memory than the process may have.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import math
@@ -57,7 +58,7 @@ from benchmarks.malformed import (
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
 from extrap.cli import cli, main
-from extrap.documents import _hash, _seal
+from extrap.documents import FORECAST
 from extrap.errors import ExtrapError
 from extrap.files import as_written
 from extrap.monitoring import Monitor
@@ -65,6 +66,7 @@ from extrap.reading.exports import COLUMNS as COLUMNS_OF_EXPORT
 from extrap.reading.exports import KEY as KEY_OF_EXPORT
 from extrap.reading.logs import LogReader
 from extrap.records.codec import encode
+from extrap.records.seals import as_sealed
 from extrap.watching import watch
 
 __all__ = ["Tally", "fuzz", "fuzz_rows"]
@@ -546,11 +548,8 @@ def _sealed_values(m: Material, done: Sequence[Damage]) -> bool:
     if isinstance(document, dict):
         own = {k: v for k, v in document.items() if k not in _AROUND}
         created, curves = document.get("created", ""), document.get("curves")
-        try:
-            document["content_hash"] = _hash(own)
-            document["seal"] = _seal(document["content_hash"], created, curves)
-        except (TypeError, ValueError):
-            pass  # such a thing cannot be sealed
+        with contextlib.suppress(TypeError, ValueError):  # such a thing cannot be sealed
+            document |= as_sealed(own, created, attached={"curves": curves}).document(FORECAST)
     return command("forecast", str(m.write("f.json", json.dumps(document).encode())), "--json")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from bisect import bisect_left
 from collections.abc import Callable
@@ -11,10 +10,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from extrap.documents import read_if_intact, write_sealed
 from extrap.errors import DataError
 from extrap.files import read_csv, write_csv
 from extrap.forecasting import Forecast, forecast
@@ -38,7 +37,7 @@ from extrap.reading import without_password
 from extrap.reading.optuna import seal_time
 from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
 from extrap.records.codec import document
-from extrap.records.seals import write_document
+from extrap.records.seals import SealedKind, as_sealed
 from extrap.reporting import AllocationReport, allocation_page, write_index
 from extrap.tuning import Notify, TrainFunction, Tune, tune
 
@@ -70,6 +69,7 @@ COLUMNS = (
 )
 """Of the run table, after the model's size."""
 LARGEST_SIZE = 2**16
+SPLIT = SealedKind(kind="extrap-allocation", what="split", time="sealed", may_be_open=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,19 +404,14 @@ def _seal(
 
     The time is that at which anyone first sealed it in the storage: several may train there.
     """
-    path = reports / f"{study.name}.allocation.json"
-    data = _data_hash(study, swept)
-    if path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("data") == data:
+    path, data = reports / f"{study.name}.allocation.json", _data_hash(study, swept)
+    earlier = read_if_intact(SPLIT, path)
+    if earlier is not None and earlier.content["data"] == data:
         return path
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    sealed = seal_time(storage, study=study.study_named.name, content_hash=data, now=now)
-    split: dict[str, Any] = {
-        "data": data,
-        "sealed": sealed,
-        "factors": list(study.factors),
-        **document(found),
-    }
-    write_document(split, path)
+    created = seal_time(storage, study=study.study_named.name, content_hash=data, now=now)
+    split = {"data": data, "factors": list(study.factors), **document(found)}
+    write_sealed(SPLIT, path, as_sealed(split, created), is_same=False)
     return path
 
 
@@ -430,10 +425,12 @@ def _sealed_when(study: AllocationStudy, frame: pd.DataFrame, reports: Path) -> 
     path = reports / f"{study.name}.allocation.json"
     if not path.is_file():
         return ""
-    document = json.loads(path.read_text(encoding="utf-8"))
-    if document.get("data") != _data_hash(study, frame):
-        return "not sealed: the sealed split belongs to other runs"
-    return f"{document['sealed']}, data hash {document['data']}"
+    sealed = read_if_intact(SPLIT, path)
+    if sealed is None:
+        return "not: the file was changed after it was written"
+    if sealed.content["data"] != _data_hash(study, frame):
+        return "not: the sealed split is of other runs"
+    return f"{sealed.created}, data hash {sealed.content['data']}"
 
 
 def _table(study: AllocationStudy, frame: pd.DataFrame) -> pd.DataFrame:

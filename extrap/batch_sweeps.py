@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,8 +22,9 @@ from extrap.batching import (
     steps_to_target,
     tuned_steps,
 )
+from extrap.documents import read_if_intact, write_sealed
 from extrap.errors import DataError
-from extrap.files import write_csv, write_text
+from extrap.files import write_csv
 from extrap.pipeline import (
     ReadSweep,
     Sweep,
@@ -37,6 +36,8 @@ from extrap.pipeline import (
 )
 from extrap.reading import without_password
 from extrap.records import BatchStudy, BatchTask, Cell, Runs, StudySpec
+from extrap.records.codec import encode
+from extrap.records.seals import SealedKind, as_sealed
 from extrap.tuning import Notify, Tune, tune
 
 __all__ = [
@@ -53,6 +54,7 @@ Say = Callable[[str], None]
 BATCH = "batch_size"
 GROWN_BY = 2
 """Rates that a grid grows by at a time, on the side where its best rate is at the edge."""
+TRADE_OFF = SealedKind(kind="extrap-front", what="forecast of a trade-off", may_be_open=True)
 FACTORS = (0.5, 1.0, 2.0)
 """Multiples of the forecast rate that are run at the larger size."""
 
@@ -321,15 +323,9 @@ def _sealed(trade_off: TradeOffForecast, sweep: Runs, path: Path) -> TradeOffFor
     """Write a forecast down; an earlier one of the same data stays and is returned."""
     if (earlier := _as_sealed(trade_off, sweep, path)) is not None:
         return earlier
-    content = {
-        **_trade_off_key(trade_off, sweep),
-        "points": [
-            {k: v if v is not None and math.isfinite(v) else None for k, v in row.items()}
-            for row in trade_off.table.to_dict("records")
-        ],
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    write_text(path, json.dumps(content, indent=1, allow_nan=False))
+    content = {**_trade_off_key(trade_off, sweep), "points": trade_off.table}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    write_sealed(TRADE_OFF, path, as_sealed(encode(content), now), is_same=False)
     return trade_off
 
 
@@ -339,13 +335,10 @@ def _as_sealed(trade_off: TradeOffForecast, sweep: Runs, path: Path) -> TradeOff
     Runs at the larger size are made at the rates that were written down. A forecast made again by
     a later version may differ from them and would not find these runs.
     """
-    if not path.exists():
+    earlier, key = read_if_intact(TRADE_OFF, path), _trade_off_key(trade_off, sweep)
+    if earlier is None or {name: earlier.content.get(name) for name in key} != key:
         return None
-    earlier = json.loads(path.read_text(encoding="utf-8"))
-    key = _trade_off_key(trade_off, sweep)
-    if {name: earlier.get(name) for name in key} != key:
-        return None
-    table = pd.DataFrame(earlier["points"])
+    table = pd.DataFrame(earlier.content["points"])
     rates = {int(batch): float(lr) for batch, lr in zip(table[BATCH], table["lr"], strict=True)}
     trivial = trade_off.table[["target", BATCH, "as_largest"]]
     table = table.drop(columns="as_largest", errors="ignore").merge(trivial, how="left")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.comparing import Contrast, compare
+from extrap.documents import read_if_intact, write_sealed
 from extrap.errors import DataError
 from extrap.files import read_csv, write_csv
 from extrap.fitting.means import paired_mean
@@ -44,7 +44,7 @@ from extrap.records import (
     StudySpec,
     Target,
 )
-from extrap.records.seals import canonical_hash, set_aside, write_document
+from extrap.records.seals import SealedKind, as_sealed, canonical_hash
 from extrap.reporting import (
     GroupFindings,
     TargetCheck,
@@ -78,6 +78,9 @@ MakeSections = Callable[[pd.DataFrame], Sequence[Details]]
 """From the run table of a comparison to further parts of its page; none where it has no say."""
 SECTIONS: tuple[MakeSections, ...] = (selection_sections, sparsity_sections)
 """Those that every comparison is offered."""
+COMPARISON = SealedKind(
+    kind="extrap-comparison-study", what="comparison", loose=("checks",), may_be_open=True
+)
 NEEDED = ("arm", "stage", "seed", "status", "loss")
 """Columns of a run table, beside the sizes and tuned columns of its recipes."""
 
@@ -473,26 +476,20 @@ def _write_down(
         seal: From the content's hash and a time to when the storage first heard of that content;
             None where there is no storage.
     """
-    content = comparison_study_document(study, findings)
-    path, found = _document_path(study, reports), canonical_hash(content)
-    earlier = _earlier(path)
-    is_known = bool(earlier) and canonical_hash(_said(earlier)) == found
-    created = str(earlier["created"]) if is_known else _now()
-    kept = str(earlier["content_hash"]) if is_known else found  # version 0.1 hashed prose too
-    created = created if seal is None else seal(kept, created)
-    if is_known and created == earlier["created"]:
-        return created
-    if earlier and not is_known:
-        set_aside(path, str(earlier.get("content_hash")), what="comparison")
-    write_document({**content, "created": created, "content_hash": kept}, path)
+    path, content = _document_path(study, reports), comparison_study_document(study, findings)
+    earlier = read_if_intact(COMPARISON, path)
+    is_same = earlier is not None and _said(earlier.content) == canonical_hash(content)
+    found = earlier if earlier is not None and is_same else as_sealed(content, _now())
+    created = found.created if seal is None else seal(found.content_hash, found.created)
+    if found is not earlier or created != found.created:
+        write_sealed(COMPARISON, path, replace(found, created=created), is_same=is_same)
     return created
 
 
-def _said(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What a comparison says: without its time and hash, and without the prose of version 0.1."""
-    said = {k: v for k, v in document.items() if k not in ("created", "content_hash")}
-    groups = [{k: v for k, v in group.items() if k != "words"} for group in said["groups"]]
-    return {**said, "groups": groups}
+def _said(content: Mapping[str, Any]) -> str:
+    """The hash of what a comparison says, without the prose of version 0.1."""
+    groups = [{k: v for k, v in group.items() if k != "words"} for group in content["groups"]]
+    return canonical_hash({**content, "groups": groups})
 
 
 def _seal_time(
@@ -508,17 +505,6 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _earlier(path: Path) -> dict[str, Any]:
-    """The comparison in a file; empty if there is none."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return (
-        found if isinstance(found, dict) and found.get("kind") == "extrap-comparison-study" else {}
-    )
-
-
 def _write(
     study: ComparisonStudy,
     findings: Sequence[GroupFindings],
@@ -531,10 +517,9 @@ def _write(
 ) -> ComparisonOutcome:
     page = Path(path) if path is not None else reports / f"{study.name}.html"
     write_csv(table, reports / f"{study.name}.runs.csv")
-    document = _document_path(study, reports)
-    checks = checks_document(findings)
-    if checks:
-        write_document({**_earlier(document), "checks": checks}, document)
+    document, checks = _document_path(study, reports), checks_document(findings)
+    if checks and (sealed := read_if_intact(COMPARISON, document)) is not None:
+        write_sealed(COMPARISON, document, replace(sealed, loose={"checks": checks}), is_same=True)
     comparison_page(
         study,
         findings,

@@ -6,7 +6,7 @@ or missing number is `null` and never NaN.
 
 from __future__ import annotations
 
-import hashlib
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -41,19 +41,38 @@ from extrap.records import (
 )
 from extrap.records.codec import SCHEMA_VERSION, decode, encode, shape
 from extrap.records.fields import require_fields
-from extrap.records.seals import canonical_hash, set_aside, write_document
+from extrap.records.seals import (
+    Sealed,
+    SealedKind,
+    as_sealed,
+    canonical_hash,
+    set_aside,
+    verify,
+    write_document,
+)
 
 __all__ = [
     "content_hash",
     "forecast_document",
     "load_forecast",
+    "read_if_intact",
     "save_forecast",
     "seal_once",
     "sealed_at",
     "verdicts_document",
+    "write_sealed",
 ]
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
+FORECAST = SealedKind(
+    kind="extrap-forecast",
+    what="forecast",
+    remedy="write one with extrap forecast … --save {name}",
+    attached=("curves",),
+    loose=("notes",),
+)
 RECORDED = ("epochs", "batch_size", "flops")
 """Columns beyond those a fit depends on that a check of larger runs asks for."""
 NO_FORECAST = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -215,21 +234,18 @@ def save_forecast(forecast: Forecast, path: str | Path) -> str:
     Returns:
         The content hash, 64 hexadecimal digits; the time is not part of it.
     """
-    content = encode(_content(forecast))
-    sealed = canonical_hash(content)
     curves = None if forecast.curves is None else encode(forecast.curves)
-    document = {
-        **content,
-        "notes": list(forecast.runs.notes),
-        "created": forecast.created,
-        "content_hash": sealed,
-        **({} if curves is None else {"curves": curves}),
-        "seal": _seal(sealed, forecast.created, curves),
-    }
+    sealed = as_sealed(
+        encode(_content(forecast)),
+        forecast.created,
+        attached={"curves": curves},
+        loose={"notes": list(forecast.runs.notes)},
+    )
     path = Path(path)
-    _keep_earlier(path, forecast, sealed)
-    write_document(encode(document), path)
-    return sealed
+    earlier = _earlier(path, sealed.content_hash)
+    is_same = earlier is not None and earlier.curves == forecast.curves
+    write_sealed(FORECAST, path, sealed, is_same=is_same)
+    return sealed.content_hash
 
 
 def seal_once(forecast: Forecast, path: str | Path) -> tuple[Forecast, str]:
@@ -241,43 +257,26 @@ def seal_once(forecast: Forecast, path: str | Path) -> tuple[Forecast, str]:
     Returns:
         The forecast with the time of its seal, and the content hash.
     """
-    path = Path(path)
     sealed = content_hash(forecast)
-    if path.is_file() and _sealed_content(path) == sealed:
-        earlier = load_forecast(path)
-        if forecast.curves in (None, earlier.curves):
-            return replace(forecast, created=earlier.created, curves=earlier.curves), sealed
+    earlier = _earlier(Path(path), sealed)
+    if earlier is not None and forecast.curves in (None, earlier.curves):
+        return replace(forecast, created=earlier.created, curves=earlier.curves), sealed
     return forecast, save_forecast(forecast, path)
 
 
 def sealed_at(forecast: Forecast, path: str | Path) -> str | None:
     """When a file sealed this very forecast; None if it holds another one, or none."""
-    path = Path(path)
-    if not path.is_file() or _sealed_content(path) != content_hash(forecast):
-        return None
-    return load_forecast(path).created
+    earlier = _earlier(Path(path), content_hash(forecast))
+    return None if earlier is None else earlier.created
 
 
-def _sealed_content(path: Path) -> str | None:
-    """The content hash in a file, or None if it is no intact forecast."""
+def _earlier(path: Path, content: str) -> Forecast | None:
+    """The forecast in a file, if it is intact and has this content hash."""
     try:
-        return content_hash(load_forecast(path))
+        found = load_forecast(path)
     except DataError:
         return None
-
-
-def _keep_earlier(path: Path, forecast: Forecast, sealed: str) -> None:
-    """Set a forecast aside that is about to be replaced by another one."""
-    if not path.is_file() or (earlier := _sealed_content(path)) is None:
-        return
-    if earlier != sealed or load_forecast(path).curves != forecast.curves:
-        set_aside(path, earlier, what="forecast")
-
-
-def _seal(content: str, created: str, curves: Any = None) -> str:
-    """Over content, time and the reference curves, which a run table alone cannot bring back."""
-    parts = [content, created] + ([] if curves is None else [canonical_hash(curves)])
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+    return found if content_hash(found) == content else None
 
 
 def load_forecast(path: str | Path) -> Forecast:
@@ -290,33 +289,51 @@ def load_forecast(path: str | Path) -> Forecast:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"forecast {path} does not exist; check the path.")
-    require_file(path, "sealed forecast", most=MOST_BYTES)
+    sealed = read_sealed(FORECAST, path)
+    try:
+        return _proved(_restore(sealed))
+    except NO_FORECAST as error:
+        raise DataError(f"{path} is not a complete forecast: {first_line(error)}.") from error
+
+
+def read_sealed(kind: SealedKind, path: Path) -> Sealed:
+    """Read a sealed file and verify it.
+
+    Raises:
+        DataError: It is of another kind or schema, or was changed after it was sealed.
+    """
+    require_file(path, f"sealed {kind.what}", most=MOST_BYTES)
     try:
         document = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path} is not JSON: {first_line(error)}.") from error
-    if not isinstance(document, dict) or document.get("kind") != "extrap-forecast":
+    if not isinstance(document, dict) or document.get("kind") != kind.kind:
+        raise DataError(f"{path} is not a {kind.what}; {kind.remedy.format(name=path.name)}.")
+    if (version := document.get("schema_version", SCHEMA_VERSION)) != SCHEMA_VERSION:
         raise DataError(
-            f"{path} is not a forecast; write one with extrap forecast … --save {path.name}."
+            f"{path} has schema version {version}, this extrap reads {SCHEMA_VERSION}; make the "
+            f"{kind.what} again."
         )
-    if document.get("schema_version") != SCHEMA_VERSION:
-        raise DataError(
-            f"{path} has schema version {document.get('schema_version')}, this extrap reads "
-            f"{SCHEMA_VERSION}; make the forecast again."
-        )
-    created, sealed = document.pop("created", ""), document.pop("content_hash", "")
-    notes, curves = document.pop("notes", []), document.pop("curves", None)
     try:
-        is_whole = document.pop("seal", "") == _seal(sealed, created, curves)
-        is_whole = is_whole and canonical_hash(document) == sealed
-    except (TypeError, ValueError):  # such a thing was never sealed
-        is_whole = False
-    if not is_whole:
-        raise DataError(f"the seal of {path} is broken: it was changed after it was written.")
+        return verify(kind, document)
+    except ValueError as error:
+        raise DataError(f"the seal of {path} is broken: {error}.") from error
+
+
+def read_if_intact(kind: SealedKind, path: Path) -> Sealed | None:
+    """What a file holds; None if there is none, or none that is intact."""
     try:
-        return _proved(_restore(document, notes=notes, created=created, curves=curves))
-    except NO_FORECAST as error:
-        raise DataError(f"{path} is not a complete forecast: {first_line(error)}.") from error
+        return read_sealed(kind, path) if path.is_file() else None
+    except DataError as error:
+        logger.warning("%s", error)
+        return None
+
+
+def write_sealed(kind: SealedKind, path: Path, sealed: Sealed, *, is_same: bool) -> None:
+    """Write a sealed file; an intact one there is kept beside it, unless it says the same."""
+    if not is_same and (earlier := read_if_intact(kind, path)) is not None:
+        set_aside(path, earlier.content_hash, what=kind.what)
+    write_document(sealed.document(kind), path)
 
 
 def _proved(forecast: Forecast) -> Forecast:
@@ -386,13 +403,8 @@ def _noise(noise: Noise) -> dict[str, Any]:
     }
 
 
-def _restore(
-    document: Mapping[str, Any],
-    *,
-    notes: Sequence[str],
-    created: str,
-    curves: Mapping[str, Any] | None,
-) -> Forecast:
+def _restore(sealed: Sealed) -> Forecast:
+    document = sealed.content
     rows = pd.DataFrame(document["runs"]["rows"], columns=document["runs"]["columns"])
     for column in ("loss", *RECORDED):
         if column in rows:
@@ -404,7 +416,7 @@ def _restore(
             tuned=document["tuned"],
             conditions=document["conditions"],
             source="a sealed forecast",
-            notes=notes,
+            notes=sealed.loose.get("notes", ()),
         ),
         level=document["level"],
         optima=tuple(decode(Optimum, optimum) for optimum in document["optima"]),
@@ -417,9 +429,9 @@ def _restore(
         },
         valley=None if document["valley"] is None else _restore_valley(document["valley"]),
         divergence=_known(DivergenceModel, document.get("divergence")),
-        curves=_known(ReferenceCurves, curves),  # earlier versions left them out
+        curves=_known(ReferenceCurves, sealed.attached.get("curves")),
         flags=tuple(document["flags"]),
-        created=created,
+        created=sealed.created,
         path=SizePath(document["path"]) if "path" in document else None,
     )
 

@@ -23,6 +23,7 @@ DISTRIBUTIONS = {
         name: name
         for name in (
             "accelerate",
+            "cattrs",
             "click",
             "jinja2",
             "lightning",

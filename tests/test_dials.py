@@ -6,12 +6,12 @@ import math
 import pandas as pd
 import pytest
 
-from extrap import documents
 from extrap.cli import main
-from extrap.documents import content_hash, load_forecast, save_forecast
+from extrap.documents import FORECAST, content_hash, load_forecast, save_forecast
 from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
+from extrap.records.seals import as_sealed
 
 PATH = {"n_params": "12 * depth * (64 * depth)**2", "n_tokens": "20 * n_params"}
 
@@ -91,10 +91,9 @@ def test_a_saved_path_that_is_none_is_refused(dialled, tmp_path, bad):
     document = {**json.loads(file.read_text()), "path": bad}
     besides = ("created", "content_hash", "seal", "notes", "curves")
     content = {key: value for key, value in document.items() if key not in besides}
-    made = documents.canonical_hash(content)
-    seal = documents._seal(made, document["created"], document.get("curves"))
-    file.write_text(json.dumps({**document, "content_hash": made, "seal": seal}))
-    with pytest.raises(DataError, match="complete forecast"):
+    sealed = as_sealed(content, document["created"], attached={"curves": document.get("curves")})
+    file.write_text(json.dumps(sealed.document(FORECAST)))
+    with pytest.raises(DataError, match="no complete forecast"):
         load_forecast(file)
 
 

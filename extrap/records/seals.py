@@ -1,4 +1,8 @@
-"""What seals a file that is written before a run: a content hash that rounding does not change."""
+"""The seal of every file that is written before a run: hashes over its content and its time.
+
+A content hash is SHA-256 over JSON with sorted keys and numbers of ten digits: rounding does not
+change it. A seal is a checksum, not a signature.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,122 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from extrap.files import write_text
 
-__all__ = ["canonical_hash", "set_aside", "write_document"]
+__all__ = [
+    "Sealed",
+    "SealedKind",
+    "as_sealed",
+    "canonical_hash",
+    "set_aside",
+    "verify",
+    "write_document",
+]
 
 logger = logging.getLogger(__name__)
 
 DIGITS = 10
 """Significant digits that count for a content hash: what differs beyond them is rounding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedKind:
+    """What a sealed file of one kind holds besides its content.
+
+    Attributes:
+        kind: Its `kind`.
+        what: What it is called in messages.
+        remedy: What to do about a file that is something else; `{name}` is the file's name.
+        time: Key of the time.
+        attached: Keys that are sealed but do not count for the content hash.
+        loose: Keys that are not sealed.
+        may_be_open: Whether files without a seal are read: version 0.1 sealed forecasts alone.
+    """
+
+    kind: str
+    what: str
+    remedy: str = "move {name} elsewhere"
+    time: str = "created"
+    attached: tuple[str, ...] = ()
+    loose: tuple[str, ...] = ()
+    may_be_open: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """A sealed document in its parts."""
+
+    content: Mapping[str, Any]
+    created: str
+    content_hash: str
+    attached: Mapping[str, Any] = field(default_factory=dict)
+    loose: Mapping[str, Any] = field(default_factory=dict)
+
+    def document(self, kind: SealedKind) -> dict[str, Any]:
+        """The parts as one document, with its seal."""
+        return {
+            **self.content,
+            **self.loose,
+            kind.time: self.created,
+            "content_hash": self.content_hash,
+            **self.attached,
+            "seal": _over(self),
+        }
+
+
+def as_sealed(
+    content: Mapping[str, Any],
+    created: str,
+    *,
+    attached: Mapping[str, Any] | None = None,
+    loose: Mapping[str, Any] | None = None,
+) -> Sealed:
+    """Plain JSON, sealed at a time; attached parts that are None are left out."""
+    known = {key: value for key, value in (attached or {}).items() if value is not None}
+    return Sealed(
+        content=content,
+        created=created,
+        content_hash=canonical_hash(content),
+        attached=known,
+        loose=loose or {},
+    )
+
+
+def verify(kind: SealedKind, document: Mapping[str, Any]) -> Sealed:
+    """The parts of a document.
+
+    Raises:
+        ValueError: It was changed after it was sealed, or never was.
+    """
+    beside = {kind.time, "content_hash", "seal", *kind.attached, *kind.loose}
+    try:
+        found = as_sealed(
+            {key: value for key, value in document.items() if key not in beside},
+            document[kind.time],
+            attached={key: document.get(key) for key in kind.attached},
+            loose={key: document[key] for key in kind.loose if key in document},
+        )
+        hashes = {"content_hash": found.content_hash, "seal": _over(found)}
+        is_open = kind.may_be_open and "seal" not in document
+        is_whole = all(
+            document[key] == value
+            for key, value in hashes.items()
+            if key in document or not is_open
+        )
+    except (LookupError, TypeError, ValueError):  # such a thing was never sealed
+        is_whole = False
+    if not is_whole:
+        raise ValueError("it was changed after it was written")
+    return found
+
+
+def _over(found: Sealed) -> str:
+    parts = [found.content_hash, found.created, *map(canonical_hash, found.attached.values())]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
 def canonical_hash(content: Mapping[str, Any]) -> str:

@@ -4,16 +4,32 @@ import copy
 import json
 import shutil
 import sqlite3
+from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import extrap
-from extrap.allocation_sweeps import report_allocation
+from extrap.allocation_sweeps import SPLIT, report_allocation
+from extrap.batch_sweeps import _sealed
+from extrap.batching import TradeOffForecast
+from extrap.comparison_sweeps import COMPARISON, report_comparison
+from extrap.documents import read_sealed
 from extrap.errors import DataError
 from extrap.reading.optuna import seal_time
-from extrap.records import AllocationStudy, Recipe, StudySpec, TunedRange, Workload
+from extrap.records import (
+    AllocationStudy,
+    ComparisonStudy,
+    Recipe,
+    RecipeGroup,
+    StudySpec,
+    TunedRange,
+    Workload,
+)
+from extrap.records.seals import as_sealed, canonical_hash
 
-from .workplace import FOLDER
+from .workplace import FOLDER, runs
 
 SAVED = FOLDER / "saved_v1"
 ALLOCATION = AllocationStudy(
@@ -32,6 +48,31 @@ ALLOCATION = AllocationStudy(
     check_seeds=(100, 101),
     unique_tokens=2e5,
     inference_tokens=1e7,
+)
+PLAIN = StudySpec(
+    name="plain",
+    question="?",
+    workload=Workload(name="teacher"),
+    recipe=Recipe(steps=640, batch_size=4),
+    sizes={"width": (4, 8, 16, 32)},
+    tune={"lr": TunedRange(low=2**-6, high=2**-4, n=3)},
+    seeds=(0, 1),
+    target_seeds=(5, 6, 7),
+)
+LOWER = replace(PLAIN, name="lower", workload=Workload(name="teacher", options={"noise": 0.25}))
+RECIPES = ComparisonStudy(
+    name="toy-recipes",
+    question="Which?",
+    groups=(
+        RecipeGroup(
+            name="treatments",
+            question="Which moves the law?",
+            arms={"plain": PLAIN, "lower": LOWER},
+            target={"width": 256},
+            check_target=True,
+        ),
+    ),
+    price=2.0,
 )
 FORECASTS = {
     "curves": ({"width": 512}, 0.1266574238, (0.1166850, 0.1374817), {"lr": 0.005993584035}),
@@ -118,3 +159,77 @@ def test_storage_knows_when_a_content_was_sealed(tmp_path):
     sealed, url = read("toy-recipes.comparison.json"), f"sqlite:///{tmp_path / 's.db'}"
     assert seal_time(url, study="plain", content_hash=sealed["content_hash"]) == sealed["created"]
     assert seal_time(url, study="plain", content_hash="0" * 64) == ""
+
+
+@pytest.mark.parametrize("key", ["created", "content_hash", "name"])
+def test_a_changed_comparison_is_broken(key, tmp_path):
+    path = tmp_path / "c.json"
+    document = read("toy-recipes.comparison.json")
+    path.write_text(json.dumps(document))
+    found = read_sealed(COMPARISON, path)
+    assert found.content_hash == document["content_hash"] == canonical_hash(found.content)
+    sealed = found.document(COMPARISON)
+    path.write_text(json.dumps(sealed))
+    assert read_sealed(COMPARISON, path) == found
+    path.write_text(json.dumps({**sealed, key: sealed[key] + "0"}))
+    with pytest.raises(DataError, match=r"the seal of .* is broken"):
+        read_sealed(COMPARISON, path)
+
+
+def test_a_comparison_is_kept_with_its_time_until_it_says_something_else(tmp_path):
+    """Its numbers are those of this version; the prose that 0.1 sealed besides does not count."""
+    where = {"table": SAVED / "toy-recipes.runs.csv", "reports": tmp_path}
+    path = tmp_path / "toy-recipes.comparison.json"
+    report_comparison(RECIPES, **where)
+    sealed = read_sealed(COMPARISON, path)
+    groups = [{**group, "words": "As 0.1 put it."} for group in sealed.content["groups"]]
+    content = {**sealed.content, "groups": groups}
+    old = {**content, "created": "2020", "content_hash": canonical_hash(content)}
+    path.write_text(json.dumps({**old, **sealed.loose}))
+    for _ in range(2):
+        outcome = report_comparison(RECIPES, **where)
+        assert outcome.findings[0].sealed == "2020"
+        again = read_sealed(COMPARISON, path)
+        assert (again.content, again.created) == (content, "2020")
+        assert again.loose["checks"][0]["treated"] == "lower"
+        assert [*tmp_path.glob("*.json")] == [path]
+    report_comparison(replace(RECIPES, question="Another?"), **where)
+    aside = tmp_path / f"toy-recipes.comparison.{old['content_hash'][:8]}.json"
+    assert read_sealed(COMPARISON, aside).created == "2020"
+    assert read_sealed(COMPARISON, path).created > "2020"
+
+
+def test_a_trade_off_is_kept_with_its_rates_until_the_runs_or_the_file_change(tmp_path):
+    path = tmp_path / "tiny.front.json"
+    shutil.copy(SAVED / "tiny.front.json", path)
+    points = pd.DataFrame(read("tiny.front.json")["points"])
+    rates = {8: 2.0**-6, 32: 2.0**-4}
+    made = TradeOffForecast(
+        size={"width": 512.0},
+        steps={},
+        rates={8: 1.0, 32: 1.0},
+        recommended=(),
+        table=points.assign(lr=1.0, as_largest=np.nan),
+    )
+    kept = _sealed(made, runs("clean"), path)
+    assert kept.rates == rates
+    assert kept.table["predicted"].tolist() == points["predicted"].tolist()
+    assert path.read_bytes() == (SAVED / "tiny.front.json").read_bytes()
+    assert _sealed(made, runs("curved"), path).rates == made.rates  # other runs: written anew
+    (aside,) = tmp_path.glob("tiny.front.*.json")
+    assert json.loads(aside.read_text())["points"] == read("tiny.front.json")["points"]
+    assert _sealed(kept, runs("curved"), path).rates == made.rates
+    document = json.loads(path.read_text())
+    document["points"][0]["lr"] = 2.0
+    path.write_text(json.dumps(document))
+    assert _sealed(kept, runs("curved"), path).rates == rates  # a changed one is none
+
+
+def test_a_changed_split_says_so(tmp_path):
+    sealed = read_sealed(SPLIT, SAVED / "toy.allocation.json")
+    document = as_sealed(sealed.content, sealed.created).document(SPLIT)
+    path = tmp_path / "toy.allocation.json"
+    for flops, said in ((document["flops"], sealed.created), (1e9, "changed after it was")):
+        path.write_text(json.dumps({**document, "flops": flops}))
+        outcome = report_allocation(ALLOCATION, table=SAVED / "toy.runs.csv", reports=tmp_path)
+        assert said in outcome.report_path.read_text("utf-8")

@@ -291,7 +291,10 @@ def load_forecast(path: str | Path) -> Forecast:
         raise DataError(f"forecast {path} does not exist; check the path.")
     sealed = read_sealed(FORECAST, path)
     try:
-        return _proved(_restore(sealed))
+        made = _proved(_restore(sealed))
+        if unknown := sorted(set(sealed.content) - set(_content(made))):
+            raise ValueError(f"its keys {', '.join(unknown)} are unknown to this version")
+        return made
     except NO_FORECAST as error:
         raise DataError(f"{path} is not a complete forecast: {first_line(error)}.") from error
 

@@ -9,15 +9,18 @@ import pytest
 
 from extrap.checking import check
 from extrap.documents import (
+    FORECAST,
     content_hash,
     forecast_document,
     load_forecast,
+    read_sealed,
     save_forecast,
     seal_once,
 )
 from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
+from extrap.records.seals import as_sealed
 
 Table = Callable[..., pd.DataFrame]
 
@@ -114,6 +117,20 @@ def test_other_files_are_no_forecasts(tmp_path, text, message):
         load_forecast(path)
     with pytest.raises(DataError, match="does not exist"):
         load_forecast(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize("place", [(), ("noise",), ("optima", 0), ("valley",)])
+def test_an_unknown_key_is_an_error_though_it_is_sealed(tmp_path, made, place):
+    path = tmp_path / "f.json"
+    save_forecast(made, path)
+    content = dict(read_sealed(FORECAST, path).content)
+    holder = content
+    for key in place:
+        holder = holder[key]
+    holder["odd"] = 1
+    path.write_text(json.dumps(as_sealed(content, made.created).document(FORECAST)))
+    with pytest.raises(DataError, match=r"no(t a)? complete forecast: .*odd"):
+        load_forecast(path)
 
 
 def test_forecast_document_holds_the_model_of_divergence(sweep_table):

@@ -93,7 +93,7 @@ def test_a_saved_path_that_is_none_is_refused(dialled, tmp_path, bad):
     content = {key: value for key, value in document.items() if key not in besides}
     sealed = as_sealed(content, document["created"], attached={"curves": document.get("curves")})
     file.write_text(json.dumps(sealed.document(FORECAST)))
-    with pytest.raises(DataError, match="no complete forecast"):
+    with pytest.raises(DataError, match="not a complete forecast"):
         load_forecast(file)
 
 

@@ -21,9 +21,8 @@ SHARED = 2
 """Commands from which on an option with one description is listed once, as shared."""
 HEAD = """# Command line
 
-`make docs` makes this page from the commands: it is what `extrap COMMAND --help` prints. Exit
-codes are in [compatibility](../stability.md#exit-codes). `extrap --debug COMMAND …` shows the
-traceback of an error.
+`make docs` makes this page from `extrap COMMAND --help`. [Exit codes](../stability.md#exit-codes).
+`extrap --debug COMMAND …` shows the traceback of an error.
 
 ## Sweep options
 

@@ -13,6 +13,7 @@ import pytest
 
 import extrap
 
+from .api_pages import FOLDER, PACKAGE, packages, public_names
 from .cli_reference import PATH, cli_page
 from .pages import ROOT, Page, anchors, blocks_of, links_of, matches, parse_command
 
@@ -108,6 +109,13 @@ def test_site_is_built_strictly_and_loads_nothing_from_elsewhere(tmp_path):
     index = json.loads((tmp_path / "search/search_index.json").read_text(encoding="utf-8"))
     found = {entry["location"] for entry in index["docs"]}
     assert {"reference/python.html#extrap.forecast", "limits.html"} <= found
+    for name in packages():
+        shown = re.findall(
+            rf"{FOLDER}/{name}\.html#{re.escape(name)}\.(\w+)$", "\n".join(found), re.M
+        )
+        listed = public_names(PACKAGE / name.removeprefix("extrap.") / "__init__.py")
+        assert shown, name
+        assert set(shown) <= set(listed), name
 
 
 def test_api_page_has_every_public_name():

@@ -32,8 +32,12 @@ if TYPE_CHECKING:
     from extrap.reporting.batches_page import batch_page, batches_document
     from extrap.reporting.beside import beside_page
     from extrap.reporting.cascades_page import cascade_page, cascades_text
-    from extrap.reporting.comparison_documents import checks_document, comparison_study_document
-    from extrap.reporting.comparison_findings import GroupFindings, TargetCheck
+    from extrap.reporting.comparison_findings import (
+        GroupFindings,
+        TargetCheck,
+        checks_document,
+        comparison_study_document,
+    )
     from extrap.reporting.comparisons_page import comparison_page, comparison_study_text
     from extrap.reporting.embedded import read_blocks, read_report
     from extrap.reporting.forecast_page import report, report_document
@@ -80,8 +84,12 @@ _NAMES = {
     "batches_page": ("batch_page", "batches_document"),
     "beside": ("beside_page",),
     "cascades_page": ("cascade_page", "cascades_text"),
-    "comparison_documents": ("checks_document", "comparison_study_document"),
-    "comparison_findings": ("GroupFindings", "TargetCheck"),
+    "comparison_findings": (
+        "GroupFindings",
+        "TargetCheck",
+        "checks_document",
+        "comparison_study_document",
+    ),
     "comparisons_page": ("comparison_page", "comparison_study_text"),
     "embedded": ("read_blocks", "read_report"),
     "index": ("write_index",),

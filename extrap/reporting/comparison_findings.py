@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from extrap.comparing import Comparison, Contrast, SizeDifference
-from extrap.records import Interval, Measure, RecipeGroup, Runs
+from extrap.records import ComparisonStudy, Interval, Measure, RecipeGroup, Runs
+from extrap.records.codec import SCHEMA_VERSION, document, encode, shape
 
 __all__ = [
     "GroupFindings",
     "TargetCheck",
     "Treatment",
+    "checks_document",
+    "comparison_study_document",
     "has_misfit",
     "measured_target",
     "seed_losses",
@@ -69,6 +73,43 @@ class GroupFindings:
     checks: tuple[TargetCheck, ...] = ()
     sealed: str = ""
     began: str = ""
+
+
+shape(
+    GroupFindings,
+    omit=("group", "runs", "comparison", "checks", "sealed", "began"),
+    add={
+        "name": lambda found: found.group.name,
+        "question": lambda found: found.group.question,
+        "expected": lambda found: found.group.expected,
+        "target": lambda found: found.group.target,
+        "arms": lambda found: {arm: spec.name for arm, spec in found.group.arms.items()},
+        "data_hash": lambda found: {arm: runs.data_hash() for arm, runs in found.runs.items()},
+        "comparison": lambda found: found.comparison and document(found.comparison),
+    },
+)
+
+
+def comparison_study_document(
+    study: ComparisonStudy, findings: Sequence[GroupFindings]
+) -> dict[str, Any]:
+    """What was found before anything was trained at a target, as JSON."""
+    return {
+        "kind": "extrap-comparison-study",
+        "schema_version": SCHEMA_VERSION,
+        "name": study.name,
+        "question": study.question,
+        "groups": encode(findings),
+    }
+
+
+def checks_document(findings: Sequence[GroupFindings]) -> list[dict[str, Any]]:
+    """What was measured at the targets afterwards, one entry per treated recipe."""
+    return [
+        {"group": found.group.name, **encode(check)}
+        for found in findings
+        for check in found.checks
+    ]
 
 
 def has_misfit(contrast: Contrast) -> bool:

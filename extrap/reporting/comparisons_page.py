@@ -24,11 +24,12 @@ from extrap.reporting.comparison_answer import (
     sentence,
 )
 from extrap.reporting.comparison_charts import compute_chart, size_charts, targets_chart
-from extrap.reporting.comparison_documents import checks_document, comparison_study_document
 from extrap.reporting.comparison_findings import (
     OPEN,
     GroupFindings,
     Treatment,
+    checks_document,
+    comparison_study_document,
     has_misfit,
     treatments,
 )

@@ -57,7 +57,7 @@ def test_a_dial_gives_the_point_of_the_sizes_it_sets(dialled):
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        ({"height": 16}, "depth, got height"),
+        ({"height": 16}, "depth of the path, got height"),
         ({"depth": 16, "n_tokens": 1e9}, "got depth, n_tokens"),
         ({"depth": 1}, "below the smallest"),
     ],

@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
+from matplotlib import pyplot as plt
 
 import extrap
 from tests.reading.messy import isoflop, sweep, two, wandb_export
@@ -68,10 +68,11 @@ def test_report_writes_the_page_of_the_forecast(made, tmp_path):
     assert path == tmp_path / "deep" / "page.html"
 
 
-def test_plot_draws_on_the_axes_that_are_given(made):
-    axes = Figure().subplots()
-    assert made.plot(ax=axes) is axes
-    assert axes.has_data()
+def test_plot_draws_the_best_value_and_the_loss_against_size(made):
+    figure = made.plot()
+    assert [axes.get_ylabel() for axes in figure.axes] == ["best lr", "loss"]
+    assert all(axes.has_data() for axes in figure.axes)
+    plt.close(figure)
 
 
 def test_the_column_of_the_loss_outlives_a_sealed_file(tmp_path):

@@ -51,7 +51,7 @@ def test_one_size_out_of_all_proportion_is_refused(value):
     """It made powers that no float holds, and warnings."""
     table = plain_table()
     table.loc[2, "width"] = value
-    with pytest.raises(DataError, match=r"factor 1e\+30"):
+    with pytest.raises(DataError, match=r"factor of 1e\+30"):
         forecast(read_runs(table, size="width"))
 
 

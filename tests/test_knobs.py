@@ -184,10 +184,10 @@ def test_missing_columns_and_levels_are_named():
         (frame, {"warmup": None}, r"\['warmup'\]"),
         (frame, {"moving": 0.3}, r"fixed moving 0\.3"),
         (frame[frame["moving"].ne(0.1)], {"moving": None}, "no most common value"),
-        (frame[frame["width"].eq(16)], {"moving": 0.1}, r"moved at 1 size"),
+        (frame[frame["width"].eq(16)], {"moving": 0.1}, r"changed at 1 size"),
         (text, {"mode": "a"}, "two levels"),
         (frame.assign(seed=0), {"moving": 0.1}, "has two at width"),
-        (negative, {"moving": 0.1}, "are positive"),
+        (negative, {"moving": 0.1}, "be positive"),
     ):
         with pytest.raises(DataError, match=words):
             ranked(rows, **knobs)

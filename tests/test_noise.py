@@ -279,7 +279,7 @@ def test_running_averages_are_debiased_and_divided_last():
         (lambda: noise_scale_from_moments([1.0], [1.0, 2.0]), "1 grad_sq_norm and 2"),
         (lambda: noise_scale_from_moments([1.0], [math.inf]), "finite"),
         *(
-            (lambda n=n: noise_course([1.0, 2.0], [1.0, 2.0], n_windows=n), r"window .* 2, got")
+            (lambda n=n: noise_course([1.0, 2.0], [1.0, 2.0], n_windows=n), r"window.* 2, got")
             for n in (0, 3, [0], [1, 1], [2])
         ),
         (lambda: mean_noise_scale([1.0], [1.0], n_windows=1, batch_size=0), "batch_size"),

@@ -209,7 +209,7 @@ def test_baseline_is_tuned_beside_the_study_and_compared_with_it(compared):
     assert "width 16 to 256" in compared.lines[-1]
     assert "under flat-falling" in compared.lines[-1]
     html = outcome.report_path.read_text(encoding="utf-8")
-    assert "Against flat-falling" in html
+    assert "Comparison with flat-falling" in html
     assert outcome.baseline.runs.data_hash() in html
 
 
@@ -222,7 +222,7 @@ def test_second_start_and_report_have_the_comparison_and_train_nothing(compared,
     assert trained == []
     for again in (second, told):
         assert again.baseline.optima == compared.outcome.baseline.optima
-        assert "Against flat-falling" in again.report_path.read_text(encoding="utf-8")
+        assert "Comparison with flat-falling" in again.report_path.read_text(encoding="utf-8")
 
 
 def test_baseline_that_supports_no_forecast_leaves_the_study_its_report(tmp_path):

@@ -268,7 +268,7 @@ def _require_names(names: Iterable[str]) -> None:
     for name in names:
         if not 0 < len(name) <= MOST_NAME or as_written(name) != name or "\n" in name:
             raise DataError(
-                f"a column's name may have at most {MOST_NAME} visible characters, got "
+                f"a column's name must have 1 to {MOST_NAME} visible characters, got "
                 f"{name[:MOST_NAME]!r}; rename the column."
             )
 

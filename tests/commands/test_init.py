@@ -23,7 +23,7 @@ def test_a_study_file_of_a_function_is_written_and_trains(capsys):
     assert main(["init", "toy"]) == 0
     assert "extrap study run toy.py\n" in capsys.readouterr().out
     assert main(["study", "work", "toy.py", "--quiet", *SMALL]) == 0
-    assert "has its 12 runs" in capsys.readouterr().out
+    assert "complete with 12 runs" in capsys.readouterr().out
     assert main(["study", "run", "toy.py", "--dry-run"]) == 0
     assert "function train" in capsys.readouterr().out
 

@@ -124,7 +124,7 @@ def test_there_and_back_gives_the_same_runs_and_seals(sealed, sent, back, tmp_pa
 
 def test_an_import_of_another_study_or_fingerprint_is_refused(sent, back, tmp_path):
     for changes, words in (
-        ({"name": "other"}, "holds runs of other, "),
+        ({"name": "other"}, "needs runs of other, "),
         ({"sizes": {"depth": (8, 16)}}, "its study, depth, lr;"),
     ):
         with pytest.raises(DataError, match=words):

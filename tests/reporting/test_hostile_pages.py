@@ -16,7 +16,6 @@ from extrap.backtesting import backtest
 from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.reporting import (
-    Section,
     allocation_page,
     batch_page,
     cascade_page,
@@ -27,7 +26,7 @@ from extrap.reporting import (
     write_index,
 )
 from extrap.reporting.allocations_page import AllocationReport
-from extrap.reporting.blocks import Figure
+from extrap.reporting.blocks import Details, Figure, Paragraph
 from extrap.reporting.forecast_charts import backtest_chart
 from extrap.reporting.tables import Table
 
@@ -121,13 +120,8 @@ def test_names_of_recipes_and_what_others_bring(tmp_path):
     names = _renamed("plain", "shifted", "steeper", "lost", "treatments")
     found = poisoned(FINDINGS, names)
     study = replace(COMPARISON_STUDY, question=EVIL)
-    brought = Section(
-        key="more",
-        title=EVIL,
-        words=(EVIL,),
-        tables=(Table(caption=EVIL, columns=(EVIL, "b"), rows=((EVIL, EVIL),), note=EVIL),),
-        notes=(EVIL,),
-    )
+    table = Table(caption=EVIL, columns=(EVIL, "b"), rows=((EVIL, EVIL),), note=EVIL)
+    brought = Details(EVIL, (Paragraph(EVIL), table))
     path = comparison_page(study, found, path=tmp_path / "a.html", sections=[brought], **ABOUT)
     words = said(written(path))
     assert all(payload in words for payload in PAYLOADS.values())
@@ -230,7 +224,7 @@ def test_index_survives_what_is_no_page(tmp_path):
 
 @pytest.mark.parametrize("name", ["\x00", "\x1b[31m", "\u202e", "a\nb", "x" * 101, ""])
 def test_columns_that_cannot_be_seen_are_refused(name):
-    with pytest.raises(ValueError, match="can be seen"):
+    with pytest.raises(ValueError, match="visible"):
         as_runs(sweep_frame().rename(columns={"width": name}), (name,))
 
 

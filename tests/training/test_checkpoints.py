@@ -440,7 +440,7 @@ def test_a_spoiled_file_is_a_warning_and_the_run_trained_anew(left, tmp_path, na
     assert resumed(pack, tmp_path / "here", layout=layout(at_once=1)) == expected
     (said,) = {record.getMessage() for record in caplog.records}
     assert path.name in said
-    assert "trained anew" in said
+    assert "starts again" in said
     assert not (path.parent / "ran").exists()
 
 
@@ -461,7 +461,7 @@ def test_checkpoints_of_another_processor_or_version_are_not_gone_on_with(
             patch.setattr(owner, name, other)
             assert [found.load(cell, CPU) for cell in pack.cells] == [None, None]
     assert len(caplog.records) == 6
-    assert f"cpu {capability}, here cpu SIX LANES" in caplog.text
+    assert f"cpu {capability}, now cpu SIX LANES" in caplog.text
     assert Checkpoints(folder, "other").load(pack.cells[0], CPU) is None
 
 

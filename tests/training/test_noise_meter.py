@@ -194,7 +194,7 @@ def test_gradient_that_is_not_finite_is_left_out_and_said(model, data):
         accumulate(meter, model, (x, target), split(2, seed))
     found = meter.estimate()
     assert (found.n_steps, found.n_skipped) == (2, 2)
-    assert "(2 more left out)" in str(found)
+    assert "(2 more skipped)" in str(found)
     assert [step.step for step in meter.history] == [0, 2]
     assert meter.running.n_steps == 2
     for rows in split(2):

@@ -28,11 +28,11 @@ def test_tokens_set_the_steps_and_are_no_size_of_the_model():
         ([{"beta1": 0.9}], "a learning rate"),
         ([{"lr": 0.1, "dropout": 0.1}], "dropout"),
         ([{"lr": 0.1, "warmup": 1.5}], "sum of at most 1"),
-        ([{"lr": 0.1, "batch_size": 4}, {"lr": 0.1, "batch_size": 8}], "one batch size"),
+        ([{"lr": 0.1, "batch_size": 4}, {"lr": 0.1, "batch_size": 8}], "same batch size"),
     ],
 )
 def test_a_pack_that_cannot_be_trained_is_refused(tuned, message):
     with pytest.raises(ValueError, match=message):
         pack_of(*tuned)
-    with pytest.raises(ValueError, match="one size"):
+    with pytest.raises(ValueError, match="same size"):
         replace(pack_of({"lr": 0.1}), size={"width": 8})

@@ -254,8 +254,8 @@ def test_examples_run_to_their_reports(name, trained_by, tmp_path, monkeypatch, 
     capsys.readouterr()
     main(["check", *map(str, [*Path("reports").glob("*.json"), *Path("reports").glob("*.csv")])])
     said = capsys.readouterr().out
-    assert said.count("on the law ") == 1  # at the recommended rate, two seeds together
-    assert said.count("OFF the law") == said.count("mistuned: lr") == (name != "one_dial")
+    assert said.count("● on law") == 1  # at the recommended rate, two seeds together
+    assert said.count("◆ off law, mistuned") == (name != "one_dial")
     if name == "one_dial":
         assert "width = 64 * depth" in page.read_text()
 

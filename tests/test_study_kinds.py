@@ -60,7 +60,7 @@ slow = partial(pytest.param, marks=pytest.mark.slow)
     ("text", "change", "planned", "n_cells", "said"),
     [
         slow(LEVERS, "judge_seeds=1,2", "3 runs to tune, 2 ", 18, ("falls: best", "→ 40")),
-        slow(COMPARISON, "seeds=1,2,3", "54 runs", 36, ("norm: 18 runs", "norms\n- norm: ")),
+        slow(COMPARISON, "seeds=1,2,3", "54 runs", 36, ("norm: 18 runs", "norm ")),
         (
             CASCADE,
             "recipe.steps=7",

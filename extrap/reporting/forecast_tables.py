@@ -227,6 +227,8 @@ def parameter_table(forecast: Forecast) -> Table:
 
 def verdicts_table(forecast: Forecast, groups: Sequence[RunGroup]) -> Table:
     """Judged runs by configuration: replicates of one size and one choice of values are a row."""
+    advice = [_advice_cell(group) for group in groups]
+    shown = ["as above" if text and text in advice[:i] else text for i, text in enumerate(advice)]
     rows = [
         (
             VERDICT_WORDS[group.kind],
@@ -235,9 +237,9 @@ def verdicts_table(forecast: Forecast, groups: Sequence[RunGroup]) -> Table:
             _seen_cell(forecast, group),
             stacked(group.verdicts[0].predicted, group.verdicts[0].predicted_pi),
             "–" if group.deviation is None else format_percent(group.deviation),
-            _advice_cell(group),
+            text,
         )
-        for group in groups
+        for group, text in zip(groups, shown, strict=True)
     ]
     decide = dict.fromkeys(v.experiment for g in groups for v in g.verdicts if v.experiment)
     level = f"{100 * forecast.level:g}{NBSP}%"

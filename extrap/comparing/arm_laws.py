@@ -73,13 +73,6 @@ class ArmLaws:
         found[n_floors + 2 * arm + 1] = 1.0
         return found
 
-    @property
-    def floor_gap(self) -> Array:
-        """Gradient of the difference of ln-floors that are not shared."""
-        found = np.zeros(6)
-        found[0], found[1] = -1.0, 1.0
-        return found
-
     def designs(self) -> tuple[Array, Array]:
         """Derivatives of the difference and of the mean of both laws, at their average."""
         t = self.log_size - self.log_reference

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from extrap.planning.plans import LargerSize, Outlook, Plan
 
@@ -113,9 +112,3 @@ def _told(name: str, width: float | None) -> str:
         return f"{100 * math.expm1(width):.2g} %"
     octaves = f"{width:.2g}"
     return f"{octaves} octave" + "s" * (octaves != "1")
-
-
-def shares_of(limits: Mapping[str, float]) -> str:
-    """What makes an interval wide, the largest part first."""
-    ordered = sorted(limits.items(), key=lambda pair: -pair[1])
-    return ", ".join(f"{cause} {share:.0%}" for cause, share in ordered if share >= 0.005)

@@ -10,10 +10,8 @@ from extrap.records import Interval, Measure
 from extrap.reporting.blocks import Answer
 from extrap.reporting.comparison_findings import (
     OPEN,
-    GroupFindings,
     Treatment,
     has_misfit,
-    treatments,
 )
 from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.numbers import (
@@ -30,7 +28,6 @@ __all__ = [
     "comparison_answer",
     "difference",
     "explained",
-    "found_sentence",
     "gains",
     "pairs",
     "percent",
@@ -107,13 +104,6 @@ def _by_size(each: Treatment) -> str:
         return ""
     how, first = "gains" if gains(each) else "loses", contrast.by_size[0]
     return f"it {how} with size ({_short(first)} at {name_size(first.size)})"
-
-
-def found_sentence(found: GroupFindings) -> str:
-    """What was found of a group before its target was trained, a sentence per recipe."""
-    if found.comparison is None:
-        return f"No comparison: {found.problem}"
-    return " ".join(map(sentence, treatments([replace(found, checks=())])))
 
 
 def gains(each: Treatment) -> bool:

@@ -17,7 +17,6 @@ __all__ = [
     "explain_flag",
     "explain_flags",
     "explain_parameter",
-    "flag_lines",
 ]
 
 
@@ -146,14 +145,6 @@ def confidence(
             meaning = reasons[0].meaning
             return f"Confidence: {level}; {meaning[0].lower()}{meaning[1:].rstrip('.')}{about}."
     return otherwise
-
-
-def flag_lines(flags: Sequence[str], *, of: str) -> list[str]:
-    """A line of text for each flag, with its three parts."""
-    return [
-        f"flag: {f.name}{f' ({f.detail})' if f.detail else ''}: {f.meaning} {f.why} {f.action}"
-        for f in explain_flags(flags, of=of)
-    ]
 
 
 def explain_parameter(law: str, name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -69,6 +69,11 @@ class Measure:
 
     value: float | None
     ci: Interval
+
+    def map(self, of: Callable[[float], float]) -> Measure:
+        """A rising function of the value and of both ends, such as another unit."""
+        value, *ends = (None if x is None else of(x) for x in (self.value, *self.ci))
+        return Measure(value=value, ci=Interval(*ends))
 
     def __repr__(self) -> str:
         return f"Measure({number(self.value)}, ci {between(self.ci)})"

@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 import math
-import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from extrap import __version__
-from extrap.planning import (
-    Allocation,
-    AllocationCheck,
-    CheckedSplit,
-)
+from extrap.planning import Allocation, AllocationCheck, CheckedSplit
 from extrap.records import Interval, Measure
-from extrap.records.codec import document, encode
-from extrap.reporting import forecast_page
-from extrap.reporting.blocks import (
-    Answer,
-    Block,
-    Columns,
-    Details,
-    Figure,
-    Page,
-    Paragraph,
-    Warnings,
-)
+from extrap.records.codec import document
+from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph
 from extrap.reporting.charts import Axis, XYChart, series
-from extrap.reporting.glossary import confidence, explain_flags
+from extrap.reporting.glossary import confidence
 from extrap.reporting.html import write_page
-from extrap.reporting.numbers import (
-    NBSP,
-    format_estimate,
-    format_percent,
-    format_quantity,
-    format_scientific,
+from extrap.reporting.numbers import NBSP, format_percent, format_quantity, format_scientific
+from extrap.reporting.study_page import (
+    below,
+    doubts,
+    estimate,
+    measured,
+    points,
+    study_page,
+    tabulated,
 )
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
@@ -98,7 +85,7 @@ def allocation_answer(found: Allocation, *, more: str = "", kind: str = "forecas
     loss = ""
     if found.loss != UNKNOWN:
         level = f"{100 * found.level:g}{NBSP}%"
-        loss = f"; expect a loss of {_estimate(found.loss).replace('(', f'({level}: ', 1)}"
+        loss = f"; expect a loss of {estimate(found.loss).replace('(', f'({level}: ', 1)}"
     n = len(found.estimators)
     ratio = f"{found.extrapolation_ratio:.2g} times the largest run"
     certain = f"Confidence: high; {n} estimators agree, and the budget is {ratio}."
@@ -120,8 +107,8 @@ def study_answer(report: AllocationReport) -> Answer:
         verdict = f"{check.best.factor:g} times the parameters is significantly better"
     held = "inside" if check.holds else "outside"
     more = (
-        f" Parameters grow as C to the {_estimate(found.exponent)}. In runs at this budget "
-        f"{verdict}, and the loss of {_estimate(check.recommended.loss)} is {held} the interval."
+        f" Parameters grow as C to the {estimate(found.exponent)}. In runs at this budget "
+        f"{verdict}, and the loss of {estimate(check.recommended.loss)} is {held} the interval."
     )
     return allocation_answer(found, more=more, kind="on" if _is_good(report) else "mixed")
 
@@ -129,13 +116,15 @@ def study_answer(report: AllocationReport) -> Answer:
 def allocation_text(found: Allocation) -> str:
     """The answer, the split by every estimator, the other ways to spend the budget, warnings."""
     blocks: list[Block] = [allocation_answer(found), _estimators(found), *_others(found)]
-    return blocks_text([*blocks, *_warnings(found), *_notes(found)])
+    return blocks_text([*blocks, *doubts(found.warnings, of="allocation"), *_notes(found)])
 
 
 def allocations_text(report: AllocationReport) -> str:
     """The answer of a study, the splits that were trained, warnings."""
     tables = (_check_table(report), _expected_table(report.check))
-    return blocks_text([study_answer(report), *tables, *_warnings(report.found)])
+    return blocks_text(
+        [study_answer(report), *tables, *doubts(report.found.warnings, of="allocation")]
+    )
 
 
 def allocation_page(
@@ -148,35 +137,33 @@ def allocation_page(
     provenance: Mapping[str, str],
 ) -> Path:
     """Write the page of a study; `created` is ISO 8601, `provenance` rows of that table."""
-    found, status = report.found, "borne out" if _is_good(report) else "not borne out"
-    made = {"runs": str(report.n_runs), "extrap": __version__, "Python": platform.python_version()}
-    split = (_estimators(found), *_others(found), *_notes(found))
-    numbers = {
-        "kind": "extrap-allocation-study",
-        "schema_version": 1,
-        "allocation": document(found),
-        "check": asdict(report.check),
-        "optima": report.optima.to_dict("records"),
-        "n_runs": report.n_runs,
-    }
-    page = Page(
-        kind="allocation",
+    found = report.found
+    blocks: list[Block] = [
+        study_answer(report),
+        Columns((Figure(_profiles(report)), Figure(_course(report)))),
+        *doubts(found.warnings, of="allocation"),
+        _check_table(report),
+        Details("Loss, measured and expected", (_expected_table(report.check),)),
+        Details("Estimators", (_estimators(found), *_others(found), *_notes(found))),
+        Details("Profiles", (_optima(report),)),
+    ]
+    page = study_page(
+        "allocation",
+        blocks,
         title=title,
         question=question,
         created=created,
-        blocks=(
-            study_answer(report),
-            Columns((Figure(_profiles(report)), Figure(_course(report)))),
-            *_warnings(found),
-            _check_table(report),
-            Details("Loss, measured and expected", (_expected_table(report.check),)),
-            Details("Estimators", split),
-            Details("Profiles", (_optima(report),)),
-            forecast_page.provenance([(k, v) for k, v in {**made, **provenance}.items() if v]),
-            forecast_page.limits(LIMITS),
-        ),
-        numbers=encode(numbers),
-        status=status,
+        origin={"runs": str(report.n_runs), **provenance},
+        caveats=LIMITS,
+        numbers={
+            "kind": "extrap-allocation-study",
+            "schema_version": 1,
+            "allocation": document(found),
+            "check": report.check,
+            "optima": report.optima,
+            "n_runs": report.n_runs,
+        },
+        status="borne out" if _is_good(report) else "not borne out",
     )
     return write_page(page, path)
 
@@ -184,11 +171,6 @@ def allocation_page(
 def _is_good(report: AllocationReport) -> bool:
     """Whether the runs at the budget agree with the split."""
     return report.check.is_best and report.check.n_predicted > 0
-
-
-def _warnings(found: Allocation) -> tuple[Block, ...]:
-    flags = tuple(explain_flags(found.warnings, of="allocation"))
-    return (Warnings(flags),) if flags else ()
 
 
 def _notes(found: Allocation) -> Iterator[Block]:
@@ -199,14 +181,13 @@ def _estimators(found: Allocation) -> Table:
     """Every estimator's split, and why some could not be used."""
     rows: list[tuple[str, ...]] = []
     for name, each in found.estimators.items():
-        sizes = (each.params, each.tokens, each.tokens_per_param)
-        cells = [*(_lines(_size(m)) for m in sizes), *map(_stacked, (each.loss, each.exponent))]
-        rows.append((name, *cells, each.how))
+        sizes = (below(_size(m)) for m in (each.params, each.tokens, each.tokens_per_param))
+        rows.append((name, *sizes, measured(each.loss), measured(each.exponent), each.how))
     rows += [(name, *["–"] * 5, f"not possible: {why}") for name, why in found.refused.items()]
     if found.loss.value and found.forecast_loss.value:
         off = format_percent(found.forecast_loss.value / found.loss.value - 1)
         how = f"forecast of all runs for this split; {off} against the answer"
-        rows.append(("forecast", *["–"] * 3, _stacked(found.forecast_loss), "–", how))
+        rows.append(("forecast", *["–"] * 3, measured(found.forecast_loss), "–", how))
     columns = ("estimator", "parameters", "tokens", "tokens per parameter", "loss")
     return Table(
         caption=f"Split of {format_scientific(found.flops)} FLOPs by estimator, with "
@@ -224,8 +205,8 @@ def _others(found: Allocation) -> list[Table]:
         rows.append(
             (
                 f"unique tokens {format_quantity(repeated.unique_tokens)}, repeated",
-                *map(_lines, (_size(repeated.params), _size(repeated.tokens))),
-                _stacked(repeated.loss),
+                *map(below, (_size(repeated.params), _size(repeated.tokens))),
+                measured(repeated.loss),
                 f"{_size(repeated.epochs)} epochs, worth {_size(repeated.effective_epochs)}",
             )
         )
@@ -235,8 +216,8 @@ def _others(found: Allocation) -> list[Table]:
         rows.append(
             (
                 f"served tokens {format_quantity(serving.inference_tokens)}, same loss",
-                *map(_lines, (_size(serving.params), _size(serving.tokens))),
-                _stacked(serving.loss),
+                *map(below, (_size(serving.params), _size(serving.tokens))),
+                measured(serving.loss),
                 f"{total} FLOPs with serving, {saving} fewer",
             )
         )
@@ -248,25 +229,26 @@ def _others(found: Allocation) -> list[Table]:
 def _check_table(report: AllocationReport) -> Table:
     """The splits that were trained at the budget."""
     check = report.check
-    columns = ("result", "multiple of the parameters", "parameters", "tokens", "epochs")
-    return Table(
-        caption=f"Runs at {format_scientific(report.found.flops)} FLOPs: means over seeds, with "
+
+    def excess(split: CheckedSplit) -> str:
+        sign = "+" * ((split.excess.value or 0.0) > 0)
+        return "–" if split is check.recommended else sign + below(estimate(split.excess))
+
+    return tabulated(
+        f"Runs at {format_scientific(report.found.flops)} FLOPs: means over seeds, with "
         "Student's t intervals",
-        columns=(*columns, "learning rate", "runs", "loss", "excess loss"),
-        rows=tuple(
-            (
-                _result(split, check),
-                f"{split.factor:g}",
-                f"{split.params:.0f}",
-                f"{split.tokens:.0f}",
-                f"{split.epochs:.2g}",
-                format_quantity(split.lr),
-                f"{len(split.losses)}",
-                _stacked(split.loss),
-                "–" if split is check.recommended else _lines(_signed(split.excess)),
-            )
-            for split in check.splits
-        ),
+        check.splits,
+        {
+            "result": lambda split: _result(split, check),
+            "multiple of the parameters": lambda split: f"{split.factor:g}",
+            "parameters": lambda split: f"{split.params:.0f}",
+            "tokens": lambda split: f"{split.tokens:.0f}",
+            "epochs": lambda split: f"{split.epochs:.2g}",
+            "learning rate": lambda split: format_quantity(split.lr),
+            "runs": lambda split: str(len(split.losses)),
+            "loss": lambda split: measured(split.loss),
+            "excess loss": excess,
+        },
     )
 
 
@@ -282,14 +264,14 @@ def _result(split: CheckedSplit, check: AllocationCheck) -> str:
 def _expected_table(check: AllocationCheck) -> Table:
     """The loss of the recommended split, and what was expected of it."""
     n = len(check.recommended.losses)
-    rows = [("measured, mean", _stacked(check.recommended.loss), "–")]
-    rows.append(("law", _stacked(check.forecast), "yes" if check.holds else "no"))
+    rows = [("measured, mean", measured(check.recommended.loss), "–")]
+    rows.append(("law", measured(check.forecast), "yes" if check.holds else "no"))
     if check.if_right != UNKNOWN:
         inside = "yes" if check.holds_if_right else "no"
-        rows.append(("law, if its form is right", _stacked(check.if_right), inside))
+        rows.append(("law, if its form is right", measured(check.if_right), inside))
     if check.prediction != UNKNOWN:
         inside = f"{check.n_predicted} of {n} runs"
-        rows.append(("forecast, one new run", _stacked(check.prediction), inside))
+        rows.append(("forecast, one new run", measured(check.prediction), inside))
     return Table(
         caption="Loss of the recommended split, measured and expected",
         columns=("source", "loss", "measured loss inside"),
@@ -299,32 +281,32 @@ def _expected_table(check: AllocationCheck) -> Table:
 
 def _optima(report: AllocationReport) -> Table:
     """Every size and length of the profiles."""
-    return Table(
-        caption="Loss at the best learning rate of every size and length",
-        columns=(report.column, "parameters", "tokens", "FLOPs", "best learning rate", "loss"),
-        rows=tuple(
-            (
-                f"{row[report.column]:g}",
-                f"{row['params']:.0f}",
-                f"{row['tokens']:.0f}",
-                format_scientific(6 * row["params"] * row["tokens"]),
-                format_quantity(row["lr"]),
-                "not bracketed"
-                if math.isnan(row["loss"])
-                else f"{row['loss']:.4f} ± {row['loss_se']:.4f}",
-            )
-            for row in report.optima.to_dict("records")
-        ),
+
+    def loss(row: Mapping[str, float]) -> str:
+        is_known = not math.isnan(row["loss"])
+        return f"{row['loss']:.4f} ± {row['loss_se']:.4f}" if is_known else "not bracketed"
+
+    return tabulated(
+        "Loss at the best learning rate of every size and length",
+        report.optima.to_dict("records"),
+        {
+            report.column: lambda row: f"{row[report.column]:g}",
+            "parameters": lambda row: f"{row['params']:.0f}",
+            "tokens": lambda row: f"{row['tokens']:.0f}",
+            "FLOPs": lambda row: format_scientific(6 * row["params"] * row["tokens"]),
+            "best learning rate": lambda row: format_quantity(row["lr"]),
+            "loss": loss,
+        },
     )
 
 
 def _profiles(report: AllocationReport) -> XYChart:
     """Loss against parameters at every budget, the best split of each, the runs of the check."""
-    points = _with_budget(report)
+    profiles, checked = _with_budget(report), _checked(report)
     budgets = sorted(report.course)
     lines = [
         series(
-            points[points["flops"] == flops],
+            profiles[profiles["flops"] == flops],
             x="params",
             ink=f"size:{place / max(1, len(budgets) - 1):.3f}",
             line="-",
@@ -333,61 +315,47 @@ def _profiles(report: AllocationReport) -> XYChart:
         )
         for place, flops in enumerate(budgets)
     ]
-    best = pd.DataFrame(
-        [(each.params.value, each.loss.value) for each in report.course.values()],
-        columns=["params", "loss"],
-        dtype=float,
-    )
-    checked = _checked(report)
+    best = points((each.params.value or math.nan, each.loss) for each in report.course.values())
+    tried, chosen = checked[~checked["chosen"]], checked[checked["chosen"]]
+    budget = f"{format_scientific(report.found.flops)} FLOPs"
     return XYChart(
         title="Loss against parameters, by budget",
         x=Axis("parameters (non-embedding)"),
         y=Axis("loss at the best learning rate", is_log=False),
         series=(
             *lines,
-            series(best, x="params", marker="D", is_open=True, label="best split"),
-            series(
-                checked[~checked["chosen"]],
-                x="params",
-                ink="fixed",
-                marker="^",
-                label="other splits",
-            ),
-            series(
-                checked[checked["chosen"]],
-                x="params",
-                marker="^",
-                label=f"{format_scientific(report.found.flops)} FLOPs",
-            ),
+            series(best, y="y", marker="D", is_open=True, label="best split"),
+            series(tried, x="params", ink="fixed", marker="^", label="other splits"),
+            series(chosen, x="params", marker="^", label=budget),
         ),
     )
 
 
 def _course(report: AllocationReport) -> XYChart:
     """Best parameters against the budget by every estimator, and the splits that were trained."""
-    rows = [
-        (name, flops, each.params.value, *each.params.ci)
-        for flops, split in (*report.course.items(), (report.found.flops, report.found))
-        for name, each in split.estimators.items()
-    ]
-    lines = pd.DataFrame(rows, columns=["estimator", "flops", "params", "lower", "upper"])
+    splits = {**report.course, report.found.flops: report.found}
     shown = []
-    for name, own in lines.groupby("estimator", sort=False):
+    for name in dict.fromkeys(name for split in splits.values() for name in split.estimators):
         is_answer = name == report.found.estimator
+        course = points(
+            (flops, split.estimators[name].params)
+            for flops, split in splits.items()
+            if name in split.estimators
+        )
         shown.append(
             series(
-                own,
-                "flops",
-                "params",
+                course,
+                y="y",
                 lower="lower" if is_answer else "",
                 upper="upper" if is_answer else "",
-                ink=INKS[str(name)],
+                ink=INKS[name],
                 line="-" if is_answer else "--",
-                label=str(name),
+                label=name,
                 is_band=is_answer,
             )
         )
     trained = _checked(report).drop_duplicates("params").assign(flops=report.found.flops)
+    tried, chosen = trained[~trained["chosen"]], trained[trained["chosen"]]
     return XYChart(
         title="Best parameters against the budget",
         x=Axis("budget, FLOPs"),
@@ -395,8 +363,8 @@ def _course(report: AllocationReport) -> XYChart:
         series=(
             series(_with_budget(report), x="flops", y="params", ink="muted", marker="."),
             *shown,
-            series(trained[~trained["chosen"]], x="flops", y="params", ink="fixed", marker="^"),
-            series(trained[trained["chosen"]], x="flops", y="params", marker="^"),
+            series(tried, x="flops", y="params", ink="fixed", marker="^"),
+            series(chosen, x="flops", y="params", marker="^"),
         ),
         shaded=(min(report.course), max(report.course)),
     )
@@ -404,11 +372,11 @@ def _course(report: AllocationReport) -> XYChart:
 
 def _with_budget(report: AllocationReport) -> pd.DataFrame:
     """Points of the profiles with a loss, each at the nearest budget."""
-    points = report.optima.dropna(subset=["loss"])
+    known = report.optima.dropna(subset=["loss"])
     budgets = np.array(sorted(report.course))
-    own = np.log(6 * points["params"].to_numpy() * points["tokens"].to_numpy())
+    own = np.log(6 * known["params"].to_numpy() * known["tokens"].to_numpy())
     nearest = np.abs(np.log(budgets)[None, :] - own[:, None]).argmin(axis=1)
-    return points.assign(flops=budgets[nearest]).sort_values(["flops", "params"])
+    return known.assign(flops=budgets[nearest]).sort_values(["flops", "params"])
 
 
 def _checked(report: AllocationReport) -> pd.DataFrame:
@@ -417,24 +385,6 @@ def _checked(report: AllocationReport) -> pd.DataFrame:
     octaves = np.log(runs["n_params"].astype(float) / report.check.recommended.params).abs()
     columns = {"params": runs["n_params"], "loss": runs["loss"]}
     return pd.DataFrame({**columns, "chosen": octaves < math.log(SAME_PARAMS)})
-
-
-def _signed(measure: Measure) -> str:
-    text = _estimate(measure)
-    return text if (measure.value or 0.0) <= 0 else f"+{text}"
-
-
-def _estimate(measure: Measure) -> str:
-    return format_estimate(measure.value, measure.ci)
-
-
-def _stacked(measure: Measure) -> str:
-    return "–" if measure == UNKNOWN else _lines(_estimate(measure))
-
-
-def _lines(text: str) -> str:
-    """An estimate with its interval on a line of its own."""
-    return text.replace(" (", "\n", 1).removesuffix(")")
 
 
 def _size(measure: Measure) -> str:

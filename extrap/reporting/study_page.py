@@ -6,16 +6,20 @@ import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import pandas as pd
+
 from extrap import __version__
 from extrap.records import Interval, Measure
 from extrap.records.codec import encode
-from extrap.reporting.blocks import Block, Page
+from extrap.reporting.blocks import Block, Page, Warnings
 from extrap.reporting.forecast_page import limits, provenance
 from extrap.reporting.forecast_tables import stacked
-from extrap.reporting.numbers import format_percent
+from extrap.reporting.glossary import explain_flags
+from extrap.reporting.numbers import format_estimate, format_percent
 from extrap.reporting.tables import Table, capped_table
 
-__all__ = ["below", "in_percent", "measured", "study_page", "tabulated"]
+__all__ = ["below", "doubts", "estimate", "in_percent", "measured", "points", "study_page"]
+__all__ += ["tabulated"]
 
 Record = TypeVar("Record")
 
@@ -56,6 +60,23 @@ def tabulated(
     """A table of records: heading → what a record has in that column."""
     cells = [[cell(row) for cell in columns.values()] for row in rows]
     return capped_table(caption, tuple(columns), cells, note=note)
+
+
+def doubts(flags: Iterable[str], *, of: str) -> list[Warnings]:
+    """Flags in words, each once with all it concerns; no block where there is none."""
+    items = tuple(explain_flags(tuple(flags), of=of))
+    return [Warnings(items)] if items else []
+
+
+def points(rows: Iterable[tuple[float, Measure]]) -> pd.DataFrame:
+    """Places with what was measured there, for `charts.series`: `x`, `y`, `lower`, `upper`."""
+    found = [(x, measure.value, *measure.ci) for x, measure in rows]
+    return pd.DataFrame(found, columns=["x", "y", "lower", "upper"], dtype=float)
+
+
+def estimate(measure: Measure) -> str:
+    """A value with its interval in brackets."""
+    return format_estimate(measure.value, measure.ci)
 
 
 def measured(measure: Measure) -> str:

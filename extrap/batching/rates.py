@@ -19,6 +19,7 @@ from extrap.fitting.designs import check_sizes
 from extrap.fitting.lines import weighted_line
 from extrap.laws.batch import saturating_rate, surge_rate
 from extrap.records import Interval, Measure
+from extrap.records.codec import shape
 from extrap.records.fields import require_level
 
 __all__ = ["RATE_RULES", "RateLaw", "RateRule", "joint_rate_law", "rate_law"]
@@ -430,3 +431,10 @@ def _positive(table: Any, columns: Sequence[str]) -> Array:
             f"{', '.join(columns)} must be positive and finite; laws use their logarithm."
         )
     return values
+
+
+shape(
+    RateRule,
+    omit=("exponent", "log_scale", "reference", "n_parameters", "log_sd", "shape_at"),
+)
+shape(RateLaw, omit=("law", "level"))

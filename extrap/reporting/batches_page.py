@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -11,14 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from extrap import __version__
 from extrap import batching as data
 from extrap.batching import BatchFindings
 from extrap.records import BatchStudy, Interval, Measure
 from extrap.records.codec import SCHEMA_VERSION, document, encode
 from extrap.reporting import batches_charts as charts
 from extrap.reporting import critical_batches as critical
-from extrap.reporting import forecast_page
 from extrap.reporting.batches_charts import of_tasks
 from extrap.reporting.blocks import Block, Columns, Details, Figure, Page, Paragraph
 from extrap.reporting.charts import Chart
@@ -33,6 +30,7 @@ from extrap.reporting.critical_batches import (
 )
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, format_p_value, format_percent, format_quantity
+from extrap.reporting.study_page import study_page
 from extrap.reporting.tables import Table, records_table
 
 __all__ = ["batch_page", "batches_document", "batches_page"]
@@ -89,18 +87,15 @@ def batches_page(
     if _is_about_noise(tasks):
         shown = [*charts.pairs_chart(tasks), *charts.noise_charts(tasks)[:1]]
     figures = tuple(Figure(chart, CAPTIONS[chart.title.split()[0]]) for chart in shown)
-    rows = {"extrap": __version__, "Python": platform.python_version(), **origin}
-    details = (
-        *_details(tasks, shown),
-        forecast_page.provenance([(name, value) for name, value in rows.items() if value]),
-        forecast_page.limits(LIMITS),
-    )
-    return Page(
-        kind="batches",
+    details = (part for part in _details(tasks, shown) if part.blocks)
+    return study_page(
+        "batches",
+        [answer, Columns(figures), *rest, *details],
         title=study.name,
         question=study.question,
         created=created,
-        blocks=(answer, Columns(figures), *rest, *(each for each in details if each.blocks)),
+        origin=origin,
+        caveats=LIMITS,
         numbers=batches_document(study, findings),
     )
 
@@ -338,7 +333,6 @@ def _percent(fraction: float) -> str:
 
 def batches_document(study: BatchStudy, findings: Sequence[BatchFindings]) -> dict[str, Any]:
     """The findings as a JSON document; a number that is open or missing is null."""
-    agreed = agreement_of(findings)
     return encode(
         {
             "kind": "extrap-batches",
@@ -348,78 +342,48 @@ def batches_document(study: BatchStudy, findings: Sequence[BatchFindings]) -> di
             "level": study.level,
             "overhead": study.overhead,
             "answer": batches_answer(findings).text.replace(NBSP, " "),
-            "agreement": agreed,
+            "agreement": agreement_of(findings),
             "tasks": [_task_document(found) for found in findings],
         }
     )
 
 
 def _task_document(found: BatchFindings) -> dict[str, Any]:
-    result = found.result
-    collapsed, names = collapse_of(result), list(result.task.study.sizes)
+    result, trade_off = found.result, found.trade_off
+    task, names = result.task, list(result.task.study.sizes)
+    courses = result.courses.groupby(names) if len(result.courses) else ()
     return {
-        "name": result.task.study.name,
-        "workload": result.task.study.workload.name,
-        "targets": list(result.task.targets),
-        "batches": list(result.task.batches),
+        "name": task.study.name,
+        "workload": task.study.workload.name,
+        "targets": task.targets,
+        "batches": task.batches,
         "critical": document(result.critical),
         "held_out": result.held_out,
         "rates": [
-            {"size": dict(zip(names, key, strict=True)), **_rate_document(law)}
+            {"size": dict(zip(names, key, strict=True)), **encode(law)}
             for key, law in sorted(result.rate_laws.items())
         ],
-        "joint_rate_law": None if result.joint is None else _exponents(result.joint),
+        "joint_rate_law": result.joint
+        and {
+            "coefficient": result.joint.coefficient,
+            "exponents": result.joint.exponents,
+            "log_sd": result.joint.log_sd,
+            "n": result.joint.n_groups,
+        },
         "noise": result.noise,
         "courses": result.courses,
         "growth": [
             {"size": dict(zip(names, map(float, key), strict=True)), **encode(data.growth(course))}
-            for key, course in (result.courses.groupby(names) if len(result.courses) else ())
+            for key, course in courses
         ],
-        "collapse": collapsed,
-        "front": None
-        if found.trade_off is None
-        else {
-            "size": dict(found.trade_off.size),
-            "targets": list(found.trade_off.steps),
-            "recommended": [
-                {
-                    "target": each.target,
-                    "batch": each.batch,
-                    "lr": each.lr,
-                    "steps": each.steps,
-                    "examples": each.examples,
-                }
-                for each in found.trade_off.recommended
-            ],
-            "points": found.trade_off.table if found.checked is None else found.checked,
+        "collapse": collapse_of(result),
+        "front": trade_off
+        and {
+            "size": trade_off.size,
+            "targets": list(trade_off.steps),
+            "recommended": trade_off.recommended,
+            "points": trade_off.table if found.checked is None else found.checked,
             "is_counted": found.checked is not None,
         },
-        "notes": list(result.notes),
-    }
-
-
-def _rate_document(law: data.RateLaw) -> dict[str, Any]:
-    return {
-        "exponent": law.exponent,
-        "bend_p": law.bend_p,
-        "n": law.n,
-        "rules": [
-            {
-                "name": rule.name,
-                "holds": rule.holds,
-                "p_value": rule.p_value,
-                "weight": rule.weight,
-                "noise_scale": rule.noise_scale,
-            }
-            for rule in law.rules
-        ],
-    }
-
-
-def _exponents(law: data.BatchLaw) -> dict[str, Any]:
-    return {
-        "coefficient": law.coefficient,
-        "exponents": law.exponents,
-        "log_sd": law.log_sd,
-        "n": law.n_groups,
+        "notes": result.notes,
     }

@@ -9,12 +9,20 @@ from dataclasses import replace
 import pandas as pd
 
 from extrap import batching as data
-from extrap.batching import BatchFindings, BatchGroup, BatchLaw, BatchPrediction, CriticalBatches
+from extrap.batching import (
+    BatchFindings,
+    BatchGroup,
+    BatchLaw,
+    BatchPrediction,
+    CriticalBatches,
+    Segments,
+)
 from extrap.batching import SizeForecast as Sized
 from extrap.records import Interval, Measure
 from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
-from extrap.reporting.glossary import explain_flag
+from extrap.reporting.glossary import confidence, explain_flag
 from extrap.reporting.numbers import NBSP, format_percent, format_quantity
+from extrap.reporting.study_page import below, tabulated
 from extrap.reporting.tables import Table, records_table
 
 __all__ = ["Fits", "Tasks", "agreement_of", "batches_answer", "collapse_of", "counted"]
@@ -63,7 +71,7 @@ def _rounded(value: float, interval: Interval) -> str:
 
 def stacked(measure: Measure | BatchPrediction) -> str:
     """The same for a table: the interval below the value."""
-    return counted(measure).replace(" (", "\n", 1).removesuffix(")")
+    return below(counted(measure))
 
 
 def power(exponent: Measure) -> str:
@@ -116,24 +124,22 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
     ]
     return Answer(
         text=" ".join(texts),
-        confidence=f"Confidence: {_confidence(group, forecasts)}",
+        confidence=_confidence(group, forecasts),
         kind="forecast" if forecasts else "on",
     )
 
 
 def _confidence(group: BatchGroup, forecasts: Sequence[Sized]) -> str:
     if any(each.quantile is None for each in forecasts):
-        return "low; there are as many groups as parameters of the law."
+        return "Confidence: low; there are as many groups as parameters of the law."
     ratio = max((each.extrapolation_ratio for each in forecasts), default=1.0)
     if ratio > FAR:
-        return f"low; this is {ratio:.3g} times the largest value measured."
-    for flag in sorted(group.flags, key=lambda flag: flag not in GRAVE):
-        meaning = explain_flag(flag, of="batches").meaning
-        return f"{'low' if flag in GRAVE else 'medium'}; {meaning[0].lower()}{meaning[1:]}"
+        return f"Confidence: low; this is {ratio:.3g} times the largest value measured."
     lower, upper = group.b_crit.ci
+    certain = f"high; no warnings, {len(group.batches)} batch sizes reached the target."
     if not lower or not upper or upper > WIDE * lower:
-        return "medium; the interval of the critical batch is wide."
-    return f"high; no warnings, {len(group.batches)} batch sizes reached the target."
+        certain = "medium; the interval of the critical batch is wide."
+    return confidence(group.flags, of="batches", grave=GRAVE, otherwise=f"Confidence: {certain}")
 
 
 def tasks_of(findings: Sequence[BatchFindings]) -> Tasks:
@@ -197,44 +203,43 @@ def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
 
 def critical_table(fits: Fits) -> Table:
     """Critical batches and the ends of perfect and of useful scaling, one row per fit."""
-    rows = [
+    found = fits[0][1]
+    return tabulated(
+        f"Critical batch sizes ({100 * found.level:g}{NBSP}% intervals)",
+        _groups(fits),
         {
-            "where": label(group.by, task) or "all rows",
-            "critical batch": stacked(group.b_crit),
-            "largest useful": stacked(group.regimes.maximal_start),
-            "perfect scaling to": stacked(group.regimes.perfect_end),
-            f"{_percent(found.overhead)} overhead at": stacked(group.b_overhead),
-            "fewest steps": stacked(group.s_min),
-            "fewest examples": stacked(group.e_min),
-        }
-        for task, found in fits
-        for group in found.groups
-    ]
-    note = "Steps = fewest steps · (1 + critical batch / batch). Perfect scaling: examples stay "
-    note += f"within 20{NBSP}% of the fewest."
-    level = f"{100 * fits[0][1].level:g}{NBSP}%"
-    return records_table(f"Critical batch sizes ({level} intervals)", rows, note=note)
+            "where": lambda row: label(row[1].by, row[0]) or "all rows",
+            "critical batch": lambda row: stacked(row[1].b_crit),
+            "largest useful": lambda row: stacked(row[1].regimes.maximal_start),
+            "perfect scaling to": lambda row: stacked(row[1].regimes.perfect_end),
+            f"{_percent(found.overhead)} overhead at": lambda row: stacked(row[1].b_overhead),
+            "fewest steps": lambda row: stacked(row[1].s_min),
+            "fewest examples": lambda row: stacked(row[1].e_min),
+        },
+        note="Steps = fewest steps · (1 + critical batch / batch). Perfect scaling: examples stay "
+        f"within 20{NBSP}% of the fewest.",
+    )
 
 
 def fits_table(fits: Fits) -> Table:
     """How well each hyperbola is measured, and three straight lines in its place."""
-    rows = []
-    for task, found in fits:
-        for group in found.groups:
-            lines = group.segments
-            ends = (None, None) if lines is None else (lines.perfect_end, lines.maximal_start)
-            batches = f"{_four(group.points[0].batch)} to {_four(group.points[-1].batch)}"
-            rows.append(
-                {
-                    "where": label(group.by, task) or "all rows",
-                    "batches": batches,
-                    "sd of ln steps": f"{group.log_sd:.3f}",
-                    "three lines: perfect to, maximal from": ", ".join(map(_four, ends)),
-                    "overhead from": _four(group.from_batch),
-                    "warnings": ", ".join(group.flags) or "–",
-                }
-            )
-    return records_table("Quality of the fits", rows)
+
+    def ends(lines: Segments | None) -> str:
+        found = (None, None) if lines is None else (lines.perfect_end, lines.maximal_start)
+        return ", ".join(map(_four, found))
+
+    return tabulated(
+        "Quality of the fits",
+        _groups(fits),
+        {
+            "where": lambda row: label(row[1].by, row[0]) or "all rows",
+            "batches": lambda row: " to ".join(_four(row[1].points[i].batch) for i in (0, -1)),
+            "sd of ln steps": lambda row: f"{row[1].log_sd:.3f}",
+            "three lines: perfect to, maximal from": lambda row: ends(row[1].segments),
+            "overhead from": lambda row: _four(row[1].from_batch),
+            "warnings": lambda row: ", ".join(row[1].flags) or "–",
+        },
+    )
 
 
 def laws_table(laws: Sequence[tuple[str, BatchLaw]]) -> Table:
@@ -242,14 +247,12 @@ def laws_table(laws: Sequence[tuple[str, BatchLaw]]) -> Table:
     rows = []
     for task, law in laws:
         at = {c: float(f"{x:.3g}") for c, x in zip(law.columns, law.reference, strict=True)}
-        ends = (None if v is None else math.exp(v) for v in law.intercept.ci)
-        value = Measure(value=math.exp(law.intercept.value or 0.0), ci=Interval(*ends))
         name = LAWS.get(law.of, "batch at the overhead")
         rows.append(
             {
                 "law of": f"{name} ({task})" if task else name,
                 "goes as": " · ".join(f"{c}^{power(p)}" for c, p in law.exponents.items()),
-                "value": f"{counted(value)}\nat {label(at)}",
+                "value": f"{counted(law.intercept.map(math.exp))}\nat {label(at)}",
                 "at 1 of every column": stacked(law.coefficient),
                 "scatter": _percent(law.log_sd),
                 "fits": str(law.n_groups),
@@ -260,9 +263,13 @@ def laws_table(laws: Sequence[tuple[str, BatchLaw]]) -> Table:
     return records_table("Power laws", rows, note=note)
 
 
+def _groups(fits: Fits) -> list[tuple[str, BatchGroup]]:
+    return [(task, group) for task, found in fits for group in found.groups]
+
+
 def flag_warnings(fits: Fits) -> list[Warnings]:
     """Each flag that a group carries, with where."""
-    groups = [(label(g.by, task), g.flags) for task, found in fits for g in found.groups]
+    groups = [(label(group.by, task), group.flags) for task, group in _groups(fits)]
     items = []
     for flag in data.FLAGS:
         if seen := [where for where, flags in groups if flag in flags]:
@@ -275,19 +282,19 @@ def flag_warnings(fits: Fits) -> list[Warnings]:
 def critical_blocks(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> list[Block]:
     """What `extrap critical-batch` prints."""
     fits = [("", found)]
-    rows = [
+    table = tabulated(
+        f"Forecasts ({100 * found.level:g}{NBSP}% prediction intervals)",
+        forecasts,
         {
-            "where": label(each.by),
-            "critical batch": stacked(each.b_crit),
-            f"{_percent(found.overhead)} overhead at": stacked(each.b_overhead),
-            "fewest steps": stacked(each.s_min),
-            "extrapolation ratio": f"{each.extrapolation_ratio:.3g}×",
-        }
-        for each in forecasts
-    ]
-    title = f"Forecasts ({100 * found.level:g}{NBSP}% prediction intervals)"
+            "where": lambda each: label(each.by),
+            "critical batch": lambda each: stacked(each.b_crit),
+            f"{_percent(found.overhead)} overhead at": lambda each: stacked(each.b_overhead),
+            "fewest steps": lambda each: stacked(each.s_min),
+            "extrapolation ratio": lambda each: f"{each.extrapolation_ratio:.3g}×",
+        },
+    )
     blocks: list[Block] = [critical_answer(found, forecasts), *flag_warnings(fits)]
-    blocks += [records_table(title, rows)] if rows else []
+    blocks += [table] if forecasts else []
     blocks.append(critical_table(fits))
     if found.laws:
         blocks.append(laws_table([("", law) for law in found.laws.values()]))

@@ -19,6 +19,7 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.fitting.means import fieller, paired_mean, student_quantile
 from extrap.records import Interval, LeverStudy, Measure, StudySpec
+from extrap.records.codec import shape
 from extrap.records.levers import Lever, lever_rate
 
 __all__ = [
@@ -333,3 +334,23 @@ def _require_columns(table: pd.DataFrame) -> None:
         raise DataError(
             f"a table of ablations needs the columns {', '.join(NEEDED)}; {missing[0]} is missing."
         )
+
+
+shape(LeverReport, kind="extrap-levers", names={"findings": "levers"})
+shape(
+    LeverFinding,
+    omit=("lever", "plain", "treated", "reference"),
+    add={
+        "name": lambda finding: finding.lever.name,
+        "group": lambda finding: finding.lever.group,
+        "kind": lambda finding: finding.kind,
+        "is_within_seed_noise": lambda finding: finding.is_within_noise,
+        "updates_ratio": lambda finding: finding.updates_ratio,
+        "arms": lambda finding: {
+            role: arm
+            for role in ("plain", "treated", "reference")
+            if (arm := getattr(finding, role)) is not None
+        },
+    },
+)
+shape(ArmResult, names={"rate_rule": "rate"})

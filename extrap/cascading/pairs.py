@@ -14,6 +14,7 @@ from extrap.cascading.choice import cascade
 from extrap.cascading.results import Cascade, CascadePoint
 from extrap.errors import DataError
 from extrap.records import CascadeStudy, Interval, Measure
+from extrap.records.codec import shape
 
 __all__ = [
     "MARGIN",
@@ -332,3 +333,11 @@ def _mean(
     half = math.hypot(half, text_half)
     lower, upper = max(mean - half, bounds[0]), min(mean + half, bounds[1])
     return Measure(value=mean, ci=Interval(min(lower, mean), max(upper, mean)))
+
+
+shape(
+    CascadeReport,
+    kind="extrap-cascade-study",
+    omit=("table",),
+    add={"flags": lambda report: report.flags},
+)

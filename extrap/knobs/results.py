@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from extrap.records import Interval, Measure
+from extrap.records.codec import encode, shape
 from extrap.records.knobs import ONE_MINUS
 
 __all__ = [
@@ -134,3 +135,31 @@ def worst_case(knob: Knob) -> float:
 def or_infinite(value: float | None) -> float:
     """An open end as infinity."""
     return math.inf if value is None else value
+
+
+shape(
+    Knob,
+    omit=("offsets", "optimum", "better"),
+    add={
+        "optimum_at_target": lambda knob: {
+            "octaves": knob.optimum,
+            "value": knob.optimum.map(knob.value_at).value,
+        },
+        "octave": lambda knob: {
+            **encode(knob.octave),
+            "better": "up" if knob.better > 0 else "down",
+        },
+        "by_size": lambda knob: knob.offsets,
+    },
+)
+shape(
+    KnobReport,
+    kind="extrap-knobs",
+    omit=("column",),
+    add={
+        "target": lambda report: {report.column: report.target},
+        "sizes": lambda report: {report.column: report.sizes},
+        "by_worst_case": lambda report: [knob.name for knob in report.by_worst_case()],
+        "by_drift": lambda report: [knob.name for knob in report.by_drift()],
+    },
+)

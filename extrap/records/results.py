@@ -75,6 +75,11 @@ class Measure:
         value, *ends = (None if x is None else of(x) for x in (self.value, *self.ci))
         return Measure(value=value, ci=Interval(*ends))
 
+    def __neg__(self) -> Measure:
+        lower, upper = (None if side is None else -side for side in self.ci)
+        value = None if self.value is None else -self.value
+        return Measure(value=value, ci=Interval(upper, lower))
+
     def __repr__(self) -> str:
         return f"Measure({number(self.value)}, ci {between(self.ci)})"
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from extrap.levers import ArmResult, LeverFinding, LeverReport
-from extrap.records import Interval, Measure
-from extrap.records.codec import encode
+from extrap.levers import NOTHING, ArmResult, LeverFinding, LeverReport
+from extrap.records import Measure
+from extrap.records.codec import document
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
 from extrap.reporting.charts import Axis, Row, RowsChart
 from extrap.reporting.glossary import Explanation, explain_flags
@@ -48,10 +47,7 @@ def ablation_answer(report: LeverReport) -> Answer:
     by_kind = {kind: [f for f in report.findings if f.kind == kind] for kind in KINDS}
     lower = sorted(by_kind["lower"], key=lambda f: _relative(f, f.difference).value or 0.0)
     savers = [f for f in by_kind["alike"] if f.updates_ratio >= FEWER]
-    n, n_higher, n_unclear = (
-        len(report.findings),
-        *(len(by_kind[k]) for k in ("higher", "unclear")),
-    )
+    n, n_higher, n_unclear = map(len, (report.findings, by_kind["higher"], by_kind["unclear"]))
     named = _listed([f"{f.lever.name}, {_effect(f)}" for f in lower])
     saved = _listed([f"{f.lever.name}, {f.updates_ratio:.3g}{NBSP}times fewer" for f in savers])
     text = (
@@ -106,13 +102,20 @@ def ablation_table(report: LeverReport) -> Table:
             "ablation": lambda f: f.lever.name,
             "effect": lambda f: below(_effect(f)),
             "final loss": lambda f: "unknown" if f.difference.value is None else KINDS[f.kind][2],
-            "seed noise": lambda f: format_percent(_of_plain(f, f.plain.seed_sd), signed=False),
+            "seed noise": _noise,
             "updates": lambda f: f"{f.plain.updates} → {f.treated.updates}",
             "what to do": lever_advice,
         },
         note="Effect: treated minus plain, over plain; paired by seed, Student's t, for one "
         "ablation at a time. Seed noise: standard deviation of one plain run.",
     )
+
+
+def _noise(finding: LeverFinding) -> str:
+    plain = finding.plain
+    if not plain.loss or plain.seed_sd is None:
+        return "unknown"
+    return format_percent(plain.seed_sd / plain.loss, signed=False)
 
 
 def _losses_table(report: LeverReport) -> Table:
@@ -147,7 +150,7 @@ def effects_chart(title: str, findings: Sequence[LeverFinding]) -> RowsChart:
         marker, ink, _ = KINDS[f.kind]
         shown.append((f.lever.name, _relative(f, f.difference), ink, marker))
         if f.reference is not None:
-            gap = _relative(f, f.gap, sign=-1)
+            gap = _relative(f, -f.gap)
             shown.append((f"reference {f.reference.name}", gap, "ink", "D"))
     return RowsChart(
         title=title,
@@ -225,49 +228,13 @@ def levers_text(report: LeverReport) -> str:
 
 def levers_document(report: LeverReport) -> dict[str, Any]:
     """The findings as a JSON document."""
-    return encode(
-        {
-            "kind": "extrap-levers",
-            "schema_version": 1,
-            "level": report.level,
-            "n_judged": report.n_judged,
-            "n_tuning": report.n_tuning,
-            "answer": ablation_answer(report).text.replace(NBSP, " "),
-            "levers": [_document(finding) for finding in report.findings],
-        }
-    )
+    return document(report, answer=ablation_answer(report).text.replace(NBSP, " "))
 
 
-def _document(finding: LeverFinding) -> dict[str, Any]:
-    arms = {role: getattr(finding, role) for role in ("plain", "treated", "reference")}
-    names = ("difference", "gap", "share", "contrast")
-    return {
-        "name": finding.lever.name,
-        "group": finding.lever.group,
-        "kind": finding.kind,
-        "n_seeds": finding.n_seeds,
-        "is_within_seed_noise": finding.is_within_noise,
-        "updates_ratio": finding.updates_ratio,
-        **{name: asdict(getattr(finding, name)) for name in names},
-        "arms": {role: _arm_document(arm) for role, arm in arms.items() if arm is not None},
-    }
-
-
-def _arm_document(arm: ArmResult) -> dict[str, Any]:
-    return {"rate" if key == "rate_rule" else key: value for key, value in asdict(arm).items()}
-
-
-def _of_plain(finding: LeverFinding, value: float | None) -> float | None:
-    return value / finding.plain.loss if value is not None and finding.plain.loss else None
-
-
-def _relative(finding: LeverFinding, measure: Measure, *, sign: int = 1) -> Measure:
-    """A difference of losses, or its negative, over the plain arm's loss."""
-    sides = (measure.value, *measure.ci[::sign])
-    value, *ends = (
-        None if x is None else sign * x for x in (_of_plain(finding, s) for s in sides)
-    )
-    return Measure(value=value, ci=Interval(*ends))
+def _relative(finding: LeverFinding, measure: Measure) -> Measure:
+    """A difference of losses over the plain arm's loss."""
+    plain = finding.plain.loss
+    return measure.map(lambda loss: loss / plain) if plain else NOTHING
 
 
 def _effect(finding: LeverFinding) -> str:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from extrap.cascading import MARGIN, Cascade, CascadeFinding, CascadeReport
-from extrap.records import Interval, Measure
+from extrap.records import Measure
+from extrap.records.codec import document
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
 from extrap.reporting.glossary import explain_flags
 from extrap.reporting.html import write_page
-from extrap.reporting.numbers import NBSP, format_estimate, format_percent
-from extrap.reporting.study_page import below, in_percent, measured, study_page, tabulated
+from extrap.reporting.numbers import NBSP, format_percent
+from extrap.reporting.study_page import (
+    below,
+    estimate,
+    in_percent,
+    measured,
+    study_page,
+    tabulated,
+)
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 
@@ -50,7 +58,7 @@ def cascade_study_answer(report: CascadeReport) -> Answer:
     """Which small model to put before the large one, what that saves and what it costs."""
     best, large, in_nats = report.best, report.large, report.surest("loss")
     n_smalls, upper = len(report.of("correct")), best.surely_difference.ci.upper or 0.0
-    by = f"{_estimate(_scaled(best.surely_difference))} percentage points"
+    by = f"{estimate(_scaled(best.surely_difference))} percentage points"
     cost = f"{in_percent(best.surely_cost)} of {large} alone"
     if best.is_as_good:
         text = f"Put {best.small} before {large}: that costs {cost} and changes the share correct "
@@ -209,14 +217,7 @@ def cascade_page(
         created=created,
         origin={**{name: str(n) for name, n in counts.items()}, **provenance},
         caveats=LIMITS,
-        numbers={
-            "kind": "extrap-cascade-study",
-            "schema_version": 1,
-            "level": report.level,
-            "large": report.large,
-            "findings": [asdict(finding) for finding in report.findings],
-            "flags": report.flags,
-        },
+        numbers=document(report),
         status="as good" if best.is_as_good else "not shown to be as good",
     )
     return write_page(page, path)
@@ -247,7 +248,7 @@ def _cascade_answer(found: Cascade) -> Answer:
             f"Let the small model answer where its confidence is {chosen.threshold:.4g} or more: "
             f"it answers {in_percent(chosen.share)} of the inputs, and the cost is "
             f"{in_percent(chosen.cost)} of the large model's. The {what} is "
-            f"{_estimate(chosen.quality)}, {_estimate(chosen.difference)} from the large model's."
+            f"{estimate(chosen.quality)}, {estimate(chosen.difference)} from the large model's."
         )
     if found.share_filtered:
         text += f" The rule answers {format_percent(found.share_filtered, signed=False)}."
@@ -272,12 +273,12 @@ def _curve_table(found: Cascade) -> Table:
             "": lambda p: "chosen" if p is found.chosen else "",
             "confidence from": lambda p: "none" if p.threshold is None else f"{p.threshold:.4g}",
             "small answers": lambda p: format_percent(p.share.value, signed=False),
-            what: lambda p: _estimate(p.quality),
-            "difference": lambda p: _estimate(p.difference),
-            "cost, large = 1": lambda p: _estimate(p.cost),
+            what: lambda p: estimate(p.quality),
+            "difference": lambda p: estimate(p.difference),
+            "cost, large = 1": lambda p: estimate(p.cost),
         },
         note=f"Chosen on {found.n_validation} inputs, tested on {found.n_judged} others. Large "
-        f"model alone: {what} {_estimate(found.large)}; without it: {_estimate(found.small)}.",
+        f"model alone: {what} {estimate(found.large)}; without it: {estimate(found.small)}.",
     )
 
 
@@ -287,13 +288,8 @@ def _way(finding: CascadeFinding) -> str:
 
 def _scaled(measure: Measure) -> Measure:
     """In percent."""
-    value, *ends = (None if v is None else 100 * v for v in (measure.value, *measure.ci))
-    return Measure(value=value, ci=Interval(*ends))
+    return measure.map(lambda share: 100 * share)
 
 
 def _quality(measure: Measure, finding: CascadeFinding) -> str:
     return measured(measure if finding.outcome == "loss" else _scaled(measure))
-
-
-def _estimate(measure: Measure) -> str:
-    return format_estimate(measure.value, measure.ci)

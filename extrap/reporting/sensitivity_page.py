@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from extrap.knobs import Knob, KnobReport, Measure
-from extrap.records.codec import encode
+from extrap.knobs.results import or_infinite
+from extrap.records.codec import document
 from extrap.records.knobs import ONE_MINUS
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
-from extrap.reporting.glossary import explain_flag, explain_flags
+from extrap.reporting.glossary import explain_flag
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, format_cost, format_quantity
-from extrap.reporting.study_page import below, measured, study_page, tabulated
+from extrap.reporting.study_page import below, doubts, measured, points, study_page, tabulated
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 
@@ -44,7 +42,7 @@ def sensitivity_answer(report: KnobReport) -> Answer:
     first, small = report.knobs[0], _cost(SMALL)
     where = f"of the loss at {_where(report)}"
     if (first.at_stake.value or 0.0) < SMALL:
-        unsure = [k for k in report.by_worst_case() if _or_inf(k.at_stake.ci.upper) >= SMALL]
+        unsure = [k for k in report.by_worst_case() if or_infinite(k.at_stake.ci.upper) >= SMALL]
         named = ", ".join(f"{k.name} ({_costs(k.at_stake)})" for k in unsure)
         start = (
             "No fixed value is known to cost" if unsure else "Keep all fixed values: none costs"
@@ -77,17 +75,17 @@ def sensitivity_answer(report: KnobReport) -> Answer:
 
 def knob_advice(report: KnobReport, knob: Knob) -> str:
     """What to do about a fixed value."""
-    better, worse = _or_inf(knob.octave.ci.upper) < 0, (knob.octave.ci.lower or 0.0) > 0
+    better, worse = or_infinite(knob.octave.ci.upper) < 0, (knob.octave.ci.lower or 0.0) > 0
     if knob.kind == "unknown":
         return f"Repeat its runs: only {knob.n_seeds} seed(s) have a loss in every run."
     if knob.kind == "choice" and (better or worse):
         return f"Change it to {_level(knob.other)}." if better else f"Keep {_level(knob.base)}."
     if knob.kind == "choice":
-        is_alike = max(abs(_or_inf(side)) for side in knob.octave.ci) < SMALL
+        is_alike = max(abs(or_infinite(side)) for side in knob.octave.ci) < SMALL
         return "Either level will do." if is_alike else "Add seeds or a size."
     if knob.kind == "slope" and better:
         return f"Try values {_best(knob)} at small sizes until the loss rises."
-    if _or_inf(knob.at_stake.ci.upper) < SMALL:
+    if or_infinite(knob.at_stake.ci.upper) < SMALL:
         return "Leave it fixed."
     if knob.kind != "valley" or not knob.at_stake.ci.lower:
         return "Add seeds or a size: its cost is not significant."
@@ -157,13 +155,17 @@ def _path_chart(report: KnobReport, seen: list[Knob]) -> XYChart:
         ink, end = f"size:{i / max(1, len(seen) - 1):.3g}", knob.optimum.value or 0.0
         start = end - (knob.drift.value or 0.0) * math.log2(target / low)
         shown.append(Series(x=(low, target), y=(start, end), ink=ink, line="-"))
-        marks = [*((at.size, at.octaves) for at in knob.offsets), (target, knob.optimum)]
-        rows = [(size, octaves.value, *octaves.ci) for size, octaves in marks]
-        frame = pd.DataFrame(rows, columns=["x", "y", "lower", "upper"], dtype=float)
-        lines = series(
-            frame, y="y", lower="lower", upper="upper", label=knob.name, ink=ink, marker="o"
+        shown.append(
+            series(
+                points([*((at.size, at.octaves) for at in knob.offsets), (target, knob.optimum)]),
+                y="y",
+                lower="lower",
+                upper="upper",
+                label=knob.name,
+                ink=ink,
+                marker="o",
+            )
         )
-        shown.append(lines)
     return XYChart(
         title=f"Best value against {report.column}",
         x=Axis(report.column),
@@ -175,8 +177,7 @@ def _path_chart(report: KnobReport, seen: list[Knob]) -> XYChart:
 
 
 def _warnings(report: KnobReport) -> list[Warnings]:
-    flags = [f"{flag}: {knob.name}" for knob in report.knobs for flag in knob.flags]
-    return [Warnings(tuple(explain_flags(flags, of="knobs")))] if flags else []
+    return doubts((f"{flag}: {k.name}" for k in report.knobs for flag in k.flags), of="knobs")
 
 
 def sensitivity_blocks(report: KnobReport) -> list[Block]:
@@ -228,35 +229,10 @@ def knobs_text(report: KnobReport) -> str:
 
 def knobs_document(report: KnobReport) -> dict[str, Any]:
     """The ranking as a JSON document."""
-    return encode(
-        {
-            "kind": "extrap-knobs",
-            "schema_version": 1,
-            "level": report.level,
-            "target": {report.column: report.target},
-            "sizes": {report.column: report.sizes},
-            "n_runs": report.n_runs,
-            "answer": sensitivity_answer(report).text.replace(NBSP, " "),
-            "by_worst_case": [knob.name for knob in report.by_worst_case()],
-            "by_drift": [knob.name for knob in report.by_drift()],
-            "knobs": [_document(report, knob) for knob in report.knobs],
-            "notes": report.notes,
-        }
-    )
-
-
-def _document(report: KnobReport, knob: Knob) -> dict[str, Any]:
-    found = asdict(replace(knob, offsets=()))
-    octaves, found["octaves"] = knob.optimum.value, found.pop("optimum")
-    value = None if octaves is None else knob.value_at(octaves)
-    better = "up" if found.pop("better") > 0 else "down"
-    return {
-        **{key: found[key] for key in found if key not in ("offsets", "octaves")},
-        "optimum_at_target": {"octaves": found["octaves"], "value": value},
-        "octave": {**found["octave"], "better": better},
-        "by_size": [asdict(offset) for offset in knob.offsets],
-        "advice": knob_advice(report, knob).replace(NBSP, " "),
-    }
+    found = document(report, answer=sensitivity_answer(report).text.replace(NBSP, " "))
+    for knob, shown in zip(report.knobs, found["knobs"], strict=True):
+        shown["advice"] = knob_advice(report, knob).replace(NBSP, " ")
+    return found
 
 
 def _best(knob: Knob) -> str:
@@ -293,10 +269,6 @@ def _where(report: KnobReport) -> str:
 
 def _level(value: float | str | None) -> str:
     return value if isinstance(value, str) else format_quantity(value)
-
-
-def _or_inf(value: float | None) -> float:
-    return math.inf if value is None else value
 
 
 def _cost(fraction: float | None, *, is_log: bool = False) -> str:

@@ -305,9 +305,7 @@ def _positive(log_value: float, error: tuple[float, float] | None, *, level: flo
 
 
 def _relative(log_ratio: float, error: tuple[float, float] | None, *, level: float) -> Measure:
-    ratio = _positive(log_ratio, error, level=level)
-    lower, upper = (None if side is None else side - 1 for side in ratio.ci)
-    return Measure(value=(ratio.value or 1.0) - 1, ci=Interval(lower, upper))
+    return _positive(log_ratio, error, level=level).map(lambda ratio: ratio - 1)
 
 
 def crossover_of(judged: Judged, *, target: float, level: float) -> Crossover:

@@ -35,6 +35,11 @@ class SizeDifference:
     difference: Measure
     is_forecast: bool
 
+    @property
+    def is_better(self) -> bool:
+        """Whether the treated recipe is significantly better there."""
+        return (self.difference.ci.upper or 0.0) < 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveCompute:
@@ -124,7 +129,7 @@ class Contrast:
     @property
     def told_sizes(self) -> tuple[SizeDifference, ...]:
         """Sizes at which the measured difference is significant: its interval excludes 0."""
-        return tuple(place for place in self.by_size if _is_told(place.difference))
+        return tuple(place for place in self.by_size if 0.0 not in place.difference.ci)
 
     @property
     def sign_changes(self) -> tuple[tuple[SizeDifference, SizeDifference], ...]:
@@ -132,7 +137,7 @@ class Contrast:
         return tuple(
             (before, after)
             for before, after in itertools.pairwise(self.told_sizes)
-            if _is_better(before.difference) != _is_better(after.difference)
+            if before.is_better != after.is_better
         )
 
     @property
@@ -210,20 +215,8 @@ def _differs_by(contrast: Contrast) -> str:
     """The relative difference at the target in percent, or what is known of it."""
     if contrast.at_target is None:
         return "difference unknown"
-    found = contrast.at_target.difference
-    low, high = (None if side is None else 100 * side for side in found.ci)
-    value = None if found.value is None else 100 * found.value
-    return f"{estimated(value, (low, high), digits=3)} %"
-
-
-def _is_told(difference: Measure) -> bool:
-    lower, upper = difference.ci
-    return (lower is not None and lower > 0) or (upper is not None and upper < 0)
-
-
-def _is_better(difference: Measure) -> bool:
-    upper = difference.ci.upper
-    return upper is not None and upper < 0
+    percent = contrast.at_target.difference.map(lambda share: 100 * share)
+    return f"{estimated(percent.value, percent.ci, digits=3)} %"
 
 
 shape(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import mul
 from types import MappingProxyType
 
 import numpy as np
@@ -119,7 +121,7 @@ def fit_sparsity(
         density_exponent=measured(here[1], draws[1]),
         params_exponent=measured(here[2], draws[2]),
         worth=worth,
-        size_kept={d: _times(found, d) for d, found in worth.items()},
+        size_kept={d: found.map(partial(mul, d)) for d, found in worth.items()},
         level=level,
         n_failed=drawn.n_failed,
     )
@@ -160,8 +162,3 @@ def _measure(value: Array, draws: Array, *, level: float, dof: int) -> Measure:
 def _number(log_value: float) -> float | None:
     """None for a ratio of which one term is nothing."""
     return math.exp(log_value) if abs(log_value) < NOTHING / 2 else None
-
-
-def _times(measure: Measure, factor: float) -> Measure:
-    value, *ends = (None if v is None else factor * v for v in (measure.value, *measure.ci))
-    return Measure(value=value, ci=Interval(*ends))

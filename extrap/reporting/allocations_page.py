@@ -255,10 +255,9 @@ def _check_table(report: AllocationReport) -> Table:
 def _result(split: CheckedSplit, check: AllocationCheck) -> str:
     if split is check.recommended:
         return "recommended"
-    low, high = split.excess.ci
-    if high is not None and high < 0:
-        return "better"
-    return "worse" if low is not None and low > 0 else "no significant difference"
+    if 0.0 in split.excess.ci:
+        return "no significant difference"
+    return "better" if (split.excess.ci.upper or 0.0) < 0 else "worse"
 
 
 def _expected_table(check: AllocationCheck) -> Table:

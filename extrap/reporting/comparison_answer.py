@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extrap.comparing import SizeDifference
-from extrap.records import Interval, Measure
+from extrap.records import Measure
 from extrap.reporting.blocks import Answer
-from extrap.reporting.comparison_findings import (
-    OPEN,
-    Treatment,
-    has_misfit,
-)
+from extrap.reporting.comparison_findings import OPEN, Treatment, has_misfit
 from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.numbers import (
     NBSP,
@@ -175,12 +171,12 @@ def difference(place: SizeDifference, level: str = "") -> str:
 
 def percent(measure: Measure, level: str = "", why: str = "") -> str:
     """A relative difference with its interval, `−3.4 % (95 %: −5.4 to −1.4 %)`."""
-    value = None if measure.value is None else 100 * measure.value
-    ends = Interval(*(None if side is None else 100 * side for side in measure.ci))
-    sign = "+" if value is not None and value > 0 else ""
+    shown = measure.map(lambda share: 100 * share)
+    value, ends = shown.value, shown.ci
     if value is None:
         return "unknown" if ends == OPEN else f"{format_interval(ends)}{NBSP}%"
+    sign = "+" * (value > 0)
     if ends == OPEN:
         return f"{sign}{format_value(value)}{NBSP}% ({why or 'interval unknown'})"
-    shown, _, interval = format_estimate(value, ends).partition(" (")
-    return f"{sign}{shown}{NBSP}% ({level}{interval[:-1]}{NBSP}%)"
+    number, _, interval = format_estimate(value, ends).partition(" (")
+    return f"{sign}{number}{NBSP}% ({level}{interval[:-1]}{NBSP}%)"

@@ -6,11 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from extrap.comparing import Comparison, SizeDifference
 from extrap.fitting import LossPrediction, predict_log, relative_sizes
-from extrap.records import Fit, Measure
+from extrap.records import Fit, Measure, Runs
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
-from extrap.reporting.comparison_findings import OPEN, GroupFindings, Treatment, seed_losses
+from extrap.reporting.comparison_findings import OPEN, GroupFindings, Treatment
 from extrap.reporting.numbers import NBSP, name_size
 from extrap.reporting.sizes import SizeAxis, path_axis
 
@@ -69,7 +72,7 @@ def size_charts(found: GroupFindings) -> tuple[XYChart, ...]:
         forecast = [(p, m) for p, m in places if p.is_forecast]
         checks = [c for c in found.checks if arm in (c.treated, plain)]
         seen = [Measure(value=c.plain if arm == plain else c.loss, ci=OPEN) for c in checks[:1]]
-        seeds = axis.select(seed_losses(found.runs[arm])).rename(columns={column: "x"})
+        seeds = axis.select(_seed_losses(found.runs[arm])).rename(columns={column: "x"})
         label = arm if not curve else ""
         losses += [
             _marks(curve, bars=pair, ink=ink, line="-", is_band=True, label=arm),
@@ -169,3 +172,22 @@ def compute_chart(treatments: Sequence[Treatment]) -> RowsChart | None:
         rows=tuple(rows),
         reference=1.0,
     )
+
+
+def _seed_losses(runs: Runs) -> pd.DataFrame:
+    """Loss of every seed at the best tuned values tried at its size.
+
+    The best are those of the lowest mean log loss over the seeds, among values at which no run of
+    that size was lost if there are any.
+
+    Returns:
+        The size columns, `seed` and `loss`.
+    """
+    sweep = runs.of_stage("tune")
+    frame, keys = sweep.to_frame(), [*runs.sizes, *runs.tuned]
+    frame = frame.assign(log_loss=np.log(frame["loss"].astype(float)))
+    cells = frame.groupby(keys)["log_loss"].agg(["mean", "count", "size"]).reset_index()
+    cells = cells.dropna(subset="mean").assign(is_short=cells["count"] < cells["size"])
+    best = cells.sort_values([*runs.sizes, "is_short", "mean"]).groupby(list(runs.sizes)).head(1)
+    found = frame.merge(best[keys], on=keys).dropna(subset="loss")
+    return found[[*runs.sizes, "seed", "loss"]].reset_index(drop=True)

@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 from extrap.comparing import Comparison, Contrast, SizeDifference
 from extrap.records import ComparisonStudy, Interval, Measure, RecipeGroup, Runs
 from extrap.records.codec import SCHEMA_VERSION, document, encode, shape
@@ -22,7 +19,6 @@ __all__ = [
     "comparison_study_document",
     "has_misfit",
     "measured_target",
-    "seed_losses",
     "treatments",
 ]
 
@@ -220,26 +216,6 @@ def _side(contrast: Contrast) -> str:
 
 
 def _sign(difference: Measure) -> str:
-    lower, upper = difference.ci
-    if upper is not None and upper < 0:
-        return "better"
-    return "worse" if lower is not None and lower > 0 else ""
-
-
-def seed_losses(runs: Runs) -> pd.DataFrame:
-    """Loss of every seed at the best tuned values tried at its size.
-
-    The best are those of the lowest mean log loss over the seeds, among values at which no run of
-    that size was lost if there are any.
-
-    Returns:
-        The size columns, `seed` and `loss`.
-    """
-    sweep = runs.of_stage("tune")
-    frame, keys = sweep.to_frame(), [*runs.sizes, *runs.tuned]
-    frame = frame.assign(log_loss=np.log(frame["loss"].astype(float)))
-    cells = frame.groupby(keys)["log_loss"].agg(["mean", "count", "size"]).reset_index()
-    cells = cells.dropna(subset="mean").assign(is_short=cells["count"] < cells["size"])
-    best = cells.sort_values([*runs.sizes, "is_short", "mean"]).groupby(list(runs.sizes)).head(1)
-    found = frame.merge(best[keys], on=keys).dropna(subset="loss")
-    return found[[*runs.sizes, "seed", "loss"]].reset_index(drop=True)
+    if 0.0 in difference.ci:
+        return ""
+    return "better" if (difference.ci.upper or 0.0) < 0 else "worse"

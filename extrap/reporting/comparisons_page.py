@@ -10,7 +10,7 @@ from typing import Any
 
 from extrap.comparing import Comparison, Contrast
 from extrap.laws import LAWS
-from extrap.records import ComparisonStudy, Fit, Interval, Measure
+from extrap.records import ComparisonStudy, Fit, Measure
 from extrap.reporting.blocks import Block, Columns, Details, Figure, Paragraph, Warnings
 from extrap.reporting.charts import Chart
 from extrap.reporting.comparison_answer import (
@@ -341,8 +341,7 @@ def _crossing(contrast: Contrast) -> str:
     """Where the laws cross, and where the measured difference changes its sign."""
     crossing, lines = contrast.crossover, []
     if crossing.size.value is not None:
-        value, *ends = (s and float(f"{s:.3g}") for s in (crossing.size.value, *crossing.size.ci))
-        lines += [measured(Measure(value=value, ci=Interval(*ends)))]
+        lines += [measured(crossing.size.map(lambda size: float(f"{size:.3g}")))]
         lines += [f"{'within' if crossing.is_inside else 'outside'} the measured sizes"]
         lines += [f"{crossing.better_below} better below"] * bool(crossing.better_below)
     lines += [

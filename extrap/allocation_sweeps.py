@@ -38,7 +38,7 @@ from extrap.reading.optuna import seal_time
 from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
 from extrap.records.codec import document
 from extrap.records.seals import SealedKind, as_sealed
-from extrap.reporting import AllocationReport, allocation_page, write_index
+from extrap.reporting import About, AllocationReport, allocation_page, write_index
 from extrap.tuning import Notify, TrainFunction, Tune, tune
 
 __all__ = [
@@ -452,24 +452,18 @@ def _write(
     table_path = folder / f"{study.name}.runs.csv"
     write_csv(table, table_path)
     recipe = study.study.recipe
-    allocation_page(
-        report,
-        path=page,
-        title=study.name,
-        question=study.question,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        provenance={
-            "runs": without_password(source),
-            "split sealed": _sealed_when(study, table, folder),
-            "workload": study.study.workload.name,
-            "recipe": f"batches of {recipe.batch_size}, {recipe.optimizer}, {recipe.schedule}, "
-            f"warm-up {recipe.warmup:g}, decay {recipe.decay:g}",
-            "seeds of the profiles": ", ".join(map(str, study.study.seeds)),
-            "seeds of the check": ", ".join(map(str, study.check_seeds)),
-            "trained with": installed("torch", "optuna"),
-            "commit": current_commit(),
-        },
-    )
+    provenance = {
+        "runs": without_password(source),
+        "split sealed": _sealed_when(study, table, folder),
+        "workload": study.study.workload.name,
+        "recipe": f"batches of {recipe.batch_size}, {recipe.optimizer}, {recipe.schedule}, "
+        f"warm-up {recipe.warmup:g}, decay {recipe.decay:g}",
+        "seeds of the profiles": ", ".join(map(str, study.study.seeds)),
+        "seeds of the check": ", ".join(map(str, study.check_seeds)),
+        "trained with": installed("torch", "optuna"),
+        "commit": current_commit(),
+    }
+    allocation_page(report, About(study.name, study.question, provenance), page)
     return AllocationOutcome(
         report=report,
         seal_path=folder / f"{study.name}.allocation.json",

@@ -361,20 +361,15 @@ def _write(
     reports: Path,
     path: str | Path | None,
 ) -> BatchOutcome:
-    from extrap.reporting import batch_page, write_index
+    from extrap.reporting import About, batch_page, write_index
 
     reports.mkdir(parents=True, exist_ok=True)
     for name, table in _tables(found).items():
         if not table.empty:
             write_csv(table, reports / f"{study.name}.{name}.csv")
     page = Path(path) if path is not None else reports / f"{study.name}.html"
-    batch_page(
-        study,
-        tuple(found),
-        path=page,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        provenance=_provenance(study, source),
-    )
+    about = About(study.name, study.question, _provenance(study, source))
+    batch_page(study, tuple(found), about, page)
     return BatchOutcome(
         findings=tuple(found), report_path=page, index_path=write_index(page.parent)
     )

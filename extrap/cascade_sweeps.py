@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -257,7 +256,7 @@ def _write(
     reports: str | Path,
     path: str | Path | None,
 ) -> CascadeOutcome:
-    from extrap.reporting import cascade_page, write_index
+    from extrap.reporting import About, cascade_page, write_index
 
     report = judge_pairs(study, table)
     page = Path(path) if path is not None else Path(reports) / f"{study.name}.html"
@@ -265,25 +264,19 @@ def _write(
     table_path.parent.mkdir(parents=True, exist_ok=True)
     write_csv(table, table_path, float_format="%.6g")
     rates = [f"{model.label}: {model.lr:g}" for model, _ in study.trainings()]
-    cascade_page(
-        report,
-        path=page,
-        title=study.name,
-        question=study.question,
-        rule=study.rule.name if study.rule else "",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        provenance={
-            "made from": source,
-            "workload": f"{study.workload.name} {dict(study.workload.options) or ''}".strip(),
-            "recipe": f"{study.recipe.n_updates} steps of {study.recipe.batch_size} examples, "
-            f"{study.recipe.optimizer}, {study.recipe.schedule}",
-            "learning rates": "; ".join(rates),
-            "seeds, small and large": "; ".join(f"{a}, {b}" for a, b in study.pairs),
-            "rule": study.rule.pattern if study.rule else "",
-            "trained with": installed("torch"),
-            "commit": current_commit(),
-        },
-    )
+    provenance = {
+        "made from": source,
+        "workload": f"{study.workload.name} {dict(study.workload.options) or ''}".strip(),
+        "recipe": f"{study.recipe.n_updates} steps of {study.recipe.batch_size} examples, "
+        f"{study.recipe.optimizer}, {study.recipe.schedule}",
+        "learning rates": "; ".join(rates),
+        "seeds, small and large": "; ".join(f"{a}, {b}" for a, b in study.pairs),
+        "rule": study.rule.pattern if study.rule else "",
+        "trained with": installed("torch"),
+        "commit": current_commit(),
+    }
+    about = About(study.name, study.question, provenance)
+    cascade_page(report, about, page, rule=study.rule.name if study.rule else "")
     return CascadeOutcome(
         report=report,
         table_path=table_path,

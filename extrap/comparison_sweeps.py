@@ -46,6 +46,7 @@ from extrap.records import (
 )
 from extrap.records.seals import SealedKind, as_sealed, canonical_hash
 from extrap.reporting import (
+    About,
     GroupFindings,
     TargetCheck,
     checks_document,
@@ -520,20 +521,15 @@ def _write(
     document, checks = _document_path(study, reports), checks_document(findings)
     if checks and (sealed := read_if_intact(COMPARISON, document)) is not None:
         write_sealed(COMPARISON, document, replace(sealed, loose={"checks": checks}), is_same=True)
-    comparison_page(
-        study,
-        findings,
-        path=page,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        provenance={
-            "runs from": without_password(source),
-            "comparison written down": findings[0].sealed,
-            **{f"recipe {spec.name}": _recipe_words(spec) for spec in study.arms()},
-            "commit": current_commit(),
-            "trained with": installed("torch", "optuna"),
-        },
-        sections=sections(table),
-    )
+    provenance = {
+        "runs from": without_password(source),
+        "comparison written down": findings[0].sealed,
+        **{f"recipe {spec.name}": _recipe_words(spec) for spec in study.arms()},
+        "commit": current_commit(),
+        "trained with": installed("torch", "optuna"),
+    }
+    about = About(study.name, study.question, provenance)
+    comparison_page(study, findings, about, page, sections=sections(table))
     return ComparisonOutcome(
         findings=tuple(findings),
         table=table,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TextIO
@@ -243,7 +242,7 @@ def rank_table(
     Raises:
         DataError: As `extrap.read_runs` and `extrap.knobs.read_moves`.
     """
-    from extrap.reporting import knob_page
+    from extrap.reporting import About, knob_page
 
     runs = read_runs(
         source,
@@ -267,15 +266,10 @@ def rank_table(
     )
     if path is None:
         return ranking, None
-    page = knob_page(
-        ranking,
-        path=path,
-        title=f"Sensitivity of {runs.source}",
-        question="Which fixed value should be tuned before scaling up?",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        provenance={"source of the runs": runs.source, "data hash (SHA-256)": runs.data_hash()},
-    )
-    return ranking, page
+    provenance = {"source of the runs": runs.source, "data hash (SHA-256)": runs.data_hash()}
+    question = "Which fixed value should be tuned before scaling up?"
+    about = About(f"Sensitivity of {runs.source}", question, provenance)
+    return ranking, knob_page(ranking, about, path)
 
 
 def _levels(move: KnobMove) -> str:
@@ -330,7 +324,7 @@ def _write(
     reports: str | Path,
     path: str | Path | None,
 ) -> KnobOutcome:
-    from extrap.reporting import knob_page, write_index
+    from extrap.reporting import About, knob_page, write_index
 
     if frame.empty:
         raise DataError(f"the study {knobs.name!r} has no run with a changed setting; run it.")
@@ -355,22 +349,16 @@ def _write(
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(frame, folder / f"{knobs.name}.runs.csv")
     recipe = knobs.study.conditions()
-    knob_page(
-        ranking,
-        path=page,
-        title=knobs.name,
-        question=knobs.question,
-        created=made.created,
-        provenance={
-            "storage": without_password(source),
-            "sweep of the tuned values": f"{knobs.study.name}, {len(made.runs)} runs, data hash "
-            f"{made.runs.data_hash()}",
-            "recipe": ", ".join(f"{k} {v}" for k, v in recipe.items() if k != "workload"),
-            "workload": f"{recipe['workload']} {dict(knobs.study.workload.options) or ''}".strip(),
-            "seeds": ", ".join(map(str, knobs.seeds or knobs.study.seeds)),
-            "commit": current_commit(),
-        },
-    )
+    provenance = {
+        "storage": without_password(source),
+        "sweep of the tuned values": f"{knobs.study.name}, {len(made.runs)} runs, data hash "
+        f"{made.runs.data_hash()}",
+        "recipe": ", ".join(f"{k} {v}" for k, v in recipe.items() if k != "workload"),
+        "workload": f"{recipe['workload']} {dict(knobs.study.workload.options) or ''}".strip(),
+        "seeds": ", ".join(map(str, knobs.seeds or knobs.study.seeds)),
+        "commit": current_commit(),
+    }
+    knob_page(ranking, About(knobs.name, knobs.question, provenance, made.created), page)
     return KnobOutcome(
         forecast=made, report=ranking, report_path=page, index_path=write_index(page.parent)
     )

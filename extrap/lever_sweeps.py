@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -257,29 +256,23 @@ def _write(
     reports: str | Path,
     path: str | Path | None,
 ) -> LeverOutcome:
-    from extrap.reporting import lever_page, write_index
+    from extrap.reporting import About, lever_page, write_index
 
     report = judge_levers(study, table)
     folder = Path(reports)
     page = Path(path) if path is not None else folder / f"{study.name}.html"
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(table, folder / f"{study.name}.runs.csv")
-    lever_page(
-        report,
-        path=page,
-        title=study.name,
-        question=study.question,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        provenance={
-            "runs": without_password(source),
-            "judging seeds": ", ".join(map(str, study.judge_seeds)),
-            "tuning seeds": "; ".join(
-                dict.fromkeys(", ".join(map(str, spec.seeds)) for spec in study.tuned_arms())
-            ),
-            **{f"arm {spec.name}": _arm_words(spec) for spec in study.arms()},
-            "commit": current_commit(),
-        },
-    )
+    provenance = {
+        "runs": without_password(source),
+        "judging seeds": ", ".join(map(str, study.judge_seeds)),
+        "tuning seeds": "; ".join(
+            dict.fromkeys(", ".join(map(str, spec.seeds)) for spec in study.tuned_arms())
+        ),
+        **{f"arm {spec.name}": _arm_words(spec) for spec in study.arms()},
+        "commit": current_commit(),
+    }
+    lever_page(report, About(study.name, study.question, provenance), page)
     return LeverOutcome(
         report=report, table=table, report_path=page, index_path=write_index(page.parent)
     )

@@ -19,6 +19,7 @@ from extrap.records import (
     TunedRange,
     Workload,
 )
+from extrap.reporting import About
 from extrap.reporting.allocations_page import allocation_page, allocations_text, study_answer
 from extrap.reporting.flag_words import FAMILIES
 
@@ -107,8 +108,7 @@ def test_each_flag_is_on_the_page_and_in_the_text_with_its_number(outcome, tmp_p
     flags = ("law-bends: 2.0% below it at the largest budgets", "splits-disagree: a and b by 3.0")
     for warnings in (flags, ()):
         report = replace(outcome.report, found=replace(outcome.report.found, warnings=warnings))
-        told = {"title": "a", "question": "?", "created": "2026", "provenance": {}}
-        page = allocation_page(report, path=tmp_path / "a.html", **told)
+        page = allocation_page(report, About("a", "?", {}), tmp_path / "a.html")
         html, text = page.read_text(encoding="utf-8"), allocations_text(report)
         assert html.count("Flag: <code>") == text.count("warning: ") == len(warnings)
         for said in warnings:

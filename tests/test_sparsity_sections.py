@@ -8,7 +8,7 @@ import pytest
 from extrap.comparing import SparseArm, sparse_sweep
 from extrap.reading import read_runs
 from extrap.records import Recipe, Workload
-from extrap.reporting import comparison_page
+from extrap.reporting import About, comparison_page
 from extrap.reporting.blocks import Figure, tables_of
 from extrap.reporting.charts import marks
 from extrap.sparsity_sections import sparse_accounts, sparsity_sections
@@ -73,8 +73,8 @@ def test_other_tables_have_no_section_and_hostile_names_act_on_nothing(table, tm
     assert sparsity_sections(table.drop(columns="density")) == []
     assert sparsity_sections(table[table["arm"].isin(["dense", "half"])]) == []
     sections = sparsity_sections(poisoned(table, {"tenth": EVIL, "half": EVIL + " "}))
-    about = {"created": "2026-01-01T00:00:00+00:00", "provenance": {}}
-    page = comparison_page(STUDY, (BROKEN,), path=tmp_path / "a.html", sections=sections, **about)
+    about = About(STUDY.name, STUDY.question, {})
+    page = comparison_page(STUDY, (BROKEN,), about, tmp_path / "a.html", sections=sections)
     words = " ".join(inspected(page.read_text(encoding="utf-8")).words)
     assert all(payload in words for payload in PAYLOADS.values())
 

@@ -9,6 +9,7 @@
   `comparison_study_document` likewise.
 * `allocation_page` — a budget split and checked; `allocations_text` likewise.
 * `cascade_page` — a small model before a large one; `cascades_text` likewise.
+* `About` — title, question, time and provenance of a study's page.
 * `write_index` — an index over the reports of a folder; `beside_page` — two side by side.
 * `read_report` — the numbers of a page; `report_markdown` — its summary for a pull request.
 * `save_figures` — the pictures and tables of a report as files.
@@ -45,8 +46,10 @@ if TYPE_CHECKING:
     from extrap.reporting.markdown import report_markdown
     from extrap.reporting.saved import save_figures
     from extrap.reporting.sensitivity_page import knob_page, knobs_document, knobs_text
+    from extrap.reporting.study_page import About
 
 __all__ = [
+    "About",
     "AllocationReport",
     "GroupFindings",
     "TargetCheck",
@@ -97,6 +100,7 @@ _NAMES = {
     "forecast_page": ("report", "report_document"),
     "saved": ("save_figures",),
     "sensitivity_page": ("knob_page", "knobs_document", "knobs_text"),
+    "study_page": ("About",),
 }
 """Module → the public names it defines."""
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from extrap.reporting.charts import Axis, Row, RowsChart
 from extrap.reporting.glossary import Explanation, explain_flags
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, format_percent, format_quantity
-from extrap.reporting.study_page import below, in_percent, measured, study_page, tabulated
+from extrap.reporting.study_page import About, below, in_percent, measured, study_page, tabulated
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 
@@ -196,26 +196,16 @@ def ablation_blocks(report: LeverReport) -> list[Block]:
     ]
 
 
-def lever_page(
-    report: LeverReport,
-    *,
-    path: str | Path,
-    title: str,
-    question: str,
-    created: str,
-    provenance: Mapping[str, str],
-) -> Path:
-    """Write the ablations as one HTML file; `provenance` names their sources."""
+def lever_page(report: LeverReport, about: About, path: str | Path) -> Path:
+    """Write the ablations as one HTML file."""
     counts = {"runs that compare arms": report.n_judged, "runs that chose rates": report.n_tuning}
     page = study_page(
         "levers",
+        about,
         ablation_blocks(report),
-        title=title,
-        question=question,
-        created=created,
-        origin={**{name: str(n) for name, n in counts.items()}, **provenance},
         caveats=LIMITS,
         numbers=levers_document(report),
+        counts=counts,
     )
     return write_page(page, path)
 

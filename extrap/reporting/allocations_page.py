@@ -19,6 +19,7 @@ from extrap.reporting.glossary import confidence
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, format_percent, format_quantity, format_scientific
 from extrap.reporting.study_page import (
+    About,
     below,
     doubts,
     estimate,
@@ -127,16 +128,8 @@ def allocations_text(report: AllocationReport) -> str:
     )
 
 
-def allocation_page(
-    report: AllocationReport,
-    *,
-    path: str | Path,
-    title: str,
-    question: str,
-    created: str,
-    provenance: Mapping[str, str],
-) -> Path:
-    """Write the page of a study; `created` is ISO 8601, `provenance` rows of that table."""
+def allocation_page(report: AllocationReport, about: About, path: str | Path) -> Path:
+    """Write the page of a study as one HTML file."""
     found = report.found
     blocks: list[Block] = [
         study_answer(report),
@@ -149,11 +142,8 @@ def allocation_page(
     ]
     page = study_page(
         "allocation",
+        about,
         blocks,
-        title=title,
-        question=question,
-        created=created,
-        origin={"runs": str(report.n_runs), **provenance},
         caveats=LIMITS,
         numbers={
             "kind": "extrap-allocation-study",
@@ -163,6 +153,7 @@ def allocation_page(
             "optima": report.optima,
             "n_runs": report.n_runs,
         },
+        counts={"runs": report.n_runs},
         status="borne out" if _is_good(report) else "not borne out",
     )
     return write_page(page, path)

@@ -30,7 +30,7 @@ from extrap.reporting.critical_batches import (
 )
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, format_p_value, format_percent, format_quantity
-from extrap.reporting.study_page import study_page
+from extrap.reporting.study_page import About, study_page
 from extrap.reporting.tables import Table, records_table
 
 __all__ = ["batch_page", "batches_document", "batches_page"]
@@ -66,21 +66,14 @@ TRIVIAL = {
 
 
 def batch_page(
-    study: BatchStudy,
-    findings: Sequence[BatchFindings],
-    *,
-    path: str | Path,
-    created: str,
-    provenance: Mapping[str, str],
+    study: BatchStudy, findings: Sequence[BatchFindings], about: About, path: str | Path
 ) -> Path:
-    """Write a batch study as one HTML file; empty rows of the provenance are left out."""
-    return write_page(batches_page(study, findings, created, provenance), path)
+    """Write a batch study as one HTML file."""
+    return write_page(batches_page(study, findings, about), path)
 
 
-def batches_page(
-    study: BatchStudy, findings: Sequence[BatchFindings], created: str, origin: Mapping[str, str]
-) -> Page:
-    """The page as blocks; see `batch_page`."""
+def batches_page(study: BatchStudy, findings: Sequence[BatchFindings], about: About) -> Page:
+    """The page as blocks."""
     tasks = critical.tasks_of(findings)
     answer, *rest = _visible(tasks)
     shown = [*charts.steps_charts(tasks[:1])[-1:], *charts.rate_charts(tasks[:1])[:1]]
@@ -88,16 +81,9 @@ def batches_page(
         shown = [*charts.pairs_chart(tasks), *charts.noise_charts(tasks)[:1]]
     figures = tuple(Figure(chart, CAPTIONS[chart.title.split()[0]]) for chart in shown)
     details = (part for part in _details(tasks, shown) if part.blocks)
-    return study_page(
-        "batches",
-        [answer, Columns(figures), *rest, *details],
-        title=study.name,
-        question=study.question,
-        created=created,
-        origin=origin,
-        caveats=LIMITS,
-        numbers=batches_document(study, findings),
-    )
+    blocks = [answer, Columns(figures), *rest, *details]
+    document = batches_document(study, findings)
+    return study_page("batches", about, blocks, caveats=LIMITS, numbers=document)
 
 
 def _fits(tasks: Tasks) -> critical.Fits:

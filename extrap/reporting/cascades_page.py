@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from extrap.reporting.glossary import explain_flags
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, format_percent
 from extrap.reporting.study_page import (
+    About,
     below,
     estimate,
     in_percent,
@@ -196,28 +196,16 @@ def cascade_blocks(report: CascadeReport, *, rule: str) -> list[Block]:
     ]
 
 
-def cascade_page(
-    report: CascadeReport,
-    *,
-    path: str | Path,
-    title: str,
-    question: str,
-    rule: str,
-    created: str,
-    provenance: Mapping[str, str],
-) -> Path:
-    """Write a study as one HTML file; `rule` may be empty, `provenance` names the sources."""
+def cascade_page(report: CascadeReport, about: About, path: str | Path, *, rule: str) -> Path:
+    """Write a study as one HTML file; `rule` is a sentence about the rule, or empty."""
     best = report.best
-    counts = {"pairs of trainings": best.n_pairs, "test inputs": best.n_judged}
     page = study_page(
         "cascade",
+        about,
         cascade_blocks(report, rule=rule),
-        title=title,
-        question=question,
-        created=created,
-        origin={**{name: str(n) for name, n in counts.items()}, **provenance},
         caveats=LIMITS,
         numbers=document(report),
+        counts={"pairs of trainings": best.n_pairs, "test inputs": best.n_judged},
         status="as good" if best.is_as_good else "not shown to be as good",
     )
     return write_page(page, path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from extrap.reporting.numbers import (
     format_value,
     name_size,
 )
-from extrap.reporting.study_page import below, measured, study_page, tabulated
+from extrap.reporting.study_page import About, below, measured, study_page, tabulated
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 
@@ -64,25 +64,12 @@ MOST_ROWS = 12
 def comparison_page(
     study: ComparisonStudy,
     findings: Sequence[GroupFindings],
-    *,
+    about: About,
     path: str | Path,
-    created: str,
-    provenance: Mapping[str, str],
+    *,
     sections: Sequence[Details] = (),
 ) -> Path:
-    """Write a comparison study as one HTML file that loads nothing else.
-
-    Args:
-        study: The study, for its name and question.
-        findings: Of each of its groups.
-        path: Where to write; missing folders are made.
-        created: When, ISO 8601.
-        provenance: Rows of the provenance table; empty ones are left out.
-        sections: Further closed parts of the page, below the groups.
-
-    Returns:
-        The path written.
-    """
+    """Write a comparison study as one HTML file; `sections` stand below its groups."""
     groups: list[Block] = [
         Details(f.group.name, _group_blocks(f, len(findings) > 1)) for f in findings
     ]
@@ -97,13 +84,11 @@ def comparison_page(
     document = comparison_study_document(study, findings)
     page = study_page(
         "comparison",
+        about,
         [*_visible(findings, has_figures=True), *groups, *sections, *_expectations(findings)],
-        title=study.name,
-        question=study.question,
-        created=created,
-        origin={"runs": str(sum(arms.values())), **provenance},
         caveats=LIMITS,
         numbers={**document, "checks": checks_document(findings)},
+        counts={"runs": sum(arms.values())},
     )
     return write_page(page, path)
 

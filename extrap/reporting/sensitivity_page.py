@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,15 @@ from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, serie
 from extrap.reporting.glossary import explain_flag
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, format_cost, format_quantity
-from extrap.reporting.study_page import below, doubts, measured, points, study_page, tabulated
+from extrap.reporting.study_page import (
+    About,
+    below,
+    doubts,
+    measured,
+    points,
+    study_page,
+    tabulated,
+)
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 
@@ -196,26 +203,16 @@ def sensitivity_blocks(report: KnobReport) -> list[Block]:
     ]
 
 
-def knob_page(
-    report: KnobReport,
-    *,
-    path: str | Path,
-    title: str,
-    question: str,
-    created: str,
-    provenance: Mapping[str, str],
-) -> Path:
-    """Write the sensitivity of fixed values as one HTML file; `provenance` names its sources."""
+def knob_page(report: KnobReport, about: About, path: str | Path) -> Path:
+    """Write the sensitivity of fixed values as one HTML file."""
     sizes = ", ".join(map(format_quantity, report.sizes))
     page = study_page(
         "knobs",
+        about,
         sensitivity_blocks(report),
-        title=title,
-        question=question,
-        created=created,
-        origin={"runs": str(report.n_runs), report.column: sizes, **provenance},
         caveats=LIMITS,
         numbers=knobs_document(report),
+        counts={"runs": report.n_runs, report.column: sizes},
     )
     return write_page(page, path)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -18,33 +21,53 @@ from extrap.reporting.glossary import explain_flags
 from extrap.reporting.numbers import format_estimate, format_percent
 from extrap.reporting.tables import Table, capped_table
 
-__all__ = ["below", "doubts", "estimate", "in_percent", "measured", "points", "study_page"]
-__all__ += ["tabulated"]
+__all__ = ["About", "below", "doubts", "estimate", "in_percent", "measured", "points"]
+__all__ += ["study_page", "tabulated"]
 
 Record = TypeVar("Record")
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the page of a study is about.
+
+    Attributes:
+        title: Name of the study.
+        question: The question it answers, one sentence.
+        provenance: Rows of the provenance table; empty ones are left out.
+        created: When, ISO 8601; by default now.
+    """
+
+    title: str
+    question: str
+    provenance: Mapping[str, str]
+    created: str = field(default_factory=_now)
+
+
 def study_page(
     kind: str,
+    about: About,
     blocks: Iterable[Block],
     *,
-    title: str,
-    question: str,
-    created: str,
-    origin: Mapping[str, str],
     caveats: Sequence[str],
     numbers: Mapping[str, Any],
+    counts: Mapping[str, object] = MappingProxyType({}),
     status: str = "",
 ) -> Page:
-    """A page of a study; `origin` is its provenance, `caveats` what it cannot tell."""
-    rows = {**origin, "extrap": __version__, "Python": platform.python_version()}
-    ends = (provenance([(k, v) for k, v in rows.items() if v]), limits(caveats))
+    """A page of a study; `counts` head its provenance, `caveats` are what it cannot tell."""
+    made_with = {"extrap": __version__, "Python": platform.python_version()}
+    rows = {**counts, **about.provenance, **made_with}
+    origin = [(name, str(value)) for name, value in rows.items() if str(value)]
     return Page(
         kind=kind,
-        title=title,
-        question=question,
-        created=created,
-        blocks=(*blocks, *ends),
+        title=about.title,
+        question=about.question,
+        created=about.created,
+        blocks=(*blocks, provenance(origin), limits(caveats)),
         numbers=encode(numbers),
         status=status,
     )

@@ -4,6 +4,7 @@ from benchmarks import page as figures_page
 from benchmarks.rows import Row
 from extrap.forecasting import forecast
 from extrap.reporting import (
+    About,
     allocation_page,
     batch_page,
     beside_page,
@@ -28,8 +29,9 @@ __all__ = ["KINDS", "write_kinds"]
 KINDS = ("report", "forecast", "full", "knobs", "levers", "cascade", "comparison")
 KINDS += ("batches", "allocation", "figures", "beside", "index")
 FIGURES = {"title": "Figures", "question": "How good?", "lead": "So good.", "command": "make"}
-ABOUT = {"created": "2026-01-02T03:04:05+00:00", "provenance": {"commit": "abc123"}}
-TITLED = {**ABOUT, "title": "A study", "question": "Which is best?"}
+ABOUT = About(
+    "A study", "Which is best?", {"commit": "abc123"}, created="2026-01-02T03:04:05+00:00"
+)
 
 
 def write_kinds(folder, made, judge, one_task):
@@ -46,15 +48,15 @@ def write_kinds(folder, made, judge, one_task):
         "full": report(
             made, judge(), path=folder / "full.html", baseline=made, metrics={"accuracy": other}
         ),
-        "knobs": knob_page(KNOBS, path=folder / "knobs.html", **TITLED),
-        "levers": lever_page(LEVERS, path=folder / "levers.html", **TITLED),
-        "cascade": cascade_page(CASCADE, path=folder / "cascade.html", rule="a rule", **TITLED),
+        "knobs": knob_page(KNOBS, ABOUT, folder / "knobs.html"),
+        "levers": lever_page(LEVERS, ABOUT, folder / "levers.html"),
+        "cascade": cascade_page(CASCADE, ABOUT, folder / "cascade.html", rule="a rule"),
         "comparison": comparison_page(
-            COMPARISON_STUDY, FINDINGS, path=folder / "comparison.html", **ABOUT
+            COMPARISON_STUDY, FINDINGS, ABOUT, folder / "comparison.html"
         ),
-        "batches": batch_page(*one_task, path=folder / "batches.html", **ABOUT),
+        "batches": batch_page(*one_task, ABOUT, folder / "batches.html"),
         "allocation": allocation_page(
-            judge_allocation(ALLOCATION, made_up()), path=folder / "allocation.html", **TITLED
+            judge_allocation(ALLOCATION, made_up()), ABOUT, folder / "allocation.html"
         ),
         "figures": folder / "figures.html",
     }

@@ -7,6 +7,7 @@ import pytest
 
 from extrap.batching import BatchFindings
 from extrap.records import Interval, Measure
+from extrap.reporting import About
 from extrap.reporting.batches_charts import (
     noise_charts,
     pairs_chart,
@@ -27,7 +28,9 @@ from .hostile import inspected
 
 def page_of(study, findings, **changed):
     made = replace(study, **changed)
-    return batches_page(made, findings, "2026-01-01T00:00:00+00:00", {"commit": "a", "empty": ""})
+    return batches_page(
+        made, findings, About(made.name, made.question, {"commit": "a", "empty": ""})
+    )
 
 
 def table_of(page, start):

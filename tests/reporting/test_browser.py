@@ -16,7 +16,7 @@ import extrap.reporting.canvas as canvas
 from extrap.checking import check
 from extrap.files import read_csv
 from extrap.forecasting import forecast
-from extrap.reporting import lever_page, report, write_index
+from extrap.reporting import About, lever_page, report, write_index
 from extrap.reporting.html import policy
 
 from ..conftest import DRAW
@@ -292,9 +292,8 @@ def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
         report(made, verdicts, path=folder / "javascript:alert(1).html", **about),
         lever_page(
             poisoned(LEVERS, {"ghosts": EVIL, "kept": EVIL + " ", "batches": PAYLOADS["style"]}),
-            path=folder / "levers.html",
-            created="2026-01-01T00:00:00+00:00",
-            **about,
+            About(**about, created="2026-01-01T00:00:00+00:00"),
+            folder / "levers.html",
         ),
     ]
     for path in (*pages, write_index(folder)):

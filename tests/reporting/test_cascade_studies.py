@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from extrap.cascading import CascadeFinding, CascadeReport
-from extrap.reporting import cascade_page, cascades_text, read_report
+from extrap.reporting import About, cascade_page, cascades_text, read_report
 from extrap.reporting.cascades_page import cascade_blocks, cascade_study_answer, cascade_table
 
 from .conftest import figures, measured
@@ -81,15 +81,7 @@ def test_small_models_that_miss_the_quality_are_flagged_in_text_and_on_the_page(
     assert "[judged-quality-missed (width 4 by correct, width 8 by loss)]" in cascades_text(REPORT)
     many = replace(REPORT, findings=(WORSE,) * 4 + (LOSS,))
     assert "(5 of 5 rows" in cascades_text(many)
-    page = cascade_page(
-        REPORT,
-        path=tmp_path / "page.html",
-        title="toy",
-        question="?",
-        rule="",
-        created="2026-01-01T00:00:00+00:00",
-        provenance={},
-    )
+    page = cascade_page(REPORT, About("toy", "?", {}), tmp_path / "page.html", rule="")
     found = read_report(page)
     assert (found["kind"], found["status"], found["ok"]) == ("cascade", "as good", None)
     assert found["numbers"]["flags"] == list(REPORT.flags)

@@ -8,6 +8,7 @@ import pytest
 from extrap.comparing import Crossover
 from extrap.records import Interval, Measure, Runs
 from extrap.reporting import (
+    About,
     TargetCheck,
     checks_document,
     comparison_page,
@@ -230,9 +231,8 @@ def test_page_has_every_group_and_what_others_bring(tmp_path):
     path = comparison_page(
         STUDY,
         checked,
-        path=tmp_path / "deep" / "toy.html",
-        created="2026-01-01T00:00:00+00:00",
-        provenance={"commit": "abc", "nothing": ""},
+        About(STUDY.name, STUDY.question, {"commit": "abc", "nothing": ""}),
+        tmp_path / "deep" / "toy.html",
         sections=[Details("How sparse?", (table,))],
     )
     said = " ".join(inspected(path.read_text(encoding="utf-8")).words)

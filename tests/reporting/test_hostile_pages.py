@@ -16,6 +16,7 @@ from extrap.backtesting import backtest
 from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.reporting import (
+    About,
     allocation_page,
     batch_page,
     cascade_page,
@@ -39,8 +40,7 @@ from .test_knobs import REPORT as KNOBS
 from .test_levers import REPORT as LEVERS
 
 WHEN = '2026-01-01T00:00:00+00:00"><script>alert(7)</script>'
-ABOUT = {"created": WHEN, "provenance": {EVIL: EVIL, "storage": EVIL}}
-TITLED = {**ABOUT, "title": EVIL, "question": EVIL}
+ABOUT = About(EVIL, EVIL, {EVIL: EVIL, "storage": EVIL}, created=WHEN)
 
 
 def said(html):
@@ -111,7 +111,7 @@ def test_names_of_levers_knobs_and_cascades(tmp_path):
     ):
         found = poisoned(record, names)
         assert found != record
-        words = said(written(page(found, path=tmp_path / "a.html", **options, **TITLED)))
+        words = said(written(page(found, ABOUT, tmp_path / "a.html", **options)))
         assert all(payload in words for payload in PAYLOADS.values())
 
 
@@ -122,7 +122,7 @@ def test_names_of_recipes_and_what_others_bring(tmp_path):
     study = replace(COMPARISON_STUDY, question=EVIL)
     table = Table(caption=EVIL, columns=(EVIL, "b"), rows=((EVIL, EVIL),), note=EVIL)
     brought = Details(EVIL, (Paragraph(EVIL), table))
-    path = comparison_page(study, found, path=tmp_path / "a.html", sections=[brought], **ABOUT)
+    path = comparison_page(study, found, ABOUT, tmp_path / "a.html", sections=[brought])
     words = said(written(path))
     assert all(payload in words for payload in PAYLOADS.values())
 
@@ -132,7 +132,7 @@ def test_names_of_batch_tasks(tmp_path, one_task):
     study, findings = one_task
     names = _renamed("bytes")
     path = batch_page(
-        replace(study, question=EVIL), poisoned(findings, names), path=tmp_path / "a.html", **ABOUT
+        replace(study, question=EVIL), poisoned(findings, names), ABOUT, tmp_path / "a.html"
     )
     assert PAYLOADS["script"] in said(written(path))
 
@@ -145,7 +145,7 @@ def test_names_of_an_allocation(tmp_path):
 
     found = judge_allocation(STUDY, made_up())
     assert isinstance(found, AllocationReport)
-    words = said(written(allocation_page(found, path=tmp_path / "a.html", **TITLED)))
+    words = said(written(allocation_page(found, ABOUT, tmp_path / "a.html")))
     assert PAYLOADS["script"] in words
 
 

@@ -32,34 +32,18 @@ from extrap.records.fields import require_level
 
 __all__ = ["FLAGS", "CriticalBatches", "critical_batch", "fit_group"]
 
-FLAGS = {
-    "perfect-only": "steps fall in proportion to the batch size at every measured batch size, so "
-    "B_crit "
-    "has no upper bound: measure larger batches",
-    "flat-only": "steps do not fall as the batch grows, so B_crit has no lower bound: measure "
-    "smaller "
-    "batches",
-    "perfect-not-seen": "perfect scaling ends below the smallest measured batch: measure smaller "
-    "batches",
-    "maximal-not-seen": "the largest useful batch is larger than the largest measured: measure "
-    "larger "
-    "batches",
-    "lack-of-fit": "the hyperbola misses batch sizes by more than the scatter of replicates: use "
-    "the "
-    "segments, and tune every batch size again; intervals are based on the means of "
-    "batch sizes",
-    "segments-disagree": "three straight lines fit better than the hyperbola: use the measured "
-    "steps "
-    "instead "
-    "of B_crit",
-    "steps-rise": "the largest batch takes more steps than a smaller one: tune its learning rate "
-    "again",
-    "censored": "some measurements did not reach the target within their budget and count as "
-    "lower "
-    "bounds",
-    "infeasible": "some measurements diverged or failed and are left out",
-}
-"""What a flag of a group means and what to do."""
+FLAGS = (
+    "perfect-only",
+    "flat-only",
+    "perfect-not-seen",
+    "maximal-not-seen",
+    "lack-of-fit",
+    "segments-disagree",
+    "steps-rise",
+    "censored",
+    "infeasible",
+)
+"""Flags of a group; `extrap.reporting.glossary` says what each means and what to do."""
 CLEAR_GAIN = 4.0
 """ΔAICc by which the lines must win; on true hyperbolas they do so in about 1 % of cases."""
 

@@ -21,6 +21,7 @@ ROOM = 0.06
 MARKERS = "osD^vPX"
 RULE_PLACES = {"linear": 0.0, "square-root": 0.35, "constant": 0.55, "saturating": 0.75}
 """Rule → place on the colour ramp of tuned values."""
+SIDES = ("steps", "lower", "upper")
 BATCH, STEPS = Axis("batch size, examples"), Axis("steps to the target")
 
 
@@ -100,22 +101,19 @@ def _trade_off(where: str, parts: Sequence[tuple[float, pd.DataFrame, list[Any]]
     shown = []
     for i, (target, curve, points) in enumerate(parts):
         name, ink = f"target {target:g}", _ink(i, len(parts))
-        for y, style in (
-            ("steps", {"label": name, "line": "-"}),
-            ("lower", {"name": f"{name}, lower end", "line": ":"}),
-            ("upper", {"name": f"{name}, upper end", "line": ":"}),
-        ):
-            line = curve.assign(x=curve["x"] * curve[y].astype(float))
-            shown.append(_plain(line, y, ink=ink, **style))
+        curves = {y: curve.assign(x=curve["x"] * curve[y].astype(float)) for y in SIDES}
+        shown.append(series(curves["steps"], y="steps", label=name, ink=ink, line="-"))
+        for y in SIDES[1:]:
+            shown.append(series(curves[y], y=y, name=f"{name}, {y} end", ink=ink, line=":"))
         seen = pd.DataFrame(points, columns=["x", "steps"], dtype=float).dropna()
         seen = seen.assign(x=seen["x"] * seen["steps"])
-        shown.append(_plain(seen, "steps", name=f"{name}, counted", ink=ink, marker="o"))
+        shown.append(series(seen, y="steps", name=f"{name}, counted", ink=ink, marker="o"))
         # 1 = S_min / steps + E_min / examples: exact for a hyperbola, the nearest one otherwise
         design = np.column_stack([1 / curve["steps"], 1 / (curve["x"] * curve["steps"])])
         s_min, e_min = np.linalg.lstsq(design, np.ones(len(design)), rcond=None)[0]
         if s_min > 0 and curve["x"].min() < e_min / s_min < curve["x"].max():
             bend = pd.DataFrame({"x": [2 * e_min], "steps": [2 * s_min]})
-            shown.append(_plain(bend, "steps", name=f"{name}, critical batch", marker="x"))
+            shown.append(series(bend, y="steps", name=f"{name}, critical batch", marker="x"))
     title, x = f"Trade-off of steps and examples at {where}", Axis("examples to the target")
     return XYChart(title=title, x=x, y=STEPS, series=tuple(shown))
 
@@ -136,7 +134,7 @@ def rate_charts(tasks: Tasks) -> list[XYChart]:
             x = np.geomspace(own["batch_size"].min(), own["batch_size"].max(), N_CURVE).tolist()
             free = pd.DataFrame([(b, at.value, *at.ci) for b in x for at in [law.at(b)]])
             free = free.set_axis(["x", "lr", "lower", "upper"], axis=1)
-            shown["by size"] += [_plain(free, "lr", label=where, ink=ink, line="-"), points]
+            shown["by size"] += [series(free, y="lr", label=where, ink=ink, line="-"), points]
             if i == len(laws) - 1:
                 line = _line(free, "x", "lr", label="free power", ink="law")
                 shown[f"and rules at {where}"] = [line, points, *_rules(law, x)]
@@ -208,11 +206,6 @@ def _line(frame: pd.DataFrame, x: str, y: str, **style: Any) -> Series:
 def _marks(frame: pd.DataFrame, x: str, y: str, **style: Any) -> Series:
     """Points with their intervals."""
     return series(frame, x, y, lower="lower", upper="upper", **style)
-
-
-def _plain(frame: pd.DataFrame, y: str, **style: Any) -> Series:
-    """A line or points alone."""
-    return series(frame, y=y, **style)
 
 
 def _curve(group: BatchGroup, batches: Iterable[float]) -> pd.DataFrame:

@@ -123,10 +123,10 @@ def _curves_chart(report: CascadeReport) -> XYChart:
     is_own = (
         (table["small"] == best.small) & (table["outcome"] == "correct") & (table["rule"] == 0)
     )
-    own = table[is_own].sort_values(["pair", "cost"])
     sides = ["difference", "difference_lower", "difference_upper"]
+    own = table[is_own].sort_values(["pair", "cost"])
     own = own.assign(**{name: 100 * own[name] for name in sides})
-    pairs = list(dict.fromkeys(own["pair"]))
+    pairs = own["pair"].unique()
     shown: list[Series] = []
     for i, pair in enumerate(pairs):
         ink, points = f"size:{i / max(1, len(pairs) - 1):.3g}", own[own["pair"] == pair]
@@ -135,9 +135,9 @@ def _curves_chart(report: CascadeReport) -> XYChart:
             series(
                 points,
                 "cost",
-                *sides[:1],
-                lower=sides[1],
-                upper=sides[2],
+                "difference",
+                lower="difference_lower",
+                upper="difference_upper",
                 label=f"pair {int(pair) + 1}",
                 ink=ink,
                 line="-",

@@ -16,6 +16,7 @@ from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, serie
 from extrap.reporting.comparison_findings import OPEN, GroupFindings, Treatment
 from extrap.reporting.numbers import NBSP, name_size
 from extrap.reporting.sizes import SizeAxis, path_axis
+from extrap.reporting.study_page import points
 
 __all__ = ["compute_chart", "size_charts", "targets_chart"]
 
@@ -38,15 +39,8 @@ def _style(arms: Sequence[str], arm: str) -> tuple[str, str]:
 
 def _marks(rows: Iterable[tuple[float, Measure]], *, bars: bool, **style: Any) -> Series:
     """A series of measures, those without a value left out."""
-    known = [(x, measure) for x, measure in rows if measure.value is not None]
-    sides = [[math.nan if s is None else s for s in m.ci] for _, m in known] if bars else []
-    return Series(
-        x=tuple(x for x, _ in known),
-        y=tuple(measure.value or 0.0 for _, measure in known),
-        lower=tuple(low for low, _ in sides),
-        upper=tuple(high for _, high in sides),
-        **style,
-    )
+    sides: dict[str, Any] = {"lower": "lower", "upper": "upper"} if bars else {}
+    return series(points(rows).dropna(subset="y"), y="y", **sides, **style)
 
 
 def size_charts(found: GroupFindings) -> tuple[XYChart, ...]:

@@ -30,6 +30,7 @@ from extrap.pipeline import (
 from extrap.planning import (
     Allocation,
     AllocationCheck,
+    AllocationReport,
     allocate_each,
     check_allocation,
 )
@@ -38,7 +39,7 @@ from extrap.reading.optuna import seal_time
 from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
 from extrap.records.codec import document
 from extrap.records.seals import SealedKind, as_sealed
-from extrap.reporting import About, AllocationReport, allocation_page, write_index
+from extrap.reporting import About, allocation_page, write_index
 from extrap.tuning import Notify, TrainFunction, Tune, tune
 
 __all__ = [

@@ -15,6 +15,12 @@ import numpy as np
 import pandas as pd
 
 from extrap.comparing import Contrast, compare
+from extrap.comparing.findings import (
+    GroupFindings,
+    TargetCheck,
+    checks_document,
+    comparison_study_document,
+)
 from extrap.documents import read_if_intact, write_sealed
 from extrap.errors import DataError
 from extrap.files import read_csv, write_csv
@@ -45,15 +51,7 @@ from extrap.records import (
     Target,
 )
 from extrap.records.seals import SealedKind, as_sealed, canonical_hash
-from extrap.reporting import (
-    About,
-    GroupFindings,
-    TargetCheck,
-    checks_document,
-    comparison_page,
-    comparison_study_document,
-    write_index,
-)
+from extrap.reporting import About, comparison_page, write_index
 from extrap.reporting.blocks import Details
 from extrap.reporting.selection_page import selection_sections
 from extrap.sparsity_sections import sparsity_sections

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
+from extrap.comparing.findings import comparison_study_document
 from extrap.comparison_sweeps import (
     read_comparison_table,
     report_comparison,
@@ -18,7 +19,6 @@ from extrap.comparison_sweeps import (
 )
 from extrap.errors import DataError
 from extrap.records import ComparisonStudy, RecipeGroup
-from extrap.reporting import comparison_study_document
 from extrap.reporting.blocks import Details, Paragraph
 from extrap.tuning import TuneEvent
 

@@ -16,7 +16,12 @@ What to use when:
 from __future__ import annotations
 
 from extrap.planning.allocation import allocate, allocate_each
-from extrap.planning.checks import AllocationCheck, CheckedSplit, check_allocation
+from extrap.planning.checks import (
+    AllocationCheck,
+    AllocationReport,
+    CheckedSplit,
+    check_allocation,
+)
 from extrap.planning.costs import Cost, Penalty, PricedValue, cost
 from extrap.planning.envelope import envelope_optima
 from extrap.planning.next_runs import plan
@@ -42,6 +47,7 @@ from extrap.planning.splits import (
 __all__ = [
     "Allocation",
     "AllocationCheck",
+    "AllocationReport",
     "CheckedSplit",
     "ChinchillaLaw",
     "Cost",

@@ -10,9 +10,10 @@ import pandas as pd
 from scipy import stats
 
 from extrap.errors import DataError
+from extrap.planning.results import Allocation
 from extrap.records import Interval, Measure
 
-__all__ = ["AllocationCheck", "CheckedSplit", "check_allocation"]
+__all__ = ["AllocationCheck", "AllocationReport", "CheckedSplit", "check_allocation"]
 
 NOTHING = Measure(value=None, ci=Interval(None, None))
 SAME = 0.15
@@ -90,6 +91,34 @@ class AllocationCheck:
     def holds_if_right(self) -> bool:
         """The same of the interval that takes the form of the law for right."""
         return (self.recommended.loss.value or math.nan) in self.if_right.ci
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AllocationReport:
+    """What an allocation study found.
+
+    Attributes:
+        found: The split of the budget that was checked.
+        course: Budget of the profiles → its split.
+        check: What training there showed.
+        optima: `params`, `tokens`, `loss`, `loss_se`, `lr` and the size, at every size and length.
+        runs: Runs of the check, as in the run table.
+        column: The model's size column.
+        n_runs: Number of all runs.
+    """
+
+    found: Allocation
+    course: dict[float, Allocation]
+    check: AllocationCheck
+    optima: pd.DataFrame
+    runs: pd.DataFrame
+    column: str
+    n_runs: int
+
+    @property
+    def is_borne_out(self) -> bool:
+        """Whether the runs at the budget agree with the split."""
+        return self.check.is_best and self.check.n_predicted > 0
 
 
 def check_allocation(

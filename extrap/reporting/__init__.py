@@ -5,8 +5,7 @@
 * `knob_page` — sensitivity of fixed values; `knobs_text`, `knobs_document` for terminal, JSON.
 * `lever_page` — ablations compared; `levers_text` and `levers_document` likewise.
 * `batch_page` — batch sizes, noise and rates; `batches_document` for JSON.
-* `comparison_page` — recipes over size; `comparison_study_text` and
-  `comparison_study_document` likewise.
+* `comparison_page` — recipes over size; `comparison_study_text` likewise.
 * `allocation_page` — a budget split and checked; `allocations_text` likewise.
 * `cascade_page` — a small model before a large one; `cascades_text` likewise.
 * `About` — title, question, time and provenance of a study's page.
@@ -24,21 +23,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from extrap.reporting.ablation_page import lever_page, levers_document, levers_text
-    from extrap.reporting.allocations_page import (
-        AllocationReport,
-        allocation_page,
-        allocations_text,
-    )
+    from extrap.reporting.allocations_page import allocation_page, allocations_text
     from extrap.reporting.baselines import baseline_text
     from extrap.reporting.batches_page import batch_page, batches_document
     from extrap.reporting.beside import beside_page
     from extrap.reporting.cascades_page import cascade_page, cascades_text
-    from extrap.reporting.comparison_findings import (
-        GroupFindings,
-        TargetCheck,
-        checks_document,
-        comparison_study_document,
-    )
     from extrap.reporting.comparisons_page import comparison_page, comparison_study_text
     from extrap.reporting.embedded import read_blocks, read_report
     from extrap.reporting.forecast_page import report, report_document
@@ -50,9 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "About",
-    "AllocationReport",
-    "GroupFindings",
-    "TargetCheck",
     "allocation_page",
     "allocations_text",
     "baseline_text",
@@ -61,9 +47,7 @@ __all__ = [
     "beside_page",
     "cascade_page",
     "cascades_text",
-    "checks_document",
     "comparison_page",
-    "comparison_study_document",
     "comparison_study_text",
     "knob_page",
     "knobs_document",
@@ -82,17 +66,11 @@ __all__ = [
 
 _NAMES = {
     "ablation_page": ("lever_page", "levers_document", "levers_text"),
-    "allocations_page": ("AllocationReport", "allocation_page", "allocations_text"),
+    "allocations_page": ("allocation_page", "allocations_text"),
     "baselines": ("baseline_text",),
     "batches_page": ("batch_page", "batches_document"),
     "beside": ("beside_page",),
     "cascades_page": ("cascade_page", "cascades_text"),
-    "comparison_findings": (
-        "GroupFindings",
-        "TargetCheck",
-        "checks_document",
-        "comparison_study_document",
-    ),
     "comparisons_page": ("comparison_page", "comparison_study_text"),
     "embedded": ("read_blocks", "read_report"),
     "index": ("write_index",),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from extrap.planning import Allocation, AllocationCheck, CheckedSplit
+from extrap.planning import Allocation, AllocationCheck, AllocationReport, CheckedSplit
 from extrap.records import Interval, Measure
 from extrap.records.codec import document
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph
@@ -32,7 +31,6 @@ from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 
 __all__ = [
-    "AllocationReport",
     "allocation_answer",
     "allocation_page",
     "allocation_text",
@@ -56,29 +54,6 @@ LIMITS = (
     "With more than one epoch the answer relies on measurements of language models (Muennighoff "
     "et al. 2023); no run of this study repeats data.",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AllocationReport:
-    """What an allocation study found.
-
-    Attributes:
-        found: The split of the budget that was checked.
-        course: Budget of the profiles → its split.
-        check: What training there showed.
-        optima: `params`, `tokens`, `loss`, `loss_se`, `lr` and the size, at every size and length.
-        runs: Runs of the check, as in the run table.
-        column: The model's size column.
-        n_runs: Number of all runs.
-    """
-
-    found: Allocation
-    course: dict[float, Allocation]
-    check: AllocationCheck
-    optima: pd.DataFrame
-    runs: pd.DataFrame
-    column: str
-    n_runs: int
 
 
 def allocation_answer(found: Allocation, *, more: str = "", kind: str = "forecast") -> Answer:
@@ -111,7 +86,7 @@ def study_answer(report: AllocationReport) -> Answer:
         f" Parameters grow as C to the {estimate(found.exponent)}. In runs at this budget "
         f"{verdict}, and the loss of {estimate(check.recommended.loss)} is {held} the interval."
     )
-    return allocation_answer(found, more=more, kind="on" if _is_good(report) else "mixed")
+    return allocation_answer(found, more=more, kind="on" if report.is_borne_out else "mixed")
 
 
 def allocation_text(found: Allocation) -> str:
@@ -154,14 +129,9 @@ def allocation_page(report: AllocationReport, about: About, path: str | Path) ->
             "n_runs": report.n_runs,
         },
         counts={"runs": report.n_runs},
-        status="borne out" if _is_good(report) else "not borne out",
+        status="borne out" if report.is_borne_out else "not borne out",
     )
     return write_page(page, path)
-
-
-def _is_good(report: AllocationReport) -> bool:
-    """Whether the runs at the budget agree with the split."""
-    return report.check.is_best and report.check.n_predicted > 0
 
 
 def _notes(found: Allocation) -> Iterator[Block]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extrap.comparing import SizeDifference
+from extrap.comparing.findings import OPEN, Treatment, has_misfit
 from extrap.records import Measure
 from extrap.reporting.blocks import Answer
-from extrap.reporting.comparison_findings import OPEN, Treatment, has_misfit
 from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.numbers import (
     NBSP,

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from extrap.comparing import Comparison, SizeDifference
+from extrap.comparing.findings import OPEN, GroupFindings, Treatment
 from extrap.fitting import LossPrediction, predict_log, relative_sizes
 from extrap.records import Fit, Measure, Runs
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
-from extrap.reporting.comparison_findings import OPEN, GroupFindings, Treatment
 from extrap.reporting.numbers import NBSP, name_size
 from extrap.reporting.sizes import SizeAxis, path_axis
 from extrap.reporting.study_page import points

@@ -9,6 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from extrap.comparing import Comparison, Contrast
+from extrap.comparing.findings import (
+    OPEN,
+    GroupFindings,
+    Treatment,
+    checks_document,
+    comparison_study_document,
+    has_misfit,
+    treatments,
+)
 from extrap.laws import LAWS
 from extrap.records import ComparisonStudy, Fit, Measure
 from extrap.reporting.blocks import Block, Columns, Details, Figure, Paragraph, Warnings
@@ -24,15 +33,6 @@ from extrap.reporting.comparison_answer import (
     sentence,
 )
 from extrap.reporting.comparison_charts import compute_chart, size_charts, targets_chart
-from extrap.reporting.comparison_findings import (
-    OPEN,
-    GroupFindings,
-    Treatment,
-    checks_document,
-    comparison_study_document,
-    has_misfit,
-    treatments,
-)
 from extrap.reporting.glossary import Explanation
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (

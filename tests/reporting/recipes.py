@@ -15,9 +15,9 @@ from extrap.comparing import (
     EffectiveCompute,
     SizeDifference,
 )
+from extrap.comparing.findings import GroupFindings
 from extrap.fitting import fit
 from extrap.records import ComparisonStudy, Interval, Measure, RecipeGroup
-from extrap.reporting import GroupFindings
 
 from .conftest import NOTHING, measured
 

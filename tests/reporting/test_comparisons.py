@@ -6,13 +6,17 @@ from dataclasses import replace
 import pytest
 
 from extrap.comparing import Crossover
+from extrap.comparing.findings import (
+    TargetCheck,
+    Treatment,
+    checks_document,
+    comparison_study_document,
+    treatments,
+)
 from extrap.records import Interval, Measure, Runs
 from extrap.reporting import (
     About,
-    TargetCheck,
-    checks_document,
     comparison_page,
-    comparison_study_document,
     comparison_study_text,
     read_blocks,
     read_report,
@@ -25,7 +29,6 @@ from extrap.reporting.comparison_charts import (
     size_charts,
     targets_chart,
 )
-from extrap.reporting.comparison_findings import Treatment, treatments
 from extrap.reporting.comparisons_page import comparison_text, verdicts_table
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.tables import Table

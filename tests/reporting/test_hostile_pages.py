@@ -15,6 +15,7 @@ from benchmarks.rows import Row
 from extrap.backtesting import backtest
 from extrap.checking import check
 from extrap.forecasting import forecast
+from extrap.planning import AllocationReport
 from extrap.reporting import (
     About,
     allocation_page,
@@ -26,7 +27,6 @@ from extrap.reporting import (
     report,
     write_index,
 )
-from extrap.reporting.allocations_page import AllocationReport
 from extrap.reporting.blocks import Details, Figure, Paragraph
 from extrap.reporting.forecast_charts import backtest_chart
 from extrap.reporting.tables import Table

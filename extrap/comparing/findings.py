@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from extrap.comparing import Comparison, Contrast, SizeDifference
+from extrap.comparing.results import Comparison, Contrast, SizeDifference
 from extrap.records import ComparisonStudy, Interval, Measure, RecipeGroup, Runs
 from extrap.records.codec import SCHEMA_VERSION, document, encode, shape
 
@@ -18,7 +18,6 @@ __all__ = [
     "checks_document",
     "comparison_study_document",
     "has_misfit",
-    "measured_target",
     "treatments",
 ]
 
@@ -113,7 +112,7 @@ def has_misfit(contrast: Contrast) -> bool:
     return any(flag.startswith("lack-of-fit") for flag in contrast.flags)
 
 
-def measured_target(contrast: Contrast) -> SizeDifference | None:
+def _measured_target(contrast: Contrast) -> SizeDifference | None:
     """The measured difference at the target, where that is a size both recipes have."""
     at = contrast.at_target
     if at is None:
@@ -175,7 +174,7 @@ class Treatment:
                 difference=check.difference,
                 is_forecast=False,
             )
-        at = measured_target(contrast) or contrast.at_target
+        at = _measured_target(contrast) or contrast.at_target
         if at is None or (at.is_forecast and has_misfit(contrast)):
             return contrast.by_size[-1] if contrast.by_size else None
         return at
@@ -209,7 +208,7 @@ def _side(contrast: Contrast) -> str:
     is_law = not has_misfit(contrast)
     places = measured if contrast.verdict == "shift" and is_law else measured[:1]
     forecast = contrast.at_target if is_law else None
-    for place in filter(None, [measured_target(contrast), forecast, *places]):
+    for place in filter(None, [_measured_target(contrast), forecast, *places]):
         if sign := _sign(place.difference):
             return sign
     return ""

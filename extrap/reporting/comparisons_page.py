@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from extrap.comparing import Comparison, Contrast
+from extrap.comparing import Comparison, Contrast, SizeDifference
 from extrap.comparing.findings import (
     OPEN,
     GroupFindings,
@@ -20,23 +20,15 @@ from extrap.comparing.findings import (
 )
 from extrap.laws import LAWS
 from extrap.records import ComparisonStudy, Fit, Measure
-from extrap.reporting.blocks import Block, Columns, Details, Figure, Paragraph, Warnings
+from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
 from extrap.reporting.charts import Chart
-from extrap.reporting.comparison_answer import (
-    VERDICTS,
-    comparison_answer,
-    difference,
-    explained,
-    gains,
-    pairs,
-    percent,
-    sentence,
-)
 from extrap.reporting.comparison_charts import compute_chart, size_charts, targets_chart
-from extrap.reporting.glossary import Explanation
+from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
     NBSP,
+    format_estimate,
+    format_interval,
     format_p_value,
     format_quantity,
     format_value,
@@ -59,6 +51,29 @@ LIMITS = (
 CAPTION = "Open marks: forecast. ×: measured at the target. Grey: sizes of the sweep."
 MOST_ROWS = 12
 """Treated recipes that one of two charts shows."""
+MOST_SENTENCES = 2
+"""Treated recipes that an answer gives a sentence each."""
+FAR = 4.0
+"""Target over the largest measured size, from which the confidence is not high."""
+VERDICTS = {
+    "better": ("▼", "{} is better than {}", "better", "on"),
+    "worse": ("▲", "{} is worse than {}", "worse", "off"),
+    "depends on size": (
+        "■",
+        "Whether {} is better than {} depends on size",
+        "better or worse by size",
+        "mixed",
+    ),
+    "differs": ("◆", "{} differs from {}, without a significant sign", "undecided", "mixed"),
+    "not significant": (
+        "●",
+        "{} does not differ significantly from {}",
+        "without a significant difference",
+        "mixed",
+    ),
+    "cannot tell": ("?", "Whether {} differs from {} cannot be told", "not comparable", "none"),
+}
+"""Verdict → its mark, its sentence, what several are called, the kind of the answer."""
 
 
 def comparison_page(
@@ -148,6 +163,133 @@ def _group_blocks(found: GroupFindings, has_charts: bool) -> tuple[Block, ...]:
     )
 
 
+def comparison_answer(shown: Sequence[Treatment]) -> Answer:
+    """Whether each treated recipe is better, by how much, and how sure that is."""
+    if not shown:
+        return Answer(text="Cannot tell: the runs do not support a comparison.", kind="none")
+    kinds = {VERDICTS[each.verdict][3] for each in shown}
+    text = " ".join(map(_sentence, shown)) if len(shown) <= MOST_SENTENCES else _counted(shown)
+    order = ("low", "medium", "high")
+    level, reason = min(map(_certainty, shown), key=lambda found: order.index(found[0]))
+    return Answer(
+        text=text,
+        confidence=f"Confidence: {level}; {reason}.",
+        kind=kinds.pop() if len(kinds) == 1 else "mixed",
+    )
+
+
+def _sentence(each: Treatment) -> str:
+    """Whether a treated recipe is better, by how much, and how that depends on size."""
+    text = VERDICTS[each.verdict][1].format(each.contrast.treated, each.comparison.plain)
+    if each.decisive is not None:
+        text += f": {_found(each, f'{100 * each.comparison.level:g}{NBSP}%: ')}"
+    return f"{'; '.join(filter(None, [text, _by_size(each)]))}."
+
+
+def _found(each: Treatment, level: str = "") -> str:
+    """The difference that counts, and where it was found."""
+    place = each.decisive
+    if place is None:
+        return "unknown"
+    how = "forecast" if place.is_forecast else "measured"
+    return f"{_difference(place, level)} in loss at {name_size(place.size)}, {how}"
+
+
+def _by_size(each: Treatment) -> str:
+    """How the difference depends on size."""
+    contrast = each.contrast
+    for pair in contrast.sign_changes[:1]:
+        return "measured " + ", ".join(f"{_short(p)} at {name_size(p.size)}" for p in pair)
+    if has_misfit(contrast):
+        return "the laws do not fit"
+    if contrast.verdict == "shift":
+        return "the law is shifted, the exponents do not differ significantly"
+    if contrast.verdict != "exponent" or not contrast.by_size:
+        return ""
+    how, first = "gains" if _gains(each) else "loses", contrast.by_size[0]
+    return f"it {how} with size ({_short(first)} at {name_size(first.size)})"
+
+
+def _gains(each: Treatment) -> bool:
+    """Whether the difference falls from the smallest size to where it counts."""
+    places = [*each.contrast.by_size[:1], *filter(None, [each.decisive])]
+    values = [place.difference.value or 0.0 for place in places]
+    return bool(values) and values[-1] < values[0]
+
+
+def _counted(shown: Sequence[Treatment]) -> str:
+    """How many treated recipes have which verdict, and the extremes."""
+    verdicts = [each.verdict for each in shown]
+    counts = ", ".join(
+        f"{verdicts.count(verdict)} {words}"
+        for verdict, (_, _, words, _) in VERDICTS.items()
+        if verdict in verdicts
+    )
+    known = [(p.difference.value or 0.0, e) for e in shown if (p := e.decisive) is not None]
+    text = f"Of {len(shown)} treated recipes: {counts}."
+    for name, choose in (("Best", min), ("Worst", max)) if known else ():
+        each = choose(known, key=lambda pair: pair[0])[1]
+        text += f" {name}: {each.label}, {_found(each)}."
+    return text
+
+
+def _certainty(each: Treatment) -> tuple[str, str]:
+    """High, medium or low, and why."""
+    contrast, place, name = each.contrast, each.decisive, each.label
+    flags = [_explained(flag).meaning.rstrip(".") for flag in contrast.flags]
+    about = f"{name}: {flags[0][0].lower()}{flags[0][1:]}" if flags else ""
+    where = name_size(each.comparison.target)
+    if each.check is not None and each.check.agrees is False:
+        return "low", f"{name}: the forecast did not hold at {where}"
+    if contrast.verdict == "unknown" or place is None or None in tuple(place.difference.ci):
+        return "low", about or f"{name}: the runs do not bound the difference"
+    if flags:
+        return "low" if has_misfit(contrast) else "medium", about
+    if not place.is_forecast:
+        return "high", f"measured at {where} with {_pairs(place)}"
+    largest = contrast.by_size[-1].size if contrast.by_size else place.size
+    ratio = max(place.size[c] / largest[c] for c in largest)
+    text = f"forecast at {format_quantity(ratio)} times the largest measured size, no warnings"
+    return ("high" if ratio <= FAR else "medium"), text
+
+
+def _explained(flag: str) -> Explanation:
+    """A flag in words; one without an explanation speaks for itself."""
+    found = explain_flag(flag, of="comparison")
+    return replace(found, meaning=flag) if found.name == flag else found
+
+
+def _pairs(place: SizeDifference) -> str:
+    """How many pairs of seeds a measured difference rests on."""
+    return f"{place.n_pairs} pair{'s' * (place.n_pairs != 1)}"
+
+
+def _short(place: SizeDifference) -> str:
+    """A difference with two digits, whole percents from ten on."""
+    value = 100 * (place.difference.value or 0.0)
+    text = f"{abs(value):.0f}" if abs(value) >= 9.95 else f"{abs(value):.2g}"
+    return f"{'−' if value < 0 else '+'}{text}{NBSP}%"
+
+
+def _difference(place: SizeDifference, level: str = "") -> str:
+    """A difference at one size; see `_percent`."""
+    is_single = not place.is_forecast and place.n_pairs <= 1
+    return _percent(place.difference, level, "one seed: no interval" if is_single else "")
+
+
+def _percent(measure: Measure, level: str = "", why: str = "") -> str:
+    """A relative difference with its interval, `−3.4 % (95 %: −5.4 to −1.4 %)`."""
+    shown = measure.map(lambda share: 100 * share)
+    value, ends = shown.value, shown.ci
+    if value is None:
+        return "unknown" if ends == OPEN else f"{format_interval(ends)}{NBSP}%"
+    sign = "+" * (value > 0)
+    if ends == OPEN:
+        return f"{sign}{format_value(value)}{NBSP}% ({why or 'interval unknown'})"
+    number, _, interval = format_estimate(value, ends).partition(" (")
+    return f"{sign}{number}{NBSP}% ({level}{interval[:-1]}{NBSP}%)"
+
+
 def verdicts_table(shown: Sequence[Treatment]) -> Table:
     """Every treated recipe: its verdict, its difference where it counts, what to do."""
 
@@ -155,8 +297,8 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
         place = each.decisive
         if place is None:
             return "unknown"
-        how = "forecast" if place.is_forecast else pairs(place)
-        return f"{below(difference(place))}\n{name_size(place.size)}, {how}"
+        how = "forecast" if place.is_forecast else _pairs(place)
+        return f"{below(_difference(place))}\n{name_size(place.size)}, {how}"
 
     plain = {each.comparison.plain for each in shown}
     against = plain.pop() if len(plain) == 1 else "the plain recipe"
@@ -193,12 +335,12 @@ def _advice(each: Treatment) -> str:
     if has_misfit(contrast):
         return "Use the measured differences by size; forecast nothing from these laws."
     if verdict == "worse":
-        is_rising = contrast.verdict == "exponent" and gains(each)
+        is_rising = contrast.verdict == "exponent" and _gains(each)
         return "Train a larger size before you drop it." if is_rising else "Do not use it."
     saved = contrast.effective_compute[-1].factor.ci if contrast.effective_compute else OPEN
     if saved.upper is not None and saved.upper < 1:
         return "Do not use it: the plain recipe reaches this loss with less compute."
-    is_falling = contrast.verdict == "exponent" and not gains(each)
+    is_falling = contrast.verdict == "exponent" and not _gains(each)
     return "Use it up to this size: it loses with size." if is_falling else "Use it."
 
 
@@ -207,7 +349,7 @@ def _warnings(shown: Sequence[Treatment]) -> list[Warnings]:
     found: dict[str, tuple[Explanation, list[str]]] = {}
     for each in shown:
         for flag in each.contrast.flags:
-            new = explained(flag)
+            new = _explained(flag)
             found.setdefault(new.name, (new, []))[1].append(each.label)
     items = [
         replace(
@@ -264,7 +406,7 @@ def _tables(comparison: Comparison) -> list[Table]:
                 "pairs": lambda row: "forecast" if row[1].is_forecast else str(row[1].n_pairs),
                 plain: lambda row: measured(row[1].plain),
                 "treated": lambda row: measured(row[1].treated),
-                "difference": lambda row: below(difference(row[1])),
+                "difference": lambda row: below(_difference(row[1])),
             },
         ),
         tabulated(
@@ -273,7 +415,7 @@ def _tables(comparison: Comparison) -> list[Table]:
             {
                 "recipe": lambda c: c.treated,
                 "p-value (Holm)": _p_values,
-                "mean difference": lambda c: below(percent(c.mean_difference)),
+                "mean difference": lambda c: below(_percent(c.mean_difference)),
                 f"exponent in {column}": lambda c: _known(c.exponents.get(c.treated)),
                 f"exponent, {plain}": lambda c: _known(c.exponents.get(plain)),
                 "difference": lambda c: measured(c.exponent_difference),
@@ -374,8 +516,8 @@ def _checks_table(found: GroupFindings) -> Table:
         {
             "forecast": lambda check: words[check.agrees],
             "recipe": lambda check: check.treated,
-            "measured": lambda c: below(percent(c.difference, "", single * (c.n_pairs == 1))),
-            "forecast of it": lambda check: below(percent(check.forecast)),
+            "measured": lambda c: below(_percent(c.difference, "", single * (c.n_pairs == 1))),
+            "forecast of it": lambda check: below(_percent(check.forecast)),
             "pairs": lambda check: str(check.n_pairs),
             "loss": lambda check: format_value(check.loss),
             f"loss of {plain}": lambda check: format_value(check.plain),
@@ -388,7 +530,7 @@ def _expectations(findings: Sequence[GroupFindings]) -> list[Details]:
     columns: dict[str, Any] = {
         "group": lambda found: found.group.name,
         "expected from the literature": lambda found: found.group.expected,
-        "found": lambda found: " ".join(map(sentence, treatments([found]))) or found.problem,
+        "found": lambda found: " ".join(map(_sentence, treatments([found]))) or found.problem,
     }
     table = tabulated("Expected and found", (f for f in findings if f.group.expected), columns)
     return [Details("Expected and found", (table,))] if table.rows else []

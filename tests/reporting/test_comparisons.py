@@ -23,13 +23,12 @@ from extrap.reporting import (
 )
 from extrap.reporting.blocks import Details, tables_of
 from extrap.reporting.charts import marks
-from extrap.reporting.comparison_answer import comparison_answer
 from extrap.reporting.comparison_charts import (
     compute_chart,
     size_charts,
     targets_chart,
 )
-from extrap.reporting.comparisons_page import comparison_text, verdicts_table
+from extrap.reporting.comparisons_page import comparison_answer, comparison_text, verdicts_table
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.tables import Table
 

@@ -12,7 +12,13 @@ import pandas as pd
 
 from extrap.batching.critical import CriticalBatches, critical_batch
 from extrap.batching.holdout import on_lines
-from extrap.batching.noise_courses import noise_over_training, noise_until, pool_gradients
+from extrap.batching.noise_courses import (
+    Collapse,
+    collapse,
+    noise_over_training,
+    noise_until,
+    pool_gradients,
+)
 from extrap.batching.power_laws import BatchLaw
 from extrap.batching.rates import RateLaw, joint_rate_law, rate_law
 from extrap.batching.results import BatchGroup
@@ -59,6 +65,13 @@ class TaskResult:
     noise: pd.DataFrame
     courses: pd.DataFrame
     notes: tuple[str, ...] = ()
+
+    def collapse(self) -> Collapse | None:
+        """Whether the noise scales of the sizes are one curve over the loss."""
+        sizes = list(self.task.study.sizes)
+        if self.courses.empty or len(sizes) != 1:
+            return None
+        return collapse(self.courses, size=sizes[0], level=self.critical.level)
 
 
 def analyse_task(

@@ -137,6 +137,12 @@ class BatchFindings:
     trade_off: TradeOffForecast | None = None
     checked: pd.DataFrame | None = None
 
+    @property
+    def counted(self) -> pd.DataFrame | None:
+        """The rows of `checked` whose steps were counted; None without any."""
+        known = None if self.checked is None else self.checked.dropna(subset="steps")
+        return None if known is None or known.empty else known
+
 
 def forecast_trade_off(result: TaskResult) -> TradeOffForecast | None:
     """Rates and steps at the larger size of a task; None if it names none.

@@ -23,7 +23,6 @@ from extrap.reporting.critical_batches import (
     Tasks,
     agreement_of,
     batches_answer,
-    collapse_of,
     label,
     power,
     stacked,
@@ -75,15 +74,21 @@ def batch_page(
 def batches_page(study: BatchStudy, findings: Sequence[BatchFindings], about: About) -> Page:
     """The page as blocks."""
     tasks = critical.tasks_of(findings)
-    answer, *rest = _visible(tasks)
+    fits, is_noise = _fits(tasks), _is_about_noise(tasks)
+    main = _pairs_table(tasks) if is_noise else critical.critical_table(fits)
     shown = [*charts.steps_charts(tasks[:1])[-1:], *charts.rate_charts(tasks[:1])[:1]]
-    if _is_about_noise(tasks):
+    if is_noise:
         shown = [*charts.pairs_chart(tasks), *charts.noise_charts(tasks)[:1]]
     figures = tuple(Figure(chart, CAPTIONS[chart.title.split()[0]]) for chart in shown)
-    details = (part for part in _details(tasks, shown) if part.blocks)
-    blocks = [answer, Columns(figures), *rest, *details]
-    document = batches_document(study, findings)
-    return study_page("batches", about, blocks, caveats=LIMITS, numbers=document)
+    blocks: list[Block] = [
+        batches_answer(findings),
+        Columns(figures),
+        *critical.flag_warnings(fits),
+        main,
+        *(part for part in _details(tasks, shown) if part.blocks),
+    ]
+    numbers = batches_document(study, findings)
+    return study_page("batches", about, blocks, caveats=LIMITS, numbers=numbers)
 
 
 def _fits(tasks: Tasks) -> critical.Fits:
@@ -92,13 +97,6 @@ def _fits(tasks: Tasks) -> critical.Fits:
 
 def _is_about_noise(tasks: Tasks) -> bool:
     return len(tasks) > 1 and critical.agreement_of([found for _, found in tasks]) is not None
-
-
-def _visible(tasks: Tasks) -> list[Block]:
-    fits = _fits(tasks)
-    main = _pairs_table(tasks) if _is_about_noise(tasks) else critical.critical_table(fits)
-    answer = critical.batches_answer([found for _, found in tasks])
-    return [answer, *critical.flag_warnings(fits), main]
 
 
 def _details(tasks: Tasks, shown: Sequence[Chart]) -> Iterator[Details]:
@@ -192,7 +190,7 @@ def _forecast_tables(found: BatchFindings) -> Iterator[Table]:
 
 def _counted_sentence(found: BatchFindings) -> str:
     """What became of the forecast at the larger size; empty where the task names none."""
-    task, known = found.result.task, critical.known_counts(found)
+    task, known = found.result.task, found.counted
     where = label(task.at, task.study.name)
     if known is not None:
         return f"{where}: steps counted after the forecast {_accuracy(known, 'as_largest')}"
@@ -218,7 +216,7 @@ def _collapse_table(findings: Sequence[BatchFindings]) -> Table:
     """Whether the noise scales of the sizes are one curve over the loss, task by task."""
     rows = []
     for found in findings:
-        if (fitted := critical.collapse_of(found.result)) is not None:
+        if (fitted := found.result.collapse()) is not None:
             sizes = found.result.courses[next(iter(found.result.task.study.sizes))]
             ratio, (lower, upper) = float(sizes.max() / sizes.min()), fitted.size_exponent.ci
             drift = ratio ** abs(fitted.size_exponent.value or 0.0)
@@ -362,7 +360,7 @@ def _task_document(found: BatchFindings) -> dict[str, Any]:
             {"size": dict(zip(names, map(float, key), strict=True)), **encode(data.growth(course))}
             for key, course in courses
         ],
-        "collapse": collapse_of(result),
+        "collapse": result.collapse(),
         "front": trade_off
         and {
             "size": trade_off.size,

@@ -25,9 +25,9 @@ from extrap.reporting.numbers import NBSP, format_percent, format_quantity
 from extrap.reporting.study_page import below, tabulated
 from extrap.reporting.tables import Table, records_table
 
-__all__ = ["Fits", "Tasks", "agreement_of", "batches_answer", "collapse_of", "counted"]
+__all__ = ["Fits", "Tasks", "agreement_of", "batches_answer", "counted"]
 __all__ += ["critical_answer", "critical_blocks", "critical_table", "fits_table", "flag_warnings"]
-__all__ += ["known_counts", "label", "laws_table", "power", "stacked", "tasks_of"]
+__all__ += ["label", "laws_table", "power", "stacked", "tasks_of"]
 
 Fits = Sequence[tuple[str, CriticalBatches]]
 """Tasks with their critical batches; the name of a task is empty where there is but one."""
@@ -154,20 +154,6 @@ def agreement_of(findings: Sequence[BatchFindings]) -> data.Agreement | None:
     return data.agreement(pd.concat(tables, ignore_index=True)) if tables else None
 
 
-def collapse_of(result: data.TaskResult) -> data.Collapse | None:
-    """Whether the noise scales of a task's sizes are one curve over the loss."""
-    sizes = list(result.task.study.sizes)
-    if result.courses.empty or len(sizes) != 1:
-        return None
-    return data.collapse(result.courses, size=sizes[0], level=result.critical.level)
-
-
-def known_counts(found: BatchFindings) -> pd.DataFrame | None:
-    """What was counted at the larger size; None without anything."""
-    known = None if found.checked is None else found.checked.dropna(subset="steps")
-    return None if known is None or known.empty else known
-
-
 def batches_answer(findings: Sequence[BatchFindings]) -> Answer:
     """How large a batch is useful, and at which rate; of several tasks whether noise tells it."""
     agreed, first = agreement_of(findings), findings[0]
@@ -178,7 +164,7 @@ def batches_answer(findings: Sequence[BatchFindings]) -> Answer:
     if joint is not None or laws:
         p = laws[max(laws)].exponent if joint is None else joint.exponents["batch_size"]
         text += f" The best learning rate goes as batch^{power(p)}."
-    if (known := known_counts(first)) is not None:
+    if (known := first.counted) is not None:
         off = _percent((known["steps"] / known["predicted"] - 1).abs().median())
         confidence = f"{confidence[:-1]}; steps at {label(first.result.task.at)} were {off} off."
     return replace(answer, text=text, confidence=confidence)

@@ -349,8 +349,6 @@ def _checked(report: AllocationReport) -> pd.DataFrame:
 
 def _size(measure: Measure) -> str:
     """A size that is estimated: three digits."""
-    value, low, high = (
-        format_quantity(None if v is None else float(f"{v:.3g}"))
-        for v in (measure.value, *measure.ci)
-    )
+    shown = measure.map(lambda size: float(f"{size:.3g}"))
+    value, low, high = map(format_quantity, (shown.value, *shown.ci))
     return f"{value} ({low} to {high})"

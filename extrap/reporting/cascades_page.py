@@ -16,6 +16,7 @@ from extrap.reporting.numbers import NBSP, format_percent
 from extrap.reporting.study_page import (
     About,
     below,
+    doubts,
     estimate,
     in_percent,
     measured,
@@ -219,8 +220,8 @@ def cascades_text(report: CascadeReport) -> str:
 def cascade_text(found: Cascade) -> str:
     """The answer of one pair of models, its curve of cost against quality, warnings."""
     notes = [Paragraph(f"note: {note}.") for note in found.notes]
-    warnings = Warnings(tuple(explain_flags(found.flags, of="cascade")))
-    return blocks_text([_cascade_answer(found), _curve_table(found), *notes, warnings])
+    warnings = doubts(found.flags, of="cascade")
+    return blocks_text([_cascade_answer(found), _curve_table(found), *notes, *warnings])
 
 
 def _cascade_answer(found: Cascade) -> Answer:

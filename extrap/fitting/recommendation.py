@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, stats
 
 from extrap.fitting.divergence import DivergenceModel
 from extrap.fitting.spread import OptimumSpread, predict_optimum
@@ -19,8 +19,8 @@ __all__ = ["DIVERGED_EXCESS", "Recommendation", "expected_excess", "mean_excess"
 DIVERGED_EXCESS = 1.0
 """Log excess that a diverged run counts as: a loss e times too high, about that of a network
 before training. No run counts as more."""
-REACH = 4.0
-"""Octaves about the optimum within which a value is recommended."""
+WITHIN = 0.975
+"""Quantile of where the optimum may lie, either side, within which a value is recommended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,8 @@ def recommend(
     `E(v) = (1 − p(v)) · Σ_i w_i min(valley(log2 v − o_i), d) + p(v) · d` over possible optima
     `o_i` of probability `w_i`, with `p` the chance of divergence and `d` the cost of a diverged
     run. All tuned values are chosen together. Where high values cost more than low ones the
-    minimum lies below the optimum, and the further the less is known.
+    minimum lies below the optimum, and the further the less is known; it stays within the 95 %
+    interval of the optimum, because a few diverged runs tell little of values far below them.
 
     Args:
         laws: Tuned column → law of its optimum, in the excess-loss curve's order.
@@ -87,10 +88,10 @@ def recommend(
         )
     spread = predict_optimum(laws, size)
     nodes, centre = spread.nodes(), np.asarray(spread.centre)
+    reach = stats.t.ppf(WITHIN, spread.dof) * spread.sd
 
     def cost(octaves: Array) -> float:
-        # far from the optimum nothing is known; a wall keeps the simplex within reach
-        if np.any(np.abs(octaves) > REACH):
+        if np.any(np.abs(octaves) > reach):  # a wall that keeps the simplex within
             return float(diverged_excess * (1 + np.abs(octaves).max()))
         excess = mean_excess(octaves, nodes, valley, size, diverged_excess)
         if divergence is None:

@@ -108,3 +108,12 @@ def test_laws_of_other_values_and_free_divergence_are_refused() -> None:
         recommend({"batch": law()}, SIZE, valley=valley((0.3, 0.3)))
     with pytest.raises(ValueError, match="excess of 0"):
         recommend({"lr": law()}, SIZE, valley=valley((0.3, 0.3)), diverged_excess=0.0)
+
+
+def test_recommendation_stays_within_the_interval_of_the_optimum() -> None:
+    """A blunt model of divergence, as a single diverged run gives, must not move it far away."""
+    blunt = cliff(1.0, sharpness=0.8)
+    found = recommend({"lr": law(0.1)}, SIZE, valley=valley((0.0, 0.0)), divergence=blunt)
+    spread = predict_optimum({"lr": law(0.1)}, SIZE)
+    reach = stats.t.ppf(0.975, spread.dof[0]) * spread.sd[0]
+    assert -reach <= found.octaves["lr"] < -0.9 * reach

@@ -14,18 +14,15 @@ from extrap.forecasting import Forecast
 from extrap.records import Point
 from extrap.reporting.blocks import Answer
 from extrap.reporting.glossary import confidence, explain_flags
-from extrap.reporting.groups import (
-    RunGroup,
-    group_at_forecast,
-    group_near,
-    judged_sizes,
-)
+from extrap.reporting.groups import RunGroup, group_at_forecast, group_near, judged_sizes
 from extrap.reporting.numbers import (
     NBSP,
     compared,
+    counted,
     format_cost,
     format_estimate,
     format_interval,
+    format_level,
     format_percent,
     format_quantity,
     format_value,
@@ -198,7 +195,7 @@ def _kind(row: AnswerRow) -> str:
 
 def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
     """Use lr 0.0024 at width 1024; expect a loss of 1.82 (95 %: 1.76 to 1.89)."""
-    where, level = name_size(row.size), f"{100 * forecast.level:g}{NBSP}%"
+    where, level = name_size(row.size), format_level(forecast.level)
     advised = forecast.advised(**row.size)
     known = [f"{name}{NBSP}{format_quantity(value)}" for name, value in advised.items()]
     missing = [name for name in forecast.runs.tuned if name not in advised]
@@ -220,8 +217,7 @@ def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
 def outcome(row: AnswerRow, metric: str = "loss") -> str:
     """How the runs at the forecast's values did, a sentence."""
     assert row.group is not None
-    n = len(row.group.verdicts)
-    runs = f"{n} run{'s' * (n > 1)} there reached"
+    runs = f"{counted(len(row.group.verdicts), 'run')} there reached"
     if row.observed is None or row.error is None:
         states = ", ".join(sorted({v.status for v in row.group.verdicts}))
         return f"{runs} no {metric} ({states}): off course."
@@ -265,7 +261,7 @@ def transfer_answer(
     if not found:
         names = " and ".join(forecast.runs.tuned)
         return f"Whether the best {names} of the smallest size transfers cannot be told."
-    level = f"{100 * forecast.level:g}{NBSP}%"
+    level = format_level(forecast.level)
     sentences = []
     for each in found:
         low, high = (side or 0.0 for side in each.penalty_pi)

@@ -11,8 +11,13 @@ from extrap.comparing import SparseSweep
 from extrap.fitting import SparsityFit, predict_log, relative_sizes
 from extrap.reporting.blocks import Block, Details, Figure, Paragraph
 from extrap.reporting.charts import Axis, Series, XYChart
-from extrap.reporting.forecast_tables import stacked
-from extrap.reporting.numbers import NBSP, format_estimate, format_percent, format_quantity
+from extrap.reporting.numbers import (
+    NBSP,
+    format_estimate,
+    format_percent,
+    format_quantity,
+    stacked,
+)
 from extrap.reporting.study_page import tabulated
 from extrap.reporting.tables import Table
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from extrap import __version__
 from extrap.records import Interval, Measure
 from extrap.records.codec import encode
 from extrap.reporting.blocks import Block, Page
 from extrap.reporting.forecast_page import limits, provenance
-from extrap.reporting.forecast_tables import stacked
-from extrap.reporting.numbers import format_percent
-from extrap.reporting.tables import Table, capped_table
+from extrap.reporting.numbers import below, format_percent, stacked
+from extrap.reporting.tables import tabulated
 
 __all__ = ["below", "in_percent", "measured", "study_page", "tabulated"]
-
-Record = TypeVar("Record")
 
 
 def study_page(
@@ -46,28 +43,11 @@ def study_page(
     )
 
 
-def tabulated(
-    caption: str,
-    rows: Iterable[Record],
-    columns: Mapping[str, Callable[[Record], str]],
-    *,
-    note: str = "",
-) -> Table:
-    """A table of records: heading → what a record has in that column."""
-    cells = [[cell(row) for cell in columns.values()] for row in rows]
-    return capped_table(caption, tuple(columns), cells, note=note)
-
-
 def measured(measure: Measure) -> str:
     """A value above its interval; a dash where neither is known."""
     if measure.value is None and measure.ci == Interval(None, None):
         return "–"
     return stacked(measure.value, measure.ci)
-
-
-def below(text: str) -> str:
-    """A value with an interval in brackets, the interval on a line below."""
-    return text.replace(" (", "\n").removesuffix(")")
 
 
 def in_percent(measure: Measure, *, signed: bool = False) -> str:

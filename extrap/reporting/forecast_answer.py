@@ -69,8 +69,7 @@ class AnswerRow:
         observed: Their mean loss.
         observed_se: Its standard error.
         error: Observed over forecast, minus 1.
-        last_value: The loss of the largest tuned size, taken as a forecast.
-        last_error: Observed over that, minus 1.
+        last_error: Observed over the loss of the largest tuned size, minus 1.
         recommended: The tuned values of smallest expected loss; None where they are unknown.
     """
 
@@ -80,7 +79,6 @@ class AnswerRow:
     observed: float | None
     observed_se: float | None
     error: float | None
-    last_value: float | None
     last_error: float | None
     recommended: Recommendation | None
 
@@ -115,9 +113,7 @@ class AnswerRow:
 
 
 def answer_rows(
-    forecast: Forecast,
-    groups: Sequence[RunGroup],
-    sizes: Sequence[Mapping[str, float]] = (),
+    forecast: Forecast, groups: Sequence[RunGroup], sizes: Sequence[Mapping[str, float]] = ()
 ) -> tuple[AnswerRow, ...]:
     """One row per size: those asked for, else the judged ones, else sizes beyond the sweep."""
     judged = [size for size in judged_sizes(groups) if is_reached(forecast, size)]
@@ -137,7 +133,6 @@ def _answer_row(
     point = forecast.at(**size)
     group = group_at_forecast(forecast, groups, point.size)
     observed = group.mean_loss if group else None
-    last = forecast.last_value()
     return AnswerRow(
         size=point.size,
         point=point,
@@ -145,8 +140,7 @@ def _answer_row(
         observed=observed,
         observed_se=group.loss_se(forecast.noise.log_sd) if group else None,
         error=_ratio(observed, point.loss),
-        last_value=last,
-        last_error=_ratio(observed, last),
+        last_error=_ratio(observed, forecast.last_value()),
         recommended=forecast.recommend(**size),
     )
 

@@ -32,12 +32,7 @@ from extrap.reporting.blocks import (
     Warnings,
 )
 from extrap.reporting.charts import Chart
-from extrap.reporting.choices import (
-    differs,
-    recommendation_sentence,
-    rules_table,
-    transfer_table,
-)
+from extrap.reporting.choices import differs, recommendation_sentence, rules_table, transfer_table
 from extrap.reporting.costs import cost_tables
 from extrap.reporting.divergence import divergence_sentence
 from extrap.reporting.equations import law_equations
@@ -130,8 +125,8 @@ def report(
         at=at,
         title=title,
         question=question,
-        origin=provenance or {},
-        metrics=metrics or {},
+        origin=provenance,
+        metrics=metrics,
         baseline=baseline,
         runs=runs,
         price=price,
@@ -189,9 +184,7 @@ def forecast_page(
     return Page(
         **_about(forecast, verdicts, rows, title=title, question=question),
         blocks=blocks,
-        numbers=report_numbers(
-            forecast, verdicts, rows, axis, metrics=metrics or {}, baseline=baseline
-        ),
+        numbers=report_numbers(forecast, verdicts, rows, axis, metrics=metrics, baseline=baseline),
     )
 
 

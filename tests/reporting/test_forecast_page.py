@@ -82,7 +82,6 @@ def row_of(made, *, observed, half_width, last_error):
         observed=observed * point.loss,
         observed_se=None,
         error=observed - 1,
-        last_value=1.0,
         last_error=last_error,
         recommended=None,
     )

@@ -17,8 +17,7 @@ from extrap.reading import read_runs
 from extrap.records import Recipe, Workload
 from extrap.reporting.blocks import Block, Details, Figure, Paragraph
 from extrap.reporting.charts import Axis, Series, XYChart
-from extrap.reporting.forecast_tables import stacked
-from extrap.reporting.numbers import NBSP, format_percent, format_quantity
+from extrap.reporting.numbers import NBSP, format_percent, format_quantity, stacked
 from extrap.reporting.study_page import estimate, tabulated
 from extrap.reporting.tables import Table
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from extrap.backtesting import Backtest, Holdout
 from extrap.reporting.blocks import Answer
 from extrap.reporting.numbers import (
     NBSP,
+    counted,
+    dashed,
     format_estimate,
+    format_level,
+    format_octaves,
     format_p_value,
     format_percent,
     format_quantity,
     format_value,
 )
-from extrap.reporting.tables import Table, capped_table
+from extrap.reporting.tables import Table, capped_table, tabulated
 
 __all__ = [
     "backtest_answer",
@@ -32,13 +35,12 @@ def backtest_answer(found: Backtest) -> Answer:
     """How far off forecasts from a part of the sweep were, and what their intervals held."""
     total = found.summary().iloc[-1]
     counts = sorted({h.n_fitted for h in found.holdouts})
-    n = len(found.holdouts)
+    fitted = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
     held = sum(h.observed in h.predicted_pi for h in found.holdouts)
-    level = f"{100 * found.level:g}{NBSP}%"
     if found.scheme == "rolling":
         ratio = max(h.extrapolation_ratio for h in found.holdouts)
         start = (
-            f"Fitted to the smallest {_range_words(counts)} of {found.n_sizes} sizes, the "
+            f"Fitted to the smallest {fitted} of {found.n_sizes} sizes, the "
             f"forecast misses the larger ones, up to {ratio:.2g} times as large, by "
         )
         last = "assuming no improvement"
@@ -48,6 +50,7 @@ def backtest_answer(found: Backtest) -> Answer:
     text = f"{start}{_off(total['rms_error'])} (root mean square)"
     if total["last_value_rms_error"] > 0:  # False for a missing value too
         text += f", {last} by {_off(total['last_value_rms_error'])}"
+    level, n = format_level(found.level), len(found.holdouts)
     return Answer(text=f"{text}. Its {level} intervals held {held} of {n}.")
 
 
@@ -55,8 +58,8 @@ def failure_sentences(found: Backtest) -> list[str]:
     """How many predictions are missing, and why."""
     if not found.failures:
         return []
-    n = found.n_failed
-    sentences = [f"{n} more prediction{'s' * (n > 1)} could not be made or judged."]
+    missing = counted(found.n_failed, "more prediction")
+    sentences = [f"{missing} could not be made or judged."]
     for reason, count in found.failures[:SHOWN_REASONS]:
         sentences.append(f"{count}: {reason}" if len(found.failures) > 1 else f"Reason: {reason}")
     return sentences
@@ -80,38 +83,39 @@ def tuned_sentences(found: Backtest) -> list[str]:
 def summary_table(found: Backtest) -> Table:
     """Scores by extrapolation ratio, one row a bin and one for all."""
     summary = found.summary()
-    levels = [name for name in summary if str(name).startswith("coverage_")]
-    rows = [
-        (
-            str(row["extrapolation_ratio"]),
-            str(row["n"]),
-            *(f"{100 * row[name]:.0f}{NBSP}%" for name in levels),
-            _off(row["rms_error"]),
-            _off(row["last_value_rms_error"]),
-            "–" if math.isnan(row["skill"]) else f"{row['skill']:.2f}".replace("-", "−"),
-            format_percent(row["bias"]),
-            f"{row['interval_score']:.2g}",
-            f"{row['crps']:.2g}",
+    levels = [str(name) for name in summary if str(name).startswith("coverage_")]
+    held = {
+        f"held at {name.removeprefix('coverage_')}{NBSP}%": lambda row, name=name: (
+            f"{100 * row[name]:.0f}{NBSP}%"
         )
-        for row in summary.to_dict("records")
-    ]
-    held = [f"held at {str(name).removeprefix('coverage_')}{NBSP}%" for name in levels]
-    columns = ("extrapolation ratio", "predictions", *held, "error", "last value's error", "skill")
-    return Table(
-        caption="Scores of the held-out sizes, by how far they lie beyond the fitted ones",
-        columns=(*columns, "bias", "interval score", "CRPS"),
-        rows=tuple(rows),
-        note=(
-            "The predictions share data and are not independent. Error and bias are root mean "
-            "square and mean of ln observed − ln forecast, skill is 1 − error / last value's "
-            f"error. Interval score ({100 * found.level:g}{NBSP}%) and CRPS, lower is better, are "
-            "in log loss, where 0.01 is one percent of the loss."
-        ),
+        for name in levels
+    }
+    return tabulated(
+        "Scores of the held-out sizes, by how far they lie beyond the fitted ones",
+        summary.to_dict("records"),
+        {
+            "extrapolation ratio": lambda row: str(row["extrapolation_ratio"]),
+            "predictions": lambda row: str(row["n"]),
+            **held,
+            "error": lambda row: _off(row["rms_error"]),
+            "last value's error": lambda row: _off(row["last_value_rms_error"]),
+            "skill": lambda row: (
+                "–" if math.isnan(row["skill"]) else f"{row['skill']:.2f}".replace("-", "−")
+            ),
+            "bias": lambda row: format_percent(row["bias"]),
+            "interval score": lambda row: f"{row['interval_score']:.2g}",
+            "CRPS": lambda row: f"{row['crps']:.2g}",
+        },
+        note="The predictions share data and are not independent. Error and bias are root mean "
+        "square and mean of ln observed − ln forecast, skill is 1 − error / last value's "
+        f"error. Interval score ({format_level(found.level)}) and CRPS, lower is better, are "
+        "in log loss, where 0.01 is one percent of the loss.",
     )
 
 
 def holdouts_table(found: Backtest) -> Table:
     """Every prediction of a held-out size."""
+    tuned = found.runs.tuned
     rows = [
         (
             *map(format_quantity, h.size.values()),
@@ -120,21 +124,16 @@ def holdouts_table(found: Backtest) -> Table:
             format_value(h.observed, _se(h)),
             format_estimate(h.predicted, h.predicted_pi),
             format_percent(h.deviation),
-            "–" if h.last_deviation is None else format_percent(h.last_deviation),
+            dashed(h.last_deviation, format_percent),
             format_p_value(h.p_value),
-            *("–" if v is None else f"{v:+.2f}".replace("-", "−") for v in _octaves(found, h)),
+            *(dashed(h.tuned_octaves[name], format_octaves) for name in tuned),
         )
         for h in found.holdouts
     ]
-    columns = (*found.runs.sizes, "sizes fitted", "extrapolation ratio", "observed ± se")
-    columns = (*columns, f"forecast ({100 * found.level:g}{NBSP}%)", "against forecast")
-    columns = (*columns, "against last value", "p-value")
-    columns = (*columns, *(f"best {name}, octaves off" for name in found.runs.tuned))
+    columns = [*found.runs.sizes, "sizes fitted", "extrapolation ratio", "observed ± se"]
+    columns += [f"forecast ({format_level(found.level)})", "against forecast"]
+    columns += ["against last value", "p-value", *(f"best {n}, octaves off" for n in tuned)]
     return capped_table("Held-out sizes", columns, rows)
-
-
-def _octaves(found: Backtest, holdout: Holdout) -> list[float | None]:
-    return [holdout.tuned_octaves[name] for name in found.runs.tuned]
 
 
 def _se(holdout: Holdout) -> float | None:
@@ -145,7 +144,3 @@ def _se(holdout: Holdout) -> float | None:
 def _off(log_error: float) -> str:
     """A root mean square of log losses in percent; a dash for a missing one."""
     return "–" if math.isnan(log_error) else format_percent(log_error, signed=False)
-
-
-def _range_words(counts: Sequence[int]) -> str:
-    return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

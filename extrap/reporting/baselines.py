@@ -5,39 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from extrap.comparing import (
-    LossContrast,
-    Slope,
-    SlopeContrast,
-    compare_losses,
-    compare_slopes,
-)
+from extrap.comparing import LossContrast, Slope, SlopeContrast, compare_losses, compare_slopes
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Verdict, condition_text
 from extrap.reporting.blocks import Block, Columns, Details, Figure, Paragraph
 from extrap.reporting.forecast_answer import AnswerRow
 from extrap.reporting.forecast_charts import pair_chart
-from extrap.reporting.forecast_tables import stacked
 from extrap.reporting.groups import group_verdicts, judged_sizes
 from extrap.reporting.numbers import (
     NBSP,
     compared,
     format_estimate,
     format_interval,
+    format_level,
     format_percent,
     format_quantity,
     format_value,
     name_size,
+    stacked,
 )
 from extrap.reporting.sizes import SizeAxis
 from extrap.reporting.tables import Table, capped_table
 
-__all__ = [
-    "baseline_blocks",
-    "baseline_text",
-    "loss_sentence",
-    "slope_sentences",
-]
+__all__ = ["baseline_blocks", "baseline_text", "loss_sentence", "slope_sentences"]
 
 STILL = 2.0
 """An optimum that moves by less than this factor over all sizes is as good as still: an octave is
@@ -62,19 +52,9 @@ def baseline_blocks(
     losses = compare_losses(forecast, baseline, target=rows[-1].size)
     headlines, text = _words(forecast, baseline, slopes, losses[-1], names)
     charts = [pair_chart(forecast, baseline, axis, n, names=names) for n in forecast.runs.tuned]
-    tables = [_slope_table(slopes, names, forecast.level)] if slopes else []
-    return [
-        *map(Paragraph, headlines),
-        Details(
-            f"Comparison with {names[1]}",
-            (
-                Paragraph(text),
-                Columns(tuple(map(Figure, charts))),
-                *tables,
-                _loss_table(losses, names, forecast),
-            ),
-        ),
-    ]
+    tables = (_slope_table(slopes, names, forecast.level), _loss_table(losses, names, forecast))
+    blocks: list[Block] = [Paragraph(text), Columns([*map(Figure, charts)]), *tables]
+    return [*map(Paragraph, headlines), Details(f"Comparison with {names[1]}", blocks)]
 
 
 def baseline_text(
@@ -137,11 +117,8 @@ def slope_sentences(
         names: What the two are called.
         reach: The largest size to be tuned for, in the contrast's size column.
     """
-    level = f"{100 * forecast.level:g}{NBSP}%"
-    pairs = (
-        (names[0], forecast, contrast.slope),
-        (names[1], baseline, contrast.baseline),
-    )
+    level = format_level(forecast.level)
+    pairs = ((names[0], forecast, contrast.slope), (names[1], baseline, contrast.baseline))
     moves = [
         f"as {contrast.column}^{_with_half(slope)} under {name}"
         for name, _, slope in pairs
@@ -255,11 +232,8 @@ def _slope_table(
         (f"{c.tuned} over {c.column}", *map(_slope_cell, (c.slope, c.baseline, c.difference)))
         for c in contrasts
     ]
-    return capped_table(
-        f"Exponents of the laws of the optimum ({100 * level:g}{NBSP}% intervals)",
-        ("exponent of", *names, "difference"),
-        rows,
-    )
+    caption = f"Exponents of the laws of the optimum ({format_level(level)} intervals)"
+    return capped_table(caption, ("exponent of", *names, "difference"), rows)
 
 
 def _slope_cell(slope: Slope | None) -> str:
@@ -281,18 +255,15 @@ def _loss_table(
         )
         for c in contrasts
     ]
-    table = capped_table(
-        f"Loss of tuned runs ({100 * forecast.level:g}{NBSP}% intervals of their mean)",
+    return capped_table(
+        f"Loss of tuned runs ({format_level(forecast.level)} intervals of their mean)",
         (*forecast.runs.sizes, "from", *names, "difference"),
         rows,
+        note=f"Difference: {names[0]} against {names[1]}. Of exponents and of logarithms of "
+        "losses; the two sweeps count as independent, so that variances add, and the degrees of "
+        "freedom are those of Welch and Satterthwaite. Where both use the same seeds, part of the "
+        "noise is common to both and cancels; these intervals do not count on it.",
     )
-    note = (
-        f"Difference: {names[0]} against {names[1]}. Of exponents and of logarithms of losses; "
-        "the two sweeps count as independent, so that variances add, and the degrees of freedom "
-        "are those of Welch and Satterthwaite. Where both use the same seeds, part of the noise "
-        "is common to both and cancels; these intervals do not count on it."
-    )
-    return Table(caption=table.caption, columns=table.columns, rows=table.rows, note=note)
 
 
 def _difference_cell(contrast: LossContrast) -> str:

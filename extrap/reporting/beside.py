@@ -27,19 +27,19 @@ from extrap.reporting.blocks import (
     Paragraph,
     Warnings,
 )
-from extrap.reporting.charts import Axis, Series, XYChart, series
+from extrap.reporting.charts import Axis, Series, XYChart, points, series
 from extrap.reporting.forecast_page import limits
-from extrap.reporting.forecast_tables import stacked
 from extrap.reporting.glossary import explain_flags
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
-    NBSP,
     format_estimate,
     format_interval,
+    format_level,
     format_percent,
     format_quantity,
     format_value,
     name_size,
+    stacked,
 )
 from extrap.reporting.tables import Table
 
@@ -91,17 +91,16 @@ def beside_page(
         for name, each in zip(names, numbers, strict=True)
         for flag in explain_flags([f"{f['name']}: {f['detail']}" for f in each["flags"]])
     ]
-    judged = _judged_table(names, numbers)
     blocks: list[Block] = [
         _answer(names, numbers, targets),
         *(Paragraph(f"▲ {note}") for note in _notes(names, numbers, targets)),
-        *([Columns(tuple(figures[:2]))] if figures else []),
-        *([Warnings(tuple(warnings))] if warnings else []),
-        *([_targets_table(names, numbers, targets)] if targets else []),
-        *([Details("Other tuned values", (Columns(tuple(figures[2:])),))] if figures[2:] else []),
-        Details("Studies", (_studies_table(names, both),)),
-        Details("Laws", (_laws_table(names, numbers),)),
-        *([Details("Larger runs", (judged,))] if judged else []),
+        Columns(figures[:2]),
+        Warnings(warnings),
+        _targets_table(names, numbers, targets),
+        Details("Other tuned values", [Columns(figures[2:])]),
+        Details("Studies", [_studies_table(names, both)]),
+        Details("Laws", [_laws_table(names, numbers)]),
+        Details("Larger runs", [_judged_table(names, numbers)]),
         limits(LIMITS),
     ]
     page = Page(
@@ -109,7 +108,7 @@ def beside_page(
         title=title or f"{names[0]} beside {names[1]}",
         question="How do the forecasts of two studies differ?",
         created=max(document["created"] for document in both),
-        blocks=tuple(blocks),
+        blocks=blocks,
         numbers={
             "kind": "extrap-beside",
             "schema_version": 1,
@@ -223,8 +222,8 @@ def _notes(names: tuple[str, str], numbers: Both, targets: Sequence[Target]) -> 
     levels = [numbers_of["forecast"]["level"] for numbers_of in numbers]
     if levels[0] != levels[1]:
         found.append(
-            f"The intervals have different levels, {100 * levels[0]:g}{NBSP}% and "
-            f"{100 * levels[1]:g}{NBSP}%; make both reports with one --level."
+            f"The intervals have different levels, {format_level(levels[0])} and "
+            f"{format_level(levels[1])}; make both reports with one --level."
         )
     if first["forecast"]["data_hash"] == second["forecast"]["data_hash"]:
         found.append("Both use the same runs.")
@@ -241,7 +240,7 @@ def _answer(names: tuple[str, str], numbers: Both, targets: Sequence[Target]) ->
         )
     size, (a, b) = known[-1]
     losses = [format_estimate(p["loss"], Interval(*p["loss_pi"])) for p in (a, b)]
-    level = f"{100 * numbers[0]['forecast']['level']:g}{NBSP}%"
+    level = format_level(numbers[0]["forecast"]["level"])
     is_apart = _apart(a["loss_pi"], b["loss_pi"])
     meet = "do not overlap" if is_apart else "overlap"
     text = (
@@ -287,10 +286,10 @@ def _studies_table(names: tuple[str, str], both: Sequence[Document]) -> Table:
         ("sizes", *(_ranges(n) for n in numbers)),
         ("tuned", *(", ".join(n["tuned"]) or "nothing" for n in numbers)),
         ("runs", *(str(n["forecast"]["runs"]["runs"]) for n in numbers)),
-        ("level", *(f"{100 * n['forecast']['level']:g}{NBSP}%" for n in numbers)),
+        ("level", *(format_level(n["forecast"]["level"]) for n in numbers)),
         ("data hash", *(n["forecast"]["data_hash"][:12] for n in numbers)),
     ]
-    return Table(caption="The studies", columns=("what", *names), rows=tuple(rows))
+    return Table("The studies", ("what", *names), rows)
 
 
 def _ranges(numbers: Mapping[str, Any]) -> str:
@@ -316,23 +315,19 @@ def _targets_table(names: tuple[str, str], numbers: Both, targets: Sequence[Targ
             line += [_cell(value, pi, a), _cell(other, other_pi, b)]
             change = "–" if not value or not other else format_percent(other / value - 1)
             line.append(f"{change}\n{_OTHER}" if _apart(pi, other_pi) else change)
-        rows.append(tuple(line))
+        rows.append(line)
         read_off = read_off or a["is_read_off"] or b["is_read_off"]
     columns = [*numbers[0]["sizes"]]
     for quantity in ("loss", *shared):
         columns += [f"{quantity}, {names[0]}", f"{quantity}, {names[1]}", "difference"]
-    level = f"{100 * numbers[0]['forecast']['level']:g}{NBSP}%"
+    level = format_level(numbers[0]["forecast"]["level"])
     note = (
         f"{_OTHER}: the intervals do not overlap. Difference: the second over the first, minus 1."
     )
     if read_off:
         note += " Values after ≈ are interpolated on the study's curve."
-    return Table(
-        caption=f"Forecasts with {level} prediction intervals (for one new run)",
-        columns=tuple(columns),
-        rows=tuple(rows),
-        note=note,
-    )
+    caption = f"Forecasts with {level} prediction intervals (for one new run)"
+    return Table(caption, columns, rows, note)
 
 
 def _cell(value: float | None, pi: Sequence[float | None], point: Mapping[str, Any]) -> str:
@@ -352,20 +347,18 @@ def _laws_table(names: tuple[str, str], numbers: Both) -> Table:
                 key = (target, law["law"], name)
                 cell = format_value(entry["value"], entry["se"])
                 rows.setdefault(key, ["–", "–"])[i] = cell
-            reference = ", ".join(
-                f"{column} {format_quantity(value)}" for column, value in law["x0"].items()
-            )
-            rows.setdefault((target, law["law"], "reference size"), ["–", "–"])[i] = reference
+            key = (target, law["law"], "reference size")
+            rows.setdefault(key, ["–", "–"])[i] = name_size(law["x0"])
     return Table(
-        caption="Parameters of the fitted laws (± standard error)",
-        columns=("law of", "form", "parameter", *names),
-        rows=tuple((*key, *cells) for key, cells in rows.items()),
-        note="Only laws with a weight in the forecast. Exponents compare as they are; the other "
+        "Parameters of the fitted laws (± standard error)",
+        ("law of", "form", "parameter", *names),
+        [(*key, *cells) for key, cells in rows.items()],
+        "Only laws with a weight in the forecast. Exponents compare as they are; the other "
         "parameters only where the reference sizes agree.",
     )
 
 
-def _judged_table(names: tuple[str, str], numbers: Both) -> Table | None:
+def _judged_table(names: tuple[str, str], numbers: Both) -> Table:
     """How the larger runs of each study did, one row per size."""
     found: dict[tuple[float, ...], tuple[str, list[str]]] = {}
     for i, told in enumerate(numbers):
@@ -375,10 +368,8 @@ def _judged_table(names: tuple[str, str], numbers: Both) -> Table | None:
         for key, verdicts in by_size.items():
             cells = found.setdefault(key, (name_size(verdicts[0]["run"]["size"]), ["–", "–"]))[1]
             cells[i] = _counted(verdicts)
-    rows = tuple((where, *cells) for _, (where, cells) in sorted(found.items()))
-    if not rows:
-        return None
-    return Table(caption="Larger runs on and off their law", columns=("size", *names), rows=rows)
+    rows = [(where, *cells) for _, (where, cells) in sorted(found.items())]
+    return Table("Larger runs on and off their law", ("size", *names), rows)
 
 
 def _counted(verdicts: Sequence[Mapping[str, Any]]) -> str:
@@ -407,9 +398,8 @@ def _charts(names: tuple[str, str], numbers: Both) -> list[XYChart]:
             for each in _study_series(numbers[i], i, name, column=column, quantity=quantity)
         ]
         title = f"{label[0].upper()}{label[1:]} against {column}"
-        if shown:
-            found.append(XYChart(title=title, x=Axis(column), y=Axis(label), series=tuple(shown)))
-    return found
+        found.append(XYChart(title=title, x=Axis(column), y=Axis(label), series=shown))
+    return [chart for chart in found if chart.series]
 
 
 def _study_series(
@@ -418,27 +408,13 @@ def _study_series(
     """The law of one study with its prediction interval, and the optima it was fitted to."""
     keys = [column, quantity, *(f"{quantity}_pi_{side}" for side in ("lower", "upper"))]
     curve = pd.DataFrame({k: (numbers["curve"] or {}).get(k, []) for k in keys}, dtype=float)
+    sides = {"lower": keys[2], "upper": keys[3]}
+    law = series(
+        curve.dropna(), *keys[:2], **sides, label=name, ink=INKS[i], line=LINES[i], is_band=True
+    )
     rows = [
         (o["size"][column], o["loss"] if quantity == "loss" else o["tuned"][quantity]["value"])
         for o in numbers["forecast"]["optima"]
     ]
-    optima = pd.DataFrame(rows, columns=["x", "value"], dtype=float).dropna()
-    law = series(
-        curve.dropna(),
-        column,
-        quantity,
-        lower=keys[2],
-        upper=keys[3],
-        label=name,
-        ink=INKS[i],
-        line=LINES[i],
-        is_band=True,
-    )
-    points = series(
-        optima,
-        y="value",
-        label="" if law.x else name,
-        ink=INKS[i],
-        marker=MARKERS[i],
-    )
-    return [each for each in (law, points) if each.x]
+    known = [row for row in rows if row[1] is not None]
+    return [law, points(known, label="" if law.x else name, ink=INKS[i], marker=MARKERS[i])]

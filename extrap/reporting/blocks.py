@@ -5,7 +5,7 @@ A result becomes a `Page` of blocks once; `html`, `text` and `markdown` render t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ __all__ = [
     "Page",
     "Paragraph",
     "Warnings",
+    "shown",
     "tables_of",
 ]
 
@@ -78,14 +79,17 @@ class Figure:
 class Columns:
     """Blocks side by side on wide screens."""
 
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", shown(self.blocks))
 
 
 @dataclass(frozen=True, slots=True)
 class Warnings:
     """Reasons to doubt the answer, each with what it means, why it matters and what to do."""
 
-    items: tuple[Explanation, ...]
+    items: Sequence[Explanation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,10 @@ class Details:
     """Blocks under a heading that a reader opens."""
 
     title: str
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", shown(self.blocks))
 
 
 Block = Answer | Paragraph | Equation | Table | Figure | Columns | Warnings | Details
@@ -119,11 +126,14 @@ class Page:
     title: str
     question: str
     created: str
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
     numbers: dict[str, Any] = field(default_factory=dict)
     status: str = ""
     ok: bool | None = None
     made_by: str = "extrap"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", shown(self.blocks))
 
     @property
     def answer(self) -> Answer:
@@ -131,6 +141,24 @@ class Page:
         first = self.blocks[0]
         assert isinstance(first, Answer)
         return first
+
+
+def shown(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Blocks but for those with nothing in them."""
+    return tuple(block for block in blocks if not _is_empty(block))
+
+
+def _is_empty(block: Block) -> bool:
+    match block:
+        case Columns() | Details():
+            return not block.blocks
+        case Paragraph():
+            return not block.text
+        case Table():
+            return not block.rows
+        case Warnings():
+            return not block.items
+    return False
 
 
 def tables_of(blocks: Sequence[Block]) -> Iterator[Table]:

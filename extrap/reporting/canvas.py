@@ -210,12 +210,8 @@ def _shapes(ax: Axes, hints: Sequence[Hint], height: int) -> Iterator[_Shape]:
             yield "circle", {"cx": f"{x:.1f}", "cy": f"{height - y:.1f}", "r": "6"}, hint.text
             continue
         u, v = (float(each) for each in ax.transData.transform(hint.corner))
-        place = {
-            "x": min(x, u),
-            "y": height - max(y, v),
-            "width": abs(u - x),
-            "height": abs(v - y),
-        }
+        y, v = sorted((height - y, height - v))
+        place = {"x": min(x, u), "y": y, "width": abs(u - x), "height": v - y}
         yield "rect", {name: f"{value:.1f}" for name, value in place.items()}, hint.text
 
 
@@ -225,9 +221,8 @@ def _figure(
 ) -> Iterator[tuple[Figure, Sequence[Hint]]]:
     """A figure in our settings, drawn on and ready to be saved within the context."""
     with mpl.rc_context(), warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message=".*[Gg]lyph.*missing.*"
-        )  # the reader's font has it
+        # the reader's font has it
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing.*")
         warnings.filterwarnings("ignore" if most == CUTS[-1] else "error", message=_NO_ROOM)
         mpl.rcdefaults()
         mpl.rcParams.update(_settings())
@@ -275,11 +270,7 @@ def _settings() -> dict[Any, Any]:
         "ytick.color": colour("muted"),
         "xtick.labelsize": 10.5,
         "ytick.labelsize": 10.5,
-        "legend.frameon": False,
-        "legend.fontsize": 11,
         "lines.solid_capstyle": "round",
-        "hatch.color": colour("muted"),
-        "hatch.linewidth": 0.6,
     }
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from extrap.records import Interval
 from extrap.reporting.numbers import format_interval, format_percent, format_quantity, format_value
@@ -33,6 +33,7 @@ __all__ = [
     "chart_table",
     "mark_text",
     "marks",
+    "points",
     "series",
 ]
 
@@ -86,8 +87,8 @@ class Series:
 
     label: str = ""
     name: str = ""
-    x: tuple[float, ...]
-    y: tuple[float, ...]
+    x: tuple[float, ...] = ()
+    y: tuple[float, ...] = ()
     lower: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
     ink: str = "law"
@@ -106,7 +107,7 @@ class XYChart:
         title: Heading.
         x: Horizontal axis.
         y: Vertical axis.
-        series: Drawn in order, later ones on top.
+        series: Drawn in order, later ones on top; those without a point are left out.
         shaded: Range of x that was measured, drawn on grey; None for none.
         reference: A horizontal line; None for none.
     """
@@ -114,9 +115,12 @@ class XYChart:
     title: str
     x: Axis
     y: Axis
-    series: tuple[Series, ...]
+    series: Sequence[Series]
     shaded: tuple[float, float] | None = None
     reference: float | None = None
+
+    def __post_init__(self) -> None:
+        _drop_empty(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +173,14 @@ class HeatChart:
     ys: tuple[float, ...]
     values: tuple[tuple[float, ...], ...]
     label: str
-    series: tuple[Series, ...] = ()
+    series: Sequence[Series] = ()
+
+    def __post_init__(self) -> None:
+        _drop_empty(self)
+
+
+def _drop_empty(chart: XYChart | HeatChart) -> None:
+    object.__setattr__(chart, "series", tuple(each for each in chart.series if each.x))
 
 
 Chart = XYChart | RowsChart | HeatChart
@@ -182,35 +193,26 @@ def series(
     *,
     lower: str = "",
     upper: str = "",
-    label: str = "",
-    name: str = "",
-    ink: str = "law",
-    line: str = "",
-    marker: str = "",
-    is_band: bool = False,
-    is_open: bool = False,
-    is_faint: bool = False,
+    **style: Any,
 ) -> Series:
     """A series from the columns of a table; rows without `x` are left out."""
     known = frame[frame[x].notna()]
+    named = {"x": x, "y": y, "lower": lower, "upper": upper}
+    style |= {k: tuple(known[c].astype(float).tolist()) for k, c in named.items() if c}
+    return Series(**style)
 
-    def column(name: str) -> tuple[float, ...]:
-        return tuple(float(v) for v in known[name].astype(float)) if name else ()
 
-    return Series(
-        label=label,
-        name=name,
-        x=column(x),
-        y=column(y),
-        lower=column(lower),
-        upper=column(upper),
-        ink=ink,
-        line=line,
-        marker=marker,
-        is_band=is_band,
-        is_open=is_open,
-        is_faint=is_faint,
-    )
+def points(rows: Iterable[Sequence[float | None]], **style: Any) -> Series:
+    """A series from rows of x, y and, for intervals, their ends; None is not known.
+
+    Rows without x are left out.
+    """
+    known = [
+        [math.nan if v is None else float(v) for v in row] for row in rows if row[0] is not None
+    ]
+    columns = zip(*known, strict=True)
+    style |= dict(zip(("x", "y", "lower", "upper"), columns, strict=False))
+    return Series(**style)
 
 
 def chart_table(chart: Chart) -> Table:

@@ -1,18 +1,28 @@
-"""Which tuned value to use: the recommended one, or one that is kept; in sentences."""
+"""Which tuned value to use: the recommended one, one that is kept, or that of a known rule."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from extrap.fitting import Recommendation
+from extrap.fitting import RULES, Recommendation
 from extrap.forecasting import Forecast
+from extrap.reporting.glossary import RULE_NAMES
 from extrap.reporting.numbers import (
+    NBSP,
     format_cost,
+    format_cost_interval,
+    format_level,
+    format_octaves,
     format_percent,
+    format_quantity,
+    name_size,
     name_tuned,
+    stacked,
 )
+from extrap.reporting.tables import Table, tabulated
 
-__all__ = ["differs", "recommendation_sentence"]
+__all__ = ["differs", "recommendation_sentence", "rules_table", "transfer_table"]
 
 WORTH_TELLING = 0.01
 """Relative difference from which a recommended value is shown beside the optimal one."""
@@ -59,3 +69,45 @@ def _reason(forecast: Forecast, recommended: Recommendation) -> str:
         for name, off in recommended.octaves.items()
     )
     return f"{steep}, and runs may diverge" if moved else steep
+
+
+def rules_table(forecast: Forecast, size: Mapping[str, float]) -> Table:
+    """What known rules say at a size and what following them is expected to cost."""
+    known = {rule.key: rule for rule in RULES}
+    return tabulated(
+        f"Known rules at {name_size(size)}, the cheapest first",
+        forecast.rules(**size),
+        {
+            "rule": lambda row: RULE_NAMES.get(row.rule, row.rule),
+            "value": lambda row: f"{row.tuned}{NBSP}= {format_quantity(row.value)}",
+            "octaves from forecast": lambda row: format_octaves(row.octaves),
+            "expected regret": lambda row: format_cost(row.expected_regret),
+            "formula and source": lambda row: (
+                f"{known[row.rule].formula.replace('-', '−')}\n{known[row.rule].reference}"
+            ),
+        },
+        note="Expected regret: extra loss over that of a tuned run, averaged over the uncertainty "
+        "of the optimum. v_0 is the optimum at the smallest size.",
+    )
+
+
+def transfer_table(forecast: Forecast, size: Mapping[str, float]) -> Table:
+    """How well the values of the largest swept size would do at a size untuned."""
+    level = format_level(forecast.level)
+    return tabulated(
+        f"Values of the largest swept size, kept at {name_size(size)} ({level} intervals)",
+        forecast.transfer(**size),
+        {
+            "kept": lambda q: f"{q.tuned}{NBSP}= {format_quantity(q.kept)}",
+            "tuned at": lambda q: name_size(q.kept_from),
+            "octaves from forecast": lambda q: format_octaves(q.octaves),
+            "extra loss": lambda q: (
+                f"{format_cost(q.penalty)}\n{format_cost_interval(q.penalty_pi)}"
+            ),
+            f"octaves within 1{NBSP}% of loss": lambda q: stacked(q.robustness, q.robustness_pi),
+            "scatter of optima, octaves": lambda q: stacked(q.fit_error, q.fit_error_ci),
+        },
+        note="Three measures of transfer (Kalra, Barkeshli 2026, arXiv 2605.21486): what keeping "
+        "the value costs, how wide the range of harmless values is, and how far one optimum "
+        "lies from its law. An octave is a factor of two.",
+    )

@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 from extrap.errors import DataError
 from extrap.forecasting import Forecast
-from extrap.planning import Cost, Penalty, PricedValue, cost
+from extrap.planning import Cost, PricedValue, cost
 from extrap.records import Measure
-from extrap.reporting.blocks import Answer, Block, Warnings
+from extrap.reporting.blocks import Answer, Warnings
 from extrap.reporting.forecast_answer import AnswerRow
 from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.numbers import (
     NBSP,
+    format_level,
     format_percent,
     format_quantity,
     format_scientific,
@@ -21,10 +22,10 @@ from extrap.reporting.numbers import (
     name_size,
     name_tuned,
 )
-from extrap.reporting.tables import Table
+from extrap.reporting.tables import Table, tabulated
 from extrap.reporting.text import blocks_text
 
-__all__ = ["cost_answer", "cost_table", "cost_text"]
+__all__ = ["cost_answer", "cost_tables", "cost_text"]
 
 LEAST_HOURS = 0.01
 """GPU-hours of a run from which they are written."""
@@ -34,32 +35,31 @@ BELOW = "below the law's range"
 """Of a tuned run that does as well but is smaller than the smallest swept size."""
 
 
-def cost_table(forecast: Forecast, row: AnswerRow, *, price: float | None = None) -> Table | None:
-    """What values off the forecast's cost at one size; None where the sweep does not say."""
+def cost_tables(forecast: Forecast, row: AnswerRow, *, price: float | None = None) -> list[Table]:
+    """What values off the forecast's cost at one size; nothing where the sweep does not say."""
     if forecast.valley is None or not forecast.runs.tuned:
-        return None
+        return []
     try:
         found = cost(forecast, at=row.size, price=price)
     except DataError:
-        return None
+        return []
     spread = forecast.valley.relative_sd
     note = ""
     if spread is not None:
         off = format_percent(spread, signed=False)
         note = f"Observed costs scatter by {off} about these values."
-    return _table(found, note=note)
+    return [_table(found, note=note)]
 
 
 def cost_text(found: Cost) -> str:
     """The answer, the cost of other values, warnings."""
-    flags = tuple(explain_flags(found.flags))
-    blocks: list[Block] = [cost_answer(found), _run_table(found), _table(found)]
-    return blocks_text([*blocks, *([Warnings(flags)] if flags else [])])
+    warnings = Warnings(explain_flags(found.flags))
+    return blocks_text([cost_answer(found), _run_table(found), _table(found), warnings])
 
 
 def cost_answer(found: Cost) -> Answer:
     """How much higher the loss is expected, and which share of the compute would do."""
-    chosen, level = found.chosen, f"{100 * found.level:g}{NBSP}%"
+    chosen, level = found.chosen, format_level(found.level)
     whose = "the recommended " if found.is_recommended else ""
     text = (
         f"At {name_size(found.size)}, {whose}{name_tuned(chosen.tuned)} costs "
@@ -89,19 +89,25 @@ def _run_table(found: Cost) -> Table:
         rows.append(("GPU-hours", _number(found.gpu_hours or 0.0), wasted))
     if found.money is not None:
         rows.append(("money", _number(found.money), _cell(chosen.wasted_money, _number)))
-    return Table(caption="This run", columns=("", "run", "lost by this choice"), rows=tuple(rows))
+    return Table("This run", ("", "run", "lost by this choice"), rows)
 
 
 def _table(found: Cost, *, note: str = "") -> Table:
     """What each other value costs."""
-    columns = ["tuned value", "extra loss", "in nats", "equivalent compute"]
-    columns += ["GPU-hours wasted"] * _knows_hours(found)
-    columns += ["money wasted"] * (found.money is not None)
-    rows = tuple(_cells(each, found) for each in (*found.around, *found.kept))
-    return Table(
-        caption=f"Expected cost of other values, with {100 * found.level:g}{NBSP}% intervals",
-        columns=tuple(columns),
-        rows=rows,
+    columns: dict[str, Callable[[PricedValue], str]] = {
+        "tuned value": _what,
+        "extra loss": lambda each: _cell(each.penalty.relative, _percent),
+        "in nats": lambda each: _cell(each.penalty.nats, _number),
+        "equivalent compute": lambda each: _share(each.penalty.equivalent_compute, found),
+    }
+    if _knows_hours(found):
+        columns["GPU-hours wasted"] = lambda each: _cell(each.penalty.wasted_gpu_hours, _number)
+    if found.money is not None:
+        columns["money wasted"] = lambda each: _cell(each.penalty.wasted_money, _number)
+    return tabulated(
+        f"Expected cost of other values, with {format_level(found.level)} intervals",
+        (*found.around, *found.kept),
+        columns,
         note="Equivalent compute: of a tuned, smaller run that reaches the same loss, as a share "
         f"of this run's. {note}".strip(),
     )
@@ -109,18 +115,6 @@ def _table(found: Cost, *, note: str = "") -> Table:
 
 def _knows_hours(found: Cost) -> bool:
     return found.gpu_hours is not None and found.gpu_hours >= LEAST_HOURS
-
-
-def _cells(each: PricedValue, found: Cost) -> tuple[str, ...]:
-    penalty: Penalty = each.penalty
-    cells = [
-        _what(each),
-        _cell(penalty.relative, _percent),
-        _cell(penalty.nats, _number),
-        _share(penalty.equivalent_compute, found),
-    ]
-    cells += [_cell(penalty.wasted_gpu_hours, _number)] * _knows_hours(found)
-    return (*cells, *[_cell(penalty.wasted_money, _number)] * (found.money is not None))
 
 
 def _what(each: PricedValue) -> str:

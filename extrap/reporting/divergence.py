@@ -9,6 +9,7 @@ from extrap.fitting import DivergenceModel, largest_chance
 from extrap.forecasting import Forecast
 from extrap.reporting.numbers import (
     NBSP,
+    format_level,
     format_percent,
     format_quantity,
     name_size,
@@ -69,7 +70,7 @@ def divergence_sentence(
     if not gone:
         most = format_percent(largest_chance(n, forecast.level), signed=False)
         return (
-            f"None of the {n} runs diverged; at {100 * forecast.level:g}{NBSP}% that leaves a "
+            f"None of the {n} runs diverged; at {format_level(forecast.level)} that leaves a "
             f"chance of at most {most} for one more like them."
         )
     seen = f"{gone} of {n} runs diverged"
@@ -97,6 +98,6 @@ def _thresholds(
     if len(known) < len(found) or any(abs(math.log2(v / tuned[name])) > FARTHEST for v in known):
         return ""
     parts = (
-        f"{100 * c:g}{NBSP}% at {format_quantity(v)}" for c, v in zip(CHANCES, known, strict=True)
+        f"{format_level(c)} at {format_quantity(v)}" for c, v in zip(CHANCES, known, strict=True)
     )
     return f"rising to {' and '.join(parts)} as {name} {'rises' if weights[name] > 0 else 'falls'}"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.text import Text
-from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from extrap.reporting.canvas import Hint, colour, draw_svg, inked, ramp, ramp_colormap
 from extrap.reporting.charts import (
@@ -23,7 +23,7 @@ from extrap.reporting.charts import (
     mark_text,
     marks,
 )
-from extrap.reporting.scales import set_log_axis, tick_labels, tick_values
+from extrap.reporting.scales import set_log_axis
 
 __all__ = ["chart_svg", "draw_chart", "plot_chart"]
 
@@ -76,7 +76,9 @@ def _draw_xy(ax: Axes, chart: XYChart) -> list[Hint]:
     if chart.reference is not None:
         ax.axhline(chart.reference, color=colour("muted"), lw=1.0, zorder=1)
     _set_axis(ax, "x", chart.x, [x for each in chart.series for x in each.x])
-    _set_axis(ax, "y", chart.y, _heights(chart))
+    values = [y for each in chart.series for y in each.y]
+    ends = [end for each in chart.series for end in (*each.lower, *each.upper)]
+    _set_axis(ax, "y", chart.y, _reach(chart.y, values, ends, reference=chart.reference))
     for each in chart.series:
         _draw_series(ax, each)
     _name_series(ax, chart.series)
@@ -126,7 +128,7 @@ def _draw_intervals(ax: Axes, each: Series, x: np.ndarray, ink: str) -> None:
     if each.is_band:
         ax.fill_between(x, low, high, color=ink, alpha=0.15, lw=0, zorder=1)
         return
-    given = [_ends(each.lower, len(x), math.nan), _ends(each.upper, len(x), math.nan)]
+    given = [_ends(sides, len(x), math.nan) for sides in (each.lower, each.upper)]
     known = np.isfinite(given).any(axis=0)
     ax.vlines(x[known], low[known], high[known], color=ink, lw=1.3, zorder=4)
 
@@ -136,21 +138,18 @@ def _ends(values: Sequence[float], n: int, missing: float) -> np.ndarray:
     return np.where(np.isfinite(found), found, missing)
 
 
-def _heights(chart: XYChart) -> list[float]:
-    """What the vertical axis shows: every value, and intervals as far as `REACH` allows."""
-    values = [y for each in chart.series for y in each.y if _fits(chart.y, y)]
-    ends = [
-        end for each in chart.series for end in (*each.lower, *each.upper) if _fits(chart.y, end)
-    ]
-    values += [] if chart.reference is None or chart.y.is_log else [chart.reference]
-    values = values or ends or [1.0]
-    if chart.y.is_log:
-        low, high = math.log(min(values)), math.log(max(values))
-        room = max(REACH * (high - low), 0.02)
-        return [*values, *(math.exp(min(max(math.log(e), low - room), high + room)) for e in ends)]
-    low, high = min(values), max(values)
-    room = max(REACH * (high - low), 1e-6)
-    return [*values, *(min(max(e, low - room), high + room) for e in ends)]
+def _reach(
+    axis: Axis, values: Iterable[float], ends: Iterable[float], *, reference: float | None = None
+) -> list[float]:
+    """What an axis shows: every value, and the ends of intervals as far as `REACH` allows."""
+    found = [value for value in values if _fits(axis, value)]
+    found += [] if reference is None or axis.is_log else [reference]
+    sides = [end for end in ends if _fits(axis, end)]
+    found = found or sides or [1.0]
+    there, back, least = (math.log, math.exp, 0.02) if axis.is_log else (float, float, 1e-6)
+    low, high = there(min(found)), there(max(found))
+    room = max(REACH * (high - low), least)
+    return [*found, *(back(min(max(there(end), low - room), high + room)) for end in sides)]
 
 
 def _fits(axis: Axis, value: float) -> bool:
@@ -231,60 +230,32 @@ def _hints(chart: XYChart | HeatChart, shown: Sequence[Series]) -> Iterator[Hint
     for each in shown:
         for x, y, sides in marks(each):
             known = [side for side in sides if side is not None]
-            height = y if math.isfinite(y) else known[0]
-            yield Hint(
-                x, height, mark_text(chart.x, chart.y, each.name or each.label, x, y, sides)
-            )
+            text = mark_text(chart.x, chart.y, each.name or each.label, x, y, sides)
+            yield Hint(x, y if math.isfinite(y) else known[0], text)
 
 
 def _draw_rows(ax: Axes, chart: RowsChart) -> list[Hint]:
     axis = chart.axis
-    known = [row.value for row in chart.rows if row.value is not None and _fits(axis, row.value)]
-    known += [] if chart.reference is None else [chart.reference]
-    frame = XYChart(
-        title="",
-        x=axis,
-        y=axis,
-        series=(
-            Series(
-                x=tuple(float(i) for i, _ in enumerate(chart.rows)),
-                y=tuple(math.nan if row.value is None else row.value for row in chart.rows),
-                lower=tuple(_number(row.interval.lower) for row in chart.rows),
-                upper=tuple(_number(row.interval.upper) for row in chart.rows),
-            ),
-        ),
-    )
-    _set_axis(ax, "x", axis, [*_heights(frame), *known])
+    values = [row.value for row in chart.rows if row.value is not None]
+    ends = [end for row in chart.rows for end in row.interval if end is not None]
+    reference = [] if chart.reference is None else [chart.reference]
+    _set_axis(ax, "x", axis, [*_reach(axis, values, ends), *reference])
     left, right = ax.get_xlim()
-    if axis.is_log:
-        ticks = tick_values(left, right, most=6)
-        ax.xaxis.set_major_locator(FixedLocator(ticks))
-        ax.xaxis.set_major_formatter(FixedFormatter(tick_labels(ticks)))
     hints = []
     for place, row in enumerate(chart.rows):
-        ink = _ink(row.ink)
-        lower, upper = row.interval
-        if row.value is None and lower is None and upper is None:
+        ink, (lower, upper) = _ink(row.ink), row.interval
+        if lower is not None or upper is not None:
+            low, high = left if lower is None else lower, right if upper is None else upper
+            ax.hlines(place, max(low, left), min(high, right), color=ink, alpha=0.4, lw=6)
+            for is_beyond, edge, arrow in ((low <= left, left, "<"), (high >= right, right, ">")):
+                if is_beyond:
+                    ax.plot([edge], [place], arrow, color=ink, ms=7, clip_on=False, zorder=6)
+        elif row.value is None:
             ax.annotate("not known", (left, place), va="center", color=colour("muted"))
-            continue
-        ends = (left if lower is None else lower, right if upper is None else upper)
-        if row.interval != (None, None):
-            ax.hlines(place, max(ends[0], left), min(ends[1], right), color=ink, alpha=0.4, lw=6)
-        for is_beyond, edge, arrow in (
-            (row.interval != (None, None) and ends[0] <= left, left, "<"),
-            (row.interval != (None, None) and ends[1] >= right, right, ">"),
-        ):
-            if is_beyond:
-                ax.plot([edge], [place], arrow, color=ink, ms=7, clip_on=False, zorder=6)
         if row.value is not None:
             ax.plot([row.value], [place], row.marker, color=ink, ms=7.5, mec=colour("paper"))
-            hints.append(
-                Hint(
-                    row.value,
-                    place,
-                    mark_text(Axis(""), axis, row.label, None, row.value, row.interval),
-                )
-            )
+            text = mark_text(Axis(""), axis, row.label, None, row.value, row.interval)
+            hints.append(Hint(row.value, place, text))
     if chart.reference is not None:
         ax.axvline(chart.reference, color=colour("muted"), lw=1.0, zorder=1)
     ax.set_xlim(left, right)
@@ -292,10 +263,6 @@ def _draw_rows(ax: Axes, chart: RowsChart) -> list[Hint]:
     ax.set_ylim(len(chart.rows) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
     return hints
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def _draw_heat(ax: Axes, chart: HeatChart) -> list[Hint]:
@@ -310,24 +277,12 @@ def _draw_heat(ax: Axes, chart: HeatChart) -> list[Hint]:
         _draw_series(ax, each)
     _name_series(ax, chart.series)
     ax.grid(visible=False)
-    cells = [
-        Hint(
-            x_edges[i],
-            y_edges[j],
-            mark_text(
-                chart.x,
-                chart.y,
-                f"{chart.label} {values[j, i]:.4g}",
-                chart.xs[i],
-                chart.ys[j],
-                (None, None),
-            ),
-            corner=(x_edges[i + 1], y_edges[j + 1]),
-        )
-        for j in range(len(chart.ys))
-        for i in range(len(chart.xs))
-        if not np.ma.getmaskarray(values)[j, i]
-    ]
+    cells = []
+    for j, i in zip(*np.nonzero(~np.ma.getmaskarray(values)), strict=True):
+        name = f"{chart.label} {values[j, i]:.4g}"
+        text = mark_text(chart.x, chart.y, name, chart.xs[i], chart.ys[j], (None, None))
+        corner = (x_edges[i + 1], y_edges[j + 1])
+        cells.append(Hint(x_edges[i], y_edges[j], text, corner))
     return [*cells, *_hints(chart, chart.series)]
 
 

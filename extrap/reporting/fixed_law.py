@@ -7,6 +7,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +17,9 @@ from extrap.errors import DataError, ExtrapError
 from extrap.fitting import fit, predict_log, relative_sizes
 from extrap.forecasting import Forecast
 from extrap.records import Fit, Interval
-from extrap.reporting.charts import MARKS, Axis, XYChart, series
-from extrap.reporting.groups import RunGroup, group_near, verdict_kind
+from extrap.reporting.charts import XYChart, points, series
+from extrap.reporting.forecast_charts import LOSS_BAND, judged_series, losses_at, size_chart
+from extrap.reporting.groups import RunGroup, group_near
 from extrap.reporting.numbers import (
     compared,
     format_estimate,
@@ -28,7 +30,7 @@ from extrap.reporting.numbers import (
 )
 from extrap.reporting.sizes import SizeAxis
 
-__all__ = ["FIXED_SPAN", "FixedLaw", "fixed_law", "fixed_law_chart", "fixed_law_text"]
+__all__ = ["FixedLaw", "fixed_law", "fixed_law_chart", "fixed_law_text"]
 
 FIXED_SPAN = 4.0
 """The law is fitted to sizes within this factor of the smallest."""
@@ -47,6 +49,11 @@ class FixedLaw:
     tuned: Mapping[str, float]
     fit: Fit
     points: pd.DataFrame
+
+    @property
+    def fitted(self) -> pd.DataFrame:
+        """The points that it was fitted to."""
+        return self.points[self.points["fitted"]]
 
     def at(self, size: Mapping[str, float]) -> float:
         """The loss that this law predicts at a size."""
@@ -96,93 +103,43 @@ def fixed_law_chart(
     forecast: Forecast, groups: Sequence[RunGroup], axis: SizeAxis, law: FixedLaw
 ) -> XYChart:
     """The law at fixed values, what it was fitted to, what the forecast expects, larger runs."""
-    x = axis.values()
-    line = pd.DataFrame({"x": x, "loss": [law.at({axis.column: v}) for v in x]})
+    line = [(x, law.at({axis.column: x})) for x in axis.values()]
     kept = [g for g in groups if axis.holds(g.size) and group_near([g], g.size, law.tuned)]
-    judged = pd.DataFrame(
+    seen, ours = law.points[~law.points["fitted"]], {"ink": "fixed", "marker": "s"}
+    expected = {"ink": "fixed", "label": "forecast for it", **LOSS_BAND, "line": ":"}
+    return size_chart(
+        f"Loss at {name_tuned(law.tuned)}",
+        axis,
+        "loss",
         [
-            (float(g.size[axis.column]), v.loss, verdict_kind(v))
-            for g in kept
-            for v in g.verdicts
-            if v.loss is not None
+            series(losses_at(forecast, law.tuned, axis), **expected),
+            points(line, ink="fixed", line="--", label="law at it"),
+            series(law.fitted, **ours),
+            series(seen, **ours, is_open=True, label="not fitted"),
+            *judged_series(kept, lambda group: group.size[axis.column]),
         ],
-        columns=["x", "loss", "kind"],
-    ).astype({"x": float, "loss": float})
-    fitted = law.points["fitted"]
-    shown = (
-        series(
-            _expected(forecast, law.tuned, axis),
-            lower="lower",
-            upper="upper",
-            line=":",
-            is_band=True,
-            ink="fixed",
-            label="forecast for it",
-        ),
-        series(line, ink="fixed", line="--", label="law at it"),
-        series(law.points[fitted], ink="fixed", marker="s"),
-        series(law.points[~fitted], ink="fixed", marker="s", is_open=True, label="not fitted"),
-        *(
-            series(judged[judged["kind"] == kind], ink=ink, marker=marker, label=label)
-            for kind, (marker, ink, label) in MARKS.items()
-        ),
     )
-    return XYChart(
-        title=f"Loss at {name_tuned(law.tuned)}",
-        x=Axis(axis.column, limits=(axis.low, axis.high)),
-        y=Axis("loss"),
-        series=tuple(each for each in shown if each.x),
-        shaded=(axis.low, axis.tuned_high),
-    )
-
-
-def _expected(forecast: Forecast, tuned: Mapping[str, float], axis: SizeAxis) -> pd.DataFrame:
-    x = axis.values()[::2]
-    x = x if x[-1] == axis.high else [*x, axis.high]
-    try:
-        found = forecast.frame_at_values((axis.at(value) for value in x), tuned=tuned)
-    except DataError:  # no law of the loss or of an optimum, or no excess-loss curve
-        return pd.DataFrame(columns=["x", "loss", "lower", "upper"], dtype=float)
-    found = found.rename(columns={"loss_pi_lower": "lower", "loss_pi_upper": "upper"})
-    return found.assign(x=x)[["x", "loss", "lower", "upper"]]
-
-
-def loss_at_values(
-    forecast: Forecast, size: Mapping[str, float], tuned: Mapping[str, float]
-) -> tuple[float, Interval] | None:
-    """The loss expected at given tuned values, with its interval; None where it is not known."""
-    if set(tuned) != set(forecast.runs.tuned):
-        return None
-    try:
-        found = forecast.frame_at_values([size], tuned=tuned).iloc[0]
-    except DataError:
-        return None
-    interval = Interval(float(found["loss_pi_lower"]), float(found["loss_pi_upper"]))
-    return float(found["loss"]), interval
 
 
 def fixed_law_text(
     forecast: Forecast, size: Mapping[str, float], groups: Sequence[RunGroup], law: FixedLaw
 ) -> str:
     """How far off the law at fixed values is at one size."""
-    fitted = law.points[law.points["fitted"]]
-    column = law.fit.columns[0]
-    worst = max(
-        abs(loss / law.at({column: x}) - 1)
-        for x, loss in zip(fitted["x"], fitted["loss"], strict=True)
-    )
+    fitted = zip(law.fitted["x"], law.fitted["loss"], strict=True)
+    worst = max(abs(loss / law.at({law.fit.columns[0]: x}) - 1) for x, loss in fitted)
     predicted = law.at(size)
     text = [
         f"A law fitted at {name_tuned(law.tuned)}, the value tried that is nearest to the best of "
-        f"the smallest size, follows the {len(fitted)} sizes within {FIXED_SPAN:g} times that "
+        f"the smallest size, follows the {len(law.fitted)} sizes within {FIXED_SPAN:g} times that "
         f"size to {format_percent(worst, signed=False)}. At {name_size(size)} it predicts "
         f"{format_value(predicted)}."
     ]
-    expected = loss_at_values(forecast, size, law.tuned)
-    if expected is not None:
+    with suppress(DataError):  # no law of the loss or of an optimum, or no excess-loss curve
+        expected = forecast.frame_at_values([size], tuned=law.tuned).iloc[0]
+        loss, *sides = map(float, expected[["loss", "loss_pi_lower", "loss_pi_upper"]])
         text.append(
-            f"The forecast for this value is {format_estimate(*expected)}, "
-            f"{compared(expected[0] / predicted - 1)} that."
+            f"The forecast for this value is {format_estimate(loss, Interval(*sides))}, "
+            f"{compared(loss / predicted - 1)} that."
         )
     kept = group_near(groups, size, law.tuned)
     if kept is not None and kept.mean_loss is not None:

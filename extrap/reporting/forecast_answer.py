@@ -14,18 +14,15 @@ from extrap.forecasting import Forecast
 from extrap.records import Point
 from extrap.reporting.blocks import Answer
 from extrap.reporting.glossary import confidence, explain_flags
-from extrap.reporting.groups import (
-    RunGroup,
-    group_at_forecast,
-    group_near,
-    judged_sizes,
-)
+from extrap.reporting.groups import RunGroup, group_at_forecast, group_near, judged_sizes
 from extrap.reporting.numbers import (
     NBSP,
     compared,
+    counted,
     format_cost,
     format_estimate,
     format_interval,
+    format_level,
     format_percent,
     format_quantity,
     format_value,
@@ -72,8 +69,7 @@ class AnswerRow:
         observed: Their mean loss.
         observed_se: Its standard error.
         error: Observed over forecast, minus 1.
-        last_value: The loss of the largest tuned size, taken as a forecast.
-        last_error: Observed over that, minus 1.
+        last_error: Observed over the loss of the largest tuned size, minus 1.
         recommended: The tuned values of smallest expected loss; None where they are unknown.
     """
 
@@ -83,7 +79,6 @@ class AnswerRow:
     observed: float | None
     observed_se: float | None
     error: float | None
-    last_value: float | None
     last_error: float | None
     recommended: Recommendation | None
 
@@ -118,9 +113,7 @@ class AnswerRow:
 
 
 def answer_rows(
-    forecast: Forecast,
-    groups: Sequence[RunGroup],
-    sizes: Sequence[Mapping[str, float]] = (),
+    forecast: Forecast, groups: Sequence[RunGroup], sizes: Sequence[Mapping[str, float]] = ()
 ) -> tuple[AnswerRow, ...]:
     """One row per size: those asked for, else the judged ones, else sizes beyond the sweep."""
     judged = [size for size in judged_sizes(groups) if is_reached(forecast, size)]
@@ -140,7 +133,6 @@ def _answer_row(
     point = forecast.at(**size)
     group = group_at_forecast(forecast, groups, point.size)
     observed = group.mean_loss if group else None
-    last = forecast.last_value()
     return AnswerRow(
         size=point.size,
         point=point,
@@ -148,8 +140,7 @@ def _answer_row(
         observed=observed,
         observed_se=group.loss_se(forecast.noise.log_sd) if group else None,
         error=_ratio(observed, point.loss),
-        last_value=last,
-        last_error=_ratio(observed, last),
+        last_error=_ratio(observed, forecast.last_value()),
         recommended=forecast.recommend(**size),
     )
 
@@ -198,7 +189,7 @@ def _kind(row: AnswerRow) -> str:
 
 def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
     """Use lr 0.0024 at width 1024; expect a loss of 1.82 (95 %: 1.76 to 1.89)."""
-    where, level = name_size(row.size), f"{100 * forecast.level:g}{NBSP}%"
+    where, level = name_size(row.size), format_level(forecast.level)
     advised = forecast.advised(**row.size)
     known = [f"{name}{NBSP}{format_quantity(value)}" for name, value in advised.items()]
     missing = [name for name in forecast.runs.tuned if name not in advised]
@@ -220,8 +211,7 @@ def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
 def outcome(row: AnswerRow, metric: str = "loss") -> str:
     """How the runs at the forecast's values did, a sentence."""
     assert row.group is not None
-    n = len(row.group.verdicts)
-    runs = f"{n} run{'s' * (n > 1)} there reached"
+    runs = f"{counted(len(row.group.verdicts), 'run')} there reached"
     if row.observed is None or row.error is None:
         states = ", ".join(sorted({v.status for v in row.group.verdicts}))
         return f"{runs} no {metric} ({states}): off course."
@@ -265,7 +255,7 @@ def transfer_answer(
     if not found:
         names = " and ".join(forecast.runs.tuned)
         return f"Whether the best {names} of the smallest size transfers cannot be told."
-    level = f"{100 * forecast.level:g}{NBSP}%"
+    level = format_level(forecast.level)
     sentences = []
     for each in found:
         low, high = (side or 0.0 for side in each.penalty_pi)

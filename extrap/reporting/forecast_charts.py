@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import compress
+from operator import not_
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,25 +18,28 @@ from extrap.fitting import at_fractions
 from extrap.fitting.optimum import GRID_FLOOR
 from extrap.forecasting import Forecast
 from extrap.records import Runs, Verdict
-from extrap.reporting.charts import MARKS, Axis, HeatChart, Series, XYChart, series
+from extrap.reporting.blocks import Figure
+from extrap.reporting.charts import MARKS, Axis, HeatChart, Series, XYChart, points, series
 from extrap.reporting.divergence import CHANCES, threshold
 from extrap.reporting.glossary import RULE_NAMES
 from extrap.reporting.groups import NEAR, RunGroup, judged_sizes, verdict_kind
-from extrap.reporting.numbers import format_percent, format_quantity, name_size
+from extrap.reporting.numbers import counted, format_percent, format_quantity, name_size
 from extrap.reporting.scales import positions
 from extrap.reporting.sizes import SizeAxis
 
 __all__ = [
-    "LocalSweep",
+    "LOSS_BAND",
     "backtest_chart",
     "curve_charts",
-    "kept_values",
+    "judged_series",
     "local_sweeps",
     "loss_chart",
+    "losses_at",
     "optimum_chart",
     "pair_chart",
     "parabola_vertex",
     "rule_series",
+    "size_chart",
     "sweep_chart",
     "sweep_charts",
 ]
@@ -55,47 +61,40 @@ BARS = 1.7
 """Intervals of a backtest are drawn up to so many times the largest deviation."""
 
 
-def kept_values(forecast: Forecast) -> tuple[dict[str, float], dict[str, float]] | None:
-    """The smallest size whose optimum is known, and its tuned values; None without one."""
+BAND: dict[str, Any] = {"line": "-", "is_band": True}
+"""A law with its band."""
+LOSS_BAND: dict[str, Any] = {"lower": "loss_pi_lower", "upper": "loss_pi_upper", **BAND}
+"""The same of losses in a table of the forecast."""
+
+
+def kept_values(forecast: Forecast) -> dict[str, float]:
+    """The tuned values of the smallest size whose optimum is known; empty without one."""
     for optimum in forecast.optima:
         tuned = {name: estimate.value for name, estimate in optimum.tuned.items()}
         if tuned and all(value is not None for value in tuned.values()):
-            return dict(optimum.size), {n: v for n, v in tuned.items() if v is not None}
-    return None
+            return {name: value for name, value in tuned.items() if value is not None}
+    return {}
 
 
-def _size_axis(axis: SizeAxis) -> Axis:
-    return Axis(axis.column, limits=(axis.low, axis.high))
+def size_chart(title: str, axis: SizeAxis, y: str, shown: Sequence[Series]) -> XYChart:
+    """A chart over the sizes, those of the sweep on grey."""
+    x = Axis(axis.column, limits=(axis.low, axis.high))
+    return XYChart(title=title, x=x, y=Axis(y), series=shown, shaded=(axis.low, axis.tuned_high))
 
 
 def optimum_chart(
     forecast: Forecast, groups: Sequence[RunGroup], axis: SizeAxis, name: str
 ) -> XYChart:
     """The best value of a tuned column against size: optima, law with band, larger runs."""
-    shown = list(_optimum_series(forecast, axis, name))
-    kept = kept_values(forecast)
-    if kept is not None:
-        shown.append(
-            Series(
-                label="kept",
-                x=(axis.low, axis.high),
-                y=(kept[1][name],) * 2,
-                ink="fixed",
-                line="--",
-            )
-        )
+    shown = _optimum_series(forecast, axis, name)
+    if kept := kept_values(forecast):
+        ends = [(x, kept[name]) for x in (axis.low, axis.high)]
+        shown.append(points(ends, label="kept", ink="fixed", line="--"))
     tried = _tried(groups, axis, name)
-    if not tried.empty:
-        rest, best = tried[~tried["best"]], tried[tried["best"]]
-        shown.append(series(rest, y="value", ink="muted", marker="x", label="larger runs"))
-        shown.append(series(best, y="value", ink="good", marker="*", label="best"))
-    return XYChart(
-        title=f"Best {name} against {axis.column}",
-        x=_size_axis(axis),
-        y=Axis(f"best {name}"),
-        series=tuple(each for each in shown if each.x),
-        shaded=(axis.low, axis.tuned_high),
-    )
+    rest, best = tried[~tried["best"]], tried[tried["best"]]
+    shown.append(series(rest, y="value", ink="muted", marker="x", label="larger runs"))
+    shown.append(series(best, y="value", ink="good", marker="*", label="best"))
+    return size_chart(f"Best {name} against {axis.column}", axis, f"best {name}", shown)
 
 
 def _optimum_series(
@@ -107,45 +106,18 @@ def _optimum_series(
     label: str = "law",
     marker: str = "o",
 ) -> list[Series]:
-    values = axis.values()
-    found = []
-    if forecast.tuned_laws.get(name) is not None:
-        estimates = [forecast.at(**axis.at(v)).tuned[name] for v in values]
-        curve = pd.DataFrame(
-            [(x, e.value, *e.pi) for x, e in zip(values, estimates, strict=True)],
-            columns=["x", "value", "lower", "upper"],
-            dtype=float,
-        )
-        found.append(
-            series(
-                curve,
-                y="value",
-                lower="lower",
-                upper="upper",
-                ink=ink,
-                line="-",
-                is_band=True,
-                label=label,
-            )
-        )
-    rows = [
-        (o.size[axis.column], o.tuned[name].value, *o.tuned[name].ci)
-        for o in forecast.optima
-        if axis.holds(o.size)
-    ]
-    optima = pd.DataFrame(rows, columns=["x", "value", "lower", "upper"], dtype=float)
-    found.append(
-        series(
-            optima,
-            y="value",
-            lower="lower",
-            upper="upper",
+    has_law = forecast.tuned_laws.get(name) is not None
+    laws = [(x, forecast.at(**axis.at(x)).tuned[name]) for x in axis.values() if has_law]
+    optima = [(o.size[axis.column], o.tuned[name]) for o in forecast.optima if axis.holds(o.size)]
+    return [
+        points([(x, e.value, *e.pi) for x, e in laws], ink=ink, label=label, **BAND),
+        points(
+            [(x, e.value, *e.ci) for x, e in optima],
             ink=ink,
             marker=marker,
-            label="" if len(found) else label,
-        )
-    )
-    return found
+            label="" if has_law else label,
+        ),
+    ]
 
 
 def rule_series(forecast: Forecast, axis: SizeAxis, name: str) -> list[Series]:
@@ -157,15 +129,8 @@ def rule_series(forecast: Forecast, axis: SizeAxis, name: str) -> list[Series]:
             if found.tuned == name:
                 lines.setdefault(found.rule, []).append((x, found.value))
     return [
-        Series(
-            label=RULE_NAMES.get(rule, rule),
-            x=tuple(x for x, _ in points),
-            y=tuple(y for _, y in points),
-            ink="muted",
-            line="--",
-            is_faint=True,
-        )
-        for rule, points in lines.items()
+        points(line, label=RULE_NAMES.get(rule, rule), ink="muted", line="--", is_faint=True)
+        for rule, line in lines.items()
     ]
 
 
@@ -186,63 +151,46 @@ def loss_chart(
     forecast: Forecast, groups: Sequence[RunGroup], axis: SizeAxis, *, metric: str = "loss"
 ) -> XYChart:
     """Tuned losses and their law with its band, the kept value's curve, larger runs."""
-    values = axis.values()
     shown: list[Series] = []
     if forecast.loss_laws:
+        values = axis.values()
         curve = forecast.frame(axis.at(v) for v in values).assign(x=values)
-        shown.append(
-            series(
-                curve,
-                lower="loss_pi_lower",
-                upper="loss_pi_upper",
-                line="-",
-                is_band=True,
-                label="tuned",
-            )
-        )
-    kept = kept_values(forecast)
-    if kept is not None:
-        shown.append(
-            series(_kept_curve(forecast, kept[1], axis), ink="fixed", line="--", label="kept")
-        )
-    optima = pd.DataFrame(
-        [
-            (o.size[axis.column], o.loss or o.best_loss)
-            for o in forecast.optima
-            if axis.holds(o.size)
-        ],
-        columns=["x", "loss"],
-        dtype=float,
-    )
-    shown.append(series(optima, marker="o"))
+        shown.append(series(curve, **LOSS_BAND, label="tuned"))
+    if kept := kept_values(forecast):
+        shown.append(series(losses_at(forecast, kept, axis), ink="fixed", line="--", label="kept"))
+    optima = [o for o in forecast.optima if axis.holds(o.size)]
+    losses = [(o.size[axis.column], o.loss or o.best_loss) for o in optima]
+    shown.append(points(losses, marker="o"))
     on_path = [g for g in groups if axis.holds(g.size)]
-    for kind, (marker, ink, label) in MARKS.items():
-        points = [
-            (float(g.size[axis.column]), v.loss)
-            for g in on_path
-            for v in g.verdicts
-            if v.loss is not None and verdict_kind(v) == kind
-        ]
-        frame = pd.DataFrame(points, columns=["x", "loss"], dtype=float)
-        shown.append(series(frame, ink=ink, marker=marker, label=label))
-    return XYChart(
-        title=f"{metric.capitalize()} against {axis.column}",
-        x=_size_axis(axis),
-        y=Axis(metric),
-        series=tuple(each for each in shown if each.x),
-        shaded=(axis.low, axis.tuned_high),
-    )
+    shown += judged_series(on_path, lambda group: group.size[axis.column])
+    title = f"{metric.capitalize()} against {axis.column}"
+    return size_chart(title, axis, metric, shown)
 
 
-def _kept_curve(forecast: Forecast, tuned: Mapping[str, float], axis: SizeAxis) -> pd.DataFrame:
-    """Loss expected at values that are kept; empty where the sweep does not tell."""
+def judged_series(
+    groups: Sequence[RunGroup], place: Callable[[RunGroup], float | None]
+) -> list[Series]:
+    """The losses of judged runs, one series a kind."""
+    runs = [(place(g), v) for g in groups for v in g.verdicts if v.loss is not None]
+    return [
+        points(
+            [(x, v.loss) for x, v in runs if verdict_kind(v) == kind],
+            ink=ink,
+            marker=marker,
+            label=label,
+        )
+        for kind, (marker, ink, label) in MARKS.items()
+    ]
+
+
+def losses_at(forecast: Forecast, tuned: Mapping[str, float], axis: SizeAxis) -> pd.DataFrame:
+    """Losses expected over size at values that are kept; empty where the sweep does not tell."""
     x = axis.values()[::2]
     x = x if x[-1] == axis.high else [*x, axis.high]
     try:
-        found = forecast.frame_at_values((axis.at(value) for value in x), tuned=tuned)
-    except DataError:
-        return pd.DataFrame(columns=["x", "loss"], dtype=float)
-    return found.assign(x=x)[["x", "loss"]]
+        return forecast.frame_at_values((axis.at(v) for v in x), tuned=tuned).assign(x=x)
+    except DataError:  # no law of the loss or of an optimum, or no excess-loss curve
+        return pd.DataFrame(columns=["x", "loss", "loss_pi_lower", "loss_pi_upper"], dtype=float)
 
 
 def sweep_charts(forecast: Forecast, axis: SizeAxis) -> list[XYChart | HeatChart]:
@@ -291,26 +239,13 @@ def sweep_chart(
         )
         for value, rows in cells.groupby(by)
     ]
-    optima = [
-        Series(
-            x=(
-                float(o.size[axis.column])
-                if against == "size"
-                else o.tuned[name].value or math.nan,
-            ),
-            y=(o.loss,),
-            ink="ink" if against == "size" else f"size:{places.get(o.size[axis.column], 0.5):.3f}",
-            marker="D",
-        )
-        for o in forecast.optima
-        if name is not None and axis.holds(o.size) and o.tuned[name].value and o.loss
-    ]
-    return XYChart(
-        title=f"Loss against {label}",
-        x=Axis(label),
-        y=Axis("loss"),
-        series=(*lines, *optima),
-    )
+    for o in forecast.optima:
+        if name is not None and axis.holds(o.size) and o.tuned[name].value and o.loss:
+            at = o.size[axis.column]
+            ink = "ink" if against == "size" else f"size:{places.get(at, 0.5):.3f}"
+            place = at if against == "size" else o.tuned[name].value
+            lines.append(points([(place, o.loss)], ink=ink, marker="D"))
+    return XYChart(title=f"Loss against {label}", x=Axis(label), y=Axis("loss"), series=lines)
 
 
 def _cells(
@@ -342,21 +277,14 @@ def _heat_map(
     forecast: Forecast, axis: SizeAxis, name: str, cells: pd.DataFrame, diverged: pd.DataFrame
 ) -> HeatChart:
     grid = cells.pivot(index="v", columns="x", values="loss")
-    optima = pd.DataFrame(
-        [
-            (o.size[axis.column], o.tuned[name].value)
-            for o in forecast.optima
-            if axis.holds(o.size)
-        ],
-        columns=["x", "v"],
-        dtype=float,
-    )
+    optima = [(o.size[axis.column], o.tuned[name]) for o in forecast.optima if axis.holds(o.size)]
     shown = [
-        series(optima, y="v", ink="paper", line="-", marker="D"),
+        points([(x, e.value) for x, e in optima], ink="paper", line="-", marker="D"),
         series(diverged, y="v", ink="bad", marker="x"),
     ]
-    for chance, limit in _limits(forecast, axis, name).groupby("chance"):
-        shown.append(series(limit, y="v", ink="bad", line="--", label=f"{chance:.0%} diverge"))
+    for chance in CHANCES:
+        limit = _limit(forecast, axis, name, chance)
+        shown.append(points(limit, ink="bad", line="--", label=f"{chance:.0%} diverge"))
     return HeatChart(
         title=f"Loss over {axis.column} and {name}",
         x=Axis(axis.column),
@@ -365,58 +293,49 @@ def _heat_map(
         ys=tuple(map(float, grid.index)),
         values=tuple(tuple(map(float, row)) for row in grid.to_numpy()),
         label="loss",
-        series=tuple(each for each in shown if each.x),
+        series=shown,
     )
 
 
-def _limits(forecast: Forecast, axis: SizeAxis, name: str) -> pd.DataFrame:
-    """`chance`, `x`, `v`: where runs diverge with a given chance."""
-    rows = []
-    if forecast.divergence is not None:
-        for x in np.geomspace(axis.low, axis.tuned_high, N_LIMIT):
-            size = axis.at(float(x))
-            others = {n: e.value for n, e in forecast.predict_tuned(size).items() if n != name}
-            known = {n: value for n, value in others.items() if value is not None}
-            if len(known) == len(others):
-                rows += [
-                    (chance, x, threshold(forecast.divergence, size, known, name, chance))
-                    for chance in CHANCES
-                ]
-    return pd.DataFrame(rows, columns=["chance", "x", "v"], dtype=float).dropna()
+def _limit(
+    forecast: Forecast, axis: SizeAxis, name: str, chance: float
+) -> list[tuple[float, float]]:
+    """Sizes, and the values at which their runs diverge with a given chance."""
+    found: list[tuple[float, float]] = []
+    if forecast.divergence is None:
+        return found
+    for x in map(float, np.geomspace(axis.low, axis.tuned_high, N_LIMIT)):
+        size = axis.at(x)
+        others = {n: e.value for n, e in forecast.predict_tuned(size).items() if n != name}
+        known = {n: value for n, value in others.items() if value is not None}
+        if len(known) == len(others):
+            value = threshold(forecast.divergence, size, known, name, chance)
+            found += [] if value is None else [(x, value)]
+    return found
 
 
 def backtest_chart(found: Backtest) -> XYChart:
     """Held-out sizes: how far off the forecast and the last value were, by distance."""
-    rows = [
-        (
-            h.extrapolation_ratio,
-            h.deviation,
-            math.nan if h.last_deviation is None else h.last_deviation,
-            (h.predicted_pi.lower or 0.0) / h.predicted - 1,
-            math.inf if h.predicted_pi.upper is None else h.predicted_pi.upper / h.predicted - 1,
-            h.observed in h.predicted_pi,
-        )
-        for h in found.holdouts
-    ]
-    columns = ["x", "off", "last", "lower", "upper", "inside"]
-    frame = pd.DataFrame(rows, columns=columns)
-    most = BARS * max(0.01, float(np.nanmax(np.abs(frame[["off", "last"]].to_numpy()))))
-    frame[["lower", "upper"]] = frame[["lower", "upper"]].clip(-most, most)
-    zero = frame.assign(zero=0.0)
+    off = [(h.extrapolation_ratio, h.deviation) for h in found.holdouts]
+    last = [(h.extrapolation_ratio, h.last_deviation) for h in found.holdouts]
+    most = BARS * max(0.01, *(abs(v) for _, v in [*off, *last] if v is not None))
+    bars = []
+    for h in found.holdouts:
+        lower, upper = h.predicted_pi
+        low = max((lower or 0.0) / h.predicted - 1, -most)
+        high = most if upper is None else min(upper / h.predicted - 1, most)
+        bars.append((h.extrapolation_ratio, 0.0, low, high))
+    held = [h.observed in h.predicted_pi for h in found.holdouts]
     return XYChart(
         title="Held-out sizes against their forecast",
         x=Axis("extrapolation ratio"),
         y=Axis("loss against forecast", is_log=False, is_percent=True),
         reference=0.0,
-        series=tuple(
-            each
-            for each in (
-                series(zero, y="zero", lower="lower", upper="upper", label="interval"),
-                series(frame, y="last", ink="muted", marker="D", label="last value"),
-                series(frame[frame["inside"]], y="off", ink="good", marker="o", label="inside"),
-                series(frame[~frame["inside"]], y="off", ink="bad", marker="X", label="outside"),
-            )
-            if each.x
+        series=(
+            points(bars, label="interval"),
+            points(last, ink="muted", marker="D", label="last value"),
+            points(compress(off, held), ink="good", marker="o", label="inside"),
+            points(compress(off, map(not_, held)), ink="bad", marker="X", label="outside"),
         ),
     )
 
@@ -431,54 +350,44 @@ def curve_charts(
         verdicts: One per row of `runs`.
         runs: The judged runs with their curves, or None.
     """
-    points = None if runs is None else runs.curves()
-    if forecast.curves is None or points is None or points.empty:
+    courses = None if runs is None else runs.curves()
+    if forecast.curves is None or courses is None or courses.empty:
         return []
     by_size: dict[tuple[float, ...], list[int]] = {}
-    having = set(points["run"])
+    having = set(courses["run"])
     for i, verdict in enumerate(verdicts):
         if i in having and verdict.on_law is not None:
             by_size.setdefault(tuple(verdict.size.values()), []).append(i)
     return [
-        _curves_at(forecast, verdicts, points, by_size[size])
+        _curves_at(forecast, verdicts, courses, by_size[size])
         for size in sorted(by_size)[-MOST_SIZES:]
     ]
 
 
 def _curves_at(
-    forecast: Forecast, verdicts: Sequence[Verdict], points: pd.DataFrame, here: list[int]
+    forecast: Forecast, verdicts: Sequence[Verdict], courses: pd.DataFrame, here: list[int]
 ) -> XYChart:
     """Of each size the runs that end farthest from the forecast."""
     size = verdicts[here[0]].size
     worst = sorted(here, key=lambda i: -_distance(verdicts[i]))[:MOST_RUNS]
     assert forecast.curves is not None
     length = forecast.curves.total_steps or 0.0
-    shown = [
-        series(
-            _reference(forecast, size),
-            lower="lower",
-            upper="upper",
-            line="-",
-            is_band=True,
-            label="tuned runs",
-        )
-    ]
+    shown = [points(_reference(forecast, size), label="tuned runs", **BAND)]
     named: set[str] = set()
     for i in sorted(worst):
-        found = at_fractions(points[points["run"] == i].assign(run=0), 1, length=length)
+        found = at_fractions(courses[courses["run"] == i].assign(run=0), 1, length=length)
         if found is None:
             continue
         marker, ink, label = MARKS[verdict_kind(verdicts[i])]
-        part = pd.DataFrame({"x": found.places, "loss": np.exp(found.table[0])})
-        shown.append(
-            series(part, ink=ink, line="-", marker=marker, label="" if label in named else label)
-        )
+        curve = zip(found.places, np.exp(found.table[0]), strict=True)
+        label_once = "" if label in named else label
+        shown.append(points(curve, ink=ink, line="-", marker=marker, label=label_once))
         named.add(label)
     return XYChart(
         title=f"Training curves at {name_size(size)}",
         x=Axis("fraction of training"),
         y=Axis("loss"),
-        series=tuple(shown),
+        series=shown,
     )
 
 
@@ -487,7 +396,8 @@ def _distance(verdict: Verdict) -> float:
     return math.inf if verdict.deviation is None else abs(verdict.deviation)
 
 
-def _reference(forecast: Forecast, size: Mapping[str, float]) -> pd.DataFrame:
+def _reference(forecast: Forecast, size: Mapping[str, float]) -> Iterable[tuple[float, ...]]:
+    """The band of tuned runs: place, loss, and its ends."""
     curves, prediction = forecast.curves, forecast.predict_loss(size)
     assert curves is not None
     assert prediction is not None
@@ -498,35 +408,14 @@ def _reference(forecast: Forecast, size: Mapping[str, float]) -> pd.DataFrame:
         octave_sd={name: forecast.octave_sd(name, size) for name in forecast.runs.tuned},
     )
     half = curves.half_width(covariance, forecast.level)
-    return pd.DataFrame(
-        {
-            "x": curves.places,
-            "loss": np.exp(mean),
-            "lower": np.exp(mean - half),
-            "upper": np.exp(mean + half),
-        }
-    )
+    return zip(curves.places, np.exp(mean), np.exp(mean - half), np.exp(mean + half), strict=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalSweep:
-    """Judged runs of one size at several values of one tuned column.
+def local_sweeps(forecast: Forecast, groups: Sequence[RunGroup]) -> list[Figure]:
+    """Judged runs at several values of one tuned column around the forecast.
 
-    Attributes:
-        chart: Loss against the value, with the excess-loss curve the forecast expects.
-        text: Where the best value lies, and how far from the forecast.
-        octaves: log2(best / forecast); None where the best lies at an end of the values tried.
-        octaves_se: Its standard error: over seeds, and a fraction of the grid; None with one seed.
+    Of every size and tuned column; the largest sizes only.
     """
-
-    chart: XYChart
-    text: str
-    octaves: float | None
-    octaves_se: float | None
-
-
-def local_sweeps(forecast: Forecast, groups: Sequence[RunGroup]) -> list[LocalSweep]:
-    """Every size and tuned column with a value around the forecast; the largest sizes only."""
     found = []
     for size in judged_sizes(groups):
         for name in forecast.runs.tuned:
@@ -572,44 +461,37 @@ def _around(
 
 def _local_sweep(
     forecast: Forecast, groups: list[RunGroup], size: Mapping[str, float], name: str
-) -> LocalSweep:
+) -> Figure:
     estimate = forecast.at(**size).tuned[name]
     centre = estimate.value or math.nan
-    rows = [
-        (float(g.tuned[name] or math.nan), v.loss, verdict_kind(v), str(v.seed))
-        for g in groups
-        for v in g.verdicts
-        if v.loss is not None
-    ]
-    runs = pd.DataFrame(rows, columns=["x", "loss", "kind", "seed"]).astype({"loss": float})
+    rows = [(g.tuned[name], v.loss, str(v.seed)) for g in groups for v in g.verdicts]
+    runs = (
+        pd.DataFrame(rows, columns=["x", "loss", "seed"])
+        .dropna()
+        .astype({"x": float, "loss": float})
+    )
     means = runs.groupby("x", as_index=False)["loss"].mean()
     vertex = parabola_vertex(np.log2(means["x"] / centre), np.log(means["loss"]))
     error = None if vertex is None else _spread_over_seeds(runs, centre)
-    expected = _expected(forecast, size, name, means)
     low, high = estimate.pi
-    marks = [
-        series(runs[runs["kind"] == kind], ink=ink, marker=marker, label=label)
-        for kind, (marker, ink, label) in MARKS.items()
-    ]
-    shown = (
-        series(expected, line=":", label="expected"),
-        series(means, ink="muted", line="-", label="mean"),
-        *marks,
-    )
     chart = XYChart(
         title=f"{name} at {name_size(size)}",
         x=Axis(name),
         y=Axis("loss"),
-        series=tuple(each for each in shown if each.x),
+        series=(
+            points(_expected(forecast, size, name, means["x"]), line=":", label="expected"),
+            series(means, ink="muted", line="-", label="mean"),
+            *judged_series(groups, lambda group: group.tuned[name]),
+        ),
         shaded=None if low is None or high is None else (low, high),
     )
-    text = _local_text(name, means, vertex, error)
-    return LocalSweep(chart=chart, text=text, octaves=vertex, octaves_se=error)
+    return Figure(chart, _local_text(name, means, vertex, error))
 
 
 def _local_text(name: str, means: pd.DataFrame, vertex: float | None, error: float | None) -> str:
     n = len(means)
-    start = f"{n} value{'s' * (n > 1)} of {name} tried; shaded: where the forecast puts the best."
+    tried = f"{counted(n, 'value')} of {name} tried"
+    start = f"{tried}; shaded: where the forecast puts the best."
     if n < 3:
         return start
     if vertex is None:
@@ -636,18 +518,18 @@ def _spread_over_seeds(runs: pd.DataFrame, centre: float) -> float | None:
 
 
 def _expected(
-    forecast: Forecast, size: Mapping[str, float], name: str, means: pd.DataFrame
-) -> pd.DataFrame:
+    forecast: Forecast, size: Mapping[str, float], name: str, values: pd.Series
+) -> list[tuple[float, float]]:
+    """The loss expected at values of one tuned column, the others at their best."""
     point = forecast.at(**size)
     centre = {n: e.value or 1.0 for n, e in point.tuned.items()}
-    low = min(means["x"].min(), centre[name] / 2)
-    high = max(means["x"].max(), centre[name] * 2)
+    low, high = min(values.min(), centre[name] / 2), max(values.max(), centre[name] * 2)
     rows = []
-    for value in np.geomspace(low, high, 60):
-        excess = forecast.predict_excess(size, {**centre, name: float(value)})
+    for value in map(float, np.geomspace(low, high, 60)):
+        excess = forecast.predict_excess(size, {**centre, name: value})
         if excess is not None and point.loss is not None:
-            rows.append((float(value), point.loss * math.exp(excess)))
-    return pd.DataFrame(rows, columns=["x", "loss"], dtype=float)
+            rows.append((value, point.loss * math.exp(excess)))
+    return rows
 
 
 def pair_chart(
@@ -656,21 +538,7 @@ def pair_chart(
     """The optima and laws of one tuned column in two sweeps, along the path of the first."""
     lowest = {c: min(o.size[c] for o in baseline.optima) for c in baseline.runs.sizes}
     reached = [v for v in axis.values() if all(axis.at(v)[c] >= low for c, low in lowest.items())]
-    theirs = [
-        *_optimum_series(
-            baseline,
-            axis if not reached else replace(axis, low=reached[0]),
-            name,
-            ink="fixed",
-            label=names[1],
-            marker="s",
-        )
-    ]
-    ours = _optimum_series(forecast, axis, name, label=names[0])
-    return XYChart(
-        title=f"Best {name} against {axis.column}",
-        x=_size_axis(axis),
-        y=Axis(f"best {name}"),
-        series=tuple(each for each in (*ours, *theirs) if each.x),
-        shaded=(axis.low, axis.tuned_high),
-    )
+    path = replace(axis, low=reached[0]) if reached else axis
+    shown = _optimum_series(forecast, axis, name, label=names[0])
+    shown += _optimum_series(baseline, path, name, ink="fixed", label=names[1], marker="s")
+    return size_chart(f"Best {name} against {axis.column}", axis, f"best {name}", shown)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,9 @@ from extrap.reporting.blocks import (
     Paragraph,
     Warnings,
 )
-from extrap.reporting.choice_tables import rules_table, transfer_table
-from extrap.reporting.choices import differs, recommendation_sentence
-from extrap.reporting.costs import cost_table
+from extrap.reporting.charts import Chart
+from extrap.reporting.choices import differs, recommendation_sentence, rules_table, transfer_table
+from extrap.reporting.costs import cost_tables
 from extrap.reporting.divergence import divergence_sentence
 from extrap.reporting.equations import law_equations
 from extrap.reporting.fixed_law import fixed_law, fixed_law_chart, fixed_law_text
@@ -62,8 +63,14 @@ from extrap.reporting.forecast_tables import (
 )
 from extrap.reporting.glossary import LIMITS, explain_flags
 from extrap.reporting.groups import RunGroup, group_verdicts, judged_sizes
-from extrap.reporting.html import write_page
-from extrap.reporting.numbers import NBSP, format_percent, format_quantity, name_size
+from extrap.reporting.html import page_document, write_page
+from extrap.reporting.numbers import (
+    counted,
+    format_level,
+    format_percent,
+    format_quantity,
+    name_size,
+)
 from extrap.reporting.report_numbers import Metric, report_numbers
 from extrap.reporting.sizes import SizeAxis, size_axis
 from extrap.reporting.statements import composition_sentence, curvature_sentences, pins_of
@@ -118,8 +125,8 @@ def report(
         at=at,
         title=title,
         question=question,
-        origin=provenance or {},
-        metrics=metrics or {},
+        origin=provenance,
+        metrics=metrics,
         baseline=baseline,
         runs=runs,
         price=price,
@@ -146,62 +153,68 @@ def forecast_page(
     rows = answer_rows(forecast, groups, at)
     axis = size_axis(forecast, [row.size for row in rows])
     lead = leading_row(rows)
-    flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
+    first = [optimum_chart(forecast, above, axis, name) for name in forecast.runs.tuned[:1]]
+    law = Figure(loss_chart(forecast, above, axis), _legend(forecast, axis))
     blocks: list[Block] = [
         forecast_answer(forecast, rows, groups),
-        Columns(
-            (
-                *(
-                    Figure(optimum_chart(forecast, above, axis, name))
-                    for name in forecast.runs.tuned[:1]
-                ),
-                Figure(loss_chart(forecast, above, axis), _legend(forecast, axis)),
-            )
-        ),
+        Columns([*map(Figure, first), law]),
+        _warnings(forecast, rows),
+        verdicts_table(forecast, groups) if groups else answer_table(forecast, rows),
     ]
-    if flags:
-        blocks.append(Warnings(tuple(explain_flags(flags))))
-    blocks.append(verdicts_table(forecast, groups) if groups else answer_table(forecast, rows))
     if baseline is not None:
         from extrap.reporting.baselines import baseline_blocks  # imports the comparisons
 
         blocks += baseline_blocks(forecast, baseline, axis, rows, title=title)
-    details = (
+    cost = f"Cost of a mistuned value at {name_size(lead.size)}"
+    tables = [optima_table(forecast), points_table(forecast, rows), runs_table(forecast)]
+    blocks += [
         _forecasts(forecast, rows, bool(groups)),
         _backtest(forecast),
         _sweep(forecast, axis),
         _kept(forecast, above, axis, lead),
         _laws(forecast, lead),
-        _curves(forecast, verdicts, runs),
-        _local(forecast, above),
-        _cost(forecast, lead, price),
-        *_metrics(metrics or {}),
-        Details(
-            "Tables",
-            (
-                *([verdict_table(groups)] if groups else []),
-                optima_table(forecast),
-                points_table(forecast, rows),
-                runs_table(forecast),
-                *(Paragraph(note) for note in forecast.runs.notes),
-            ),
-        ),
+        Details("Training curves", [_beside(curve_charts(forecast, verdicts, runs))]),
+        Details("Sensitivity at the larger sizes", [Columns(local_sweeps(forecast, above))]),
+        Details(cost, cost_tables(forecast, lead, price=price)),
+        *starmap(_metric, (metrics or {}).items()),
+        Details("Tables", [verdict_table(groups), *tables, *map(Paragraph, forecast.runs.notes)]),
         provenance(_origin_rows(forecast, groups, origin or {})),
         limits(LIMITS),
-    )
-    judged = [verdict.on_law for verdict in verdicts if verdict.on_law is not None]
+    ]
     return Page(
-        kind="report",
-        title=title or forecast.runs.source or "a sweep",
-        question=question or _question(forecast),
-        created=forecast.created,
-        blocks=(*blocks, *(each for each in details if each.blocks)),
-        numbers=report_numbers(
-            forecast, verdicts, rows, axis, metrics=metrics or {}, baseline=baseline
-        ),
-        status=_status(lead, judged),
-        ok=all(judged) if judged else None,
+        **_about(forecast, verdicts, rows, title=title, question=question),
+        blocks=blocks,
+        numbers=report_numbers(forecast, verdicts, rows, axis, metrics=metrics, baseline=baseline),
     )
+
+
+def _about(
+    forecast: Forecast,
+    verdicts: Sequence[Verdict],
+    rows: Sequence[AnswerRow],
+    *,
+    title: str | None,
+    question: str | None,
+) -> dict[str, Any]:
+    """What a page says about itself."""
+    judged = [verdict.on_law for verdict in verdicts if verdict.on_law is not None]
+    return {
+        "kind": "report",
+        "title": title or forecast.runs.source or "a sweep",
+        "question": question or _question(forecast),
+        "created": forecast.created,
+        "status": _status(leading_row(rows), judged),
+        "ok": all(judged) if judged else None,
+    }
+
+
+def _warnings(forecast: Forecast, rows: Sequence[AnswerRow]) -> Warnings:
+    flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
+    return Warnings(explain_flags(flags))
+
+
+def _beside(charts: Iterable[Chart]) -> Columns:
+    return Columns([Figure(chart) for chart in charts])
 
 
 def _status(lead: AnswerRow, judged: Sequence[bool]) -> str:
@@ -212,8 +225,7 @@ def _status(lead: AnswerRow, judged: Sequence[bool]) -> str:
         return "on law"
     if lead.group is None or lead.group.kind != "on":
         return "deviates"
-    n_off = judged.count(False)
-    return f"on law; {n_off} run{'s' * (n_off > 1)} off"
+    return f"on law; {counted(judged.count(False), 'run')} off"
 
 
 def _question(forecast: Forecast) -> str:
@@ -224,19 +236,18 @@ def _question(forecast: Forecast) -> str:
 
 def _legend(forecast: Forecast, axis: SizeAxis) -> str:
     """What both figures share, said once."""
-    level = f"{100 * forecast.level:g}{NBSP}%"
+    level = format_level(forecast.level)
     kept = " Dashed: the value tuned at the smallest size, kept." if forecast.runs.tuned else ""
     text = f"Grey: sizes of the sweep. Bands: {level} prediction intervals.{kept}"
     return f"{text} {axis.note}".strip()
 
 
 def _forecasts(forecast: Forecast, rows: Sequence[AnswerRow], judged: bool) -> Details:
-    text = [
-        Paragraph(recommendation_sentence(forecast, row.recommended))
-        for row in rows[-1:]
-        if row.recommended is not None and differs(row.recommended)
-    ]
-    return Details("Forecasts", (*([answer_table(forecast, rows)] if judged else []), *text))
+    blocks: list[Block] = [answer_table(forecast, rows)] if judged else []
+    last = rows[-1].recommended
+    if last is not None and differs(last):
+        blocks.append(Paragraph(recommendation_sentence(forecast, last)))
+    return Details("Forecasts", blocks)
 
 
 def _backtest(forecast: Forecast) -> Details:
@@ -244,23 +255,16 @@ def _backtest(forecast: Forecast) -> Details:
     try:
         found = backtest(forecast.runs, band=forecast.band, fix=pins_of(forecast))
     except ExtrapError as error:
-        return Details("Backtest", (Paragraph(f"No backtest: {error}"),))
+        return Details("Backtest", [Paragraph(f"No backtest: {error}")])
     text = [backtest_answer(found).text, *failure_sentences(found), *tuned_sentences(found)]
-    return Details(
-        "Backtest",
-        (
-            Paragraph(" ".join(text)),
-            Figure(backtest_chart(found)),
-            summary_table(found),
-            holdouts_table(found),
-        ),
-    )
+    figure = Figure(backtest_chart(found))
+    tables = (summary_table(found), holdouts_table(found))
+    return Details("Backtest", [Paragraph(" ".join(text)), figure, *tables])
 
 
 def _sweep(forecast: Forecast, axis: SizeAxis) -> Details:
-    charts = sweep_charts(forecast, axis)
     note = Paragraph(axis.note, is_small=True)
-    return Details("Sweep", (*([note] if axis.note else []), Columns(tuple(map(Figure, charts)))))
+    return Details("Sweep", [note, _beside(sweep_charts(forecast, axis))])
 
 
 def _kept(
@@ -272,10 +276,8 @@ def _kept(
     if law is not None and axis.holds(lead.size):
         blocks.append(Paragraph(fixed_law_text(forecast, lead.size, groups, law)))
         blocks.append(Figure(fixed_law_chart(forecast, groups, axis, law)))
-    for table in (transfer_table(forecast, lead.size), rules_table(forecast, lead.size)):
-        if table is not None:
-            blocks.append(table)
-    return Details("Keeping a value, and known rules", tuple(blocks))
+    blocks += [transfer_table(forecast, lead.size), rules_table(forecast, lead.size)]
+    return Details("Keeping a value, and known rules", blocks)
 
 
 def _laws(forecast: Forecast, lead: AnswerRow) -> Details:
@@ -285,27 +287,17 @@ def _laws(forecast: Forecast, lead: AnswerRow) -> Details:
         *curvature_sentences(forecast),
         _divergence(forecast, lead),
     ]
-    more = [
-        Figure(_trend)
-        for _trend in (
-            optimum_chart(forecast, (), size_axis(forecast), name)
-            for name in forecast.runs.tuned[1:]
-        )
-    ]
+    axis = size_axis(forecast)
+    others = [optimum_chart(forecast, (), axis, name) for name in forecast.runs.tuned[1:]]
     return Details(
         "Laws",
-        (
+        [
             *(Equation(*each) for each in law_equations(forecast)),
-            *(Paragraph(t) for t in text if t),
-            *more,
-            *_parameters(forecast),
-        ),
+            *map(Paragraph, text),
+            *map(Figure, others),
+            parameter_table(forecast),
+        ],
     )
-
-
-def _parameters(forecast: Forecast) -> list[Table]:
-    table = parameter_table(forecast)
-    return [table] if table.rows else []
 
 
 def _noise(forecast: Forecast) -> str:
@@ -330,58 +322,31 @@ def _divergence(forecast: Forecast, row: AnswerRow) -> str:
     return divergence_sentence(forecast, row.size, tuned)
 
 
-def _curves(forecast: Forecast, verdicts: Sequence[Verdict], runs: Runs | None) -> Details:
-    charts = curve_charts(forecast, verdicts, runs)
-    blocks: tuple[Block, ...] = (Columns(tuple(map(Figure, charts))),) if charts else ()
-    return Details("Training curves", blocks)
-
-
-def _local(forecast: Forecast, groups: Sequence[RunGroup]) -> Details:
-    found = local_sweeps(forecast, groups)
-    blocks: tuple[Block, ...] = ()
-    if found:
-        blocks = (Columns(tuple(Figure(each.chart, each.text) for each in found)),)
-    return Details("Sensitivity at the larger sizes", blocks)
-
-
-def _cost(forecast: Forecast, lead: AnswerRow, price: float | None) -> Details:
-    table = cost_table(forecast, lead, price=price)
-    title = f"Cost of a mistuned value at {name_size(lead.size)}"
-    return Details(title, () if table is None else (table,))
-
-
-def _metrics(metrics: Mapping[str, Metric]) -> list[Details]:
-    """For each further metric its answer, law, table and warnings."""
-    found = []
-    for name, metric in metrics.items():
-        made, seen = metric if isinstance(metric, tuple) else (metric, ())
-        groups = group_verdicts(seen)
-        rows = answer_rows(made, groups)
-        flags = [*made.flags, *(flag for row in rows for flag in row.point.flags)]
-        axis = size_axis(made, [row.size for row in rows])
-        found.append(
-            Details(
-                f"Metric {name}",
-                (
-                    forecast_answer(made, rows, groups, metric=name),
-                    Figure(loss_chart(made, groups, axis, metric=name)),
-                    answer_table(made, rows, metric=name),
-                    *([Warnings(tuple(explain_flags(flags)))] if flags else []),
-                ),
-            )
-        )
-    return found
+def _metric(name: str, metric: Metric) -> Details:
+    """The answer, law, table and warnings of a further metric."""
+    made, seen = metric if isinstance(metric, tuple) else (metric, ())
+    groups = group_verdicts(seen)
+    rows = answer_rows(made, groups)
+    axis = size_axis(made, [row.size for row in rows])
+    return Details(
+        f"Metric {name}",
+        [
+            forecast_answer(made, rows, groups, metric=name),
+            Figure(loss_chart(made, groups, axis, metric=name)),
+            answer_table(made, rows, metric=name),
+            _warnings(made, rows),
+        ],
+    )
 
 
 def provenance(rows: Sequence[tuple[str, str]]) -> Details:
     """Where a page comes from, as a closed table."""
-    table = Table(caption="Provenance", columns=("what", "value"), rows=tuple(rows))
-    return Details("Provenance", (table,) if rows else ())
+    return Details("Provenance", [Table("Provenance", ("what", "value"), rows)])
 
 
-def limits(sentences: Sequence[str]) -> Details:
+def limits(sentences: Iterable[str]) -> Details:
     """What a page cannot tell."""
-    return Details("Limits", tuple(Paragraph(text) for text in sentences))
+    return Details("Limits", [Paragraph(text) for text in sentences])
 
 
 def _origin_rows(
@@ -415,21 +380,13 @@ def report_document(
     question: str | None = None,
 ) -> dict[str, Any]:
     """The numbers that a report would carry, without the report: what `read_report` returns."""
-    from extrap.reporting.html import page_document
-
     groups = group_verdicts(verdicts)
     rows = answer_rows(forecast, groups)
-    judged = [verdict.on_law for verdict in verdicts if verdict.on_law is not None]
     axis = size_axis(forecast, judged_sizes(groups))
     return page_document(
         Page(
-            kind="report",
-            title=title or forecast.runs.source or "a sweep",
-            question=question or _question(forecast),
-            created=forecast.created,
-            blocks=(forecast_answer(forecast, rows, groups),),
+            **_about(forecast, verdicts, rows, title=title, question=question),
+            blocks=[forecast_answer(forecast, rows, groups)],
             numbers=report_numbers(forecast, verdicts, rows, axis),
-            status=_status(leading_row(rows), judged),
-            ok=all(judged) if judged else None,
         )
     )

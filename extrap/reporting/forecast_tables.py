@@ -13,17 +13,21 @@ from extrap.reporting.glossary import explain_parameter
 from extrap.reporting.groups import RunGroup
 from extrap.reporting.numbers import (
     NBSP,
+    counted,
+    dashed,
     format_estimate,
     format_interval,
+    format_level,
     format_p_value,
     format_percent,
     format_quantity,
     format_value,
     name_size,
     name_tuned,
+    stacked,
 )
 from extrap.reporting.statements import pins_of
-from extrap.reporting.tables import Table, capped_table
+from extrap.reporting.tables import Table, capped_table, tabulated
 
 if TYPE_CHECKING:
     from extrap.reporting.forecast_answer import AnswerRow
@@ -34,7 +38,6 @@ __all__ = [
     "parameter_table",
     "points_table",
     "runs_table",
-    "stacked",
     "verdict_table",
     "verdicts_table",
 ]
@@ -68,18 +71,13 @@ def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str =
         line += [*map(format_quantity, row.size.values()), f"{point.extrapolation_ratio:.3g}×"]
         line.append(stacked(point.loss, point.loss_pi))
         line += [f"{stacked(e.value, e.pi)}{_advice(row, n)}" for n, e in point.tuned.items()]
-        if judged:
-            line += _observed_cells(row)
+        line += _observed_cells(row) if judged else []
         if any(own):
             line.append(", ".join(flag.partition(":")[0].replace("-", " ") for flag in flags))
-        cells.append(tuple(line))
-    level = f"{100 * forecast.level:g}{NBSP}%"
-    return Table(
-        caption=f"Forecasts with {level} prediction intervals (for one new run)",
-        columns=tuple(columns),
-        rows=tuple(cells),
-        note=_last_value_note(forecast) if judged else "",
-    )
+        cells.append(line)
+    caption = f"Forecasts with {format_level(forecast.level)} prediction intervals"
+    note = _last_value_note(forecast) if judged else ""
+    return Table(f"{caption} (for one new run)", columns, cells, note)
 
 
 def _advice(row: AnswerRow, name: str) -> str:
@@ -96,17 +94,8 @@ def _observed_cells(row: AnswerRow) -> list[str]:
     seen = "no loss"
     if row.observed is not None:
         seen = f"{format_value(row.observed, row.observed_se)}\nn{NBSP}={NBSP}{n}"
-    errors = [
-        "–" if error is None else format_percent(error) for error in (row.error, row.last_error)
-    ]
+    errors = [dashed(error, format_percent) for error in (row.error, row.last_error)]
     return [f"{seen}{' at ' + at if at else ''}", *errors, VERDICT_WORDS[row.group.kind]]
-
-
-def stacked(value: float | None, interval: Interval) -> str:
-    """A value above its interval."""
-    if value is None:
-        return format_interval(interval)
-    return format_estimate(value, interval).replace(" (", "\n").removesuffix(")")
 
 
 def _last_value_note(forecast: Forecast) -> str:
@@ -119,33 +108,30 @@ def _last_value_note(forecast: Forecast) -> str:
 
 def verdict_table(groups: Sequence[RunGroup]) -> Table:
     """Every judged run."""
-    sizes = tuple(groups[0].size) if groups else ()
-    tuned = tuple(groups[0].tuned) if groups else ()
+    columns = [*groups[0].size, *groups[0].tuned] if groups else []
+    columns += ["seed", "status", "loss", "forecast", "expected as run", "against forecast"]
     rows = [
         (
-            *map(format_quantity, v.size.values()),
-            *map(format_quantity, v.tuned.values()),
-            "–" if v.seed is None else str(v.seed),
+            *map(format_quantity, (*v.size.values(), *v.tuned.values())),
+            dashed(v.seed, str),
             v.status,
-            "–" if v.loss is None else format_value(v.loss),
+            dashed(v.loss),
             format_estimate(v.predicted, v.predicted_pi),
-            "–" if v.expected is None else format_value(v.expected),
-            "–" if v.deviation is None else format_percent(v.deviation),
+            dashed(v.expected),
+            dashed(v.deviation, format_percent),
             format_p_value(v.p_value),
             {True: "on law", False: "off law", None: "not judged"}[v.on_law],
         )
         for g in groups
         for v in g.verdicts
     ]
-    columns = (*sizes, *tuned, "seed", "status", "loss", "forecast", "expected as run")
-    columns = (*columns, "against forecast", "p-value", "verdict")
-    return capped_table("Judged runs", columns, rows)
+    return capped_table("Judged runs", [*columns, "p-value", "verdict"], rows)
 
 
 def optima_table(forecast: Forecast) -> Table:
     """The best tuned values of each size and the loss there."""
     names = forecast.runs.tuned
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for o in forecast.optima:
         line = [*map(format_quantity, o.size.values())]
         for name in names:
@@ -153,9 +139,13 @@ def optima_table(forecast: Forecast) -> Table:
             line.append(format_value(estimate.value, estimate.se) if estimate.value else "–")
             line.append(format_interval(estimate.ci))
         line.append("–" if o.loss is None else format_value(o.loss, o.loss_se))
-        line.append("–" if o.best_loss is None else format_value(o.best_loss))
-        line += [str(o.n_runs), str(o.n_diverged), _bracket_words(o.edge, o.bracketed)]
-        rows.append(tuple(line))
+        line += [
+            dashed(o.best_loss),
+            str(o.n_runs),
+            str(o.n_diverged),
+            _bracket_words(o.edge, o.bracketed),
+        ]
+        rows.append(line)
     per_name = [text for n in names for text in (f"best {n} ± se", f"{n} interval")]
     columns = (*forecast.runs.sizes, *per_name, "loss ± se", "best cell", "runs", "diverged")
     return capped_table("The optimum of each size of the sweep", (*columns, "optimum"), rows)
@@ -180,14 +170,11 @@ def points_table(forecast: Forecast, rows: Sequence[AnswerRow]) -> Table:
         for e in point.tuned.values():
             line += [format_value(e.value, e.se) if e.value else "–"]
             line += [format_interval(e.ci), format_interval(e.pi)]
-        cells.append(tuple(line))
+        cells.append(line)
     columns = [*forecast.runs.sizes, "loss", "loss, law", "loss, one new run"]
     for name in forecast.runs.tuned:
         columns += [f"{name} ± se", f"{name}, law", f"{name}, optimum there"]
-    level = f"{100 * forecast.level:g}{NBSP}%"
-    return Table(
-        caption=f"Forecasts with both {level} intervals", columns=tuple(columns), rows=tuple(cells)
-    )
+    return Table(f"Forecasts with both {format_level(forecast.level)} intervals", columns, cells)
 
 
 def runs_table(forecast: Forecast) -> Table:
@@ -200,9 +187,8 @@ def runs_table(forecast: Forecast) -> Table:
         "failed": "failed for other reasons; not used",
         "replicates": "exact repeats of another run (same size, tuned values and seed)",
     }
-    counts = forecast.runs.counts()
-    rows = tuple((words.get(k, k), str(v)) for k, v in counts.items())
-    return Table(caption="Runs of the sweep", columns=("what", "count"), rows=rows)
+    rows = [(words.get(k, k), str(v)) for k, v in forecast.runs.counts().items()]
+    return Table("Runs of the sweep", ("what", "count"), rows)
 
 
 def parameter_table(forecast: Forecast) -> Table:
@@ -222,38 +208,38 @@ def parameter_table(forecast: Forecast) -> Table:
                 shown = f"{format_value(value)} {'pinned' if key in pins else 'held'}"
             rows.append((target, fit.law, weight, name, shown, gloss))
     columns = ("law of", "form", "weight", "parameter", "value ± se", "meaning")
-    return Table(caption="Fitted parameters", columns=columns, rows=tuple(rows))
+    return Table("Fitted parameters", columns, rows)
 
 
 def verdicts_table(forecast: Forecast, groups: Sequence[RunGroup]) -> Table:
     """Judged runs by configuration: replicates of one size and one choice of values are a row."""
     advice = [_advice_cell(group) for group in groups]
     shown = ["as above" if text and text in advice[:i] else text for i, text in enumerate(advice)]
-    rows = [
-        (
-            VERDICT_WORDS[group.kind],
-            name_size(group.size),
-            name_tuned(group.tuned) or "–",
-            _seen_cell(forecast, group),
-            stacked(group.verdicts[0].predicted, group.verdicts[0].predicted_pi),
-            "–" if group.deviation is None else format_percent(group.deviation),
-            text,
-        )
-        for group, text in zip(groups, shown, strict=True)
-    ]
     decide = dict.fromkeys(v.experiment for g in groups for v in g.verdicts if v.experiment)
-    level = f"{100 * forecast.level:g}{NBSP}%"
-    return capped_table(
+    predicted = f"forecast ({format_level(forecast.level)})"
+    return tabulated(
         "Larger runs, by configuration",
-        ("verdict", "size", "values", "loss", f"forecast ({level})", "difference", "what to do"),
-        rows,
+        list(zip(groups, shown, strict=True)),
+        {
+            "verdict": lambda row: VERDICT_WORDS[row[0].kind],
+            "size": lambda row: name_size(row[0].size),
+            "values": lambda row: name_tuned(row[0].tuned) or "–",
+            "loss": lambda row: _seen_cell(forecast, row[0]),
+            predicted: lambda row: _predicted(row[0]),
+            "difference": lambda row: dashed(row[0].deviation, format_percent),
+            "what to do": lambda row: row[1],
+        },
         note=" ".join([*(f"To decide: {each}" for each in decide), _last_value_note(forecast)]),
     )
 
 
+def _predicted(group: RunGroup) -> str:
+    first = group.verdicts[0]
+    return stacked(first.predicted, first.predicted_pi)
+
+
 def _seen_cell(forecast: Forecast, group: RunGroup) -> str:
-    n = len(group.verdicts)
-    runs = f"{n} run{'s' * (n > 1)}"
+    runs = counted(len(group.verdicts), "run")
     if group.mean_loss is None:
         return f"none\n{runs}: {', '.join(sorted({v.status for v in group.verdicts}))}"
     return f"{format_value(group.mean_loss, group.loss_se(forecast.noise.log_sd))}\n{runs}"
@@ -264,11 +250,8 @@ def _advice_cell(group: RunGroup) -> str:
     heard = [v for v in group.verdicts if group.kind != "mixed" or v.on_law is False]
     advice = dict.fromkeys({v.cause: v.advice for v in reversed(heard) if v.advice}.values())
     advice.pop(NOTHING_TO_DO, None)
-    first = group.verdicts[0]
-    parts = [*advice]
+    first, parts = group.verdicts[0], [*advice]
     if first.cause == "mistuned" and first.expected is not None:
-        sides = first.expected_pi or (None, None)
-        parts.append(
-            f"Expected at these values: {format_estimate(first.expected, Interval(*sides))}."
-        )
+        expected = format_estimate(first.expected, first.expected_pi or Interval(None, None))
+        parts.append(f"Expected at these values: {expected}.")
     return " ".join(parts)

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from extrap.reporting.flag_words import FAMILIES, NO_TUNED_LAW, UNKNOWN
 
 __all__ = [
-    "CAUSES",
     "LIMITS",
-    "PARAMETERS",
     "RULE_NAMES",
     "Explanation",
     "confidence",
@@ -50,20 +48,8 @@ RULE_NAMES = {
 }
 """Rule → what it is called in a picture."""
 
-CAUSES = {
-    "instability": "training became unstable",
-    "mistuned": "tuned values far from the optimum",
-    "data": "training data repeated too often",
-    "batch": "batch above the critical size",
-    "recipe": "recipe differs from the sweep's",
-    "law": "the law itself does not reach this far",
-    "unknown": "no known cause fits",
-}
-
+FLOOR = "floor: the loss no size removes"
 PARAMETERS = {
-    "E": "floor: the loss no size removes",
-}
-_PREFIXES = {
     "power": {"b": "loss at the reference size", "c": "exponent: how fast the loss falls"},
     "power_floor": {
         "b": "loss above the floor, at the reference size",
@@ -149,5 +135,6 @@ def confidence(
 
 def explain_parameter(law: str, name: str) -> str:
     """What one parameter of a law stands for."""
-    gloss = PARAMETERS.get(name) or _PREFIXES.get(law.removesuffix("_tied"), {}).get(name[:1], "")
+    known = PARAMETERS.get(law.removesuffix("_tied"), {})
+    gloss = FLOOR if name == "E" else known.get(name[:1], "")
     return f"{gloss}, column {name[1:]}" if name[1:].isdigit() else gloss

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from itertools import count
@@ -16,17 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from extrap import __version__
 from extrap.files import write_text
-from extrap.reporting.blocks import (
-    Answer,
-    Block,
-    Columns,
-    Details,
-    Equation,
-    Figure,
-    Page,
-    Paragraph,
-    Warnings,
-)
+from extrap.reporting.blocks import Block, Columns, Details, Figure, Page
 from extrap.reporting.charts import chart_table
 from extrap.reporting.embedded import PAGE_VERSION, blocks_data
 from extrap.reporting.inks import ink_sheet
@@ -51,17 +40,6 @@ MARKS = {
     "MISSED": "bad",
 }
 """A verdict as tables write it → its colour."""
-KINDS: Mapping[type, str] = {
-    Answer: "answer",
-    Paragraph: "paragraph",
-    Equation: "equation",
-    Table: "table",
-    Figure: "figure",
-    Columns: "columns",
-    Warnings: "warnings",
-    Details: "details",
-}
-"""Block → the macro of the template that renders it."""
 
 
 def write_page(page: Page, path: str | Path) -> Path:
@@ -100,7 +78,7 @@ def page_html(page: Page) -> str:
             light=light,
             dark=dark,
             draw=draw,
-            kind_of=lambda block: KINDS[type(block)],
+            macro_of=lambda block: type(block).__name__.lower(),
         )
     )
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from extrap.reporting.blocks import Answer, Page
 from extrap.reporting.html import write_page
+from extrap.reporting.numbers import counted
 from extrap.reporting.tables import Link, Table
 
 __all__ = ["write_index"]
@@ -62,8 +63,7 @@ def write_index(folder: str | Path) -> Path:
             reports.append({"link": f"./{quote(os.fsencode(path.name))}", **found})
     reports.sort(key=lambda r: r["created"], reverse=True)
     n = len(reports)
-    columns = ("study and its answer", "status", "kind", "made", "question", "MB")
-    note = "Compare two studies: extrap beside A.html B.html"
+    has_pair = sum(r["kind"] == KINDS["report"] for r in reports) > 1
     page = Page(
         kind="index",
         title="extrap",
@@ -71,14 +71,14 @@ def write_index(folder: str | Path) -> Path:
         created=reports[0]["created"] if reports else "",
         blocks=(
             Answer(
-                text=f"{n} report{'s' * (n != 1)}, newest first" if n else "No report yet.",
-                kind="none" if not n else "forecast",
+                text=f"{counted(n, 'report')}, newest first" if n else "No report yet.",
+                kind="forecast" if n else "none",
             ),
             Table(
-                caption="Reports, newest first",
-                columns=columns,
-                rows=tuple(map(_row, reports)),
-                note=note if sum(r["kind"] == KINDS["report"] for r in reports) > 1 else "",
+                "Reports, newest first",
+                ("study and its answer", "status", "kind", "made", "question", "MB"),
+                [*map(_row, reports)],
+                "Compare two studies: extrap beside A.html B.html" if has_pair else "",
             ),
         ),
         numbers={"kind": "extrap-index", "reports": reports},

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from extrap.records import Interval
 
 __all__ = [
     "NBSP",
+    "below",
     "compared",
+    "counted",
+    "dashed",
     "format_cost",
     "format_cost_interval",
     "format_estimate",
     "format_interval",
+    "format_level",
+    "format_octaves",
     "format_p_value",
     "format_percent",
     "format_quantity",
@@ -22,6 +28,7 @@ __all__ = [
     "format_value",
     "name_size",
     "name_tuned",
+    "stacked",
 ]
 
 NBSP = "\u00a0"
@@ -68,6 +75,36 @@ def format_estimate(value: float | None, interval: Interval) -> str:
     is_open = None in tuple(interval)
     decimals = _decimals(value, digits=4) if is_open else _interval_decimals(interval)
     return f"{_plain(value, decimals)} ({format_interval(interval)})"
+
+
+def stacked(value: float | None, interval: Interval) -> str:
+    """A value above its interval."""
+    return below(format_estimate(value, interval))
+
+
+def below(text: str) -> str:
+    """A value with an interval in brackets, the interval on a line below."""
+    return text.replace(" (", "\n").removesuffix(")")
+
+
+def dashed(value: Any, write: Callable[[Any], str] = format_value) -> str:
+    """A value in words; a dash where there is none."""
+    return "–" if value is None else write(value)
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things: `1 run`, `2 runs`."""
+    return f"{n} {what}{'s' * (n != 1)}"
+
+
+def format_level(level: float) -> str:
+    """The level of an interval: `95 %`."""
+    return f"{100 * level:g}{NBSP}%"
+
+
+def format_octaves(octaves: float) -> str:
+    """A distance in octaves: `+0.50`."""
+    return f"{octaves:+.2f}".replace("-", "−")
 
 
 def format_quantity(value: float | None) -> str:

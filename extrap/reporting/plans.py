@@ -7,9 +7,15 @@ from collections.abc import Mapping
 
 from extrap.files import as_written
 from extrap.planning import Outlook, Plan, Purchase
-from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
+from extrap.reporting.blocks import Answer, Paragraph, Warnings, shown
 from extrap.reporting.glossary import confidence, explain_flags
-from extrap.reporting.numbers import NBSP, format_quantity, format_scientific, name_size
+from extrap.reporting.numbers import (
+    NBSP,
+    format_level,
+    format_quantity,
+    format_scientific,
+    name_size,
+)
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 
@@ -23,15 +29,10 @@ GRAVE = ("no-loss-law", "far-extrapolation", "brackets-first", "lack-of-fit")
 
 def plan_text(found: Plan) -> str:
     """The answer, the runs to train, the widths they leave, what limits them, warnings."""
-    blocks: list[Block] = [
-        plan_answer(found),
-        *_purchases(found),
-        _outlooks(found),
-        *_limits(found),
-        *map(Paragraph, found.advice[1:]),
-    ]
-    flags = tuple(explain_flags(found.flags))
-    return blocks_text([*blocks, *([Warnings(flags)] if flags else [])])
+    tables = shown((_purchases(found), _outlooks(found), _limits(found)))
+    advice = map(Paragraph, found.advice[1:])
+    warnings = Warnings(explain_flags(found.flags))
+    return blocks_text([plan_answer(found), *tables, *advice, warnings])
 
 
 def plan_answer(found: Plan) -> Answer:
@@ -39,9 +40,9 @@ def plan_answer(found: Plan) -> Answer:
     text = found.advice[0]
     if found.purchases:
         text = f"Train {text}"
-    budget = (
-        "" if found.budget is None else f"; budget {format_scientific(found.budget)} {found.unit}"
-    )
+    budget = ""
+    if found.budget is not None:
+        budget = f"; budget {format_scientific(found.budget)} {found.unit}"
     certain = "Confidence: high; no warnings."
     return Answer(
         text=f"For {name_size(found.at)}: {text[0].lower()}{text[1:]}".replace("e+", "e"),
@@ -50,7 +51,7 @@ def plan_answer(found: Plan) -> Answer:
     )
 
 
-def _purchases(found: Plan) -> list[Table]:
+def _purchases(found: Plan) -> Table:
     """One row for the seeds of one size and one set of values, in the order of training."""
     kinds: dict[tuple[object, ...], list[Purchase]] = {}
     for purchase in found.purchases:
@@ -67,13 +68,9 @@ def _purchases(found: Plan) -> list[Table]:
         for runs in kinds.values()
     ]
     n_more = len(rows) - MOST_LINES
-    table = Table(
-        caption="runs to train, in order",
-        columns=(*found.at, *found.now.tuned_width, "seeds", found.unit, "why"),
-        rows=tuple(rows[:MOST_LINES]),
-        note=f"… and {n_more} more kinds of run" if n_more > 0 else "",
-    )
-    return [table] if rows else []
+    columns = (*found.at, *found.now.tuned_width, "seeds", found.unit, "why")
+    note = f"… and {n_more} more kinds of run" if n_more > 0 else ""
+    return Table("runs to train, in order", columns, rows[:MOST_LINES], note)
 
 
 def _seeds(found: list[int | str]) -> str:
@@ -94,11 +91,8 @@ def _outlooks(found: Plan) -> Table:
     rows.append(("best possible without new sizes", "–", "–", *_widths(found.floor)))
     rows += [_row(f"only {name_size(each.size)}", each.outlook) for each in found.larger]
     names = (f"{name}, octaves" for name in found.now.tuned_width)
-    return Table(
-        caption=f"width of the {100 * found.level:g}{NBSP}% prediction intervals at the target",
-        columns=("", "runs", found.unit, "loss", *names),
-        rows=tuple(rows),
-    )
+    caption = f"width of the {format_level(found.level)} prediction intervals at the target"
+    return Table(caption, ("", "runs", found.unit, "loss", *names), rows)
 
 
 def _row(name: str, outlook: Outlook) -> tuple[str, ...]:
@@ -113,7 +107,7 @@ def _widths(outlook: Outlook) -> list[str]:
     return [first, *("unknown" if w is None else f"{w:.2g}" for w in tuned.values())]
 
 
-def _limits(found: Plan) -> list[Table]:
+def _limits(found: Plan) -> Table:
     """What makes each interval wide, as shares of its variance."""
     rows = [
         (name, cause, f"{share:.0%}")
@@ -122,5 +116,4 @@ def _limits(found: Plan) -> list[Table]:
         if share >= 0.005
     ]
     columns = ("interval of", "source", "share of the variance")
-    caption = "sources of uncertainty now"
-    return [Table(caption=caption, columns=columns, rows=tuple(rows))] if rows else []
+    return Table("sources of uncertainty now", columns, rows)

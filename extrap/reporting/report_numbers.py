@@ -18,9 +18,8 @@ from extrap.reporting.sizes import SizeAxis
 Metric = Forecast | tuple[Forecast, Sequence[Verdict]]
 """A forecast, alone or with the verdicts on its larger runs."""
 
-__all__ = ["SCHEMA_VERSION", "Metric", "report_numbers"]
+__all__ = ["Metric", "report_numbers"]
 
-SCHEMA_VERSION = 1
 DIGITS = 8
 """Significant digits of a curve."""
 
@@ -48,12 +47,11 @@ def report_numbers(
         `forecast`, `verdicts` (null without larger runs), `curve` (column → values along the
         drawn sizes), `flags` in words, `baseline` and `metrics`.
     """
-    others = metrics or {}
     flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
     return encode(
         {
             "kind": "extrap-report",
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": 1,
             "sizes": forecast.runs.sizes,
             "tuned": forecast.runs.tuned,
             **_judged(forecast, verdicts, rows),
@@ -62,7 +60,7 @@ def report_numbers(
             "baseline": None if baseline is None else forecast_document(baseline, []),
             "metrics": {
                 name: _judged(made, seen, answer_rows(made, group_verdicts(seen)))
-                for name, metric in others.items()
+                for name, metric in (metrics or {}).items()
                 for made, seen in [metric if isinstance(metric, tuple) else (metric, ())]
             },
         }

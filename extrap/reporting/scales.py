@@ -10,17 +10,14 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLoc
 
 from extrap.reporting.numbers import format_quantity
 
-__all__ = ["positions", "set_log_axis", "tick_labels", "tick_values"]
+__all__ = ["positions", "set_log_axis"]
+
+MARGIN = 0.05
+"""Room beside the values, as a share of their span."""
 
 
-def tick_values(low: float, high: float, *, most: int = 7) -> list[float]:
-    """Round numbers between two positive ones: powers of two, 1-2-5, or evenly spaced.
-
-    Args:
-        low: Lower end, positive.
-        high: Upper end, above `low`.
-        most: Largest number of ticks.
-    """
+def _tick_values(low: float, high: float, *, most: int) -> list[float]:
+    """So many round numbers between two positive ones: powers of two, 1-2-5, or evenly spaced."""
     ratio = high / low
     if ratio < 4:
         ticks = MaxNLocator(nbins=most - 1, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
@@ -34,25 +31,23 @@ def tick_values(low: float, high: float, *, most: int = 7) -> list[float]:
     return _thin(_powers(low, high, base=10.0, mantissas=(1,)), most)
 
 
-def set_log_axis(
-    ax: Axes, which: str, values: Iterable[float], *, label: str, pad: float = 0.05, most: int = 7
-) -> None:
+def set_log_axis(ax: Axes, which: str, values: Iterable[float], *, label: str, most: int) -> None:
     """Make an axis logarithmic over these values, with a margin and readable ticks."""
     finite = [v for v in values if math.isfinite(v) and v > 0]
     low, high = min(finite), max(finite)
-    margin = (high / low) ** pad if high > 1.05 * low else 1.5
+    margin = (high / low) ** MARGIN if high > 1.05 * low else 1.5
     low, high = low / margin, high * margin
     axis = ax.xaxis if which == "x" else ax.yaxis
     (ax.set_xscale if which == "x" else ax.set_yscale)("log")
     (ax.set_xlim if which == "x" else ax.set_ylim)(low, high)
-    ticks = tick_values(low, high, most=most)
+    ticks = _tick_values(low, high, most=most)
     axis.set_major_locator(FixedLocator(ticks))
-    axis.set_major_formatter(FixedFormatter(tick_labels(ticks)))
+    axis.set_major_formatter(FixedFormatter(_tick_labels(ticks)))
     axis.set_minor_locator(NullLocator())
     axis.set_label_text(label)
 
 
-def tick_labels(ticks: Sequence[float]) -> list[str]:
+def _tick_labels(ticks: Sequence[float]) -> list[str]:
     """Labels of ticks; evenly spaced ones share their number of decimals."""
     labels = [format_quantity(t) for t in ticks]
     if (

@@ -66,9 +66,9 @@ class SizeAxis:
         on_path = pd.MultiIndex.from_tuples(kept, names=columns) if kept else []
         return frame[pd.MultiIndex.from_frame(frame[columns]).isin(on_path)]
 
-    def values(self, *, to: float | None = None) -> list[float]:
+    def values(self) -> list[float]:
         """Values of the drawn column, evenly spaced on a log scale."""
-        return [float(v) for v in np.geomspace(self.low, to or self.high, N_CURVE)]
+        return [float(v) for v in np.geomspace(self.low, self.high, N_CURVE)]
 
 
 def size_axis(forecast: Forecast, judged: Sequence[Mapping[str, float]] = ()) -> SizeAxis:

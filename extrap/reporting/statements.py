@@ -5,12 +5,7 @@ from __future__ import annotations
 from extrap.fitting import CurvatureTest, LossModel
 from extrap.forecasting import Forecast
 from extrap.records import Fit
-from extrap.reporting.numbers import (
-    NBSP,
-    format_p_value,
-    format_percent,
-    format_quantity,
-)
+from extrap.reporting.numbers import NBSP, format_p_value, format_percent, format_quantity
 
 __all__ = ["composition_sentence", "curvature_sentences", "pins_of"]
 

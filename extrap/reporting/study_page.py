@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 
@@ -16,15 +16,12 @@ from extrap.records import Interval, Measure
 from extrap.records.codec import encode
 from extrap.reporting.blocks import Block, Page, Warnings
 from extrap.reporting.forecast_page import limits, provenance
-from extrap.reporting.forecast_tables import stacked
 from extrap.reporting.glossary import explain_flags
-from extrap.reporting.numbers import format_estimate, format_percent
-from extrap.reporting.tables import Table, capped_table
+from extrap.reporting.numbers import below, format_estimate, format_percent, stacked
+from extrap.reporting.tables import tabulated
 
 __all__ = ["About", "below", "doubts", "estimate", "in_percent", "measured", "points"]
 __all__ += ["study_page", "tabulated"]
-
-Record = TypeVar("Record")
 
 
 def _now() -> str:
@@ -73,18 +70,6 @@ def study_page(
     )
 
 
-def tabulated(
-    caption: str,
-    rows: Iterable[Record],
-    columns: Mapping[str, Callable[[Record], str]],
-    *,
-    note: str = "",
-) -> Table:
-    """A table of records: heading → what a record has in that column."""
-    cells = [[cell(row) for cell in columns.values()] for row in rows]
-    return capped_table(caption, tuple(columns), cells, note=note)
-
-
 def doubts(flags: Iterable[str], *, of: str) -> list[Warnings]:
     """Flags in words, each once with all it concerns; no block where there is none."""
     items = tuple(explain_flags(tuple(flags), of=of))
@@ -107,11 +92,6 @@ def measured(measure: Measure) -> str:
     if measure.value is None and measure.ci == Interval(None, None):
         return "–"
     return stacked(measure.value, measure.ci)
-
-
-def below(text: str) -> str:
-    """A value with an interval in brackets, the interval on a line below."""
-    return text.replace(" (", "\n").removesuffix(")")
 
 
 def in_percent(measure: Measure, *, signed: bool = False) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from extrap.files import csv_text
@@ -35,24 +34,14 @@ LONGEST = 60
 """Characters of a file's name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
-    """What a cell says, each part a number's text or empty."""
-
-    value: str = ""
-    error: str = ""
-    lower: str = ""
-    upper: str = ""
-    note: str = ""
-
-
-_HEADS = (
-    ("value", "{}"),
-    ("error", "{} se"),
-    ("lower", "{} from"),
-    ("upper", "{} to"),
-    ("note", "{}, note"),
-)
+_HEADS = {
+    "value": "{}",
+    "error": "{} se",
+    "lower": "{} from",
+    "upper": "{} to",
+    "note": "{}, note",
+}
+"""Part of a cell → heading of its column."""
 
 
 def cell_number(cell: str) -> float | None:
@@ -61,7 +50,7 @@ def cell_number(cell: str) -> float | None:
     if (side := _SIDE.fullmatch(first)) is not None:
         return _finite(_digits(side[2]))
     parts = _parts(first)
-    known = map(_finite, (parts.value, parts.lower, parts.upper))
+    known = map(_finite, (parts.get(name, "") for name in ("value", "lower", "upper")))
     return next((number for number in known if number is not None), None)
 
 
@@ -73,10 +62,10 @@ def table_csv(table: Table) -> str:
     header: list[str] = []
     cells: list[list[str]] = []
     for name, parts in zip(table.columns, columns, strict=True):
-        used = [(k, head) for k, head in _HEADS if any(getattr(part, k) for part in parts)]
-        for key, head in used or _HEADS[:1]:
-            header.append(head.format(_plain(name).removesuffix(" ± se")))
-            cells.append([getattr(part, key) for part in parts])
+        used = [key for key in _HEADS if any(part.get(key) for part in parts)]
+        for key in used or ["value"]:
+            header.append(_HEADS[key].format(_plain(name).removesuffix(" ± se")))
+            cells.append([part.get(key, "") for part in parts])
     return csv_text(header, list(zip(*cells, strict=True)))
 
 
@@ -90,13 +79,14 @@ def file_name(text: str, suffix: str) -> str:
     return f"{name or 'table'}.{suffix}"
 
 
-def _parts(cell: str) -> _Parts:
+def _parts(cell: str) -> dict[str, str]:
+    """What a cell says: a number's text for each part that it has."""
     first, *others = (_plain(line) for line in cell.split("\n"))
     found: dict[str, str] = {}
     notes = [line for line in (first, *others) if not _take(line, found)]
     if notes and "value" not in found and notes[0] == first:
         found["value"] = notes.pop(0)
-    return _Parts(**found, note="; ".join(notes))
+    return {**found, "note": "; ".join(notes)}
 
 
 def _take(line: str, found: dict[str, str]) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-__all__ = ["MAX_ROWS", "Link", "Table", "capped_table", "records_table"]
+__all__ = ["MAX_ROWS", "Link", "Table", "capped_table", "records_table", "tabulated"]
+
+Record = TypeVar("Record")
 
 MAX_ROWS = 400
 """Rows of a table on a page; the rest is in the run table beside it."""
@@ -23,7 +26,7 @@ class Link(str):
         return link
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table of finished text.
 
@@ -36,9 +39,13 @@ class Table:
     """
 
     caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
     note: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "rows", tuple(map(tuple, self.rows)))
 
 
 def capped_table(
@@ -47,8 +54,19 @@ def capped_table(
     """A table cut after `MAX_ROWS` rows, and saying so."""
     if len(rows) > MAX_ROWS:
         note = f"The first {MAX_ROWS} of {len(rows)} rows. {note}".strip()
-    kept = tuple(tuple(row) for row in rows[:MAX_ROWS])
-    return Table(caption=caption, columns=tuple(columns), rows=kept, note=note)
+    return Table(caption, columns, rows[:MAX_ROWS], note)
+
+
+def tabulated(
+    caption: str,
+    records: Iterable[Record],
+    columns: Mapping[str, Callable[[Record], str]],
+    *,
+    note: str = "",
+) -> Table:
+    """A table of records: heading → what a record has in that column."""
+    cells = [[cell(record) for cell in columns.values()] for record in records]
+    return capped_table(caption, tuple(columns), cells, note=note)
 
 
 def records_table(caption: str, rows: Sequence[Mapping[str, str]], *, note: str = "") -> Table:

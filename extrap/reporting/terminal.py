@@ -10,18 +10,13 @@ from extrap.forecasting import Forecast
 from extrap.monitoring import Reading
 from extrap.records import Interval, Point, Verdict, Verdicts
 from extrap.reporting.backtests import backtest_answer, failure_sentences, summary_table
-from extrap.reporting.blocks import Answer, Block, Equation, Paragraph, Warnings
+from extrap.reporting.blocks import Answer, Equation, Paragraph, Warnings
 from extrap.reporting.equations import law_equations
-from extrap.reporting.forecast_answer import (
-    answer_rows,
-    forecast_answer,
-    leading_row,
-    outcome,
-)
+from extrap.reporting.forecast_answer import answer_rows, forecast_answer, leading_row, outcome
 from extrap.reporting.forecast_tables import answer_table, optima_table, verdicts_table
 from extrap.reporting.glossary import explain_flags
 from extrap.reporting.groups import group_verdicts
-from extrap.reporting.numbers import format_quantity, name_size, name_tuned
+from extrap.reporting.numbers import counted, format_quantity, name_size, name_tuned
 from extrap.reporting.statements import composition_sentence, curvature_sentences
 from extrap.reporting.text import blocks_text
 
@@ -50,19 +45,17 @@ NOTHING_JUDGED = (
 def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
     """The answer, the points asked for, the optima and laws they rest on, warnings."""
     rows = answer_rows(made, (), [dict(point.dial) or dict(point.size) for point in points])
-    flags = list(dict.fromkeys(flag for point in points for flag in point.flags))
-    laws: list[Block] = [Equation(pieces, text) for pieces, text in law_equations(made)]
-    path = [] if made.path is None else [Paragraph(f"path: {made.path}")]
+    flags = [flag for point in points for flag in point.flags]
     return blocks_text(
         [
             forecast_answer(made, rows),
             answer_table(made, rows),
             optima_table(made),
-            *laws,
+            *(Equation(pieces, text) for pieces, text in law_equations(made)),
             Paragraph("\n".join([composition_sentence(made), *curvature_sentences(made)])),
-            *path,
+            Paragraph("" if made.path is None else f"path: {made.path}"),
             Paragraph("\n".join([_counts(made), *(f"note: {n}" for n in made.runs.notes)])),
-            *([Warnings(tuple(explain_flags(flags)))] if flags else []),
+            Warnings(explain_flags(flags)),
         ]
     )
 
@@ -70,15 +63,16 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
 def verdicts_text(verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False) -> str:
     """The answer, one row per configuration with advice where it is off, when it was forecast."""
     seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
-    seal = "".join(f"; {n} run{'s' * (n > 1)} {SEALS[state]}" for state, n in seals.items())
+    seal = "".join(f"; {counted(n, 'run')} {SEALS[state]}" for state, n in seals.items())
     groups = group_verdicts(verdicts)
     data = f"data hash {made.runs.data_hash()[:12]}"
-    blocks: list[Block] = [
-        check_answer(verdicts, made, familywise=familywise),
-        verdicts_table(made, groups),
-        Paragraph(f"forecast of {made.created}, {data}{seal}"),
-    ]
-    return blocks_text(blocks)
+    return blocks_text(
+        [
+            check_answer(verdicts, made, familywise=familywise),
+            verdicts_table(made, groups),
+            Paragraph(f"forecast of {made.created}, {data}{seal}"),
+        ]
+    )
 
 
 def check_answer(
@@ -90,7 +84,7 @@ def check_answer(
     if not n:
         return Answer(text=NOTHING_JUDGED, kind="none")
     n_open = len(found.configurations) - n
-    text = f"{n_off} of {n} configuration{'s' * (n != 1)} off the law"
+    text = f"{n_off} of {counted(n, 'configuration')} off the law"
     text += f", {n_open} not judged" if n_open else ""
     lead = leading_row(answer_rows(made, group_verdicts(found)))
     seen = ""
@@ -111,12 +105,8 @@ def check_answer(
 
 def backtest_text(found: Backtest) -> str:
     """The answer and the scores by extrapolation ratio."""
-    blocks: list[Block] = [
-        backtest_answer(found),
-        summary_table(found),
-        *map(Paragraph, failure_sentences(found)),
-    ]
-    return blocks_text(blocks)
+    failures = map(Paragraph, failure_sentences(found))
+    return blocks_text([backtest_answer(found), summary_table(found), *failures])
 
 
 def reading_text(reading: Reading) -> str:

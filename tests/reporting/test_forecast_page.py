@@ -82,7 +82,6 @@ def row_of(made, *, observed, half_width, last_error):
         observed=observed * point.loss,
         observed_se=None,
         error=observed - 1,
-        last_value=1.0,
         last_error=last_error,
         recommended=None,
     )
@@ -147,7 +146,10 @@ def test_the_best_of_a_larger_sweep_is_the_vertex_of_its_mean_losses(made):
     )
     (found,) = local_sweeps(made, group_verdicts(check(made, as_runs(runs))))
     centre = made.at(width=512).tuned["lr"].value
-    assert found.octaves == pytest.approx(np.log2(true_optimum(512) / centre) + 0.25, abs=0.01)
+    off = np.log2(true_optimum(512) / centre) + 0.25
+    told = float(re.search(r"lies ([\d.]+).* octaves", found.caption)[1])
+    assert told == pytest.approx(abs(off), abs=0.01)
+    assert ("above" if off > 0 else "below") in found.caption
 
 
 STEPS = np.arange(20.0, 1001.0, 20.0)

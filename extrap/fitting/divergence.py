@@ -17,6 +17,7 @@ STRENGTH = 10.0
 """Inverse weight of the penalty on squared coefficients. Left out one (N, D) at a time, the dense
 runs of Step Law have their smallest log score, .074 a run, from 10 to 1000 (.078 at 1; .31 for
 the plain share); the penalty is there because one size alone is often separated perfectly."""
+LARGEST_LOG = 700.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,25 @@ class DivergenceModel:
         x = np.log([size[c] for c in self.columns])
         v = np.column_stack([np.tile(x, (len(log2_tuned), 1)), log2_tuned * math.log(2)])
         log_odds = self.intercept + (v - self.centre) / self.scale @ np.asarray(self.weights)
-        return np.asarray(1 / (1 + np.exp(-np.clip(log_odds, -700, 700))))
+        return np.asarray(1 / (1 + np.exp(-np.clip(log_odds, -LARGEST_LOG, LARGEST_LOG))))
+
+    def threshold(
+        self, size: Mapping[str, float], others: Mapping[str, float], name: str, chance: float
+    ) -> float | None:
+        """The value of one tuned column at which runs of a size diverge with a chance in (0, 1).
+
+        `others` are the other tuned values; `name` may be among them and is ignored. None where
+        divergence does not depend on the column.
+        """
+        known = {**size, **others, name: 1.0}
+        at = np.log([known[column] for column in (*self.columns, *self.tuned)])
+        slopes = np.asarray(self.weights) / self.scale
+        slope = slopes[len(self.columns) + self.tuned.index(name)]
+        if slope == 0:
+            return None
+        log_odds = self.intercept + slopes @ (at - self.centre)
+        log_value = (math.log(chance / (1 - chance)) - log_odds) / slope
+        return math.exp(log_value) if abs(log_value) < LARGEST_LOG else None
 
 
 def fit_divergence(runs: Runs) -> DivergenceModel | None:

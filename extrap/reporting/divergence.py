@@ -1,4 +1,4 @@
-"""How likely runs diverge: where the threshold lies, and a sentence."""
+"""How likely runs diverge, in a sentence."""
 
 from __future__ import annotations
 
@@ -16,43 +16,12 @@ from extrap.reporting.numbers import (
     name_tuned,
 )
 
-__all__ = ["CHANCES", "divergence_sentence", "threshold"]
+__all__ = ["CHANCES", "divergence_sentence"]
 
 CHANCES = (0.1, 0.5)
 """Chances of divergence whose thresholds are drawn and named."""
 FARTHEST = 20.0
 """Octaves from the best value beyond which a threshold says nothing."""
-
-
-def threshold(
-    model: DivergenceModel,
-    size: Mapping[str, float],
-    others: Mapping[str, float],
-    name: str,
-    chance: float,
-) -> float | None:
-    """The value of one tuned column at which runs of a size diverge with a given chance.
-
-    Args:
-        model: The model of divergence.
-        size: Size column → value.
-        others: The other tuned columns → value; `name` may be among them and is ignored.
-        name: The tuned column.
-        chance: In (0, 1).
-
-    Returns:
-        The value, or None where divergence does not depend on the column.
-    """
-    known = {**size, **others, name: 1.0}
-    at = [math.log(known[column]) for column in (*model.columns, *model.tuned)]
-    parts = zip(model.weights, at, model.centre, model.scale, strict=True)
-    log_odds = model.intercept + sum(w * (v - c) / s for w, v, c, s in parts)
-    i = len(model.columns) + model.tuned.index(name)
-    slope = model.weights[i] / model.scale[i]
-    if slope == 0:
-        return None
-    log_value = (math.log(chance / (1 - chance)) - log_odds) / slope
-    return math.exp(log_value) if abs(log_value) < 700 else None
 
 
 def divergence_sentence(
@@ -93,7 +62,7 @@ def _thresholds(
     """Where one in ten and one in two diverge, in the column on which divergence depends most."""
     weights = dict(zip(model.tuned, model.weights[len(model.columns) :], strict=True))
     name = max(weights, key=lambda column: abs(weights[column]))
-    found = [threshold(model, size, tuned, name, chance) for chance in CHANCES]
+    found = [model.threshold(size, tuned, name, chance) for chance in CHANCES]
     known = [v for v in found if v is not None]
     if len(known) < len(found) or any(abs(math.log2(v / tuned[name])) > FARTHEST for v in known):
         return ""

@@ -20,7 +20,7 @@ from extrap.forecasting import Forecast
 from extrap.records import Runs, Verdict
 from extrap.reporting.blocks import Figure
 from extrap.reporting.charts import MARKS, Axis, HeatChart, Series, XYChart, points, series
-from extrap.reporting.divergence import CHANCES, threshold
+from extrap.reporting.divergence import CHANCES
 from extrap.reporting.glossary import RULE_NAMES
 from extrap.reporting.groups import NEAR, RunGroup, judged_sizes, verdict_kind
 from extrap.reporting.numbers import counted, format_percent, format_quantity, name_size
@@ -309,7 +309,7 @@ def _limit(
         others = {n: e.value for n, e in forecast.predict_tuned(size).items() if n != name}
         known = {n: value for n, value in others.items() if value is not None}
         if len(known) == len(others):
-            value = threshold(forecast.divergence, size, known, name, chance)
+            value = forecast.divergence.threshold(size, known, name, chance)
             found += [] if value is None else [(x, value)]
     return found
 

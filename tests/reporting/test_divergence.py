@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from extrap.fitting import DivergenceModel
-from extrap.reporting.divergence import divergence_sentence, threshold
+from extrap.reporting.divergence import divergence_sentence
 from extrap.reporting.forecast_charts import sweep_chart
 from extrap.reporting.sizes import size_axis
 
@@ -17,14 +17,14 @@ SIZE = {"width": 1024.0}
 def test_threshold_is_where_the_model_has_that_chance(diverging):
     model: DivergenceModel = diverging.divergence
     for chance in (0.1, 0.5, 0.9):
-        lr = threshold(model, SIZE, {}, "lr", chance)
+        lr = model.threshold(SIZE, {}, "lr", chance)
         assert model.chance(SIZE, {"lr": lr}) == pytest.approx(chance)
-    assert threshold(replace(model, weights=(1.0, 0.0)), SIZE, {}, "lr", 0.5) is None
+    assert replace(model, weights=(1.0, 0.0)).threshold(SIZE, {}, "lr", 0.5) is None
 
 
 def test_sentence_states_counts_chance_and_both_thresholds(made, diverging):
     model = diverging.divergence
-    ten, half = (float(f"{threshold(model, SIZE, {}, 'lr', c):.3g}") for c in (0.1, 0.5))
+    ten, half = (float(f"{model.threshold(SIZE, {}, 'lr', c):.3g}") for c in (0.1, 0.5))
     chance = round(100 * model.chance(SIZE, {"lr": 0.006}), 1)
     lost = int((~diverging.runs.to_frame()["status"].eq("complete")).sum())
     told = figures(divergence_sentence(diverging, SIZE, {"lr": 0.006}))

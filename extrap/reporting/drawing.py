@@ -227,8 +227,9 @@ def _spread(labels: Sequence[tuple[float, str, str]], gap: float) -> list[tuple[
 
 
 def _hints(chart: XYChart | HeatChart, shown: Sequence[Series]) -> Iterator[Hint]:
+    """What marks say; faint ones are in the table below the chart only."""
     for each in shown:
-        for x, y, sides in marks(each):
+        for x, y, sides in () if each.is_faint else marks(each):
             known = [side for side in sides if side is not None]
             text = mark_text(chart.x, chart.y, each.name or each.label, x, y, sides)
             yield Hint(x, y if math.isfinite(y) else known[0], text)
@@ -251,7 +252,7 @@ def _draw_rows(ax: Axes, chart: RowsChart) -> list[Hint]:
                 if is_beyond:
                     ax.plot([edge], [place], arrow, color=ink, ms=7, clip_on=False, zorder=6)
         elif row.value is None:
-            ax.annotate("not known", (left, place), va="center", color=colour("muted"))
+            ax.annotate("  not known", (left, place), va="center", color=colour("muted"))
         if row.value is not None:
             ax.plot([row.value], [place], row.marker, color=ink, ms=7.5, mec=colour("paper"))
             text = mark_text(Axis(""), axis, row.label, None, row.value, row.interval)

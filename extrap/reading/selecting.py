@@ -14,7 +14,7 @@ from extrap.reading.found import Found
 from extrap.reading.replicates import renumbered
 from extrap.records import condition_text
 
-__all__ = ["Where", "is_any", "is_selected", "selected", "with_new_names"]
+__all__ = ["Where", "is_any", "is_one_value", "is_selected", "selected", "with_new_names"]
 
 ANY = "*"
 """The value that every cell has: a column that may vary."""
@@ -68,6 +68,11 @@ def _listed(values: object) -> list[object]:
 def is_any(values: object) -> bool:
     """Whether a column may have any value: its runs are pooled."""
     return ANY in _listed(values)
+
+
+def is_one_value(values: object) -> bool:
+    """Whether a column must have one value: its runs have it in common."""
+    return not is_any(values) and len({condition_text(value) for value in _listed(values)}) == 1
 
 
 def is_selected(found: Found, where: Where) -> tuple[pd.Series, list[str]]:

@@ -66,7 +66,8 @@ class Runs:
 
         Args:
             frame: One row per run; see the class for its columns. `status` and `stage` may be
-                left out: `complete` (`diverged` for a non-finite loss) and `tune` are assumed.
+                left out: `complete` (`failed` without a loss, `diverged` for an infinite one) and
+                `tune` are assumed.
             sizes: Names of the size columns, at least one.
             tuned: Names of the tuned columns.
             conditions: Names of the recipe columns.
@@ -83,6 +84,7 @@ class Runs:
             frame["seed"] = range(len(frame))
         if "loss" in frame and "status" not in frame:
             frame["status"] = np.where(np.isfinite(frame["loss"]), "complete", "diverged")
+            frame.loc[frame["loss"].isna(), "status"] = "failed"
         if "stage" not in frame:
             frame["stage"] = "tune"
         return cls(

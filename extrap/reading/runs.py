@@ -305,7 +305,8 @@ def _understood(found: Found, request: Request) -> tuple[Parts, str, list[str]]:
         for name in (*parts.sizes, *parts.tuned)
         if called[name] != name
     ]
-    if (metric := _column_of(found, parts.loss, "loss")) != "loss":
+    metric = _column_of(found, parts.loss, "loss")
+    if metric != "loss" and not request.maximise:  # which larger runs would have to be told
         notes.append(f"{LOSS_NOTE}{metric}")
     return shown, sentence(parts, called, found.origins) if is_inferred else "", notes
 
@@ -391,7 +392,7 @@ def _renamed(
     asked = {
         **dict.fromkeys(sizes, "size"),
         **dict.fromkeys(tuned, "tune"),
-        **dict.fromkeys(recipe, "condition"),
+        **dict.fromkeys(recipe, "conditions"),
         seed: "seed",
     }
     for name, option in asked.items():

@@ -12,7 +12,7 @@ from extrap.reading.bounds import shown
 from extrap.reading.columns import find_column, missing_column
 from extrap.reading.found import Found
 from extrap.reading.replicates import renumbered
-from extrap.records import condition_text
+from extrap.records import POOLED, condition_text
 
 __all__ = ["Where", "is_any", "is_one_value", "is_selected", "selected", "with_new_names"]
 
@@ -88,10 +88,10 @@ def is_selected(found: Found, where: Where) -> tuple[pd.Series, list[str]]:
         if column is None:
             raise missing_column(name, have, found.where)
         wanted = {condition_text(value) for value in _listed(values)}
-        if is_any(values):
-            notes.append(f"runs that differ in {name} are pooled")
-            continue
         texts = found.table[column].map(condition_text)
+        if is_any(values):
+            notes += [f"{POOLED}{name}"] if texts.nunique() > 1 else []
+            continue
         here = texts.isin(wanted)
         if not (keep & here).any():
             there = texts[keep].value_counts()

@@ -13,10 +13,12 @@ from extrap.errors import DataError, argument
 from extrap.files import as_written
 from extrap.records.displays import html_table, plain, quantity, spanned
 
-__all__ = ["STAGES", "STATUSES", "WITHOUT_SEED", "Runs", "condition_text", "text_ranks"]
+__all__ = ["POOLED", "STAGES", "STATUSES", "WITHOUT_SEED", "Runs", "condition_text", "text_ranks"]
 
 STATUSES = ("complete", "diverged", "pruned", "failed")
 STAGES = ("tune", "check")
+POOLED = "pooled: runs that differ in "
+"""How a note begins that names a setting in which the runs may differ."""
 WITHOUT_SEED = "row-"
 """How the seed of a run begins whose seed nobody gave."""
 MOST_NAME = 100
@@ -66,8 +68,7 @@ class Runs:
 
         Args:
             frame: One row per run; see the class for its columns. `status` and `stage` may be
-                left out: `complete` (`failed` without a loss, `diverged` for an infinite one) and
-                `tune` are assumed.
+                left out: `complete` (`diverged` for a non-finite loss) and `tune` are assumed.
             sizes: Names of the size columns, at least one.
             tuned: Names of the tuned columns.
             conditions: Names of the recipe columns.
@@ -84,7 +85,6 @@ class Runs:
             frame["seed"] = range(len(frame))
         if "loss" in frame and "status" not in frame:
             frame["status"] = np.where(np.isfinite(frame["loss"]), "complete", "diverged")
-            frame.loc[frame["loss"].isna(), "status"] = "failed"
         if "stage" not in frame:
             frame["stage"] = "tune"
         return cls(

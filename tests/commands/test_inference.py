@@ -57,6 +57,9 @@ def test_a_messy_export_with_two_warm_ups_takes_two_commands(called):
     assert called(*offered[1][1:])[0] == 0
     pooled = called("forecast", "export.csv", "--where", "warmup_steps=*", "--json")
     assert json.loads(pooled[1])["runs"]["runs"] == 2 * len(halves[0])
+    assert "recipes-pooled: warmup_steps" in pooled[1]
+    single = called("forecast", "first.csv", "--where", "warmup_steps=*", "--json")
+    assert "recipes-pooled" not in single[1]
 
 
 def test_what_was_inferred_is_said_on_the_standard_error_alone(called):

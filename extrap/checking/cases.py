@@ -24,6 +24,7 @@ from extrap.fitting.recommendation import DIVERGED_EXCESS, mean_excess
 from extrap.fitting.spread import predict_optimum
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
+from extrap.reading.columns import find_column
 from extrap.records import WITHOUT_SEED, Estimate, Interval, Runs, condition_text
 
 __all__ = ["Case", "build_cases", "known_number"]
@@ -122,6 +123,8 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
     recipe = _sweep_recipe(forecast.runs)
     spikes, climbing = _shapes(runs, forecast)
     frame = runs.to_frame()
+    spelled = {find_column(name, list(frame), runs.source): name for name in recipe}
+    frame = frame.rename(columns=spelled)
     told = dict.fromkeys([*forecast.runs.tuned, *recipe, *runs.conditions, *PART_OF_RECIPE])
     parts = [_texts(frame, name) for name in told]
     frame = frame.assign(**{CONFIGURATION: list(zip(*parts, strict=True)) or ()})

@@ -89,6 +89,8 @@ def _target(text: str, runs: Runs) -> dict[str, float]:
 def _arms_of_files(
     sources: Sequence[str], names: str | None, columns: dict[str, Any]
 ) -> dict[str, Runs]:
+    from extrap.reading.runs import loss_columns
+
     if len(sources) < 2:
         raise click.UsageError(
             f"compare needs two tables or more, got {len(sources)}; or name the column that says "
@@ -107,9 +109,13 @@ def _arms_of_files(
                 f"recipes need different names, {name!r} is there twice; give --names plain,…"
             )
     arms: dict[str, Runs] = {}
+    losses: tuple[str, ...] = ()
     for name, source in zip(given, sources, strict=True):
-        arms[name] = read_table_of_runs(source, columns, tune=_tuned(columns), may_mix=True)
+        arms[name] = read_table_of_runs(
+            source, columns, tune=_tuned(columns), may_mix=True, losses=losses
+        )
         columns = {**columns, "size": arms[name].sizes, "tune": arms[name].tuned or ("none",)}
+        losses = loss_columns(arms[name])
     return arms
 
 

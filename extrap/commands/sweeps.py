@@ -209,7 +209,8 @@ def _check_sealed(source: str, made: Forecast, columns: dict[str, Any]) -> None:
         "path": "none" if made.path is None else str(made.path),
     }
     for option, value in sealed.items():
-        if asked[option] not in (None, (), value):
+        is_part = option == "condition" and set(asked[option]) <= set(made.runs.conditions)
+        if not is_part and asked[option] not in (None, (), value):
             raise click.UsageError(
                 f"a sealed forecast keeps its columns and level, {source} has --{option} "
                 f"{_words(value)}, got {_words(asked[option])}; leave the option out, or forecast "

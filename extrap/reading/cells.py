@@ -46,7 +46,10 @@ def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> p
             raise DataError(f"{column} must hold numbers, got {shown(cell)} in row {row + 1}.")
     if required and numbers.isna().any():
         row = int(np.flatnonzero(numbers.isna())[0])
-        raise DataError(f"{column} must be filled in for every run, row {row + 1} has none.")
+        raise DataError(
+            f"{column} must be filled in for every run, row {row + 1} has none; fill it in, or "
+            "leave the row out."
+        )
     return numbers
 
 

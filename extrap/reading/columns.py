@@ -25,7 +25,7 @@ MOST_NAME, MOST_COMPARED = 100, 2000
 def find_column(
     name: str, have: Sequence[str], where: str, *, is_metric: bool = False
 ) -> str | None:
-    """The column of that name; else the only one that ends in it behind a tracker's prefix or dot.
+    """The column of that name, whatever a tracker writes before it; else the one that ends so.
 
     Args:
         name: The name.
@@ -38,7 +38,7 @@ def find_column(
     """
     if name in have:
         return name
-    bare = [column for column in have if bare_name(column) == name]
+    bare = [column for column in have if bare_name(column) == bare_name(name)]
     ends = [c for c in have if c.endswith((f".{name}", f"/{name}", f":{name}"))]
     tiers = [
         [c for c in tier if bool(MEASURED.match(c)) == wanted]
@@ -80,7 +80,8 @@ def missing_column(
     guess = _nearest(name, [c for c in have if len(c) <= MOST_NAME][:MOST_COMPARED])
     names = ", ".join(c if len(c) <= MOST_NAME else shown(c) for c in have[:12])
     if guess is None:
-        return DataError(f"{where} has no column {name!r}; it has {names}.")
+        todo = f"; name one with {argument(option, ...)}" if option else ""
+        return DataError(f"{where} has no column {name!r}; it has {names}{todo}.")
     guess = display_name(guess, have) if option else guess
     todo = f" write {argument(option, guess)}" if option else ""
     return DataError(f"{where} has no column {name!r}; did you mean {guess!r}?{todo}")

@@ -27,7 +27,7 @@ from extrap.reading.found import Found
 from extrap.reading.names import WORDS, known_name
 from extrap.reading.settings import number_in, sizes_in_names, without_number
 
-__all__ = ["are_one_sweep", "read_foreign", "studies_by_base"]
+__all__ = ["are_one_sweep", "name_sizes", "read_foreign", "studies_by_base"]
 
 METRIC_NAMES = "study:metric_names"
 """The system attribute in which Optuna keeps the names of a study's values."""
@@ -82,6 +82,13 @@ def are_one_sweep(storage: BaseStorage, names: Sequence[str]) -> bool:
     )
 
 
+def name_sizes(storage: BaseStorage, names: Sequence[str]) -> bool:
+    """Whether any of these studies has a parameter or an attribute that is called as sizes are."""
+    studies = [_Study(storage, name) for name in names]
+    known = {known_name(key) for s in studies for key in (*s.attributes(), *s.tuned())}
+    return not known.isdisjoint((*WORDS["size"], *WORDS["data"]))
+
+
 def read_foreign(
     storage: BaseStorage,
     names: Sequence[str],
@@ -118,7 +125,9 @@ def read_foreign(
     dropped = sorted({k for t in trials for k, v in t.user_attrs.items() if not _is_scalar(v)})
     notes = [f"attributes that are not single values were left out: {', '.join(dropped)}."]
     notes = notes if dropped else []
-    notes += [f"{len(names)} studies are read as one sweep"] if names[1:] else []
+    origins = {column: f"{values[0]:g} in {names[0]}" for column, values in named.items()}
+    told = "".join(f", {column} is {origin}" for column, origin in origins.items())
+    notes += [f"{len(names)} studies are read as one sweep{told}"] if names[1:] else []
     return Found(
         table=pd.DataFrame(rows),
         where=source,
@@ -130,6 +139,7 @@ def read_foreign(
         metrics=tuple(metrics),
         maximised=tuple(name for name, is_maximised in metrics.items() if is_maximised),
         names="study" if names[1:] else None,
+        origins=origins,
     )
 
 

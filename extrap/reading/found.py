@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -34,6 +34,7 @@ class Found:
         metrics: Columns that were measured, where the source says which they are.
         maximised: Columns of metrics that the source says are better when larger.
         names: The column of the runs' names, in which settings may stand.
+        origins: Column that was read from names → how, by an example.
     """
 
     table: pd.DataFrame
@@ -49,3 +50,4 @@ class Found:
     metrics: tuple[str, ...] = ()
     maximised: tuple[str, ...] = ()
     names: str | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)

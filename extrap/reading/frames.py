@@ -39,13 +39,17 @@ def as_frame(source: Any) -> pd.DataFrame:
     """A copy of a table in memory.
 
     Whatever speaks Arrow's interface for C (polars, pyarrow, DuckDB) keeps apart what is missing
-    and what is no number.
+    and what is no number; pandas does not, so a NaN of its is missing.
 
     Raises:
         DataError: It is too large, or dictionaries are nested too deep.
     """
     if isinstance(source, pd.DataFrame):
-        return source.reset_index(drop=True).copy()
+        frame = source.reset_index(drop=True).copy()
+        for i in frame.isna().any().to_numpy().nonzero()[0]:
+            cells = frame.iloc[:, i].astype(object)
+            frame.isetitem(i, cells.where(cells.notna(), None))
+        return frame
     if hasattr(source, "__arrow_c_stream__"):
         import pyarrow as pa
 

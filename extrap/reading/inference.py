@@ -31,6 +31,7 @@ from extrap.reading.levels import Codes, Levels, joint, levels_of
 from extrap.reading.names import (
     BATCHES,
     COMPUTE,
+    HELD_OUT,
     KNOWN,
     MEASURED,
     PARAMS,
@@ -82,12 +83,14 @@ class Parts:
         tuned: Tuned columns.
         loss: The loss.
         seed: The seed; None where none was found.
+        unused: Columns that could have been the loss or a size as well.
     """
 
     sizes: tuple[str, ...]
     tuned: tuple[str, ...]
     loss: str
     seed: str | None
+    unused: tuple[str, ...] = ()
 
 
 def infer_parts(
@@ -114,10 +117,17 @@ def infer_parts(
         is_sweep: Whether the runs are a sweep: of a few larger runs nothing is tuned.
 
     Raises:
-        DataError: No column could be the loss or the size, or several could.
+        DataError: No column could be the loss or the size, or several could; or a size is tuned.
     """
-    columns = _Columns(found)
-    loss = loss or _loss(columns, maximised, is_sweep=is_sweep)
+    columns, unused = _Columns(found), list[str]()
+    loss = loss or _loss(columns, maximised, unused, is_sweep=is_sweep)
+    has_own = bool(found.sizes or found.origins)
+    both = [c for c in sizes if c in (found.tuned or ()) and (has_own or c in RATES)]
+    if both and tuned is None:
+        raise DataError(
+            f"a size is not tuned, {both[0]} is a tuned parameter of {found.where}; leave it out "
+            f"of {argument('size')}."
+        )
     if sizes and tuned is not None:
         return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed)
     seed_column = columns.named(seed) if seed != "seed" else columns.seed()
@@ -125,7 +135,7 @@ def infer_parts(
     known.append(columns.named(loss, is_metric=True))
     columns = columns.of_runs(loss).without(*known, seed_column)
     if not sizes:
-        sizes = found.sizes or _sizes(columns)
+        sizes = found.sizes or _sizes(columns, unused)
         _refuse_gaps(columns, sizes)
     columns = columns.without(*map(columns.named, sizes))
     cells = columns.cells(sizes)
@@ -133,7 +143,13 @@ def infer_parts(
         tuned = _tuned(columns, cells, sizes=sizes) if is_sweep else found.tuned or ()
     if seed_column is None and seed == "seed" and is_sweep:
         seed_column = _counted(columns, joint(cells, columns.cells(tuned)))
-    return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed_column)
+    return Parts(
+        sizes=sizes,
+        tuned=tuned,
+        loss=loss,
+        seed=seed_column,
+        unused=tuple(name for name in unused if name not in tuned),
+    )
 
 
 class _Columns:
@@ -217,8 +233,12 @@ class _Columns:
         return [c for c in found if len(self.of(c)) >= FEW_SIZES and self.of(c).is_positive]
 
 
-def _loss(columns: _Columns, maximised: Sequence[str], *, is_sweep: bool) -> str:
+def _loss(
+    columns: _Columns, maximised: Sequence[str], unused: list[str], *, is_sweep: bool
+) -> str:
     """The loss: what the source names, else the likeliest by name; of larger runs no other.
+
+    Other held-out losses are added to `unused`.
 
     Raises:
         DataError: There is none, or several are as likely.
@@ -226,7 +246,7 @@ def _loss(columns: _Columns, maximised: Sequence[str], *, is_sweep: bool) -> str
     found = columns.found
     bare = {bare_name(c): c for c in reversed(columns.names)}
     for name in found.losses:
-        if name in bare:
+        if bare_name(name) in bare:
             return name
     if len(maximised) == 1:
         return maximised[0]
@@ -247,6 +267,7 @@ def _loss(columns: _Columns, maximised: Sequence[str], *, is_sweep: bool) -> str
     best = [c for rank, c in ranked if rank == ranked[0][0]]
     if len(best) > 1:
         raise _several("loss", best, columns)
+    unused += [c for rank, c in ranked[1:] if rank[0] < len(HELD_OUT)]
     return best[0]
 
 
@@ -256,8 +277,8 @@ def _is_loss(cells: pd.Series) -> bool:
     return levels.numbers is not None and len(levels) > 1
 
 
-def _sizes(columns: _Columns) -> tuple[str, ...]:
-    """The size columns, the model first and the data second.
+def _sizes(columns: _Columns, unused: list[str]) -> tuple[str, ...]:
+    """The size columns, the model first and the data second; other models go to `unused`.
 
     Raises:
         DataError: None could be one, or several that do not follow from each other.
@@ -273,11 +294,13 @@ def _sizes(columns: _Columns) -> tuple[str, ...]:
     if model is None:
         alone = data or _leading(columns.varying(COMPUTE), columns) or _unnamed_size(columns)
         return (alone,)
-    if data is None or not _is_axis(data, model, columns):
-        return (model,)
-    counts = columns.varying(PARAMS)
-    same = [c for c in counts if columns.of(model).depends_on(columns.of(c).codes)]
-    return (same[0] if same else model, data)
+    is_pair = data is not None and _is_axis(data, model, columns)
+    if is_pair:
+        counts = columns.varying(PARAMS)
+        same = [c for c in counts if columns.of(model).depends_on(columns.of(c).codes)]
+        model = same[0] if same else model
+    unused += [name for name in models if name != model]
+    return (model, data) if data is not None and is_pair else (model,)
 
 
 def _refuse_gaps(columns: _Columns, sizes: Sequence[str]) -> None:
@@ -456,20 +479,24 @@ def with_named_settings(found: Found) -> Found:
     return replace(found, table=found.table.assign(**new)) if new else found
 
 
-def sentence(parts: Parts, called: Mapping[str, str]) -> str:
+def sentence(parts: Parts, called: Mapping[str, str], origins: Mapping[str, str]) -> str:
     """What is announced: `Using size = width, tune = lr, loss = loss, seed = seed`.
 
     Args:
         parts: The parts.
-        called: Column → the name it goes by from now on.
+        called: Column → the name it goes by.
+        origins: Column → where it stands, if not in the table.
     """
 
     def said(names: Sequence[str]) -> str:
-        words = [called.get(n, n) + (f" ({n})" if called.get(n, n) != n else "") for n in names]
+        pairs = [(called.get(name, name), origins.get(name, name)) for name in names]
+        words = [name if name == place else f"{name} ({place})" for name, place in pairs]
         return " and ".join(words) or "none"
 
     seed = said([parts.seed]) if parts.seed else "none"
+    names = ", ".join(called.get(name, name) for name in parts.unused)
+    unused = f"; not used: {names}" if names else ""
     return (
         f"Using size = {said(parts.sizes)}, tune = {said(parts.tuned)}, "
-        f"loss = {said([parts.loss])}, seed = {seed}"
+        f"loss = {said([parts.loss])}, seed = {seed}{unused}"
     )

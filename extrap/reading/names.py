@@ -7,6 +7,7 @@ import re
 __all__ = [
     "BATCHES",
     "COMPUTE",
+    "HELD_OUT",
     "KNOWN",
     "MEASURED",
     "PARAMS",

@@ -37,9 +37,15 @@ from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from extrap.errors import Choice, DataError, StudyError
+from extrap.errors import Choice, DataError, StudyError, argument
 from extrap.reading.copies import open_to_read
-from extrap.reading.foreign import STATUS, are_one_sweep, read_foreign, studies_by_base
+from extrap.reading.foreign import (
+    STATUS,
+    are_one_sweep,
+    name_sizes,
+    read_foreign,
+    studies_by_base,
+)
 from extrap.reading.found import Found
 from extrap.reading.storages import open_storage, reading_faults, safe_url, storage_faults
 from extrap.records import STAGES
@@ -214,6 +220,14 @@ def find_study(
         bases = list(dict.fromkeys([key.name for key in ours.values()] + list(theirs)))
         if study is None and bases[1:] and not ours and are_one_sweep(storage, names):
             return read_foreign(storage, names, stage=stage, source=source, sizes=sizes)
+        are_apart = len(theirs) == len(names) > 1
+        if study is None and are_apart and not name_sizes(storage, names):
+            raise DataError(
+                f"the sizes of a sweep stand in its studies or their names, {source} holds "
+                f"{_listed(bases)}; name studies NAME/SIZE=VALUE, as in mine/width=64, or give "
+                'each its size, study.set_user_attr("width", 64); a study that has several sizes '
+                f"is named with {argument('study', ...)}."
+            )
         chosen = study if study is not None else _only(bases, source)
         if chosen in theirs:
             return read_foreign(storage, theirs[chosen], stage=stage, source=source, sizes=sizes)

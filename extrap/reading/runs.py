@@ -26,6 +26,7 @@ from extrap.reading.found import Found
 from extrap.reading.inference import Parts, infer_parts, sentence, with_named_settings
 from extrap.reading.metrics import loss_of_metric
 from extrap.reading.mixtures import refuse_mixtures
+from extrap.reading.names import is_bookkeeping, is_measured
 from extrap.reading.replicates import (
     OPTIONAL_NUMBERS,
     count_notes,
@@ -33,7 +34,14 @@ from extrap.reading.replicates import (
     renumbered,
     without_copies,
 )
-from extrap.reading.selecting import Where, is_any, is_selected, selected, with_new_names
+from extrap.reading.selecting import (
+    Where,
+    is_any,
+    is_one_value,
+    is_selected,
+    selected,
+    with_new_names,
+)
 from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs, without_password
 from extrap.reading.states import given_status
@@ -99,7 +107,7 @@ def read_runs(
     names the nearest; several that could be the size are one that lists them.
 
     An empty loss is a failed run, a loss that is not finite (`nan`, `inf`) a diverged one; in a
-    DataFrame `None` and `pd.NA` are empty and a float NaN is not finite. Without a seed column
+    pandas DataFrame NaN is empty, as it has no other. Without a seed column
     each row is its own replicate. Of rows that are equal in every column, seed and loss included,
     one is kept; runs to judge are all kept. A run without settings that has no loss or did not
     finish is left out. `Runs.notes` counts all of that, and names units that cannot be right:
@@ -189,9 +197,9 @@ def _read(source: Any, request: Request) -> tuple[Runs, str]:
     if not request.size and isinstance(source, str | Path):
         check_rows_are_runs(found.table, (*parts.sizes, *parts.tuned))
     sizes, tuned, loss = parts.sizes, parts.tuned, parts.loss
-    seed, recipe = parts.seed or request.seed, _names(request.conditions)
+    seed, metric = parts.seed or request.seed, _column_of(found, loss, "loss")
+    recipe = _recipe(found, request, (*sizes, *tuned, metric, seed))
     _check_parts(sizes, tuned, recipe, loss, seed)
-    metric = _column_of(found, loss, "loss")
     maximised = [_column_of(found, name, "maximise") for name in _names(request.maximise)]
     is_lasting = rule.name == "last" and metric not in found.unread
     points = None if found.is_remote and is_lasting else found.curves(metric)
@@ -282,6 +290,7 @@ def _understood(found: Found, request: Request) -> tuple[Parts, str, list[str]]:
     )
     have, given = _columns(found), {*sizes, *(tuned or ())}
     played = (*parts.sizes, *parts.tuned, parts.loss, *([parts.seed] if parts.seed else []))
+    played += parts.unused
     called = {name: name if name in given else display_name(name, have) for name in played}
     has_found_loss = loss is None and parts.loss not in found.losses
     is_inferred = not sizes or (tuned is None and bool(parts.tuned)) or has_found_loss
@@ -295,9 +304,10 @@ def _understood(found: Found, request: Request) -> tuple[Parts, str, list[str]]:
         for name in (*parts.sizes, *parts.tuned)
         if called[name] != name
     ]
-    if is_inferred and parts.loss != "loss":
-        notes.append(f"{LOSS_NOTE}{parts.loss}")
-    return shown, sentence(parts, called) if is_inferred else "", notes
+    metric = _column_of(found, parts.loss, "loss")
+    if metric != "loss" and not request.maximise:  # which larger runs would have to be told
+        notes.append(f"{LOSS_NOTE}{metric}")
+    return shown, sentence(parts, called, found.origins) if is_inferred else "", notes
 
 
 def _asked_loss(request: Request) -> str | None:
@@ -310,6 +320,24 @@ def loss_columns(runs: Runs) -> tuple[str, ...]:
     """The column that the loss of these runs was found in, where their notes name it."""
     named = [note for note in runs.notes if note.startswith(LOSS_NOTE)]
     return tuple(note.removeprefix(LOSS_NOTE) for note in named)
+
+
+def _recipe(found: Found, request: Request, played: Sequence[str]) -> tuple[str, ...]:
+    """The conditions: those that were asked for, and settings of which one value was asked for.
+
+    Larger runs may not record them.
+    """
+    have = _columns(found)
+    taken = {find_column(name, have, found.where) for name in played}
+    fixed = [
+        name
+        for name, values in (request.where or {}).items()
+        if is_one_value(values) and not (is_bookkeeping(name) or is_measured(name))
+    ]
+    fixed = [name for name in fixed if find_column(name, have, found.where) not in taken]
+    recipe = dict.fromkeys((*_names(request.conditions), *fixed))
+    is_sweep = request.stage == "tune"
+    return tuple(name for name in recipe if is_sweep or find_column(name, have, found.where))
 
 
 def _names(columns: str | Iterable[str]) -> tuple[str, ...]:
@@ -363,7 +391,7 @@ def _renamed(
     asked = {
         **dict.fromkeys(sizes, "size"),
         **dict.fromkeys(tuned, "tune"),
-        **dict.fromkeys(recipe, "condition"),
+        **dict.fromkeys(recipe, "conditions"),
         seed: "seed",
     }
     for name, option in asked.items():

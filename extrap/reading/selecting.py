@@ -12,9 +12,9 @@ from extrap.reading.bounds import shown
 from extrap.reading.columns import find_column, missing_column
 from extrap.reading.found import Found
 from extrap.reading.replicates import renumbered
-from extrap.records import condition_text
+from extrap.records import POOLED, condition_text
 
-__all__ = ["Where", "is_any", "is_selected", "selected", "with_new_names"]
+__all__ = ["Where", "is_any", "is_one_value", "is_selected", "selected", "with_new_names"]
 
 ANY = "*"
 """The value that every cell has: a column that may vary."""
@@ -70,6 +70,11 @@ def is_any(values: object) -> bool:
     return ANY in _listed(values)
 
 
+def is_one_value(values: object) -> bool:
+    """Whether a column must have one value: its runs have it in common."""
+    return not is_any(values) and len({condition_text(value) for value in _listed(values)}) == 1
+
+
 def is_selected(found: Found, where: Where) -> tuple[pd.Series, list[str]]:
     """Which rows have the values that are asked for, and a note on each column.
 
@@ -83,10 +88,10 @@ def is_selected(found: Found, where: Where) -> tuple[pd.Series, list[str]]:
         if column is None:
             raise missing_column(name, have, found.where)
         wanted = {condition_text(value) for value in _listed(values)}
-        if is_any(values):
-            notes.append(f"runs that differ in {name} are pooled")
-            continue
         texts = found.table[column].map(condition_text)
+        if is_any(values):
+            notes += [f"{POOLED}{name}"] if texts.nunique() > 1 else []
+            continue
         here = texts.isin(wanted)
         if not (keep & here).any():
             there = texts[keep].value_counts()

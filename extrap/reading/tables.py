@@ -113,7 +113,24 @@ def _guarded(
     except DataError:
         raise
     except (ValueError, OSError, KeyError) as error:
-        raise DataError(f"{name} is not a readable table: {first_line(error)}") from error
+        raise DataError(f"{name} is not a readable table: {_fault(error)}") from error
+
+
+def _fault(error: Exception) -> str:
+    """What is wrong with a table and what to do, where pandas says so in words of its own."""
+    if isinstance(error, UnicodeError):
+        return "it is not text in UTF-8; save it as CSV in UTF-8."
+    if isinstance(error, pd.errors.EmptyDataError):
+        return "all of its lines are empty; write a header and a row for every run."
+    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error)):
+        expected, line, saw = found.groups()
+        return (
+            f"a row has {expected} cells as the header has, line {line} has {saw}; quote cells "
+            "that hold the separator."
+        )
+    if "EOF inside string" in str(error):
+        return 'a quotation mark (") is opened and never closed; close it.'
+    return first_line(error)
 
 
 def _read_csv(source: Path | TextIO) -> pd.DataFrame:

@@ -44,6 +44,7 @@ from extrap.records.study import (
 
 if TYPE_CHECKING:
     from extrap.records.runs import (
+        POOLED,
         STAGES,
         STATUSES,
         WITHOUT_SEED,
@@ -58,6 +59,7 @@ __all__ = [
     "EXAMPLES",
     "OPTUNA_SAMPLERS",
     "OWN",
+    "POOLED",
     "STAGES",
     "STATUSES",
     "TUNABLE",
@@ -100,7 +102,15 @@ __all__ = [
     "text_ranks",
 ]
 
-_OF_TABLES = ("STAGES", "STATUSES", "WITHOUT_SEED", "Runs", "condition_text", "text_ranks")
+_OF_TABLES = (
+    "POOLED",
+    "STAGES",
+    "STATUSES",
+    "WITHOUT_SEED",
+    "Runs",
+    "condition_text",
+    "text_ranks",
+)
 
 
 def __getattr__(name: str) -> object:

@@ -13,10 +13,12 @@ from extrap.errors import DataError, argument
 from extrap.files import as_written
 from extrap.records.displays import html_table, plain, quantity, spanned
 
-__all__ = ["STAGES", "STATUSES", "WITHOUT_SEED", "Runs", "condition_text", "text_ranks"]
+__all__ = ["POOLED", "STAGES", "STATUSES", "WITHOUT_SEED", "Runs", "condition_text", "text_ranks"]
 
 STATUSES = ("complete", "diverged", "pruned", "failed")
 STAGES = ("tune", "check")
+POOLED = "pooled: runs that differ in "
+"""How a note begins that names a setting in which the runs may differ."""
 WITHOUT_SEED = "row-"
 """How the seed of a run begins whose seed nobody gave."""
 MOST_NAME = 100

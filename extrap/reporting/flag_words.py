@@ -124,6 +124,11 @@ _FORECAST: dict[str, Words] = {
         "The data do not show where the loss levels off, so distant forecasts are optimistic.",
         "Add larger sizes before relying on a distant forecast.",
     ),
+    "recipes-pooled": (
+        "Runs that differ in a setting are fitted as one recipe.",
+        "The forecast is for their mixture, and what the setting changes counts as noise.",
+        "Choose one value of the setting (--where), and compare the forecasts.",
+    ),
     "no-replicates": (
         "No run was repeated with another seed.",
         "The noise is estimated from the scatter of runs about smooth curves, which includes the "

@@ -57,6 +57,9 @@ def test_a_messy_export_with_two_warm_ups_takes_two_commands(called):
     assert called(*offered[1][1:])[0] == 0
     pooled = called("forecast", "export.csv", "--where", "warmup_steps=*", "--json")
     assert json.loads(pooled[1])["runs"]["runs"] == 2 * len(halves[0])
+    assert "recipes-pooled: warmup_steps" in pooled[1]
+    single = called("forecast", "first.csv", "--where", "warmup_steps=*", "--json")
+    assert "recipes-pooled" not in single[1]
 
 
 def test_what_was_inferred_is_said_on_the_standard_error_alone(called):
@@ -101,6 +104,41 @@ def test_larger_runs_are_read_by_the_loss_that_was_found_in_the_sweep(called):
         assert [v["run"]["loss"] for v in verdicts] == pytest.approx(big["val_loss"].tolist())
     big.drop(columns="val_loss").to_csv("big.csv", index=False)
     assert called("check", "f.json", "big.csv")[0] == 2
+
+
+@pytest.mark.parametrize("name", [None, "val_loss", "summary.val_loss"])
+def test_a_sealed_forecast_finds_its_columns_behind_the_prefixes_of_larger_runs(called, name):
+    table = wandb_export(sweep())
+    table.to_csv("s.csv", index=False)
+    big = table.tail(2).assign(**{"config.model.d_model": 1024})
+    named = ("--loss", name, "--size", "config.model.d_model", "--tune", "lr") if name else ()
+    assert called("forecast", "s.csv", *named, "--save", "f.json")[0] == 0
+    for mended in (big, big.rename(columns=lambda c: c.removeprefix("summary."))):
+        mended.to_csv("big.csv", index=False)
+        verdicts = json.loads(called("check", "f.json", "big.csv", "--json")[1])["verdicts"]
+        losses = [verdict["run"]["loss"] for verdict in verdicts]
+        assert losses == pytest.approx(big["summary.val_loss"].tolist())
+
+
+def test_recipes_are_compared_by_the_loss_that_was_found_in_the_first(called):
+    sweep().rename(columns={"loss": "eval_loss"}).to_csv("a.csv", index=False)
+    other = sweep(excess=0.05).rename(columns={"loss": "eval_loss"})
+    other.assign(val_loss=sweep()["loss"]).to_csv("b.csv", index=False)
+    words = ("compare", "a.csv", "b.csv", "--at", "2x")
+    assert called(*words)[1] == called(*words, "--loss", "eval_loss")[1]
+
+
+def test_larger_runs_with_another_value_of_a_setting_that_was_chosen_have_another_recipe(called):
+    two("config.dataset", ("c4", "pile")).assign(group="small").to_csv("s.csv", index=False)
+    chosen = ("--where", "dataset=c4", "--where", "group=small", "--where", "lr=*")
+    assert called("forecast", "s.csv", *chosen, "--save", "f.json")[0] == 0
+    big = sweep().query("width == 512 and lr < 0.003").assign(width=1024, group="large")
+    for values, cause in ((["c4", "pile", "c4"], [False, True, False]), (None, [False] * 3)):
+        table = big if values is None else big.assign(**{"config.dataset": values})
+        table.to_csv("big.csv", index=False)
+        code, out, _ = called("check", "f.json", "big.csv", "--json")
+        verdicts = json.loads(out)["verdicts"]
+        assert [verdict["cause"] == "recipe" for verdict in verdicts] == cause, code
 
 
 def test_rows_and_names_are_chosen_and_a_sealed_forecast_refuses_to(called):

@@ -138,7 +138,7 @@ def test_minimum_next_to_diverged_values_is_not_accepted() -> None:
 
 def test_where_every_rate_diverged_the_optimum_is_lower(sweep_table: Table) -> None:
     table = sweep_table()
-    table.loc[table["width"] == 64, "loss"] = np.nan
+    table.loc[table["width"] == 64, "loss"] = np.inf
     optimum = optima_of(table)[2]
     assert optimum.tuned["lr"].ci == Interval(None, table["lr"].min())
     assert optimum.edge == {"lr": "low"}

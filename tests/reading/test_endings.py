@@ -37,7 +37,7 @@ def test_a_run_without_settings_that_came_to_nothing_is_left_out(last, status):
         assert sum(note.startswith("1 run(s) without width") for note in runs.notes) == 1
 
 
-@pytest.mark.parametrize("loss", [5.0, math.nan])
+@pytest.mark.parametrize("loss", [5.0, math.inf])
 def test_a_run_without_settings_that_has_a_loss_is_an_error(loss):
     with pytest.raises(DataError, match=r"lr must be .* row 1"):
         read_runs(table(width=8, loss=loss), **NAMES)

@@ -3,6 +3,7 @@ import pytest
 
 from extrap.errors import DataError
 from extrap.reading import read_runs
+from extrap.reading.runs import Request, read_sweep
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 RATES = (0.01, 0.02, 0.04)
@@ -130,6 +131,10 @@ def test_one_study_a_size_is_found_by_the_number_that_its_names_differ_in(url, n
     assert (runs.sizes, runs.tuned) == ((size,), ("lr",))
     assert runs.to_frame()[size].tolist() == [w * times for w in (16, 32, 64) for _ in RATES]
     assert runs.to_frame()["loss"].tolist() == LOSSES
+    taken = read_sweep(url, Request())[1]
+    assert f"size = {size} ({16 * times:g} in {names[0]})" in taken
+    with pytest.raises(DataError, match="lr is a tuned parameter"):
+        read_runs(url, size="lr")
     if size == "size" and times == 1:
         assert read_runs(url, size="width").to_frame()["width"].max() == 64
 
@@ -140,9 +145,9 @@ def test_one_study_a_size_is_found_by_the_number_that_its_names_differ_in(url, n
 def test_studies_of_any_name_are_one_sweep_by_an_attribute_of_theirs(url, names):
     for name, width in zip(names, (16, 32, 64), strict=True):
         study(url, name, width=width)
-    with pytest.raises(DataError, match="several studies") as caught:
+    with pytest.raises(DataError, match=r"NAME/SIZE=VALUE.*set_user_attr.*study=…") as caught:
         read_runs(url)
-    assert [choice.arguments["study"] for choice in caught.value.choices] == names
+    assert not caught.value.choices
     for name, width in zip(names, (16, 32, 64), strict=True):
         optuna.load_study(study_name=name, storage=url).set_user_attr("d_model", width)
     runs = read_runs(url)

@@ -226,8 +226,12 @@ def test_the_announcement_names_the_columns_behind_short_names():
     _, said = read_sweep(wandb_export(GRID), Request())
     assert said == (
         "Using size = d_model (config.model.d_model), tune = lr (config.optimizer.lr), "
-        "loss = val_loss (summary.val_loss), seed = seed (config.seed)"
+        "loss = val_loss (summary.val_loss), seed = seed (config.seed); "
+        "not used: n_layers, n_params"
     )
+    table = GRID.rename(columns={"loss": "val/loss"})
+    _, said = read_sweep(table.assign(**{"eval/loss": 2 * table["val/loss"]}), Request())
+    assert said.endswith("loss = val/loss, seed = seed; not used: eval/loss")
     _, said = read_sweep(isoflop(), Request())
     assert said == "Using size = n_params and n_tokens, tune = none, loss = loss, seed = none"
     runs, said = read_sweep(GRID, Request(size="width", tune="lr"))

@@ -30,8 +30,8 @@ def with_loss(value):
 @pytest.mark.parametrize(
     ("status", "values"),
     [
-        ("failed", [None, pd.NA, "", "  "]),
-        ("diverged", ["nan", "NaN", "inf", "-inf", "1e400", NAN, math.inf]),
+        ("failed", [None, pd.NA, "", "  ", NAN]),
+        ("diverged", ["nan", "NaN", "inf", "-inf", "1e400", math.inf]),
     ],
 )
 def test_empty_loss_is_a_failed_run_and_one_that_is_not_finite_a_diverged_one(status, values):
@@ -41,6 +41,16 @@ def test_empty_loss_is_a_failed_run_and_one_that_is_not_finite_a_diverged_one(st
         assert runs.counts()[status] == 1
         (note,) = runs.notes
         assert note.startswith(f"1 run(s) {status}")
+
+
+def test_a_frame_and_its_csv_have_the_same_failed_and_diverged_runs(tmp_path):
+    table = frame_of(loss=[3.0, NAN, math.inf])
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_parquet(tmp_path / "t.parquet")
+    for source in (table, tmp_path / "t.csv", tmp_path / "t.parquet"):
+        assert read(source).to_frame()["status"].tolist() == ["complete", "failed", "diverged"]
+    told = table.assign(status=["complete", "diverged", "complete"])
+    assert read(told).to_frame()["status"].tolist() == ["complete", "diverged", "diverged"]
 
 
 @pytest.mark.parametrize(

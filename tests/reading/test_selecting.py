@@ -13,7 +13,8 @@ def test_rows_are_selected_by_equal_values_of_any_spelling():
     for value in (100, 100.0, "100", "1e2", ["100"]):
         runs = read_runs(MIXED, where={"warmup": value})
         assert len(runs) == len(MIXED) / 2
-        assert runs.to_frame()["config.train.warmup"].eq(100).all()
+        assert runs.to_frame()["warmup"].astype(float).eq(100).all()
+        assert runs.conditions == ("warmup",)
     assert len(read_runs(MIXED, where={"warmup": [100, 500]})) == len(MIXED)
     both = read_runs(MIXED, where={"warmup": 500, "width": [64, 128, 256]})
     assert both.to_frame()["width"].max() == 256

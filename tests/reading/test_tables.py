@@ -1,4 +1,5 @@
 import io
+import re
 
 import pandas as pd
 import pytest
@@ -56,8 +57,10 @@ def test_missing_cells_at_the_end_of_a_row_and_columns_without_a_name(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "part"),
     [
-        ("a.csv", "width,lr,seed,loss\n16,0.1,0,2.5,\n", "4 .* line 2, saw 5"),
-        ("a.csv", "width,lr,seed,loss\n1,16,0.1,0,2.5\n", "4 .* line 2, saw 5"),
+        ("a.csv", "width,lr,seed,loss\n16,0.1,0,2.5,\n", "4 .* line 2 has 5"),
+        ("a.csv", "width,lr,seed,loss\n1,16,0.1,0,2.5\n", "4 .* line 2 has 5"),
+        ("a.csv", 'width,loss\n16,"2.5\n', "opened and never closed"),
+        ("a.csv", "width,loss\n16,2.5\n".encode("utf-16"), "not text in UTF-8"),
         ("a.csv", "", "is empty"),
         ("a.csv", "\n\n", "not a readable table"),
         ("a.csv", b"\x89PNG\r\n\x1a\n\xff\xfe", "not a readable table"),
@@ -72,7 +75,9 @@ def test_missing_cells_at_the_end_of_a_row_and_columns_without_a_name(tmp_path):
 def test_what_is_no_table_is_one_line(tmp_path, name, content, part):
     with pytest.raises(DataError, match=part) as caught:
         read_table(written(tmp_path, name, content))
-    assert "\n" not in str(caught.value)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert not re.search("codec|C error|parse from", said)
 
 
 GERMAN = "width;lr;name;loss\n16;0,001;a,b;2,5\n32;1E-02;c;2\n64;,1;d;1,25\n"

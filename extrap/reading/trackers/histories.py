@@ -209,8 +209,6 @@ def _only_word(words: pd.Series) -> str:
 def _points(steps: pd.Series, values: pd.Series) -> Points:
     """The points of a metric, where it was logged; text that is no number is not finite."""
     logged = ~is_empty(values)
-    if values.dtype.kind == "f":
-        logged &= values.notna()  # a gap of a frame
     at = pd.to_numeric(steps[logged].astype(object), errors="coerce").astype(float)
     numbers = pd.to_numeric(values[logged].astype(object), errors="coerce").astype(float)
     return [(s, v) for s, v in zip(at, numbers, strict=True) if s == s]

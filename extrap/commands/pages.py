@@ -10,6 +10,7 @@ import click
 
 from extrap.commands.arguments import parse_tuned
 from extrap.commands.helping import Command
+from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import read_table_of_runs
 from extrap.files import write_text
@@ -91,7 +92,12 @@ def index_command(folder: str) -> None:
 @click.option("--loss", help="Loss column of a sweep; default loss.")
 @click.option("--title", help="Title of the page.")
 @click.option(
-    "-o", "--output", default="reports/beside.html", show_default=True, help="HTML file to write."
+    "-o",
+    "--output",
+    type=Output("page"),
+    default="reports/beside.html",
+    show_default=True,
+    help="HTML file to write.",
 )
 def beside_command(
     first: str, second: str, *, output: str, title: str | None, **columns: Any

@@ -149,7 +149,15 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         value: object = _installed_version()
     else:
-        value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'records')}"), name)
+        try:
+            value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'records')}"), name)
+        except ModuleNotFoundError as error:  # help() and inspect pass over an AttributeError
+            from extrap import installing
+
+            raise AttributeError(
+                f"{__name__}.{name} needs {error.name}, which is not installed; "
+                f"{installing.how_to_install(error.name or '')}"
+            ) from error
     globals()[name] = value
     return value
 

@@ -47,7 +47,7 @@ def forecast_command(
     SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage or MLflow store, a folder
     of a tracker's runs, a sealed forecast (.json), or - for CSV on the standard input.
     """
-    from extrap.documents import forecast_document, save_forecast
+    from extrap.documents import SHOWN, forecast_document, save_forecast
     from extrap.reporting.forecast_answer import answer_rows, forecast_answer
     from extrap.reporting.terminal import forecast_text
 
@@ -65,4 +65,4 @@ def forecast_command(
         say(forecast_text(made, points))
     if save:
         sealed = save_forecast(made, save)
-        say(f"sealed in {save}, content hash {sealed}", err=as_json)
+        say(f"sealed in {save}, content hash {sealed[:SHOWN]}", err=as_json)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from extrap.backtesting import Backtest
+from extrap.documents import SHOWN, content_hash
 from extrap.forecasting import Forecast
 from extrap.monitoring import Reading
 from extrap.records import Interval, Point, Verdict, Verdicts
@@ -72,11 +73,11 @@ def verdicts_text(verdicts: Sequence[Verdict], made: Forecast, *, familywise: bo
     seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
     seal = "".join(f"; {n} run{'s' * (n > 1)} {SEALS[state]}" for state, n in seals.items())
     groups = group_verdicts(verdicts)
-    data = f"data hash {made.runs.data_hash()[:12]}"
+    sealed = f"content hash {content_hash(made)[:SHOWN]}"
     blocks: list[Block] = [
         check_answer(verdicts, made, familywise=familywise),
         verdicts_table(made, groups),
-        Paragraph(f"forecast of {made.created}, {data}{seal}"),
+        Paragraph(f"forecast of {made.created}, {sealed}{seal}"),
     ]
     return blocks_text(blocks)
 

@@ -730,7 +730,7 @@ def _outlier_flags(
         side = "above" if off > 0 else "below"
         flags.append(
             f"outlier: row {outlier.row + 1} ({cell}, seed {plain(row['seed'])}) is "
-            f"{abs(off):.0%} {side} the median of its cell"
+            f"{100 * abs(off):.0f} % {side} the median of its cell"
         )
     if len(found) > MOST_NAMED:
         flags.append(f"outlier: {len(found) - MOST_NAMED} more runs are as far off")

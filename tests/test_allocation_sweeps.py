@@ -104,7 +104,7 @@ def test_check_names_the_recommended_split_the_best_and_its_loss_as_forecast(out
 
 
 def test_each_flag_is_on_the_page_and_in_the_text_with_its_number(outcome, tmp_path):
-    flags = ("law-bends: 2.0% below it at the largest budgets", "splits-disagree: a and b by 3.0")
+    flags = ("law-bends: 2.0 % below it at the largest budgets", "splits-disagree: a and b by 3.0")
     for warnings in (flags, ()):
         report = replace(outcome.report, found=replace(outcome.report.found, warnings=warnings))
         told = {"title": "a", "question": "?", "created": "2026", "provenance": {}}

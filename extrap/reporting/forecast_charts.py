@@ -356,7 +356,9 @@ def _heat_map(
         series(diverged, y="v", ink="bad", marker="x"),
     ]
     for chance, limit in _limits(forecast, axis, name).groupby("chance"):
-        shown.append(series(limit, y="v", ink="bad", line="--", label=f"{chance:.0%} diverge"))
+        shown.append(
+            series(limit, y="v", ink="bad", line="--", label=f"{100 * chance:.0f} % diverge")
+        )
     return HeatChart(
         title=f"Loss over {axis.column} and {name}",
         x=Axis(axis.column),

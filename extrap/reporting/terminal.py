@@ -124,7 +124,7 @@ def reading_text(reading: Reading) -> str:
     """Where a running job stands, on one line."""
     alarm = f"; alarm: {reading.cause or 'unknown'}" if reading.alarm else ""
     return (
-        f"step {format_quantity(reading.step)} ({reading.fraction:.0%}): "
+        f"step {format_quantity(reading.step)} ({100 * reading.fraction:.0f} %): "
         f"loss {_number(reading.loss)}, expected {_number(reading.expected)} "
         f"{_interval(reading.band)}, e-value {reading.e_value:.3g}{alarm}"
     )

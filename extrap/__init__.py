@@ -40,7 +40,8 @@ if TYPE_CHECKING:
         Verdicts,
         Workload,
     )
-    from extrap.reporting import read_report, report
+    from extrap.reporting.embedded import read_report
+    from extrap.reporting.forecast_page import report
     from extrap.reporting.plots import (
         plot_backtest,
         plot_forecast,
@@ -123,7 +124,8 @@ _HOMES = {
     "LawRegressor": "fitting.regressor",
     "fit": "fitting",
     "read_runs": "reading",
-    **dict.fromkeys(("read_report", "report"), "reporting"),
+    "read_report": "reporting.embedded",
+    "report": "reporting.forecast_page",
     "tune": "tuning",
     **dict.fromkeys(("Allocation", "Cost", "Plan", "allocate", "cost", "plan"), "planning"),
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
@@ -149,7 +151,15 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         value: object = _installed_version()
     else:
-        value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'records')}"), name)
+        try:
+            value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'records')}"), name)
+        except ModuleNotFoundError as error:  # help() and inspect pass over an AttributeError
+            from extrap import installing
+
+            raise AttributeError(
+                f"{__name__}.{name} needs {error.name}, which is not installed; "
+                f"{installing.how_to_install(error.name or '')}"
+            ) from error
     globals()[name] = value
     return value
 

@@ -39,7 +39,9 @@ from extrap.reading.optuna import seal_time
 from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
 from extrap.records.codec import document
 from extrap.records.seals import SealedKind, as_sealed
-from extrap.reporting import About, allocation_page, write_index
+from extrap.reporting.allocations_page import allocation_page
+from extrap.reporting.index import write_index
+from extrap.reporting.study_page import About
 from extrap.tuning import Notify, TrainFunction, Tune, tune
 
 __all__ = [

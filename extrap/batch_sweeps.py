@@ -361,7 +361,9 @@ def _write(
     reports: Path,
     path: str | Path | None,
 ) -> BatchOutcome:
-    from extrap.reporting import About, batch_page, write_index
+    from extrap.reporting.batches_page import batch_page
+    from extrap.reporting.index import write_index
+    from extrap.reporting.study_page import About
 
     reports.mkdir(parents=True, exist_ok=True)
     for name, table in _tables(found).items():

@@ -256,7 +256,9 @@ def _write(
     reports: str | Path,
     path: str | Path | None,
 ) -> CascadeOutcome:
-    from extrap.reporting import About, cascade_page, write_index
+    from extrap.reporting.cascades_page import cascade_page
+    from extrap.reporting.index import write_index
+    from extrap.reporting.study_page import About
 
     report = judge_pairs(study, table)
     page = Path(path) if path is not None else Path(reports) / f"{study.name}.html"

@@ -51,9 +51,11 @@ from extrap.records import (
     Target,
 )
 from extrap.records.seals import SealedKind, as_sealed, canonical_hash
-from extrap.reporting import About, comparison_page, write_index
 from extrap.reporting.blocks import Details
+from extrap.reporting.comparisons_page import comparison_page
+from extrap.reporting.index import write_index
 from extrap.reporting.selection_page import selection_sections
+from extrap.reporting.study_page import About
 from extrap.sparsity_sections import sparsity_sections
 from extrap.tuning import Notify, TrainFunction, Tune, tune
 

@@ -52,6 +52,7 @@ from extrap.records.seals import (
 )
 
 __all__ = [
+    "SHOWN",
     "content_hash",
     "forecast_document",
     "load_forecast",
@@ -73,6 +74,8 @@ FORECAST = SealedKind(
     attached=("curves",),
     loose=("notes",),
 )
+SHOWN = 12
+"""Digits of a content hash that text shows."""
 RECORDED = ("epochs", "batch_size", "flops")
 """Columns beyond those a fit depends on that a check of larger runs asks for."""
 NO_FORECAST = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)

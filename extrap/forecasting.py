@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -191,8 +192,7 @@ class Forecast:
             >>> made.at(1024) == made.at(width=1024)
             True
         """
-        if value is not None:
-            size = self._named(value, size)
+        size = self._named(value, size)
         target = self._checked(size)
         prediction = self.predict_loss(target)
         ratio = self.extrapolation_ratio(target)
@@ -259,7 +259,7 @@ class Forecast:
         octaves = [math.log2(tuned[n] / (centre[n] or 1.0)) for n in self.runs.tuned]
         return self.valley.excess(octaves, size)
 
-    def recommend(self, /, **size: float) -> Recommendation | None:
+    def recommend(self, value: float | None = None, /, **size: float) -> Recommendation | None:
         """The tuned values with the smallest expected loss at one size, and the optimal ones.
 
         They take into account the uncertainty of the optimum, the asymmetry of the excess-loss
@@ -268,12 +268,12 @@ class Forecast:
         Raises:
             ValueError: As `at`.
         """
-        target, laws = self._checked(size), self._all_tuned_laws()
+        target, laws = self._checked(self._named(value, size)), self._all_tuned_laws()
         if laws is None or self.valley is None:
             return None
         return recommend(laws, target, valley=self.valley, divergence=self.divergence)
 
-    def advised(self, /, **size: float) -> dict[str, float]:
+    def advised(self, value: float | None = None, /, **size: float) -> dict[str, float]:
         """The tuned values to use at one size: the recommended ones, or else the optimal ones.
 
         Those without a point estimate are left out.
@@ -281,13 +281,16 @@ class Forecast:
         Raises:
             ValueError: As `at`.
         """
+        size = self._named(value, size)
         found = self.recommend(**size)
         if found is not None:
             return dict(found.tuned)
         values = {name: e.value for name, e in self.predict_tuned(self._checked(size)).items()}
         return {name: value for name, value in values.items() if value is not None}
 
-    def transfer(self, /, **size: float) -> tuple[TransferQuality, ...]:
+    def transfer(
+        self, value: float | None = None, /, **size: float
+    ) -> tuple[TransferQuality, ...]:
         """Cost of keeping the tuned values of the largest swept size at a larger size.
 
         One entry per tuned column; none where an optimum or the excess-loss curve is unknown.
@@ -295,18 +298,18 @@ class Forecast:
         Raises:
             ValueError: As `at`.
         """
-        target, laws = self._checked(size), self._all_tuned_laws()
+        target, laws = self._checked(self._named(value, size)), self._all_tuned_laws()
         if laws is None or self.valley is None:
             return ()
         return transfer_quality(laws, self.optima, target, valley=self.valley, level=self.level)
 
-    def rules(self, /, **size: float) -> tuple[RuleRegret, ...]:
+    def rules(self, value: float | None = None, /, **size: float) -> tuple[RuleRegret, ...]:
         """Values of published rules at one size, and their expected cost.
 
         Raises:
             ValueError: As `at`.
         """
-        target, laws = self._checked(size), self._all_tuned_laws()
+        target, laws = self._checked(self._named(value, size)), self._all_tuned_laws()
         if laws is None or self.valley is None:
             return ()
         return compare_rules(laws, self.optima, target, valley=self.valley)
@@ -460,7 +463,14 @@ class Forecast:
 
         Returns:
             The path of the page.
+
+        Raises:
+            ValueError: `path` is a folder.
         """
+        if Path(path).is_dir():
+            raise ValueError(
+                f"{argument('path')} is a file, got the folder {path}; name a file in it."
+            )
         page: Path = _public("report")(self, path=path, **options)
         return page
 
@@ -483,8 +493,10 @@ class Forecast:
         sizes = {c: [o.size[c] for o in self.optima] for c in self.runs.sizes}
         return {c: (min(values), max(values)) for c, values in sizes.items()}
 
-    def _named(self, value: float, size: Mapping[str, float]) -> dict[str, float]:
-        """A size that was given without its column."""
+    def _named(self, value: float | None, size: dict[str, float]) -> dict[str, float]:
+        """A size, which may be given without its column."""
+        if value is None:
+            return size
         columns = self.runs.sizes if self.path is None else self.path.dials
         if size or len(columns) != 1:
             raise ValueError(
@@ -495,6 +507,12 @@ class Forecast:
 
     def _checked(self, size: Mapping[str, float]) -> dict[str, float]:
         expected = ", ".join(self.runs.sizes)
+        for name, value in size.items():
+            if not isinstance(value, Real):
+                raise TypeError(
+                    f"a size is a number, got {name}={value!r}; give one number, or several sizes "
+                    "to frame([…])."
+                )
         size = self._sized(size)
         if set(size) != set(self.runs.sizes):
             dials = f" or {', '.join(self.path.dials)} of the path" if self.path else ""
@@ -714,7 +732,7 @@ def _outlier_flags(
         side = "above" if off > 0 else "below"
         flags.append(
             f"outlier: row {outlier.row + 1} ({cell}, seed {plain(row['seed'])}) is "
-            f"{abs(off):.0%} {side} the median of its cell"
+            f"{100 * abs(off):.0f} % {side} the median of its cell"
         )
     if len(found) > MOST_NAMED:
         flags.append(f"outlier: {len(found) - MOST_NAMED} more runs are as far off")

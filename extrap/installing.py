@@ -48,6 +48,13 @@ DISTRIBUTIONS = {
     },
 }
 """What is imported → the distribution that brings it."""
+WITH = {
+    "grpcio": ("protobuf",),
+    "psutil": ("optuna",),
+    "torch": ("psutil",),
+    "transformers": ("accelerate",),
+}
+"""Distribution → what else is needed wherever it is."""
 
 
 def how_to_install(module: str) -> str:
@@ -57,29 +64,25 @@ def how_to_install(module: str) -> str:
         module: What could not be imported, such as `wandb` or `google.protobuf`.
 
     Returns:
-        `run pip install` with the bounds that the package itself has, of all libraries that are
-        needed together; without its metadata the library's name alone. A module that is none of
-        ours may come from anywhere, so that no name is guessed for it.
+        `run pip install` with the bounds that the package itself has, of the library and of what
+        is needed wherever it is; without its metadata their names alone. A module that is none
+        of ours may come from anywhere, so that no name is guessed for it.
     """
     distribution = DISTRIBUTIONS.get(module.partition(".")[0])
     if distribution is None:
         return "install the package that provides it, or check the name"
-    wanted = _together(distribution) or [distribution]
+    wanted = [_bounded(each) for each in (*WITH.get(distribution, ()), distribution)]
     return "run pip install " + " ".join(f"'{requirement}'" for requirement in wanted)
 
 
-def _together(distribution: str) -> list[str]:
-    """The requirements of the extra that holds a distribution; of one of the core, its own."""
+def _bounded(distribution: str) -> str:
+    """A distribution with the bounds of the package's metadata, where it has them."""
     try:
         lines = requires("extrap-hp") or []
     except PackageNotFoundError:  # a source tree that was never installed
-        return []
-    parts = [line.partition(";") for line in lines]
-    kept = [(requirement.strip(), marker.strip()) for requirement, _, marker in parts]
-    for requirement, marker in kept:
-        if _name(requirement) == distribution:
-            return [each for each, its in kept if its == marker] if marker else [requirement]
-    return []
+        return distribution
+    wanted = (line.partition(";")[0].strip() for line in lines)
+    return next((each for each in wanted if _name(each) == distribution), distribution)
 
 
 def _name(requirement: str) -> str:

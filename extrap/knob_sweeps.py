@@ -242,7 +242,8 @@ def rank_table(
     Raises:
         DataError: As `extrap.read_runs` and `extrap.knobs.read_moves`.
     """
-    from extrap.reporting import About, knob_page
+    from extrap.reporting.sensitivity_page import knob_page
+    from extrap.reporting.study_page import About
 
     runs = read_runs(
         source,
@@ -324,7 +325,9 @@ def _write(
     reports: str | Path,
     path: str | Path | None,
 ) -> KnobOutcome:
-    from extrap.reporting import About, knob_page, write_index
+    from extrap.reporting.index import write_index
+    from extrap.reporting.sensitivity_page import knob_page
+    from extrap.reporting.study_page import About
 
     if frame.empty:
         raise DataError(f"the study {knobs.name!r} has no run with a changed setting; run it.")

@@ -256,7 +256,9 @@ def _write(
     reports: str | Path,
     path: str | Path | None,
 ) -> LeverOutcome:
-    from extrap.reporting import About, lever_page, write_index
+    from extrap.reporting.ablation_page import lever_page
+    from extrap.reporting.index import write_index
+    from extrap.reporting.study_page import About
 
     report = judge_levers(study, table)
     folder = Path(reports)

@@ -283,8 +283,8 @@ class Monitor:
     def _alarm_advice(self, way: Way, off: Array, k: int) -> str:
         side = "above" if off[-1] > 0 else "below"
         where = (
-            f"At {self._curves.fractions[k]:.0%} of training the loss is "
-            f"{abs(math.expm1(off[-1])):.1%} {side} the curve of tuned runs"
+            f"At {100 * self._curves.fractions[k]:.0f} % of training the loss is "
+            f"{100 * abs(math.expm1(off[-1])):.1f} % {side} the curve of tuned runs"
         )
         if way.tuned and self._agrees(way):
             return f"{where}, as in runs whose {way.words}. {self._better_values()}"

@@ -185,7 +185,7 @@ def run_study(
         spec, made, large, source=storage, seal=seal, reports=reports, compared=compared
     )
     if compared is not None:
-        from extrap.reporting import baseline_text
+        from extrap.reporting.baselines import baseline_text
 
         say(
             f"no comparison with {compared.spec.name}: {compared.problem}"
@@ -444,7 +444,8 @@ def _write(
     compared: _Compared | None,
     path: str | Path | None = None,
 ) -> StudyOutcome:
-    from extrap.reporting import report, write_index
+    from extrap.reporting.forecast_page import report
+    from extrap.reporting.index import write_index
 
     verdicts = () if large is None else check(made, large)
     baseline = None if compared is None else compared.forecast

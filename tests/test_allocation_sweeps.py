@@ -19,9 +19,9 @@ from extrap.records import (
     TunedRange,
     Workload,
 )
-from extrap.reporting import About
 from extrap.reporting.allocations_page import allocation_page, allocations_text, study_answer
 from extrap.reporting.flag_words import FAMILIES
+from extrap.reporting.study_page import About
 
 WIDTHS = (12, 16, 24, 32, 48, 64)
 BUDGETS = (2e9, 4e9, 8e9, 1.6e10, 3.2e10)
@@ -105,7 +105,7 @@ def test_check_names_the_recommended_split_the_best_and_its_loss_as_forecast(out
 
 
 def test_each_flag_is_on_the_page_and_in_the_text_with_its_number(outcome, tmp_path):
-    flags = ("law-bends: 2.0% below it at the largest budgets", "splits-disagree: a and b by 3.0")
+    flags = ("law-bends: 2.0 % below it at the largest budgets", "splits-disagree: a and b by 3.0")
     for warnings in (flags, ()):
         report = replace(outcome.report, found=replace(outcome.report.found, warnings=warnings))
         page = allocation_page(report, About("a", "?", {}), tmp_path / "a.html")

@@ -11,7 +11,7 @@ from extrap.cli import main
 from extrap.errors import DataError
 from extrap.reading import read_runs
 from extrap.records import BatchStudy, BatchTask, Recipe, StudySpec, TunedRange, Workload
-from extrap.reporting import batches_document
+from extrap.reporting.batches_page import batches_document
 from extrap.standing import study_status
 from extrap.sweeps import StudyFile
 from extrap.tuning import TuneEvent

@@ -82,7 +82,9 @@ def test_pins_and_band_reach_forecast_check_and_summary(run):
 def test_a_sealed_forecast_stands_for_its_sweep_band_and_pins(run):
     code, out, err = run("forecast", "sweep.csv", *COLUMNS, "--json", "--save", "again.json")
     assert code == 0
-    assert parse(out)["content_hash"] in err
+    assert parse(out)["content_hash"][:12] in err
+    shown = err.split()[-1]
+    assert f"content hash {shown}" in run("check", "again.json", "big.csv")[1]
     assert run("check", "f.json", "big.csv")[0] == 1
     assert run("check", "f.json", "big.csv", *COLUMNS, "--level", "0.95")[0] == 1
     assert run("forecast", "f.json", "--at", "512")[0] == 0
@@ -100,6 +102,14 @@ def test_a_sealed_forecast_stands_for_its_sweep_band_and_pins(run):
     assert (document["level"], document["scheme"]) == (0.8, "leave-one-out")
     assert len(document["holdouts"]) == 4
     assert document["data_hash"] == found[2]["data_hash"]
+
+
+def test_check_refuses_swapped_arguments_and_says_that_runs_are_no_test(run):
+    told = refused(run("check", "big.csv", "f.json"))
+    assert "write f.json big.csv" in told
+    own = run("check", "f.json", "sweep.csv")[1]
+    assert own.startswith("The forecast was fitted to all of these runs")
+    assert "fitted to all" not in run("check", "f.json", "big.csv")[1]
 
 
 def test_report_takes_several_losses(run):

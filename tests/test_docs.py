@@ -316,7 +316,7 @@ def test_keys_of_a_sealed_forecast_are_listed(watched, tmp_path):
 
 
 def test_pages_carry_the_keys_that_are_listed():
-    from extrap.reporting import report_document
+    from extrap.reporting.forecast_page import report_document
 
     sweep = extrap.read_runs(ROOT / "examples/sweep.csv", size="width", tune="lr")
     page = report_document(extrap.forecast(sweep))  # its optima bend, so there is a flag

@@ -26,7 +26,7 @@ from extrap.files import (
     write_text,
 )
 from extrap.reading.tables import read_table
-from extrap.reporting import write_index
+from extrap.reporting.index import write_index
 
 FORMULAS = [
     *("=1+1", "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1:A9)", "\t=1", "\r=1", "\n=1", "  =1"),

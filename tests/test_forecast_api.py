@@ -81,3 +81,23 @@ def test_the_column_of_the_loss_outlives_a_sealed_file(tmp_path):
     sealed = extrap.load_forecast(tmp_path / "f.json")
     assert [note for note in sealed.runs.notes if "val/nll" in note]
     assert json.loads((tmp_path / "f.json").read_text())["sizes"] == ["width"]
+
+
+def test_recommendations_take_the_size_that_a_forecast_takes(made):
+    for method in (made.recommend, made.transfer, made.rules, made.advised):
+        assert method(1024) == method(width=1024)
+
+
+@pytest.mark.parametrize("size", ["8x", "1024", [512, 1024]])
+def test_a_size_that_is_no_number_is_named(made, size):
+    for method in (made.at, made.recommend):
+        with pytest.raises(TypeError, match="a size is a number, got width="):
+            method(size)
+
+
+def test_arguments_of_another_type_are_named(made, tmp_path):
+    for name, value in (("where", "warmup=500"), ("level", "0.9")):
+        with pytest.raises(TypeError, match=f"^{name} is a "):
+            extrap.forecast(TABLE, **{name: value})
+    with pytest.raises(ValueError, match=r"^path is a file, got the folder"):
+        made.report(tmp_path)

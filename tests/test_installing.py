@@ -20,10 +20,12 @@ METADATA = [
 """What the project asks for, as the metadata of an installed one would say it."""
 EXTRAS = {
     **{"wandb": "wandb", "tensorboard.backend": "tensorboard", "mlflow.tracking": "mlflow"},
-    **{"yaml": "yaml", "psycopg": "postgres", "google.protobuf": "grpc", "transformers": "hf"},
-    **{"optuna": "train", "torch": "train"},
+    **{"yaml": "yaml", "psycopg": "postgres", "transformers": "hf"},
 }
 WANTED = {module: PARTS[extra] for module, extra in EXTRAS.items()}
+OPTUNA, PSUTIL, TORCH = PARTS["train"]
+WANTED |= {"optuna": [OPTUNA], "psutil": [OPTUNA, PSUTIL], "torch": [PSUTIL, TORCH]}
+WANTED |= {"google.protobuf": PARTS["grpc"][1:], "grpc": PARTS["grpc"][::-1]}
 WANTED["sklearn.cluster"] = [line for line in CORE if line.startswith("scikit-learn")]
 
 
@@ -43,7 +45,7 @@ def _nowhere(name):
 @pytest.mark.parametrize("found", [_nowhere, lambda name: None, lambda name: ["click>=8.1"]])
 def test_without_its_metadata_the_library_is_named_alone(monkeypatch, found):
     monkeypatch.setattr(installing, "requires", found)
-    assert how_to_install("grpc").endswith("install 'grpcio'")
+    assert how_to_install("grpc").endswith("install 'protobuf' 'grpcio'")
 
 
 def test_every_library_of_a_door_and_every_requirement_has_its_distribution():

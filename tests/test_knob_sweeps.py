@@ -11,7 +11,7 @@ from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.errors import StudyError
 from extrap.knob_sweeps import plan_knobs, rank_table, report_knobs, run_knobs, sweeps_of_knobs
 from extrap.records import KnobStudy
-from extrap.reporting import knobs_document
+from extrap.reporting.sensitivity_page import knobs_document
 from extrap.standing import study_status
 from extrap.sweeps import StudyFile
 from extrap.tuning import TuneEvent

@@ -10,7 +10,7 @@ import pytest
 from extrap import Recipe, TunedRange
 from extrap.lever_sweeps import report_levers, run_levers
 from extrap.records import Lever, LeverStudy
-from extrap.reporting import levers_document
+from extrap.reporting.ablation_page import levers_document
 from extrap.tuning import TuneEvent
 from tests.test_levers import SMALL as BASE
 

@@ -8,9 +8,10 @@ import pytest
 from extrap.comparing import SparseArm, sparse_sweep
 from extrap.reading import read_runs
 from extrap.records import Recipe, Workload
-from extrap.reporting import About, comparison_page
 from extrap.reporting.blocks import Figure, tables_of
 from extrap.reporting.charts import marks
+from extrap.reporting.comparisons_page import comparison_page
+from extrap.reporting.study_page import About
 from extrap.sparsity_sections import sparse_accounts, sparsity_sections
 from extrap.training import sparse_costs
 from extrap.workloads import load_workload

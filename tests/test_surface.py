@@ -50,7 +50,8 @@ MODULES = {
         "plot_optimum",
         "plot_sweep",
     ],
-    "extrap.reporting": ["read_report", "report"],
+    "extrap.reporting.embedded": ["read_report"],
+    "extrap.reporting.forecast_page": ["report"],
     "extrap.selection": ["Selection", "choose_next", "prototype_distance", "select"],
     "extrap.training": ["CoordinateCheck", "NoiseMeter", "coordinate_check"],
     "extrap.tuning": ["tune"],
@@ -105,3 +106,25 @@ def test_version_is_that_of_the_installed_distribution():
 def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'forcast'"):
         extrap.forcast  # noqa: B018
+
+
+def test_help_works_without_the_libraries_of_training():
+    code = """
+import inspect, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "optuna"):
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Blocked())
+import extrap
+help(extrap)
+found = dict(inspect.getmembers(extrap))
+assert "forecast" in found and "NoiseMeter" not in found, sorted(found)
+try:
+    extrap.NoiseMeter
+except AttributeError as error:
+    assert "torch" in str(error) and "pip install" in str(error), error
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

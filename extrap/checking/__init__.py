@@ -71,10 +71,15 @@ def check(
         configuration share their verdict; `.configurations` lists one per configuration.
 
     Raises:
-        TypeError: `runs` are not `Runs`.
+        TypeError: `forecast` is no forecast, or `runs` are not `Runs`.
         ValueError: The tolerance is not in [0, 1).
         DataError: A size column is missing, or the forecast predicts no loss at a run's size.
     """
+    if not isinstance(forecast, Forecast):
+        raise TypeError(
+            "a check takes the forecast first and then the runs, got "
+            f"{type(forecast).__name__} and {type(runs).__name__}; write check(forecast, runs)."
+        )
     if not isinstance(runs, Runs):
         raise TypeError(f"a check needs Runs, got {type(runs).__name__}; use extrap.read_runs.")
     if not 0 <= tolerance < 1:

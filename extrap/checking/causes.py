@@ -49,6 +49,8 @@ CRITICAL_OVERHEAD = 1.2
 """Data that a critical batch takes, as a multiple (Zhang et al. 2024, arXiv 2410.21676)."""
 UNIT_TOLERANCE = 0.03
 """Log loss by which the ratio of two units may be missed."""
+ALL = 0.95
+"""A larger share of the excess is called all of it."""
 DATA_SHARE = 0.2
 """Worn-out data are the cause if they explain at least this share, where the law knows data."""
 DATA_COLUMNS = ("tokens", "n_tokens", "examples", "n_examples")
@@ -214,15 +216,15 @@ def _mistuned(suspect: Suspect) -> Finding | None:
         "excess_by_its_loss": math.expm1(cost),
         "loss_if_mended": loss,
     }
-    explains = f"costs about {math.expm1(max(cost - left, 0.0)):.1%} in loss"
+    explains = f"costs about {100 * math.expm1(max(cost - left, 0.0)):.1f} % in loss"
     if suspect.judgement.is_off and suspect.off > 0:
         evidence["explained_share"] = cost / suspect.off
         share = min(max(cost - left, 0.0) / suspect.off, 1.0)
-        explains = f"explains about {share:.0%} of the excess loss"
+        explains = f"explains {_share(share)} of the excess loss"
     side = "high" if distance > 0 else "low"
     which = "with the other values as they are"
     if len(case.tuned) == 1:
-        which = f"{100 * suspect.forecast.level:g}%: {_range(case.expected[name].pi)}"
+        which = f"{100 * suspect.forecast.level:g} %: {_range(case.expected[name].pi)}"
     advice = (
         f"{name} {own:.3g} is too {side} by {_factor(distance)} and {explains}. Use "
         f"{name} {use:.3g} ({which}) and expect a loss of {loss:.4g}."
@@ -246,6 +248,10 @@ def _mistuned(suspect: Suspect) -> Finding | None:
     )
 
 
+def _share(share: float) -> str:
+    return "all" if share > ALL else f"about {100 * share:.0f} %"
+
+
 def _is_surprising(suspect: Suspect) -> bool:
     """Whether the loss is not what is expected at its own tuned values."""
     settings, level = suspect.settings, suspect.forecast.level
@@ -257,10 +263,10 @@ def _elsewhere_words(suspect: Suspect) -> str:
     settings = suspect.settings
     if suspect.is_elsewhere:
         return (
-            f", which was expected to cost {math.expm1(suspect.case.cost):.1%}. The optimum is "
-            "not where the forecast says: tune at this size."
+            f", which was expected to cost {100 * math.expm1(suspect.case.cost):.1f} %. The "
+            "optimum is not where the forecast says: tune at this size."
         )
-    chance = "" if settings is None else f" (probability {settings.chance:.0%})"
+    chance = "" if settings is None else f" (probability {100 * settings.chance:.0f} %)"
     return f". Its loss does not show whether that is mistuned{chance}: tune at this size."
 
 
@@ -304,8 +310,8 @@ def _data(suspect: Suspect, *, most: float = REPEATED_EPOCHS) -> Finding | None:
     return Finding(
         cause="data",
         advice=f"The run made {epochs:.3g} passes over its data, the sweep at most {seen:.3g}. "
-        f"Its data are worth {worth:.0%} of data repeated as in the sweep{words}.{climbs} Add "
-        "data, or stop earlier.",
+        f"Its data are worth {100 * worth:.0f} % of data repeated as in the sweep{words}.{climbs} "
+        "Add data, or stop earlier.",
         evidence=evidence,
         experiment=f"Train {_smallest(suspect.forecast)} for as many epochs on an equally small "
         "part of the data. If the data are the cause, its loss is off the law as well.",
@@ -378,7 +384,7 @@ def _unknown(suspect: Suspect) -> Finding:
     direction = "worse" if off > 0 or math.isnan(off) else "better"
     where = f"{direction} than the law predicts"
     if apart is not None:
-        where = f"{abs(math.expm1(apart)):.1%} {direction} than its replicates"
+        where = f"{100 * abs(math.expm1(apart)):.1f} % {direction} than its replicates"
     unit = _unit_hint(suspect)
     todo = unit or (
         "Repeat it with another seed; if the deviation stays, the law may not hold at this size."
@@ -477,7 +483,7 @@ def _factor(octaves: float) -> str:
 
 
 def _rise(height: float) -> str:
-    return "became infinite" if math.isinf(height) else f"rose by {math.expm1(height):.0%}"
+    return "became infinite" if math.isinf(height) else f"rose by {100 * math.expm1(height):.0f} %"
 
 
 def _spike_evidence(case: Case) -> dict[str, float]:

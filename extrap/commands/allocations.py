@@ -16,7 +16,7 @@ def study_of_allocation(
     from rich.console import Console
 
     from extrap.allocation_sweeps import plan_allocation, run_allocation
-    from extrap.reporting import allocations_text
+    from extrap.reporting.allocations_page import allocations_text
     from extrap.study_files import allocation_of
     from extrap.tuning.progress import StudyProgress
 

@@ -58,14 +58,16 @@ def parse_tuned(names: Sequence[str]) -> tuple[str, ...] | None:
     return None if not names else () if tuple(names) == ("none",) else tuple(names)
 
 
-TIMES = re.compile(r"(\d+\.?\d*|\.\d+)\s*[x×]")
+TIMES = re.compile(r"(\d+\.?\d*|\.\d+)\s*[xX×]")
 """A multiple of the largest swept size."""
+UNITS = {"k": "e3", "K": "e3", "M": "e6", "B": "e9", "T": "e12"}
+"""Suffix of a number, as the output has it → its power of ten."""
 
 
 def parse_size(
     text: str, columns: Sequence[str], *, largest: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """`4096`, `8x`, `width=4096` or `params=1e9,tokens=2x` as size column → value.
+    """`4096`, `8x`, `1.5M`, `width=4096` or `params=1e9,tokens=2x` as size column → value.
 
     Args:
         text: The size.
@@ -77,24 +79,34 @@ def parse_size(
         parts = [f"{column}={parts[0]}" for column in largest]
     elif len(columns) == 1 and len(parts) == 1 and "=" not in parts[0]:
         parts = [f"{columns[0]}={parts[0]}"]
-    size = {}
+    size: dict[str, float] = {}
     for part in parts:
-        name, found, value = part.partition("=")
+        name, found, value = (each.strip() for each in part.partition("="))
         if not found:
             raise click.UsageError(
-                f"--at names each size: {','.join(f'{c}=…' for c in columns)}; got {text!r}."
+                f"--at names each size: {','.join(f'{c}=…' for c in columns)}; got {text!r}; "
+                "write one size without commas, as in 1024, or name each."
             )
-        if name.strip() in size:
+        if name in size:
             raise click.UsageError(
-                f"one --at is one size, {name.strip()} was given twice in {text!r}; write one "
-                "--at for each size."
+                f"one --at is one size, {name} was given twice in {text!r}; write one --at for "
+                "each size."
             )
-        times = TIMES.fullmatch(value.strip())
-        try:
-            if times is None:
-                size[name.strip()] = float(value)
-            else:
-                size[name.strip()] = float(times[1]) * (largest or {})[name.strip()]
-        except (KeyError, ValueError):
-            raise click.UsageError(f"--at needs numbers, got {value!r} in {text!r}.") from None
+        number = _number(value, (largest or {}).get(name))
+        if number is None:
+            raise click.UsageError(
+                f"--at takes a number such as 4096 or 1.5M, or with a sweep 8x, got {value!r} for "
+                f"{name}; write one of these."
+            )
+        size[name] = number
     return size
+
+
+def _number(text: str, largest: float | None) -> float | None:
+    """`4096`, `1.5M`, or `8x` of the largest; None for anything else."""
+    if (times := TIMES.fullmatch(text)) is not None:
+        return None if largest is None else float(times[1]) * largest
+    try:
+        return float(text[:-1] + UNITS.get(text[-1:], text[-1:]))
+    except ValueError:
+        return None

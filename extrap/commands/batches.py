@@ -16,7 +16,7 @@ def study_of_batches(
     from rich.console import Console
 
     from extrap.batch_sweeps import plan_batches, run_batches
-    from extrap.reporting import read_blocks
+    from extrap.reporting.embedded import read_blocks
     from extrap.reporting.text import blocks_text
     from extrap.study_files import batches_of
     from extrap.tuning.progress import StudyProgress

@@ -14,7 +14,7 @@ def study_of_cascade(
 ) -> None:
     """Run a study file that has a `CASCADE`, or say what would be run."""
     from extrap.cascade_sweeps import plan_cascade, run_cascade
-    from extrap.reporting import cascades_text
+    from extrap.reporting.cascades_page import cascades_text
     from extrap.study_files import cascade_of
 
     study = cascade_of(path, assignments=assignments)

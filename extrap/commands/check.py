@@ -19,6 +19,11 @@ from extrap.commands.sweeps import (
 
 __all__ = ["check_command"]
 
+OWN_RUNS = (
+    "The forecast was fitted to all of these runs, so they do not test it; give runs that it has "
+    "not seen.\n"
+)
+
 
 @click.command(name="check", cls=Command)
 @click.argument("forecast_or_sweep")
@@ -63,6 +68,8 @@ def check_command(
     runs = read_big(big, made, columns)
     verdicts = check(made, runs, tolerance=tolerance, familywise=familywise)
     document = verdicts_document(verdicts, level=made.level, forecast=made, familywise=familywise)
+    if {each.seal for each in verdicts if each.status == "complete"} == {"in-sweep"}:
+        say(OWN_RUNS, err=as_json)
     if as_json:
         answer = check_answer(verdicts, made, familywise=familywise)
         print_json({"answer": answer.plain, **document})

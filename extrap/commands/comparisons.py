@@ -16,7 +16,7 @@ def study_of_comparison(
     from rich.console import Console
 
     from extrap.comparison_sweeps import plan_comparison, run_comparison
-    from extrap.reporting import comparison_study_text
+    from extrap.reporting.comparisons_page import comparison_study_text
     from extrap.study_files import comparison_of
     from extrap.tuning.progress import StudyProgress
 

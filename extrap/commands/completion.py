@@ -7,14 +7,13 @@ the first line is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete
 
 from extrap.commands.helping import Command
+from extrap.commands.outputs import given_texts
 from extrap.commands.printing import say
 
 __all__ = ["completes", "completion_command"]
@@ -89,15 +88,9 @@ class _Column(click.types.StringParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        given = _given([*ctx.params.values(), *ctx.args])  # args: what an open option cut off
+        given = given_texts([*ctx.params.values(), *ctx.args])  # args: what an open option cut off
         names = dict.fromkeys(name for value in given for name in _headings(Path(value)))
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-def _given(values: Iterable[Any]) -> list[str]:
-    """Every text among the parameters, those that were given several times too."""
-    flat = [each for v in values for each in (v if isinstance(v, tuple | list) else (v,))]
-    return [text for text in flat if isinstance(text, str) and text]
 
 
 def _headings(path: Path) -> list[str]:

@@ -44,9 +44,9 @@ def coord_check_command(
     lets the learning rate transfer, such as muP, the changes do not depend on width. The exit code
     is 1 if one does.
     """
-    from extrap import coordinate_check
     from extrap.records import override
     from extrap.study_files import load_study
+    from extrap.training import coordinate_check
 
     spec = override(load_study(study_file), assignments)
     found = coordinate_check(spec, widths=width or None, steps=steps, lr=lr)

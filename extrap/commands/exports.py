@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from extrap.commands.helping import Command
+from extrap.commands.outputs import Output
 from extrap.commands.printing import say
 
 __all__ = ["export_command", "import_command", "repair_command"]
@@ -33,7 +34,7 @@ def _of_a_study(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(name="export", cls=Command)
 @_of_a_study
-@click.option("--out", required=True, help="File to write: FILE.parquet.")
+@click.option("--out", type=Output("export"), required=True, help="File to write: FILE.parquet.")
 def export_command(
     path: str, *, storage: str | None, assignments: Sequence[str], out: str
 ) -> None:

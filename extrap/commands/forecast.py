@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from extrap.commands.helping import Command
+from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import (
     forecast_of,
@@ -29,7 +30,7 @@ __all__ = ["forecast_command"]
     help="A size to forecast: 4096, 8x (8 times the largest swept), width=4096, or "
     "params=1e9,tokens=2e10 (repeatable).",
 )
-@click.option("--save", type=click.Path(dir_okay=False), help="Seal the forecast in this file.")
+@click.option("--save", type=Output("forecast"), help="Seal the forecast in this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--summary", is_flag=True, help="Print tables of coefficients and forecasts.")
 def forecast_command(
@@ -46,7 +47,7 @@ def forecast_command(
     SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage or MLflow store, a folder
     of a tracker's runs, a sealed forecast (.json), or - for CSV on the standard input.
     """
-    from extrap.documents import forecast_document, save_forecast
+    from extrap.documents import SHOWN, forecast_document, save_forecast
     from extrap.reporting.forecast_answer import answer_rows, forecast_answer
     from extrap.reporting.terminal import forecast_text
 
@@ -64,4 +65,4 @@ def forecast_command(
         say(forecast_text(made, points))
     if save:
         sealed = save_forecast(made, save)
-        say(f"sealed in {save}, content hash {sealed}", err=as_json)
+        say(f"sealed in {save}, content hash {sealed[:SHOWN]}", err=as_json)

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from extrap.commands.outputs import refuse_overwriting
 from extrap.commands.printing import say
 from extrap.errors import know_options
 
@@ -50,7 +51,7 @@ class Command(click.Command):
                 formatter.write_dl([record for record in records if record is not None])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; messages name its options."""
+        """Run the command; messages name its options, and no file of the user is replaced."""
         options: dict[str, str] = {}
         for param in self.params:
             if isinstance(param, click.Option) and param.name:
@@ -60,6 +61,7 @@ class Command(click.Command):
                 if param.multiple:  # its argument takes several
                     options.setdefault(f"{name}s", option)
         know_options(options)
+        refuse_overwriting(ctx)
         return super().invoke(ctx)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import textwrap
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -31,6 +32,8 @@ TUNED = {
 """Placeholders that are tuned, over which range, and about where the toy has its optimum; all
 others are sizes."""
 SIZES = {"depth": (4, 6, 8, 12), "n_params": (10**5, 3 * 10**5, 10**6, 3 * 10**6)}
+OURS = ("seed", "run_dir")
+"""Placeholders that are neither."""
 WIDTHS = (16, 32, 64, 128, 256)
 """Sizes of any other name."""
 BEYOND = 4
@@ -132,7 +135,7 @@ def init_command(name: str, *, command_line: str | None, toy: bool, force: bool)
     if command_line is None:
         texts = {path: FUNCTION.format(file=path.name, name=study)}
     else:
-        texts = _of_command(path, study, command_line, toy=toy)
+        texts = _of_command(path, study, _parse(command_line), toy=toy)
     from extrap.files import write_text
 
     if path.exists() and not _is_study(path):
@@ -143,6 +146,8 @@ def init_command(name: str, *, command_line: str | None, toy: bool, force: bool)
     for place, text in texts.items():
         write_text(place, text)
         say(f"wrote {place}")
+    if command_line is not None:
+        _say_found(_parse(command_line))
     say(f"next: extrap study run {path}")
 
 
@@ -161,23 +166,20 @@ def _study_name(path: Path) -> str:
     return path.stem
 
 
-def _of_command(path: Path, name: str, line: str, *, toy: bool) -> dict[Path, str]:
+def _of_command(path: Path, name: str, command: TrainingCommand, *, toy: bool) -> dict[Path, str]:
     """The study file of a command, and a toy script if it is wanted."""
-    command = _parse(line)
     script = _script(command)
     if script is not None and script.resolve() == path.resolve():
         raise click.UsageError(
             f"the study file and its script are two files, got {path} for both; choose another "
             f"name for the study: extrap init {path.stem}_study --command …."
         )
-    values = [v for v in command.placeholders() if v not in ("seed", "run_dir")]
-    tuned = [v for v in values if v in TUNED]
-    sizes = [v for v in values if v not in TUNED]
+    sizes, tuned = _sizes_and_tuned(command)
     if not (tuned and sizes):
         missing = "{lr}" if not tuned else "{width}"
         raise click.UsageError(
             "a command needs a size and a tuned value in braces, as in --lr {lr} --width {width}; "
-            f"got {line!r}: add {missing}. Tuned values are {', '.join(TUNED)}."
+            f"got {shlex.join(command.args)}: add {missing}. Tuned values are {', '.join(TUNED)}."
         )
     grids = {column: SIZES.get(column, WIDTHS) for column in sizes}
     texts = {
@@ -194,7 +196,44 @@ def _of_command(path: Path, name: str, line: str, *, toy: bool) -> dict[Path, st
     }
     if script is not None and not script.exists():
         texts[script] = _toy(script, sizes, tuned) if toy else _refuse_missing(script)
+    _check_program(command.args[0])
     return texts
+
+
+def _sizes_and_tuned(command: TrainingCommand) -> tuple[list[str], list[str]]:
+    """The placeholders that are sizes, and those that are tuned."""
+    given = command.placeholders()
+    values = [name for name in given if name not in OURS]
+    sizes = [name for name in values if name not in TUNED]
+    for name in sizes:
+        if near := get_close_matches(name, set(OURS) - set(given), n=1, cutoff=0.7):
+            raise click.UsageError(
+                f"no size has almost the name of {{{near[0]}}}, got {{{name}}}; write "
+                f"{{{near[0]}}}, or give the size another name."
+            )
+    return sizes, [name for name in values if name in TUNED]
+
+
+def _say_found(command: TrainingCommand) -> None:
+    """What the placeholders were taken for."""
+    sizes, tuned = _sizes_and_tuned(command)
+    say(f"sizes: {', '.join(sizes)}; tuned: {', '.join(tuned)}")
+    if "seed" not in command.placeholders():
+        say('one seed: the command has no {seed}; for several, add "--seed={seed}"')
+
+
+def _check_program(word: str) -> None:
+    """Raise unless the first word of a command can be started."""
+    if word == "python" or "{" in word or shutil.which(word):  # python is the one extrap runs in
+        return
+    if word.endswith(SCRIPTS) or Path(word).is_file():
+        interpreter = "python" if word.endswith(".py") else "bash"
+        raise click.UsageError(
+            f"a command begins with a program, {word} is not executable; write {interpreter} "
+            f"{word}, or make it executable with chmod +x {word}."
+        )
+    hint = "write python" if get_close_matches(word, ["python"]) else "correct it, or install it"
+    raise click.UsageError(f"a command begins with a program, there is no {word}; {hint}.")
 
 
 def _listed(words: Sequence[str]) -> str:

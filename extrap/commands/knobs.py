@@ -12,6 +12,7 @@ import click
 
 from extrap.commands.arguments import parse_size
 from extrap.commands.helping import Command
+from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
 from extrap.commands.reading import reading_of, reading_options
 
@@ -42,7 +43,7 @@ __all__ = ["knobs_command", "study_of_knobs"]
 @click.option("--seed", default="seed", show_default=True, help="Seed column of a table.")
 @reading_options
 @click.option("--level", type=float, help="Level of the intervals of a table; default 0.95.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="HTML file to write.")
+@click.option("-o", "--output", type=Output("page"), help="HTML file to write.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def knobs_command(
@@ -61,7 +62,7 @@ def knobs_command(
     SOURCE is a study file, or a table of your own runs. For a study file, every fixed value is
     halved and doubled at small sizes; the study is run or resumed where runs are missing.
     """
-    from extrap.reporting import knobs_document, knobs_text
+    from extrap.reporting.sensitivity_page import knobs_document, knobs_text
 
     if source.endswith(".py"):
         given = [n for n, default in _OF_TABLES.items() if columns[n] != default]
@@ -205,7 +206,7 @@ def study_of_knobs(
 ) -> None:
     """Run a study file that has `KNOBS`, or say what would be run."""
     from extrap.knob_sweeps import plan_knobs
-    from extrap.reporting import knobs_text
+    from extrap.reporting.sensitivity_page import knobs_text
     from extrap.study_files import knobs_of
 
     if dry_run:

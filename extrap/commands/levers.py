@@ -16,7 +16,7 @@ def study_of_levers(
     from rich.console import Console
 
     from extrap.lever_sweeps import plan_levers, run_levers
-    from extrap.reporting import levers_text
+    from extrap.reporting.ablation_page import levers_text
     from extrap.study_files import levers_of
     from extrap.tuning.progress import StudyProgress
 

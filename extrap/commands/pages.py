@@ -10,6 +10,7 @@ import click
 
 from extrap.commands.arguments import parse_tuned
 from extrap.commands.helping import Command
+from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import read_table_of_runs
 from extrap.files import write_text
@@ -25,7 +26,9 @@ def write_besides(page: str | Path, *, markdown: str | None, figures: str | None
         markdown: File of the summary, `-` for the standard output; its link is relative to it.
         figures: Folder of the figures and tables.
     """
-    from extrap.reporting import read_blocks, read_report, report_markdown, save_figures
+    from extrap.reporting.embedded import read_blocks, read_report
+    from extrap.reporting.markdown import report_markdown
+    from extrap.reporting.saved import save_figures
     from extrap.reporting.text import blocks_text
 
     blocks = read_blocks(page)
@@ -59,7 +62,9 @@ def page_command(page: str, *, as_json: bool, files: str | None, link: str | Non
     PAGE is an HTML report. The summary is Markdown, for a pull request or, in a GitHub
     workflow, $GITHUB_STEP_SUMMARY.
     """
-    from extrap.reporting import read_blocks, read_report, report_markdown, save_figures
+    from extrap.reporting.embedded import read_blocks, read_report
+    from extrap.reporting.markdown import report_markdown
+    from extrap.reporting.saved import save_figures
 
     if files:
         written = save_figures(page, files)
@@ -78,7 +83,7 @@ def index_command(folder: str) -> None:
 
     It is FOLDER/index.html and lists reports of every kind, newest first.
     """
-    from extrap.reporting import write_index
+    from extrap.reporting.index import write_index
 
     say(f"wrote {write_index(folder)}")
 
@@ -91,7 +96,12 @@ def index_command(folder: str) -> None:
 @click.option("--loss", help="Loss column of a sweep; default loss.")
 @click.option("--title", help="Title of the page.")
 @click.option(
-    "-o", "--output", default="reports/beside.html", show_default=True, help="HTML file to write."
+    "-o",
+    "--output",
+    type=Output("page"),
+    default="reports/beside.html",
+    show_default=True,
+    help="HTML file to write.",
 )
 def beside_command(
     first: str, second: str, *, output: str, title: str | None, **columns: Any
@@ -119,7 +129,7 @@ def _is_sweep(source: str) -> bool:
 
 def _document(source: str, columns: dict[str, Any]) -> dict[str, Any]:
     """The numbers of a report, of a sealed forecast, or of a forecast from a sweep."""
-    from extrap.reporting import read_report
+    from extrap.reporting.embedded import read_report
     from extrap.reporting.forecast_page import report_document
 
     if source.endswith((".html", ".htm")):

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from extrap.commands.helping import Command
+from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import forecast_of, loss_option, size_of, sweep_options
 
@@ -49,7 +50,7 @@ __all__ = ["plan_command"]
 @click.option(
     "-o",
     "--out",
-    type=click.Path(dir_okay=False),
+    type=Output("plan"),
     help="Write the suggested runs to this CSV file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -33,7 +33,7 @@ READING = (
         default="last",
         show_default=True,
         metavar="RULE",
-        help="Final loss of a curve: last, best, tail (mean of the last 5%) or tail:0.1.",
+        help="Final loss of a curve: last, best, tail (mean of the last 5 %) or tail:0.1.",
     ),
     click.option(
         "--maximise",

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from extrap.commands.helping import Command
+from extrap.commands.outputs import Output
 from extrap.commands.pages import write_besides
 from extrap.commands.studies import report_study_file
 from extrap.commands.sweeps import (
@@ -32,7 +33,7 @@ __all__ = ["report_command"]
     multiple=True,
     help="Loss column, default loss; each further one gets a short section (repeatable).",
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="HTML file to write.")
+@click.option("-o", "--output", type=Output("page"), help="HTML file to write.")
 @click.option("--storage", help="Storage URL, if a study file is given.")
 @click.option("--title", help="Title of the page.")
 @click.option(
@@ -48,7 +49,7 @@ __all__ = ["report_command"]
 )
 @click.option(
     "--markdown",
-    type=click.Path(dir_okay=False, allow_dash=True),
+    type=Output("summary", allow_dash=True),
     help="Write a summary for a pull request to this file; - prints it.",
 )
 @click.option(
@@ -82,7 +83,7 @@ def report_command(
         page = report_study_file(sweep, storage=storage, table=big, output=output)
         write_besides(page, markdown=markdown, figures=figures)
         return
-    from extrap.reporting import report
+    from extrap.reporting.forecast_page import report
 
     once = [source for source in (sweep, big) if source == "-" or (source or "").endswith(".json")]
     if others and once:

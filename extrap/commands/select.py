@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from extrap.commands.helping import Command
+from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
 
 __all__ = ["select_command"]
@@ -44,7 +45,7 @@ __all__ = ["select_command"]
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False),
+    type=Output("selection"),
     help="CSV file to write: row, difficulty and kept, one line per example.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -175,7 +175,7 @@ def _study_of_forecast(
             notify=progress.notify,
             say=say,
         )
-    from extrap.reporting import read_blocks
+    from extrap.reporting.embedded import read_blocks
     from extrap.reporting.text import blocks_text
 
     say(f"{blocks_text(read_blocks(outcome.report_path))}\n")

@@ -119,6 +119,11 @@ def forecast_of(source: str, columns: dict[str, Any], *, big: str | None = None)
         columns: The options of `sweep_options`, and the loss.
         big: The larger runs that are read by these options too, if any are.
     """
+    if big is not None and big.endswith(".json") and not source.endswith(".json"):
+        raise click.UsageError(
+            f"the forecast comes first and then the runs, got {source} and {big}; write {big} "
+            f"{source}."
+        )
     if source.endswith(".json"):
         from extrap.documents import load_forecast
 

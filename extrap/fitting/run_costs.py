@@ -75,7 +75,7 @@ class RunCost:
             return ()
         return (
             "cost-extrapolated: the cost curve over the swept sizes misses one by "
-            f"{self.misfit:.0%}; beyond them it follows the largest sizes",
+            f"{100 * self.misfit:.0f} %; beyond them it follows the largest sizes",
         )
 
 

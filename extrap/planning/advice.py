@@ -38,7 +38,9 @@ def _bought(found: Plan, why: str) -> str:
     if not found.purchases:
         return f"No further run is suggested: {why or 'no available run narrows the forecast'}."
     now, then = widths_of(found.now), widths_of(found.then)
-    share = f", {found.cost / found.spent:.1%} of the sweep's cost" if found.spent > 0 else ""
+    share = ""
+    if found.spent > 0:
+        share = f", {100 * found.cost / found.spent:.1f} % of the sweep's cost"
     price = f"{runs_told(len(found.purchases))} for {found.cost:.3g} {found.unit}{share}"
     if None in now.values():
         return (
@@ -65,7 +67,7 @@ def runs_told(n_runs: int) -> str:
 def _cannot_help(found: Plan, name: str, width: float, least: float) -> str:
     causes = found.limits.get(name, {})
     most = max(causes, key=lambda cause: causes[cause]) if causes else None
-    why = "" if most is None else f" ({causes[most]:.0%} of its variance: {most})"
+    why = "" if most is None else f" ({100 * causes[most]:.0f} % of its variance: {most})"
     text = (
         "Any number of further runs at the swept sizes leaves the interval of "
         f"{_the(name)} at least {_told(name, min(least, width))} wide, now "

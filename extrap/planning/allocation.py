@@ -393,6 +393,6 @@ def _lost(law: FittedLaw | None) -> list[str]:
     if law is None or law.share_lost <= FEW_LOST:
         return []
     return [
-        f"{law.share_lost:.1%} of the bootstrap replicates have no best split and are left "
-        "out, which makes the intervals of the law too narrow"
+        f"{100 * law.share_lost:.1f} % of the bootstrap replicates have no best split and are "
+        "left out, which makes the intervals of the law too narrow"
     ]

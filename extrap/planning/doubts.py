@@ -95,11 +95,12 @@ class FormDoubt:
         found = []
         if self.p_value < TOLD:
             side = "above" if self.offset > 0 else "below"
-            off = f"{math.expm1(abs(self.offset)):.1%}"
+            off = f"{100 * math.expm1(abs(self.offset)):.1f} %"
             found.append(f"law-bends: {off} {side} it at the largest budgets")
         if self.missed > MISSED:
             found.append(
-                f"law-misses-largest-budgets: by up to {self.missed:.0%} of the change it predicts"
+                f"law-misses-largest-budgets: by up to {100 * self.missed:.0f} % of the change it "
+                "predicts"
             )
         return found
 

@@ -165,7 +165,7 @@ def profile_optima(points: Points) -> Optima:
     if not profiles:
         raise DataError(
             f"no compute has runs of at least {MIN_SIZES} sizes within "
-            f"{np.expm1(SAME_BUDGET):.0%} of each other; train several sizes at equal "
+            f"{100 * np.expm1(SAME_BUDGET):.0f} % of each other; train several sizes at equal "
             "compute, or name the column of compute if it is not 6 N D (compute)."
         )
     square, dof = _residual(profiles)

@@ -56,7 +56,7 @@ def early_notes(
     if not is_early.any():
         return []
     return [
-        f"{int(is_early.sum())} run(s) of which no status is known end before {MOST_SHARE:.0%} of "
-        "the steps that others of their size have: counted as complete; leave out those that "
-        "crashed"
+        f"{int(is_early.sum())} run(s) of which no status is known end before "
+        f"{100 * MOST_SHARE:.0f} % of the steps that others of their size have: "
+        "counted as complete; leave out those that crashed"
     ]

@@ -66,7 +66,12 @@ def _whole(value: object) -> int | None:
 def count_notes(frame: pd.DataFrame, cell: list[str], recipe: Sequence[str]) -> list[str]:
     """What was accepted though it is not a plain result, counted."""
     varying = _undeclared(frame, cell, recipe)
-    hint = f" (they differ in {', '.join(varying)}: tuned, or a condition?)" if varying else ""
+    hint = ""
+    if varying:
+        hint = (
+            f", though they differ in {', '.join(varying)}; if one of these was tuned or is a "
+            "condition, name it so"
+        )
     status = frame["status"].value_counts()
     counted = {
         "run(s) diverged (loss not finite): they only bound the optimum": status.get(

@@ -192,6 +192,13 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
 
 def _read(source: Any, request: Request) -> tuple[Runs, str]:
     stage, rule = request.stage, parse_final(request.final)
+    for name in ("where", "rename"):
+        given = getattr(request, name)
+        if not isinstance(given, Mapping | None):
+            raise TypeError(
+                f'{argument(name)} is a mapping such as {{"column": "value"}}, got {given!r}; '
+                "write it so."
+            )
     found, opening_notes = _opened(source, request)
     parts, announcement, called_notes = _understood(found, request)
     if not request.size and isinstance(source, str | Path):

@@ -8,6 +8,7 @@ import typing
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from functools import cache
+from numbers import Real
 from typing import Any
 
 from extrap.errors import argument
@@ -30,7 +31,9 @@ def require_fields(record: Any) -> None:
 
 
 def require_level(level: float) -> None:
-    """Raise a `ValueError` for a level of intervals outside (0, 1)."""
+    """Raise a `ValueError` for a level of intervals outside (0, 1), a `TypeError` for text."""
+    if not isinstance(level, Real):
+        raise TypeError(f"{argument('level')} is a number in (0, 1), got {level!r}; write 0.95.")
     if not 0 < level < 1:
         meant = level / 100 if 1 < level < 100 else 0.95
         raise ValueError(

@@ -256,7 +256,7 @@ def _cascade_answer(found: Cascade) -> Answer:
 def _curve_table(found: Cascade) -> Table:
     what = OUTCOMES[found.kind]
     return tabulated(
-        f"Cost against quality, each point with its own {found.level:.0%} interval",
+        f"Cost against quality, each point with its own {100 * found.level:.0f}{NBSP}% interval",
         [found.chosen, *found.curve[::EVERY]],
         {
             "": lambda p: "chosen" if p is found.chosen else "",

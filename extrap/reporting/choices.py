@@ -28,11 +28,11 @@ WORTH_TELLING = 0.01
 """Relative difference from which a recommended value is shown beside the optimal one."""
 
 
-def differs(recommended: Recommendation | None) -> bool:
+def differs(recommended: Recommendation | None, *, by: float = WORTH_TELLING) -> bool:
     """Whether a recommendation is far enough from the optimum to be shown."""
     if recommended is None:
         return False
-    return any(abs(2**off - 1) > WORTH_TELLING for off in recommended.octaves.values())
+    return any(abs(2**off - 1) > by for off in recommended.octaves.values())
 
 
 def recommendation_sentence(forecast: Forecast, recommended: Recommendation) -> str:

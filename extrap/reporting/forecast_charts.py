@@ -23,7 +23,13 @@ from extrap.reporting.charts import MARKS, Axis, HeatChart, Series, XYChart, poi
 from extrap.reporting.divergence import CHANCES
 from extrap.reporting.glossary import RULE_NAMES
 from extrap.reporting.groups import NEAR, RunGroup, judged_sizes, verdict_kind
-from extrap.reporting.numbers import counted, format_percent, format_quantity, name_size
+from extrap.reporting.numbers import (
+    counted,
+    format_level,
+    format_percent,
+    format_quantity,
+    name_size,
+)
 from extrap.reporting.scales import positions
 from extrap.reporting.sizes import SizeAxis
 
@@ -284,7 +290,7 @@ def _heat_map(
     ]
     for chance in CHANCES:
         limit = _limit(forecast, axis, name, chance)
-        shown.append(points(limit, ink="bad", line="--", label=f"{chance:.0%} diverge"))
+        shown.append(points(limit, ink="bad", line="--", label=f"{format_level(chance)} diverge"))
     return HeatChart(
         title=f"Loss over {axis.column} and {name}",
         x=Axis(axis.column),

@@ -27,6 +27,7 @@ from extrap.reporting.numbers import (
     stacked,
 )
 from extrap.reporting.statements import pins_of
+from extrap.reporting.table_files import cell_number
 from extrap.reporting.tables import Table, capped_table, tabulated
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str =
         line = [format_quantity(point.dial.get(name)) for name in dials]
         line += [*map(format_quantity, row.size.values()), f"{point.extrapolation_ratio:.3g}×"]
         line.append(stacked(point.loss, point.loss_pi))
-        line += [f"{stacked(e.value, e.pi)}{_advice(row, n)}" for n, e in point.tuned.items()]
+        line += [_optimum_cell(row, n, stacked(e.value, e.pi)) for n, e in point.tuned.items()]
         line += _observed_cells(row) if judged else []
         if any(own):
             line.append(", ".join(flag.partition(":")[0].replace("-", " ") for flag in flags))
@@ -80,11 +81,13 @@ def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str =
     return Table(f"{caption} (for one new run)", columns, cells, note)
 
 
-def _advice(row: AnswerRow, name: str) -> str:
-    """A line below the optimum that says what is recommended instead, where that differs."""
+def _optimum_cell(row: AnswerRow, name: str, optimum: str) -> str:
+    """The optimum, and below it what is recommended instead, where the printed values differ."""
     if row.recommended is None or not differs(row.recommended):
-        return ""
-    return f"\nrecommended {format_quantity(row.recommended.tuned[name])}"
+        return optimum
+    instead = format_quantity(row.recommended.tuned[name])
+    is_same = cell_number(instead) == cell_number(optimum)
+    return optimum if is_same else f"{optimum}\nrecommended {instead}"
 
 
 def _observed_cells(row: AnswerRow) -> list[str]:

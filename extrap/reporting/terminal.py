@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from extrap.backtesting import Backtest
+from extrap.documents import SHOWN, content_hash
 from extrap.forecasting import Forecast
 from extrap.monitoring import Reading
 from extrap.records import Interval, Point, Verdict, Verdicts
 from extrap.reporting.backtests import backtest_answer, failure_sentences, summary_table
 from extrap.reporting.blocks import Answer, Equation, Paragraph, Warnings
+from extrap.reporting.choices import differs, recommendation_sentence
 from extrap.reporting.equations import law_equations
 from extrap.reporting.forecast_answer import answer_rows, forecast_answer, leading_row, outcome
 from extrap.reporting.forecast_tables import answer_table, optima_table, verdicts_table
@@ -40,6 +42,8 @@ NOTHING_JUDGED = (
     "see what each run lacks."
 )
 """What an exit code of 0 does not say."""
+FAR = 0.1
+"""Relative distance of a recommended value from the optimum that needs a reason."""
 
 
 def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
@@ -50,6 +54,11 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
         [
             forecast_answer(made, rows),
             answer_table(made, rows),
+            *(
+                Paragraph(recommendation_sentence(made, row.recommended))
+                for row in rows[-1:]
+                if row.recommended is not None and differs(row.recommended, by=FAR)
+            ),
             optima_table(made),
             *(Equation(pieces, text) for pieces, text in law_equations(made)),
             Paragraph("\n".join([composition_sentence(made), *curvature_sentences(made)])),
@@ -65,12 +74,12 @@ def verdicts_text(verdicts: Sequence[Verdict], made: Forecast, *, familywise: bo
     seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
     seal = "".join(f"; {counted(n, 'run')} {SEALS[state]}" for state, n in seals.items())
     groups = group_verdicts(verdicts)
-    data = f"data hash {made.runs.data_hash()[:12]}"
+    sealed = f"content hash {content_hash(made)[:SHOWN]}"
     return blocks_text(
         [
             check_answer(verdicts, made, familywise=familywise),
             verdicts_table(made, groups),
-            Paragraph(f"forecast of {made.created}, {data}{seal}"),
+            Paragraph(f"forecast of {made.created}, {sealed}{seal}"),
         ]
     )
 
@@ -113,7 +122,7 @@ def reading_text(reading: Reading) -> str:
     """Where a running job stands, on one line."""
     alarm = f"; alarm: {reading.cause or 'unknown'}" if reading.alarm else ""
     return (
-        f"step {format_quantity(reading.step)} ({reading.fraction:.0%}): "
+        f"step {format_quantity(reading.step)} ({100 * reading.fraction:.0f} %): "
         f"loss {_number(reading.loss)}, expected {_number(reading.expected)} "
         f"{_interval(reading.band)}, e-value {reading.e_value:.3g}{alarm}"
     )

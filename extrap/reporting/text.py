@@ -60,7 +60,7 @@ def _table_lines(table: Table) -> Iterator[str]:
     """A table; where the last column holds sentences they stand below their row."""
     yield table.caption
     rows = [[_one_line(cell) for cell in row] for row in table.rows]
-    is_long = any(len(row[-1]) > LONGEST for row in rows)
+    is_long = any(len(row[-1].partition("\n")[0]) > LONGEST for row in table.rows)
     n = len(table.columns) - is_long
     lines = text_columns(table.columns[:n], [row[:n] for row in rows])
     yield lines[0]

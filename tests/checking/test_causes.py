@@ -113,11 +113,12 @@ def test_mistuning_is_priced_by_the_parabola():
         }
     )
     assert "lr 0.01 is too high by a factor of 4 " in told.advice
-    assert " 80% " in told.advice
-    assert "lr 0.0025 (95%: 0.0024 to " in told.advice
+    assert " 80 % " in told.advice
+    assert "explains all of the excess" in found(u=2.0, off=0.081).advice
+    assert "lr 0.0025 (95 %: 0.0024 to " in told.advice
     low = found(u=-2.0, off=0.02, is_off=False)
     assert "explained_share" not in low.evidence
-    assert "too low by a factor of 4 and costs about 8.3% " in low.advice
+    assert "too low by a factor of 4 and costs about 8.3 % " in low.advice
     better = found(u=2.0, off=-0.1)
     assert better.cause == "unknown"  # better than the law: nothing to mend
 

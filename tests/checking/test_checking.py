@@ -130,3 +130,8 @@ def test_forecast_without_a_loss_law_judges_nothing(sweep_table: Table) -> None:
     made = forecast(read_runs(edge, size="width", tune="lr"))
     with pytest.raises(DataError, match="at width=512"):
         check(made, big({}))
+
+
+def test_a_forecast_comes_before_its_runs(made: Forecast) -> None:
+    with pytest.raises(TypeError, match="forecast first"):
+        check(pd.DataFrame(), made)  # type: ignore[arg-type]

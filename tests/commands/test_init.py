@@ -68,12 +68,16 @@ def test_a_study_is_never_the_script_that_it_runs(more, is_there, capsys):
 
 
 @pytest.mark.parametrize("program", ["python", "python -u", "torchrun --nproc-per-node 1", ""])
-def test_a_script_that_does_not_exist_is_refused_with_the_nearest_name(program, capsys):
-    Path("train.py").write_text("print('loss=1')\n")
+def test_a_script_that_does_not_exist_is_refused_with_the_nearest_name(
+    program, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for name in ("train.py", "torchrun"):
+        (tmp_path / name).touch(mode=0o755)
     line = f"{program} ./trian.py --lr {{lr}} --width {{width}} --seed {{seed}}"
     assert main(["init", "mine", "--command", line]) == 2
     assert "trian.py; write train.py" in capsys.readouterr().err
-    assert [path.name for path in Path().iterdir()] == ["train.py"]
+    assert not Path("mine.py").exists()
     assert main(["init", "mine", "--command", line.replace("trian", "train")]) == 0
     study = load_study("mine.py")
     assert (study.seeds, study.target_seeds) == ((0, 1, 2), (0, 1))
@@ -96,9 +100,33 @@ def test_a_folder_of_any_name_may_hold_a_study(folder, more):
         (["t", "--command", "fit --w {width}"], "add {lr}"),
         (["t", "--command", "fit 'x"], "quoted in pairs"),
         (["t", "--command", ""], "a list of words"),
+        (["t", "--command", "python -m fit --lr {lr} --w {w} --seed {sed}"], "write {seed}"),
+        (["t", "--command", "python -m fit --lr {lr} --w {w} {rundir}"], "write {run_dir}"),
+        (["t", "--command", "pyhton fit.py --lr {lr} --w {w}", "--toy"], "write python."),
+        (["t", "--command", "./fit.py --lr {lr} --w {w}", "--toy"], "write python ./fit.py, or"),
+        (["t", "--command", "no-such-thing --lr {lr} --w {w}"], "or install it"),
     ],
 )
 def test_what_makes_no_study_is_refused(arguments, message, capsys):
     assert main(["init", *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not list(Path().iterdir())
+
+
+def test_a_script_that_is_called_directly_is_executable(capsys):
+    Path("fit.py").write_text("print('loss=1')\n")
+    line = ["init", "mine", "--command", "./fit.py --lr {lr} --w {w}"]
+    assert main(line) == 2
+    assert "write python ./fit.py, or" in capsys.readouterr().err
+    Path("fit.py").chmod(0o755)
+    assert main(line) == 0
+
+
+def test_what_the_placeholders_were_taken_for_is_printed(capsys):
+    words = "python -m fit --lr {lr} --wd={weight_decay} --w {width} --d {depth} --speed {speed}"
+    assert main(["init", "mine", "--command", f"{words} --seed {{seed}}"]) == 0
+    said = capsys.readouterr().out
+    assert "sizes: width, depth, speed; tuned: lr, weight_decay\n" in said
+    assert "one seed" not in said
+    assert main(["init", "other", "--command", words.replace(" --speed {speed}", "")]) == 0
+    assert 'add "--seed={seed}"' in capsys.readouterr().out

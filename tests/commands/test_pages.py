@@ -3,7 +3,7 @@
 import pytest
 
 from extrap.cli import main
-from extrap.reporting import read_report
+from extrap.reporting.embedded import read_report
 
 SWEEP, BIG = "examples/sweep.csv", "examples/big.csv"
 COLUMNS = ("--size", "width", "--tune", "lr")

@@ -4,12 +4,14 @@ import io
 import json
 from pathlib import Path
 
+import click
 import numpy as np
 import pandas as pd
 import pytest
 
 from extrap.cli import main
-from extrap.reporting import read_report
+from extrap.commands.arguments import parse_size
+from extrap.reporting.embedded import read_report
 from extrap.selection import select
 
 NS = (1e7, 4e7, 2e8, 1e9)
@@ -160,7 +162,7 @@ TWO, KEEP = "compare a.csv b.csv --size", "select"
         (f"{TWO} width --names a,a", "", "'a' is there twice"),
         (f"{TWO} width --plain moe", "", "one of the recipes"),
         (f"{TWO} width --by recipe", "", "splits a single table"),
-        (f"{TWO} width --at many", "", "needs numbers"),
+        (f"{TWO} width --at many", "", "takes a number"),
         (f"{KEEP} points.npy --keep 2.5", "", "fraction in (0, 1]"),
         (f"{KEEP} same.npy --keep 1 --label digit", "", "no column 'digit'"),
         (f"{KEEP} table.csv --keep 1 --label class", BLANK, "no column 'class'"),
@@ -184,3 +186,18 @@ def test_bad_input_is_one_line_and_exit_code_2(called, words, text, message):
     code, out, err = called(*words.split(" "), stdin=text)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("8X", 1024), ("1k", 1000), ("1.5M", 1.5e6), ("2B", 2e9), ("1e3", 1000), ("width=2K", 2000)],
+)
+def test_sizes_are_read_as_they_are_printed(text, size):
+    assert parse_size(text, ["width"], largest={"width": 128.0}) == {"width": size}
+
+
+@pytest.mark.parametrize("text", ["banana", "1,024", "1e3k", "k", "width="])
+def test_a_size_that_is_none_is_quoted_once(text):
+    with pytest.raises(click.UsageError, match="write one") as caught:
+        parse_size(text, ["width"], largest={"width": 128.0})
+    assert str(caught.value).count(repr(text.removeprefix("width="))) == 1

@@ -87,7 +87,7 @@ def test_log_without_a_loss_yet_is_fine(run):
         (("--interval", "0"), {}, "--interval"),
         (("--maximise", "acc", "--loss", "ll"), {}, "got --loss ll"),
         (("--let", "error = 1 - loss"), {}, "name it with --loss"),
-        ((), {"at": "large"}, "--at needs numbers"),
+        ((), {"at": "large"}, "--at takes a number"),
     ],
 )
 def test_bad_usage_is_exit_two_and_one_line(run, options, given, message):

@@ -30,7 +30,7 @@ LAST_PLACE = 3
 NUMBER = re.compile(r"(?<![\w.])[-+−]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 REPLACED = [
     (re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z| UTC)?)?"), "TIME"),
-    (re.compile(r"\b[0-9a-f]{64}\b"), "HASH"),
+    (re.compile(r"\b[0-9a-f]{64}\b|(?<=content hash )[0-9a-f]{12}\b"), "HASH"),
     (re.compile(re.escape(__version__)), "VERSION"),
 ]
 KEPT = ("data_hash",)

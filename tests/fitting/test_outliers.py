@@ -65,7 +65,7 @@ def test_the_forecast_names_it_and_says_what_it_is_without():
     frame.loc[wrong, "loss"] *= 0.7
     made = forecast(read_runs(frame, size="width", tune="lr"))
     (flag,) = [flag for flag in made.flags if flag.startswith("outlier")]
-    assert f"row {wrong + 1} (width 64, lr 0.00391, seed 1) is 30% below" in flag
+    assert f"row {wrong + 1} (width 64, lr 0.00391, seed 1) is 30 % below" in flag
     without = forecast(read_runs(clean.drop(index=wrong), size="width", tune="lr"))
     assert f"is {without.at(width=512).loss:.4g} (" in flag
     assert not any("outlier" in flag for flag in without.flags)

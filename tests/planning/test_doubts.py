@@ -117,14 +117,14 @@ def test_law_that_holds_brings_no_warning_and_one_that_bends_does(sound) -> None
     bent = fitted(bend=0.4, noise=0.001)
     assert bent.doubt.flags
     off = replace(bent.doubt, offset=-0.01, p_value=1e-4, missed=0.3)
-    assert [flag[:22] for flag in off.flags] == [
-        "law-bends: 1.0% below ",
-        "law-misses-largest-bud",
+    assert [flag[:23] for flag in off.flags] == [
+        "law-bends: 1.0 % below ",
+        "law-misses-largest-budg",
     ]
-    assert "30%" in off.flags[1]
+    assert "30 %" in off.flags[1]
     edge = replace(off, p_value=0.003, missed=0.2, offset=0.01)
     assert edge.flags == []
-    assert "1.0% above " in replace(edge, p_value=0.0029).flags[0]
+    assert "1.0 % above " in replace(edge, p_value=0.0029).flags[0]
 
 
 def test_several_budgets_are_split_by_one_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,7 +163,7 @@ def test_repeated_seeds_with_other_losses_are_kept_as_replicates():
     assert runs.to_frame()["layers"].tolist()[2:4] == [[4], [8, 8]]
     (note,) = runs.notes
     assert note.startswith("3 run(s) repeat")
-    assert "differ in layers:" in note
+    assert "differ in layers;" in note
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_repeated_seeds_with_other_losses_are_kept_as_replicates():
 )
 def test_a_forgotten_column_is_named_where_it_sets_runs_of_a_cell_apart(column, is_named):
     table = pd.concat([frame_of(), frame_of(loss=[3.1, 2.1, 1.1])]).assign(heads=column)
-    assert ("differ in heads:" in read(table).notes[0]) is is_named
+    assert ("differ in heads;" in read(table).notes[0]) is is_named
     told = read(table, conditions="heads").notes[0] if is_named else ""
     assert "heads" not in told
 

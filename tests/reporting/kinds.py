@@ -3,19 +3,17 @@
 from benchmarks import page as figures_page
 from benchmarks.rows import Row
 from extrap.forecasting import forecast
-from extrap.reporting import (
-    About,
-    allocation_page,
-    batch_page,
-    beside_page,
-    cascade_page,
-    comparison_page,
-    knob_page,
-    lever_page,
-    read_report,
-    report,
-    write_index,
-)
+from extrap.reporting.ablation_page import lever_page
+from extrap.reporting.allocations_page import allocation_page
+from extrap.reporting.batches_page import batch_page
+from extrap.reporting.beside import beside_page
+from extrap.reporting.cascades_page import cascade_page
+from extrap.reporting.comparisons_page import comparison_page
+from extrap.reporting.embedded import read_report
+from extrap.reporting.forecast_page import report
+from extrap.reporting.index import write_index
+from extrap.reporting.sensitivity_page import knob_page
+from extrap.reporting.study_page import About
 
 from .conftest import as_runs, sweep_frame
 from .recipes import STUDY as COMPARISON_STUDY

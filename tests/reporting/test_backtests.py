@@ -7,9 +7,9 @@ import pytest
 from extrap.backtesting import backtest
 from extrap.forecasting import forecast
 from extrap.records import Interval
-from extrap.reporting import report
 from extrap.reporting.backtests import backtest_answer, summary_table, tuned_sentences
 from extrap.reporting.forecast_charts import backtest_chart
+from extrap.reporting.forecast_page import report
 from extrap.reporting.statements import pins_of
 
 from .conftest import as_runs, figures, sweep_frame

@@ -7,11 +7,16 @@ import pytest
 
 from extrap.comparing import compare_losses, compare_slopes
 from extrap.forecasting import forecast
-from extrap.reporting import baseline_text, report
-from extrap.reporting.baselines import baseline_blocks, loss_sentence, slope_sentences
+from extrap.reporting.baselines import (
+    baseline_blocks,
+    baseline_text,
+    loss_sentence,
+    slope_sentences,
+)
 from extrap.reporting.blocks import Details, Figure, tables_of
 from extrap.reporting.forecast_answer import answer_rows
 from extrap.reporting.forecast_charts import pair_chart
+from extrap.reporting.forecast_page import report
 from extrap.reporting.sizes import size_axis
 
 from .conftest import RATES, as_runs, figures, plain, sweep_frame

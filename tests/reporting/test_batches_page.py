@@ -7,7 +7,6 @@ import pytest
 
 from extrap.batching import BatchFindings
 from extrap.records import Interval, Measure
-from extrap.reporting import About
 from extrap.reporting.batches_charts import (
     noise_charts,
     pairs_chart,
@@ -20,6 +19,7 @@ from extrap.reporting.blocks import Details, tables_of
 from extrap.reporting.critical_batches import batches_answer, counted
 from extrap.reporting.html import page_html
 from extrap.reporting.numbers import NBSP
+from extrap.reporting.study_page import About
 from extrap.reporting.text import blocks_text
 
 from .conftest import figures, plain

@@ -5,8 +5,9 @@ import pytest
 from extrap.checking import check
 from extrap.errors import DataError
 from extrap.forecasting import forecast
-from extrap.reporting import beside_page, read_report, report_document
-from extrap.reporting.beside import common_targets
+from extrap.reporting.beside import beside_page, common_targets
+from extrap.reporting.embedded import read_report
+from extrap.reporting.forecast_page import report_document
 
 from .conftest import as_runs, sweep_frame
 from .hostile import EVIL, inspected

@@ -16,8 +16,11 @@ import extrap.reporting.canvas as canvas
 from extrap.checking import check
 from extrap.files import read_csv
 from extrap.forecasting import forecast
-from extrap.reporting import About, lever_page, report, write_index
+from extrap.reporting.ablation_page import lever_page
+from extrap.reporting.forecast_page import report
 from extrap.reporting.html import policy
+from extrap.reporting.index import write_index
+from extrap.reporting.study_page import About
 
 from ..conftest import DRAW
 from .conftest import as_runs, large_frame, sweep_frame

@@ -6,8 +6,15 @@ import pandas as pd
 import pytest
 
 from extrap.cascading import CascadeFinding, CascadeReport
-from extrap.reporting import About, cascade_page, cascades_text, read_report
-from extrap.reporting.cascades_page import cascade_blocks, cascade_study_answer, cascade_table
+from extrap.reporting.cascades_page import (
+    cascade_blocks,
+    cascade_page,
+    cascade_study_answer,
+    cascade_table,
+    cascades_text,
+)
+from extrap.reporting.embedded import read_report
+from extrap.reporting.study_page import About
 
 from .conftest import figures, measured
 

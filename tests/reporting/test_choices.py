@@ -4,6 +4,9 @@ import math
 from dataclasses import replace
 
 from extrap.reporting.choices import differs, recommendation_sentence
+from extrap.reporting.forecast_answer import answer_rows
+from extrap.reporting.forecast_tables import answer_table
+from extrap.reporting.text import blocks_text
 
 from .conftest import figures, plain
 
@@ -35,3 +38,16 @@ def test_recommendation_states_values_distances_and_both_costs(made, diverging):
     assert differs(moved)
     assert "may diverge" in recommendation_sentence(diverging, moved)
     assert "may diverge" not in text
+
+
+def test_a_recommended_value_is_shown_where_it_is_printed_differently(diverging):
+    row, *_ = answer_rows(diverging, (), [SIZE])
+    printed = answer_table(diverging, [row]).rows[0][-1]
+    assert printed.split("\n")[2].startswith("recommended ")
+    text = blocks_text([answer_table(diverging, [row])])
+    assert f"forecast {diverging.runs.tuned[0]}" in text.splitlines()[1]
+    assert len(text.splitlines()) == 3
+    moved = replace(row.recommended, tuned={"lr": row.point.tuned["lr"].value * 1.0001})
+    assert (
+        "recommended" not in answer_table(diverging, [replace(row, recommended=moved)]).rows[0][-1]
+    )

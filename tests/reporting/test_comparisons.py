@@ -14,13 +14,6 @@ from extrap.comparing.findings import (
     treatments,
 )
 from extrap.records import Interval, Measure, Runs
-from extrap.reporting import (
-    About,
-    comparison_page,
-    comparison_study_text,
-    read_blocks,
-    read_report,
-)
 from extrap.reporting.blocks import Details, tables_of
 from extrap.reporting.charts import marks
 from extrap.reporting.comparison_charts import (
@@ -28,8 +21,16 @@ from extrap.reporting.comparison_charts import (
     size_charts,
     targets_chart,
 )
-from extrap.reporting.comparisons_page import comparison_answer, comparison_text, verdicts_table
+from extrap.reporting.comparisons_page import (
+    comparison_answer,
+    comparison_page,
+    comparison_study_text,
+    comparison_text,
+    verdicts_table,
+)
+from extrap.reporting.embedded import read_blocks, read_report
 from extrap.reporting.numbers import NBSP
+from extrap.reporting.study_page import About
 from extrap.reporting.tables import Table
 
 from . import recipes

@@ -39,7 +39,7 @@ def test_contours_lie_at_the_thresholds_and_only_where_there_is_a_model(made, di
     axis = size_axis(diverging)
     chart = sweep_chart(diverging, axis, "lr", against="both")
     limits = [s for s in chart.series if s.label]
-    assert [s.label for s in limits] == ["10% diverge", "50% diverge"]
+    assert [s.label for s in limits] == ["10\u00a0% diverge", "50\u00a0% diverge"]
     for chance, line in zip((0.1, 0.5), limits, strict=True):
         assert (min(line.x), max(line.x)) == (axis.low, axis.tuned_high)
         for x, lr in zip(line.x, line.y, strict=True):

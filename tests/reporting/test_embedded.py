@@ -9,8 +9,9 @@ from extrap.documents import forecast_document, verdicts_document
 from extrap.errors import DataError
 from extrap.files import read_csv
 from extrap.forecasting import forecast
-from extrap.reporting import read_blocks, read_report, report, report_document, save_figures
-from extrap.reporting.forecast_page import forecast_page
+from extrap.reporting.embedded import read_blocks, read_report
+from extrap.reporting.forecast_page import forecast_page, report, report_document
+from extrap.reporting.saved import save_figures
 from extrap.reporting.tables import Table
 
 from .conftest import as_runs, sweep_frame

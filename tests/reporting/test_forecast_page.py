@@ -11,7 +11,6 @@ import pytest
 from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.records import Interval, Runs
-from extrap.reporting import report, write_index
 from extrap.reporting.blocks import Details, Figure, Warnings, tables_of
 from extrap.reporting.forecast_answer import (
     AnswerRow,
@@ -21,8 +20,9 @@ from extrap.reporting.forecast_answer import (
     transfer_answer,
 )
 from extrap.reporting.forecast_charts import curve_charts, local_sweeps, loss_chart, optimum_chart
-from extrap.reporting.forecast_page import forecast_page
+from extrap.reporting.forecast_page import forecast_page, report
 from extrap.reporting.groups import group_verdicts
+from extrap.reporting.index import write_index
 from extrap.reporting.sizes import size_axis
 from extrap.reporting.tables import Table
 

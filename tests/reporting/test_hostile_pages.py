@@ -16,19 +16,17 @@ from extrap.backtesting import backtest
 from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.planning import AllocationReport
-from extrap.reporting import (
-    About,
-    allocation_page,
-    batch_page,
-    cascade_page,
-    comparison_page,
-    knob_page,
-    lever_page,
-    report,
-    write_index,
-)
+from extrap.reporting.ablation_page import lever_page
+from extrap.reporting.allocations_page import allocation_page
+from extrap.reporting.batches_page import batch_page
 from extrap.reporting.blocks import Details, Figure, Paragraph
+from extrap.reporting.cascades_page import cascade_page
+from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.forecast_charts import backtest_chart
+from extrap.reporting.forecast_page import report
+from extrap.reporting.index import write_index
+from extrap.reporting.sensitivity_page import knob_page
+from extrap.reporting.study_page import About
 from extrap.reporting.tables import Table
 
 from .conftest import as_runs, large_frame, sweep_frame

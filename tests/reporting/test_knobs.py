@@ -7,9 +7,14 @@ import pytest
 
 from extrap.knobs import Knob, KnobReport, Measure, Offset
 from extrap.records import Interval
-from extrap.reporting import knobs_document, knobs_text
 from extrap.reporting.numbers import NBSP
-from extrap.reporting.sensitivity_page import knob_advice, sensitivity_answer, sensitivity_blocks
+from extrap.reporting.sensitivity_page import (
+    knob_advice,
+    knobs_document,
+    knobs_text,
+    sensitivity_answer,
+    sensitivity_blocks,
+)
 
 from .conftest import NOTHING, figures, measured
 

@@ -6,8 +6,13 @@ import pytest
 
 from extrap.levers import ArmResult, LeverFinding, LeverReport
 from extrap.records import Interval, Lever, Measure
-from extrap.reporting import levers_document, levers_text
-from extrap.reporting.ablation_page import ablation_answer, effects_chart, lever_advice
+from extrap.reporting.ablation_page import (
+    ablation_answer,
+    effects_chart,
+    lever_advice,
+    levers_document,
+    levers_text,
+)
 
 from ..test_levers import GHOST, LARGE, SMALL
 from .conftest import NOTHING, figures, measured

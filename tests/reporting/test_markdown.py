@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from extrap.forecasting import forecast
-from extrap.reporting import report_document, report_markdown
-from extrap.reporting.forecast_page import forecast_page
-from extrap.reporting.markdown import escaped
+from extrap.reporting.forecast_page import forecast_page, report_document
+from extrap.reporting.markdown import escaped, report_markdown
 
 from .conftest import as_runs, figures, sweep_frame
 from .hostile import EVIL, PAYLOADS

@@ -55,8 +55,7 @@ def refuse_overwriting(ctx: click.Context) -> None:
         others = given_texts(value for name, value in ctx.params.items() if name != param.name)
         if any(os.path.realpath(path) == os.path.realpath(other) for other in others):
             raise click.UsageError(
-                f"a file is not read and written at once, got {path} for {option} too; write to "
-                "another file."
+                f"{option} must not overwrite an input, got {path} for both; name another file."
             )
         if Path(path).is_file() and not _is_ours(path, WRITTEN[param.type.what]):
             raise click.UsageError(

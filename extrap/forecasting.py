@@ -467,10 +467,6 @@ class Forecast:
         Raises:
             ValueError: `path` is a folder.
         """
-        if Path(path).is_dir():
-            raise ValueError(
-                f"{argument('path')} is a file, got the folder {path}; name a file in it."
-            )
         page: Path = _public("report")(self, path=path, **options)
         return page
 

@@ -257,9 +257,11 @@ def plan_study(
     ]
     for target in spec.targets:
         n_runs = (len(target.factors) + target.fixed) * len(spec.target_seeds)
+        factors = [f"{f:g}" for f in target.factors]
+        times = "" if factors == ["1"] else f"{', '.join(factors)} times "
         lines.append(
-            f"then {_sized(spec.size_values(target.size))}: {n_runs} runs at "
-            f"{', '.join(f'{f:g}' for f in target.factors)} times the recommended values"
+            f"then {_sized(spec.size_values(target.size))}: {n_runs} runs at {times}the "
+            "recommended values"
             + (" and at the values tuned at the smallest size" if target.fixed else "")
         )
     if baseline is not None:

@@ -134,7 +134,7 @@ def _families(n_columns: int, fix: Mapping[str, float]) -> list[list[Member]]:
         laws = {LOSS_LAWS[member.law] for family in families for member in family}
         known = {n for law in laws if n_columns in law.n_columns for n in law.unit_free(n_columns)}
         raise ValueError(
-            f"no law has all pinned parameters {', '.join(fix)}; pin one of "
+            f"no law has the pinned parameters {', '.join(fix)}; pin one of "
             f"{', '.join(sorted(known))}."
         )
     return [family for family in able if family]

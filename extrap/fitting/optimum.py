@@ -2,7 +2,7 @@
 
 Around the best cell the log loss is fitted by a polynomial in log2 of the tuned values, whose
 asymmetry is shared by the sizes (`extrap.fitting.surface`). A diverged or pruned run is never a
-number: it only says on which side the optimum is not.
+number: it only bounds the optimum from one side.
 """
 
 from __future__ import annotations

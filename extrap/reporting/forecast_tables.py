@@ -232,7 +232,7 @@ def verdicts_table(forecast: Forecast, groups: Sequence[RunGroup]) -> Table:
             "difference": lambda row: dashed(row[0].deviation, format_percent),
             "what to do": lambda row: row[1],
         },
-        note=" ".join([*(f"To decide: {each}" for each in decide), _last_value_note(forecast)]),
+        note=f"To decide: {' '.join(decide)}" if decide else "",
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from extrap import __version__
+from extrap.errors import argument
 from extrap.files import write_text
 from extrap.reporting.blocks import Block, Columns, Details, Figure, Page
 from extrap.reporting.charts import chart_table
@@ -43,8 +44,16 @@ MARKS = {
 
 
 def write_page(page: Page, path: str | Path) -> Path:
-    """Write a page, its folder too, and return its path."""
+    """Write a page, its folder too, and return its path.
+
+    Raises:
+        ValueError: `path` is a folder.
+    """
     path = Path(path)
+    if path.is_dir():
+        raise ValueError(
+            f"{argument('path')} is a file, got the folder {path}; name a file in it."
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, page_html(page))
     return path

@@ -10,6 +10,8 @@ from extrap.reporting.numbers import NBSP, format_p_value, format_percent, forma
 __all__ = ["composition_sentence", "curvature_sentences", "pins_of"]
 
 PINNED = "pinned: "
+USELESS = 100.0
+"""A factor that a test may miss from which on its size is not stated."""
 _LOCAL_LAW = "the local law, in which the largest sizes count most,"
 _LOCAL_ALONE = (
     "No law follows all sizes, so the loss forecast is that of the local law alone, in which the "
@@ -49,8 +51,8 @@ def composition_sentence(forecast: Forecast) -> str:
     if model.local_weight < 1:
         start = f"{_kept_words(model)}; {_local_words(model)}"
     return (
-        f"{start}. The band takes the laws to be wrong by {off} of the change they predict beyond "
-        "the largest size (structural discrepancy), unless they disagree by more."
+        f"{start}. The band allows for laws that are wrong by {off} of the change they predict "
+        "beyond the largest size (structural discrepancy), or by what they disagree, if more."
     )
 
 
@@ -102,10 +104,10 @@ def _curvature_sentence(name: str, fit: Fit, test: CurvatureTest | None) -> str:
             f"The best {name} curves {way} against a power law ({p}), so the power law is not "
             "supported beyond the sweep."
         )
-    return (
-        f"The best {name} is compatible with a power law ({p}); the test would have missed a "
-        f"curvature that moves it by a factor of {test.bend:.2g} {_as_far_beyond(fit)}."
-    )
+    missed = f"a curvature that moves it by a factor of {test.bend:.2g} {_as_far_beyond(fit)}"
+    if test.bend >= USELESS:
+        missed = "even a strong curvature"
+    return f"The best {name} is compatible with a power law ({p}); the test could miss {missed}."
 
 
 def _as_far_beyond(fit: Fit) -> str:
@@ -113,4 +115,4 @@ def _as_far_beyond(fit: Fit) -> str:
     if len(fit.columns) > 1:
         return "as far beyond the largest size as the sizes range"
     low, high = fit.fitted_range[0]
-    return f"at {fit.columns[0]}{NBSP}{format_quantity(float(f'{high * high / low:.4g}'))}"
+    return f"at {fit.columns[0]}{NBSP}{format_quantity(float(f'{high * high / low:.5g}'))}"

@@ -20,7 +20,7 @@ intervals were changed to meet the targets. Development uses other draws than th
 | … power alone | A 2 to 5, c .05 to .5 |
 | … two powers, E + A x^-c + B x^-d | c .5 to 1, d .05 to .3, B .8 to 2.5 |
 | … saturating at chance C, (C^-p + power^-p)^(-1/p) | p 3 to 8, C the power at a third |
-| … break at m, E + A x^-c (1 + (x/m)^(1/f))^(-(d-c) f) | c .05-.2, d .3-.6, f .1-.4; middle third |
+| … break at m, E + A x^-c (1 + (x/m)^(1/f))^(-(d-c) f) | c .05-.2, d .3-.6, f .1-.4; m inside |
 
 A target size is 2, 4 or 16 times the largest size of the sweep.
 
@@ -34,7 +34,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
-import sys
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -386,4 +385,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

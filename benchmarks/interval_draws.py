@@ -1,4 +1,4 @@
-"""Intervals of forecasts over settings that are drawn for every sweep; part of `make calibrate`.
+"""Intervals of forecasts over settings that are drawn for every sweep.
 
     python -m benchmarks.interval_draws [--only PART …] [--sweeps N] [--draws development|report]
 

@@ -1,0 +1,388 @@
+"""Intervals of forecasts over settings that are drawn for every sweep.
+
+    python -m benchmarks.interval_draws [--only PART …] [--sweeps N] [--draws development|report]
+
+Every sweep has settings of its own, drawn from the prior below, which was written down before the
+intervals were changed to meet the targets. Development uses other draws than the report.
+
+| setting | prior |
+|---|---|
+| sizes | 1, 2, 4, …; 4 to 10 of them, 4 to 7 for the best value; two columns: 4 × 3 |
+| seeds; noise of the log loss | 1 to 4; normal, sd .2 to 1 %, log-uniform |
+| tuned values | 7, an octave apart, around the optimum, displaced by up to half an octave |
+| excess log loss k/2 u² e^(g u), u octaves too high | k .01 to .06, log-uniform; g 0 to .15 |
+| optimum, octaves per doubling s of a size | b -.8 to 0; second column -.3 to .3 |
+| … curved, + c s² (two columns: of the mean s) | c -.12 to .12 |
+| … kink at an inner size | the slope changes by .3 to .8, either sign |
+| … step between two inner sizes | 1 octave, either sign |
+| … straight, and with a noise of .01 % | c normal, sd .02, in the second |
+| loss: power and floor, E + A x^-c | E .8 to 1.8, A .8 to 2.5, c .2 to .6 |
+| … power alone | A 2 to 5, c .05 to .5 |
+| … two powers, E + A x^-c + B x^-d | c .5 to 1, d .05 to .3, B .8 to 2.5 |
+| … saturating at chance C, (C^-p + power^-p)^(-1/p) | p 3 to 8, C the power at a third |
+| … break at m, E + A x^-c (1 + (x/m)^(1/f))^(-(d-c) f) | c .05-.2, d .3-.6, f .1-.4; m inside |
+
+A target size is 2, 4 or 16 times the largest size of the sweep.
+
+References:
+    Gneiting, Raftery (2007), Strictly proper scoring rules, equation 43: the interval score.
+    The rows follow what was measured of version 0.1; the prior is ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from scipy import optimize
+
+import extrap
+from benchmarks.page import print_rows
+from benchmarks.rows import Row
+from benchmarks.simulated import knowing
+
+LEVEL, RATIOS = 0.9, (2.0, 4.0, 16.0)
+DRAWS = {"development": 11, "report": 12}
+"""First number of every seed."""
+N_SWEEPS = 300
+N_RESAMPLES = 200
+SHAPES = ("straight", "curved", "kink", "step", "low noise")
+LOSSES = ("power and floor", "power", "two powers", "saturating", "break")
+LAWS = {"power and floor": "power_floor", "power": "power"}
+"""Shape of the loss → its law, where it is one of the family."""
+Curve = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """One draw: what is true of every run.
+
+    Attributes:
+        doublings: Sizes of the sweep, in doublings, shape (n_sizes, n_columns).
+        best_loss: Of doublings (mean over columns), at the optimum.
+        optimum: Of doublings, shape (n, n_columns), in octaves.
+        noise: Standard deviation of a log loss.
+        n_seeds: Of every cell.
+        curvature: k of the table.
+        steepness: g of the table.
+        displaced: Octaves by which the grid lies off the optimum.
+    """
+
+    doublings: np.ndarray
+    best_loss: Curve
+    optimum: Curve
+    noise: float
+    n_seeds: int
+    curvature: float
+    steepness: float
+    displaced: float
+
+    def log_loss(self, s: np.ndarray, octaves: np.ndarray) -> np.ndarray:
+        """Without noise."""
+        u = octaves - self.optimum(s)
+        excess = 0.5 * self.curvature * u**2 * np.exp(self.steepness * u)
+        return np.log(self.best_loss(s.mean(axis=1))) + excess
+
+    def beyond(self, ratio: float) -> np.ndarray:
+        """Doublings of a target, all columns `ratio` times their largest size; (1, n_columns)."""
+        return self.doublings.max(axis=0)[None] + math.log2(ratio)
+
+
+def columns_of(s: np.ndarray) -> dict[str, np.ndarray]:
+    """Size column → sizes."""
+    return dict(zip(("x", "z"), 2.0**s.T, strict=False))
+
+
+def draw_optimum(shape: str, n_columns: int, n: int, rng: np.random.Generator) -> Curve:
+    """The best value over size."""
+    slopes = np.array([rng.uniform(-0.8, 0.0), rng.uniform(-0.3, 0.3)])[:n_columns]
+    sign, change = rng.choice([-1, 1]), rng.uniform(0.3, 0.8)
+    bend = {"curved": rng.uniform(-0.12, 0.12), "low noise": 0.02 * rng.normal()}.get(shape, 0.0)
+    inner = float(rng.integers(1, max(n - 2, 2)))
+
+    def optimum(s: np.ndarray) -> np.ndarray:
+        mean = s.mean(axis=1)
+        found = s @ slopes + bend * mean**2
+        if shape == "kink":
+            found = found + sign * change * np.maximum(mean - inner, 0.0)
+        return found + sign * (mean > inner + 0.5) if shape == "step" else found
+
+    return optimum
+
+
+def draw_loss(shape: str, n: int, rng: np.random.Generator) -> Curve:
+    """The loss at the best value over size, of doublings."""
+    floor, height, slope = rng.uniform(0.8, 1.8), rng.uniform(0.8, 2.5), rng.uniform(0.2, 0.6)
+    if shape == "power":
+        height, slope = rng.uniform(2, 5), rng.uniform(0.05, 0.5)
+        return lambda s: height * 2.0 ** (-slope * s)
+    if shape == "two powers":
+        fast, slow, second = rng.uniform(0.5, 1), rng.uniform(0.05, 0.3), rng.uniform(0.8, 2.5)
+        return lambda s: floor + height * 2.0 ** (-fast * s) + second * 2.0 ** (-slow * s)
+    if shape == "saturating":
+        p, third = rng.uniform(3, 8), (n - 1) / 3
+        chance = floor + height * 2.0 ** (-slope * third)
+        return lambda s: (chance**-p + (floor + height * 2.0 ** (-slope * s)) ** -p) ** (-1 / p)
+    if shape == "break":
+        first, then, sharp = rng.uniform(0.05, 0.2), rng.uniform(0.3, 0.6), rng.uniform(0.1, 0.4)
+        middle = (n - 1) * rng.uniform(1 / 3, 2 / 3)
+        return lambda s: (
+            floor
+            + height
+            * 2.0 ** (-first * s)
+            * (1 + 2.0 ** ((s - middle) / sharp)) ** (-(then - first) * sharp)
+        )
+    return lambda s: floor + height * 2.0 ** (-slope * s)
+
+
+def draw_world(
+    rng: np.random.Generator,
+    *,
+    n_sizes: int,
+    n_columns: int = 1,
+    optimum: str = "straight",
+    loss: str = "power and floor",
+    **fixed: float,
+) -> World:
+    """Settings from the prior, but for those that are given."""
+    s = np.arange(n_sizes, dtype=float)[:, None]
+    if n_columns == 2:
+        s = np.array(list(itertools.product(range(n_sizes), range(3))), dtype=float)
+    noise = math.exp(rng.uniform(math.log(0.002), math.log(0.01)))
+    drawn = World(
+        doublings=s,
+        best_loss=draw_loss(loss, n_sizes, rng),
+        optimum=draw_optimum(optimum, n_columns, n_sizes, rng),
+        noise=1e-4 if optimum == "low noise" else noise,
+        n_seeds=int(rng.integers(1, 5)),
+        curvature=math.exp(rng.uniform(math.log(0.01), math.log(0.06))),
+        steepness=rng.uniform(0, 0.15),
+        displaced=rng.uniform(-0.5, 0.5),
+    )
+    return replace(drawn, **fixed)  # type: ignore[arg-type]
+
+
+def sweep(world: World, rng: np.random.Generator, *, lowest: float | None = None) -> pd.DataFrame:
+    """The runs of a sweep; `lowest` is the lower end of one grid for all sizes, in octaves."""
+    near = np.round(world.optimum(world.doublings)) + world.displaced - 3
+    if lowest is not None:
+        near = np.full(len(world.doublings), lowest)
+    grid = np.array(
+        list(itertools.product(range(len(world.doublings)), range(7), range(world.n_seeds)))
+    )
+    i, step, seed = grid.T
+    s, octaves = world.doublings[i], near[i] + step
+    loss = np.exp(world.log_loss(s, octaves) + world.noise * rng.normal(size=len(i)))
+    return pd.DataFrame({**columns_of(s), "lr": 2.0**octaves, "seed": seed, "loss": loss})
+
+
+def forecast_of(table: pd.DataFrame) -> extrap.Forecast:
+    """The forecast of a sweep."""
+    sizes = [column for column in ("x", "z") if column in table]
+    return extrap.forecast(extrap.read_runs(table, size=sizes, tune="lr"), level=LEVEL)
+
+
+def best_values(shape: str, n_columns: int, rng: np.random.Generator) -> dict[str, float]:
+    """Whether the intervals of the best value hold the true optimum, and how wide they are."""
+    n = 4 if n_columns == 2 else int(rng.integers(4, 8))
+    world = draw_world(rng, n_sizes=n, n_columns=n_columns, optimum=shape)
+    made = forecast_of(sweep(world, rng))
+    law = made.tuned_laws["lr"]
+    found = {
+        "bends": float(law is not None and any("bend" in f or "step" in f for f in law.flags))
+    }
+    for ratio in RATIOS:
+        s = world.beyond(ratio)
+        sizes = {column: float(values[0]) for column, values in columns_of(s).items()}
+        point = made.at(**sizes).tuned["lr"]
+        truth = float(world.optimum(s)[0])
+        is_refused = point.value is None or None in point.pi
+        found[f"refused {ratio:g}"] = float(is_refused)
+        if not is_refused:
+            for name, (lower, upper) in (("", point.pi), ("curve ", point.ci)):
+                lower, upper = math.log2(lower), math.log2(upper)
+                found[f"{name}held {ratio:g}"] = float(lower <= truth <= upper)
+                found[f"{name}width {ratio:g}"] = upper - lower
+            found[f"error {ratio:g}"] = math.log2(point.value) - truth
+    return found
+
+
+def score(lower: float, upper: float, truth: float) -> float:
+    """Interval score of a log loss: width, and what is missed, times 2 / (1 − level)."""
+    missed = max(lower - truth, 0.0) + max(truth - upper, 0.0)
+    return upper - lower + 2 / (1 - LEVEL) * missed
+
+
+def losses(shape: str, rng: np.random.Generator, *, n_sizes: int = 0) -> dict[str, float]:
+    """Intervals of the loss of a new run at the true optimum: ours, an oracle's, a baseline's."""
+    world = draw_world(rng, n_sizes=n_sizes or int(rng.integers(4, 11)), loss=shape)
+    table = sweep(world, rng)
+    made = forecast_of(table)
+    bands = {"default": made, "family": replace(made, band="family")}
+    if shape in LAWS and len(world.doublings) > 3:
+        bands["oracle"] = knowing(made, LAWS[shape], table)
+    simple = baseline(table, [r * table["x"].max() for r in RATIOS], rng)
+    found: dict[str, float] = {"n_sizes": len(world.doublings)}
+    for ratio, own in zip(RATIOS, simple, strict=True):
+        s = world.beyond(ratio)
+        truth = float(world.log_loss(s, world.optimum(s))[0] + world.noise * rng.normal())
+        size = {"x": float(2.0 ** s[0, 0])}
+        intervals = {"baseline": own}
+        for band, each in bands.items():
+            point = each.at(**size)
+            known = point.loss is not None and None not in point.loss_pi
+            intervals[band] = tuple(map(math.log, point.loss_pi)) if known else None
+        for band, interval in intervals.items():
+            found[f"{band} refused {ratio:g}"] = float(interval is None)
+            if interval is not None:
+                found[f"{band} held {ratio:g}"] = float(interval[0] <= truth <= interval[1])
+                found[f"{band} width {ratio:g}"] = interval[1] - interval[0]
+                found[f"{band} score {ratio:g}"] = score(*interval, truth)
+    return found
+
+
+def baseline(
+    table: pd.DataFrame, targets: list[float], rng: np.random.Generator
+) -> list[tuple[float, float] | None]:
+    """A parabola through each size's best three values, a power law with floor, a bootstrap."""
+    scatter = np.log(table["loss"]) - np.log(table["loss"]).groupby(
+        [table["x"], table["lr"]]
+    ).transform("mean")
+    n, cells = len(table), table.groupby(["x", "lr"]).ngroups
+    sd = math.sqrt(float((scatter**2).sum()) / (n - cells)) if n > cells else 0.005
+    found = []
+    for _ in range(N_RESAMPLES):
+        drawn = table.assign(
+            loss=np.exp(np.log(table["loss"]) - scatter + sd * rng.normal(size=n))
+        )
+        tops = drawn.groupby("x")[["lr", "loss"]].apply(_vertex)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                law, _ = optimize.curve_fit(
+                    lambda x, e, a, c: np.log(np.exp(e) + np.exp(a) * x ** -np.exp(c)),
+                    tops.index.to_numpy(),
+                    tops.to_numpy(),
+                    p0=(tops.iloc[-1] - 0.3, tops.iloc[0] - 0.5, math.log(0.4)),
+                    maxfev=2000,
+                )
+            except RuntimeError:
+                continue
+        e, a, c = law
+        x = np.array(targets)
+        found.append(np.log(np.exp(e) + np.exp(a) * x ** -np.exp(c)) + sd * rng.normal())
+    if len(found) < N_RESAMPLES / 2:
+        return [None] * len(targets)
+    ends = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0).T
+    return [(float(lower), float(upper)) for lower, upper in ends]
+
+
+def _vertex(cell: pd.DataFrame) -> float:
+    """Log loss at the vertex of a parabola through the best value and its neighbours."""
+    mean = np.log(cell.groupby("lr")["loss"].mean())
+    i = int(np.clip(mean.to_numpy().argmin(), 1, len(mean) - 2))
+    u, y = np.log2(mean.index[i - 1 : i + 2].to_numpy()), mean.to_numpy()[i - 1 : i + 2]
+    a, b, _ = np.polyfit(u - u[1], y, 2)
+    return float(y[1] - b * b / (4 * a)) if a > 0 else float(y.min())
+
+
+def edges(rng: np.random.Generator) -> dict[str, float]:
+    """Five sizes on one grid that the optima of the two largest leave by up to 1 % of loss."""
+    world = draw_world(rng, n_sizes=5)
+    best = world.optimum(world.doublings)
+    if best[3] - best[4] < 0.2:  # it must drift for the optima to leave the grid
+        return {}
+    reach = math.sqrt(2 * 0.01 / world.curvature)
+    lowest = max(float(best[3]) + 0.05, float(best[4]) + 0.05)
+    lowest = min(lowest, float(best[4]) + reach)
+    made = forecast_of(sweep(world, rng, lowest=lowest))
+    found = {}
+    for ratio in (1.0, *RATIOS):
+        s = world.beyond(ratio)
+        truth = float(world.log_loss(s, world.optimum(s))[0] + world.noise * rng.normal())
+        point = made.at(x=float(2.0 ** s[0, 0]))
+        known = point.loss is not None and None not in point.loss_pi
+        found[f"refused {ratio:g}"] = float(not known)
+        if known:
+            lower, upper = map(math.log, point.loss_pi)
+            found |= {f"held {ratio:g}": float(lower <= truth <= upper)}
+            found |= {f"width {ratio:g}": upper - lower}
+            found |= {f"off {ratio:g}": math.log(point.loss) - truth}
+    return found
+
+
+def outlier(rng: np.random.Generator) -> dict[str, float]:
+    """Width of the interval at ×4 with one loss 30 % too low, over that without it."""
+    world = draw_world(rng, n_sizes=5, n_seeds=3)
+    table = sweep(world, rng)
+    spoiled = table.copy()
+    spoiled.loc[int(rng.integers(len(table))), "loss"] *= 0.7
+    widths = []
+    for each in (table, spoiled):
+        point = forecast_of(each).at(x=4 * table["x"].max())
+        known = point.loss is not None and None not in point.loss_pi
+        widths.append(math.log(point.loss_pi.upper / point.loss_pi.lower) if known else math.nan)
+    return {"ratio": widths[1] / widths[0]}
+
+
+def simulate(
+    measure: Callable[[np.random.Generator], dict[str, float]], n: int, draws: str
+) -> pd.DataFrame:
+    """One row per sweep."""
+    with ProcessPoolExecutor(2) as pool:
+        found = pool.map(partial(_one, measure, draws), range(n), chunksize=5)
+        return pd.DataFrame([row for row in found if row])
+
+
+def _one(
+    measure: Callable[[np.random.Generator], dict[str, float]], draws: str, number: int
+) -> dict[str, float]:
+    return measure(np.random.default_rng([DRAWS[draws], number]))
+
+
+def summary(found: pd.DataFrame) -> str:
+    """Means of shares, medians of the rest."""
+    said = []
+    for name, values in found.items():
+        is_share = any(word in str(name) for word in ("held", "refused", "bends"))
+        center = values.mean() if is_share else values.median()
+        said.append(f"{name} {center:.3g}")
+    return "; ".join(said)
+
+
+PARTS: dict[str, Callable[[np.random.Generator], dict[str, float]]] = {
+    **{f"best value, {shape}": partial(best_values, shape, 1) for shape in SHAPES},
+    **{f"best value of two columns, {s}": partial(best_values, s, 2) for s in SHAPES[:3]},
+    **{f"loss, {shape}": partial(losses, shape) for shape in LOSSES},
+    "loss, three sizes": partial(losses, "power and floor", n_sizes=3),
+    "two largest sizes at the edge": edges,
+    "outlier": outlier,
+}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--sweeps", type=int, default=N_SWEEPS)
+    parser.add_argument("--draws", choices=DRAWS, default="report")
+    given = parser.parse_args()
+    print_rows(
+        [
+            Row(part=name, figure=f"{given.sweeps} sweeps", reached=summary(found))
+            for name in given.only
+            for found in [simulate(PARTS[name], given.sweeps, given.draws)]
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -115,4 +115,4 @@ def test_split_of_the_runs_is_the_published_one(table):
     assert not any("disagree" in said for said in found.warnings)
     assert found.frontier_offset == pytest.approx(-0.025, abs=0.002)
     (note,) = found.notes
-    assert note.startswith("parametric is not the answer: law-bends: 2.5%")
+    assert note.startswith("parametric is not the answer: law-bends: 2.5")

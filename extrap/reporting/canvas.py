@@ -57,6 +57,9 @@ _NAMES = tuple(INKS)
 _RAMP_NAMES = tuple(RAMPS)
 _PLACEHOLDER = re.compile(r"#fe0([0-9])([0-9a-f]{2})")
 _FONT = re.compile(r"font:\s*([^;]*?)([\d.]+)px[^;]*;?")
+_FAMILY = re.compile(r"font-family:[^;]*;?\s*")
+_DIGITS = re.compile(r"-?\d+\.\d{3,}")
+_REFERENCE = re.compile(r"(?:url\()?#([^)\s]+)\)?")
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that no XML may hold."""
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -281,12 +284,22 @@ def _inline(text: str, hints: Sequence[_Shape], *, key: str, label: str) -> str:
         element.tag = element.tag.removeprefix(_SVG)
         for name in list(element.attrib):
             value = element.attrib.pop(name)
+            if value.startswith("rotate(-0 "):
+                continue
             name = name.removeprefix(_XLINK)
             element.attrib[name] = _rewrite(name, value, key)
+    used = set(_REFERENCE.findall(" ".join(v for e in root.iter() for v in e.attrib.values())))
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag.endswith(("metadata", "style")):
                 parent.remove(child)
+        if parent.get("id") not in used:
+            parent.attrib.pop("id", None)
+        styles = {child.get("style", "") for child in parent if child.tag == "use"}
+        if len(styles) == 1 and all(child.tag == "use" for child in parent):  # of all marks alike
+            parent.set("style", styles.pop())
+            for child in parent:
+                child.attrib.pop("style", None)
     group = ElementTree.Element("g", {"class": HINTS, "fill": "transparent", "stroke": "none"})
     for kind, place, words in hints:
         shape = ElementTree.SubElement(group, kind, place)
@@ -297,7 +310,8 @@ def _inline(text: str, hints: Sequence[_Shape], *, key: str, label: str) -> str:
         root.attrib.pop(name, None)
     root.attrib.update({"role": "img", "aria-label": label, "id": key})
     root.tail = None
-    return re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode"))
+    written = ElementTree.tostring(root, encoding="unicode").replace("  ", " ")
+    return re.sub(r">\s+<", "><", written)
 
 
 def _rewrite(name: str, value: str, key: str) -> str:
@@ -307,9 +321,9 @@ def _rewrite(name: str, value: str, key: str) -> str:
         return f"#{key}-{value[1:]}"
     value = value.replace("url(#", f"url(#{key}-")
     if name == "style":
-        value = _FONT.sub(_font_size, value)
-        value = _PLACEHOLDER.sub(_variable, value)
-    return value
+        value = _FONT.sub(_font_size, _FAMILY.sub("", value))
+        return _PLACEHOLDER.sub(_variable, value)
+    return _DIGITS.sub(lambda m: f"{float(m[0]):.2f}", value)
 
 
 def _font_size(match: re.Match[str]) -> str:

@@ -152,7 +152,8 @@ def test_tables_are_sorted_with_the_keyboard(browser, pages):
 
     def column():
         return browser.execute_script(
-            "return [...table.tBodies[0].rows].map(r => Number(r.cells[column].dataset.value))"
+            "return [...table.tBodies[0].rows].map(r => parseFloat("
+            "r.cells[column].dataset.value ?? r.cells[column].textContent))"
         )
 
     def order():

@@ -14,7 +14,8 @@ for (const table of document.querySelectorAll("table")) {
   const heads = [...table.tHead.rows[0].cells];
   const key = (row, column) => {
     const cell = row.cells[column];
-    return cell === undefined ? ["", ""] : [cell.dataset.value ?? "", cell.textContent.trim()];
+    const text = cell?.textContent.trim() ?? "";
+    return [cell?.dataset.value ?? (/^-?\d+(\.\d+)?$/.test(text) ? text : ""), text];
   };
   const mixed = (s, t) => {
     const [a, b] = [pieces(s), pieces(t)];

@@ -1,5 +1,6 @@
 """The documentation is true: its code runs, its links lead somewhere, what it lists is there."""
 
+import importlib
 import json
 import re
 import subprocess
@@ -261,6 +262,15 @@ DOCUMENTS = {
     "reading": "watch forecast.json train.csv --at width=4096 --total-steps 20000 --json",
 }
 """Document → the command that prints it; the tables are those of `setups`."""
+
+
+def test_python_names_that_are_promised_are_there():
+    """What docs/stability.md calls by its full name."""
+    names = re.findall(r"`extrap\.([\w.]+)`", text_of("docs/stability.md"))
+    assert "reporting.levers_document" in names
+    for name in names:
+        *module, last = name.split(".")
+        assert hasattr(importlib.import_module(".".join(["extrap", *module])), last), name
 
 
 def listed_keys():

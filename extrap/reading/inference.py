@@ -119,8 +119,8 @@ def infer_parts(
     Raises:
         DataError: No column could be the loss or the size, or several could; or a size is tuned.
     """
-    columns, unused = _Columns(found), list[str]()
-    loss = loss or _loss(columns, maximised, unused, is_sweep=is_sweep)
+    columns = _Columns(found)
+    loss, *unused = [loss] if loss else _losses(columns, maximised, is_sweep=is_sweep)
     has_own = bool(found.sizes or found.origins)
     both = [c for c in sizes if c in (found.tuned or ()) and (has_own or c in RATES)]
     if both and tuned is None:
@@ -135,7 +135,8 @@ def infer_parts(
     known.append(columns.named(loss, is_metric=True))
     columns = columns.of_runs(loss).without(*known, seed_column)
     if not sizes:
-        sizes = found.sizes or _sizes(columns, unused)
+        sizes, others = (found.sizes, []) if found.sizes else _sizes(columns)
+        unused += others
         _refuse_gaps(columns, sizes)
     columns = columns.without(*map(columns.named, sizes))
     cells = columns.cells(sizes)
@@ -233,12 +234,10 @@ class _Columns:
         return [c for c in found if len(self.of(c)) >= FEW_SIZES and self.of(c).is_positive]
 
 
-def _loss(
-    columns: _Columns, maximised: Sequence[str], unused: list[str], *, is_sweep: bool
-) -> str:
-    """The loss: what the source names, else the likeliest by name; of larger runs no other.
+def _losses(columns: _Columns, maximised: Sequence[str], *, is_sweep: bool) -> list[str]:
+    """The loss, then other held-out losses.
 
-    Other held-out losses are added to `unused`.
+    The loss is what the source names, else the likeliest by name; of larger runs no other.
 
     Raises:
         DataError: There is none, or several are as likely.
@@ -247,9 +246,9 @@ def _loss(
     bare = {bare_name(c): c for c in reversed(columns.names)}
     for name in found.losses:
         if bare_name(name) in bare:
-            return name
+            return [name]
     if len(maximised) == 1:
-        return maximised[0]
+        return [maximised[0]]
     if not is_sweep and found.losses:
         raise missing_column(found.losses[0], columns.have, found.where, option="loss")
     names = [c for c in columns.names if c in found.metrics] or columns.names
@@ -267,8 +266,7 @@ def _loss(
     best = [c for rank, c in ranked if rank == ranked[0][0]]
     if len(best) > 1:
         raise _several("loss", best, columns)
-    unused += [c for rank, c in ranked[1:] if rank[0] < len(HELD_OUT)]
-    return best[0]
+    return best + [c for rank, c in ranked[1:] if rank[0] < len(HELD_OUT)]
 
 
 def _is_loss(cells: pd.Series) -> bool:
@@ -277,8 +275,8 @@ def _is_loss(cells: pd.Series) -> bool:
     return levels.numbers is not None and len(levels) > 1
 
 
-def _sizes(columns: _Columns, unused: list[str]) -> tuple[str, ...]:
-    """The size columns, the model first and the data second; other models go to `unused`.
+def _sizes(columns: _Columns) -> tuple[tuple[str, ...], list[str]]:
+    """The size columns, the model first and the data second; then other sizes of the model.
 
     Raises:
         DataError: None could be one, or several that do not follow from each other.
@@ -293,14 +291,14 @@ def _sizes(columns: _Columns, unused: list[str]) -> tuple[str, ...]:
     data = _leading(columns.varying(TOKENS), columns)
     if model is None:
         alone = data or _leading(columns.varying(COMPUTE), columns) or _unnamed_size(columns)
-        return (alone,)
+        return (alone,), []
     is_pair = data is not None and _is_axis(data, model, columns)
     if is_pair:
         counts = columns.varying(PARAMS)
         same = [c for c in counts if columns.of(model).depends_on(columns.of(c).codes)]
         model = same[0] if same else model
-    unused += [name for name in models if name != model]
-    return (model, data) if data is not None and is_pair else (model,)
+    others = [name for name in models if name != model]
+    return ((model, data) if data is not None and is_pair else (model,)), others
 
 
 def _refuse_gaps(columns: _Columns, sizes: Sequence[str]) -> None:

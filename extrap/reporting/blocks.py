@@ -5,7 +5,7 @@ A result becomes a `Page` of blocks once; `html`, `text` and `markdown` render t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,6 @@ __all__ = [
     "Paragraph",
     "Warnings",
     "shown",
-    "tables_of",
 ]
 
 
@@ -159,12 +158,3 @@ def _is_empty(block: Block) -> bool:
         case Warnings():
             return not block.items
     return False
-
-
-def tables_of(blocks: Sequence[Block]) -> Iterator[Table]:
-    """Every table among blocks, those within other blocks too."""
-    for block in blocks:
-        if isinstance(block, Table):
-            yield block
-        elif isinstance(block, Columns | Details):
-            yield from tables_of(block.blocks)

@@ -23,6 +23,7 @@ from extrap.reporting.charts import (
     mark_text,
     marks,
 )
+from extrap.reporting.numbers import NBSP
 from extrap.reporting.scales import set_log_axis
 
 __all__ = ["chart_svg", "draw_chart", "plot_chart"]
@@ -252,7 +253,7 @@ def _draw_rows(ax: Axes, chart: RowsChart) -> list[Hint]:
                 if is_beyond:
                     ax.plot([edge], [place], arrow, color=ink, ms=7, clip_on=False, zorder=6)
         elif row.value is None:
-            ax.annotate("  not known", (left, place), va="center", color=colour("muted"))
+            ax.annotate(f"{NBSP}not known", (left, place), va="center", color=colour("muted"))
         if row.value is not None:
             ax.plot([row.value], [place], row.marker, color=ink, ms=7.5, mec=colour("paper"))
             text = mark_text(Axis(""), axis, row.label, None, row.value, row.interval)

@@ -23,7 +23,9 @@ from extrap.records import (
     TunedRange,
     Workload,
 )
+from extrap.reporting.blocks import Columns, Details
 from extrap.reporting.canvas import draw_svg
+from extrap.reporting.tables import Table
 
 RATES = tuple(2.0**power for power in range(-10, -3))
 WIDTHS = (16, 32, 64, 128, 256)
@@ -32,6 +34,15 @@ WIDTHS = (16, 32, 64, 128, 256)
 def plain(text):
     """A text with spaces and minus signs as they are typed."""
     return text.replace("\u00a0", " ").replace("−", "-")
+
+
+def tables_of(blocks):
+    """Every table among blocks, those within other blocks too."""
+    for block in blocks:
+        if isinstance(block, Table):
+            yield block
+        elif isinstance(block, Columns | Details):
+            yield from tables_of(block.blocks)
 
 
 def figures(*texts):

@@ -13,13 +13,13 @@ from extrap.reporting.baselines import (
     loss_sentence,
     slope_sentences,
 )
-from extrap.reporting.blocks import Details, Figure, tables_of
+from extrap.reporting.blocks import Details, Figure
 from extrap.reporting.forecast_answer import answer_rows
 from extrap.reporting.forecast_charts import pair_chart
 from extrap.reporting.forecast_page import report
 from extrap.reporting.sizes import size_axis
 
-from .conftest import RATES, as_runs, figures, plain, sweep_frame
+from .conftest import RATES, as_runs, figures, plain, sweep_frame, tables_of
 
 NAMES = ("muP", "standard")
 REACH = 1024.0

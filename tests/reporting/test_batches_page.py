@@ -15,14 +15,14 @@ from extrap.reporting.batches_charts import (
     trade_off_charts,
 )
 from extrap.reporting.batches_page import batches_page
-from extrap.reporting.blocks import Details, tables_of
+from extrap.reporting.blocks import Details
 from extrap.reporting.critical_batches import batches_answer, counted
 from extrap.reporting.html import page_html
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.study_page import About
 from extrap.reporting.text import blocks_text
 
-from .conftest import figures, plain
+from .conftest import figures, plain, tables_of
 from .hostile import inspected
 
 

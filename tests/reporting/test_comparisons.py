@@ -14,7 +14,7 @@ from extrap.comparing.findings import (
     treatments,
 )
 from extrap.records import Interval, Measure, Runs
-from extrap.reporting.blocks import Details, tables_of
+from extrap.reporting.blocks import Details
 from extrap.reporting.charts import marks
 from extrap.reporting.comparison_charts import (
     compute_chart,
@@ -34,7 +34,7 @@ from extrap.reporting.study_page import About
 from extrap.reporting.tables import Table
 
 from . import recipes
-from .conftest import NOTHING, figures, measured
+from .conftest import NOTHING, figures, measured, tables_of
 from .hostile import inspected
 from .recipes import BROKEN, COMPARISON, FOUND, GROUP, SAME, SHIFT, STEEPER, STUDY, UNKNOWN
 

@@ -11,7 +11,7 @@ import pytest
 from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.records import Interval, Runs
-from extrap.reporting.blocks import Details, Figure, Warnings, tables_of
+from extrap.reporting.blocks import Details, Figure, Warnings
 from extrap.reporting.forecast_answer import (
     AnswerRow,
     answer_rows,
@@ -26,7 +26,16 @@ from extrap.reporting.index import write_index
 from extrap.reporting.sizes import size_axis
 from extrap.reporting.tables import Table
 
-from .conftest import RATES, as_runs, figures, large_frame, plain, sweep_frame, true_optimum
+from .conftest import (
+    RATES,
+    as_runs,
+    figures,
+    large_frame,
+    plain,
+    sweep_frame,
+    tables_of,
+    true_optimum,
+)
 from .hostile import inspected
 
 

@@ -8,7 +8,7 @@ import pytest
 from extrap.comparing import SparseArm, sparse_sweep
 from extrap.reading import read_runs
 from extrap.records import Recipe, Workload
-from extrap.reporting.blocks import Figure, tables_of
+from extrap.reporting.blocks import Figure
 from extrap.reporting.charts import marks
 from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.study_page import About
@@ -16,7 +16,7 @@ from extrap.sparsity_sections import sparse_accounts, sparsity_sections
 from extrap.training import sparse_costs
 from extrap.workloads import load_workload
 
-from .reporting.conftest import figures
+from .reporting.conftest import figures, tables_of
 from .reporting.hostile import EVIL, PAYLOADS, inspected, poisoned
 from .reporting.recipes import BROKEN, STUDY
 

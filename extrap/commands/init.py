@@ -208,8 +208,8 @@ def _sizes_and_tuned(command: TrainingCommand) -> tuple[list[str], list[str]]:
     for name in sizes:
         if near := get_close_matches(name, set(OURS) - set(given), n=1, cutoff=0.7):
             raise click.UsageError(
-                f"{{{name}}} looks like a misspelt {{{near[0]}}}; write that, or give the size "
-                "another name."
+                f"{{{name}}} looks like a misspelt placeholder; write {{{near[0]}}}, or give the "
+                "size another name."
             )
     return sizes, [name for name in values if name in TUNED]
 

@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 
 from extrap.comparing.selections import selection_findings
-from extrap.reporting.blocks import tables_of
 from extrap.reporting.selection_page import selection_sections
 
-from ..reporting.conftest import figures
+from ..reporting.conftest import figures, tables_of
 
 SIZES = (50, 100, 200, 400, 800)
 

@@ -78,7 +78,7 @@ class Foresight:
         loss_ratio: Observed variance of each of these log losses / predicted, (n_sizes,).
         place_ratio: The same of the optima, (n_sizes, n_tuned).
         extra: Variance of the optima about their law beyond what their errors explain, (n_tuned,).
-        jackknife: Factor on the variance of each optimum's law, (n_tuned,).
+        bends: Variance of each optimum's law over that of a straight one, (n_tuned,).
     """
 
     forecast: Forecast
@@ -88,7 +88,7 @@ class Foresight:
     loss_ratio: Array
     place_ratio: Array
     extra: Array
-    jackknife: Array
+    bends: Array
     _seen: dict[object, Any] = field(default_factory=dict)
 
     def now(self) -> Widths:
@@ -265,10 +265,9 @@ class Foresight:
         """Derivatives of a law's logarithm in its free parameters, at one size."""
         key = ("slopes", i, *size.values())
         if key not in self._seen:
-            free = [j for j, name in enumerate(fit.names) if name not in fit.fixed]
             z = relative_sizes(fit, size)
             gradient = LAWS[fit.law].log_gradient(np.asarray(fit.values), z)
-            self._seen[key] = gradient[0, free]
+            self._seen[key] = gradient[0, _free(fit)]
         return np.asarray(self._seen[key])
 
     def _noise(self, *, n_new: int, n_common: int, n_sizes: int) -> Noise:
@@ -356,10 +355,10 @@ class Foresight:
         floor = np.array([vertices.floor[j] for vertices in found])
         slopes = [self._slopes(f"tuned {j}", fit, size) for size in (*sizes, self.at)]
         leverage, weights = _leverage(np.array(slopes), own + floor)
-        n_free = len(fit.names) - len(fit.fixed)
         # what weighted residuals of these variances come out as, on average
         mean = float(np.mean(weights * (own + extra))) - extra
-        return leverage * float(self.jackknife[j]), max(mean, 0.0), max(len(sizes) - n_free, 1)
+        dof = max(fit.dof + len(sizes) - fit.n_points, 1)
+        return leverage * float(self.bends[j]), max(mean, 0.0), dof
 
 
 def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
@@ -394,7 +393,7 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
         designs.append(design)
     found = np.array(own).reshape(len(designs), len(runs.tuned))
     ratios = np.array(place_ratio).reshape(len(designs), len(runs.tuned))
-    extra, jackknife = np.zeros(len(fits)), np.ones(len(fits))
+    extra, bends = np.zeros(len(fits)), np.ones(len(fits))
     spaced = np.array([model.of_design(d).floor for d in designs]).reshape(found.shape)
     for j, fit in enumerate(fits):
         assert fit is not None
@@ -405,7 +404,7 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
         ratios[:, j] *= noise / max(mean, TINY)
         extra[j] = scatter - noise
         variances = found[:, j] + spaced[:, j]
-        jackknife[j] = _jackknife(fit, [d.size for d in designs], variances, at)
+        bends[j] = _bends(fit, [d.size for d in designs], variances, at)
     return Foresight(
         forecast=forecast,
         at=dict(at),
@@ -414,7 +413,7 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
         loss_ratio=np.array(loss_ratio),
         place_ratio=ratios,
         extra=extra,
-        jackknife=jackknife,
+        bends=bends,
     )
 
 
@@ -472,13 +471,17 @@ def _at(target: Array, design: Array, weights: Array) -> float:
     return float(target @ np.linalg.pinv(normal) @ target)
 
 
-def _jackknife(
+def _free(fit: Fit) -> list[int]:
+    """The parameters of a law that its points determine: no pins, and not the bend."""
+    return [i for i, name in enumerate(fit.names) if name not in (*fit.fixed, "bend")]
+
+
+def _bends(
     fit: Fit, sizes: Sequence[Mapping[str, float]], variances: Array, at: Mapping[str, float]
 ) -> float:
-    """By how much a jackknife has scaled the covariance of an optimum's law: never below 1."""
+    """Variance of an optimum's law over that of a straight one at a size: never below 1."""
     z = np.vstack([relative_sizes(fit, size) for size in (*sizes, at)])
-    free = [i for i, name in enumerate(fit.names) if name not in fit.fixed]
-    slopes = LAWS[fit.law].log_gradient(np.asarray(fit.values), z)[:, free]
+    slopes = LAWS[fit.law].log_gradient(np.asarray(fit.values), z)[:, _free(fit)]
     leverage, _ = _leverage(slopes, variances)
     se = float(predict_log(fit, relative_sizes(fit, at))[1][0])
     return max(1.0, se**2 / max(fit.scatter**2 * leverage, TINY**2))

@@ -267,7 +267,7 @@ def test_widths_now_are_those_of_the_forecast(sight: Foresight) -> None:
     x = np.log(np.array(WIDTHS) / 64)
     leverage = 1 / 5 + math.log(16) ** 2 / float(x @ x)
     assert sight.extra == pytest.approx([scatter - noise])
-    assert sight.jackknife == pytest.approx([max(1, 0.1**2 / (0.24**2 * leverage))], rel=1e-6)
+    assert sight.bends == pytest.approx([max(1, 0.1**2 / (0.24**2 * leverage))], rel=1e-6)
     told = sight.limits()["lr"]
     parts = [noise * (1 + leverage), scatter - noise, (scatter - noise) * leverage]
     assert list(told.values()) == pytest.approx([p / sum(parts) for p in parts], rel=1e-5)

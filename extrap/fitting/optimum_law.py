@@ -28,12 +28,12 @@ BENDS_P, STEPS_P = 0.05, 0.03
 FLAT = 1e-9
 """Share of a parabola's square that a straight law may leave before it counts as two sizes."""
 LARGEST_LOG, TINY = 700.0, 1e-6
-BEND_PRIOR = {0.003: 0.35, 0.03: 0.3, 0.06: 0.2, 0.12: 0.11, 0.25: 0.04}
+BEND_PRIOR = {0.003: 0.5, 0.03: 0.15, 0.06: 0.2, 0.12: 0.1, 0.25: 0.05}
 """Standard deviation of a bend, octaves per squared doubling → how likely that is beforehand."""
 SCALE, SCALE_DOF = 0.4, 3
 """How large the real errors of optima usually are, as a share of the stated ones; degrees of
 freedom behind it. Chosen, like the bends, on simulated sweeps and on Step Law's optima."""
-OFF_STRAIGHT = 1.3
+OFF_STRAIGHT = 1.8
 """The squared distance between the straight law and the bent one counts so many times."""
 OFF_LAW = 0.1 * math.log(2)
 """An optimum lies off every smooth law by about a tenth of an octave, however well it is known."""

@@ -165,7 +165,7 @@ def cost(
     if point.loss is None or advised is None or forecast.valley is None:
         raise DataError(
             "the cost of a value needs laws of the loss and of each optimum, and an "
-            f"excess-loss curve ({'; '.join(forecast.flags)}); extend the sweep first."
+            f"excess-loss curve ({'; '.join(point.flags)}); extend the sweep first."
         )
     values = {**advised.tuned, **_known(tuned or {}, forecast.runs)}
     growth = _growth(forecast.runs, formula)
@@ -426,7 +426,7 @@ def _far_off(forecast: Forecast, chosen: Penalty) -> list[str]:
         reach = []
         for key, part in by_size.items():
             size = dict(zip(forecast.runs.sizes, map(float, key), strict=True))
-            best = forecast.predict_tuned(size)[name].value or math.nan
+            best = forecast.predict_tuned(size, refuse=False)[name].value or math.nan
             reach += [*np.log2(part[name].to_numpy(dtype=float) / best)]
         low, high = float(np.nanmin(reach)), float(np.nanmax(reach))
         if not low <= octaves <= high:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from extrap.reporting.flag_words import FAMILIES, NO_TUNED_LAW, UNKNOWN
+from extrap.reporting.flag_words import FAMILIES, NO_TUNED_LAW, REFUSED_TUNED, UNKNOWN
 
 __all__ = [
     "LIMITS",
@@ -93,10 +93,14 @@ def explain_flag(flag: str, *, of: str = "forecast") -> Explanation:
         of: What carries it, a key of `FAMILIES`.
     """
     name, _, detail = map(str.strip, flag.partition(":"))
+    if name.startswith("refused-"):  # the details of several sizes are no sentence
+        detail = ""
     if (words := FAMILIES[of].get(name)) is not None:
         return Explanation(name, *words, detail)
     if of == "forecast" and name.startswith("no-") and name.endswith("-law"):
         return Explanation(name, *NO_TUNED_LAW, detail)
+    if of == "forecast" and name.startswith("refused-"):
+        return Explanation(name, *REFUSED_TUNED, detail)
     return Explanation(flag, *UNKNOWN)
 
 

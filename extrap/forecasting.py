@@ -19,6 +19,7 @@ from scipy import stats
 from extrap.errors import DataError, argument
 from extrap.fitting import (
     BANDS,
+    MOST_OCTAVES,
     CurvatureTest,
     DivergenceModel,
     LossModel,
@@ -198,13 +199,15 @@ class Forecast:
         """
         size = self._named(value, size)
         target = self._checked(size)
-        refused = self.refusals(target)
-        prediction = None if "loss" in refused else self.predict_loss(target, refuse=False)
+        prediction = self.predict_loss(target, refuse=False)
+        refused = self._refusals(target, prediction)
         ratio = self.extrapolation_ratio(target)
         flags = [*self.flags]
         if ratio > FAR:
             flags.append("far-extrapolation")
         flags += [f"refused-{name}: {why}" for name, why in refused.items()]
+        if "loss" in refused:
+            prediction = None
         if prediction is None:
             loss_ci = loss_pi = UNKNOWN if "loss" in refused else self._bound_of_loss()
         else:
@@ -235,17 +238,24 @@ class Forecast:
         Returns:
             `"loss"` or tuned column → the reason, and what to add.
         """
-        found = {"loss": self._refusal_of_loss(size), **self._refusals_of_tuned(size)}
+        return self._refusals(size, self.predict_loss(size, refuse=False))
+
+    def _refusals(
+        self, size: Mapping[str, float], prediction: LossPrediction | None
+    ) -> dict[str, str]:
+        found = {"loss": self._refusal_of_loss(size, prediction), **self._refusals_of_tuned(size)}
         top = self.largest()
         more = "a size closer to it" if any(size[c] > top[c] for c in top) else "sizes"
         remedy = f"add {more}, or seeds at the largest sizes"
         return {name: f"{why}; {remedy}" for name, why in found.items() if why}
 
-    def _refusal_of_loss(self, size: Mapping[str, float]) -> str:
+    def _refusal_of_loss(
+        self, size: Mapping[str, float], prediction: LossPrediction | None
+    ) -> str:
         top = self.largest()
-        inside = {c: min(value, top[c]) for c, value in size.items()}
-        here, last = (self.predict_loss(x, refuse=False) for x in (size, inside))
-        return "" if here is None or last is None else refuse_loss(here, last)
+        inside = {column: min(value, top[column]) for column, value in size.items()}
+        last = prediction if inside == size else self.predict_loss(inside, refuse=False)
+        return "" if prediction is None or last is None else refuse_loss(prediction, last)
 
     def _refusals_of_tuned(self, size: Mapping[str, float]) -> dict[str, str]:
         laws = {name: fit for name, fit in self.tuned_laws.items() if fit is not None}
@@ -268,7 +278,9 @@ class Forecast:
             seeds: One per run, for the mean of tuned runs of these seeds; None for one new run.
             refuse: Whether to refuse the loss where `refusals` says so.
         """
-        if self.loss_model is None or (refuse and self._refusal_of_loss(size)):
+        if self.loss_model is None:
+            return None
+        if refuse and self._refusal_of_loss(size, self.predict_loss(size, refuse=False)):
             return None
         return self.loss_model.predict(size, noise=self.noise, band=self.band, seeds=seeds)
 
@@ -634,7 +646,9 @@ class Forecast:
             return NOT_GIVEN
         for optimum in reversed(self.optima):
             interval = optimum.tuned[name].ci
-            if interval != UNKNOWN:
+            low, high = interval
+            is_wide = low is not None and high is not None and high > low * 2**MOST_OCTAVES
+            if interval != UNKNOWN and not is_wide:
                 return Estimate(value=None, se=None, ci=interval, pi=interval)
         return NOT_GIVEN
 

@@ -58,7 +58,7 @@ from extrap.fitting.reference_curves import (
     at_fractions,
     fit_reference_curves,
 )
-from extrap.fitting.refusals import refuse_loss, refuse_tuned
+from extrap.fitting.refusals import MOST_OCTAVES, refuse_loss, refuse_tuned
 from extrap.fitting.rules import RULES, Rule, RuleRegret, compare_rules
 from extrap.fitting.sparsity import SparsityFit, fit_sparsity
 from extrap.fitting.summary import summarise
@@ -68,6 +68,7 @@ from extrap.fitting.valley import Valley, fit_valley
 __all__ = [
     "BANDS",
     "DISCREPANCY",
+    "MOST_OCTAVES",
     "NEW_SEED",
     "RULES",
     "CurvatureTest",

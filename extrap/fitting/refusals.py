@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.recommendation import expected_excess
@@ -14,7 +14,7 @@ from extrap.fitting.spread import predict_optimum
 from extrap.fitting.valley import Valley
 from extrap.records import Fit
 
-__all__ = ["refuse_loss", "refuse_tuned"]
+__all__ = ["MOST_OCTAVES", "refuse_loss", "refuse_tuned"]
 
 LEVEL = 0.9
 """Of the intervals that are judged, whatever that of the forecast is."""
@@ -77,7 +77,7 @@ def refuse_tuned(
         if regret > MOST_REGRET:
             why = f"the predicted value is expected to cost {_percent(regret)} of the loss"
             return dict.fromkeys(laws, why)
-    widths = 2 * stats.t.ppf(0.5 + LEVEL / 2, spread.dof) * np.asarray(spread.sd)
+    widths = 2 * special.stdtrit(spread.dof, 0.5 + LEVEL / 2) * np.asarray(spread.sd)
     why = f"its 90 % interval spans more than a factor of {2**MOST_OCTAVES:g}"
     return {name: why for name, w in zip(laws, widths, strict=True) if not w <= MOST_OCTAVES}
 

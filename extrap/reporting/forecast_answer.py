@@ -248,7 +248,8 @@ def kept_from_smallest(
 ) -> tuple[TransferQuality, ...]:
     """What it costs to keep the values tuned at the smallest size, one entry per tuned column."""
     laws = {name: law for name, law in forecast.tuned_laws.items() if law is not None}
-    if forecast.valley is None or not laws or forecast.recommend(**size) is None:
+    known = [estimate.value is not None for estimate in forecast.predict_tuned(size).values()]
+    if forecast.valley is None or not laws or not all(known):
         return ()
     try:
         return transfer_quality(

@@ -93,8 +93,6 @@ def explain_flag(flag: str, *, of: str = "forecast") -> Explanation:
         of: What carries it, a key of `FAMILIES`.
     """
     name, _, detail = map(str.strip, flag.partition(":"))
-    if name.startswith("refused-"):  # the details of several sizes are no sentence
-        detail = ""
     if (words := FAMILIES[of].get(name)) is not None:
         return Explanation(name, *words, detail)
     if of == "forecast" and name.startswith("no-") and name.endswith("-law"):
@@ -105,10 +103,10 @@ def explain_flag(flag: str, *, of: str = "forecast") -> Explanation:
 
 
 def explain_flags(flags: Sequence[str], *, of: str = "forecast") -> list[Explanation]:
-    """Each flag in words once, with all it concerns."""
+    """Each flag in words once, with all it concerns; why a size is refused is said elsewhere."""
     found: dict[str, Explanation] = {}
     for flag in dict.fromkeys(flags):
-        new = explain_flag(flag, of=of)
+        new = explain_flag(flag.partition(":")[0] if flag.startswith("refused-") else flag, of=of)
         if (old := found.get(new.name)) is not None:
             details = ", ".join(dict.fromkeys(filter(None, [old.detail, new.detail])))
             new = replace(old, detail=details)

@@ -129,26 +129,30 @@ class Forecast:
         lines += [
             f"at {named(p.size)}: loss {estimated(p.loss, p.loss_pi)}"
             + "".join(f", {plain(n)} {estimated(e.value, e.pi)}" for n, e in p.tuned.items())
+            + "".join(f"; {plain(flag)}" for flag in _refusals(p))
             for p in self._default_points()
         ]
         return "\n  ".join([*lines, *(f"flag: {plain(flag)}" for flag in self.flags)])
 
     def _repr_html_(self) -> str:
+        points = self._default_points()
         rows = [
             [
                 *map(quantity, p.size.values()),
                 f"{number(p.extrapolation_ratio, digits=3)}×",
                 *(text for each in _shown(p) for text in each),
             ]
-            for p in self._default_points()
+            for p in points
         ]
+        refused = [f"{flag} ({named(p.size)})" for p in points for flag in _refusals(p)]
+        flags = [*self.flags, *refused]
         heads = ["loss", "one new run (pi)"]
         heads += [text for name in self.runs.tuned for text in (f"best {name}", f"{name} (pi)")]
         return html_table(
             f"Forecast from {self._basis()}",
             [*self.runs.sizes, "extrapolation ratio", *heads],
             rows,
-            notes=[*self._law_words(), *(f"Flag: {flag}" for flag in self.flags)],
+            notes=[*self._law_words(), *(f"Flag: {flag}" for flag in flags)],
         )
 
     def _basis(self) -> str:
@@ -651,6 +655,10 @@ class Forecast:
             if interval != UNKNOWN and not is_wide:
                 return Estimate(value=None, se=None, ci=interval, pi=interval)
         return NOT_GIVEN
+
+
+def _refusals(point: Point) -> list[str]:
+    return [flag for flag in point.flags if flag.startswith("refused-")]
 
 
 def _shown(point: Point) -> list[tuple[str, str]]:

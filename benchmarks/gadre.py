@@ -77,7 +77,7 @@ def _ours(made: extrap.Forecast, size: dict[str, float], loss: float) -> dict[st
     """The forecast at one run, its intervals in both bands and their scores."""
     found: dict[str, object] = {}
     for band in BANDS:
-        prediction = replace(made, band=band).predict_loss(size)
+        prediction = replace(made, band=band).predict_loss(size, refuse=False)
         if prediction is None:
             raise RuntimeError(f"no law of the loss at {size}")
         scored = score(prediction, loss)

@@ -162,7 +162,7 @@ def _tuned_rows(
 ) -> list[dict[str, object]]:
     rows = []
     cell = f"{target.size['params'] / 1e6:.0f}M, {target.size['tokens'] / 1e9:.3g}B"
-    for j, (name, estimate) in enumerate(made.predict_tuned(target.size).items()):
+    for j, (name, estimate) in enumerate(made.predict_tuned(target.size, refuse=False).items()):
         own = target.tuned[name]
         rows.append(
             {
@@ -189,7 +189,7 @@ def _losses(made: extrap.Forecast, targets: list[Optimum]) -> pd.DataFrame:
         row["tied"] = float(np.exp(predict_log(tied, relative_sizes(tied, target.size))[0][0]))
         row["last"] = _last_value(fitted, target)
         for band in BANDS:
-            prediction = replace(made, band=band).predict_loss(target.size)
+            prediction = replace(made, band=band).predict_loss(target.size, refuse=False)
             scored = score(prediction, target.loss)
             low, high = prediction.interval(LEVEL, new_run=True)
             if band == "default":

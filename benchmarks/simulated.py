@@ -104,7 +104,7 @@ def judge(
     band: str, made: extrap.Forecast, target: float, expected: float, new: float
 ) -> dict[str, object]:
     """Whether the intervals hold the new run, log width, log error of the centre."""
-    prediction = made.predict_loss({"x": target})
+    prediction = made.predict_loss({"x": target}, refuse=False)
     if prediction is None:
         raise RuntimeError("no law of the loss in a simulated sweep")
     found: dict[str, object] = {}

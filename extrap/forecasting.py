@@ -19,6 +19,7 @@ from scipy import stats
 from extrap.errors import DataError, argument
 from extrap.fitting import (
     BANDS,
+    MOST_OCTAVES,
     CurvatureTest,
     DivergenceModel,
     LossModel,
@@ -46,6 +47,8 @@ from extrap.fitting import (
     predict_at_values,
     predict_log,
     recommend,
+    refuse_loss,
+    refuse_tuned,
     relative_sizes,
     sharpen_noise,
     summarise,
@@ -82,6 +85,8 @@ MOST_NAMED = 3
 """Outliers that are named one by one."""
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
+UNKNOWN = Interval(None, None)
+NOT_GIVEN = Estimate(value=None, se=None, ci=UNKNOWN, pi=UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,26 +129,30 @@ class Forecast:
         lines += [
             f"at {named(p.size)}: loss {estimated(p.loss, p.loss_pi)}"
             + "".join(f", {plain(n)} {estimated(e.value, e.pi)}" for n, e in p.tuned.items())
+            + "".join(f"; {plain(flag)}" for flag in _refusals(p))
             for p in self._default_points()
         ]
         return "\n  ".join([*lines, *(f"flag: {plain(flag)}" for flag in self.flags)])
 
     def _repr_html_(self) -> str:
+        points = self._default_points()
         rows = [
             [
                 *map(quantity, p.size.values()),
                 f"{number(p.extrapolation_ratio, digits=3)}×",
                 *(text for each in _shown(p) for text in each),
             ]
-            for p in self._default_points()
+            for p in points
         ]
+        refused = [f"{flag} ({named(p.size)})" for p in points for flag in _refusals(p)]
+        flags = [*self.flags, *refused]
         heads = ["loss", "one new run (pi)"]
         heads += [text for name in self.runs.tuned for text in (f"best {name}", f"{name} (pi)")]
         return html_table(
             f"Forecast from {self._basis()}",
             [*self.runs.sizes, "extrapolation ratio", *heads],
             rows,
-            notes=[*self._law_words(), *(f"Flag: {flag}" for flag in self.flags)],
+            notes=[*self._law_words(), *(f"Flag: {flag}" for flag in flags)],
         )
 
     def _basis(self) -> str:
@@ -194,14 +203,17 @@ class Forecast:
         """
         size = self._named(value, size)
         target = self._checked(size)
-        prediction = self.predict_loss(target)
+        prediction = self.predict_loss(target, refuse=False)
+        refused = self._refusals(target, prediction)
         ratio = self.extrapolation_ratio(target)
         flags = [*self.flags]
         if ratio > FAR:
             flags.append("far-extrapolation")
+        flags += [f"refused-{name}: {why}" for name, why in refused.items()]
+        if "loss" in refused:
+            prediction = None
         if prediction is None:
-            best = self.optima[-1].best_loss
-            loss_ci = loss_pi = Interval(None, best)
+            loss_ci = loss_pi = UNKNOWN if "loss" in refused else self._bound_of_loss()
         else:
             loss_ci = prediction.interval(self.level, new_run=False)
             loss_pi = prediction.interval(self.level, new_run=True)
@@ -210,7 +222,7 @@ class Forecast:
             loss=None if prediction is None else _exp(prediction.log_loss),
             loss_ci=loss_ci,
             loss_pi=loss_pi,
-            tuned=self.predict_tuned(target),
+            tuned=self._tuned_but(refused, target),
             extrapolation_ratio=ratio,
             flags=tuple(flags),
             dial={} if set(size) == set(target) else dict(size),
@@ -221,22 +233,86 @@ class Forecast:
         fitted = [o.size for o in self.optima if self.loss_model is None or o.loss is not None]
         return extrapolation_ratio(size, fitted)
 
+    def refusals(self, size: Mapping[str, float]) -> dict[str, str]:
+        """What is not given at a size, as its interval would be too wide to be of use.
+
+        Args:
+            size: Size column → size.
+
+        Returns:
+            `"loss"` or tuned column → the reason, and what to add.
+        """
+        return self._refusals(size, self.predict_loss(size, refuse=False))
+
+    def _refusals(
+        self, size: Mapping[str, float], prediction: LossPrediction | None
+    ) -> dict[str, str]:
+        found = {"loss": self._refusal_of_loss(size, prediction), **self._refusals_of_tuned(size)}
+        top = self.largest()
+        more = "a size closer to it" if any(size[c] > top[c] for c in top) else "sizes"
+        remedy = f"add {more}, or seeds at the largest sizes"
+        return {name: f"{why}; {remedy}" for name, why in found.items() if why}
+
+    def _refusal_of_loss(
+        self, size: Mapping[str, float], prediction: LossPrediction | None
+    ) -> str:
+        top = self.largest()
+        inside = {column: min(value, top[column]) for column, value in size.items()}
+        last = prediction if inside == size else self.predict_loss(inside, refuse=False)
+        return "" if prediction is None or last is None else refuse_loss(prediction, last)
+
+    def _refusals_of_tuned(self, size: Mapping[str, float]) -> dict[str, str]:
+        laws = {name: fit for name, fit in self.tuned_laws.items() if fit is not None}
+        valley = self.valley if len(laws) == len(self.tuned_laws) else None
+        return refuse_tuned(laws, size, valley=valley) if laws else {}
+
     def predict_loss(
-        self, size: Mapping[str, float], *, seeds: Sequence[object] | None = None
+        self,
+        size: Mapping[str, float],
+        *,
+        seeds: Sequence[object] | None = None,
+        refuse: bool = True,
     ) -> LossPrediction | None:
-        """Predictive distribution of the log loss of a tuned run, or None without a loss law.
+        """Predictive distribution of the log loss of a tuned run.
+
+        None without a law of the loss, or where the loss is refused.
 
         Args:
             size: Size column → size.
             seeds: One per run, for the mean of tuned runs of these seeds; None for one new run.
+            refuse: Whether to refuse the loss where `refusals` says so.
         """
         if self.loss_model is None:
             return None
+        if refuse and self._refusal_of_loss(size, self.predict_loss(size, refuse=False)):
+            return None
         return self.loss_model.predict(size, noise=self.noise, band=self.band, seeds=seeds)
 
-    def predict_tuned(self, size: Mapping[str, float]) -> dict[str, Estimate]:
-        """The optimum of each tuned value at a size, with its intervals."""
-        return {name: self._tuned_at(name, size) for name in self.runs.tuned}
+    def predict_tuned(
+        self, size: Mapping[str, float], *, refuse: bool = True
+    ) -> dict[str, Estimate]:
+        """The optimum of each tuned value at a size, with its intervals.
+
+        Args:
+            size: Size column → size.
+            refuse: Whether to refuse the values of which `refusals` says so.
+        """
+        return self._tuned_but(self._refusals_of_tuned(size) if refuse else {}, size)
+
+    def _tuned_but(
+        self, refused: Mapping[str, str], size: Mapping[str, float]
+    ) -> dict[str, Estimate]:
+        """The optimum of each tuned value that is not refused."""
+        return {
+            name: NOT_GIVEN if name in refused else self._tuned_at(name, size)
+            for name in self.runs.tuned
+        }
+
+    def _bound_of_loss(self) -> Interval:
+        """Without a law: at most that of the largest size, if a smaller one had a higher loss."""
+        *smaller, last = (o.best_loss for o in self.optima)
+        falls = last is not None and any(loss is not None and loss > last for loss in smaller)
+        return Interval(None, last) if falls else UNKNOWN
 
     def octave_sd(self, name: str, size: Mapping[str, float]) -> float:
         """Standard deviation of the optimum of a tuned value at a size in octaves, or 0."""
@@ -251,7 +327,7 @@ class Forecast:
     ) -> float | None:
         """Expected excess of a run at these tuned values, in log loss (nats of ln loss, ≥ 0).
 
-        None where an optimum or the excess-loss curve around it is unknown.
+        None where an optimum is unknown or refused, or the excess-loss curve is unknown.
         """
         centre = {name: estimate.value for name, estimate in self.predict_tuned(size).items()}
         if self.valley is None or any(value is None for value in centre.values()):
@@ -263,12 +339,14 @@ class Forecast:
         """The tuned values with the smallest expected loss at one size, and the optimal ones.
 
         They take into account the uncertainty of the optimum, the asymmetry of the excess-loss
-        curve, and divergence. None where an optimum or the excess-loss curve is unknown.
+        curve, and divergence. None where an optimum is unknown or refused, or the excess-loss
+        curve is unknown.
 
         Raises:
             ValueError: As `at`.
         """
-        target, laws = self._checked(self._named(value, size)), self._all_tuned_laws()
+        target = self._checked(self._named(value, size))
+        laws = self._laws_to_use(target)
         if laws is None or self.valley is None:
             return None
         return recommend(laws, target, valley=self.valley, divergence=self.divergence)
@@ -293,12 +371,13 @@ class Forecast:
     ) -> tuple[TransferQuality, ...]:
         """Cost of keeping the tuned values of the largest swept size at a larger size.
 
-        One entry per tuned column; none where an optimum or the excess-loss curve is unknown.
+        One entry per tuned column; none where `recommend` gives none.
 
         Raises:
             ValueError: As `at`.
         """
-        target, laws = self._checked(self._named(value, size)), self._all_tuned_laws()
+        target = self._checked(self._named(value, size))
+        laws = self._laws_to_use(target)
         if laws is None or self.valley is None:
             return ()
         return transfer_quality(laws, self.optima, target, valley=self.valley, level=self.level)
@@ -309,7 +388,8 @@ class Forecast:
         Raises:
             ValueError: As `at`.
         """
-        target, laws = self._checked(self._named(value, size)), self._all_tuned_laws()
+        target = self._checked(self._named(value, size))
+        laws = self._laws_to_use(target)
         if laws is None or self.valley is None:
             return ()
         return compare_rules(laws, self.optima, target, valley=self.valley)
@@ -334,6 +414,7 @@ class Forecast:
 
         Columns: the sizes, `loss`, `loss_pi_lower`, `loss_pi_upper`, `log_excess` (the cost of
         not tuning, in nats of ln loss) and `NAME_octaves`, the distance from the optimum there.
+        Values are missing where the loss or an optimum is refused.
 
         Args:
             sizes: Sizes, each as in `at`.
@@ -352,23 +433,25 @@ class Forecast:
                 f"positive, got {dict(tuned)}."
             )
         laws = self._all_tuned_laws()
+        if self.loss_model is None or laws is None or self.valley is None:
+            raise DataError(
+                "the cost of a kept value needs laws of the loss and of each optimum, and an "
+                f"excess-loss curve ({'; '.join(self.flags)}); extend the sweep first."
+            )
+        columns = ["loss", "loss_pi_lower", "loss_pi_upper", "log_excess"]
+        columns += [f"{name}_octaves" for name in laws]
         rows = []
         for size in sizes:
             target = self._checked(size)
-            prediction = self.predict_loss(target)
-            if prediction is None or laws is None or self.valley is None:
-                raise DataError(
-                    "the cost of a kept value needs laws of the loss and of each optimum, and an "
-                    f"excess-loss curve ({'; '.join(self.flags)}); extend the sweep first."
+            prediction = None if self.refusals(target) else self.predict_loss(target, refuse=False)
+            values: list[float | None] = [None] * len(columns)
+            if prediction is not None:
+                found = predict_at_values(
+                    prediction, laws, self.valley, target, tuned, level=self.level
                 )
-            found = predict_at_values(
-                prediction, laws, self.valley, target, tuned, level=self.level
-            )
-            row: dict[str, float | None] = {**target, "loss": found.loss}
-            row["loss_pi_lower"], row["loss_pi_upper"] = found.pi
-            row["log_excess"] = found.excess
-            rows.append({**row, **{f"{k}_octaves": v for k, v in found.octaves.items()}})
-        return pd.DataFrame(rows)
+                values = [found.loss, *found.pi, found.excess, *found.octaves.values()]
+            rows.append({**target, **dict(zip(columns, values, strict=True))})
+        return pd.DataFrame(rows).astype(float)
 
     def summary(self) -> Summary:
         """Laws, their coefficients and the default targets as tables; print it.
@@ -441,7 +524,7 @@ class Forecast:
         return pd.DataFrame(rows)
 
     def _loss_se(self, point: Point) -> float | None:
-        prediction = self.predict_loss(point.size)
+        prediction = self.predict_loss(point.size, refuse=False)
         if prediction is None or point.loss is None:
             return None
         return point.loss * prediction.curve_log_sd
@@ -543,6 +626,10 @@ class Forecast:
         known = {name: fit for name, fit in self.tuned_laws.items() if fit is not None}
         return known if known and len(known) == len(self.tuned_laws) else None
 
+    def _laws_to_use(self, size: Mapping[str, float]) -> dict[str, Fit] | None:
+        """The laws of all tuned columns; None where one is missing, or refused at a size."""
+        return None if self._refusals_of_tuned(size) else self._all_tuned_laws()
+
     def _tuned_at(self, name: str, size: Mapping[str, float]) -> Estimate:
         fit = self.tuned_laws[name]
         if fit is None:
@@ -559,12 +646,19 @@ class Forecast:
 
     def _unknown_tuned(self, name: str) -> Estimate:
         """What the largest size with any bound says; sizes beyond it may only be assumed alike."""
+        if self.runs.complete().to_frame()["loss"].nunique() < 2:  # no value is better than others
+            return NOT_GIVEN
         for optimum in reversed(self.optima):
             interval = optimum.tuned[name].ci
-            if interval != Interval(None, None):
+            low, high = interval
+            is_wide = low is not None and high is not None and high > low * 2**MOST_OCTAVES
+            if interval != UNKNOWN and not is_wide:
                 return Estimate(value=None, se=None, ci=interval, pi=interval)
-        open_interval = Interval(None, None)
-        return Estimate(value=None, se=None, ci=open_interval, pi=open_interval)
+        return NOT_GIVEN
+
+
+def _refusals(point: Point) -> list[str]:
+    return [flag for flag in point.flags if flag.startswith("refused-")]
 
 
 def _shown(point: Point) -> list[tuple[str, str]]:
@@ -769,7 +863,8 @@ def _reference_curves(made: Forecast) -> ReferenceCurves | None:
     sizes = frame.groupby(list(made.runs.sizes)).ngroup()
     for key, group in frame.groupby(list(made.runs.sizes)):
         size = dict(zip(made.runs.sizes, map(float, key), strict=True))
-        prediction, best = made.predict_loss(size), made.predict_tuned(size)
+        prediction = made.predict_loss(size, refuse=False)
+        best = made.predict_tuned(size, refuse=False)
         log_loss[group.index] = math.nan if prediction is None else prediction.log_loss
         for j, name in enumerate(made.runs.tuned):
             centre = best[name].value or math.nan

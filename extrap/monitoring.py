@@ -110,6 +110,8 @@ class Monitor:
         made = forecast if isinstance(forecast, Forecast) else load_forecast(forecast)
         require_level(level)
         size = dict(made.at(**at).size)
+        if refused := made.refusals(size).get("loss"):
+            raise DataError(f"a monitor needs the forecast of a loss, refused here: {refused}.")
         prediction, curves = made.predict_loss(size), made.curves
         if curves is None or prediction is None:
             raise DataError(

@@ -30,6 +30,7 @@ from extrap.records import (
     Command,
     ComparisonStudy,
     LeverStudy,
+    Point,
     Runs,
     SizePath,
     StudySpec,
@@ -55,6 +56,7 @@ __all__ = [
     "sweep_of",
     "sweeps_of",
     "target_cells",
+    "untrained_targets",
     "wants_only",
 ]
 
@@ -162,11 +164,8 @@ def run_study(
     say(f"sealed forecast written to {sealed_path} ({made.created}, content hash {seal})")
     large: Runs | None = None
     cells = target_cells(spec, made)
-    if spec.targets and not cells:
-        say(
-            "no larger run was trained: the sweep gives no point estimate; see the flags in "
-            "the report"
-        )
+    for line in untrained_targets(spec, made):
+        say(line)
     if cells:
         large = tune(
             spec, storage, train=train, stage="check", extend=wants_only(cells), notify=notify
@@ -348,13 +347,13 @@ def report_study(
 def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
     """The larger runs of a study: at multiples of the recommended values, and at the fixed ones.
 
-    The fixed values are those tuned at the smallest size, as one does who tunes only once. Without
-    a point estimate there is nothing to train.
+    The fixed values are those tuned at the smallest size, as one does who tunes only once. Where
+    the loss or a tuned value is unknown or refused, nothing is trained.
     """
-    if any(fit is None for fit in made.tuned_laws.values()) or not made.loss_laws:
-        return ()
     cells = []
     for target in spec.targets:
+        if _unknown_at(made.at(**target.size)):
+            continue
         centre = made.advised(**target.size)
         settings = [{n: v * factor for n, v in centre.items()} for factor in target.factors]
         if target.fixed:
@@ -365,6 +364,27 @@ def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
             for seed in spec.target_seeds
         ]
     return tuple(dict.fromkeys(cells))
+
+
+def untrained_targets(spec: StudySpec, made: Forecast) -> list[str]:
+    """A sentence for each target at which nothing is trained, with the reason."""
+    said = []
+    for target in spec.targets:
+        point = made.at(**target.size)
+        if unknown := _unknown_at(point):
+            flags = [f for f in point.flags if f.startswith("refused-") or "-law:" in f]
+            why = "; ".join(flags) or "see the flags in the report"
+            said.append(
+                f"no larger run is trained at {_sized(target.size)}: the sweep does not say its "
+                f"{' and '.join(unknown)} ({why})"
+            )
+    return said
+
+
+def _unknown_at(point: Point) -> list[str]:
+    """What a forecast does not say at a size: the loss, tuned columns."""
+    values = {"loss": point.loss, **{name: e.value for name, e in point.tuned.items()}}
+    return [name for name, value in values.items() if value is None]
 
 
 def as_handed_out(name: str, value: float) -> float:

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from extrap.forecasting import forecast
-from extrap.pipeline import default_storage, extend_rule, seal_in_storage, target_cells, wants_only
+from extrap.pipeline import (
+    default_storage,
+    extend_rule,
+    seal_in_storage,
+    target_cells,
+    untrained_targets,
+    wants_only,
+)
 from extrap.reading import without_password
 from extrap.records import Cell, Runs, StudySpec
 from extrap.tuning import (
@@ -131,8 +138,8 @@ def _work_larger(
     if cells:
         large = share(stage="check", extend=wants_only(cells))
         say(f"{spec.name}: {len(large)} larger runs are complete")
-    else:
-        say("no larger run was trained: the sweep gives no point estimate")
+    for line in untrained_targets(spec, made):
+        say(line)
 
 
 def _part(spec: StudySpec, shard: Shard) -> tuple[Cell, ...]:

@@ -70,7 +70,7 @@ def examine(made, factor):
             assert value in ci
         assert all(end is None or end in pi for end in ci)
     assert math.isfinite(point.extrapolation_ratio)
-    assert point.loss is not None or "no-loss-law" in names_of(point.flags)
+    assert point.loss is not None or {"no-loss-law", "refused-loss"} & names_of(point.flags)
     assert len(made.frame([size])) == 1
     return point
 

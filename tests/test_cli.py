@@ -55,6 +55,37 @@ def refused(result):
     return err
 
 
+def numbers(found):
+    """All numbers of a document."""
+    if isinstance(found, dict | list):
+        parts = found.values() if isinstance(found, dict) else found
+        return [number for part in parts for number in numbers(part)]
+    return [found] if isinstance(found, int | float) and not isinstance(found, bool) else []
+
+
+def test_refused_forecast_prints_no_number(run, sweep_table):
+    sweep_table(widths=(16.0, 32.0, 64.0), seeds=1, noise=0.1, seed=5).to_csv(
+        "noisy.csv", index=False
+    )
+    asked = ("noisy.csv", *COLUMNS, "--at", "1024")
+    code, out, _ = run("forecast", *asked, "--json")
+    (point,) = parse(out)["points"]
+    assert code == 0
+    assert numbers(point) == [1024, 16]  # the size, and how far it is
+    flags = [flag.partition(":")[0] for flag in point["flags"]]
+    assert {"refused-loss", "refused-lr"} <= {*flags}
+    code, out, _ = run("forecast", *asked)
+    (row,) = [line for line in out.splitlines() if line.split()[:1] == ["1024"]]
+    assert code == 0
+    assert row.split()[1:4] == ["16×", "unknown", "unknown"]
+    assert "refused" in refused(run("cost", *asked))
+    assert run("plan", *asked, "--runs", "6", "--cost", "width**2")[0] == 0
+    pd.DataFrame({"width": [1024], "lr": 0.001, "loss": 1.0}).to_csv("large.csv", index=False)
+    code, out, _ = run("check", "noisy.csv", "large.csv", *COLUMNS, "--json")
+    assert (code, parse(out)["n_judged"]) == (0, 0)
+    assert run("report", "noisy.csv", "large.csv", *COLUMNS, "--output", "page.html")[0] == 0
+
+
 def parse(text):
     def refuse(constant):
         raise AssertionError(constant)

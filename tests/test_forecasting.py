@@ -18,8 +18,8 @@ from extrap.errors import DataError
 from extrap.fitting import LossModel, Noise
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs
-from extrap.records import Interval, Runs
-from tests.checking.byhand import LARGE, by_hand, law, loss_at
+from extrap.records import Interval, Point, Runs
+from tests.checking.byhand import LARGE, by_hand, law, loss_at, of_rate
 
 Table = Callable[..., pd.DataFrame]
 
@@ -178,6 +178,11 @@ def test_unknown_optimum_is_bounded_by_the_largest_size_that_says_anything() -> 
         optima[i] = replace(optima[i], tuned={"lr": estimate})
     found = replace(made, optima=tuple(optima)).at(**LARGE).tuned["lr"]
     assert (found.value, found.se, found.ci, found.pi) == (None, None, bound, bound)
+    for factor, told in ((255.0, True), (257.0, False)):  # eight octaves say nothing
+        ci = Interval(0.001, 0.001 * factor)
+        lr = replace(optima[4].tuned["lr"], ci=ci)
+        wide = (*optima[:4], replace(optima[4], tuned={"lr": lr}))
+        assert replace(made, optima=wide).at(**LARGE).tuned["lr"].ci == (ci if told else bound)
     assert made.octave_sd("lr", LARGE) == 0
     assert made.at(**LARGE).tuned["lr"].ci == Interval(None, None)
 
@@ -242,9 +247,64 @@ def test_names_of_the_columns_do_not_matter(sweep_table, made, names):
     assert point.tuned[rate] == plain.tuned["lr"]
 
 
-def test_identical_losses_do_not_break_the_forecast(sweep_table: Table) -> None:
-    point = forecast_of(sweep_table().assign(loss=2.0)).at(width=1024)
-    assert point.loss is None or point.loss == pytest.approx(2.0)
+def test_identical_losses_say_nothing_of_larger_sizes(sweep_table: Table) -> None:
+    made = forecast_of(sweep_table().assign(loss=2.0))
+    assert says_nothing(made.at(width=1024), "loss", "lr")
+    assert made.advised(width=1024) == {}
+
+
+def says_nothing(point: Point, *names: str) -> bool:
+    """Whether there is neither a value nor a side of an interval."""
+    told = {"loss": (point.loss, *point.loss_ci, *point.loss_pi)}
+    told |= {n: (e.value, e.se, *e.ci, *e.pi) for n, e in point.tuned.items()}
+    return all(set(told[name]) == {None} for name in names)
+
+
+def reasons(point: Point) -> list[str]:
+    return [f.partition(":")[0] for f in point.flags if f.startswith("refused-")]
+
+
+NOISY = Noise(own_sd=0.2, own_dof=6, size_sd=0.2, size_dof=6)
+
+
+def test_refused_loss_has_no_number_but_a_reason_and_leaves_the_rest() -> None:
+    """±.39 by a noise of .2 of 6 degrees of freedom, and a fall of .1 ln 4 beyond the sweep."""
+    made = by_hand(noise=NOISY)
+    point = made.at(**LARGE)
+    assert says_nothing(point, "loss")
+    assert reasons(point) == ["refused-loss"]
+    assert point.tuned == by_hand().at(**LARGE).tuned
+    assert made.refusals({"width": 64.0}).keys() == {"loss"}  # 5 % among the fitted sizes
+    assert made.frame([LARGE]).filter(like="loss").isna().all(axis=None)
+    assert made.predict_loss(LARGE) is None
+    spread = made.predict_loss(LARGE, refuse=False)
+    assert spread.half_width(0.9, new_run=True) > 0.39
+    assert made.recommend(**LARGE) is not None
+    assert made.frame_at_values([LARGE], tuned={"lr": 0.01})["loss"].isna().all()
+    assert by_hand().refusals(LARGE) == {}
+
+
+def test_refused_value_is_neither_advised_nor_priced_and_leaves_the_loss() -> None:
+    """Two octaves of standard deviation on a parabola of .02 octave² cost .08 · 5/3."""
+    made = by_hand(tuned_laws={"lr": of_rate(scatter=2 * math.log(2))})
+    point = made.at(**LARGE)
+    assert says_nothing(point, "lr")
+    assert reasons(point) == ["refused-lr"]
+    assert (point.loss, point.loss_pi) == (
+        by_hand().at(**LARGE).loss,
+        by_hand().at(**LARGE).loss_pi,
+    )
+    nothing = (made.recommend(**LARGE), made.advised(**LARGE), made.rules(**LARGE))
+    assert (*nothing, made.transfer(**LARGE)) == (None, {}, (), ())
+    assert made.predict_excess(LARGE, {"lr": 0.01}) is None
+    assert made.predict_tuned(LARGE)["lr"].value is None
+    assert made.predict_tuned(LARGE, refuse=False)["lr"].value == pytest.approx(0.0025)
+
+
+def test_noisy_sweep_of_three_sizes_is_refused(sweep_table: Table) -> None:
+    made = forecast_of(sweep_table(widths=(16.0, 32.0, 64.0), seeds=1, noise=0.1, seed=5))
+    for size in made.default_targets():
+        assert says_nothing(made.at(**size), "loss", "lr")
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,24 @@ def test_a_larger_run_has_whole_examples_and_needs_a_point_estimate(tmp_path):
     assert any("no larger run" in line for line in found.lines)
 
 
+def test_nothing_larger_is_trained_on_a_refused_forecast(tmp_path):
+    """Three sizes and a noise of 20 %: neither a loss nor a rate is forecast at width 512."""
+
+    def noisy(size, tuned, seed):
+        rng = np.random.default_rng([seed, int(size["width"]), round(1e6 * tuned["lr"])])
+        return toy(size, tuned, seed) * math.exp(rng.normal(0, 0.2))
+
+    spec = replace(SPEC, sizes={"width": (32, 64, 128)}, growth=0)
+    found = finish(tmp_path, spec, train=noisy)
+    point = found.outcome.forecast.at(width=512)
+    assert (point.loss, tuple(point.loss_pi)) == (None, (None, None))
+    assert target_cells(spec, found.outcome.forecast) == ()
+    assert {event.stage for event in found.events} == {"tune"}
+    assert found.outcome.verdicts == ()
+    assert any("no larger run is trained at width 512" in line for line in found.lines)
+    assert found.outcome.report_path.is_file()
+
+
 def test_larger_runs_are_trained_at_the_recommended_values():
     """Below the optimum, where values that are too high cost more."""
     valley = replace(by_hand().valley, rise=((0.0, 1.2),))

@@ -23,7 +23,7 @@ from extrap.checking.settings import weigh_settings
 from extrap.checking.spikes import Spike, find_spike
 from extrap.errors import DataError, argument
 from extrap.forecasting import Forecast
-from extrap.records import Runs, Verdict, Verdicts
+from extrap.records import Interval, Runs, Verdict, Verdicts
 
 __all__ = ["TOLERANCE", "Spike", "check", "find_spike"]
 
@@ -60,8 +60,8 @@ def check(
     Args:
         forecast: The forecast.
         runs: Runs with the forecast's size and tuned columns, of any stage. A run whose tuned
-            value is empty is judged by its loss alone. A run without a final loss, or below the
-            sweep's sizes, gets an open verdict (`on_law` is None).
+            value is empty is judged by its loss alone. A run without a final loss, below the
+            sweep's sizes, or where the loss is refused, gets an open verdict (`on_law` is None).
         tolerance: Relative deviation in [0, 1); a smaller deviation is never an alarm.
         familywise: If true, `1 − forecast.level` is the probability of at least one false alarm
             by a loss among all configurations, not the probability for each.
@@ -138,7 +138,7 @@ def _verdict(
     predicted, own = math.exp(case.log_loss), None
     if case.excess is not None:
         own = settings.expected_pi if settings else case.predicted_pi
-    return Verdict(
+    found = Verdict(
         size=case.size,
         tuned=case.tuned,
         seed=case.row["seed"],
@@ -161,6 +161,10 @@ def _verdict(
         configuration=number,
         mean_loss=None if case.log_deviation is None else predicted * math.exp(case.log_deviation),
     )
+    if not case.refusal:
+        return found
+    unknown = Interval(None, None)
+    return replace(found, predicted=None, predicted_pi=unknown, expected=None, expected_pi=None)
 
 
 def _of_run(
@@ -209,4 +213,6 @@ def _why_unjudged(forecast: Forecast, case: Case) -> str | None:
                 "not extrapolated downwards, so the run cannot be judged."
                 + (" Are both in the same unit?" if value * ODD_RATIO < smallest else "")
             )
+    if case.refusal:
+        return f"The forecast of the loss is refused here: {case.refusal}."
     return None

@@ -74,6 +74,7 @@ class Case:
         off_before_spike: How far its curve was off the reference before that, in log loss; None
             where there is no reference.
         overfits: Whether its curve turns up and climbs steadily.
+        refusal: Why the forecast gives no loss at its size; empty where it does.
     """
 
     row: Mapping[str, Any]
@@ -96,6 +97,7 @@ class Case:
     spike: Spike | None
     off_before_spike: float | None
     overfits: bool
+    refusal: str = ""
 
     @property
     def is_plain(self) -> bool:
@@ -166,6 +168,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
                         spike=spike,
                         off_before_spike=_off_before(forecast, spike, here.log_loss),
                         overfits=part[0] in climbing,
+                        refusal=here.refusal,
                     )
                 )
     return sorted(cases, key=lambda case: case.members[0])
@@ -183,13 +186,14 @@ class _AtSize:
         self.forecast, self.size, self.log_loss = forecast, size, prediction.log_loss
         self.expected = forecast.predict_tuned(size)
         self.ratio = forecast.extrapolation_ratio(size)
+        self.refusal = forecast.refusals(size).get("loss", "")
         self.unknown_optimum = _unknown_optimum(forecast, size)
         self._known: dict[MeanNoise, tuple[LossPrediction, LossPrediction, Interval]] = {}
 
     @classmethod
     def of(cls, forecast: Forecast, size: Mapping[str, float]) -> _AtSize:
         """Raises a DataError where the forecast predicts no loss."""
-        prediction = forecast.predict_loss(size)
+        prediction = forecast.predict_loss(size, refuse=False)
         if prediction is None:
             where = ", ".join(f"{c}={v:g}" for c, v in size.items())
             raise DataError(
@@ -218,7 +222,7 @@ class _AtSize:
         """Of the mean of runs with these seeds: at the optimum, at the forecast's values."""
         key = self.forecast.noise.of_mean(seeds)
         if key not in self._known:
-            law = self.forecast.predict_loss(self.size, seeds=seeds)
+            law = self.forecast.predict_loss(self.size, seeds=seeds, refuse=False)
             assert law is not None
             found = replace(law, curve=(*law.curve, *self.unknown_optimum))
             interval = found.interval(self.forecast.level, new_run=True)

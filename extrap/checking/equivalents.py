@@ -78,7 +78,7 @@ def loss_along(forecast: Forecast, size: Mapping[str, float]) -> tuple[np.ndarra
     for factor in FACTORS:
         scaled = {c: v * factor for c, v in size.items()}
         if all(scaled[c] >= smallest[c] for c in scaled):
-            prediction = forecast.predict_loss(scaled)
+            prediction = forecast.predict_loss(scaled, refuse=False)
             if prediction is not None:
                 logs.append(math.log(factor))
                 losses.append(prediction.log_loss)

@@ -15,6 +15,7 @@ What to use when:
 * `fit_valley` — what a mistuned value costs.
 * `fit_divergence` — how likely a run diverges.
 * `recommend` — the values of smallest expected loss, given all of these.
+* `refuse_loss`, `refuse_tuned` — where a forecast says nothing, and why.
 * `place_runs` — where the next runs of a sweep teach most; `grow_grid` for a plain grid.
 * `predict_at_values` — the loss at values that are kept instead.
 * `holm` — p-values of several tests, adjusted for their number.
@@ -57,6 +58,7 @@ from extrap.fitting.reference_curves import (
     at_fractions,
     fit_reference_curves,
 )
+from extrap.fitting.refusals import MOST_OCTAVES, refuse_loss, refuse_tuned
 from extrap.fitting.rules import RULES, Rule, RuleRegret, compare_rules
 from extrap.fitting.sparsity import SparsityFit, fit_sparsity
 from extrap.fitting.summary import summarise
@@ -66,6 +68,7 @@ from extrap.fitting.valley import Valley, fit_valley
 __all__ = [
     "BANDS",
     "DISCREPANCY",
+    "MOST_OCTAVES",
     "NEW_SEED",
     "RULES",
     "CurvatureTest",
@@ -113,6 +116,8 @@ __all__ = [
     "predict_at_values",
     "predict_log",
     "recommend",
+    "refuse_loss",
+    "refuse_tuned",
     "relative_sizes",
     "sharpen_noise",
     "summarise",

@@ -42,9 +42,12 @@ class LossPrediction:
 
     def interval(self, level: float, *, new_run: bool) -> Interval:
         """The loss interval `exp(log_loss ± t sd)`: of one new run, or of the curve."""
+        return Interval.around_log(self.log_loss, self.half_width(level, new_run=new_run))
+
+    def half_width(self, level: float, *, new_run: bool) -> float:
+        """Half the width of the interval of the log loss."""
         quantile, spreads = 0.5 + level / 2, self._spreads(new_run)
-        half = max(float(special.stdtrit(dof, quantile) * sd) for sd, dof in spreads)
-        return Interval.around_log(self.log_loss, half)
+        return max(float(special.stdtrit(dof, quantile) * sd) for sd, dof in spreads)
 
     @property
     def log_sd(self) -> float:

@@ -6,12 +6,14 @@ import math
 
 from extrap.planning.plans import LargerSize, Outlook, Plan
 
-__all__ = ["NO_HELP", "advise", "runs_told", "widths_of"]
+__all__ = ["NO_HELP", "WIDEST_LOSS", "WIDEST_TUNED", "advise", "runs_told", "widths_of"]
 
 NO_HELP = 0.9
 """More runs at the swept sizes do not help where they leave this share of a width."""
 NARROWS = 0.97
 """A larger size helps where it leaves less than this share."""
+WIDEST_LOSS, WIDEST_TUNED = math.log(100), 20.0
+"""Widths, in log loss and in octaves, beyond which an interval says nothing."""
 
 
 def advise(found: Plan, *, why: str = "") -> tuple[str, ...]:
@@ -110,7 +112,10 @@ def _the(name: str) -> str:
 def _told(name: str, width: float | None) -> str:
     if width is None:
         return "unknown"
+    if width > (WIDEST_LOSS if name == "loss" else WIDEST_TUNED):
+        return "unknown"
     if name == "loss":
-        return f"{100 * math.expm1(width):.2g} %"
+        percent = 100 * math.expm1(width)
+        return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
     octaves = f"{width:.2g}"
     return f"{octaves} octave" + "s" * (octaves != "1")

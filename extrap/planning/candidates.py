@@ -198,7 +198,8 @@ class Market:
         """The predicted optimum, log2; None without a law."""
         key = tuple(size.values())
         if key not in self._centres:
-            values = [estimate.value for estimate in self.forecast.predict_tuned(size).values()]
+            found = self.forecast.predict_tuned(size, refuse=False)
+            values = [estimate.value for estimate in found.values()]
             known = None if None in values else np.log2(np.array(values, dtype=float))
             self._centres[key] = known
         return self._centres[key]

@@ -146,7 +146,8 @@ def cost(
 
     Raises:
         ValueError: A size or tuned column is unknown, or a number is not positive.
-        DataError: The forecast has no law of the loss, of an optimum, or no excess-loss curve.
+        DataError: The forecast has no law of the loss, of an optimum, or no excess-loss curve, or
+            refuses one of them at this size.
 
     References:
         Ours. Equivalent compute as in `extrap check`: the tuned run of the law that does as well.
@@ -162,6 +163,8 @@ def cost(
     point = forecast.at(**at)
     advised = forecast.recommend(**at)
     laws = {name: fit for name, fit in forecast.tuned_laws.items() if fit is not None}
+    if refused := [flag for flag in point.flags if flag.startswith("refused-")]:
+        raise DataError(f"a cost needs the forecast of a tuned run, got {'; '.join(refused)}.")
     if point.loss is None or advised is None or forecast.valley is None:
         raise DataError(
             "the cost of a value needs laws of the loss and of each optimum, and an "
@@ -426,7 +429,7 @@ def _far_off(forecast: Forecast, chosen: Penalty) -> list[str]:
         reach = []
         for key, part in by_size.items():
             size = dict(zip(forecast.runs.sizes, map(float, key), strict=True))
-            best = forecast.predict_tuned(size)[name].value or math.nan
+            best = forecast.predict_tuned(size, refuse=False)[name].value or math.nan
             reach += [*np.log2(part[name].to_numpy(dtype=float) / best)]
         low, high = float(np.nanmin(reach)), float(np.nanmax(reach))
         if not low <= octaves <= high:

@@ -186,7 +186,7 @@ def _expected(made: Forecast, sight: Foresight, move: Move) -> list[Design]:
     """A size that will be bracketed, if its runs then suffice."""
     frame = made.runs.complete().to_frame()
     here = frame[np.logical_and.reduce([frame[c] == v for c, v in move.size.items()])]
-    centre = [made.predict_tuned(move.size)[n].value or 1.0 for n in made.runs.tuned]
+    centre = [e.value or 1.0 for e in made.predict_tuned(move.size, refuse=False).values()]
     own = np.log2(here[list(made.runs.tuned)].to_numpy(dtype=float) / np.array(centre))
     seeds = tuple(seed_numbers(frame["seed"])[here.index])
     design = Design(size=move.size, octaves=own, seeds=seeds)

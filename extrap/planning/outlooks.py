@@ -90,13 +90,13 @@ class Foresight:
 
     def now(self) -> Widths:
         """The widths as the forecast itself has them."""
-        point = self.forecast.at(**self.at)
-        lower, upper = point.loss_pi
+        prediction = self.forecast.predict_loss(self.at, refuse=False)
         tuned = {}
-        for name, estimate in point.tuned.items():
+        for name, estimate in self.forecast.predict_tuned(self.at, refuse=False).items():
             low, high = estimate.pi
             tuned[name] = math.log2(high / low) if low and high else None
-        return Widths(loss=math.log(upper / lower) if lower and upper else None, tuned=tuned)
+        loss = None if prediction is None else _width(prediction, self.forecast.level)
+        return Widths(loss=loss, tuned=tuned)
 
     def quick(self, designs: Sequence[Design]) -> Widths:
         """Widths by the laws' linearisation at their fitted parameters."""
@@ -148,7 +148,7 @@ class Foresight:
     def limits(self) -> dict[str, dict[str, float]]:
         """What makes each interval wide now, as shares of its variance."""
         found: dict[str, dict[str, float]] = {}
-        prediction = self.forecast.predict_loss(self.at)
+        prediction = self.forecast.predict_loss(self.at, refuse=False)
         if prediction is not None:
             shared = self.forecast.noise.shared_sd**2
             within, form, common = _split(prediction, self.forecast)
@@ -207,7 +207,7 @@ class Foresight:
         if "now" not in self._seen:
             before = [self._vertices(design) for design in self.designs]
             swept = [design.size for design in self.designs]
-            prediction = self.forecast.predict_loss(self.at)
+            prediction = self.forecast.predict_loss(self.at, refuse=False)
             parts = None if prediction is None else _split(prediction, self.forecast)
             self._seen["now"] = prediction, parts, self._line_variance(swept, before)
         prediction, parts, now = self._seen["now"]
@@ -238,7 +238,8 @@ class Foresight:
         top = {c: min(max(s[c] for s in among), self.at[c]) for c in self.at}
         key = ("change", *top.values())
         if key not in self._seen:
-            here, there = (self.forecast.predict_loss(x) for x in (top, self.at))
+            pair = (self.forecast.predict_loss(x, refuse=False) for x in (top, self.at))
+            here, there = pair
             assert here is not None
             assert there is not None
             self._seen[key] = abs(there.log_loss - here.log_loss)
@@ -292,7 +293,7 @@ class Foresight:
         losses, errors = [], []
         observed = {tuple(o.size.items()): o for o in forecast.optima}
         for size, vertex in zip(sizes, found, strict=True):
-            prediction = forecast.predict_loss(size)
+            prediction = forecast.predict_loss(size, refuse=False)
             assert prediction is not None
             optimum = observed.get(tuple(size.items()))
             rest = 0.0
@@ -421,7 +422,7 @@ def _design(forecast: Forecast, size: Mapping[str, float]) -> Design:
     """The complete runs of a size."""
     frame = forecast.runs.complete().to_frame()
     here = frame[np.logical_and.reduce([frame[c] == v for c, v in size.items()])]
-    centre = forecast.predict_tuned(size)
+    centre = forecast.predict_tuned(size, refuse=False)
     columns = [
         np.log2(here[name].to_numpy(dtype=float) / (centre[name].value or math.nan))
         for name in forecast.runs.tuned

@@ -6,6 +6,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -137,10 +138,11 @@ def fixed_law_text(
     with suppress(DataError):  # no law of the loss or of an optimum, or no excess-loss curve
         expected = forecast.frame_at_values([size], tuned=law.tuned).iloc[0]
         loss, *sides = map(float, expected[["loss", "loss_pi_lower", "loss_pi_upper"]])
-        text.append(
-            f"The forecast for this value is {format_estimate(loss, Interval(*sides))}, "
-            f"{compared(loss / predicted - 1)} that."
-        )
+        if math.isfinite(loss):  # it is not refused there
+            text.append(
+                f"The forecast for this value is {format_estimate(loss, Interval(*sides))}, "
+                f"{compared(loss / predicted - 1)} that."
+            )
     kept = group_near(groups, size, law.tuned)
     if kept is not None and kept.mean_loss is not None:
         seen = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))

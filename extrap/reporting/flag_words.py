@@ -6,7 +6,7 @@ Families keep apart what different results call alike: `forecast` (forecasts, fi
 
 from __future__ import annotations
 
-__all__ = ["FAMILIES", "NO_TUNED_LAW", "UNKNOWN"]
+__all__ = ["FAMILIES", "NO_TUNED_LAW", "REFUSED_TUNED", "UNKNOWN"]
 
 Words = tuple[str, str, str]
 """What it means; why it matters; what to do."""
@@ -56,6 +56,11 @@ _FORECAST: dict[str, Words] = {
         "Too few sizes have a usable optimum for a law of the loss.",
         "The loss of a larger run is then bounded on one side only.",
         "Extend the grids or add sizes; at least three sizes need an optimum inside their grid.",
+    ),
+    "refused-loss": (
+        "The interval of the loss would be too wide to be of use.",
+        "Half of it is more than 5 % and more than the change that the forecast predicts.",
+        "Add a size closer to the target, or seeds at the largest sizes.",
     ),
     "too-few-sizes-for-a-floor": (
         "A law with a floor needs one more size than the sweep has.",
@@ -155,6 +160,12 @@ NO_TUNED_LAW: Words = (
     "Too few sizes have an optimum inside their grid to fit how this value moves with size.",
     "The best guess for a larger run is then the last tuned value.",
     "Extend the grid of this value, or add sizes.",
+)
+REFUSED_TUNED: Words = (
+    "The best value is not known well enough there to be given.",
+    "The predicted one is expected to cost more than 3 % of the loss, or its interval spans more "
+    "than eight octaves.",
+    "Add a size closer to the target, or seeds at the largest sizes.",
 )
 UNKNOWN: Words = (
     "The library flagged this result.",

@@ -11,7 +11,7 @@ from extrap.errors import DataError
 from extrap.fitting import Recommendation
 from extrap.fitting.transfer import TransferQuality, transfer_quality
 from extrap.forecasting import Forecast
-from extrap.records import Point
+from extrap.records import Interval, Point
 from extrap.reporting.blocks import Answer
 from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.groups import RunGroup, group_at_forecast, group_near, judged_sizes
@@ -55,6 +55,9 @@ LOW = (
 """Flags that make the confidence low, the gravest first."""
 WIDE = 0.1
 """Half width of the loss's interval, over the loss, from which the confidence is not high."""
+UNKNOWN = Interval(None, None)
+REFUSED = "refused-"
+"""Begins the flag of what is not given at a size."""
 _SEVERITY = {"open": 0, "on": 0, "mixed": 1, "mistuned": 2, "off": 2, "none": 2}
 
 
@@ -102,6 +105,8 @@ class AnswerRow:
         """How the runs at the forecast's values did; empty without any."""
         if self.group is None:
             return ""
+        if self.point.loss is None:
+            return "not judged"
         if self.error is None:
             return "off course"
         found = {"on": "on course", "mixed": "undecided", "open": "not judged"}.get(
@@ -192,26 +197,42 @@ def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
     where, level = name_size(row.size), format_level(forecast.level)
     advised = forecast.advised(**row.size)
     known = [f"{name}{NBSP}{format_quantity(value)}" for name, value in advised.items()]
-    missing = [name for name in forecast.runs.tuned if name not in advised]
+    refused = _refused(row)
+    missing = [name for name in forecast.runs.tuned if name not in {**advised, **refused}]
     a_loss = "a loss" if metric == "loss" else metric
     loss, interval = row.point.loss, row.point.loss_pi
     if loss is None:
         promised = f"the sweep only bounds the {metric}: {format_interval(interval)}"
+        if interval == UNKNOWN:
+            promised = f"the sweep does not bound the {metric}"
     else:
         sides = format_estimate(loss, interval).replace("(", f"({level}: ", 1)
         promised = f"expect {a_loss} of {sides}"
-    start = f"At {where} {promised}."
-    if known:
-        start = f"Use {' and '.join(known)} at {where}; {promised}."
+    use = f"Use {' and '.join(known)} at {where}" if known else ""
+    if "loss" in refused:
+        said = [use]
+    else:
+        said = [f"{use}; {promised}" if use else f"At {where} {promised}"]
     if missing:
-        start += f" The sweep does not say which {' and '.join(missing)} to use there."
-    return start
+        said.append(f"The sweep does not say which {' and '.join(missing)} to use there")
+    for name, why in refused.items():
+        what = metric if name == "loss" else f"best {name}"
+        said.append(f"No forecast of the {what} at {where}: {why}")
+    return " ".join(f"{sentence}." for sentence in said if sentence)
+
+
+def _refused(row: AnswerRow) -> dict[str, str]:
+    """`"loss"` or tuned column → why it is refused, and what to add."""
+    flags = [flag.removeprefix(REFUSED) for flag in row.point.flags if flag.startswith(REFUSED)]
+    return {name: why for name, _, why in (flag.partition(": ") for flag in flags)}
 
 
 def outcome(row: AnswerRow, metric: str = "loss") -> str:
     """How the runs at the forecast's values did, a sentence."""
     assert row.group is not None
     runs = f"{counted(len(row.group.verdicts), 'run')} there reached"
+    if row.observed is not None and row.point.loss is None:
+        return f"{runs} {format_value(row.observed, row.observed_se)}: {row.outcome}."
     if row.observed is None or row.error is None:
         states = ", ".join(sorted({v.status for v in row.group.verdicts}))
         return f"{runs} no {metric} ({states}): off course."
@@ -227,7 +248,8 @@ def kept_from_smallest(
 ) -> tuple[TransferQuality, ...]:
     """What it costs to keep the values tuned at the smallest size, one entry per tuned column."""
     laws = {name: law for name, law in forecast.tuned_laws.items() if law is not None}
-    if forecast.valley is None or not laws or len(laws) < len(forecast.runs.tuned):
+    known = [estimate.value is not None for estimate in forecast.predict_tuned(size).values()]
+    if forecast.valley is None or not laws or not all(known):
         return ()
     try:
         return transfer_quality(
@@ -289,6 +311,9 @@ def _seen(each: TransferQuality, groups: Sequence[RunGroup]) -> str:
 def _confidence(forecast: Forecast, row: AnswerRow) -> str:
     """High, medium or low, with the first reason."""
     low, high = row.point.loss_pi
+    if refused := _refused(row):
+        names = " and ".join(refused)
+        return f"Confidence: low; the sweep says too little of {names} there."
     if row.point.loss is None or low is None or high is None:
         return "Confidence: low; the sweep does not bound the loss on both sides."
     ratio = f"{row.point.extrapolation_ratio:.2g}"

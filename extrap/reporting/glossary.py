@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from extrap.reporting.flag_words import FAMILIES, NO_TUNED_LAW, UNKNOWN
+from extrap.reporting.flag_words import FAMILIES, NO_TUNED_LAW, REFUSED_TUNED, UNKNOWN
 
 __all__ = [
     "LIMITS",
@@ -97,14 +97,16 @@ def explain_flag(flag: str, *, of: str = "forecast") -> Explanation:
         return Explanation(name, *words, detail)
     if of == "forecast" and name.startswith("no-") and name.endswith("-law"):
         return Explanation(name, *NO_TUNED_LAW, detail)
+    if of == "forecast" and name.startswith("refused-"):
+        return Explanation(name, *REFUSED_TUNED, detail)
     return Explanation(flag, *UNKNOWN)
 
 
 def explain_flags(flags: Sequence[str], *, of: str = "forecast") -> list[Explanation]:
-    """Each flag in words once, with all it concerns."""
+    """Each flag in words once, with all it concerns; why a size is refused is said elsewhere."""
     found: dict[str, Explanation] = {}
     for flag in dict.fromkeys(flags):
-        new = explain_flag(flag, of=of)
+        new = explain_flag(flag.partition(":")[0] if flag.startswith("refused-") else flag, of=of)
         if (old := found.get(new.name)) is not None:
             details = ", ".join(dict.fromkeys(filter(None, [old.detail, new.detail])))
             new = replace(old, detail=details)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from extrap.files import as_written
 from extrap.planning import Outlook, Plan, Purchase
+from extrap.planning.advice import WIDEST_LOSS, WIDEST_TUNED
 from extrap.reporting.blocks import Answer, Paragraph, Warnings, shown
 from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.numbers import (
@@ -102,9 +103,10 @@ def _row(name: str, outlook: Outlook) -> tuple[str, ...]:
 def _widths(outlook: Outlook) -> list[str]:
     tuned: Mapping[str, float | None] = outlook.tuned_width
     loss = outlook.loss_width
-    is_known = loss is not None and loss <= math.log(100)
+    is_known = loss is not None and loss <= WIDEST_LOSS
     first = f"{100 * math.expm1(loss or 0.0):.3g}{NBSP}%" if is_known else "unknown"
-    return [first, *("unknown" if w is None else f"{w:.2g}" for w in tuned.values())]
+    octaves = (w is not None and w <= WIDEST_TUNED and f"{w:.2g}" for w in tuned.values())
+    return [first, *(width or "unknown" for width in octaves)]
 
 
 def _limits(found: Plan) -> Table:

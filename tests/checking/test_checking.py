@@ -57,6 +57,16 @@ def test_run_without_a_final_loss_is_left_open(made: Forecast, status: str) -> N
     assert status in verdict.advice
 
 
+def test_runs_are_not_judged_where_the_loss_is_refused(sweep_table: Table) -> None:
+    made = forecast(read_runs(sweep_table(noise=0.2), size="width", tune="lr"))
+    assert "loss" in made.refusals({"width": 512.0})
+    verdicts = check(made, big({"loss": 9.0}, {"seed": 1}, {"seed": 2, "loss": math.inf}))
+    assert {(v.on_law, v.cause, v.p_value) for v in verdicts} == {(None, None, None)}
+    assert {(v.predicted, v.predicted_pi) for v in verdicts} == {(None, (None, None))}
+    assert {v.deviation for v in verdicts} == {None}
+    assert verdicts_document(verdicts, level=0.95, forecast=made)["ok"]
+
+
 @pytest.mark.parametrize("lr", [5e-324, 1e-300, 1.7e308])
 def test_absurd_rates_are_judged_too(made: Forecast, lr: float) -> None:
     verdict = only(made, lr=lr, loss=3.0)

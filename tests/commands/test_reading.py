@@ -13,7 +13,7 @@ from extrap.cli import main
 def sweep(tmp_path, monkeypatch):
     """A small sweep in a table, `sweep.csv`, with columns as a tracker names them."""
     monkeypatch.chdir(tmp_path)
-    rates = (0.002, 0.004, 0.008, 0.016, 0.032)
+    rates = (0.002, 0.004, 0.008, 0.016, 0.032, 0.064)
     cells = [(w, lr, s) for w in (16, 32, 64, 128) for lr in rates for s in (0, 1)]
     table = pd.DataFrame(cells, columns=["config/width", "config/lr", "config/seed"])
     octaves = np.log2(table["config/lr"] / (0.1 / table["config/width"] ** 0.5))

@@ -12,12 +12,12 @@ from extrap.reporting.forecast_charts import backtest_chart
 from extrap.reporting.forecast_page import report
 from extrap.reporting.statements import pins_of
 
-from .conftest import as_runs, figures, sweep_frame
+from .conftest import WIDTHS, as_runs, figures, sweep_frame
 
 
 @pytest.fixture(scope="module")
 def found():
-    return backtest(as_runs(sweep_frame()))
+    return backtest(as_runs(sweep_frame((*WIDTHS, 512.0))))
 
 
 def with_deviations(found, deviation, last):
@@ -38,10 +38,10 @@ def with_deviations(found, deviation, last):
 
 def test_sentences_state_sizes_reach_errors_and_intervals_held(found):
     off = with_deviations(found, -0.03, -0.05)
-    # fitted 3 to 4 of 5, reach 4; errors of exp(|log(1 - x)|) - 1; 0 of 3 inside 90 %
-    assert figures(backtest_answer(off).text) == [3, 4, 5, 4, 3.0, 5.1, 90, 0, 3]
+    # fitted 4 to 5 of 6, reach 4; errors of exp(|log(1 - x)|) - 1; 0 of 3 inside 90 %
+    assert figures(backtest_answer(off).text) == [4, 5, 6, 4, 3.0, 5.1, 90, 0, 3]
     unknown = with_deviations(found, 0.01, None)
-    assert figures(backtest_answer(unknown).text) == [3, 4, 5, 4, 1.0, 90, 3, 3]
+    assert figures(backtest_answer(unknown).text) == [4, 5, 6, 4, 1.0, 90, 3, 3]
     assert "–" in summary_table(unknown).rows[0]
     one_out = backtest(as_runs(sweep_frame()), scheme="leave-one-out")
     assert figures(backtest_answer(one_out).text)[0] == 5

@@ -1,0 +1,87 @@
+"""Where a forecast says nothing: its interval would be too wide to be of use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from scipy import special
+
+from extrap.fitting.prediction import LossPrediction
+from extrap.fitting.recommendation import expected_excess
+from extrap.fitting.spread import predict_optimum
+from extrap.fitting.valley import Valley
+from extrap.records import Fit
+
+__all__ = ["MOST_OCTAVES", "refuse_loss", "refuse_tuned"]
+
+LEVEL = 0.9
+"""Of the intervals that are judged, whatever that of the forecast is."""
+MOST_HALF_WIDTH = 0.05
+"""Half width of the log loss that is always narrow enough."""
+MOST_REGRET = 0.03
+"""Log loss that the predicted optimum may cost on average."""
+MOST_OCTAVES = 8.0
+"""Width of the interval of an optimum."""
+SHOWN_AS_PERCENT, SHOWN = 0.5, math.log(10)
+"""Half widths of a log loss up to which they are given in percent, and at all."""
+
+
+def refuse_loss(prediction: LossPrediction, last: LossPrediction) -> str:
+    """Why a loss is not given; empty where it is.
+
+    It is not where half the 90 % interval of a new run is wider than the change predicted beyond
+    the sweep, and than 5 %, both in log loss.
+
+    Args:
+        prediction: At the size.
+        last: At the largest fitted size, or at the size itself where that is smaller.
+
+    References:
+        Ours.
+    """
+    half = prediction.half_width(LEVEL, new_run=True)
+    change = abs(prediction.log_loss - last.log_loss)
+    if half <= max(change, MOST_HALF_WIDTH):
+        return ""
+    wide = f"± {_percent(half)}"
+    if half > SHOWN_AS_PERCENT:
+        factor = f"{math.exp(half):.2g}" if half <= SHOWN else "10 or more"
+        wide = f"a factor of {factor} either way"
+    limit = f"{100 * MOST_HALF_WIDTH:g} %"
+    if change > MOST_HALF_WIDTH:
+        limit = f"the change of {_percent(change)} predicted beyond the sweep"
+    return f"its 90 % interval is {wide}, more than {limit}"
+
+
+def refuse_tuned(
+    laws: Mapping[str, Fit], size: Mapping[str, float], *, valley: Valley | None
+) -> dict[str, str]:
+    """Tuned column → why its optimum is not given; empty where all are.
+
+    None is given where the predicted optima cost more than 3 % of the loss on average over where
+    the optimum may lie; nor is one whose 90 % interval spans more than 8 octaves.
+
+    Args:
+        laws: Tuned column → law of its optimum.
+        size: Size column → value.
+        valley: What a distance from the optimum costs, of just these columns; None if unknown.
+
+    References:
+        Ours.
+    """
+    spread = predict_optimum(laws, size)
+    if valley is not None:
+        regret = expected_excess(spread, {}, size, valley=valley)
+        if regret > MOST_REGRET:
+            why = f"the predicted value is expected to cost {_percent(regret)} of the loss"
+            return dict.fromkeys(laws, why)
+    widths = 2 * special.stdtrit(spread.dof, 0.5 + LEVEL / 2) * np.asarray(spread.sd)
+    why = f"its 90 % interval spans more than a factor of {2**MOST_OCTAVES:g}"
+    return {name: why for name, w in zip(laws, widths, strict=True) if not w <= MOST_OCTAVES}
+
+
+def _percent(log_change: float) -> str:
+    percent = 100 * math.expm1(log_change)
+    return f"{percent:.{0 if percent >= 10 else 1}f} %"

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from extrap.fitting import LossPrediction, Valley, refuse_loss, refuse_tuned
+from extrap.records import Fit
+from tests.checking.byhand import LARGE, by_hand, of_rate
+
+Z90 = 1.6448536270
+"""Half of the normal 90 % interval."""
+T5 = 2.0150483726
+"""The same of Student's t of 5 degrees of freedom."""
+
+
+def predicted(log_loss: float, half: float) -> LossPrediction:
+    """Known exactly but for a normal error; half of its 90 % interval is given."""
+    return LossPrediction(log_loss=log_loss, curve=(((half / Z90) ** 2, 1e9),), run=((0.0, 1e9),))
+
+
+@pytest.mark.parametrize(
+    ("change", "half", "is_refused"),
+    [
+        (0.0, 0.0499, False),
+        (0.0, 0.0501, True),
+        (-0.02, 0.0501, True),
+        (-0.2, 0.199, False),
+        (-0.2, 0.201, True),
+        (0.2, 0.199, False),
+        (0.2, 0.201, True),
+        (-2.0, 1.99, False),
+        (-1.0, 400.0, True),
+    ],
+)
+def test_loss_is_refused_where_its_interval_is_wider_than_its_change_and_5_percent(
+    change: float, half: float, is_refused: bool
+) -> None:
+    why = refuse_loss(predicted(1.0 + change, half), predicted(1.0, 10.0))
+    assert bool(why) == is_refused
+
+
+def rate_law(octaves: float) -> dict[str, Fit]:
+    """A law of which one optimum at width 1024 lies this far off, one standard deviation."""
+    nats = octaves * math.log(2)
+    return {"lr": of_rate(scatter=math.sqrt(nats**2 - 0.1**2))}
+
+
+def parabola(curvature: float) -> Valley:
+    valley = by_hand().valley
+    assert valley is not None
+    return replace(valley, curvature=((curvature,),))
+
+
+@pytest.mark.parametrize("octaves", [0.3, 1.0, 1.9])
+def test_values_are_refused_where_they_cost_3_percent_on_average(octaves: float) -> None:
+    """The mean of k/2 u², no more than 1, over u = s t of 5 degrees of freedom, by 4e5 draws."""
+    draws = octaves * stats.t.ppf((np.arange(400_000) + 0.5) / 400_000, 5)
+    for regret in (0.027, 0.033):
+        low, high = 1e-6, 10.0
+        for _ in range(60):
+            k = math.sqrt(low * high)
+            mean = float(np.minimum(k / 2 * draws**2, 1.0).mean())
+            low, high = (k, high) if mean < regret else (low, k)
+        found = refuse_tuned(rate_law(octaves), LARGE, valley=parabola(k))
+        assert list(found) == (["lr"] if regret > 0.03 else [])
+
+
+@pytest.mark.parametrize("valley", [None, parabola(1e-6)])
+def test_value_is_refused_where_its_interval_spans_8_octaves(valley: Valley | None) -> None:
+    for width, refused in ((7.95, []), (8.05, ["lr"])):
+        laws = rate_law(width / 2 / T5)
+        assert list(refuse_tuned(laws, LARGE, valley=valley)) == refused
+
+
+def test_no_reason_states_a_width_that_says_nothing() -> None:
+    why = refuse_loss(predicted(1.0, 500.0), predicted(1.0, 0.1))
+    assert "a factor of 10 or more" in why
+    assert "e+" not in why

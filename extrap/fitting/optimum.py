@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from extrap.fitting.edges import OpenSize, locate_outside
 from extrap.fitting.noise import Noise
 from extrap.fitting.surface import (
     Asymmetry,
@@ -25,6 +26,7 @@ from extrap.fitting.surface import (
     pool_asymmetry,
     pool_scatter,
 )
+from extrap.fitting.valley import NOISE, fit_shape
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Optimum, Runs
 
@@ -42,6 +44,8 @@ GRID_FLOOR = 0.1
 """The standard error of an optimum is at least this fraction of the grid's spacing: what a
 polynomial errs by without noise. With it, and .3 % noise, 90 % intervals from five rates an octave
 apart hold 89 to 94 % of the optima of whole curves."""
+TIED = 1e-12
+"""Mean log losses that differ by less are equal."""
 NO_LIMITS = (-math.inf, math.inf)
 
 
@@ -49,14 +53,16 @@ NO_LIMITS = (-math.inf, math.inf)
 class _Group:
     """The runs of one size, sorted into what the surface sees and what only bounds the optimum.
 
-    `limits` are log2 bounds, one pair a tuned column, from values that diverged; `around` is None
-    where no interior minimum can be looked for.
+    `limits` are log2 bounds, one pair a tuned column, from values that diverged; `tied` are all
+    values with the smallest mean loss, one row each; `around` is None where no interior minimum
+    can be looked for.
     """
 
     rows: pd.DataFrame
     stable: pd.DataFrame
     size: Mapping[str, float]
     best: Array
+    tied: Array
     best_loss: float | None
     edge: Mapping[str, str]
     limits: tuple[tuple[float, float], ...]
@@ -94,7 +100,7 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
     shapes = pool_asymmetry(around)
     known = (noise.own_sd or 0.0, noise.own_dof)
     rest = iter(shapes)
-    return tuple(
+    optima = tuple(
         _tuned_optimum(
             group,
             names,
@@ -105,6 +111,7 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
         )
         for group in groups
     )
+    return _with_losses_outside(runs, groups, optima, noise=noise)
 
 
 def sharpen_noise(runs: Runs, noise: Noise) -> Noise:
@@ -124,6 +131,53 @@ def sharpen_noise(runs: Runs, noise: Noise) -> Noise:
         return noise
     return replace(
         noise, own_sd=log_sd, own_dof=dof, size_sd=log_sd, size_dof=dof, source="surface"
+    )
+
+
+def _with_losses_outside(
+    runs: Runs, groups: list[_Group], optima: tuple[Optimum, ...], *, noise: Noise
+) -> tuple[Optimum, ...]:
+    """The losses at optima that no grid brackets, where others tell the excess-loss curve.
+
+    Its error is common to them: as a share of a sum of independent ones it counts so many times.
+    """
+    by_index = {}
+    for i, (group, optimum) in enumerate(zip(groups, optima, strict=True)):
+        size = None if optimum.bracketed else _open_size(group, optimum, noise)
+        if size is not None:
+            by_index[i] = size
+    shape = fit_shape(runs, optima) if by_index else None
+    if shape is None:
+        return optima
+    completed = list(optima)
+    places = locate_outside(shape, list(by_index.values()))
+    for i, found in zip(by_index, places, strict=True):
+        stable, loss = groups[i].stable, float(np.exp(found.log_loss))
+        variance = found.own_variance + len(places) * found.common_variance
+        loss_se, paired_se = _loss_errors(loss, variance, stable["seed"].nunique(), stable, noise)
+        completed[i] = replace(optima[i], loss=loss, loss_se=loss_se, paired_loss_se=paired_se)
+    return tuple(completed)
+
+
+def _open_size(group: _Group, optimum: Optimum, noise: Noise) -> OpenSize | None:
+    """The values of a size without an interior optimum; None where these do not tell it."""
+    names = list(optimum.tuned)
+    if group.stable.empty or _is_level(group.rows, names, group.tied):
+        return None
+    cells = _log_loss(group.stable).groupby([group.stable[name] for name in names])
+    mean, count = cells.mean(), cells.count()
+    octaves = np.log2(mean.index.to_frame().to_numpy(dtype=float))
+    if not _is_determined(octaves, 1):
+        return None
+    ends = [(e.ci.lower or 0.0, e.ci.upper or math.inf) for e in optimum.tuned.values()]
+    with np.errstate(divide="ignore"):
+        bounds = np.log2(np.array(ends)).T
+    return OpenSize(
+        octaves=octaves,
+        log_loss=mean.to_numpy(dtype=float),
+        variance=(noise.own_sd or NOISE) ** 2 / count.to_numpy(dtype=float),
+        bounds=bounds,
+        log_x=np.log(list(optimum.size.values())),
     )
 
 
@@ -173,15 +227,18 @@ def _sort_out(
     stable = stable[inside]
     cells = _log_loss(stable).groupby([stable[name] for name in names]).mean()
     best, edge, around = np.full(len(names), np.nan), {}, None
+    tied = cells.index[cells <= cells.min() + TIED].to_frame().to_numpy(dtype=float)
     if len(cells):
         best = np.atleast_1d(np.asarray(cells.idxmin(), dtype=float))
-        edge = _edges(rows, names, best)
-        around = None if edge else _neighbourhood(stable, cells, names, noise=noise)
+        edge = _edges(rows, names, tied)
+        if not edge and not _is_level(rows, names, tied):
+            around = _neighbourhood(stable, cells, names, noise=noise)
     return _Group(
         rows=rows,
         stable=stable,
         size=size,
         best=best,
+        tied=tied,
         best_loss=best_loss,
         edge=edge,
         limits=limits,
@@ -218,7 +275,7 @@ def _tuned_optimum(
     observed = replace(unknown, best_loss=group.best_loss)
     vertex = None if group.around is None else _find_vertex(group, names, asymmetry, known)
     if vertex is None:
-        bounds = _one_sided(group.rows, names, group.best, group.edge)
+        bounds = _one_sided(group.rows, names, group.tied, group.edge)
         return replace(observed, tuned=bounds, edge=group.edge or None)
     loss = float(np.exp(vertex.log_loss))
     n_seeds = group.stable["seed"].nunique()
@@ -292,26 +349,37 @@ def _loss_errors(
     return float(loss * np.sqrt(paired + shared)), float(loss * np.sqrt(paired))
 
 
-def _edges(group: pd.DataFrame, names: list[str], best: Array) -> dict[str, str]:
-    """The tuned columns whose best value is the smallest or largest one that was tried."""
+def _edges(group: pd.DataFrame, names: list[str], tied: Array) -> dict[str, str]:
+    """The tuned columns whose best value is the smallest or largest one that was tried.
+
+    Several best values that reach from one end to the other are at neither.
+    """
     edges = {}
-    for name, value in zip(names, best, strict=True):
+    for name, values in zip(names, tied.T, strict=True):
         tried = group[name].astype(float)
-        if value <= tried.min():
+        is_low, is_high = values.min() <= tried.min(), values.max() >= tried.max()
+        if is_low and (len(tied) == 1 or not is_high):
             edges[name] = "low"
-        elif value >= tried.max():
+        elif is_high and not is_low:
             edges[name] = "high"
     return edges
 
 
+def _is_level(group: pd.DataFrame, names: list[str], tied: Array) -> bool:
+    """Whether several best values of a column reach from one end of the grid to the other."""
+    tried = group[names].astype(float)
+    reach = (tied.min(axis=0) <= tried.min()) & (tied.max(axis=0) >= tried.max())
+    return len(tied) > 1 and bool(reach.any())
+
+
 def _one_sided(
-    group: pd.DataFrame, names: list[str], best: Array, edge: Mapping[str, str]
+    group: pd.DataFrame, names: list[str], tied: Array, edge: Mapping[str, str]
 ) -> dict[str, Estimate]:
     """What is known without a point estimate: the neighbours that were seen to be worse."""
     estimates = {}
-    for name, value in zip(names, best, strict=True):
+    for name, values in zip(names, tied.T, strict=True):
         tried = np.unique(group[name].astype(float))
-        below, above = tried[tried < value], tried[tried > value]
+        below, above = tried[tried < values.min()], tried[tried > values.max()]
         lower = float(below[-1]) if len(below) and edge.get(name) != "low" else None
         upper = float(above[0]) if len(above) and edge.get(name) != "high" else None
         estimates[name] = _unknown(Interval(lower, upper))

@@ -632,7 +632,8 @@ def forecast(
             `at(depth=34)` works too. The fit does not depend on it.
 
     Returns:
-        The forecast. If the data allow no point estimate, its flags say so.
+        The forecast. If the data allow no point estimate, its flags say so. A run whose loss is
+        far below that of the other seeds of its cell, which agree, is left out; a flag says so.
 
     Raises:
         ValueError: `level` is not in (0, 1), the band is unknown, or no law has a parameter of
@@ -660,14 +661,26 @@ def forecast(
         )
     followed = _path_to(path, runs.sizes)
     make = partial(_made, level=level, band=band, fix=fix or {}, path=followed)
-    made, found = make(runs), find_outliers(runs)
+    whole, found = make(runs), find_outliers(runs)
     if not found:
-        return made
+        return whole
+    without = _made_without(runs, found, make)
+    faulty, made = [o for o in found if o.is_fault], None
+    if faulty:
+        made = without if len(faulty) == len(found) else _made_without(runs, faulty, make)
+    flags = _outlier_flags(runs, whole, without, found, left_out=faulty if made else ())
+    made = made or whole
+    return replace(made, flags=(*made.flags, *flags))
+
+
+def _made_without(
+    runs: Runs, outliers: Sequence[Outlier], make: Callable[[Runs], Forecast]
+) -> Forecast | None:
+    """The forecast without some runs; None where what is left carries none."""
     try:
-        without = make(runs.without_rows(o.row for o in found))
-    except DataError:  # what is left of the sweep carries no forecast
-        without = None
-    return replace(made, flags=(*made.flags, *_outlier_flags(runs, made, without, found)))
+        return make(runs.without_rows(o.row for o in outliers))
+    except DataError:
+        return None
 
 
 def _made(
@@ -718,9 +731,14 @@ def _made(
 
 
 def _outlier_flags(
-    runs: Runs, made: Forecast, without: Forecast | None, found: Sequence[Outlier]
+    runs: Runs,
+    made: Forecast,
+    without: Forecast | None,
+    found: Sequence[Outlier],
+    *,
+    left_out: Sequence[Outlier],
 ) -> list[str]:
-    """Each run by row, cell and deviation, and what the forecast is without all of them."""
+    """Each run by row, cell and deviation, and what the forecast is with and without them all."""
     frame, flags = runs.to_frame(), []
     for outlier in found[:MOST_NAMED]:
         row, off = frame.loc[outlier.row], math.expm1(outlier.log_deviation)
@@ -729,9 +747,13 @@ def _outlier_flags(
         flags.append(
             f"outlier: row {outlier.row + 1} ({cell}, seed {plain(row['seed'])}) is "
             f"{100 * abs(off):.0f} % {side} the median of its cell"
+            + ", and is left out of the fits"
+            * (outlier in left_out)
         )
     if len(found) > MOST_NAMED:
         flags.append(f"outlier: {len(found) - MOST_NAMED} more runs are as far off")
+        if n := sum(outlier in left_out for outlier in found[MOST_NAMED:]):
+            flags[-1] += f"; {n} of them {'is' if n == 1 else 'are'} left out of the fits"
     size = made.default_targets()[0]
     points = [None if each is None else each.at(**size) for each in (without, made)]
     texts = [

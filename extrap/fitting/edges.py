@@ -88,7 +88,7 @@ def _locate(shape: Shape, size: OpenSize) -> Outside:
 
     def excess(found: Array) -> Array:
         steepness = np.exp(found[-1])
-        return steepness * shape.excesses(found[:n_shape], u - found[place], relative)
+        return np.asarray(steepness * shape.excesses(found[:n_shape], u - found[place], relative))
 
     def weighted(found: Array, sd: Array) -> Array:
         return np.concatenate(

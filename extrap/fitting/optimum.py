@@ -79,12 +79,13 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
 
     Returns:
         One optimum a size. At the edge of the grid, and where no interior minimum is found, it has
-        no point estimate but a one-sided interval. With one tuned column it lies on the near side
-        of the first value that diverged in any seed.
+        no point estimate but a one-sided interval; the loss there is estimated from the shape of
+        the excess-loss curve, if other sizes tell it (`extrap.fitting.edges`). With one tuned
+        column it lies on the near side of the first value that diverged in any seed.
 
     References:
         Porian et al. (2024), arXiv 2406.19146, `minimize_with_interp`, for a floor on the standard
-        error (.33 of the spacing there, for an interpolation) and for dropping optima at the edge.
+        error (.33 of the spacing there, for an interpolation).
     """
     frame = runs.to_frame()
     frame = frame[frame["status"] != "failed"]

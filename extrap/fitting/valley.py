@@ -251,4 +251,4 @@ def _fit_shape(u: Array, excess: Array, log_x: Array, reference: Array) -> Shape
         loss="soft_l1",
         bounds=(centre - 8 * spread, most),
     )
-    return replace(shape, theta=found.x, root=np.linalg.qr(found.jac, mode="r"))
+    return replace(shape, theta=found.x, root=np.asarray(np.linalg.qr(found.jac, mode="r")))

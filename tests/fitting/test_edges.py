@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import extrap
+from extrap.fitting import estimate_noise, estimate_optima
+from extrap.fitting.edges import OpenSize, locate_outside
+from extrap.fitting.valley import Shape
+from extrap.laws.base import Array
+from extrap.records import Optimum
+
+RATES = tuple(map(float, 2.0 ** np.arange(-12, -4, 0.5)))
+
+
+def best_rate(width: float) -> float:
+    """Of the shared sweep."""
+    return float(0.01 * (width / 16) ** -0.4)
+
+
+def true_loss(width: float) -> float:
+    return float(1.5 + 2.0 * (width / 16) ** -0.4)
+
+
+def cut(table: pd.DataFrame, octaves: float) -> pd.DataFrame:
+    """Without the rates of the two largest widths below their best one and `octaves`."""
+    least = table["width"].map(best_rate) * 2**octaves
+    kept = (table["width"] < 128) | (table["lr"] >= least)
+    return table[kept].reset_index(drop=True)
+
+
+def optima_of(table: pd.DataFrame) -> tuple[Optimum, ...]:
+    runs = extrap.read_runs(table, size="width", tune="lr")
+    return estimate_optima(runs, noise=estimate_noise(runs), level=0.9)
+
+
+@pytest.mark.parametrize("octaves", [0.1, 0.6, 1.2])
+def test_loss_outside_a_grid_is_within_its_error(sweep_table, octaves):
+    whole = optima_of(sweep_table(rates=RATES))
+    found = optima_of(cut(sweep_table(rates=RATES), octaves))
+    assert [o.bracketed for o in found] == [True, True, True, False, False]
+    for o, bracketed in zip(found[3:], whole[3:], strict=True):
+        assert o.edge == {"lr": "low"}
+        assert o.tuned["lr"].value is None
+        assert o.tuned["lr"].ci.lower is None
+        assert o.loss < o.best_loss
+        assert abs(o.loss - true_loss(o.size["width"])) < 2 * o.loss_se
+        assert bracketed.loss_se < o.loss_se < 0.1
+
+
+def test_error_grows_with_the_distance(sweep_table):
+    errors = [
+        optima_of(cut(sweep_table(rates=RATES), octaves))[-1].loss_se
+        for octaves in (0.1, 0.9, 1.7)
+    ]
+    assert errors == sorted(errors)
+    assert errors[-1] > 2 * errors[0]
+
+
+def test_forecast_uses_the_losses_of_sizes_at_an_edge(sweep_table):
+    made = extrap.forecast(cut(sweep_table(rates=RATES), 0.5), size="width", tune="lr")
+    assert made.at(width=384).extrapolation_ratio == 2
+    assert made.largest() == {"width": 192.0}
+    for width in (128, 192, 384):
+        point = made.at(width=width)
+        assert point.loss == pytest.approx(true_loss(width), rel=0.01)
+        assert point.loss_pi.lower < true_loss(width) < point.loss_pi.upper
+    assert "optimum-not-bracketed-everywhere" in made.flags
+
+
+def test_two_tuned_values_of_which_one_is_at_the_edge():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        product((8, 16, 32, 64), 2.0 ** np.arange(-10, -3), 2.0 ** np.arange(3, 9)),
+        columns=["width", "lr", "batch"],
+    )
+    u, v = np.log2(table["lr"] / 0.01), np.log2(table["batch"] / 40)
+    height = 2 + 1 / table["width"]
+    noise = 0.002 * rng.normal(size=len(table))
+    table["loss"] = height * np.exp(0.02 * u**2 + 0.015 * v**2 - 0.01 * u * v + noise)
+    table = table[(table["width"] < 64) | (table["lr"] > 0.012)]
+    runs = extrap.read_runs(table, size="width", tune=("lr", "batch"))
+    found = estimate_optima(runs, noise=estimate_noise(runs), level=0.9)[-1]
+    assert found.edge == {"lr": "low"}
+    assert found.loss == pytest.approx(2 + 1 / 64, rel=0.01)
+    assert found.loss_se < 0.04
+
+
+def test_a_size_with_one_value_and_sweeps_without_a_curve_have_no_loss(sweep_table):
+    table = sweep_table(rates=RATES)
+    one = table[(table["width"] < 192) | (table["lr"] == 2.0**-7)]
+    assert [o.loss is None for o in optima_of(one)] == [False] * 4 + [True]
+    none = sweep_table(rates=(2.0**-5, 2.0**-4, 2.0**-3))
+    assert all(o.loss is None for o in optima_of(none))
+
+
+def shape_of(*, curvature: float, rise: float, information: float) -> Shape:
+    """Over one tuned column and one size column."""
+    theta = np.array([np.log(curvature), 0.0, 0.0, rise])
+    return Shape(n_tuned=1, reference=np.ones(1), theta=theta, root=information**0.5 * np.eye(4))
+
+
+def open_size(log_loss: Array, octaves: Array, sd: float) -> OpenSize:
+    return OpenSize(
+        octaves=octaves[:, None],
+        log_loss=log_loss,
+        variance=np.full(len(octaves), sd**2),
+        bounds=np.array([[-np.inf], [1.0]]),
+        log_x=np.zeros(1),
+    )
+
+
+def test_errors_are_those_of_repetitions():
+    """Optima up to 1.5 octaves outside; curves whose parameters scatter as the shape says."""
+    rng, sd, octaves = np.random.default_rng(0), 0.003, np.arange(5.0)
+    known = shape_of(curvature=0.03, rise=0.3, information=100.0)
+    scores = []
+    for _ in range(150):
+        theta = known.theta + 0.1 * rng.normal(size=4) + 0.2 * rng.normal() * np.eye(4)[0]
+        place = -rng.uniform(0, 1.5)
+        excess = known.excesses(theta, octaves[:, None] - place, np.zeros((5, 1)))
+        size = open_size(0.5 + excess + sd * rng.normal(size=5), octaves, sd)
+        (found,) = locate_outside(known, [size])
+        variance = found.own_variance + found.common_variance
+        scores.append(
+            [
+                (found.log_loss - 0.5) / np.sqrt(variance),
+                (found.position[0] - place) / np.sqrt(found.position_variance[0]),
+            ]
+        )
+    # the error of the curve is a share of the excess too, so they are on the safe side
+    assert np.all(np.mean(np.square(scores), axis=0) < 1.2)
+    assert np.all(np.mean(np.square(scores), axis=0) > 0.3)
+    assert np.all(np.mean(np.abs(scores) < 1.645, axis=0) >= 0.87)
+
+
+def test_the_better_the_shape_is_known_the_smaller_is_the_common_error():
+    octaves = np.arange(5.0)
+    errors = []
+    for information in (10.0, 1000.0):
+        shape = shape_of(curvature=0.03, rise=0.3, information=information)
+        excess = shape.excesses(shape.theta, octaves[:, None] + 1.0, np.zeros((5, 1)))
+        (found,) = locate_outside(shape, [open_size(excess, octaves, 0.002)])
+        assert found.log_loss == pytest.approx(0, abs=0.005)
+        assert found.position[0] == pytest.approx(-1, abs=0.2)
+        errors.append(found.common_variance)
+    assert errors[0] > 5 * errors[1] > 0
+
+
+def test_common_error_counts_once_for_each_size_at_an_edge(sweep_table):
+    """Of a mean of independent errors it is then as much as of one."""
+    table = cut(sweep_table(rates=RATES), 1.2)
+    both = optima_of(table)[-1]
+    alone = optima_of(pd.concat([table, sweep_table(widths=(128.0,), rates=RATES)]))[-1]
+    assert both.loss_se > alone.loss_se

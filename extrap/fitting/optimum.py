@@ -176,7 +176,7 @@ def _open_size(group: _Group, optimum: Optimum, noise: Noise) -> OpenSize | None
     return OpenSize(
         octaves=octaves,
         log_loss=mean.to_numpy(dtype=float),
-        variance=(noise.own_sd or NOISE) ** 2 / count.to_numpy(dtype=float),
+        variance=(NOISE if noise.own_sd is None else noise.own_sd) ** 2 / count.to_numpy(float),
         bounds=bounds,
         log_x=np.log(list(optimum.size.values())),
     )

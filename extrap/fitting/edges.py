@@ -25,6 +25,8 @@ DIFFERS = 0.2
 """Standard deviation of ln of the steepness of one size about its trend."""
 LEAST_SD = 0.001
 """Of the mean log loss of a value: what the curve errs by even near the optimum."""
+DISTINCT = 4
+"""What the curve errs by is alike at neighbouring values: they count like so many, if more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,12 +109,13 @@ def _locate(shape: Shape, size: OpenSize) -> Outside:
     at = np.concatenate([shape.theta, np.clip(0.0, *(0.99 * bounds)), np.zeros(2)])
     expected = y
     for _ in range(2):  # the error of the curve is a share of the excess, which is found here
-        sd = np.sqrt(size.variance[keep] + LEAST_SD**2 + (MODEL_ERROR * expected) ** 2)
+        misfit = LEAST_SD**2 + (MODEL_ERROR * expected) ** 2
+        sd = np.sqrt(size.variance[keep] + max(1.0, len(y) / DISTINCT) * misfit)
         solved = optimize.least_squares(weighted, at, bounds=(low, high), args=(sd,))
         at, expected = solved.x, excess(solved.x)
     information = solved.jac.T @ solved.jac
-    misfit = float(np.sum(weighted(at, sd)[: len(y)] ** 2)) / max(len(y) - d - 1, 1)
-    scale = max(misfit, 1.0)
+    square = float(np.sum(weighted(at, sd)[: len(y)] ** 2))
+    scale = max(square / max(len(y) - d - 1, 1), 1.0)
     whole = scale * np.linalg.inv(information)
     own = scale * float(np.linalg.inv(information[n_shape:, n_shape:])[-2, -2])
     return Outside(

@@ -43,6 +43,7 @@ from extrap.fitting import (
     fit_optimum_law,
     fit_reference_curves,
     fit_valley,
+    place_outside,
     predict_at_values,
     predict_log,
     recommend,
@@ -317,13 +318,12 @@ class Forecast:
     def curvature(self) -> dict[str, CurvatureTest | None]:
         """Tuned column → test whether its optimum bends away from a power law of size."""
         found: dict[str, CurvatureTest | None] = {}
+        placed = place_outside(self.runs, self.optima, noise=self.noise)
         for name, fit in self.tuned_laws.items():
             found[name] = (
                 None
                 if fit is None
-                else check_curvature(
-                    self.optima, tuned=name, columns=self.runs.sizes, fix=fit.fixed
-                )
+                else check_curvature(placed, tuned=name, columns=self.runs.sizes, fix=fit.fixed)
             )
         return found
 
@@ -702,8 +702,9 @@ def _made(
         flags.append("optimum-not-bracketed-everywhere")
     loss_model = _loss_model(sweep, optima, noise, fix=of_loss)
     flags += _loss_flags(loss_model, fix=of_loss)
+    placed = place_outside(sweep, optima, noise=noise)
     tuned_laws = {
-        name: _tuned_law(optima, name, sweep.sizes, fix=of_tuned[name]) for name in sweep.tuned
+        name: _tuned_law(placed, name, sweep.sizes, fix=of_tuned[name]) for name in sweep.tuned
     }
     flags += [
         f"no-{name}-law: too few sizes with a bracketed optimum"
@@ -885,7 +886,7 @@ def _tuned_law(
     *,
     fix: Mapping[str, float],
 ) -> Fit | None:
-    bracketed = [o for o in optima if o.tuned[name].value is not None]
-    if len(bracketed) < len(columns) + 2:
+    known = [o for o in optima if o.tuned[name].value is not None]
+    if len(known) < len(columns) + 2:
         return None
     return fit_optimum_law(optima, tuned=name, columns=columns, fix=fix)

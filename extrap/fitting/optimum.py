@@ -8,14 +8,14 @@ number: it only bounds the optimum from one side.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from extrap.fitting.edges import OpenSize, locate_outside
+from extrap.fitting.edges import OpenSize, Outside, locate_outside
 from extrap.fitting.noise import Noise
 from extrap.fitting.surface import (
     Asymmetry,
@@ -30,7 +30,7 @@ from extrap.fitting.valley import NOISE, fit_shape
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Optimum, Runs
 
-__all__ = ["estimate_optima", "sharpen_noise"]
+__all__ = ["estimate_optima", "place_outside", "sharpen_noise"]
 
 WINDOW = 0.10
 """The polynomial sees cells whose log loss is within this of the best cell."""
@@ -87,16 +87,9 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
         Porian et al. (2024), arXiv 2406.19146, `minimize_with_interp`, for a floor on the standard
         error (.33 of the spacing there, for an interpolation).
     """
-    frame = runs.to_frame()
-    frame = frame[frame["status"] != "failed"]
-    by_size = [
-        (dict(zip(runs.sizes, map(float, key), strict=True)), group)
-        for key, group in frame.groupby(list(runs.sizes), sort=True)
-    ]
     if not runs.tuned:
-        return tuple(_plain_mean(group, size, noise=noise) for size, group in by_size)
-    names = list(runs.tuned)
-    groups = [_sort_out(group, size, names, noise=noise) for size, group in by_size]
+        return tuple(_plain_mean(group, size, noise=noise) for size, group in _by_size(runs))
+    names, groups = list(runs.tuned), _groups(runs, noise)
     around = [g.around for g in groups if g.around is not None]
     shapes = pool_asymmetry(around)
     known = (noise.own_sd or 0.0, noise.own_dof)
@@ -123,10 +116,7 @@ def sharpen_noise(runs: Runs, noise: Noise) -> Noise:
     """
     if noise.source == "replicates" or not runs.tuned:
         return noise
-    frame = runs.to_frame()
-    by_size = frame[frame["status"] != "failed"].groupby(list(runs.sizes), sort=True)
-    groups = [_sort_out(group, {}, list(runs.tuned), noise=noise) for _, group in by_size]
-    around = [group.around for group in groups if group.around is not None]
+    around = [group.around for group in _groups(runs, noise) if group.around is not None]
     log_sd, dof = pool_scatter(around, pool_asymmetry(around))
     if not dof:
         return noise
@@ -135,26 +125,52 @@ def sharpen_noise(runs: Runs, noise: Noise) -> Noise:
     )
 
 
-def _with_losses_outside(
-    runs: Runs, groups: list[_Group], optima: tuple[Optimum, ...], *, noise: Noise
-) -> tuple[Optimum, ...]:
-    """The losses at optima that no grid brackets, where others tell the excess-loss curve.
+def place_outside(runs: Runs, optima: Sequence[Optimum], *, noise: Noise) -> tuple[Optimum, ...]:
+    """The optima with an estimate also where no grid brackets them, for a law over sizes.
 
-    Its error is common to them: as a share of a sum of independent ones it counts so many times.
+    Args:
+        runs: The sweep.
+        optima: From `estimate_optima`, where these have one-sided intervals only.
+        noise: As given there.
     """
-    by_index = {}
+    if all(optimum.bracketed for optimum in optima):
+        return tuple(optima)
+    groups, placed = _groups(runs, noise), list(optima)
+    for i, found in _outside(runs, groups, optima, noise=noise).items():
+        log2_se = np.hypot(np.sqrt(found.position_variance), _floors(groups[i], runs.tuned))
+        located = zip(runs.tuned, found.position, log2_se, strict=True)
+        tuned = {name: _estimate(at, float(se), 0.0, NO_LIMITS) for name, at, se in located}
+        placed[i] = replace(optima[i], tuned=tuned)
+    return tuple(placed)
+
+
+def _outside(
+    runs: Runs, groups: Sequence[_Group], optima: Sequence[Optimum], *, noise: Noise
+) -> dict[int, Outside]:
+    """Optima that no grid brackets, by their number, where others tell the excess-loss curve."""
+    sizes = {}
     for i, (group, optimum) in enumerate(zip(groups, optima, strict=True)):
         size = None if optimum.bracketed else _open_size(group, optimum, noise)
         if size is not None:
-            by_index[i] = size
-    shape = fit_shape(runs, optima) if by_index else None
-    if shape is None:
-        return optima
-    completed = list(optima)
-    places = locate_outside(shape, list(by_index.values()))
-    for i, found in zip(by_index, places, strict=True):
+            sizes[i] = size
+    shape = fit_shape(runs, optima) if sizes else None
+    if shape is None or any(o.bracketed and o.loss_se is None for o in optima):
+        return {}  # no curve, or errors that nothing can be weighed by
+    return dict(zip(sizes, locate_outside(shape, list(sizes.values())), strict=True))
+
+
+def _with_losses_outside(
+    runs: Runs, groups: Sequence[_Group], optima: Sequence[Optimum], *, noise: Noise
+) -> tuple[Optimum, ...]:
+    """The optima with losses where no grid brackets them.
+
+    The error of the curve is common to them: in a mean of as many it counts once, as it should, if
+    each has so many times its variance.
+    """
+    outside, completed = _outside(runs, groups, optima, noise=noise), list(optima)
+    for i, found in outside.items():
         stable, loss = groups[i].stable, float(np.exp(found.log_loss))
-        variance = found.own_variance + len(places) * found.common_variance
+        variance = found.own_variance + len(outside) * found.common_variance
         loss_se, paired_se = _loss_errors(loss, variance, stable["seed"].nunique(), stable, noise)
         completed[i] = replace(optima[i], loss=loss, loss_se=loss_se, paired_loss_se=paired_se)
     return tuple(completed)
@@ -214,6 +230,18 @@ def _unknown_optimum(group: pd.DataFrame, size: Mapping[str, float]) -> Optimum:
         bracketed=False,
         edge=None,
     )
+
+
+def _by_size(runs: Runs) -> list[tuple[dict[str, float], pd.DataFrame]]:
+    """Each size with its runs, smallest first; none that failed."""
+    frame = runs.to_frame()
+    by_size = frame[frame["status"] != "failed"].groupby(list(runs.sizes), sort=True)
+    return [(dict(zip(runs.sizes, map(float, key), strict=True)), rows) for key, rows in by_size]
+
+
+def _groups(runs: Runs, noise: Noise) -> list[_Group]:
+    names = list(runs.tuned)
+    return [_sort_out(rows, size, names, noise=noise) for size, rows in _by_size(runs)]
 
 
 def _sort_out(
@@ -281,10 +309,7 @@ def _tuned_optimum(
     loss = float(np.exp(vertex.log_loss))
     n_seeds = group.stable["seed"].nunique()
     loss_se, paired_se = _loss_errors(loss, vertex.log_loss_variance, n_seeds, group.stable, noise)
-    spacing = np.array(
-        [_spacing(group.rows[name], b) for name, b in zip(names, group.best, strict=True)]
-    )
-    log2_se = np.sqrt(np.diag(vertex.covariance) + (GRID_FLOOR * spacing) ** 2)
+    log2_se = np.sqrt(np.diag(vertex.covariance) + _floors(group, names) ** 2)
     t = float(stats.t.ppf(0.5 + level / 2, vertex.dof))
     located = zip(names, vertex.position, log2_se, group.limits, strict=True)
     return replace(
@@ -385,6 +410,12 @@ def _one_sided(
         upper = float(above[0]) if len(above) and edge.get(name) != "high" else None
         estimates[name] = _unknown(Interval(lower, upper))
     return estimates
+
+
+def _floors(group: _Group, names: Sequence[str]) -> Array:
+    """Least standard error of the optimum of each tuned column, in octaves."""
+    pairs = zip(names, group.best, strict=True)
+    return GRID_FLOOR * np.array([_spacing(group.rows[name], best) for name, best in pairs])
 
 
 def _spacing(values: pd.Series, best: float) -> float:

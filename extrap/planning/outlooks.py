@@ -376,7 +376,12 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
     """
     runs = forecast.runs
     fits = [forecast.tuned_laws[name] for name in runs.tuned]
-    if forecast.loss_model is None or None in fits or (runs.tuned and forecast.valley is None):
+    n_known = sum(optimum.bracketed for optimum in forecast.optima)
+    if (
+        forecast.loss_model is None
+        or None in fits
+        or (runs.tuned and (forecast.valley is None or n_known < len(runs.sizes) + 2))
+    ):
         raise DataError(
             "the effect of further runs can be computed only with laws of the loss and of "
             f"each optimum, and an excess-loss curve ({'; '.join(forecast.flags)}); "

@@ -49,8 +49,8 @@ _FORECAST: dict[str, Words] = {
     ),
     "optimum-not-bracketed-everywhere": (
         "At some size the best value is at the edge of the grid.",
-        "The true optimum may lie outside. The law of the optimum does not use that size; the "
-        "loss there is estimated from the excess-loss curve of the other sizes.",
+        "The true optimum may lie outside. How far outside, and the loss there, is estimated from "
+        "the excess-loss curve of the other sizes; the laws use these estimates by their errors.",
         "Extend the grid until the loss rises on both sides.",
     ),
     "no-loss-law": (

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.fitting import estimate_noise, estimate_optima
+from extrap.fitting import estimate_noise, estimate_optima, fit_optimum_law, place_outside
 from extrap.fitting.edges import OpenSize, locate_outside
 from extrap.fitting.valley import Shape
 from extrap.laws.base import Array
@@ -69,6 +70,24 @@ def test_forecast_uses_the_losses_of_sizes_at_an_edge(sweep_table):
         assert point.loss == pytest.approx(true_loss(width), rel=0.01)
         assert point.loss_pi.lower < true_loss(width) < point.loss_pi.upper
     assert "optimum-not-bracketed-everywhere" in made.flags
+
+
+def test_law_of_the_optimum_uses_places_outside(sweep_table):
+    made = extrap.forecast(cut(sweep_table(rates=RATES), 0.5), size="width", tune="lr")
+    fit, few = made.tuned_laws["lr"], fit_optimum_law(made.optima, tuned="lr", columns=["width"])
+    assert (fit.n_points, few.n_points) == (5, 3)
+    assert fit.parameters["b"] == pytest.approx(-0.4, abs=0.1)
+    assert [o.tuned["lr"].value is None for o in made.optima] == [False] * 3 + [True] * 2
+    assert made.curvature()["lr"].dof == 2
+    rate = made.at(width=384).tuned["lr"]
+    assert rate.value == pytest.approx(best_rate(384), rel=0.2)
+    assert rate.pi.lower < best_rate(384) < rate.pi.upper
+    placed = place_outside(made.runs, made.optima, noise=made.noise)
+    for o in placed[3:]:
+        off = math.log(o.tuned["lr"].value / best_rate(o.size["width"]))
+        assert abs(off) < 2 * o.tuned["lr"].se / o.tuned["lr"].value
+    whole = extrap.forecast(sweep_table(), size="width", tune="lr")
+    assert place_outside(whole.runs, whole.optima, noise=whole.noise) == whole.optima
 
 
 def test_two_tuned_values_of_which_one_is_at_the_edge():

@@ -56,15 +56,13 @@ class Outside:
         position: log2 of the tuned values there.
         position_variance: Their variances, octave².
         log_loss: Log loss there.
-        own_variance: Variance of it by the runs of the size.
-        common_variance: Variance of it by the shape, whose error all such sizes share.
+        log_loss_variance: Its variance.
     """
 
     position: tuple[float, ...]
     position_variance: tuple[float, ...]
     log_loss: float
-    own_variance: float
-    common_variance: float
+    log_loss_variance: float
 
 
 def locate_outside(shape: Shape, sizes: Sequence[OpenSize]) -> list[Outside]:
@@ -73,13 +71,16 @@ def locate_outside(shape: Shape, sizes: Sequence[OpenSize]) -> list[Outside]:
     Least squares, in which the curve has its own steepness at a size and its shape varies within
     its error. Errors are those of the linearised fit, scaled up where it leaves more than noise.
 
+    What the shape adds to a variance is common to all sizes, and counts so many times: a law that
+    takes the errors as independent then gives a mean of them the error it has.
+
     References:
         Ours. `python -m benchmarks.interval_draws --only "two largest sizes at the edge"`.
     """
-    return [_locate(shape, size) for size in sizes]
+    return [_locate(shape, size, n_common=len(sizes)) for size in sizes]
 
 
-def _locate(shape: Shape, size: OpenSize) -> Outside:
+def _locate(shape: Shape, size: OpenSize, *, n_common: int) -> Outside:
     d, n_shape = size.octaves.shape[1], len(shape.theta)
     best = int(np.argmin(size.log_loss))
     start, lowest = size.octaves[best], float(size.log_loss[best])
@@ -116,12 +117,12 @@ def _locate(shape: Shape, size: OpenSize) -> Outside:
     information = solved.jac.T @ solved.jac
     square = float(np.sum(weighted(at, sd)[: len(y)] ** 2))
     scale = max(square / max(len(y) - d - 1, 1), 1.0)
-    whole = scale * np.linalg.inv(information)
-    own = scale * float(np.linalg.inv(information[n_shape:, n_shape:])[-2, -2])
+    own = np.diag(np.linalg.inv(information[n_shape:, n_shape:]))
+    whole = np.diag(np.linalg.inv(information))[n_shape:]
+    variance = scale * (own + n_common * np.maximum(whole - own, 0.0))
     return Outside(
         position=tuple(map(float, start + at[place])),
-        position_variance=tuple(map(float, np.diag(whole)[place])),
+        position_variance=tuple(map(float, variance[:d])),
         log_loss=lowest + float(at[-2]),
-        own_variance=own,
-        common_variance=max(float(whole[-2, -2]) - own, 0.0),
+        log_loss_variance=float(variance[-2]),
     )

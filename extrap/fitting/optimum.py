@@ -162,16 +162,12 @@ def _outside(
 def _with_losses_outside(
     runs: Runs, groups: Sequence[_Group], optima: Sequence[Optimum], *, noise: Noise
 ) -> tuple[Optimum, ...]:
-    """The optima with losses where no grid brackets them.
-
-    The error of the curve is common to them: in a mean of as many it counts once, as it should, if
-    each has so many times its variance.
-    """
+    """The optima with losses where no grid brackets them."""
     outside, completed = _outside(runs, groups, optima, noise=noise), list(optima)
     for i, found in outside.items():
         stable, loss = groups[i].stable, float(np.exp(found.log_loss))
-        variance = found.own_variance + len(outside) * found.common_variance
-        loss_se, paired_se = _loss_errors(loss, variance, stable["seed"].nunique(), stable, noise)
+        variance, n_seeds = found.log_loss_variance, stable["seed"].nunique()
+        loss_se, paired_se = _loss_errors(loss, variance, n_seeds, stable, noise)
         completed[i] = replace(optima[i], loss=loss, loss_se=loss_se, paired_loss_se=paired_se)
     return tuple(completed)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,12 +17,19 @@ from scipy import stats
 
 from extrap.fitting.edges import OpenSize, Outside, locate_outside
 from extrap.fitting.noise import Noise
+from extrap.fitting.size_groups import (
+    NO_LIMITS,
+    SizeGroup,
+    groups_of,
+    is_determined,
+    log_losses,
+    runs_by_size,
+    spacing,
+)
 from extrap.fitting.surface import (
     Asymmetry,
-    Neighbourhood,
     Vertex,
     fit_surface,
-    monomials,
     pool_asymmetry,
     pool_scatter,
 )
@@ -32,41 +39,10 @@ from extrap.records import Estimate, Interval, Optimum, Runs
 
 __all__ = ["estimate_optima", "place_outside", "sharpen_noise"]
 
-WINDOW = 0.10
-"""The polynomial sees cells whose log loss is within this of the best cell."""
-MIN_CELLS = 5
-"""… but always at least so many of the best cells."""
-MISFIT_SCALE = 0.01
-"""The polynomial errs more at a larger excess: variance proportional to 1 + (excess / this)²."""
-MANY_SEEDS = 64
-"""Beyond so many seeds their effects average out, and a column for each takes minutes."""
 GRID_FLOOR = 0.1
 """The standard error of an optimum is at least this fraction of the grid's spacing: what a
 polynomial errs by without noise. With it, and .3 % noise, 90 % intervals from five rates an octave
 apart hold 89 to 94 % of the optima of whole curves."""
-TIED = 1e-12
-"""Mean log losses that differ by less are equal."""
-NO_LIMITS = (-math.inf, math.inf)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Group:
-    """The runs of one size, sorted into what the surface sees and what only bounds the optimum.
-
-    `limits` are log2 bounds, one pair a tuned column, from values that diverged; `tied` are all
-    values with the smallest mean loss, one row each; `around` is None where no interior minimum
-    can be looked for.
-    """
-
-    rows: pd.DataFrame
-    stable: pd.DataFrame
-    size: Mapping[str, float]
-    best: Array
-    tied: Array
-    best_loss: float | None
-    edge: Mapping[str, str]
-    limits: tuple[tuple[float, float], ...]
-    around: Neighbourhood | None
 
 
 def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum, ...]:
@@ -88,8 +64,8 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
         error (.33 of the spacing there, for an interpolation).
     """
     if not runs.tuned:
-        return tuple(_plain_mean(group, size, noise=noise) for size, group in _by_size(runs))
-    names, groups = list(runs.tuned), _groups(runs, noise)
+        return tuple(_plain_mean(group, size, noise=noise) for size, group in runs_by_size(runs))
+    names, groups = list(runs.tuned), groups_of(runs, noise)
     around = [g.around for g in groups if g.around is not None]
     shapes = pool_asymmetry(around)
     known = (noise.own_sd or 0.0, noise.own_dof)
@@ -116,7 +92,7 @@ def sharpen_noise(runs: Runs, noise: Noise) -> Noise:
     """
     if noise.source == "replicates" or not runs.tuned:
         return noise
-    around = [group.around for group in _groups(runs, noise) if group.around is not None]
+    around = [group.around for group in groups_of(runs, noise) if group.around is not None]
     log_sd, dof = pool_scatter(around, pool_asymmetry(around))
     if not dof:
         return noise
@@ -135,7 +111,7 @@ def place_outside(runs: Runs, optima: Sequence[Optimum], *, noise: Noise) -> tup
     """
     if all(optimum.bracketed for optimum in optima):
         return tuple(optima)
-    groups, placed = _groups(runs, noise), list(optima)
+    groups, placed = groups_of(runs, noise), list(optima)
     for i, found in _outside(runs, groups, optima, noise=noise).items():
         log2_se = np.hypot(np.sqrt(found.position_variance), _floors(groups[i], runs.tuned))
         located = zip(runs.tuned, found.position, log2_se, strict=True)
@@ -145,7 +121,7 @@ def place_outside(runs: Runs, optima: Sequence[Optimum], *, noise: Noise) -> tup
 
 
 def _outside(
-    runs: Runs, groups: Sequence[_Group], optima: Sequence[Optimum], *, noise: Noise
+    runs: Runs, groups: Sequence[SizeGroup], optima: Sequence[Optimum], *, noise: Noise
 ) -> dict[int, Outside]:
     """Optima that no grid brackets, by their number, where others tell the excess-loss curve."""
     sizes = {}
@@ -160,7 +136,7 @@ def _outside(
 
 
 def _with_losses_outside(
-    runs: Runs, groups: Sequence[_Group], optima: Sequence[Optimum], *, noise: Noise
+    runs: Runs, groups: Sequence[SizeGroup], optima: Sequence[Optimum], *, noise: Noise
 ) -> tuple[Optimum, ...]:
     """The optima with losses where no grid brackets them."""
     outside, completed = _outside(runs, groups, optima, noise=noise), list(optima)
@@ -172,15 +148,15 @@ def _with_losses_outside(
     return tuple(completed)
 
 
-def _open_size(group: _Group, optimum: Optimum, noise: Noise) -> OpenSize | None:
+def _open_size(group: SizeGroup, optimum: Optimum, noise: Noise) -> OpenSize | None:
     """The values of a size without an interior optimum; None where these do not tell it."""
     names = list(optimum.tuned)
-    if group.stable.empty or _is_level(group.rows, names, group.tied):
+    if group.stable.empty or group.is_level:
         return None
-    cells = _log_loss(group.stable).groupby([group.stable[name] for name in names])
+    cells = log_losses(group.stable).groupby([group.stable[name] for name in names])
     mean, count = cells.mean(), cells.count()
     octaves = np.log2(mean.index.to_frame().to_numpy(dtype=float))
-    if not _is_determined(octaves, 1):
+    if not is_determined(octaves, 1):
         return None
     ends = [(e.ci.lower or 0.0, e.ci.upper or math.inf) for e in optimum.tuned.values()]
     with np.errstate(divide="ignore"):
@@ -228,65 +204,8 @@ def _unknown_optimum(group: pd.DataFrame, size: Mapping[str, float]) -> Optimum:
     )
 
 
-def _by_size(runs: Runs) -> list[tuple[dict[str, float], pd.DataFrame]]:
-    """Each size with its runs, smallest first; none that failed."""
-    frame = runs.to_frame()
-    by_size = frame[frame["status"] != "failed"].groupby(list(runs.sizes), sort=True)
-    return [(dict(zip(runs.sizes, map(float, key), strict=True)), rows) for key, rows in by_size]
-
-
-def _groups(runs: Runs, noise: Noise) -> list[_Group]:
-    names = list(runs.tuned)
-    return [_sort_out(rows, size, names, noise=noise) for size, rows in _by_size(runs)]
-
-
-def _sort_out(
-    rows: pd.DataFrame, size: Mapping[str, float], names: list[str], *, noise: Noise
-) -> _Group:
-    limits = tuple(_limits(rows, name) if len(names) == 1 else NO_LIMITS for name in names)
-    stable = _stable_runs(rows, names)
-    cells = _log_loss(stable).groupby([stable[name] for name in names]).mean()
-    best_loss = float(np.exp(cells.min())) if len(cells) else None
-    log2 = np.log2(stable[names].to_numpy(dtype=float))
-    inside = np.all([(c > lo) & (c < hi) for c, (lo, hi) in zip(log2.T, limits, strict=True)], 0)
-    stable = stable[inside]
-    cells = _log_loss(stable).groupby([stable[name] for name in names]).mean()
-    best, edge, around = np.full(len(names), np.nan), {}, None
-    tied = cells.index[cells <= cells.min() + TIED].to_frame().to_numpy(dtype=float)
-    if len(cells):
-        best = np.atleast_1d(np.asarray(cells.idxmin(), dtype=float))
-        edge = _edges(rows, names, tied)
-        if not edge and not _is_level(rows, names, tied):
-            around = _neighbourhood(stable, cells, names, noise=noise)
-    return _Group(
-        rows=rows,
-        stable=stable,
-        size=size,
-        best=best,
-        tied=tied,
-        best_loss=best_loss,
-        edge=edge,
-        limits=limits,
-        around=around,
-    )
-
-
-def _limits(rows: pd.DataFrame, name: str) -> tuple[float, float]:
-    """log2 bounds of the optimum: the first value that diverged, on the side where they do."""
-    value = np.log2(rows[name].to_numpy(dtype=float))
-    diverged, complete = (value[rows["status"] == s] for s in ("diverged", "complete"))
-    if not len(diverged):
-        return NO_LIMITS
-    if not len(complete) or diverged.mean() >= complete.mean():
-        first = (-math.inf, float(diverged.min()))
-    else:
-        first = (float(diverged.max()), math.inf)
-    outside = not np.any((complete > first[0]) & (complete < first[1]))
-    return NO_LIMITS if outside and len(complete) else first
-
-
 def _tuned_optimum(
-    group: _Group,
+    group: SizeGroup,
     names: list[str],
     asymmetry: Asymmetry | None,
     *,
@@ -318,18 +237,7 @@ def _tuned_optimum(
     )
 
 
-def _stable_runs(group: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Complete runs at tuned values where no seed diverged."""
-    diverged = pd.MultiIndex.from_frame(group.loc[group["status"] == "diverged", names])
-    complete = group[group["status"] == "complete"]
-    return complete[~pd.MultiIndex.from_frame(complete[names]).isin(diverged)]
-
-
-def _log_loss(rows: pd.DataFrame) -> pd.Series:
-    return np.log(rows["loss"].astype(float))
-
-
-def _nothing_stable(unknown: Optimum, group: _Group, names: list[str]) -> Optimum:
+def _nothing_stable(unknown: Optimum, group: SizeGroup, names: list[str]) -> Optimum:
     """Where a single tuned value diverged wherever it was tried, its optimum lies lower."""
     if len(names) > 1 or not unknown.n_diverged:
         return replace(unknown, tuned=dict.fromkeys(names, _unknown(Interval(None, None))))
@@ -371,29 +279,6 @@ def _loss_errors(
     return float(loss * np.sqrt(paired + shared)), float(loss * np.sqrt(paired))
 
 
-def _edges(group: pd.DataFrame, names: list[str], tied: Array) -> dict[str, str]:
-    """The tuned columns whose best value is the smallest or largest one that was tried.
-
-    Several best values that reach from one end to the other are at neither.
-    """
-    edges = {}
-    for name, values in zip(names, tied.T, strict=True):
-        tried = group[name].astype(float)
-        is_low, is_high = values.min() <= tried.min(), values.max() >= tried.max()
-        if is_low and (len(tied) == 1 or not is_high):
-            edges[name] = "low"
-        elif is_high and not is_low:
-            edges[name] = "high"
-    return edges
-
-
-def _is_level(group: pd.DataFrame, names: list[str], tied: Array) -> bool:
-    """Whether several best values of a column reach from one end of the grid to the other."""
-    tried = group[names].astype(float)
-    reach = (tied.min(axis=0) <= tried.min()) & (tied.max(axis=0) >= tried.max())
-    return len(tied) > 1 and bool(reach.any())
-
-
 def _one_sided(
     group: pd.DataFrame, names: list[str], tied: Array, edge: Mapping[str, str]
 ) -> dict[str, Estimate]:
@@ -408,61 +293,14 @@ def _one_sided(
     return estimates
 
 
-def _floors(group: _Group, names: Sequence[str]) -> Array:
+def _floors(group: SizeGroup, names: Sequence[str]) -> Array:
     """Least standard error of the optimum of each tuned column, in octaves."""
     pairs = zip(names, group.best, strict=True)
-    return GRID_FLOOR * np.array([_spacing(group.rows[name], best) for name, best in pairs])
-
-
-def _spacing(values: pd.Series, best: float) -> float:
-    """Mean gap, in octaves, between a grid value and its neighbours."""
-    tried = np.unique(np.log2(values.astype(float)))
-    i = int(np.argmin(np.abs(tried - np.log2(best))))
-    neighbours = tried[max(i - 1, 0) : i + 2]
-    return float(np.diff(neighbours).mean()) if len(neighbours) > 1 else 0.0
-
-
-def _neighbourhood(
-    stable: pd.DataFrame, cells: pd.Series, names: list[str], *, noise: Noise
-) -> Neighbourhood | None:
-    """The runs the polynomial sees; None where not even a quadratic one is determined."""
-    excess = cells - cells.min()
-    order = excess.sort_values(kind="stable")
-    keep = order[(order <= WINDOW) | (np.arange(len(order)) < MIN_CELLS)]
-    rows = stable[pd.MultiIndex.from_frame(stable[names]).isin(_as_multi(keep.index, names))]
-    row_excess = excess.reindex(rows.set_index(names).index).to_numpy(dtype=float)
-    u = np.log2(rows[names].to_numpy(dtype=float))
-    if not _is_determined(u, 2):
-        return None
-    start = np.log2(np.atleast_1d(np.asarray(cells.idxmin(), dtype=float)))
-    scale = max(MISFIT_SCALE, noise.log_sd or 0.0)
-    return Neighbourhood(
-        u=u - start,
-        y=_log_loss(rows).to_numpy(dtype=float),
-        weights=1.0 / (1.0 + (row_excess / scale) ** 2),
-        seeds=_seed_contrasts(rows["seed"]),
-        start=start,
-    )
-
-
-def _is_determined(u: Array, degree: int) -> bool:
-    """Whether the values suffice for a polynomial; a cubic one needs two to spare."""
-    n_cells, d = len(np.unique(u, axis=0)), u.shape[1]
-    n_values = min(len(np.unique(column)) for column in u.T)
-    spare = 2 if degree == 3 else 0
-    return n_cells >= len(monomials(d, degree)) + spare and n_values > degree
-
-
-def _as_multi(index: pd.Index, names: list[str]) -> pd.MultiIndex:
-    return (
-        index
-        if isinstance(index, pd.MultiIndex)
-        else pd.MultiIndex.from_arrays([index], names=names)
-    )
+    return GRID_FLOOR * np.array([spacing(group.rows[name], best) for name, best in pairs])
 
 
 def _find_vertex(
-    group: _Group, names: list[str], asymmetry: Asymmetry | None, known: tuple[float, int]
+    group: SizeGroup, names: list[str], asymmetry: Asymmetry | None, known: tuple[float, int]
 ) -> Vertex | None:
     """The minimum of a cubic surface, else of a quadratic one."""
     around = group.around
@@ -471,7 +309,7 @@ def _find_vertex(
     attempts: list[tuple[int, Asymmetry | None]] = []
     if asymmetry is not None:
         attempts.append((3, asymmetry))
-    elif _is_determined(around.u, 3):
+    elif is_determined(around.u, 3):
         attempts.append((3, None))
     attempts.append((2, None))
     for degree, shape in attempts:
@@ -487,25 +325,15 @@ def _find_vertex(
     return None
 
 
-def _is_beyond(group: _Group, names: list[str], position: Array) -> bool:
+def _is_beyond(group: SizeGroup, names: list[str], position: Array) -> bool:
     """Whether a minimum lies nearer to values that diverged than to any that did not."""
     rows = group.rows
     diverged = np.log2(rows.loc[rows["status"] == "diverged", names].to_numpy(dtype=float))
     if not len(diverged):
         return False
     stable = np.log2(group.stable[names].to_numpy(dtype=float))
-    gap = np.array([_spacing(rows[n], b) for n, b in zip(names, group.best, strict=True)])
+    gap = np.array([spacing(rows[n], b) for n, b in zip(names, group.best, strict=True)])
     to_diverged, to_stable = (
         np.min(np.sum(((values - position) / gap) ** 2, axis=1)) for values in (diverged, stable)
     )
     return bool(to_diverged < to_stable)
-
-
-def _seed_contrasts(seed: pd.Series) -> Array:
-    """Sum-to-zero columns that take out what a seed does to all its runs alike."""
-    counts = seed.value_counts()
-    shared = sorted(counts.index[counts > 1], key=str)
-    if not 2 <= len(shared) <= MANY_SEEDS or len(shared) < len(counts):
-        return np.empty((len(seed), 0))
-    indicator = np.column_stack([seed.eq(s).to_numpy(dtype=float) for s in shared])
-    return np.asarray(indicator[:, :-1] - indicator[:, -1:])

@@ -16,8 +16,8 @@ POSITIONAL = {"FinalRule", "_State", "Cell", "_Budget", "Command", "SizePath"}
 WITHOUT_EQUALITY = """
     AllocationReport Asymmetry AtFractions Basket Design Doubling Exported FittedLaw Foresight
     FormDoubt Found Levels Line Neighbourhood OpenSize Optima Points Precision Problem Profile Runs
-    Shape Solutions StudyFunction TrackedRun Vertex Way _Claim _Draws _Estimators
-    _Group _Line _Plan _Pricing _Profile _Solved _Trip
+    Shape SizeGroup Solutions StudyFunction TrackedRun Vertex Way _Claim _Draws _Estimators
+    _Line _Plan _Pricing _Profile _Solved _Trip
 """
 """They hold arrays or tables."""
 

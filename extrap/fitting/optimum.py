@@ -65,7 +65,7 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
     """
     if not runs.tuned:
         return tuple(_plain_mean(group, size, noise=noise) for size, group in runs_by_size(runs))
-    names, groups = list(runs.tuned), groups_of(runs, noise)
+    names, groups = list(runs.tuned), list(groups_of(runs, noise).values())
     around = [g.around for g in groups if g.around is not None]
     shapes = pool_asymmetry(around)
     known = (noise.own_sd or 0.0, noise.own_dof)
@@ -81,7 +81,7 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
         )
         for group in groups
     )
-    return _with_losses_outside(runs, groups, optima, noise=noise)
+    return _with_losses_outside(runs, dict(enumerate(groups)), optima, noise=noise)
 
 
 def sharpen_noise(runs: Runs, noise: Noise) -> Noise:
@@ -92,7 +92,8 @@ def sharpen_noise(runs: Runs, noise: Noise) -> Noise:
     """
     if noise.source == "replicates" or not runs.tuned:
         return noise
-    around = [group.around for group in groups_of(runs, noise) if group.around is not None]
+    groups = groups_of(runs, noise).values()
+    around = [group.around for group in groups if group.around is not None]
     log_sd, dof = pool_scatter(around, pool_asymmetry(around))
     if not dof:
         return noise
@@ -111,7 +112,8 @@ def place_outside(runs: Runs, optima: Sequence[Optimum], *, noise: Noise) -> tup
     """
     if all(optimum.bracketed for optimum in optima):
         return tuple(optima)
-    groups, placed = groups_of(runs, noise), list(optima)
+    are_open = [not optimum.bracketed for optimum in optima]
+    groups, placed = groups_of(runs, noise, wanted=are_open), list(optima)
     for i, found in _outside(runs, groups, optima, noise=noise).items():
         log2_se = np.hypot(np.sqrt(found.position_variance), _floors(groups[i], runs.tuned))
         located = zip(runs.tuned, found.position, log2_se, strict=True)
@@ -121,12 +123,12 @@ def place_outside(runs: Runs, optima: Sequence[Optimum], *, noise: Noise) -> tup
 
 
 def _outside(
-    runs: Runs, groups: Sequence[SizeGroup], optima: Sequence[Optimum], *, noise: Noise
+    runs: Runs, groups: Mapping[int, SizeGroup], optima: Sequence[Optimum], *, noise: Noise
 ) -> dict[int, Outside]:
     """Optima that no grid brackets, by their number, where others tell the excess-loss curve."""
     sizes = {}
-    for i, (group, optimum) in enumerate(zip(groups, optima, strict=True)):
-        size = None if optimum.bracketed else _open_size(group, optimum, noise)
+    for i, optimum in enumerate(optima):
+        size = None if optimum.bracketed else _open_size(groups[i], optimum, noise)
         if size is not None:
             sizes[i] = size
     shape = fit_shape(runs, optima) if sizes else None
@@ -136,7 +138,7 @@ def _outside(
 
 
 def _with_losses_outside(
-    runs: Runs, groups: Sequence[SizeGroup], optima: Sequence[Optimum], *, noise: Noise
+    runs: Runs, groups: Mapping[int, SizeGroup], optima: Sequence[Optimum], *, noise: Noise
 ) -> tuple[Optimum, ...]:
     """The optima with losses where no grid brackets them."""
     outside, completed = _outside(runs, groups, optima, noise=noise), list(optima)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,10 +65,16 @@ def runs_by_size(runs: Runs) -> list[tuple[dict[str, float], pd.DataFrame]]:
     return [(dict(zip(runs.sizes, map(float, key), strict=True)), rows) for key, rows in by_size]
 
 
-def groups_of(runs: Runs, noise: Noise) -> list[SizeGroup]:
-    """The runs of every size, sorted out."""
+def groups_of(
+    runs: Runs, noise: Noise, *, wanted: Sequence[bool] | None = None
+) -> dict[int, SizeGroup]:
+    """The runs of every size, or of the wanted ones, sorted out, by the number of the size."""
     names = list(runs.tuned)
-    return [_sort_out(rows, size, names, noise=noise) for size, rows in runs_by_size(runs)]
+    return {
+        i: _sort_out(rows, size, names, noise=noise)
+        for i, (size, rows) in enumerate(runs_by_size(runs))
+        if wanted is None or wanted[i]
+    }
 
 
 def log_losses(rows: pd.DataFrame) -> pd.Series:

@@ -262,7 +262,7 @@ def _hold(made: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
     """Hold the loss the whole sweep shows at a size against a forecast from other sizes."""
     size, observed = dict(optimum.size), optimum.loss
     prediction = made.predict_loss(size)
-    if observed is None:
+    if observed is None or not optimum.bracketed:
         raise DataError(
             "a held-out size has no bracketed optimum to compare with; extend its grid."
         )

@@ -44,6 +44,7 @@ from extrap.fitting import (
     fit_optimum_law,
     fit_reference_curves,
     fit_valley,
+    place_outside,
     predict_at_values,
     predict_log,
     recommend,
@@ -397,13 +398,12 @@ class Forecast:
     def curvature(self) -> dict[str, CurvatureTest | None]:
         """Tuned column → test whether its optimum bends away from a power law of size."""
         found: dict[str, CurvatureTest | None] = {}
+        placed = place_outside(self.runs, self.optima, noise=self.noise)
         for name, fit in self.tuned_laws.items():
             found[name] = (
                 None
                 if fit is None
-                else check_curvature(
-                    self.optima, tuned=name, columns=self.runs.sizes, fix=fit.fixed
-                )
+                else check_curvature(placed, tuned=name, columns=self.runs.sizes, fix=fit.fixed)
             )
         return found
 
@@ -726,7 +726,8 @@ def forecast(
             `at(depth=34)` works too. The fit does not depend on it.
 
     Returns:
-        The forecast. If the data allow no point estimate, its flags say so.
+        The forecast. If the data allow no point estimate, its flags say so. A run whose loss is
+        far below that of the other seeds of its cell, which agree, is left out; a flag says so.
 
     Raises:
         ValueError: `level` is not in (0, 1), the band is unknown, or no law has a parameter of
@@ -754,14 +755,26 @@ def forecast(
         )
     followed = _path_to(path, runs.sizes)
     make = partial(_made, level=level, band=band, fix=fix or {}, path=followed)
-    made, found = make(runs), find_outliers(runs)
+    whole, found = make(runs), find_outliers(runs)
     if not found:
-        return made
+        return whole
+    without = _made_without(runs, found, make)
+    faulty, made = [o for o in found if o.is_fault], None
+    if faulty:
+        made = without if len(faulty) == len(found) else _made_without(runs, faulty, make)
+    flags = _outlier_flags(runs, whole, without, found, left_out=faulty if made else ())
+    made = made or whole
+    return replace(made, flags=(*made.flags, *flags))
+
+
+def _made_without(
+    runs: Runs, outliers: Sequence[Outlier], make: Callable[[Runs], Forecast]
+) -> Forecast | None:
+    """The forecast without some runs; None where what is left carries none."""
     try:
-        without = make(runs.without_rows(o.row for o in found))
-    except DataError:  # what is left of the sweep carries no forecast
-        without = None
-    return replace(made, flags=(*made.flags, *_outlier_flags(runs, made, without, found)))
+        return make(runs.without_rows(o.row for o in outliers))
+    except DataError:
+        return None
 
 
 def _made(
@@ -783,8 +796,9 @@ def _made(
         flags.append("optimum-not-bracketed-everywhere")
     loss_model = _loss_model(sweep, optima, noise, fix=of_loss)
     flags += _loss_flags(loss_model, fix=of_loss)
+    placed = place_outside(sweep, optima, noise=noise)
     tuned_laws = {
-        name: _tuned_law(optima, name, sweep.sizes, fix=of_tuned[name]) for name in sweep.tuned
+        name: _tuned_law(placed, name, sweep.sizes, fix=of_tuned[name]) for name in sweep.tuned
     }
     flags += [
         f"no-{name}-law: too few sizes with a bracketed optimum"
@@ -812,9 +826,14 @@ def _made(
 
 
 def _outlier_flags(
-    runs: Runs, made: Forecast, without: Forecast | None, found: Sequence[Outlier]
+    runs: Runs,
+    made: Forecast,
+    without: Forecast | None,
+    found: Sequence[Outlier],
+    *,
+    left_out: Sequence[Outlier],
 ) -> list[str]:
-    """Each run by row, cell and deviation, and what the forecast is without all of them."""
+    """Each run by row, cell and deviation, and what the forecast is with and without them all."""
     frame, flags = runs.to_frame(), []
     for outlier in found[:MOST_NAMED]:
         row, off = frame.loc[outlier.row], math.expm1(outlier.log_deviation)
@@ -823,9 +842,13 @@ def _outlier_flags(
         flags.append(
             f"outlier: row {outlier.row + 1} ({cell}, seed {plain(row['seed'])}) is "
             f"{100 * abs(off):.0f} % {side} the median of its cell"
+            + ", and is left out of the fits"
+            * (outlier in left_out)
         )
     if len(found) > MOST_NAMED:
         flags.append(f"outlier: {len(found) - MOST_NAMED} more runs are as far off")
+        if n := sum(outlier in left_out for outlier in found[MOST_NAMED:]):
+            flags[-1] += f"; {n} of them {'is' if n == 1 else 'are'} left out of the fits"
     size = made.default_targets()[0]
     points = [None if each is None else each.at(**size) for each in (without, made)]
     texts = [
@@ -958,7 +981,7 @@ def _tuned_law(
     *,
     fix: Mapping[str, float],
 ) -> Fit | None:
-    bracketed = [o for o in optima if o.tuned[name].value is not None]
-    if len(bracketed) < len(columns) + 2:
+    known = [o for o in optima if o.tuned[name].value is not None]
+    if len(known) < len(columns) + 2:
         return None
     return fit_optimum_law(optima, tuned=name, columns=columns, fix=fix)

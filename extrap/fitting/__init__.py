@@ -7,7 +7,8 @@ What to use when:
 * `fit_loss_model` — the loss over size for a forecast: laws, local law, structural discrepancy.
 * `hold_out_last_doublings`, `worst_share` — what smaller sizes would have said of the largest.
 * `fit_surviving_laws` — every loss law the data cannot reject, with weights.
-* `estimate_optima` — the best tuned values at each size of a sweep.
+* `estimate_optima` — the best tuned values at each size of a sweep; `place_outside` — also those
+  beside the values tried.
 * `fit_optimum_law` — how such an optimum moves with size.
 * `check_curvature` — whether that law bends.
 * `ways_to_be_off`, `log_ratios` — evidence that a curve is not that of a tuned run.
@@ -46,7 +47,7 @@ from extrap.fitting.noise import (
     assume_shared,
     estimate_noise,
 )
-from extrap.fitting.optimum import estimate_optima, sharpen_noise
+from extrap.fitting.optimum import estimate_optima, place_outside, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.outliers import Outlier, find_outliers
 from extrap.fitting.placement import can_place, place_runs
@@ -112,6 +113,7 @@ __all__ = [
     "holm",
     "largest_chance",
     "log_ratios",
+    "place_outside",
     "place_runs",
     "predict_at_values",
     "predict_log",

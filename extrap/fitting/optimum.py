@@ -8,59 +8,41 @@ number: it only bounds the optimum from one side.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from extrap.fitting.edges import OpenSize, Outside, locate_outside
 from extrap.fitting.noise import Noise
+from extrap.fitting.size_groups import (
+    NO_LIMITS,
+    SizeGroup,
+    groups_of,
+    is_determined,
+    log_losses,
+    runs_by_size,
+    spacing,
+)
 from extrap.fitting.surface import (
     Asymmetry,
-    Neighbourhood,
     Vertex,
     fit_surface,
-    monomials,
     pool_asymmetry,
     pool_scatter,
 )
+from extrap.fitting.valley import NOISE, fit_shape
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Optimum, Runs
 
-__all__ = ["estimate_optima", "sharpen_noise"]
+__all__ = ["estimate_optima", "place_outside", "sharpen_noise"]
 
-WINDOW = 0.10
-"""The polynomial sees cells whose log loss is within this of the best cell."""
-MIN_CELLS = 5
-"""… but always at least so many of the best cells."""
-MISFIT_SCALE = 0.01
-"""The polynomial errs more at a larger excess: variance proportional to 1 + (excess / this)²."""
-MANY_SEEDS = 64
-"""Beyond so many seeds their effects average out, and a column for each takes minutes."""
 GRID_FLOOR = 0.1
 """The standard error of an optimum is at least this fraction of the grid's spacing: what a
 polynomial errs by without noise. With it, and .3 % noise, 90 % intervals from five rates an octave
 apart hold 89 to 94 % of the optima of whole curves."""
-NO_LIMITS = (-math.inf, math.inf)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Group:
-    """The runs of one size, sorted into what the surface sees and what only bounds the optimum.
-
-    `limits` are log2 bounds, one pair a tuned column, from values that diverged; `around` is None
-    where no interior minimum can be looked for.
-    """
-
-    rows: pd.DataFrame
-    stable: pd.DataFrame
-    size: Mapping[str, float]
-    best: Array
-    best_loss: float | None
-    edge: Mapping[str, str]
-    limits: tuple[tuple[float, float], ...]
-    around: Neighbourhood | None
 
 
 def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum, ...]:
@@ -73,28 +55,22 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
 
     Returns:
         One optimum a size. At the edge of the grid, and where no interior minimum is found, it has
-        no point estimate but a one-sided interval. With one tuned column it lies on the near side
-        of the first value that diverged in any seed.
+        no point estimate but a one-sided interval; the loss there is estimated from the shape of
+        the excess-loss curve, if other sizes tell it (`extrap.fitting.edges`). With one tuned
+        column it lies on the near side of the first value that diverged in any seed.
 
     References:
         Porian et al. (2024), arXiv 2406.19146, `minimize_with_interp`, for a floor on the standard
-        error (.33 of the spacing there, for an interpolation) and for dropping optima at the edge.
+        error (.33 of the spacing there, for an interpolation).
     """
-    frame = runs.to_frame()
-    frame = frame[frame["status"] != "failed"]
-    by_size = [
-        (dict(zip(runs.sizes, map(float, key), strict=True)), group)
-        for key, group in frame.groupby(list(runs.sizes), sort=True)
-    ]
     if not runs.tuned:
-        return tuple(_plain_mean(group, size, noise=noise) for size, group in by_size)
-    names = list(runs.tuned)
-    groups = [_sort_out(group, size, names, noise=noise) for size, group in by_size]
+        return tuple(_plain_mean(group, size, noise=noise) for size, group in runs_by_size(runs))
+    names, groups = list(runs.tuned), list(groups_of(runs, noise).values())
     around = [g.around for g in groups if g.around is not None]
     shapes = pool_asymmetry(around)
     known = (noise.own_sd or 0.0, noise.own_dof)
     rest = iter(shapes)
-    return tuple(
+    optima = tuple(
         _tuned_optimum(
             group,
             names,
@@ -105,6 +81,7 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
         )
         for group in groups
     )
+    return _with_losses_outside(runs, dict(enumerate(groups)), optima, noise=noise)
 
 
 def sharpen_noise(runs: Runs, noise: Noise) -> Noise:
@@ -115,15 +92,83 @@ def sharpen_noise(runs: Runs, noise: Noise) -> Noise:
     """
     if noise.source == "replicates" or not runs.tuned:
         return noise
-    frame = runs.to_frame()
-    by_size = frame[frame["status"] != "failed"].groupby(list(runs.sizes), sort=True)
-    groups = [_sort_out(group, {}, list(runs.tuned), noise=noise) for _, group in by_size]
+    groups = groups_of(runs, noise).values()
     around = [group.around for group in groups if group.around is not None]
     log_sd, dof = pool_scatter(around, pool_asymmetry(around))
     if not dof:
         return noise
     return replace(
         noise, own_sd=log_sd, own_dof=dof, size_sd=log_sd, size_dof=dof, source="surface"
+    )
+
+
+def place_outside(runs: Runs, optima: Sequence[Optimum], *, noise: Noise) -> tuple[Optimum, ...]:
+    """The optima with an estimate also where no grid brackets them, for a law over sizes.
+
+    Args:
+        runs: The sweep.
+        optima: From `estimate_optima`, where these have one-sided intervals only.
+        noise: As given there.
+    """
+    if all(optimum.bracketed for optimum in optima):
+        return tuple(optima)
+    are_open = [not optimum.bracketed for optimum in optima]
+    groups, placed = groups_of(runs, noise, wanted=are_open), list(optima)
+    for i, found in _outside(runs, groups, optima, noise=noise).items():
+        log2_se = np.hypot(np.sqrt(found.position_variance), _floors(groups[i], runs.tuned))
+        located = zip(runs.tuned, found.position, log2_se, strict=True)
+        tuned = {name: _estimate(at, float(se), 0.0, NO_LIMITS) for name, at, se in located}
+        placed[i] = replace(optima[i], tuned=tuned)
+    return tuple(placed)
+
+
+def _outside(
+    runs: Runs, groups: Mapping[int, SizeGroup], optima: Sequence[Optimum], *, noise: Noise
+) -> dict[int, Outside]:
+    """Optima that no grid brackets, by their number, where others tell the excess-loss curve."""
+    sizes = {}
+    for i, optimum in enumerate(optima):
+        size = None if optimum.bracketed else _open_size(groups[i], optimum, noise)
+        if size is not None:
+            sizes[i] = size
+    shape = fit_shape(runs, optima) if sizes else None
+    if shape is None or any(o.bracketed and o.loss_se is None for o in optima):
+        return {}  # no curve, or errors that nothing can be weighed by
+    return dict(zip(sizes, locate_outside(shape, list(sizes.values())), strict=True))
+
+
+def _with_losses_outside(
+    runs: Runs, groups: Mapping[int, SizeGroup], optima: Sequence[Optimum], *, noise: Noise
+) -> tuple[Optimum, ...]:
+    """The optima with losses where no grid brackets them."""
+    outside, completed = _outside(runs, groups, optima, noise=noise), list(optima)
+    for i, found in outside.items():
+        stable, loss = groups[i].stable, float(np.exp(found.log_loss))
+        variance, n_seeds = found.log_loss_variance, stable["seed"].nunique()
+        loss_se, paired_se = _loss_errors(loss, variance, n_seeds, stable, noise)
+        completed[i] = replace(optima[i], loss=loss, loss_se=loss_se, paired_loss_se=paired_se)
+    return tuple(completed)
+
+
+def _open_size(group: SizeGroup, optimum: Optimum, noise: Noise) -> OpenSize | None:
+    """The values of a size without an interior optimum; None where these do not tell it."""
+    names = list(optimum.tuned)
+    if group.stable.empty or group.is_level:
+        return None
+    cells = log_losses(group.stable).groupby([group.stable[name] for name in names])
+    mean, count = cells.mean(), cells.count()
+    octaves = np.log2(mean.index.to_frame().to_numpy(dtype=float))
+    if not is_determined(octaves, 1):
+        return None
+    ends = [(e.ci.lower or 0.0, e.ci.upper or math.inf) for e in optimum.tuned.values()]
+    with np.errstate(divide="ignore"):
+        bounds = np.log2(np.array(ends)).T
+    return OpenSize(
+        octaves=octaves,
+        log_loss=mean.to_numpy(dtype=float),
+        variance=(NOISE if noise.own_sd is None else noise.own_sd) ** 2 / count.to_numpy(float),
+        bounds=bounds,
+        log_x=np.log(list(optimum.size.values())),
     )
 
 
@@ -161,50 +206,8 @@ def _unknown_optimum(group: pd.DataFrame, size: Mapping[str, float]) -> Optimum:
     )
 
 
-def _sort_out(
-    rows: pd.DataFrame, size: Mapping[str, float], names: list[str], *, noise: Noise
-) -> _Group:
-    limits = tuple(_limits(rows, name) if len(names) == 1 else NO_LIMITS for name in names)
-    stable = _stable_runs(rows, names)
-    cells = _log_loss(stable).groupby([stable[name] for name in names]).mean()
-    best_loss = float(np.exp(cells.min())) if len(cells) else None
-    log2 = np.log2(stable[names].to_numpy(dtype=float))
-    inside = np.all([(c > lo) & (c < hi) for c, (lo, hi) in zip(log2.T, limits, strict=True)], 0)
-    stable = stable[inside]
-    cells = _log_loss(stable).groupby([stable[name] for name in names]).mean()
-    best, edge, around = np.full(len(names), np.nan), {}, None
-    if len(cells):
-        best = np.atleast_1d(np.asarray(cells.idxmin(), dtype=float))
-        edge = _edges(rows, names, best)
-        around = None if edge else _neighbourhood(stable, cells, names, noise=noise)
-    return _Group(
-        rows=rows,
-        stable=stable,
-        size=size,
-        best=best,
-        best_loss=best_loss,
-        edge=edge,
-        limits=limits,
-        around=around,
-    )
-
-
-def _limits(rows: pd.DataFrame, name: str) -> tuple[float, float]:
-    """log2 bounds of the optimum: the first value that diverged, on the side where they do."""
-    value = np.log2(rows[name].to_numpy(dtype=float))
-    diverged, complete = (value[rows["status"] == s] for s in ("diverged", "complete"))
-    if not len(diverged):
-        return NO_LIMITS
-    if not len(complete) or diverged.mean() >= complete.mean():
-        first = (-math.inf, float(diverged.min()))
-    else:
-        first = (float(diverged.max()), math.inf)
-    outside = not np.any((complete > first[0]) & (complete < first[1]))
-    return NO_LIMITS if outside and len(complete) else first
-
-
 def _tuned_optimum(
-    group: _Group,
+    group: SizeGroup,
     names: list[str],
     asymmetry: Asymmetry | None,
     *,
@@ -218,15 +221,12 @@ def _tuned_optimum(
     observed = replace(unknown, best_loss=group.best_loss)
     vertex = None if group.around is None else _find_vertex(group, names, asymmetry, known)
     if vertex is None:
-        bounds = _one_sided(group.rows, names, group.best, group.edge)
+        bounds = _one_sided(group.rows, names, group.tied, group.edge)
         return replace(observed, tuned=bounds, edge=group.edge or None)
     loss = float(np.exp(vertex.log_loss))
     n_seeds = group.stable["seed"].nunique()
     loss_se, paired_se = _loss_errors(loss, vertex.log_loss_variance, n_seeds, group.stable, noise)
-    spacing = np.array(
-        [_spacing(group.rows[name], b) for name, b in zip(names, group.best, strict=True)]
-    )
-    log2_se = np.sqrt(np.diag(vertex.covariance) + (GRID_FLOOR * spacing) ** 2)
+    log2_se = np.sqrt(np.diag(vertex.covariance) + _floors(group, names) ** 2)
     t = float(stats.t.ppf(0.5 + level / 2, vertex.dof))
     located = zip(names, vertex.position, log2_se, group.limits, strict=True)
     return replace(
@@ -239,18 +239,7 @@ def _tuned_optimum(
     )
 
 
-def _stable_runs(group: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Complete runs at tuned values where no seed diverged."""
-    diverged = pd.MultiIndex.from_frame(group.loc[group["status"] == "diverged", names])
-    complete = group[group["status"] == "complete"]
-    return complete[~pd.MultiIndex.from_frame(complete[names]).isin(diverged)]
-
-
-def _log_loss(rows: pd.DataFrame) -> pd.Series:
-    return np.log(rows["loss"].astype(float))
-
-
-def _nothing_stable(unknown: Optimum, group: _Group, names: list[str]) -> Optimum:
+def _nothing_stable(unknown: Optimum, group: SizeGroup, names: list[str]) -> Optimum:
     """Where a single tuned value diverged wherever it was tried, its optimum lies lower."""
     if len(names) > 1 or not unknown.n_diverged:
         return replace(unknown, tuned=dict.fromkeys(names, _unknown(Interval(None, None))))
@@ -292,81 +281,28 @@ def _loss_errors(
     return float(loss * np.sqrt(paired + shared)), float(loss * np.sqrt(paired))
 
 
-def _edges(group: pd.DataFrame, names: list[str], best: Array) -> dict[str, str]:
-    """The tuned columns whose best value is the smallest or largest one that was tried."""
-    edges = {}
-    for name, value in zip(names, best, strict=True):
-        tried = group[name].astype(float)
-        if value <= tried.min():
-            edges[name] = "low"
-        elif value >= tried.max():
-            edges[name] = "high"
-    return edges
-
-
 def _one_sided(
-    group: pd.DataFrame, names: list[str], best: Array, edge: Mapping[str, str]
+    group: pd.DataFrame, names: list[str], tied: Array, edge: Mapping[str, str]
 ) -> dict[str, Estimate]:
     """What is known without a point estimate: the neighbours that were seen to be worse."""
     estimates = {}
-    for name, value in zip(names, best, strict=True):
+    for name, values in zip(names, tied.T, strict=True):
         tried = np.unique(group[name].astype(float))
-        below, above = tried[tried < value], tried[tried > value]
+        below, above = tried[tried < values.min()], tried[tried > values.max()]
         lower = float(below[-1]) if len(below) and edge.get(name) != "low" else None
         upper = float(above[0]) if len(above) and edge.get(name) != "high" else None
         estimates[name] = _unknown(Interval(lower, upper))
     return estimates
 
 
-def _spacing(values: pd.Series, best: float) -> float:
-    """Mean gap, in octaves, between a grid value and its neighbours."""
-    tried = np.unique(np.log2(values.astype(float)))
-    i = int(np.argmin(np.abs(tried - np.log2(best))))
-    neighbours = tried[max(i - 1, 0) : i + 2]
-    return float(np.diff(neighbours).mean()) if len(neighbours) > 1 else 0.0
-
-
-def _neighbourhood(
-    stable: pd.DataFrame, cells: pd.Series, names: list[str], *, noise: Noise
-) -> Neighbourhood | None:
-    """The runs the polynomial sees; None where not even a quadratic one is determined."""
-    excess = cells - cells.min()
-    order = excess.sort_values(kind="stable")
-    keep = order[(order <= WINDOW) | (np.arange(len(order)) < MIN_CELLS)]
-    rows = stable[pd.MultiIndex.from_frame(stable[names]).isin(_as_multi(keep.index, names))]
-    row_excess = excess.reindex(rows.set_index(names).index).to_numpy(dtype=float)
-    u = np.log2(rows[names].to_numpy(dtype=float))
-    if not _is_determined(u, 2):
-        return None
-    start = np.log2(np.atleast_1d(np.asarray(cells.idxmin(), dtype=float)))
-    scale = max(MISFIT_SCALE, noise.log_sd or 0.0)
-    return Neighbourhood(
-        u=u - start,
-        y=_log_loss(rows).to_numpy(dtype=float),
-        weights=1.0 / (1.0 + (row_excess / scale) ** 2),
-        seeds=_seed_contrasts(rows["seed"]),
-        start=start,
-    )
-
-
-def _is_determined(u: Array, degree: int) -> bool:
-    """Whether the values suffice for a polynomial; a cubic one needs two to spare."""
-    n_cells, d = len(np.unique(u, axis=0)), u.shape[1]
-    n_values = min(len(np.unique(column)) for column in u.T)
-    spare = 2 if degree == 3 else 0
-    return n_cells >= len(monomials(d, degree)) + spare and n_values > degree
-
-
-def _as_multi(index: pd.Index, names: list[str]) -> pd.MultiIndex:
-    return (
-        index
-        if isinstance(index, pd.MultiIndex)
-        else pd.MultiIndex.from_arrays([index], names=names)
-    )
+def _floors(group: SizeGroup, names: Sequence[str]) -> Array:
+    """Least standard error of the optimum of each tuned column, in octaves."""
+    pairs = zip(names, group.best, strict=True)
+    return GRID_FLOOR * np.array([spacing(group.rows[name], best) for name, best in pairs])
 
 
 def _find_vertex(
-    group: _Group, names: list[str], asymmetry: Asymmetry | None, known: tuple[float, int]
+    group: SizeGroup, names: list[str], asymmetry: Asymmetry | None, known: tuple[float, int]
 ) -> Vertex | None:
     """The minimum of a cubic surface, else of a quadratic one."""
     around = group.around
@@ -375,7 +311,7 @@ def _find_vertex(
     attempts: list[tuple[int, Asymmetry | None]] = []
     if asymmetry is not None:
         attempts.append((3, asymmetry))
-    elif _is_determined(around.u, 3):
+    elif is_determined(around.u, 3):
         attempts.append((3, None))
     attempts.append((2, None))
     for degree, shape in attempts:
@@ -391,25 +327,15 @@ def _find_vertex(
     return None
 
 
-def _is_beyond(group: _Group, names: list[str], position: Array) -> bool:
+def _is_beyond(group: SizeGroup, names: list[str], position: Array) -> bool:
     """Whether a minimum lies nearer to values that diverged than to any that did not."""
     rows = group.rows
     diverged = np.log2(rows.loc[rows["status"] == "diverged", names].to_numpy(dtype=float))
     if not len(diverged):
         return False
     stable = np.log2(group.stable[names].to_numpy(dtype=float))
-    gap = np.array([_spacing(rows[n], b) for n, b in zip(names, group.best, strict=True)])
+    gap = np.array([spacing(rows[n], b) for n, b in zip(names, group.best, strict=True)])
     to_diverged, to_stable = (
         np.min(np.sum(((values - position) / gap) ** 2, axis=1)) for values in (diverged, stable)
     )
     return bool(to_diverged < to_stable)
-
-
-def _seed_contrasts(seed: pd.Series) -> Array:
-    """Sum-to-zero columns that take out what a seed does to all its runs alike."""
-    counts = seed.value_counts()
-    shared = sorted(counts.index[counts > 1], key=str)
-    if not 2 <= len(shared) <= MANY_SEEDS or len(shared) < len(counts):
-        return np.empty((len(seed), 0))
-    indicator = np.column_stack([seed.eq(s).to_numpy(dtype=float) for s in shared])
-    return np.asarray(indicator[:, :-1] - indicator[:, -1:])

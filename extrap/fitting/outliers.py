@@ -20,6 +20,8 @@ TIMES = 15.0
 named in 2 % of sweeps (`make calibrate`)."""
 SMALLEST = 0.02
 """Log deviation below which no run is named, however small the noise is."""
+AGREE = 0.25
+"""The other seeds of a cell agree if they range over less than this share of the deviation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +31,13 @@ class Outlier:
     Attributes:
         row: Its position in the table, from 0.
         log_deviation: Of its loss from the median of its cell.
+        is_fault: Whether it is below a cell whose other seeds agree: a better run by chance is not
+            so much better, so that the loss must be wrong.
     """
 
     row: int
     log_deviation: float
+    is_fault: bool
 
 
 def find_outliers(runs: Runs) -> tuple[Outlier, ...]:
@@ -68,4 +73,15 @@ def find_outliers(runs: Runs) -> tuple[Outlier, ...]:
     is_near = median <= best + np.log1p(NEAR_OPTIMUM)
     found = off[enough & ((off < -limit) | ((off > limit) & is_near))]
     order = found.abs().sort_values(ascending=False, kind="stable").index
-    return tuple(Outlier(row=int(row), log_deviation=float(off[row])) for row in order)
+    cell = cells.ngroup()
+    return tuple(_outlier(int(row), off[cell == cell[row]]) for row in order)
+
+
+def _outlier(row: int, off: pd.Series) -> Outlier:
+    """From the log deviations of its cell."""
+    own, others = float(off[row]), off.drop(row)
+    return Outlier(
+        row=row,
+        log_deviation=own,
+        is_fault=own < 0 and bool(np.ptp(others) < AGREE * abs(own)),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import optimize
@@ -12,7 +12,7 @@ from scipy import optimize
 from extrap.laws.base import Array
 from extrap.records import Optimum, Runs
 
-__all__ = ["Valley", "fit_valley"]
+__all__ = ["Shape", "Valley", "fit_shape", "fit_valley"]
 
 MAX_EXCESS = 0.5
 """Log excess beyond which a run says nothing about the excess-loss curve."""
@@ -117,7 +117,9 @@ def fit_valley(runs: Runs, optima: Sequence[Optimum]) -> Valley | None:
     if table is None:
         return None
     u, excess, log_x, reference = table
-    curvature, trend, rise, fitted = _fit_shape(u, excess, log_x)
+    shape = _fit_shape(u, excess, log_x, reference)
+    curvature, trend, rise = shape.unpack(shape.theta)
+    fitted = shape.excesses(shape.theta, u, log_x)
     deep = excess > DEEP
     relative = (excess[deep] - fitted[deep]) / np.maximum(fitted[deep], 1e-3)
     return Valley(
@@ -138,7 +140,7 @@ def _excess_table(
     frame = runs.complete().to_frame()
     parts = []
     for optimum in optima:
-        if optimum.loss is None:
+        if not optimum.bracketed:
             continue
         here = frame[np.logical_and.reduce([frame[c] == v for c, v in optimum.size.items()])]
         best = np.array([optimum.tuned[name].value for name in runs.tuned], dtype=float)
@@ -184,27 +186,53 @@ def _half_square(w: Array, curvature: Array) -> Array:
     return np.asarray(0.5 * np.einsum("ni,ij,nj->n", w, curvature, w))
 
 
-def _fit_shape(u: Array, excess: Array, log_x: Array) -> tuple[Array, Array, Array, Array]:
-    """Curvature, trend, rises and fitted excesses; robust least squares.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shape:
+    """An excess-loss curve as it is fitted: a vector of parameters, and how well it is known.
 
     The curvature is `C Cᵀ` with a lower triangle C whose diagonal is fitted as its logarithm, so
     no direction goes downhill.
-    """
-    d, k = u.shape[1], log_x.shape[1]
-    weights = 1.0 / np.hypot(NOISE, MODEL_ERROR * excess)
-    below = np.tril_indices(d, -1)
-    n_below = len(below[0])
 
-    def unpack(theta: Array) -> tuple[Array, Array, Array]:
+    Attributes:
+        n_tuned: Tuned columns, d.
+        reference: Reference size per column, shape (k,).
+        theta: ln of the diagonal of C, twice, shape (d,); C below it; the trend, shape (k,); the
+            rises, shape (d, 2), flattened.
+        root: R with the information `RᵀR` about them, weak priors included.
+    """
+
+    n_tuned: int
+    reference: Array
+    theta: Array
+    root: Array
+
+    def unpack(self, theta: Array) -> tuple[Array, Array, Array]:
+        """Curvature (d, d), trend (k,) and rises (d, 2)."""
+        d, k = self.n_tuned, len(self.reference)
+        below = np.tril_indices(d, -1)
+        n_below = len(below[0])
         root = np.diag(np.exp(0.5 * theta[:d]))
         root[below] = theta[d : d + n_below]
         trend = theta[d + n_below : d + n_below + k]
         return root @ root.T, trend, theta[d + n_below + k :].reshape(d, 2)
 
-    def predict(theta: Array) -> Array:
-        curvature, trend, rise = unpack(theta)
+    def excesses(self, theta: Array, u: Array, log_x: Array) -> Array:
+        """Log excesses at distances (n, d) and log relative sizes (n, k), without a ceiling."""
+        curvature, trend, rise = self.unpack(theta)
         return np.asarray(np.exp(log_x @ trend) * _half_square(_straighten(u, rise), curvature))
 
+
+def fit_shape(runs: Runs, optima: Sequence[Optimum]) -> Shape | None:
+    """The curve of `fit_valley`, with the error of its parameters."""
+    table = _excess_table(runs, optima)
+    return None if table is None else _fit_shape(*table)
+
+
+def _fit_shape(u: Array, excess: Array, log_x: Array, reference: Array) -> Shape:
+    """Robust least squares."""
+    d, k = u.shape[1], log_x.shape[1]
+    weights = 1.0 / np.hypot(NOISE, MODEL_ERROR * excess)
+    n_below = d * (d - 1) // 2
     # weak priors keep a side with few runs from growing without bound
     centre = np.concatenate(
         [np.full(d, np.log(0.03)), np.zeros(n_below + k), np.tile([0.0, 0.3], d)]
@@ -214,12 +242,13 @@ def _fit_shape(u: Array, excess: Array, log_x: Array) -> tuple[Array, Array, Arr
     )
     most = centre + 8 * spread
     most[-2 * d :] = STEEPEST
+    shape = Shape(n_tuned=d, reference=reference, theta=centre, root=np.diag(1 / spread))
     found = optimize.least_squares(
         lambda theta: np.concatenate(
-            [(excess - predict(theta)) * weights, (theta - centre) / spread]
+            [(excess - shape.excesses(theta, u, log_x)) * weights, (theta - centre) / spread]
         ),
         centre,
         loss="soft_l1",
         bounds=(centre - 8 * spread, most),
     )
-    return *unpack(found.x), predict(found.x)
+    return replace(shape, theta=found.x, root=np.asarray(np.linalg.qr(found.jac, mode="r")))

@@ -304,7 +304,7 @@ def _draws(
 
 def _steepness_sd(forecast: Forecast, valley: Valley, size: Mapping[str, float]) -> float:
     """How well ln of the curve's steepness at a size is known: a jackknife over swept sizes."""
-    known = [o for o in forecast.optima if o.loss is not None]
+    known = [o for o in forecast.optima if o.bracketed]
     if len(known) < LEAST_SIZES:
         return 0.0
     steps = np.vstack([np.eye(len(valley.tuned)), -np.eye(len(valley.tuned))])

@@ -73,7 +73,7 @@ class Foresight:
         forecast: The forecast.
         at: The target.
         model: Predicts variances of an optimum.
-        designs: The runs of every size whose optimum is known.
+        designs: The runs of every size whose optimum is bracketed.
         loss_ratio: Observed variance of each of these log losses / predicted, (n_sizes,).
         place_ratio: The same of the optima, (n_sizes, n_tuned).
         extra: Variance of the optima about their law beyond what their errors explain, (n_tuned,).
@@ -303,6 +303,12 @@ class Foresight:
                 rest = (math.log(optimum.loss) - prediction.log_loss) * min(shrunk, 1.0)
             losses.append(math.exp(prediction.log_loss + rest))
             errors.append(losses[-1] * math.sqrt(vertex.loss))
+        planned = {tuple(size.items()) for size in sizes}
+        for key, optimum in observed.items():  # those at an edge stay as they are
+            if optimum.loss is not None and not optimum.bracketed and key not in planned:
+                sizes = [*sizes, optimum.size]
+                losses.append(optimum.loss)
+                errors.append(optimum.paired_loss_se or 0.0)
         known = forecast.noise.own_sd is not None
         columns = {c: [size[c] for size in sizes] for c in forecast.runs.sizes}
         try:
@@ -375,7 +381,12 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
     """
     runs = forecast.runs
     fits = [forecast.tuned_laws[name] for name in runs.tuned]
-    if forecast.loss_model is None or None in fits or (runs.tuned and forecast.valley is None):
+    n_known = sum(optimum.bracketed for optimum in forecast.optima)
+    if (
+        forecast.loss_model is None
+        or None in fits
+        or (runs.tuned and (forecast.valley is None or n_known < len(runs.sizes) + 2))
+    ):
         raise DataError(
             "the effect of further runs can be computed only with laws of the loss and of "
             f"each optimum, and an excess-loss curve ({'; '.join(forecast.flags)}); "
@@ -386,7 +397,7 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
     model = VertexModel.of(forecast.valley, forecast.noise, scatter=scatter)
     designs, loss_ratio, place_ratio, own = [], [], [], []
     for optimum in forecast.optima:
-        if optimum.loss is None:
+        if not optimum.bracketed or optimum.loss is None:
             continue
         design = _design(forecast, optimum.size)
         raw = model.of_design(design)

@@ -111,7 +111,8 @@ class Optimum:
     Attributes:
         size: Size column → value.
         tuned: Tuned column → estimate. Empty when nothing is tuned.
-        loss: Loss at the optimum, in the unit of the runs; `None` without a point estimate.
+        loss: Loss at the optimum, in the unit of the runs; where `bracketed` is false, by the
+            excess-loss curve of other sizes, or `None`.
         loss_se: Standard error of `loss`, same unit, seed noise included.
         paired_loss_se: The same without the seed effects that all sizes share; a law over sizes
             with common seeds is weighted by it.

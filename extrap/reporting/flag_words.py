@@ -49,7 +49,8 @@ _FORECAST: dict[str, Words] = {
     ),
     "optimum-not-bracketed-everywhere": (
         "At some size the best value is at the edge of the grid.",
-        "The true optimum may lie outside, so the laws do not use that size.",
+        "The true optimum may lie outside. How far outside, and the loss there, is estimated from "
+        "the excess-loss curve of the other sizes; the laws use these estimates by their errors.",
         "Extend the grid until the loss rises on both sides.",
     ),
     "no-loss-law": (
@@ -147,7 +148,8 @@ _FORECAST: dict[str, Words] = {
     ),
     "outlier": (
         "The loss of a run is far from those of the same size and values with other seeds.",
-        "One wrong loss can shift a law and widen its interval many times.",
+        "One wrong loss can shift a law and widen its interval many times. A run far below seeds "
+        "that agree is left out; any other run is kept.",
         "Inspect the run; if it is wrong, mark it as failed or repeat it.",
     ),
     "far-extrapolation": (

@@ -95,6 +95,25 @@ def test_optimum_at_the_edge_of_the_grid_is_one_sided(sweep_table, rates, side, 
         assert optimum.best_loss is not None
 
 
+@pytest.mark.parametrize(
+    ("best", "edge", "expected"),
+    [
+        ((0, 1, 2, 3, 4), None, Interval(None, None)),
+        ((0, 4), None, Interval(None, None)),
+        ((0, 1, 2), {"lr": "low"}, Interval(None, 2.0**-5)),
+        ((3, 4), {"lr": "high"}, Interval(2.0**-6, None)),
+    ],
+)
+def test_equal_losses_bound_the_optimum_only_where_others_are_worse(best, edge, expected):
+    """Five rates from 2^-8 to 2^-4, the named ones equally good."""
+    loss = [2.0 if i in best else 2.1 for i in range(5)]
+    table = pd.DataFrame({"width": 8, "lr": 2.0 ** np.arange(-8, -3), "loss": loss})
+    (found,) = optima_of(table)
+    assert (found.edge, found.bracketed, found.loss) == (edge, False, None)
+    assert found.tuned["lr"].value is None
+    assert found.tuned["lr"].ci == expected
+
+
 def test_rate_at_which_a_seed_diverged_is_never_the_best(sweep_table: Table) -> None:
     table = sweep_table()
     here = table["width"] == 16

@@ -66,6 +66,24 @@ def test_the_forecast_names_it_and_says_what_it_is_without():
     made = forecast(read_runs(frame, size="width", tune="lr"))
     (flag,) = [flag for flag in made.flags if flag.startswith("outlier")]
     assert f"row {wrong + 1} (width 64, lr 0.00391, seed 1) is 30 % below" in flag
+    assert "left out" in flag
     without = forecast(read_runs(clean.drop(index=wrong), size="width", tune="lr"))
     assert f"is {without.at(width=512).loss:.4g} (" in flag
     assert not any("outlier" in flag for flag in without.flags)
+    assert len(made.runs) == len(frame) - 1
+    assert (made.optima, made.noise) == (without.optima, without.noise)
+
+
+@pytest.mark.parametrize("case", ["too high", "others apart"])
+def test_a_run_that_may_be_right_is_kept(case):
+    """One above its cell, or one below three others that differ by half of its deviation."""
+    frame = table(seeds=4)
+    wrong = row_of(frame, 0)
+    frame.loc[wrong, "loss"] *= 1.3 if case == "too high" else 0.7
+    if case == "others apart":
+        frame.loc[row_of(frame, 0, seed=2), "loss"] *= math.exp(0.5 * math.log(0.7))
+    made = forecast(read_runs(frame, size="width", tune="lr"))
+    assert len(made.runs) == len(frame)
+    flags = [flag for flag in made.flags if flag.startswith("outlier")]
+    assert f"row {wrong + 1} " in flags[0]
+    assert not any("left out" in flag for flag in flags)

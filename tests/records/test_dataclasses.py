@@ -15,9 +15,9 @@ POSITIONAL = {"FinalRule", "_State", "Cell", "_Budget", "Command", "SizePath"}
 """A cell or a rule is a key of one or two parts."""
 WITHOUT_EQUALITY = """
     AllocationReport Asymmetry AtFractions Basket Design Doubling Exported FittedLaw Foresight
-    FormDoubt Found Levels Line Neighbourhood Optima Points Precision Problem Profile Runs
-    Solutions StudyFunction TrackedRun Vertex Way _Claim _Draws _Estimators
-    _Group _Line _Plan _Pricing _Profile _Solved _Trip
+    FormDoubt Found Levels Line Neighbourhood OpenSize Optima Points Precision Problem Profile Runs
+    Shape SizeGroup Solutions StudyFunction TrackedRun Vertex Way _Claim _Draws _Estimators
+    _Line _Plan _Pricing _Profile _Solved _Trip
 """
 """They hold arrays or tables."""
 

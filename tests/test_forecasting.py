@@ -304,7 +304,8 @@ def test_refused_value_is_neither_advised_nor_priced_and_leaves_the_loss() -> No
 def test_noisy_sweep_of_three_sizes_is_refused(sweep_table: Table) -> None:
     made = forecast_of(sweep_table(widths=(16.0, 32.0, 64.0), seeds=1, noise=0.1, seed=5))
     for size in made.default_targets():
-        assert says_nothing(made.at(**size), "loss", "lr")
+        assert says_nothing(made.at(**size), "loss")
+    assert says_nothing(made.at(width=4096), "loss", "lr")
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,12 @@ BEND_PRIOR = {0.003: 0.5, 0.03: 0.15, 0.06: 0.2, 0.12: 0.1, 0.25: 0.05}
 SCALE, SCALE_DOF = 0.4, 3
 """How large the real errors of optima usually are, as a share of the stated ones; degrees of
 freedom behind it. Chosen, like the bends, on simulated sweeps and on Step Law's optima."""
-OFF_STRAIGHT = 1.8
-"""The squared distance between the straight law and the bent one counts so many times."""
+BENT_P = 0.01
+"""The law bends by a share of `1 / (1 + (p / BENT_P)²)`, p of a straight one: what follows less
+sure bends forecasts the published optima of Step Law and of Porian et al. worse."""
+OFF_STRAIGHT, LEAST_OFF = 1.8, 0.2
+"""The squared distance between a straight law and a bent one counts so many times where the law is
+straight, and where it bends."""
 OFF_LAW = 0.1 * math.log(2)
 """An optimum lies off every smooth law by about a tenth of an octave, however well it is known."""
 POWER = 0.8
@@ -94,11 +98,12 @@ def fit_optimum_law(
 ) -> Fit:
     """Fit `ln v* = a + Σ b_i ln(x_i / x0_i)` to the optima that have a point estimate.
 
-    Weights are `1 / se²` of the log optima. The law is straight; that it may bend is part of the
-    covariance: `σ² x'(X'X)⁻¹x + κ² q(x)²`, with q the distance of the squared log size from its
-    straight-line fit, and κ learned from the optima and a prior. An optimum lies off the law by
-    `scatter`, at least a tenth of an octave. A bend (`check_curvature`) or a step that the optima
-    show is a flag of the fit.
+    Weights are `1 / se²` of the log optima. The law is straight unless the optima clearly
+    reject that (`check_curvature`); then it bends with the square of the mean log size.
+    That it may bend is always part of the covariance: `σ² x'(X'X)⁻¹x + κ² q(x)²`, with q the
+    distance of the squared log size from its straight-line fit, and κ learned from the optima and
+    a prior. An optimum lies off the law by `scatter`, at least a tenth of an octave. A bend or
+    a step that the optima show is a flag.
 
     Args:
         optima: Optima at several sizes; those without a point estimate are left out.
@@ -127,15 +132,14 @@ def fit_optimum_law(
         line.x, columns, exponents=names[1:], fixed=fixed, example=(f"{tuned}.", -0.3)
     )
     pinned = np.array([fixed.get(name, 0.0) for name in names])
-    y = line.y - line.design @ pinned
-    model = WLS(y, line.design[:, free], weights=line.log_se**-2.0).fit()
-    values = np.append(pinned, 0.0)
-    values[free] = model.params
-    kept = [*free, len(names)]  # the bend is never pinned
-    covariance = np.zeros((len(values), len(values)))
-    doubt = _doubt(line, y, free, straight=np.append(model.params, 0.0))
-    covariance[np.ix_(kept, kept)] = doubt.covariance
     curvature = check_curvature(optima, tuned=tuned, columns=columns, fix=fixed)
+    p_value = 1.0 if curvature is None else curvature.p_value
+    y = line.y - line.design @ pinned
+    bent = _bent_law(line, y, free, p_value=p_value)
+    kept = [*free, len(names)]  # the bend is never pinned
+    values, covariance = np.append(pinned, 0.0), np.zeros((1 + len(names),) * 2)
+    values[kept], covariance[np.ix_(kept, kept)] = bent.values, bent.covariance
+    residuals = line.y - law.log_predict(values, line.x / line.reference)
     found = {
         TIED: tied,
         BENDS: curvature is not None and curvature.bends,
@@ -146,10 +150,10 @@ def fit_optimum_law(
         names=(*names, "bend"),
         values=tuple(map(float, values)),
         covariance=tuple(tuple(map(float, row)) for row in covariance),
-        scatter=doubt.scatter,
-        dof=doubt.dof,
-        scale_dof=doubt.dof,
-        chi2=float(np.sum(((y - model.fittedvalues) / line.log_se) ** 2)),
+        scatter=bent.scatter,
+        dof=bent.dof,
+        scale_dof=bent.dof,
+        chi2=float(np.sum((residuals / line.log_se) ** 2)),
         columns=tuple(columns),
         reference=tuple(map(float, line.reference)),
         fitted_range=tuple((float(c.min()), float(c.max())) for c in line.x.T),
@@ -258,20 +262,21 @@ def _detectable_in_se(dof: int) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Doubt:
-    """Covariance of the parameters and the bend, scatter of an optimum, degrees of freedom."""
+class _Bent:
+    """Free parameters and bend, their covariance, scatter of an optimum, degrees of freedom."""
 
+    values: Array
     covariance: Array
     scatter: float
     dof: int
 
 
-def _doubt(line: _Line, y: Array, free: Sequence[int], *, straight: Array) -> _Doubt:
-    """How far the optimum may lie off the straight law, over bends that the optima allow.
+def _bent_law(line: _Line, y: Array, free: Sequence[int], *, p_value: float) -> _Bent:
+    """The law over bends that the optima allow, straight unless they clearly reject that.
 
     The bend has a normal prior of each standard deviation of `BEND_PRIOR`, and the scale of the
     stated errors an inverse-gamma prior of `SCALE_DOF` degrees of freedom around `SCALE`; the
-    priors are mixed by their evidence. The distance of the mixture's mean to the law is variance.
+    priors are mixed by their evidence. The distance to the mixture's mean counts as variance.
 
     References:
         Gelman et al. (2013), Bayesian data analysis, section 14.8, for the prior as one more
@@ -280,7 +285,9 @@ def _doubt(line: _Line, y: Array, free: Sequence[int], *, straight: Array) -> _D
     square = line.design[:, 1:].mean(axis=1) ** 2
     design = np.column_stack([line.design[:, free], square])
     design = np.vstack([design, np.eye(1, design.shape[1], design.shape[1] - 1)])
-    precision, dof = line.log_se**-2.0, SCALE_DOF + len(y) - len(free)
+    precision = line.log_se**-2.0
+    straight = np.append(WLS(y, line.design[:, free], weights=precision).fit().params, 0.0)
+    dof = SCALE_DOF + len(y) - len(free)
     means, covariances, evidence, scales = [], [], [], []
     for octaves, weight in BEND_PRIOR.items():
         sd = octaves / math.log(2) / SCALE
@@ -292,12 +299,18 @@ def _doubt(line: _Line, y: Array, free: Sequence[int], *, straight: Array) -> _D
         volume = np.linalg.slogdet(model.normalized_cov_params)[1]
         evidence.append(math.log(weight / sd) + (volume - dof * math.log(scale)) / 2)
     shares = special.softmax(evidence)
-    mean = shares @ np.array(means)
+    mean, share = shares @ np.array(means), 1 / (1 + (p_value / BENT_P) ** 2)
     off = np.array([*(each - mean for each in means), mean - straight])
+    counts = np.append(shares, max(OFF_STRAIGHT * (1 - share) ** 2, LEAST_OFF))
     covariance = np.einsum("k,kij->ij", shares, np.array(covariances))
-    covariance += np.einsum("k,ki,kj->ij", np.append(shares, OFF_STRAIGHT), off, off)
+    covariance += np.einsum("k,ki,kj->ij", counts, off, off)
     scatter = math.sqrt(float(shares @ scales) / float(precision.mean()))
-    return _Doubt(covariance=covariance, scatter=max(scatter, OFF_LAW), dof=dof)
+    return _Bent(
+        values=share * mean + (1 - share) * straight,
+        covariance=covariance,
+        scatter=max(scatter, OFF_LAW),
+        dof=dof,
+    )
 
 
 def _step_p(line: _Line, y: Array, free: Sequence[int]) -> float:

@@ -16,8 +16,8 @@ class OptimumPower(Law):
     """Power law of the optimum `v* = exp(a) · Π z_i^(b_i)`, exponents of either sign.
 
     Linear in its parameters on the log scale, so it is fitted by weighted least squares. A fit has
-    one parameter more, `bend`, the coefficient of the square of the mean `ln z_i`: the law is
-    straight, the bend is 0, and its variance says how far the optimum may lie off at scale.
+    one parameter more, `bend`, of the square of the mean `ln z_i`. It is 0 while the optima agree
+    with a straight law; its variance says how far the optimum may lie off at scale.
 
     References:
         Metz (2022), On the difficulty of extrapolation with NN scaling, panel (d).

@@ -34,7 +34,13 @@ def equation(fit: Fit, target: str) -> tuple[Piece, ...]:
     if fit.law == "power":
         return _product(target, parameters["b"], _terms(fit, letter="c", sign=-1))
     if fit.law == "optimum_power":
-        return _product(target, math.exp(parameters["a"]), _terms(fit, letter="b", sign=1))
+        law = _product(target, math.exp(parameters["a"]), _terms(fit, letter="b", sign=1))
+        bend = f"{parameters.get('bend', 0.0):.3f}".replace("-", "−")
+        if float(bend.replace("−", "-")) == 0:
+            return law
+        logs = [f"ln{base}" for base in _bases(fit)]
+        mean = logs[0] if len(logs) == 1 else f"mean({', '.join(logs)})"
+        return (*law, (" · e", False), (f"{bend} [{mean}]²", True))
     if fit.law == "log_linear":
         start, slope = format_value(parameters["a"]), format_value(parameters["b"])
         return ((f"{target} = {start} − {slope} · ln{_bases(fit)[0]}", False),)

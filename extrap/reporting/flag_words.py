@@ -70,7 +70,7 @@ _FORECAST: dict[str, Words] = {
     ),
     "optimum-law-bends": (
         "The best values do not follow a power law in size.",
-        "The fitted power law is known to be wrong beyond the sweep.",
+        "The sizes of the sweep hardly say how the bend goes on beyond them.",
         "Use the value near the sweep only; add a larger size before a distant run.",
     ),
     "optimum-law-steps": (

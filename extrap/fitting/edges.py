@@ -75,7 +75,7 @@ def locate_outside(shape: Shape, sizes: Sequence[OpenSize]) -> list[Outside]:
     takes the errors as independent then gives a mean of them the error it has.
 
     References:
-        Ours. `python -m benchmarks.interval_draws --only "two largest sizes at the edge"`.
+        Ours; its coverage is measured by `benchmarks/interval_draws.py`.
     """
     return [_locate(shape, size, n_common=len(sizes)) for size in sizes]
 

@@ -23,6 +23,7 @@ from extrap.fitting import (
     DivergenceModel,
     LocalLaw,
     LossModel,
+    LossPosterior,
     Noise,
     ReferenceCurves,
     Valley,
@@ -396,6 +397,7 @@ def _combination(model: LossModel | None) -> dict[str, Any]:
         "local_law": model.local,
         "local_weight": model.local_weight,
         "discrepancy": model.discrepancy,
+        **({} if model.posterior is None else {"averaged_law": model.posterior}),
     }
 
 
@@ -453,6 +455,7 @@ def _restore_loss_model(document: Mapping[str, Any]) -> LossModel | None:
         local=_known(LocalLaw, document.get("local_law")),
         local_weight=float(document.get("local_weight", 0.0)),
         discrepancy=float(document.get("discrepancy", DISCREPANCY)),
+        posterior=_known(LossPosterior, document.get("averaged_law")),
     )
 
 

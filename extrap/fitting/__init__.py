@@ -49,6 +49,7 @@ from extrap.fitting.optimum import estimate_optima, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.outliers import Outlier, find_outliers
 from extrap.fitting.placement import can_place, place_runs
+from extrap.fitting.posterior import LossPosterior
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.recommendation import Recommendation, recommend
 from extrap.fitting.reference_curves import (
@@ -73,6 +74,7 @@ __all__ = [
     "FixedPrediction",
     "LocalLaw",
     "LossModel",
+    "LossPosterior",
     "LossPrediction",
     "MeanNoise",
     "Noise",

@@ -12,6 +12,7 @@ from extrap.fitting.holdout import hold_out_last_doublings, local_share, worst_s
 from extrap.fitting.local import LocalLaw, fit_local
 from extrap.fitting.mixture import fit_surviving_laws, mix, none_fits
 from extrap.fitting.noise import NEW_SEED, Noise
+from extrap.fitting.posterior import LossPosterior, fit_posterior
 from extrap.fitting.prediction import Component, LossPrediction
 from extrap.records import Fit
 
@@ -23,6 +24,13 @@ LOCAL_DOF = 2.0
 the prior of the exponent counts as points do."""
 ROUNDING = 1e-24
 """Variance of a log loss below which only rounding is left."""
+MANY_SIZES = 8
+"""From so many sizes on, where the noise is not known, errors of a law are taken to grow with the
+distance from the largest size, as on published learning curves: the local law knows of that."""
+AVERAGED_DISCREPANCY = 0.015
+"""Structural error of the averaged laws: what their bends and starts do not cover."""
+DISCREPANCY_DOF = 4.0
+"""Degrees of freedom behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +43,15 @@ class LossModel:
         local_weight: Its share in the default forecast, from the runs' own last doublings; below
             the largest fitted size it falls in proportion. 1 where no law of the family fits.
         discrepancy: Structural error as a share of the predicted change, from the same cuts.
+        posterior: Power laws with a floor, averaged; where there is one, the forecast is its, and
+            the laws tell only whether one of them fits.
     """
 
     laws: tuple[tuple[Fit, float], ...]
     local: LocalLaw | None
     local_weight: float
     discrepancy: float
+    posterior: LossPosterior | None = None
 
     @property
     def kept(self) -> tuple[tuple[Fit, float], ...]:
@@ -63,9 +74,10 @@ class LossModel:
     ) -> LossPrediction:
         """Predictive distribution of the log loss of a tuned run, or of a mean of some.
 
-        `band="family"` holds if the true law is one of the family: their mixture. The default
-        averages it with the local law, and takes the disagreement of all of them to be at least a
-        structural discrepancy: a share of the predicted change since the last fitted size.
+        Where there is a posterior, it is the forecast. Elsewhere the mixture of laws is averaged
+        with the local law. `band="family"` holds if the true law is among these; the default takes
+        their disagreement to be at least a structural discrepancy: a share of the predicted change
+        since the last fitted size.
 
         Args:
             size: Size column → size.
@@ -74,23 +86,23 @@ class LossModel:
             seeds: One per run, for the mean log loss of tuned runs of these seeds, some of which
                 may be the sweep's; None for one new run.
         """
-        share = self.local_weight if band == "default" else 0.0
-        here = self._blend(size, share=share)
-        between = here.between
+        here = self._blend(size)
+        curve, between = [*here.within], here.between
         if band == "default":
             inside = {c: min(size[c], high) for c, (_, high) in self.fitted_range.items()}
-            change = here.log_loss - self._blend(inside, share=share).log_loss
-            between = max(between, (self.discrepancy * change) ** 2)
-            curve = [*here.within, (between, math.inf)]
-        else:  # laws that disagree are known no better than each of them
-            ((within, dof),) = here.within
-            curve = [(within + between, dof)]
+            move = self.discrepancy * (here.log_loss - self._blend(inside).log_loss)
+            if self.posterior is not None:
+                curve.append((move**2, DISCREPANCY_DOF))
+            between = max(between, move**2)
+        if self.posterior is None:
+            curve.append((between, math.inf))
         mean = noise.of_mean([NEW_SEED] if seeds is None else seeds)
         # without replicates the scatter about the laws is all there is, and runs may share it
         run = list(here.scatter)
         if noise.own_sd is not None:
             own = mean.own * noise.own_sd**2
-            if self.local_weight < 1 or own > sum(variance for variance, _ in run):
+            leads = self.posterior is None and self.local_weight == 1
+            if not leads or own > sum(variance for variance, _ in run):
                 run = [(own, float(noise.own_dof))]
         if noise.shared_sd > 0:
             shared = noise.shared_sd**2
@@ -100,7 +112,15 @@ class LossModel:
             log_loss=here.log_loss + mean.shift, curve=tuple(curve), run=tuple(run)
         )
 
-    def _blend(self, size: Mapping[str, float], *, share: float) -> _Blend:
+    def _blend(self, size: Mapping[str, float]) -> _Blend:
+        if self.posterior is not None:
+            (mean,), (spread,) = self.posterior.predict_log(
+                np.array([size[self.posterior.column]], dtype=float)
+            )
+            scatter = (self.posterior.scatter**2, self.posterior.dof)
+            within = ((float(spread), self.posterior.dof),)
+            return _Blend(log_loss=float(mean), within=within, between=0.0, scatter=(scatter,))
+        share = self.local_weight
         kept = self.kept
         x = np.array([[float(size[column]) for column in kept[0][0].columns]])
         mean, within, between = (float(a[0]) for a in mix(kept, x))
@@ -168,17 +188,34 @@ def fit_loss_model(
         scatter = min(fitted.scatter for fitted, _ in laws) ** 2
         weights = 1.0 / np.maximum(known + max(scatter - float(known.mean()), 0.0), ROUNDING)
         laws = fit_surviving_laws(sizes, loss, loss_se=None, weights=weights, fix=fix)
+    if len(sizes) == 1 and not fix:
+        ((column, values),) = sizes.items()
+        fits = not none_fits(laws, sizes, loss)
+        if loss_se is not None or len(set(values)) < MANY_SIZES:
+            return LossModel(
+                laws=laws,
+                local=None,
+                local_weight=0.0 if fits else 1.0,
+                discrepancy=AVERAGED_DISCREPANCY,
+                posterior=fit_posterior(
+                    column,
+                    values,
+                    loss,
+                    loss_se=loss_se,
+                    loss_se_dof=loss_se_dof,
+                    weights=weights,
+                ),
+            )
+        errors = None if weights is None else np.asarray(loss) / np.sqrt(weights)
+        local = fit_local(column, values, loss, loss_se=errors)
+    else:
+        local, fits = None, True
     cuts = hold_out_last_doublings(
         sizes, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, weights=weights, fix=fix
     )
-    local = None
-    if len(sizes) == 1 and not fix:
-        ((column, values),) = sizes.items()
-        errors = loss_se if weights is None else np.asarray(loss) / np.sqrt(weights)
-        local = fit_local(column, values, loss, loss_se=errors)
     weight = 0.0
     if local is not None:
-        weight = 1.0 if none_fits(laws, sizes, loss) else local_share(cuts)
+        weight = local_share(cuts) if fits else 1.0
     return LossModel(
         laws=laws,
         local=local,

@@ -19,18 +19,24 @@ from extrap.laws.base import Array
 
 __all__ = ["LossPosterior", "fit_posterior"]
 
-N_SHARES, NO_FLOOR = 40, 0.25
-"""Grid of the reducible share of the loss at the largest size, uniform in (0, 1) a priori, and the
-prior probability that there is no floor."""
+N_SHARES = 40
+"""Grid of the reducible share of the loss at the largest size, uniform in (0, 1) a priori."""
+NO_FLOOR, LINEAR = 0.25, 0.1
+"""Prior probabilities that there is no floor, and that the loss is linear in log size."""
 EXPONENT, EXPONENT_SPREAD = 0.4, 0.6
 """Lognormal prior of the exponent at the largest size: median and spread."""
-BENDS = (0.0, 0.07, 0.15, 0.3)
+SLOPE, MANY_TIMES = 0.06, 1e3
+"""Prior median of the log loss's slope where the loss is linear in log size: a power law that is
+so many times as high as the loss itself, above a floor as far below 0, is linear."""
+LOWEST = 0.3
+"""Such a law is followed down to this share of the loss at the largest size."""
+BENDS = (0.0, 0.1, 0.25, 0.5)
 """Rates at which the exponent falls over log size, as where two powers add up. None is negative: a
 law that gets steeper has broken, and then holds from a later size on."""
-BEND_PRIOR = (0.6, 0.2, 0.12, 0.08)
+BEND_PRIOR = (0.5, 0.2, 0.15, 0.15)
 LATER, MOST_STARTS = 0.1, 8
 """Prior probability that the law holds only from a later size on; how many are looked at."""
-UNEXPLAINED, OF_NOISE = 0.07, 4.0
+UNEXPLAINED, OF_NOISE = 0.05, 4.0
 """Log losses of sizes below the start have a density of 1 over this share of the sweep's range, or
 over so many standard deviations of the noise."""
 FEWEST = 2
@@ -157,8 +163,11 @@ class _Grid:
 
     def __init__(self, t: Array, y: Array, se: Array, *, dof: float, noise: float) -> None:
         steps = (np.arange(N_SHARES) + 0.5) / N_SHARES  # dense where little is reducible
-        self.share = np.append(steps**2, 1.0)
-        self.prior = np.append((1 - NO_FLOOR) * steps / steps.sum(), NO_FLOOR)
+        self.share = np.append(steps**2, [1.0, MANY_TIMES])
+        some = (1 - NO_FLOOR - LINEAR) * steps / steps.sum()
+        self.prior = np.append(some, [NO_FLOOR, LINEAR])
+        usual = np.where(self.share > 1, SLOPE / MANY_TIMES, EXPONENT)
+        self.usual = np.log(usual)[:, None, None]
         self.starts = _starts(t)
         held = np.arange(len(t)) >= self.starts[:, None]
         self.precision = np.where(held, se**-2.0, 0.0)[:, None]  # (S, 1, n)
@@ -177,7 +186,7 @@ class _Grid:
         """
         shape = (len(self.share), len(self.starts), len(BENDS))
         centre = np.empty((*shape, 2))
-        centre[...] = self.y[-1], math.log(EXPONENT)
+        centre[..., 0], centre[..., 1] = self.y[-1], self.usual
         for _ in range(N_STEPS):
             step = self._normal(centre)[0]
             centre += step
@@ -185,7 +194,7 @@ class _Grid:
                 break
         _, (a, b, d), chi2, scale = self._normal(centre)
         determinant = a * d - b * b
-        off = (centre[..., 1] - math.log(EXPONENT)) / EXPONENT_SPREAD
+        off = (centre[..., 1] - self.usual) / EXPONENT_SPREAD
         n_left_out = len(self.y) - self.n_held
         evidence = (
             special.gammaln((self.dof + self.n_held) / 2)
@@ -218,7 +227,7 @@ class _Grid:
         a, b = precision.sum(axis=-1), weighted.sum(axis=-1)
         d = (weighted * by_exponent).sum(axis=-1) + prior
         by_level = (precision * off).sum(axis=-1)
-        slope = (weighted * off).sum(axis=-1) - prior * (log_exponent - math.log(EXPONENT))
+        slope = (weighted * off).sum(axis=-1) - prior * (log_exponent - self.usual)
         change = np.clip((a * slope - b * by_level) / (a * d - b * b), -LONGEST_STEP, LONGEST_STEP)
         return np.stack([(by_level - b * change) / a, change], axis=-1), (a, b, d), chi2, scale
 
@@ -243,5 +252,5 @@ def _falls(share: Array, exponent: Array, distance: Array) -> tuple[Array, Array
     """`ln(1 − r + r exp(−c h))`, and its derivative in ln c."""
     reach = exponent * distance
     power = share * np.exp(np.clip(-reach, -LARGEST_LOG, LARGEST_LOG))
-    total = 1 - share + power
+    total = np.maximum(1 - share + power, np.where(share > 1, LOWEST, 0.0))
     return np.log(total), -power / total * reach

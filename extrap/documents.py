@@ -19,6 +19,7 @@ from extrap import __version__
 from extrap.errors import DataError
 from extrap.fitting import (
     DISCREPANCY,
+    STATED_DOF,
     CurvatureTest,
     DivergenceModel,
     LocalLaw,
@@ -393,11 +394,17 @@ def _combination(model: LossModel | None) -> dict[str, Any]:
     """How the laws of the loss are combined."""
     if model is None:
         return {}
+    is_learned = model.discrepancy_dof != STATED_DOF
+    added = {  # forecasts sealed before they existed do not have these
+        "averaged_law": model.posterior,
+        "discrepancy_dof": model.discrepancy_dof if is_learned else None,
+        "reach": model.reach,
+    }
     return {
         "local_law": model.local,
         "local_weight": model.local_weight,
         "discrepancy": model.discrepancy,
-        **({} if model.posterior is None else {"averaged_law": model.posterior}),
+        **{key: value for key, value in added.items() if value is not None},
     }
 
 
@@ -456,6 +463,8 @@ def _restore_loss_model(document: Mapping[str, Any]) -> LossModel | None:
         local_weight=float(document.get("local_weight", 0.0)),
         discrepancy=float(document.get("discrepancy", DISCREPANCY)),
         posterior=_known(LossPosterior, document.get("averaged_law")),
+        discrepancy_dof=float(document.get("discrepancy_dof", STATED_DOF)),
+        reach=document.get("reach"),
     )
 
 

@@ -35,7 +35,7 @@ from extrap.fitting.fixed import FixedPrediction, predict_at_values
 from extrap.fitting.holdout import DISCREPANCY, hold_out_last_doublings, worst_share
 from extrap.fitting.local import LocalLaw
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
-from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
+from extrap.fitting.loss_model import BANDS, STATED_DOF, LossModel, fit_loss_model
 from extrap.fitting.mixture import fit_surviving_laws
 from extrap.fitting.multiplicity import holm
 from extrap.fitting.noise import (
@@ -69,6 +69,7 @@ __all__ = [
     "DISCREPANCY",
     "NEW_SEED",
     "RULES",
+    "STATED_DOF",
     "CurvatureTest",
     "DivergenceModel",
     "FixedPrediction",

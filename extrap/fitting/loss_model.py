@@ -1,4 +1,4 @@
-"""The loss over size: laws the data cannot distinguish, the local law, how far to trust them."""
+"""The loss over size: averaged laws, laws the data cannot distinguish, how far to trust them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from extrap.fitting.holdout import hold_out_last_doublings, local_share, worst_share
+from extrap.fitting.holdout import (
+    anchored,
+    hold_out_last_doublings,
+    learned_share,
+    local_share,
+    worst_share,
+)
 from extrap.fitting.local import LocalLaw, fit_local
-from extrap.fitting.mixture import fit_surviving_laws, mix, none_fits
+from extrap.fitting.mixture import count_sizes, fit_surviving_laws, mix, none_fits
 from extrap.fitting.noise import NEW_SEED, Noise
 from extrap.fitting.posterior import LossPosterior, fit_posterior
 from extrap.fitting.prediction import Component, LossPrediction
+from extrap.laws.base import Array
 from extrap.records import Fit
 
 __all__ = ["BANDS", "LossModel", "fit_loss_model"]
@@ -29,8 +36,8 @@ MANY_SIZES = 8
 distance from the largest size, as on published learning curves: the local law knows of that."""
 AVERAGED_DISCREPANCY = 0.015
 """Structural error of the averaged laws: what their bends and starts do not cover."""
-DISCREPANCY_DOF = 4.0
-"""Degrees of freedom behind it."""
+AVERAGED_DOF, STATED_DOF = 4.0, math.inf
+"""Degrees of freedom behind it, and behind one that is stated and not estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +46,14 @@ class LossModel:
 
     Attributes:
         laws: Every law of the family that could be fitted, with its weight; rejected ones have 0.
-        local: The law as the largest sizes see it, or None (several size columns, few sizes).
-        local_weight: Its share in the default forecast, from the runs' own last doublings; below
-            the largest fitted size it falls in proportion. 1 where no law of the family fits.
-        discrepancy: Structural error as a share of the predicted change, from the same cuts.
+        local: The law as the largest sizes see it; None with a posterior or several size columns.
+        local_weight: Its share in the forecast, from the runs' own last doublings; below the
+            largest fitted size it falls in proportion. 1 where no law of the family fits.
+        discrepancy: Structural error as a share of the predicted change.
         posterior: Power laws with a floor, averaged; where there is one, the forecast is its, and
             the laws tell only whether one of them fits.
+        discrepancy_dof: Degrees of freedom behind the discrepancy.
+        reach: Largest geometric mean of the size columns of a fitted point; None with one column.
     """
 
     laws: tuple[tuple[Fit, float], ...]
@@ -52,6 +61,8 @@ class LossModel:
     local_weight: float
     discrepancy: float
     posterior: LossPosterior | None = None
+    discrepancy_dof: float = STATED_DOF
+    reach: float | None = None
 
     @property
     def kept(self) -> tuple[tuple[Fit, float], ...]:
@@ -87,15 +98,10 @@ class LossModel:
                 may be the sweep's; None for one new run.
         """
         here = self._blend(size)
-        curve, between = [*here.within], here.between
+        curve = [*here.within, (here.between, math.inf)]
         if band == "default":
-            inside = {c: min(size[c], high) for c, (_, high) in self.fitted_range.items()}
-            move = self.discrepancy * (here.log_loss - self._blend(inside).log_loss)
-            if self.posterior is not None:
-                curve.append((move**2, DISCREPANCY_DOF))
-            between = max(between, move**2)
-        if self.posterior is None:
-            curve.append((between, math.inf))
+            move = self.discrepancy * (here.log_loss - self._blend(self._inside(size)).log_loss)
+            curve.append((max(move**2 - here.between, 0.0), self.discrepancy_dof))
         mean = noise.of_mean([NEW_SEED] if seeds is None else seeds)
         # without replicates the scatter about the laws is all there is, and runs may share it
         run = list(here.scatter)
@@ -112,14 +118,18 @@ class LossModel:
             log_loss=here.log_loss + mean.shift, curve=tuple(curve), run=tuple(run)
         )
 
+    def _inside(self, size: Mapping[str, float]) -> dict[str, float]:
+        """The fitted size from which the change to a size is counted."""
+        bounds = self.fitted_range
+        largest = np.array([high for _, high in bounds.values()])
+        x = np.array([[float(size[column]) for column in bounds]])
+        reach = float(largest[0]) if len(bounds) == 1 else self.reach or math.inf
+        (found,) = anchored(x, largest=largest, reach=reach)
+        return dict(zip(bounds, found.tolist(), strict=True))
+
     def _blend(self, size: Mapping[str, float]) -> _Blend:
         if self.posterior is not None:
-            (mean,), (spread,) = self.posterior.predict_log(
-                np.array([size[self.posterior.column]], dtype=float)
-            )
-            scatter = (self.posterior.scatter**2, self.posterior.dof)
-            within = ((float(spread), self.posterior.dof),)
-            return _Blend(log_loss=float(mean), within=within, between=0.0, scatter=(scatter,))
+            return _averaged(self.posterior, size)
         share = self.local_weight
         kept = self.kept
         x = np.array([[float(size[column]) for column in kept[0][0].columns]])
@@ -154,6 +164,16 @@ class _Blend:
     scatter: tuple[Component, ...]
 
 
+def _averaged(posterior: LossPosterior, size: Mapping[str, float]) -> _Blend:
+    mean, spread = posterior.predict_log(np.array([size[posterior.column]], dtype=float))
+    return _Blend(
+        log_loss=float(mean[0]),
+        within=((float(spread[0]), posterior.dof),),
+        between=0.0,
+        scatter=((posterior.scatter**2, posterior.dof),),
+    )
+
+
 def fit_loss_model(
     sizes: Mapping[str, Sequence[float]],
     loss: Sequence[float],
@@ -163,7 +183,12 @@ def fit_loss_model(
     evaluation_se: Sequence[float] | None = None,
     fix: Mapping[str, float] | None = None,
 ) -> LossModel:
-    """Fit the family of laws and the local law, and weigh them on the runs' own last doublings.
+    """Fit what forecasts the loss, and say how far to trust it.
+
+    Over one size column, where the noise is known or the sizes are few: laws averaged by their
+    posterior probability. Of many sizes without known noise: the family of laws and the local law,
+    weighed on the runs' own last doublings. Over several columns: the family of laws, with a
+    discrepancy learned from published ladders and those doublings.
 
     Args:
         sizes: Size column → sizes, shape (n_points,) each.
@@ -188,31 +213,38 @@ def fit_loss_model(
         scatter = min(fitted.scatter for fitted, _ in laws) ** 2
         weights = 1.0 / np.maximum(known + max(scatter - float(known.mean()), 0.0), ROUNDING)
         laws = fit_surviving_laws(sizes, loss, loss_se=None, weights=weights, fix=fix)
-    if len(sizes) == 1 and not fix:
+    is_single = len(sizes) == 1 and not fix
+    fits = not (is_single and none_fits(laws, sizes, loss))
+    if is_single and (loss_se is not None or count_sizes(_columns(sizes)) < MANY_SIZES):
         ((column, values),) = sizes.items()
-        fits = not none_fits(laws, sizes, loss)
-        if loss_se is not None or len(set(values)) < MANY_SIZES:
-            return LossModel(
-                laws=laws,
-                local=None,
-                local_weight=0.0 if fits else 1.0,
-                discrepancy=AVERAGED_DISCREPANCY,
-                posterior=fit_posterior(
-                    column,
-                    values,
-                    loss,
-                    loss_se=loss_se,
-                    loss_se_dof=loss_se_dof,
-                    weights=weights,
-                ),
-            )
-        errors = None if weights is None else np.asarray(loss) / np.sqrt(weights)
-        local = fit_local(column, values, loss, loss_se=errors)
-    else:
-        local, fits = None, True
+        return LossModel(
+            laws=laws,
+            local=None,
+            local_weight=0.0 if fits else 1.0,
+            discrepancy=AVERAGED_DISCREPANCY,
+            posterior=fit_posterior(
+                column, values, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, weights=weights
+            ),
+            discrepancy_dof=AVERAGED_DOF,
+        )
     cuts = hold_out_last_doublings(
         sizes, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, weights=weights, fix=fix
     )
+    if len(sizes) > 1:
+        share, dof = learned_share(cuts)
+        return LossModel(
+            laws=laws,
+            local=None,
+            local_weight=0.0,
+            discrepancy=share,
+            discrepancy_dof=dof,
+            reach=float(np.exp(np.log(_columns(sizes)).mean(axis=1)).max()),
+        )
+    local = None
+    if is_single:
+        ((column, values),) = sizes.items()
+        errors = None if weights is None else np.asarray(loss) / np.sqrt(weights)
+        local = fit_local(column, values, loss, loss_se=errors)
     weight = 0.0
     if local is not None:
         weight = local_share(cuts) if fits else 1.0
@@ -222,3 +254,7 @@ def fit_loss_model(
         local_weight=weight,
         discrepancy=worst_share(cuts, local_weight=weight),
     )
+
+
+def _columns(sizes: Mapping[str, Sequence[float]]) -> Array:
+    return np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()])

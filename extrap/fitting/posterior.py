@@ -15,6 +15,7 @@ import numpy as np
 from scipy import special
 
 from extrap.fitting.mixture import neighbour_scatter
+from extrap.fitting.projection import Index
 from extrap.laws.base import Array
 
 __all__ = ["LossPosterior", "fit_posterior"]
@@ -232,7 +233,7 @@ class _Grid:
         return np.stack([(by_level - b * change) / a, change], axis=-1), (a, b, d), chi2, scale
 
 
-def _starts(t: Array) -> Array:
+def _starts(t: Array) -> Index:
     """Positions of the sizes from which the law may hold, the first always among them."""
     last = max(len(t) - FEWEST, 0)
     found = np.arange(last + 1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extrap.fitting import LossModel, Noise, fit_loss_model
+from extrap.fitting import STATED_DOF, LossModel, Noise, fit_loss_model
 from extrap.fitting.mixture import mix
 
 X = 2.0 ** np.arange(9)
@@ -48,7 +48,7 @@ def test_averaged_laws_forecast_where_noise_is_known_or_sizes_are_few() -> None:
     (mean, last), (spread, _) = found.posterior.predict_log(np.array([2048.0, X[-1]]))
     assert at.log_loss == pytest.approx(mean)
     assert at.curve[0] == (pytest.approx(spread), found.posterior.dof)
-    assert at.curve[1][0] == pytest.approx((found.discrepancy * (mean - last)) ** 2)
+    assert at.curve[-1][0] == pytest.approx((found.discrepancy * (mean - last)) ** 2)
 
 
 def test_family_band_is_never_wider() -> None:
@@ -93,7 +93,7 @@ def test_variance_of_the_forecast_has_the_parts_of_a_mixture(share, discrepancy)
         near, spread = (float(part[0]) for part in found.local.predict_log(z[:, 0]))
         centres.append(share * near + (1 - share) * mean)
     apart = (1 - share) * apart + share * (1 - share) * (near - mean) ** 2
-    between = max(apart, (discrepancy * (centres[1] - centres[0])) ** 2)
+    more = max((discrepancy * (centres[1] - centres[0])) ** 2 - apart, 0.0)
     dof = min(fit.scale_dof for fit, _ in found.kept)
     scatter = max(fit.scatter for fit, _ in found.kept) ** 2
     curve, run = [((1 - share) * within, dof)], [((1 - share) * scatter, dof)]
@@ -101,19 +101,19 @@ def test_variance_of_the_forecast_has_the_parts_of_a_mixture(share, discrepancy)
         known = max(found.local.dof, 2.0) / share  # its prior counts as points do
         curve.append((share * spread, known))
         run.append((share * found.local.scatter**2, known))
-    curve.append((between, math.inf))
+    curve.append((apart, math.inf))
     at = found.predict({"x": 2048.0}, noise=UNKNOWN, band="default")
     assert at.log_loss == pytest.approx(centres[1], abs=1e-12)
-    assert at.curve == tuple(map(pytest.approx, curve))
+    assert at.curve == tuple(map(pytest.approx, [*curve, (more, STATED_DOF)]))
     assert at.run == tuple(map(pytest.approx, run))
     known = found.predict({"x": 2048.0}, noise=noise, band="default")
-    assert known.curve == tuple(map(pytest.approx, [*curve, (0.04**2 / 4, 3)]))
+    assert known.curve == tuple(map(pytest.approx, [*at.curve, (0.04**2 / 4, 3)]))
     assert known.run == tuple(map(pytest.approx, [(0.03**2, 8), (0.04**2, 3)]))
     wild = replace(found, local_weight=1.0).predict({"x": 2048.0}, noise=noise, band="default")
     scatter_of_local = found.local.scatter**2
     assert wild.run[0][0] == pytest.approx(max(0.03**2, scatter_of_local))
     family = found.predict({"x": 2048.0}, noise=UNKNOWN, band="family")
-    assert family.curve == tuple(map(pytest.approx, [*curve[:-1], (apart, math.inf)]))
+    assert family.curve == tuple(map(pytest.approx, curve))
     assert family.run == at.run
 
 

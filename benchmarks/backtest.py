@@ -13,7 +13,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import chinchilla, curves, five_rates, gadre, optima, peers, simulated, verb
+from benchmarks import (
+    chinchilla,
+    curves,
+    five_rates,
+    gadre,
+    ladders,
+    optima,
+    peers,
+    simulated,
+    verb,
+)
 from benchmarks.charts import backtest_blocks
 from benchmarks.page import Part, Words, parser_of, run_parts
 
@@ -43,6 +53,11 @@ def parts(data: Path, n_replicates: int) -> dict[str, Part]:
         ),
         "gadre": Part(on_data(gadre.judge_runs), gadre.rows, ("gadre_mlfoundations.csv",)),
         "chinchilla": Part(on_data(chinchilla.refit), chinchilla.rows, ("chinchilla_epoch.csv",)),
+        "ladders": Part(
+            on_data(ladders.judge_ladders),
+            ladders.rows,
+            ("gadre_mlfoundations.csv", "chinchilla_epoch.csv", *step_law),
+        ),
         "larger": Part(on_data(optima.judge_larger), optima.rows, step_law),
         "five rates": Part(on_data(five_rates.judge_sweeps), five_rates.rows, step_law),
         "edges": Part(on_data(optima.judge_edges), optima.edge_rows, misfitting),

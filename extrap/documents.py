@@ -19,10 +19,12 @@ from extrap import __version__
 from extrap.errors import DataError
 from extrap.fitting import (
     DISCREPANCY,
+    STATED_DOF,
     CurvatureTest,
     DivergenceModel,
     LocalLaw,
     LossModel,
+    LossPosterior,
     Noise,
     ReferenceCurves,
     Valley,
@@ -392,10 +394,17 @@ def _combination(model: LossModel | None) -> dict[str, Any]:
     """How the laws of the loss are combined."""
     if model is None:
         return {}
+    is_learned = model.discrepancy_dof != STATED_DOF
+    added = {  # forecasts sealed before they existed do not have these
+        "averaged_law": model.posterior,
+        "discrepancy_dof": model.discrepancy_dof if is_learned else None,
+        "reach": model.reach,
+    }
     return {
         "local_law": model.local,
         "local_weight": model.local_weight,
         "discrepancy": model.discrepancy,
+        **{key: value for key, value in added.items() if value is not None},
     }
 
 
@@ -453,6 +462,9 @@ def _restore_loss_model(document: Mapping[str, Any]) -> LossModel | None:
         local=_known(LocalLaw, document.get("local_law")),
         local_weight=float(document.get("local_weight", 0.0)),
         discrepancy=float(document.get("discrepancy", DISCREPANCY)),
+        posterior=_known(LossPosterior, document.get("averaged_law")),
+        discrepancy_dof=float(document.get("discrepancy_dof", STATED_DOF)),
+        reach=document.get("reach"),
     )
 
 

@@ -37,7 +37,7 @@ from extrap.fitting.fixed import FixedPrediction, predict_at_values
 from extrap.fitting.holdout import DISCREPANCY, hold_out_last_doublings, worst_share
 from extrap.fitting.local import LocalLaw
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
-from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
+from extrap.fitting.loss_model import BANDS, STATED_DOF, LossModel, fit_loss_model
 from extrap.fitting.mixture import fit_surviving_laws
 from extrap.fitting.multiplicity import holm
 from extrap.fitting.noise import (
@@ -51,6 +51,7 @@ from extrap.fitting.optimum import estimate_optima, place_outside, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.outliers import Outlier, find_outliers
 from extrap.fitting.placement import can_place, place_runs
+from extrap.fitting.posterior import LossPosterior
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.recommendation import Recommendation, recommend
 from extrap.fitting.reference_curves import (
@@ -72,11 +73,13 @@ __all__ = [
     "MOST_OCTAVES",
     "NEW_SEED",
     "RULES",
+    "STATED_DOF",
     "CurvatureTest",
     "DivergenceModel",
     "FixedPrediction",
     "LocalLaw",
     "LossModel",
+    "LossPosterior",
     "LossPrediction",
     "MeanNoise",
     "Noise",

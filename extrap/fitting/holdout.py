@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,11 +14,22 @@ from extrap.fitting.mixture import count_sizes, fit_surviving_laws, mix
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-__all__ = ["DISCREPANCY", "Doubling", "hold_out_last_doublings", "local_share", "worst_share"]
+__all__ = [
+    "DISCREPANCY",
+    "Doubling",
+    "anchored",
+    "hold_out_last_doublings",
+    "learned_share",
+    "local_share",
+    "worst_share",
+]
 
 DISCREPANCY = 0.15
 """Structural error of a law, as a share of the change it predicts: at least this much, a stated
 prior, because the data cannot choose it: their own cuts are an easier regime."""
+LADDER_SHARE, LADDER_DOF = 0.08, 10.0
+"""The same over several size columns before a sweep's own cuts are seen, and what it is worth in
+degrees of freedom: laws of parameters and tokens on published ladders are off by .06 to .13."""
 N_DOUBLINGS = 2
 """The runs' own last two doublings of size are predicted from the sizes below them."""
 MIN_SIZES = 4
@@ -103,10 +115,25 @@ def hold_out_last_doublings(
                 column, x[below, 0], y[below], loss_se=None if errors is None else errors[below]
             )
         held = x[~below]
-        last = x[below][np.argmax(position[below])]
         noise = np.zeros(len(held)) if se is None else (se[~below] / y[~below]) ** 2
-        cuts.append(_cut(laws, local, held, np.log(y[~below]), last, noise))
+        cuts.append(_cut(laws, local, held, np.log(y[~below]), x[below], noise))
     return tuple(cuts)
+
+
+def anchored(x: Array, *, largest: Array, reach: float) -> Array:
+    """The sizes among the fitted ones from which the change to sizes x is counted.
+
+    With one column the largest fitted size. With several, all columns of a size are divided by the
+    same number until their geometric mean is among those fitted: the corner that has the largest
+    value of each column may itself lie far beyond the runs.
+
+    Args:
+        x: Sizes, (n, n_columns).
+        largest: Largest fitted value of each column, (n_columns,).
+        reach: Largest geometric mean of the columns of a fitted size.
+    """
+    ratio = np.maximum(np.exp(np.log(x).mean(axis=1)) / reach, 1.0)
+    return np.asarray(np.minimum(x / ratio[:, None], largest))
 
 
 def _cut(
@@ -114,19 +141,21 @@ def _cut(
     local: LocalLaw | None,
     held: Array,
     log_loss: Array,
-    last: Array,
+    fitted: Array,
     noise: Array,
 ) -> Doubling:
-    points = np.vstack([held, last])
+    reach = float(np.exp(np.log(fitted).mean(axis=1)).max())
+    points = np.vstack([held, anchored(held, largest=fitted.max(axis=0), reach=reach)])
     family, within, between = mix(laws, points)
     near = family if local is None else local.predict_log(points[:, 0])[0]
+    n = len(held)
     return Doubling(
-        family_error=family[:-1] - log_loss,
-        local_error=near[:-1] - log_loss,
-        family_change=family[:-1] - family[-1],
-        local_change=near[:-1] - near[-1],
+        family_error=family[:n] - log_loss,
+        local_error=near[:n] - log_loss,
+        family_change=family[:n] - family[n:],
+        local_change=near[:n] - near[n:],
         noise=noise,
-        family_variance=(within + between)[:-1],
+        family_variance=(within + between)[:n],
     )
 
 
@@ -146,15 +175,28 @@ def worst_share(cuts: Sequence[Doubling], *, local_weight: float) -> float:
 
     At least `DISCREPANCY`; changes small beside the largest of their cut are left out.
     """
-    worst = DISCREPANCY
-    for cut in cuts:
-        error = local_weight * cut.local_error + (1 - local_weight) * cut.family_error
-        change = np.abs(local_weight * cut.local_change + (1 - local_weight) * cut.family_change)
-        telling = (change >= TELLING * change.max()) & (change > 0)
-        excess = np.sqrt(_unexplained(error, cut, share=1 - local_weight))
-        if telling.any():
-            worst = max(worst, float(np.max(excess[telling] / change[telling])))
-    return worst
+    shares = [_shares(cut, local_weight=local_weight) for cut in cuts]
+    return max([DISCREPANCY, *(math.sqrt(share.max()) for share in shares if share.size)])
+
+
+def learned_share(cuts: Sequence[Doubling]) -> tuple[float, float]:
+    """Discrepancy of a mixture from published ladders and its own cuts, and degrees of freedom.
+
+    `ρ² = (ν₀ s₀² + Σ_j mean (e² − v)₊ / Δ²) / (ν₀ + m)` over the m cuts; errors within one cut are
+    alike, so a cut counts once.
+    """
+    own = [share.mean() for cut in cuts if (share := _shares(cut, local_weight=0.0)).size]
+    dof = LADDER_DOF + len(own)
+    return math.sqrt((LADDER_DOF * LADDER_SHARE**2 + sum(own)) / dof), dof
+
+
+def _shares(cut: Doubling, *, local_weight: float) -> Array:
+    """Unexplained squared errors over squared changes, at the held-out sizes that tell them."""
+    error = local_weight * cut.local_error + (1 - local_weight) * cut.family_error
+    change = np.abs(local_weight * cut.local_change + (1 - local_weight) * cut.family_change)
+    telling = (change >= TELLING * change.max()) & (change > 0)
+    excess = _unexplained(error, cut, share=1 - local_weight)
+    return np.asarray(excess[telling] / change[telling] ** 2)
 
 
 def _unexplained(error: Array, cut: Doubling, *, share: float) -> Array:

@@ -1,4 +1,4 @@
-"""The loss over size: laws the data cannot distinguish, the local law, how far to trust them."""
+"""The loss over size: averaged laws, laws the data cannot distinguish, how far to trust them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from extrap.fitting.holdout import hold_out_last_doublings, local_share, worst_share
+from extrap.fitting.holdout import (
+    anchored,
+    hold_out_last_doublings,
+    learned_share,
+    local_share,
+    worst_share,
+)
 from extrap.fitting.local import LocalLaw, fit_local
-from extrap.fitting.mixture import fit_surviving_laws, mix, none_fits
+from extrap.fitting.mixture import count_sizes, fit_surviving_laws, mix, none_fits
 from extrap.fitting.noise import NEW_SEED, Noise
+from extrap.fitting.posterior import LossPosterior, fit_posterior
 from extrap.fitting.prediction import Component, LossPrediction
+from extrap.laws.base import Array
 from extrap.records import Fit
 
 __all__ = ["BANDS", "LossModel", "fit_loss_model"]
@@ -23,6 +31,13 @@ LOCAL_DOF = 2.0
 the prior of the exponent counts as points do."""
 ROUNDING = 1e-24
 """Variance of a log loss below which only rounding is left."""
+MANY_SIZES = 8
+"""From so many sizes on, where the noise is not known, errors of a law are taken to grow with the
+distance from the largest size, as on published learning curves: the local law knows of that."""
+AVERAGED_DISCREPANCY = 0.015
+"""Structural error of the averaged laws: what their bends and starts do not cover."""
+AVERAGED_DOF, STATED_DOF = 4.0, math.inf
+"""Degrees of freedom behind it, and behind one that is stated and not estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +46,23 @@ class LossModel:
 
     Attributes:
         laws: Every law of the family that could be fitted, with its weight; rejected ones have 0.
-        local: The law as the largest sizes see it, or None (several size columns, few sizes).
-        local_weight: Its share in the default forecast, from the runs' own last doublings; below
-            the largest fitted size it falls in proportion. 1 where no law of the family fits.
-        discrepancy: Structural error as a share of the predicted change, from the same cuts.
+        local: The law as the largest sizes see it; None with a posterior or several size columns.
+        local_weight: Its share in the forecast, from the runs' own last doublings; below the
+            largest fitted size it falls in proportion. 1 where no law of the family fits.
+        discrepancy: Structural error as a share of the predicted change.
+        posterior: Power laws with a floor, averaged; where there is one, the forecast is its, and
+            the laws tell only whether one of them fits.
+        discrepancy_dof: Degrees of freedom behind the discrepancy.
+        reach: Largest geometric mean of the size columns of a fitted point; None with one column.
     """
 
     laws: tuple[tuple[Fit, float], ...]
     local: LocalLaw | None
     local_weight: float
     discrepancy: float
+    posterior: LossPosterior | None = None
+    discrepancy_dof: float = STATED_DOF
+    reach: float | None = None
 
     @property
     def kept(self) -> tuple[tuple[Fit, float], ...]:
@@ -63,9 +85,10 @@ class LossModel:
     ) -> LossPrediction:
         """Predictive distribution of the log loss of a tuned run, or of a mean of some.
 
-        `band="family"` holds if the true law is one of the family: their mixture. The default
-        averages it with the local law, and takes the disagreement of all of them to be at least a
-        structural discrepancy: a share of the predicted change since the last fitted size.
+        Where there is a posterior, it is the forecast. Elsewhere the mixture of laws is averaged
+        with the local law. `band="family"` holds if the true law is among these; the default takes
+        their disagreement to be at least a structural discrepancy: a share of the predicted change
+        since the last fitted size.
 
         Args:
             size: Size column → size.
@@ -74,23 +97,18 @@ class LossModel:
             seeds: One per run, for the mean log loss of tuned runs of these seeds, some of which
                 may be the sweep's; None for one new run.
         """
-        share = self.local_weight if band == "default" else 0.0
-        here = self._blend(size, share=share)
-        between = here.between
+        here = self._blend(size)
+        curve = [*here.within, (here.between, math.inf)]
         if band == "default":
-            inside = {c: min(size[c], high) for c, (_, high) in self.fitted_range.items()}
-            change = here.log_loss - self._blend(inside, share=share).log_loss
-            between = max(between, (self.discrepancy * change) ** 2)
-            curve = [*here.within, (between, math.inf)]
-        else:  # laws that disagree are known no better than each of them
-            ((within, dof),) = here.within
-            curve = [(within + between, dof)]
+            move = self.discrepancy * (here.log_loss - self._blend(self._inside(size)).log_loss)
+            curve.append((max(move**2 - here.between, 0.0), self.discrepancy_dof))
         mean = noise.of_mean([NEW_SEED] if seeds is None else seeds)
         # without replicates the scatter about the laws is all there is, and runs may share it
         run = list(here.scatter)
         if noise.own_sd is not None:
             own = mean.own * noise.own_sd**2
-            if self.local_weight < 1 or own > sum(variance for variance, _ in run):
+            leads = self.posterior is None and self.local_weight == 1
+            if not leads or own > sum(variance for variance, _ in run):
                 run = [(own, float(noise.own_dof))]
         if noise.shared_sd > 0:
             shared = noise.shared_sd**2
@@ -100,7 +118,19 @@ class LossModel:
             log_loss=here.log_loss + mean.shift, curve=tuple(curve), run=tuple(run)
         )
 
-    def _blend(self, size: Mapping[str, float], *, share: float) -> _Blend:
+    def _inside(self, size: Mapping[str, float]) -> dict[str, float]:
+        """The fitted size from which the change to a size is counted."""
+        bounds = self.fitted_range
+        largest = np.array([high for _, high in bounds.values()])
+        x = np.array([[float(size[column]) for column in bounds]])
+        reach = float(largest[0]) if len(bounds) == 1 else self.reach or math.inf
+        (found,) = anchored(x, largest=largest, reach=reach)
+        return dict(zip(bounds, found.tolist(), strict=True))
+
+    def _blend(self, size: Mapping[str, float]) -> _Blend:
+        if self.posterior is not None:
+            return _averaged(self.posterior, size)
+        share = self.local_weight
         kept = self.kept
         x = np.array([[float(size[column]) for column in kept[0][0].columns]])
         mean, within, between = (float(a[0]) for a in mix(kept, x))
@@ -134,6 +164,16 @@ class _Blend:
     scatter: tuple[Component, ...]
 
 
+def _averaged(posterior: LossPosterior, size: Mapping[str, float]) -> _Blend:
+    mean, spread = posterior.predict_log(np.array([size[posterior.column]], dtype=float))
+    return _Blend(
+        log_loss=float(mean[0]),
+        within=((float(spread[0]), posterior.dof),),
+        between=0.0,
+        scatter=((posterior.scatter**2, posterior.dof),),
+    )
+
+
 def fit_loss_model(
     sizes: Mapping[str, Sequence[float]],
     loss: Sequence[float],
@@ -143,7 +183,12 @@ def fit_loss_model(
     evaluation_se: Sequence[float] | None = None,
     fix: Mapping[str, float] | None = None,
 ) -> LossModel:
-    """Fit the family of laws and the local law, and weigh them on the runs' own last doublings.
+    """Fit what forecasts the loss, and say how far to trust it.
+
+    Over one size column, where the noise is known or the sizes are few: laws averaged by their
+    posterior probability. Of many sizes without known noise: the family of laws and the local law,
+    weighed on the runs' own last doublings. Over several columns: the family of laws, with a
+    discrepancy learned from published ladders and those doublings.
 
     Args:
         sizes: Size column → sizes, shape (n_points,) each.
@@ -168,20 +213,48 @@ def fit_loss_model(
         scatter = min(fitted.scatter for fitted, _ in laws) ** 2
         weights = 1.0 / np.maximum(known + max(scatter - float(known.mean()), 0.0), ROUNDING)
         laws = fit_surviving_laws(sizes, loss, loss_se=None, weights=weights, fix=fix)
+    is_single = len(sizes) == 1 and not fix
+    fits = not (is_single and none_fits(laws, sizes, loss))
+    if is_single and (loss_se is not None or count_sizes(_columns(sizes)) < MANY_SIZES):
+        ((column, values),) = sizes.items()
+        return LossModel(
+            laws=laws,
+            local=None,
+            local_weight=0.0 if fits else 1.0,
+            discrepancy=AVERAGED_DISCREPANCY,
+            posterior=fit_posterior(
+                column, values, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, weights=weights
+            ),
+            discrepancy_dof=AVERAGED_DOF,
+        )
     cuts = hold_out_last_doublings(
         sizes, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, weights=weights, fix=fix
     )
+    if len(sizes) > 1:
+        share, dof = learned_share(cuts)
+        return LossModel(
+            laws=laws,
+            local=None,
+            local_weight=0.0,
+            discrepancy=share,
+            discrepancy_dof=dof,
+            reach=float(np.exp(np.log(_columns(sizes)).mean(axis=1)).max()),
+        )
     local = None
-    if len(sizes) == 1 and not fix:
+    if is_single:
         ((column, values),) = sizes.items()
-        errors = loss_se if weights is None else np.asarray(loss) / np.sqrt(weights)
+        errors = None if weights is None else np.asarray(loss) / np.sqrt(weights)
         local = fit_local(column, values, loss, loss_se=errors)
     weight = 0.0
     if local is not None:
-        weight = 1.0 if none_fits(laws, sizes, loss) else local_share(cuts)
+        weight = local_share(cuts) if fits else 1.0
     return LossModel(
         laws=laws,
         local=local,
         local_weight=weight,
         discrepancy=worst_share(cuts, local_weight=weight),
     )
+
+
+def _columns(sizes: Mapping[str, Sequence[float]]) -> Array:
+    return np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()])

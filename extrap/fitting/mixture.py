@@ -16,7 +16,7 @@ from extrap.laws import FAMILY, JOINT_FAMILY, LOSS_LAWS, Member, Power, PowerFlo
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-__all__ = ["Mixture", "count_sizes", "fit_surviving_laws", "mix", "none_fits"]
+__all__ = ["Mixture", "count_sizes", "fit_surviving_laws", "mix", "neighbour_scatter", "none_fits"]
 
 SURVIVAL_P = 0.05
 """A law is dropped when an F-test against the best one rejects it at this level."""
@@ -240,7 +240,7 @@ def none_fits(
     if len(sizes) > 1 or any(fitted.scale_dof != fitted.dof for fitted, _ in laws):
         return False
     (values,) = sizes.values()
-    variance, dof = _neighbour_scatter(np.asarray(values, dtype=float), np.asarray(loss))
+    variance, dof = neighbour_scatter(np.asarray(values, dtype=float), np.asarray(loss))
     if dof < MIN_NEIGHBOURS or variance == 0:
         return False
     return all(
@@ -249,7 +249,7 @@ def none_fits(
     )
 
 
-def _neighbour_scatter(x: Array, loss: Array) -> tuple[float, float]:
+def neighbour_scatter(x: Array, loss: Array) -> tuple[float, float]:
     """Variance of a log loss about the line through its neighbours, degrees of freedom."""
     order = np.argsort(x)
     u, v = np.log(x[order]), np.log(loss[order])

@@ -41,18 +41,35 @@ def composition_sentence(forecast: Forecast) -> str:
     model = forecast.loss_model
     if model is None:
         return "No law of the loss could be fitted; the loss is only bounded."
+    averaged = _averaged_words(model)
     if forecast.band == "family":
         return (
-            f"{_kept_words(model)}. The band of the loss is that of the family: it holds if one "
-            "of the laws is true, and allows for no other."
+            f"{averaged or _kept_words(model)}. The band of the loss is that of the family: it "
+            "holds if one of the laws is true, and allows for no other."
         )
     off = format_percent(model.discrepancy, signed=False)
+    if averaged:
+        return (
+            f"{averaged}. The band allows besides for all of them being wrong by {off} of the "
+            "change they predict beyond the largest size (structural discrepancy)."
+        )
     start = _LOCAL_ALONE
     if model.local_weight < 1:
         start = f"{_kept_words(model)}; {_local_words(model)}"
     return (
         f"{start}. The band allows for laws that are wrong by {off} of the change they predict "
         "beyond the largest size (structural discrepancy), or by what they disagree, if more."
+    )
+
+
+def _averaged_words(model: LossModel) -> str:
+    """What was averaged, where laws were; else nothing."""
+    if model.posterior is None:
+        return ""
+    later = format_percent(model.posterior.later, signed=False)
+    return (
+        "The loss forecast averages power laws of different floors, exponents and bends by how "
+        f"well they fit; those that leave out the smallest sizes count {later}"
     )
 
 

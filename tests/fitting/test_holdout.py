@@ -5,8 +5,12 @@ import pytest
 
 from extrap.fitting.holdout import (
     DISCREPANCY,
+    LADDER_DOF,
+    LADDER_SHARE,
     Doubling,
+    anchored,
     hold_out_last_doublings,
+    learned_share,
     local_share,
     worst_share,
 )
@@ -87,3 +91,22 @@ def test_change_too_small_to_tell_does_not_count() -> None:
 def test_known_noise_is_taken_off_the_discrepancy() -> None:
     error = [np.sqrt(0.02**2 + 2 * 1e-4)]
     assert worst_share([cut(error, [0], noise=[1e-4])], local_weight=0.0) == pytest.approx(0.2)
+
+
+def test_learned_discrepancy_weighs_cuts_against_published_ladders() -> None:
+    assert learned_share([]) == (LADDER_SHARE, LADDER_DOF)
+    cuts = [cut([0.02], [0.0]), cut([0.0], [0.0])]  # off by a fifth of the change, and exact
+    share, dof = learned_share(cuts)
+    assert dof == LADDER_DOF + 2
+    assert share**2 == pytest.approx((LADDER_DOF * LADDER_SHARE**2 + 0.2**2) / dof)
+    nearly = learned_share([cut([0.02 + 1e-9], [0.0]), cuts[1]])
+    assert nearly[0] == pytest.approx(share)
+
+
+def test_changes_are_counted_from_within_the_sweep() -> None:
+    """The corner of the largest parameters and tokens is itself far beyond the runs."""
+    largest, reach = np.array([8.0, 8.0]), 4.0
+    found = anchored(np.array([[8.0, 8.0], [2.0, 8.0], [16.0, 1.0]]), largest=largest, reach=reach)
+    assert found == pytest.approx(np.array([[4.0, 4.0], [2.0, 8.0], [8.0, 1.0]]))
+    (one,) = anchored(np.array([[32.0]]), largest=np.array([8.0]), reach=8.0)
+    assert one == pytest.approx([8.0])

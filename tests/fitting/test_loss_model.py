@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extrap.fitting import DISCREPANCY, LossModel, Noise, fit_loss_model
+from extrap.fitting import STATED_DOF, LossModel, Noise, fit_loss_model
 from extrap.fitting.mixture import mix
 
 X = 2.0 ** np.arange(9)
@@ -38,33 +38,44 @@ def width(found: LossModel, x: float, band: str, noise: Noise = UNKNOWN) -> floa
     return math.log(upper / lower)
 
 
-def test_laws_alone_forecast_where_they_fit_and_noise_is_known() -> None:
+def test_averaged_laws_forecast_where_noise_is_known_or_sizes_are_few() -> None:
     found = model(floor_law(0.002), se=0.002)
-    assert found.local is not None
-    assert found.local_weight < 0.2
-    assert found.discrepancy == DISCREPANCY
+    assert found.posterior is not None
+    assert found.local is None
+    assert found.local_weight == 0
+    assert model(floor_law(0.002)[:7]).posterior is not None
+    at = found.predict({"x": 2048.0}, noise=UNKNOWN, band="default")
+    (mean, last), (spread, _) = found.posterior.predict_log(np.array([2048.0, X[-1]]))
+    assert at.log_loss == pytest.approx(mean)
+    assert at.curve[0] == (pytest.approx(spread), found.posterior.dof)
+    assert at.curve[-1][0] == pytest.approx((found.discrepancy * (mean - last)) ** 2)
+
+
+def test_family_band_is_never_wider() -> None:
+    for x in (300.0, 2048.0, 1e5):
+        for found in (model(floor_law(0.01), se=0.01), model(floor_law(0.01)), model(bent(0.01))):
+            assert width(found, x, "family") <= width(found, x, "default")
 
 
 def test_local_law_takes_over_where_no_law_fits() -> None:
-    found = model(bent(0.001), se=0.001)
-    assert found.local_weight == 1.0
+    assert model(bent(0.001)).local_weight > 0.9
+    known = model(bent(0.001), se=0.001)
+    assert known.local_weight == 1.0  # told as a lack of fit
     truth = 3 * 1024**-0.05 * (1 + (1024 / X[4]) ** 8) ** -0.04
-    default, family = (
-        found.predict({"x": 1024.0}, noise=UNKNOWN, band=band) for band in ("default", "family")
-    )
-    assert abs(default.log_loss - math.log(truth)) < 0.3 * abs(family.log_loss - math.log(truth))
+    for found in (known, model(bent(0.001))):
+        at = found.predict({"x": 1024.0}, noise=UNKNOWN, band="default")
+        of_laws = float(mix(found.kept, np.array([[1024.0]])).mean[0])
+        assert abs(at.log_loss - math.log(truth)) < 0.3 * abs(of_laws - math.log(truth))
 
 
 def test_among_the_fitted_sizes_the_local_law_speaks_of_the_largest_only() -> None:
-    found = replace(model(floor_law(0.002), se=0.002), local_weight=0.5)
+    found = replace(model(floor_law(0.002)), local_weight=0.5)
     assert found.local is not None
     for x, share in ((X[-1], 0.5), (X[-2], 0.25), (X[0], 0.5 / X[-1]), (2 * X[-1], 0.5)):
-        default, family = (
-            found.predict({"x": float(x)}, noise=UNKNOWN, band=b).log_loss
-            for b in ("default", "family")
-        )
+        at = found.predict({"x": float(x)}, noise=UNKNOWN, band="default").log_loss
+        of_laws = float(mix(found.kept, np.array([[x]])).mean[0])
         near = found.local.predict_log(np.array([x]))[0][0]
-        assert default == pytest.approx(family + share * (near - family), abs=1e-12)
+        assert at == pytest.approx(of_laws + share * (near - of_laws), abs=1e-12)
 
 
 @pytest.mark.parametrize(("share", "discrepancy"), [(0.0, 0.0), (0.2, 0.0), (0.2, 0.5)])
@@ -81,8 +92,8 @@ def test_variance_of_the_forecast_has_the_parts_of_a_mixture(share, discrepancy)
         mean, within, apart = (float(part[0]) for part in mix(found.kept, z))
         near, spread = (float(part[0]) for part in found.local.predict_log(z[:, 0]))
         centres.append(share * near + (1 - share) * mean)
-    between = (1 - share) * apart + share * (1 - share) * (near - mean) ** 2
-    between = max(between, (discrepancy * (centres[1] - centres[0])) ** 2)
+    apart = (1 - share) * apart + share * (1 - share) * (near - mean) ** 2
+    more = max((discrepancy * (centres[1] - centres[0])) ** 2 - apart, 0.0)
     dof = min(fit.scale_dof for fit, _ in found.kept)
     scatter = max(fit.scatter for fit, _ in found.kept) ** 2
     curve, run = [((1 - share) * within, dof)], [((1 - share) * scatter, dof)]
@@ -90,20 +101,20 @@ def test_variance_of_the_forecast_has_the_parts_of_a_mixture(share, discrepancy)
         known = max(found.local.dof, 2.0) / share  # its prior counts as points do
         curve.append((share * spread, known))
         run.append((share * found.local.scatter**2, known))
-    curve.append((between, math.inf))
+    curve.append((apart, math.inf))
     at = found.predict({"x": 2048.0}, noise=UNKNOWN, band="default")
     assert at.log_loss == pytest.approx(centres[1], abs=1e-12)
-    assert at.curve == tuple(map(pytest.approx, curve))
+    assert at.curve == tuple(map(pytest.approx, [*curve, (more, STATED_DOF)]))
     assert at.run == tuple(map(pytest.approx, run))
     known = found.predict({"x": 2048.0}, noise=noise, band="default")
-    assert known.curve == tuple(map(pytest.approx, [*curve, (0.04**2 / 4, 3)]))
+    assert known.curve == tuple(map(pytest.approx, [*at.curve, (0.04**2 / 4, 3)]))
     assert known.run == tuple(map(pytest.approx, [(0.03**2, 8), (0.04**2, 3)]))
     wild = replace(found, local_weight=1.0).predict({"x": 2048.0}, noise=noise, band="default")
     scatter_of_local = found.local.scatter**2
     assert wild.run[0][0] == pytest.approx(max(0.03**2, scatter_of_local))
     family = found.predict({"x": 2048.0}, noise=UNKNOWN, band="family")
-    assert family.curve == (pytest.approx((within + apart, dof)),)
-    assert family.run == (pytest.approx((scatter, dof)),)
+    assert family.curve == tuple(map(pytest.approx, curve))
+    assert family.run == at.run
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,257 @@
+"""Power laws with a floor, averaged over what a short sweep leaves open.
+
+A fit that is chosen, or kept by a test, jumps when a loss moves by a little, and says nothing of
+the laws that fit as well. Here each floor on a grid, each bend and each size from which the law
+may hold is fitted, and counts by how well it explains the losses and by its prior.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from extrap.fitting.mixture import neighbour_scatter
+from extrap.fitting.projection import Index
+from extrap.laws.base import Array
+
+__all__ = ["LossPosterior", "fit_posterior"]
+
+N_SHARES = 40
+"""Grid of the reducible share of the loss at the largest size, uniform in (0, 1) a priori."""
+NO_FLOOR, LINEAR = 0.25, 0.1
+"""Prior probabilities that there is no floor, and that the loss is linear in log size."""
+EXPONENT, EXPONENT_SPREAD = 0.4, 0.6
+"""Lognormal prior of the exponent at the largest size: median and spread."""
+SLOPE, MANY_TIMES = 0.06, 1e3
+"""Prior median of the log loss's slope where the loss is linear in log size: a power law that is
+so many times as high as the loss itself, above a floor as far below 0, is linear."""
+LOWEST = 0.3
+"""Such a law is followed down to this share of the loss at the largest size."""
+BENDS = (0.0, 0.1, 0.25, 0.5)
+"""Rates at which the exponent falls over log size, as where two powers add up. None is negative: a
+law that gets steeper has broken, and then holds from a later size on."""
+BEND_PRIOR = (0.5, 0.2, 0.15, 0.15)
+LATER, MOST_STARTS = 0.1, 8
+"""Prior probability that the law holds only from a later size on; how many are looked at."""
+UNEXPLAINED, OF_NOISE = 0.05, 4.0
+"""Log losses of sizes below the start have a density of 1 over this share of the sweep's range, or
+over so many standard deviations of the noise."""
+FEWEST = 2
+"""Sizes that a law is left with; the priors do the rest."""
+SMALLEST_SE = 0.001
+"""Standard error of a log loss that no law is expected to undercut."""
+USUAL_SD, USUAL_DOF = 0.01, 2.0
+"""Standard deviation of a loss about the law where nothing is known of noise, and its worth in
+degrees of freedom. Chosen on four to seven sizes of the 92 published curves."""
+NEGLIGIBLE = 3e-4
+"""Components of a smaller weight are left out."""
+N_STEPS, LONGEST_STEP, SOLVED = 30, 0.5, 1e-7
+LARGEST_LOG, MOST_DOF = 60.0, 1e6
+"""Guard of an exponential; degrees of freedom of a noise that is known exactly."""
+CORNERS = math.sqrt(2) * np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+"""Four points that have the mean and covariance of a normal distribution in a plane."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossPosterior:
+    """Mixture over j of `ln L = l_j + ln(1 − r_j + r_j exp(−c_j h_j(t)))`, `t = ln(x / x_max)`.
+
+    `h(t) = (1 − exp(−κ t)) / κ`, which is t without a bend: the exponent at x is `c exp(−κ t)`.
+
+    Attributes:
+        column: The size column.
+        largest: x_max, the largest fitted size.
+        weights: Of the components, sum to 1.
+        levels: l_j, log loss at x_max.
+        shares: r_j, reducible share of the loss at x_max.
+        exponents: c_j, at x_max.
+        bends: κ_j.
+        later: Share of the components that leave out the smallest sizes.
+        scatter: Standard deviation of the log loss of a size about the law.
+        dof: Degrees of freedom behind it, and behind the spread of the mixture.
+    """
+
+    column: str
+    largest: float
+    weights: tuple[float, ...]
+    levels: tuple[float, ...]
+    shares: tuple[float, ...]
+    exponents: tuple[float, ...]
+    bends: tuple[float, ...]
+    later: float
+    scatter: float
+    dof: float
+
+    def predict_log(self, x: Array) -> tuple[Array, Array]:
+        """Mean and variance of the log loss over the mixture at sizes x, shape (n,) each."""
+        t = np.log(np.asarray(x, dtype=float) / self.largest)
+        distance = _distance(t, np.asarray(self.bends)[:, None])
+        share, exponent = (np.asarray(a)[:, None] for a in (self.shares, self.exponents))
+        logs = np.asarray(self.levels)[:, None] + _falls(share, exponent, distance)[0]
+        weights = np.asarray(self.weights)
+        mean = weights @ logs
+        return mean, weights @ (logs - mean) ** 2
+
+
+def fit_posterior(
+    column: str,
+    sizes: Sequence[float],
+    loss: Sequence[float],
+    *,
+    loss_se: Sequence[float] | None,
+    loss_se_dof: int | None = None,
+    weights: Sequence[float] | None = None,
+) -> LossPosterior:
+    """Weigh power laws with a floor by their posterior probability.
+
+    For each reducible share, bend and start, level and log exponent follow by Gauss–Newton steps,
+    and their normal approximation is integrated over; errors have Student's t distribution.
+
+    Args:
+        column: Name of the size column.
+        sizes: Sizes, positive, shape (n_points,); at least two different ones.
+        loss: Losses, positive, shape (n_points,).
+        loss_se: Standard errors of the losses, same unit, or None.
+        loss_se_dof: Degrees of freedom behind them; None if they are known exactly.
+        weights: Relative weights of the points where their errors are not known.
+
+    References:
+        Ours; Hoeting, Madigan, Raftery, Volinsky (1999), Bayesian model averaging, for the
+        weights, and Tierney, Kadane (1986) for the approximation of the integrals.
+    """
+    order = np.argsort(sizes, kind="stable")
+    x, y = np.asarray(sizes, dtype=float)[order], np.log(np.asarray(loss, dtype=float)[order])
+    if loss_se is None:
+        relative = np.ones(len(x)) if weights is None else np.asarray(weights, dtype=float)[order]
+        se, dof = USUAL_SD * np.sqrt(relative.mean() / relative), USUAL_DOF
+        noise = math.sqrt(neighbour_scatter(x, np.exp(y))[0])
+    else:
+        se = np.hypot(np.asarray(loss_se, dtype=float)[order] / np.exp(y), SMALLEST_SE)
+        dof = MOST_DOF if loss_se_dof is None else float(loss_se_dof)
+        noise = 0.0
+    noise = max(noise, float(np.sqrt(np.mean(se**2))))
+    grid = _Grid(np.log(x / x[-1]), y, se, dof=dof, noise=noise)
+    probability, scale, centre, root = grid.solve()
+    kept = probability > NEGLIGIBLE
+    weight = probability[kept] / probability[kept].sum()
+    points = centre[kept][:, None] + np.einsum("jab,kb->jka", root[kept], CORNERS)
+    each = len(CORNERS)
+
+    def listed(values: Array) -> tuple[float, ...]:
+        spread = np.broadcast_to(values, kept.shape)[kept]
+        return tuple(np.repeat(spread, each).tolist())
+
+    return LossPosterior(
+        column=column,
+        largest=float(x[-1]),
+        weights=tuple(np.repeat(weight / each, each).tolist()),
+        levels=tuple(points[..., 0].ravel().tolist()),
+        shares=listed(grid.share[:, None, None]),
+        exponents=tuple(np.exp(points[..., 1]).ravel().tolist()),
+        bends=listed(np.asarray(BENDS)),
+        later=float(probability[:, 1:].sum()),
+        scatter=math.sqrt(float(np.sum(probability * scale)) * float(np.mean(se**2))),
+        dof=dof + float(probability.sum(axis=(0, 2)) @ grid.n_held[:, 0]),
+    )
+
+
+class _Grid:
+    """Shares × starts × bends; t (n,) and log losses y with standard errors se."""
+
+    def __init__(self, t: Array, y: Array, se: Array, *, dof: float, noise: float) -> None:
+        steps = (np.arange(N_SHARES) + 0.5) / N_SHARES  # dense where little is reducible
+        self.share = np.append(steps**2, [1.0, MANY_TIMES])
+        some = (1 - NO_FLOOR - LINEAR) * steps / steps.sum()
+        self.prior = np.append(some, [NO_FLOOR, LINEAR])
+        usual = np.where(self.share > 1, SLOPE / MANY_TIMES, EXPONENT)
+        self.usual = np.log(usual)[:, None, None]
+        self.starts = _starts(t)
+        held = np.arange(len(t)) >= self.starts[:, None]
+        self.precision = np.where(held, se**-2.0, 0.0)[:, None]  # (S, 1, n)
+        self.n_held = held.sum(axis=1)[:, None]
+        self.log_density = 0.5 * np.where(held, np.log(se**-2.0), 0.0).sum(axis=1)[:, None]
+        self.distance = _distance(t, np.asarray(BENDS)[:, None])  # (B, n)
+        self.y, self.dof = y, dof
+        self.width = math.hypot(UNEXPLAINED * float(np.ptp(y)), OF_NOISE * noise)
+
+    def solve(self) -> tuple[Array, Array, Array, Array]:
+        """Weigh every point of the grid.
+
+        Returns:
+            Probability and scale of the variances, (R, S, B) each; level and log exponent,
+            (R, S, B, 2), and a root of their covariance, (R, S, B, 2, 2).
+        """
+        shape = (len(self.share), len(self.starts), len(BENDS))
+        centre = np.empty((*shape, 2))
+        centre[..., 0], centre[..., 1] = self.y[-1], self.usual
+        for _ in range(N_STEPS):
+            step = self._normal(centre)[0]
+            centre += step
+            if np.abs(step).max() < SOLVED:
+                break
+        _, (a, b, d), chi2, scale = self._normal(centre)
+        determinant = a * d - b * b
+        off = (centre[..., 1] - self.usual) / EXPONENT_SPREAD
+        n_left_out = len(self.y) - self.n_held
+        evidence = (
+            special.gammaln((self.dof + self.n_held) / 2)
+            - special.gammaln(self.dof / 2)
+            - 0.5 * self.n_held * math.log(self.dof * math.pi)
+            - 0.5 * (self.dof + self.n_held) * np.log1p(chi2 / self.dof)
+            + self.log_density
+            - n_left_out * math.log(self.width)
+            - 0.5 * (np.log(determinant) + off**2)
+        )
+        later = np.where(self.starts == 0, 1 - LATER, LATER / max(len(self.starts) - 1, 1))
+        prior = self.prior[:, None, None] * later[:, None] * np.asarray(BEND_PRIOR)
+        weight = prior * np.exp(evidence - evidence.max())
+        root = np.zeros((*shape, 2, 2))
+        root[..., 0, 0] = np.sqrt(d / determinant)
+        root[..., 1, 0] = -b / np.sqrt(d * determinant)
+        root[..., 1, 1] = 1 / np.sqrt(d)
+        return weight / weight.sum(), scale, centre, root
+
+    def _normal(self, centre: Array) -> tuple[Array, tuple[Array, Array, Array], Array, Array]:
+        """A step, the normal equations' matrix (a, b; b, d), chi-square, scale of variances."""
+        share, log_exponent = self.share[:, None, None, None], centre[..., 1]
+        logs, by_exponent = _falls(share, np.exp(log_exponent)[..., None], self.distance)
+        off = self.y - centre[..., :1] - logs
+        chi2 = (self.precision * off**2).sum(axis=-1)
+        scale = (self.dof + chi2) / (self.dof + self.n_held)
+        precision = self.precision / scale[..., None]
+        weighted = precision * by_exponent
+        prior = EXPONENT_SPREAD**-2.0
+        a, b = precision.sum(axis=-1), weighted.sum(axis=-1)
+        d = (weighted * by_exponent).sum(axis=-1) + prior
+        by_level = (precision * off).sum(axis=-1)
+        slope = (weighted * off).sum(axis=-1) - prior * (log_exponent - self.usual)
+        change = np.clip((a * slope - b * by_level) / (a * d - b * b), -LONGEST_STEP, LONGEST_STEP)
+        return np.stack([(by_level - b * change) / a, change], axis=-1), (a, b, d), chi2, scale
+
+
+def _starts(t: Array) -> Index:
+    """Positions of the sizes from which the law may hold, the first always among them."""
+    last = max(len(t) - FEWEST, 0)
+    found = np.arange(last + 1)
+    if len(found) > MOST_STARTS:
+        wanted = np.linspace(t[0], t[last], MOST_STARTS)
+        found = np.unique(np.searchsorted(t, wanted - SOLVED))
+    return found
+
+
+def _distance(t: Array, bend: Array) -> Array:
+    """`(1 − exp(−κ t)) / κ`, and t where κ is 0."""
+    safe = np.where(bend == 0, 1.0, bend)
+    return np.where(bend == 0, t, -np.expm1(np.minimum(-safe * t, LARGEST_LOG)) / safe)
+
+
+def _falls(share: Array, exponent: Array, distance: Array) -> tuple[Array, Array]:
+    """`ln(1 − r + r exp(−c h))`, and its derivative in ln c."""
+    reach = exponent * distance
+    power = share * np.exp(np.clip(-reach, -LARGEST_LOG, LARGEST_LOG))
+    total = np.maximum(1 - share + power, np.where(share > 1, LOWEST, 0.0))
+    return np.log(total), -power / total * reach

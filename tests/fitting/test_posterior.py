@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extrap.fitting.posterior import LossPosterior, fit_posterior
+
+X = 2.0 ** np.arange(8)
+
+
+def fitted(log_loss: np.ndarray, *, se: float | None = 0.002, **options: object) -> LossPosterior:
+    loss = np.exp(log_loss)
+    errors = None if se is None else (se * loss).tolist()
+    return fit_posterior(
+        "x",
+        X[: len(loss)].tolist(),
+        loss.tolist(),
+        loss_se=errors,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def floor(x: np.ndarray) -> np.ndarray:
+    return np.log(1.2 + 1.5 * x**-0.4)
+
+
+def broken(x: np.ndarray) -> np.ndarray:
+    """Flat up to 8, then a power law with a floor."""
+    return np.log(0.8 + np.maximum(x / 8, 1.0) ** -0.5)
+
+
+def at(found: LossPosterior, x: float) -> tuple[float, float]:
+    mean, variance = found.predict_log(np.array([x]))
+    return float(mean[0]), math.sqrt(float(variance[0]))
+
+
+@pytest.mark.parametrize("ratio", [1.0, 4.0, 16.0])
+@pytest.mark.parametrize("law", [floor, lambda x: np.log(3 * x**-0.2)])
+def test_noiseless_laws_are_found(law, ratio: float) -> None:
+    mean, sd = at(fitted(law(X)), ratio * X[-1])
+    assert abs(mean - float(law(np.array([ratio * X[-1]]))[0])) < max(sd, 0.002)
+    assert sd < 0.02 * ratio**0.5
+
+
+def test_a_law_that_holds_from_a_later_size_on_is_found() -> None:
+    found, other = fitted(broken(X)), fitted(floor(X))
+    assert found.later > 0.99
+    assert other.later < 0.1
+    mean, sd = at(found, 512.0)
+    assert abs(mean - float(broken(np.array([512.0]))[0])) < 2 * sd
+    assert sd > 2 * at(other, 512.0)[1]
+
+
+def test_three_sizes_leave_a_wide_band() -> None:
+    few, many = (at(fitted(floor(X[:n])), 4 * X[n - 1])[1] for n in (3, 8))
+    assert few > 4 * many
+    assert few < 0.1
+
+
+def test_unknown_noise_is_read_from_the_scatter() -> None:
+    noise = np.random.default_rng(0).normal(size=len(X))
+    quiet, loud = (fitted(floor(X) + sd * noise, se=None) for sd in (0.0, 0.05))
+    assert quiet.scatter < 0.01 < loud.scatter
+    assert at(quiet, 1024.0)[1] < at(loud, 1024.0)[1]
+
+
+def test_points_of_small_weight_count_less() -> None:
+    spoiled = floor(X)
+    spoiled[3] += 0.05
+    weights = np.where(np.arange(len(X)) == 3, 1e-4, 1.0).tolist()
+    truth = at(fitted(floor(X), se=None), 1024.0)[0]
+    plain, weighed = (at(fitted(spoiled, se=None, weights=w), 1024.0)[0] for w in (None, weights))
+    assert abs(weighed - truth) < 0.3 * abs(plain - truth)
+
+
+@settings(max_examples=8)
+@given(
+    seed=st.integers(0, 1000),
+    size=st.floats(1e-9, 1e9),
+    unit=st.floats(-20.0, 20.0),
+)
+def test_neither_units_nor_order_matter(seed: int, size: float, unit: float) -> None:
+    rng = np.random.default_rng(seed)
+    y = floor(X) + 0.003 * rng.normal(size=len(X))
+    here, order = fitted(y), rng.permutation(len(X))
+    loss = np.exp(y + unit)[order]
+    there = fit_posterior(
+        "x", (size * X[order]).tolist(), loss.tolist(), loss_se=(0.002 * loss).tolist()
+    )
+    (mean, sd), (shifted, same) = at(here, 1024.0), at(there, size * 1024.0)
+    assert shifted - unit == pytest.approx(mean, abs=1e-6)
+    assert same == pytest.approx(sd, rel=1e-3)
+
+
+@pytest.mark.parametrize("law", [floor, broken])
+def test_the_band_is_continuous_in_the_data(law) -> None:
+    """No test keeps or drops a law: a loss that moves by a little moves the band by as little."""
+    found = []
+    for off in np.linspace(-0.02, 0.02, 81):
+        y = law(X)
+        y[4] += off
+        found.append(at(fitted(y), 1024.0))
+    steps = np.abs(np.diff(found, axis=0))
+    assert steps.max() < 0.1 * np.ptp(found, axis=0).max() + 0.002

@@ -58,8 +58,9 @@ bench: $(INSTALLED)  ## Time training, fits and statistics, write reports/bench.
 bench-check: $(INSTALLED)  ## Check runs known to be right and wrong, write reports/bench-check.html
 	$(BIN)/python -m benchmarks.check
 
-calibrate: $(INSTALLED)  ## False alarms and power of the checker over drawn settings
+calibrate: $(INSTALLED)  ## Alarms, power and intervals over drawn settings
 	$(BIN)/python -m benchmarks.calibrate
+	$(BIN)/python -m benchmarks.interval_draws
 
 bench-batch: $(INSTALLED)  ## Noise scales, critical batches and levers, write reports/bench-batch.html
 	$(BIN)/python -m benchmarks.batch

@@ -46,6 +46,9 @@ def parts(data: Path, n_replicates: int) -> dict[str, Part]:
         "larger": Part(on_data(optima.judge_larger), optima.rows, step_law),
         "five rates": Part(on_data(five_rates.judge_sweeps), five_rates.rows, step_law),
         "edges": Part(on_data(optima.judge_edges), optima.edge_rows, misfitting),
+        "rolling": Part(
+            on_data(optima.judge_rolling), optima.rolling_rows, (*step_law, "porian_optima.csv")
+        ),
         "simulated": Part(partial(simulated.simulate_all, n_replicates), simulated.rows),
         "verb": Part(on_data(verb.judge_sweeps), verb.rows),
     }

@@ -2,6 +2,8 @@
 
     python -m benchmarks.interval_draws [--only PART …] [--sweeps N] [--draws development|report]
 
+`--only loss` measures all parts whose name begins so.
+
 Every sweep has settings of its own, drawn from the prior below, which was written down before the
 intervals were changed to meet the targets. Development uses other draws than the report.
 
@@ -34,8 +36,9 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,6 +48,7 @@ import pandas as pd
 from scipy import optimize
 
 import extrap
+from benchmarks.calibrate import judged
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
 from benchmarks.simulated import knowing
@@ -58,6 +62,21 @@ SHAPES = ("straight", "curved", "kink", "step", "low noise")
 LOSSES = ("power and floor", "power", "two powers", "saturating", "break")
 LAWS = {"power and floor": "power_floor", "power": "power"}
 """Shape of the loss → its law, where it is one of the family."""
+TODAY = {
+    "best value, straight": (0.496, 0.586, 0.759),
+    "best value of two columns, straight": (0.373, 0.477, 0.689),
+}
+"""Median widths of version 0.1 at ×2, ×4, ×16 in octaves, on the first 200 report draws."""
+WIDER = (1.5, 2.0, 3.5)
+LEAST = {
+    "loss, power and floor": dict.fromkeys(RATIOS, 0.88),
+    "loss, power": dict.fromkeys(RATIOS, 0.88),
+    "loss, two powers": {4.0: 0.75, 16.0: 0.7},
+    "loss, saturating": {4.0: 0.88, 16.0: 0.8},
+    "loss, break": {4.0: 0.88, 16.0: 0.8},
+    "loss, three sizes": {4.0: 0.85, 16.0: 0.75},
+}
+"""Part → ratio → share of 90 % intervals that are to hold."""
 Curve = Callable[[np.ndarray], np.ndarray]
 
 
@@ -197,7 +216,8 @@ def best_values(shape: str, n_columns: int, rng: np.random.Generator) -> dict[st
     made = forecast_of(sweep(world, rng))
     law = made.tuned_laws["lr"]
     found = {
-        "bends": float(law is not None and any("bend" in f or "step" in f for f in law.flags))
+        "precision": world.noise**2 / world.n_seeds,
+        "bends": float(law is not None and any("bend" in f or "step" in f for f in law.flags)),
     }
     for ratio in RATIOS:
         s = world.beyond(ratio)
@@ -231,6 +251,7 @@ def losses(shape: str, rng: np.random.Generator, *, n_sizes: int = 0) -> dict[st
         bands["oracle"] = knowing(made, LAWS[shape], table)
     simple = baseline(table, [r * table["x"].max() for r in RATIOS], rng)
     found: dict[str, float] = {"n_sizes": len(world.doublings)}
+    found["precision"] = world.noise**2 / world.n_seeds
     for ratio, own in zip(RATIOS, simple, strict=True):
         s = world.beyond(ratio)
         truth = float(world.log_loss(s, world.optimum(s))[0] + world.noise * rng.normal())
@@ -304,7 +325,7 @@ def edges(rng: np.random.Generator) -> dict[str, float]:
     lowest = max(float(best[3]) + 0.05, float(best[4]) + 0.05)
     lowest = min(lowest, float(best[4]) + reach)
     made = forecast_of(sweep(world, rng, lowest=lowest))
-    found = {}
+    found = {"precision": world.noise**2 / world.n_seeds}
     for ratio in (1.0, *RATIOS):
         s = world.beyond(ratio)
         truth = float(world.log_loss(s, world.optimum(s))[0] + world.noise * rng.normal())
@@ -348,14 +369,122 @@ def _one(
     return measure(np.random.default_rng([DRAWS[draws], number]))
 
 
-def summary(found: pd.DataFrame) -> str:
-    """Means of shares, medians of the rest."""
-    said = []
-    for name, values in found.items():
-        is_share = any(word in str(name) for word in ("held", "refused", "bends"))
-        center = values.mean() if is_share else values.median()
-        said.append(f"{name} {center:.3g}")
-    return "; ".join(said)
+def value_rows(part: str, found: pd.DataFrame) -> list[Row]:
+    """Coverage and width of the best value's intervals, and its flags."""
+    rows = [_held(part, found, f"{ratio:g}", 0.85) for ratio in RATIOS]
+    if part in TODAY and len(found):
+        for ratio, before, most in zip(RATIOS, TODAY[part], WIDER, strict=True):
+            width = found[f"width {ratio:g}"].median()
+            rows.append(
+                Row(
+                    part=part,
+                    figure=f"median width at ×{ratio:g} over that of version 0.1",
+                    target=f"≤ {most:g}",
+                    reached=f"{width / before:.2f} ({width:.2f} octaves)",
+                    met=bool(width <= most * before),
+                )
+            )
+    if "step" in part or part in TODAY:
+        limit, most = (0.8, False) if "step" in part else (0.08, True)
+        row = judged("flagged for a bend or a step", found["bends"], limit, most=most)
+        rows.append(replace(row, part=part))
+    return rows
+
+
+def loss_rows(part: str, found: pd.DataFrame) -> list[Row]:
+    """Coverage of the loss intervals, refusals, and widths over an oracle's."""
+    rows = [_held(part, found, f"default held {r:g}", least) for r, least in LEAST[part].items()]
+    if "oracle width 4" in found:
+        rows += [
+            Row(
+                part=part,
+                figure=f"median width at ×4 over the oracle's, band {band}",
+                target="≤ 3" if band == "default" else "",
+                reached=f"{ratio:.2f}",
+                met=bool(ratio <= 3) if band == "default" else None,
+            )
+            for band in ("default", "family")
+            for ratio in [(found[f"{band} width 4"] / found["oracle width 4"]).median()]
+        ]
+        refused = judged("refused at ×4", found["default refused 4"], 0.02, most=True)
+        rows.append(replace(refused, part=part))
+    beyond = [f"{r:g}" for r in RATIOS]
+    wider = [(found[f"family width {r}"] > 1.001 * found[f"default width {r}"]) for r in beyond]
+    rows.append(
+        Row(
+            part=part,
+            figure="`family` wider than the default",
+            target="never",
+            reached=f"{np.mean(wider):.1%}",
+            met=not np.any(wider),
+        )
+    )
+    return rows
+
+
+def score_rows(parts: Mapping[str, pd.DataFrame]) -> list[Row]:
+    """Interval scores over the baseline's, one setting a part, a number of sizes and a ratio."""
+    ratios: dict[str, float] = {}
+    for part, found in parts.items():
+        sizes = pd.cut(found["n_sizes"], [0, 3, 5, 7, 10], labels=["3", "4-5", "6-7", "8-10"])
+        for (group, rows), r in itertools.product(found.groupby(sizes, observed=True), RATIOS):
+            both = rows[[f"default score {r:g}", f"baseline score {r:g}"]].dropna().mean()
+            ratios[f"{part}, {group} sizes, ×{r:g}"] = both.iloc[0] / both.iloc[1]
+    true = {name: ratio for name, ratio in ratios.items() if "power and floor" in name}
+    others = [ratio for name, ratio in ratios.items() if name not in true]
+    mean = math.exp(np.log(list(ratios.values())).mean())
+    worst = max(true, key=lambda name: true[name])
+    better = float(np.mean(np.array(others) < 1))
+    part = f"interval score over parabola, power law with floor and bootstrap, {len(ratios)}"
+    figures = [
+        ("geometric mean", "≤ 0.75", f"{mean:.2f}", mean <= 0.75),
+        (
+            "worst where that law is true",
+            "≤ 1.4",
+            f"{true[worst]:.2f} ({worst})",
+            true[worst] <= 1.4,
+        ),
+        ("better in the other settings", "≥ 90%", f"{better:.0%}", better >= 0.9),
+    ]
+    return [
+        Row(part=f"{part} settings", figure=f, target=t, reached=r, met=bool(met))
+        for f, t, r, met in figures
+    ]
+
+
+def edge_rows(part: str, found: pd.DataFrame) -> list[Row]:
+    """Coverage inside and beyond a sweep whose largest sizes have their optimum at the edge."""
+    return [_held(part, found, f"{ratio:g}", 0.85) for ratio in (1.0, *RATIOS)]
+
+
+def outlier_rows(part: str, found: pd.DataFrame) -> list[Row]:
+    """How much one wrong loss widens the interval."""
+    ratio, worst = found["ratio"].median(), found["ratio"].quantile(0.9)
+    return [
+        Row(
+            part=part,
+            figure="median width with one loss 30 % too low, over that without it",
+            target="≤ 1.3",
+            reached=f"{ratio:.2f} (worst decile from {worst:.2f})",
+            met=bool(ratio <= 1.3),
+        )
+    ]
+
+
+def _held(part: str, found: pd.DataFrame, at: str, least: float) -> Row:
+    """Coverage where a number is said; refused forecasts are counted, not judged."""
+    column = at if " " in at else f"held {at}"
+    values = found[column].dropna()
+    if values.empty:
+        return Row(part=part, figure=column, reached="all refused")
+    precision = pd.qcut(found.loc[values.index, "precision"], 10, labels=False, duplicates="drop")
+    worst = values.groupby(precision).mean().min()
+    row = judged(f"90 % interval at ×{at.split()[-1]} holds", list(values), least)
+    width = found[column.replace("held", "width")].median()
+    details = f" (worst tenth by noise {worst:.0%}, median width {width:.2g}"
+    refused = len(found) - len(values)
+    details += f", {refused} refused)" if refused else ")"
+    return replace(row, part=part, reached=row.reached + details)
 
 
 PARTS: dict[str, Callable[[np.random.Generator], dict[str, float]]] = {
@@ -363,25 +492,33 @@ PARTS: dict[str, Callable[[np.random.Generator], dict[str, float]]] = {
     **{f"best value of two columns, {s}": partial(best_values, s, 2) for s in SHAPES[:3]},
     **{f"loss, {shape}": partial(losses, shape) for shape in LOSSES},
     "loss, three sizes": partial(losses, "power and floor", n_sizes=3),
-    "two largest sizes at the edge": edges,
+    "edge of the two largest sizes": edges,
     "outlier": outlier,
 }
+WORDS = {"best": value_rows, "loss": loss_rows, "edge": edge_rows, "outlier": outlier_rows}
+"""First letters of a part → its rows."""
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--only", nargs="+", metavar="PART", default=[""])
     parser.add_argument("--sweeps", type=int, default=N_SWEEPS)
     parser.add_argument("--draws", choices=DRAWS, default="report")
     given = parser.parse_args()
-    print_rows(
-        [
-            Row(part=name, figure=f"{given.sweeps} sweeps", reached=summary(found))
-            for name in given.only
-            for found in [simulate(PARTS[name], given.sweeps, given.draws)]
-        ]
-    )
+    parts = [part for part in PARTS if part.startswith(tuple(given.only))]
+    if not parts:
+        parser.error(f"--only must begin like one of: {'; '.join(PARTS)}")
+    found = {part: simulate(PARTS[part], given.sweeps, given.draws) for part in parts}
+    rows = []
+    for part, sweeps in found.items():
+        words = next(words for start, words in WORDS.items() if part.startswith(start))
+        rows += words(part, sweeps)
+    losses = {part: sweeps for part, sweeps in found.items() if part.startswith("loss")}
+    if len(losses) > 1:
+        rows += score_rows(losses)
+    print_rows(rows)
+    sys.stdout.write(f"{sum(row.met is False for row in rows)} of {len(rows)} figures missed\n")
 
 
 if __name__ == "__main__":

@@ -10,29 +10,36 @@
    observed excesses over the larger cell's own optimum it predicts to within a half.
 3. The learning-rate sweep of Li et al. (2025), (Mis)fitting, arXiv 2502.18969: optima at the edge
    of the grid.
+4. Rolling origin: the laws of rate and batch size from all smaller cells of Step Law, for every
+   larger one; and of the best model size at a compute budget in the 15 settings of Porian et al.
+   (2024), arXiv 2406.19146, from their smaller budgets.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 import extrap
 from benchmarks.rows import DATA, Row, require
+from extrap.errors import DataError
 from extrap.fitting import (
     estimate_noise,
     estimate_optima,
+    fit_optimum_law,
     predict_log,
     relative_sizes,
     sharpen_noise,
 )
 from extrap.fitting.scores import score
 from extrap.fitting.surface import monomials
-from extrap.records import Optimum
+from extrap.records import Estimate, Interval, Optimum
 
 LEVEL = 0.9
 SIZES, TUNED = ("params", "tokens"), ("lr", "batch_size_tokens")
@@ -140,7 +147,7 @@ def judge_larger(data: Path = DATA) -> Larger:
         losses=_losses(made, targets),
         regrets=regrets,
         excess=_excess(made, targets, cells),
-        exponents={name: law.values[1:] for name, law in laws.items()},
+        exponents={name: law.values[1 : 1 + len(SIZES)] for name, law in laws.items()},
     )
 
 
@@ -254,6 +261,89 @@ def judge_edges(data: Path = DATA) -> dict[str, int]:
     }
 
 
+def judge_rolling(data: Path = DATA) -> pd.DataFrame:
+    """Octaves by which each forecast of an optimum is off, and half its 90 % interval."""
+    found = []
+    cells = optima_of(step_law(data), SIZES, TUNED)
+    for name in TUNED:
+        found += _rolling(f"Step Law dense, {name}", cells, name, SIZES)
+    table = pd.read_csv(require(data, "porian_optima.csv"))
+    table = table[table["n_star_std_log"] > 0]
+    for _, budgets in table.groupby(
+        [c for c in table.columns[:7] if c != "dataset"] + ["dataset"]
+    ):
+        points = [
+            _published(row["flops"], row["n_star"], row["n_star_std_log"])
+            for _, row in budgets.sort_values("flops").iterrows()
+        ]
+        found += _rolling("Porian et al., best model size", points, "params", ("flops",))
+    return pd.DataFrame(found)
+
+
+def _published(flops: float, value: float, log_se: float) -> Optimum:
+    interval = Interval(None, None)
+    return Optimum(
+        size={"flops": flops},
+        tuned={"params": Estimate(value=value, se=value * log_se, ci=interval, pi=interval)},
+        loss=None,
+        loss_se=None,
+        paired_loss_se=None,
+        best_loss=None,
+        n_runs=0,
+        n_diverged=0,
+        bracketed=True,
+        edge=None,
+    )
+
+
+def _rolling(
+    part: str, optima: Sequence[Optimum], name: str, columns: tuple[str, ...]
+) -> list[dict[str, object]]:
+    """Every optimum from those at smaller scales, five or more of them."""
+    known = [o for o in optima if o.tuned[name].value is not None]
+    scale = np.array([np.log2([o.size[c] for c in columns]).mean() for o in known])
+    rows = []
+    for cut in np.unique(scale):
+        below = [o for o, s in zip(known, scale, strict=True) if s < cut - 1e-9]
+        if len(below) < N_BELOW:
+            continue
+        try:
+            law = fit_optimum_law(below, tuned=name, columns=columns)
+        except DataError:
+            continue
+        for target in (o for o, s in zip(known, scale, strict=True) if s >= cut - 1e-9):
+            mean, se = predict_log(law, relative_sizes(law, target.size))
+            half = stats.t.ppf(0.5 + LEVEL / 2, law.dof) * np.hypot(se[0], law.scatter)
+            off = (mean[0] - np.log(target.tuned[name].value)) / np.log(2)
+            rows.append({"part": part, "off": off, "half": half / np.log(2)})
+    return rows
+
+
+def rolling_rows(found: pd.DataFrame) -> list[Row]:
+    """Coverage and error of all forecasts by rolling origin."""
+    rows = []
+    for part, here in found.groupby("part", sort=False):
+        held = (here["off"].abs() <= here["half"]).mean()
+        error, most = rms(here["off"].to_numpy()), ROLLING[str(part)]
+        rows.append(
+            Row(
+                part=str(part),
+                figure=f"rolling origin, {len(here)} forecasts: 90 % intervals hold; rms error",
+                target=f"≥ 85 %; ≤ {most:.3f} octaves, as of version 0.1",
+                reached=f"{held:.0%}, median half width {here['half'].median():.2f}; {error:.3f}",
+                met=bool(held >= 0.85 and error <= most + 5e-4),
+            )
+        )
+    return rows
+
+
+ROLLING = {
+    "Step Law dense, lr": 0.193,
+    "Step Law dense, batch_size_tokens": 0.153,
+    "Porian et al., best model size": 0.249,
+}
+"""Part → rms error of the straight law of version 0.1, octaves."""
+N_BELOW = 5
 TARGETS = {"own": 0.20, "quadratic": 0.15}
 NOTE = (
     "Not a blind test: the degree of the surface, its weights and how much cells lend each other "
@@ -367,7 +457,8 @@ def edge_rows(found: dict[str, int]) -> list[Row]:
 def main() -> None:
     """Print all rows."""
     data = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
-    for row in [*rows(judge_larger(data)), *edge_rows(judge_edges(data))]:
+    edges, rolling = edge_rows(judge_edges(data)), rolling_rows(judge_rolling(data))
+    for row in [*rows(judge_larger(data)), *edges, *rolling]:
         sys.stdout.write(f"{row}\n")
 
 

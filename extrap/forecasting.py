@@ -171,7 +171,7 @@ class Forecast:
         for name, fit in self.tuned_laws.items():
             found = "no law"
             if fit is not None:  # its first parameter is the height
-                slopes = zip(fit.columns, fit.values[1:], strict=True)
+                slopes = zip(fit.columns, fit.values[1:], strict=False)  # the last one is the bend
                 found = "∝ " + " ".join(f"{plain(c)}^{number(b, digits=3)}" for c, b in slopes)
             words.append(f"best {plain(name)}: {found}")
         return words

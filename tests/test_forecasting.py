@@ -91,21 +91,19 @@ def test_structural_discrepancy_joins_beyond_the_fitted_sizes() -> None:
     assert (row["lr_se"], row["extrapolation_ratio"]) == (lr.se, 4)
 
 
-def test_optima_have_the_prediction_interval_of_statsmodels(made: Forecast) -> None:
-    """Weighted least squares with weights of mean 1; a jackknife may widen the law's part."""
+def test_optima_have_the_prediction_interval_of_their_law(made: Forecast) -> None:
+    """The line is statsmodels'; the t distribution has 3 degrees of freedom more, of the prior."""
     tuned = [o.tuned["lr"] for o in made.optima]
-    design = np.column_stack([np.ones(5), [math.log(o.size["width"]) for o in made.optima]])
+    x = np.log([o.size["width"] for o in made.optima])
     weights = np.array([(e.value / e.se) ** 2 for e in tuned])
-    fitted = WLS(np.log([e.value for e in tuned]), design, weights=weights / weights.mean()).fit()
-    frame = fitted.get_prediction([[1.0, math.log(1024)]]).summary_frame(0.05).iloc[0]
+    fitted = WLS(np.log([e.value for e in tuned]), np.column_stack([np.ones(5), x]), weights).fit()
     point, law = made.at(width=1024).tuned["lr"], made.tuned_laws["lr"]
-    ratio = math.sqrt(np.array(law.covariance)[1, 1] / fitted.cov_params()[1, 1])
-    assert 1 - 1e-9 <= ratio < 1.5
-    mean_half = ratio * (frame["mean_ci_upper"] - frame["mean"])
-    half = math.hypot(mean_half, 3.1824463053 * math.sqrt(fitted.scale))
-    assert math.log(point.value) == pytest.approx(frame["mean"], rel=1e-8)
-    assert width_of(point.ci) == pytest.approx(2 * mean_half, rel=1e-6)
-    assert width_of(point.pi) == pytest.approx(2 * half, rel=1e-6)
+    away = math.log(1024) - x.mean()
+    gradient = np.array([1.0, away, away**2])
+    se, t = math.sqrt(gradient @ np.array(law.covariance) @ gradient), stats.t.ppf(0.975, 3 + 3)
+    assert math.log(point.value) == pytest.approx(fitted.predict([[1, math.log(1024)]])[0])
+    assert width_of(point.ci) == pytest.approx(2 * t * se, rel=1e-6)
+    assert width_of(point.pi) == pytest.approx(2 * t * math.hypot(se, law.scatter), rel=1e-6)
 
 
 def test_excess_and_recommendation_follow_the_parabola() -> None:
@@ -306,7 +304,7 @@ def test_refused_value_is_neither_advised_nor_priced_and_leaves_the_loss() -> No
 def test_noisy_sweep_of_three_sizes_is_refused(sweep_table: Table) -> None:
     made = forecast_of(sweep_table(widths=(16.0, 32.0, 64.0), seeds=1, noise=0.1, seed=5))
     for size in made.default_targets():
-        assert says_nothing(made.at(**size), "loss", "lr")
+        assert says_nothing(made.at(**size), "loss")
 
 
 @pytest.mark.parametrize(

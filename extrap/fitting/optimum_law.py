@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 from statsmodels.regression.linear_model import WLS
 
 from extrap.errors import DataError
@@ -16,16 +16,27 @@ from extrap.laws import OptimumPower
 from extrap.laws.base import Array
 from extrap.records import Fit, Optimum
 
-__all__ = ["BENDS", "CurvatureTest", "check_curvature", "fit_optimum_law"]
+__all__ = ["BENDS", "STEPS", "CurvatureTest", "check_curvature", "fit_optimum_law"]
 
 BENDS = "optimum-law-bends"
 """Flag of a law whose optima curve on log-log axes."""
+STEPS = "optimum-law-steps"
+"""Flag of a law from which all larger optima are displaced alike."""
 TIED = "columns-collinear"
 """Flag of a law whose size columns only the pins keep apart."""
-BENDS_P = 0.05
+BENDS_P, STEPS_P = 0.05, 0.03
 FLAT = 1e-9
 """Share of a parabola's square that a straight law may leave before it counts as two sizes."""
-LARGEST_LOG = 700.0
+LARGEST_LOG, TINY = 700.0, 1e-6
+BEND_PRIOR = {0.003: 0.5, 0.03: 0.15, 0.06: 0.2, 0.12: 0.1, 0.25: 0.05}
+"""Standard deviation of a bend, octaves per squared doubling → how likely that is beforehand."""
+SCALE, SCALE_DOF = 0.4, 3
+"""How large the real errors of optima usually are, as a share of the stated ones; degrees of
+freedom behind it. Chosen, like the bends, on simulated sweeps and on Step Law's optima."""
+OFF_STRAIGHT = 1.8
+"""The squared distance between the straight law and the bent one counts so many times."""
+OFF_LAW = 0.1 * math.log(2)
+"""An optimum lies off every smooth law by about a tenth of an octave, however well it is known."""
 POWER = 0.8
 """Chance of detection that the smallest detectable curvature speaks of."""
 
@@ -83,11 +94,11 @@ def fit_optimum_law(
 ) -> Fit:
     """Fit `ln v* = a + Σ b_i ln(x_i / x0_i)` to the optima that have a point estimate.
 
-    Weights are `1 / se²` of the log optima, normalised to mean 1: a prediction interval of
-    weighted least squares depends on the absolute scale of the weights, and normalised weights
-    make it speak of a new optimum as well measured as a typical one. The covariance is scaled up
-    where a jackknife over sizes says that it is too small. Where a straight line is rejected
-    (`check_curvature`) the fit says so.
+    Weights are `1 / se²` of the log optima. The law is straight; that it may bend is part of the
+    covariance: `σ² x'(X'X)⁻¹x + κ² q(x)²`, with q the distance of the squared log size from its
+    straight-line fit, and κ learned from the optima and a prior. An optimum lies off the law by
+    `scatter`, at least a tenth of an octave. A bend (`check_curvature`) or a step that the optima
+    show is a flag of the fit.
 
     Args:
         optima: Optima at several sizes; those without a point estimate are left out.
@@ -115,34 +126,37 @@ def fit_optimum_law(
     tied = check_identifiable(
         line.x, columns, exponents=names[1:], fixed=fixed, example=(f"{tuned}.", -0.3)
     )
-    values = np.array([fixed.get(name, 0.0) for name in names])
-    y = line.y - line.design @ values
-    model = WLS(y, line.design[:, free], weights=line.weights).fit()
+    pinned = np.array([fixed.get(name, 0.0) for name in names])
+    y = line.y - line.design @ pinned
+    model = WLS(y, line.design[:, free], weights=line.log_se**-2.0).fit()
+    values = np.append(pinned, 0.0)
     values[free] = model.params
-    covariance = np.zeros((len(names), len(names)))
-    covariance[np.ix_(free, free)] = np.asarray(model.cov_params()) * _jackknife_ratio(
-        line.design[:, free], y, line.weights
-    )
-    fitted = Fit(
+    kept = [*free, len(names)]  # the bend is never pinned
+    covariance = np.zeros((len(values), len(values)))
+    doubt = _doubt(line, y, free, straight=np.append(model.params, 0.0))
+    covariance[np.ix_(kept, kept)] = doubt.covariance
+    curvature = check_curvature(optima, tuned=tuned, columns=columns, fix=fixed)
+    found = {
+        TIED: tied,
+        BENDS: curvature is not None and curvature.bends,
+        STEPS: _step_p(line, y, free) < STEPS_P,
+    }
+    return Fit(
         law=law.key,
-        names=names,
+        names=(*names, "bend"),
         values=tuple(map(float, values)),
         covariance=tuple(tuple(map(float, row)) for row in covariance),
-        scatter=float(np.sqrt(model.scale)),
-        dof=int(model.df_resid),
-        scale_dof=int(model.df_resid),
+        scatter=doubt.scatter,
+        dof=doubt.dof,
+        scale_dof=doubt.dof,
         chi2=float(np.sum(((y - model.fittedvalues) / line.log_se) ** 2)),
         columns=tuple(columns),
         reference=tuple(map(float, line.reference)),
         fitted_range=tuple((float(c.min()), float(c.max())) for c in line.x.T),
         n_points=len(y),
         fixed=fixed,
-        flags=(TIED,) if tied else (),
+        flags=tuple(flag for flag, is_found in found.items() if is_found),
     )
-    curvature = check_curvature(optima, tuned=tuned, columns=columns, fix=fixed)
-    if curvature is not None and curvature.bends:
-        fitted = replace(fitted, flags=(*fitted.flags, BENDS))
-    return fitted
 
 
 def check_curvature(
@@ -243,16 +257,66 @@ def _detectable_in_se(dof: int) -> float:
     )
 
 
-def _jackknife_ratio(design: Array, y: Array, weights: Array) -> float:
-    """Largest ratio (at least 1) of jackknife to least-squares variance over the slopes."""
-    n, p = design.shape
-    if n <= p + 1 or p < 2:  # leaving one out would leave an exact fit; or nothing to leave
-        return 1.0
-    keep = ~np.eye(n, dtype=bool)
-    if any(np.linalg.matrix_rank(design[k]) < p for k in keep):
-        return 1.0  # a slope rests on one size alone, which no jackknife can leave out
-    slopes = np.array([WLS(y[k], design[k], weights=weights[k]).fit().params[1:] for k in keep])
-    jackknife = (n - 1) / n * ((slopes - slopes.mean(axis=0)) ** 2).sum(axis=0)
-    squares = np.diag(WLS(y, design, weights=weights).fit().cov_params())[1:]
-    safe = np.where(squares > 0, squares, np.inf)
-    return float(max(1.0, np.max(jackknife / safe)))
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Doubt:
+    """Covariance of the parameters and the bend, scatter of an optimum, degrees of freedom."""
+
+    covariance: Array
+    scatter: float
+    dof: int
+
+
+def _doubt(line: _Line, y: Array, free: Sequence[int], *, straight: Array) -> _Doubt:
+    """How far the optimum may lie off the straight law, over bends that the optima allow.
+
+    The bend has a normal prior of each standard deviation of `BEND_PRIOR`, and the scale of the
+    stated errors an inverse-gamma prior of `SCALE_DOF` degrees of freedom around `SCALE`; the
+    priors are mixed by their evidence. The distance of the mixture's mean to the law is variance.
+
+    References:
+        Gelman et al. (2013), Bayesian data analysis, section 14.8, for the prior as one more
+        observation, the `[0, …, 1]` below.
+    """
+    square = line.design[:, 1:].mean(axis=1) ** 2
+    design = np.column_stack([line.design[:, free], square])
+    design = np.vstack([design, np.eye(1, design.shape[1], design.shape[1] - 1)])
+    precision, dof = line.log_se**-2.0, SCALE_DOF + len(y) - len(free)
+    means, covariances, evidence, scales = [], [], [], []
+    for octaves, weight in BEND_PRIOR.items():
+        sd = octaves / math.log(2) / SCALE
+        model = WLS(np.append(y, 0.0), design, weights=np.append(precision, sd**-2)).fit()
+        scale = (SCALE_DOF * SCALE**2 + model.ssr) / dof
+        means.append(model.params)
+        scales.append(scale)
+        covariances.append(model.normalized_cov_params * scale)
+        volume = np.linalg.slogdet(model.normalized_cov_params)[1]
+        evidence.append(math.log(weight / sd) + (volume - dof * math.log(scale)) / 2)
+    shares = special.softmax(evidence)
+    mean = shares @ np.array(means)
+    off = np.array([*(each - mean for each in means), mean - straight])
+    covariance = np.einsum("k,kij->ij", shares, np.array(covariances))
+    covariance += np.einsum("k,ki,kj->ij", np.append(shares, OFF_STRAIGHT), off, off)
+    scatter = math.sqrt(float(shares @ scales) / float(precision.mean()))
+    return _Doubt(covariance=covariance, scatter=max(scatter, OFF_LAW), dof=dof)
+
+
+def _step_p(line: _Line, y: Array, free: Sequence[int]) -> float:
+    """Smallest p-value of one step of the law between two sizes, times the number of places.
+
+    A t test, the scale of the stated errors having its prior: with few sizes the residuals alone
+    would not tell a step.
+    """
+    scale, root = line.design[:, 1:].mean(axis=1), 1 / line.log_se
+    basis = np.linalg.qr(line.design[:, free] * root[:, None])[0]
+    rest = y * root - basis @ (basis.T @ (y * root))
+    dof = SCALE_DOF + len(y) - len(free) - 1
+    found = []
+    for place in np.unique(scale.round(9))[:-1]:
+        step = (scale > place + TINY) * root
+        own = step - basis @ (basis.T @ step)
+        if own @ own > FLAT * float(step @ step):
+            size = float(own @ rest / (own @ own))
+            square = max(float(rest @ rest) - size**2 * float(own @ own), 0.0)
+            t = abs(size) / math.sqrt((SCALE_DOF * SCALE**2 + square) / dof / float(own @ own))
+            found.append(float(2 * stats.t.sf(t, dof)))
+    return min(found, default=1.0) * len(found)

@@ -15,7 +15,9 @@ __all__ = ["OptimumPower"]
 class OptimumPower(Law):
     """Power law of the optimum `v* = exp(a) · Π z_i^(b_i)`, exponents of either sign.
 
-    Linear in its parameters on the log scale, so it is fitted by weighted least squares.
+    Linear in its parameters on the log scale, so it is fitted by weighted least squares. A fit has
+    one parameter more, `bend`, the coefficient of the square of the mean `ln z_i`: the law is
+    straight, the bend is 0, and its variance says how far the optimum may lie off at scale.
 
     References:
         Metz (2022), On the difficulty of extrapolation with NN scaling, panel (d).
@@ -33,10 +35,11 @@ class OptimumPower(Law):
         return ("a", *slopes)
 
     def log_predict(self, values: Array, z: Array) -> Array:
-        """`a + Σ b_i ln z_i`."""
-        return np.asarray(values[0] + np.log(z) @ values[1:])
+        """`a + Σ b_i ln z_i + bend · (mean ln z_i)²`; without a bend in fits of version 0.1."""
+        return np.asarray(self.log_gradient(values, z) @ values)
 
     def log_gradient(self, values: Array, z: Array) -> Array:
-        """`(1, ln z_1, …)`."""
-        del values
-        return np.column_stack([np.ones(len(z)), np.log(z)])
+        """`(1, ln z_1, …)`, and the square of their mean where there is a bend."""
+        logs = np.log(z)
+        design = np.column_stack([np.ones(len(z)), logs, logs.mean(axis=1) ** 2])
+        return design[:, : len(values)]

@@ -16,7 +16,6 @@ from extrap.fitting import (
     LossPrediction,
     Noise,
     fit_loss_model,
-    predict_log,
     relative_sizes,
 )
 from extrap.fitting.loss_law import MIN_LOG_SE
@@ -78,7 +77,6 @@ class Foresight:
         loss_ratio: Observed variance of each of these log losses / predicted, (n_sizes,).
         place_ratio: The same of the optima, (n_sizes, n_tuned).
         extra: Variance of the optima about their law beyond what their errors explain, (n_tuned,).
-        jackknife: Factor on the variance of each optimum's law, (n_tuned,).
     """
 
     forecast: Forecast
@@ -88,7 +86,6 @@ class Foresight:
     loss_ratio: Array
     place_ratio: Array
     extra: Array
-    jackknife: Array
     _seen: dict[object, Any] = field(default_factory=dict)
 
     def now(self) -> Widths:
@@ -169,13 +166,13 @@ class Foresight:
         for j, name in enumerate(self.forecast.runs.tuned):
             fit = self.forecast.tuned_laws[name]
             if fit is not None:
-                leverage, own, _ = self._tuned_parts(fit, j, sizes, vertices)
-                total = own + float(self.extra[j])
+                curve, scatter = self._tuned_parts(fit, j, sizes, vertices)
+                own = 1 - min(float(self.extra[j]) / scatter, 1.0)
                 found[name] = _shares(
                     {
-                        "noise of the optima": own * (1 + leverage),
-                        "scatter of the optima about the law": float(self.extra[j]),
-                        "slope of the law": total * leverage - own * leverage,
+                        "noise of the optima": own * (curve + scatter),
+                        "scatter of the optima about the law": (1 - own) * scatter,
+                        "slope of the law": (1 - own) * curve,
                     }
                 )
         return found
@@ -324,43 +321,50 @@ class Foresight:
     def _tuned(
         self, sizes: Sequence[Mapping[str, float]], found: Sequence[Vertices]
     ) -> dict[str, float | None]:
-        """Widths in proportion to those of the forecast itself."""
-        if "tuned" not in self._seen:
-            swept = [design.size for design in self.designs]
-            before = [self._vertices(design) for design in self.designs]
-            predicted, told = self._tuned_raw(swept, before), self.now().tuned
-            self._seen["tuned"] = {
-                name: (told[name] or 1.0) / max(width, TINY) for name, width in predicted.items()
-            }
-        ratios = self._seen["tuned"]
-        raw = self._tuned_raw(sizes, found)
-        return {name: width * ratios[name] for name, width in raw.items()}
-
-    def _tuned_raw(
-        self, sizes: Sequence[Mapping[str, float]], found: Sequence[Vertices]
-    ) -> dict[str, float]:
-        widths = {}
+        """Widths of the optimum at the target, as its law has them with these optima."""
+        widths: dict[str, float | None] = {}
         for j, name in enumerate(self.forecast.runs.tuned):
             fit = self.forecast.tuned_laws[name]
             assert fit is not None
-            leverage, own, dof = self._tuned_parts(fit, j, sizes, found)
-            sd = math.sqrt((own + float(self.extra[j])) * (1 + leverage))
-            widths[name] = 2 * _student(float(dof), self.forecast.level) * sd
+            curve, scatter = self._tuned_parts(fit, j, sizes, found)
+            dof = max(fit.dof + len(sizes) - fit.n_points, 1)
+            width = 2 * _student(float(dof), self.forecast.level) * math.sqrt(curve + scatter)
+            widths[name] = width
         return widths
 
     def _tuned_parts(
         self, fit: Fit, j: int, sizes: Sequence[Mapping[str, float]], found: Sequence[Vertices]
-    ) -> tuple[float, float, int]:
-        """Leverage of the target, mean variance of the optima (octave²), degrees of freedom."""
-        own = np.array([vertices.position[j] for vertices in found])
-        extra = float(self.extra[j])
-        floor = np.array([vertices.floor[j] for vertices in found])
-        slopes = [self._slopes(f"tuned {j}", fit, size) for size in (*sizes, self.at)]
-        leverage, weights = _leverage(np.array(slopes), own + floor)
-        n_free = len(fit.names) - len(fit.fixed)
-        # what weighted residuals of these variances come out as, on average
-        mean = float(np.mean(weights * (own + extra))) - extra
-        return leverage * float(self.jackknife[j]), max(mean, 0.0), max(len(sizes) - n_free, 1)
+    ) -> tuple[float, float]:
+        """Variance of the law at the target and of an optimum about it, octave².
+
+        The law's covariance is that of the forecast, updated by what the optima are known better
+        (Kalman 1960, equation 21); the scatter goes with their harmonic mean variance.
+        """
+        before = {
+            tuple(design.size.values()): self._precision(j, self._vertices(design))
+            for design in self.designs
+        }
+        after = [self._precision(j, vertices) for vertices in found]
+        scatter = (fit.scatter / math.log(2)) ** 2
+        scatter *= float(np.mean(list(before.values())) / np.mean(after))
+        gain = np.array(
+            [p - before.get(tuple(s.values()), 0.0) for s, p in zip(sizes, after, strict=True)]
+        )
+        free = [i for i, name in enumerate(fit.names) if name not in fit.fixed]
+        covariance = np.array(fit.covariance)[np.ix_(free, free)] / math.log(2) ** 2
+        at = self._slopes(f"tuned {j}", fit, self.at)
+        curve = float(at @ covariance @ at)
+        new = [i for i in range(len(sizes)) if gain[i] > SOLVED * after[i]]
+        if new:
+            seen = np.array([self._slopes(f"tuned {j}", fit, sizes[i]) for i in new])
+            learned = np.diag(1 / gain[new]) + seen @ covariance @ seen.T
+            known = seen @ covariance @ at
+            curve -= float(known @ np.linalg.solve(learned, known))
+        return max(curve, 0.0), scatter
+
+    def _precision(self, j: int, vertices: Vertices) -> float:
+        """Of an optimum about its law, 1 / octave²."""
+        return 1 / max(vertices.position[j] + float(self.extra[j]), TINY)
 
 
 def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
@@ -395,18 +399,14 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
         designs.append(design)
     found = np.array(own).reshape(len(designs), len(runs.tuned))
     ratios = np.array(place_ratio).reshape(len(designs), len(runs.tuned))
-    extra, jackknife = np.zeros(len(fits)), np.ones(len(fits))
-    spaced = np.array([model.of_design(d).floor for d in designs]).reshape(found.shape)
+    extra = np.zeros(len(fits))
     for j, fit in enumerate(fits):
         assert fit is not None
         mean, scatter = float(found[:, j].mean()), (fit.scatter / math.log(2)) ** 2
         # errors of optima are on the safe side: not all of the scatter is what more runs correct
         noise = min(mean, MOST_NOISE * scatter)
-        found[:, j] *= noise / max(mean, TINY)
         ratios[:, j] *= noise / max(mean, TINY)
         extra[j] = scatter - noise
-        variances = found[:, j] + spaced[:, j]
-        jackknife[j] = _jackknife(fit, [d.size for d in designs], variances, at)
     return Foresight(
         forecast=forecast,
         at=dict(at),
@@ -415,7 +415,6 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
         loss_ratio=np.array(loss_ratio),
         place_ratio=ratios,
         extra=extra,
-        jackknife=jackknife,
     )
 
 
@@ -449,18 +448,6 @@ def _octave_variance(value: float | None, se: float | None) -> float:
     return 0.0 if not value or not se else (se / value / math.log(2)) ** 2
 
 
-def _leverage(slopes: Array, variances: Array) -> tuple[float, Array]:
-    """Variance of a straight law at a size in units of a point's, and the points' weights.
-
-    Args:
-        slopes: Derivatives in the law's free parameters at each point and, last, at that size.
-        variances: Of each point.
-    """
-    weights = 1.0 / (variances + TINY)
-    weights /= weights.mean()
-    return _at(slopes[-1], slopes[:-1], weights), weights
-
-
 def _at(target: Array, design: Array, weights: Array) -> float:
     """`g* (Gᵀ W G)⁺ g*`: variance at a target of a law through weighted points."""
     normal = (design.T * weights) @ design
@@ -471,18 +458,6 @@ def _at(target: Array, design: Array, weights: Array) -> float:
     if np.abs(normal @ solved - target).max() <= SOLVED * np.abs(target).max():
         return float(target @ solved)
     return float(target @ np.linalg.pinv(normal) @ target)
-
-
-def _jackknife(
-    fit: Fit, sizes: Sequence[Mapping[str, float]], variances: Array, at: Mapping[str, float]
-) -> float:
-    """By how much a jackknife has scaled the covariance of an optimum's law: never below 1."""
-    z = np.vstack([relative_sizes(fit, size) for size in (*sizes, at)])
-    free = [i for i, name in enumerate(fit.names) if name not in fit.fixed]
-    slopes = LAWS[fit.law].log_gradient(np.asarray(fit.values), z)[:, free]
-    leverage, _ = _leverage(slopes, variances)
-    se = float(predict_log(fit, relative_sizes(fit, at))[1][0])
-    return max(1.0, se**2 / max(fit.scatter**2 * leverage, TINY**2))
 
 
 def _split(

@@ -72,6 +72,11 @@ _FORECAST: dict[str, Words] = {
         "The fitted power law is known to be wrong beyond the sweep.",
         "Use the value near the sweep only; add a larger size before a distant run.",
     ),
+    "optimum-law-steps": (
+        "The best values of the larger sizes are displaced from a power law.",
+        "Something besides size changes between two sizes of the sweep.",
+        "Look for a setting that differs; otherwise repeat the sizes beside the step.",
+    ),
     "pinned": (
         "A parameter was given, not fitted.",
         "Intervals treat it as exact and are too narrow if it is not.",

@@ -145,16 +145,19 @@ class Forecast:
             ]
             for p in points
         ]
-        refused = [f"{flag} ({named(p.size)})" for p in points for flag in _refusals(p)]
-        flags = [*self.flags, *refused]
         heads = ["loss", "one new run (pi)"]
         heads += [text for name in self.runs.tuned for text in (f"best {name}", f"{name} (pi)")]
         return html_table(
             f"Forecast from {self._basis()}",
             [*self.runs.sizes, "extrapolation ratio", *heads],
             rows,
-            notes=[*self._law_words(), *(f"Flag: {flag}" for flag in flags)],
+            notes=[*self._law_words(), *self._flag_words(points)],
         )
+
+    def _flag_words(self, points: Sequence[Point]) -> list[str]:
+        """The flags, and what is refused at which size."""
+        refused = [f"{flag} ({named(p.size)})" for p in points for flag in _refusals(p)]
+        return [f"Flag: {flag}" for flag in (*self.flags, *refused)]
 
     def _basis(self) -> str:
         sizes = ", ".join(spanned(c, [o.size[c] for o in self.optima]) for c in self.runs.sizes)
@@ -485,7 +488,7 @@ class Forecast:
             level=self.level,
             notes=[
                 "Coefficients hold at relative sizes x / x0; x0 is the geometric mean of the fit.",
-                *(f"Flag: {flag}" for flag in self.flags),
+                *self._flag_words(self._default_points()),
             ],
         )
 

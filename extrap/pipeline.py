@@ -375,8 +375,8 @@ def untrained_targets(spec: StudySpec, made: Forecast) -> list[str]:
             flags = [f for f in point.flags if f.startswith("refused-") or "-law:" in f]
             why = "; ".join(flags) or "see the flags in the report"
             said.append(
-                f"no larger run is trained at {_sized(target.size)}: the sweep does not say its "
-                f"{' and '.join(unknown)} ({why})"
+                f"no larger run is trained at {_sized(target.size)}: no forecast of "
+                f"{' and '.join(unknown)} there ({why})"
             )
     return said
 

@@ -22,6 +22,12 @@ def watch(made, losses, *, steps=STEPS, **more):
     return monitor
 
 
+def test_no_run_is_watched_where_the_loss_is_refused(watched):
+    noisy = replace(watched, noise=replace(watched.noise, own_sd=0.3))
+    with pytest.raises(DataError, match="refused"):
+        Monitor(noisy, at=BIG)
+
+
 def first_alarm(monitor):
     return next((reading for reading in monitor.history if reading.alarm), None)
 

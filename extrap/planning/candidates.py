@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.fitting import recommend
 from extrap.fitting.vertices import VertexModel
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
@@ -209,9 +210,11 @@ class Market:
         stars = [self._star(size, radius) for radius in (INNER, OUTER)]
         if dict(size) != dict(self.at):
             return stars
-        advised = self.forecast.recommend(**size)
-        octaves = [0.0] * len(stars[0][0]) if advised is None else advised.octaves.values()
-        middle = np.array([[*octaves]])
+        made, middle = self.forecast, np.zeros((1, len(stars[0][0])))
+        laws = {name: law for name, law in made.tuned_laws.items() if law is not None}
+        if made.valley is not None and len(laws) == middle.size:
+            advised = recommend(laws, size, valley=made.valley, divergence=made.divergence)
+            middle[0] = [*advised.octaves.values()]
         return [middle, np.vstack([middle, stars[1]])]
 
     def _star(self, size: Mapping[str, float], radius: float) -> Array:

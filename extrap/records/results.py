@@ -229,7 +229,8 @@ class Point:
 
     Attributes:
         size: Size column → value.
-        loss: Loss of one tuned run, in the unit of the runs; `None` without a point estimate.
+        loss: Loss of one tuned run, in the unit of the runs; `None` without a point estimate, or
+            where it is refused, as a tuned value may be: `flags` then say why.
         loss_ci: Confidence interval of the law.
         loss_pi: Prediction interval of one new, tuned run. Contains `loss_ci`.
         tuned: Tuned column → estimate of its optimum there.

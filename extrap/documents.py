@@ -394,17 +394,18 @@ def _combination(model: LossModel | None) -> dict[str, Any]:
     """How the laws of the loss are combined."""
     if model is None:
         return {}
-    is_learned = model.discrepancy_dof != STATED_DOF
-    added = {  # forecasts sealed before they existed do not have these
-        "averaged_law": model.posterior,
-        "discrepancy_dof": model.discrepancy_dof if is_learned else None,
-        "reach": model.reach,
-    }
+    added: dict[str, Any] = {}
+    if model.discrepancy_dof != STATED_DOF:  # forecasts sealed before these existed lack them
+        added = {
+            "averaged_law": model.posterior,
+            "discrepancy_dof": model.discrepancy_dof,
+            "reach": model.reach,
+        }
     return {
         "local_law": model.local,
         "local_weight": model.local_weight,
         "discrepancy": model.discrepancy,
-        **{key: value for key, value in added.items() if value is not None},
+        **added,
     }
 
 

@@ -98,9 +98,9 @@ def test_law_that_the_runs_speak_against_is_not_the_answer(few: None) -> None:
     assert any(flag.startswith("law-") for flag in served.warnings)  # that split is the law's
     truth = float(optimal_split(LAW, 4 * BUDGETS[-1]).params)
     assert truth in found.params.ci
-    assert found.loss.value == pytest.approx(
-        LAW.E + (float(optimal_split(LAW, 4 * BUDGETS[-1]).loss) - LAW.E) ** 0.4, rel=2e-3
-    )
+    least = LAW.E + (float(optimal_split(LAW, 4 * BUDGETS[-1]).loss) - LAW.E) ** 0.4
+    assert found.loss.value == pytest.approx(least, rel=4e-3)
+    assert least in found.loss.ci
 
 
 def test_answer_is_that_which_the_fewest_disagree_with(found) -> None:

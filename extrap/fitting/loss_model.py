@@ -213,7 +213,7 @@ def fit_loss_model(
         scatter = min(fitted.scatter for fitted, _ in laws) ** 2
         weights = 1.0 / np.maximum(known + max(scatter - float(known.mean()), 0.0), ROUNDING)
         laws = fit_surviving_laws(sizes, loss, loss_se=None, weights=weights, fix=fix)
-    is_single = len(sizes) == 1 and not fix
+    is_single = len(sizes) == 1
     fits = not (is_single and none_fits(laws, sizes, loss))
     if is_single and (loss_se is not None or count_sizes(_columns(sizes)) < MANY_SIZES):
         ((column, values),) = sizes.items()
@@ -223,7 +223,13 @@ def fit_loss_model(
             local_weight=0.0 if fits else 1.0,
             discrepancy=AVERAGED_DISCREPANCY,
             posterior=fit_posterior(
-                column, values, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, weights=weights
+                column,
+                values,
+                loss,
+                loss_se=loss_se,
+                loss_se_dof=loss_se_dof,
+                weights=weights,
+                fix=fix,
             ),
             discrepancy_dof=AVERAGED_DOF,
         )
@@ -241,7 +247,7 @@ def fit_loss_model(
             reach=float(np.exp(np.log(_columns(sizes)).mean(axis=1)).max()),
         )
     local = None
-    if is_single:
+    if not fix:
         ((column, values),) = sizes.items()
         errors = None if weights is None else np.asarray(loss) / np.sqrt(weights)
         local = fit_local(column, values, loss, loss_se=errors)

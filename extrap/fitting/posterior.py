@@ -8,7 +8,7 @@ may hold is fitted, and counts by how well it explains the losses and by its pri
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +47,8 @@ SMALLEST_SE = 0.001
 USUAL_SD, USUAL_DOF = 0.01, 2.0
 """Standard deviation of a loss about the law where nothing is known of noise, and its worth in
 degrees of freedom. Chosen on four to seven sizes of the 92 published curves."""
+LEAST_SHARE, KNOWN = 1e-3, 1e-4
+"""Reducible share where a given floor leaves less; spread of the exponent where it is given."""
 NEGLIGIBLE = 3e-4
 """Components of a smaller weight are left out."""
 N_STEPS, LONGEST_STEP, SOLVED = 30, 0.5, 1e-7
@@ -70,7 +72,9 @@ class LossPosterior:
         shares: r_j, reducible share of the loss at x_max.
         exponents: c_j, at x_max.
         bends: κ_j.
-        later: Share of the components that leave out the smallest sizes.
+        starts: t of the smallest size that component j holds for; the loss of a smaller one is
+            read off between its neighbours.
+        observed: t, log loss and variance of that, of each size of the sweep.
         scatter: Standard deviation of the log loss of a size about the law.
         dof: Degrees of freedom behind it, and behind the spread of the mixture.
     """
@@ -82,9 +86,15 @@ class LossPosterior:
     shares: tuple[float, ...]
     exponents: tuple[float, ...]
     bends: tuple[float, ...]
-    later: float
+    starts: tuple[float, ...]
+    observed: tuple[tuple[float, float, float], ...]
     scatter: float
     dof: float
+
+    @property
+    def later(self) -> float:
+        """Share of the components that leave out the smallest sizes."""
+        return float(np.asarray(self.weights) @ (np.asarray(self.starts) > self.observed[0][0]))
 
     def predict_log(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance of the log loss over the mixture at sizes x, shape (n,) each."""
@@ -92,9 +102,12 @@ class LossPosterior:
         distance = _distance(t, np.asarray(self.bends)[:, None])
         share, exponent = (np.asarray(a)[:, None] for a in (self.shares, self.exponents))
         logs = np.asarray(self.levels)[:, None] + _falls(share, exponent, distance)[0]
+        sizes, observed, variance = np.array(self.observed).T
+        is_below = t < np.asarray(self.starts)[:, None] - SOLVED
+        logs = np.where(is_below, np.interp(t, sizes, observed), logs)
         weights = np.asarray(self.weights)
-        mean = weights @ logs
-        return mean, weights @ (logs - mean) ** 2
+        mean, own = weights @ logs, weights @ is_below * np.interp(t, sizes, variance)
+        return mean, weights @ (logs - mean) ** 2 + own
 
 
 def fit_posterior(
@@ -105,6 +118,7 @@ def fit_posterior(
     loss_se: Sequence[float] | None,
     loss_se_dof: int | None = None,
     weights: Sequence[float] | None = None,
+    fix: Mapping[str, float] | None = None,
 ) -> LossPosterior:
     """Weigh power laws with a floor by their posterior probability.
 
@@ -118,6 +132,7 @@ def fit_posterior(
         loss_se: Standard errors of the losses, same unit, or None.
         loss_se_dof: Degrees of freedom behind them; None if they are known exactly.
         weights: Relative weights of the points where their errors are not known.
+        fix: The floor `E` or the exponent `c`, where it is known.
 
     References:
         Ours; Hoeting, Madigan, Raftery, Volinsky (1999), Bayesian model averaging, for the
@@ -134,7 +149,7 @@ def fit_posterior(
         dof = MOST_DOF if loss_se_dof is None else float(loss_se_dof)
         noise = 0.0
     noise = max(noise, float(np.sqrt(np.mean(se**2))))
-    grid = _Grid(np.log(x / x[-1]), y, se, dof=dof, noise=noise)
+    grid = _Grid(np.log(x / x[-1]), y, se, dof=dof, noise=noise, fix=fix or {})
     probability, scale, centre, root = grid.solve()
     kept = probability > NEGLIGIBLE
     weight = probability[kept] / probability[kept].sum()
@@ -152,8 +167,9 @@ def fit_posterior(
         levels=tuple(points[..., 0].ravel().tolist()),
         shares=listed(grid.share[:, None, None]),
         exponents=tuple(np.exp(points[..., 1]).ravel().tolist()),
-        bends=listed(np.asarray(BENDS)),
-        later=float(probability[:, 1:].sum()),
+        bends=listed(grid.bends),
+        starts=listed(grid.t[grid.starts][:, None]),
+        observed=_by_size(grid.t, y, se),
         scatter=math.sqrt(float(np.sum(probability * scale)) * float(np.mean(se**2))),
         dof=dof + float(probability.sum(axis=(0, 2)) @ grid.n_held[:, 0]),
     )
@@ -162,19 +178,33 @@ def fit_posterior(
 class _Grid:
     """Shares × starts × bends; t (n,) and log losses y with standard errors se."""
 
-    def __init__(self, t: Array, y: Array, se: Array, *, dof: float, noise: float) -> None:
+    def __init__(
+        self,
+        t: Array,
+        y: Array,
+        se: Array,
+        *,
+        dof: float,
+        noise: float,
+        fix: Mapping[str, float],
+    ) -> None:
         steps = (np.arange(N_SHARES) + 0.5) / N_SHARES  # dense where little is reducible
         self.share = np.append(steps**2, [1.0, MANY_TIMES])
         some = (1 - NO_FLOOR - LINEAR) * steps / steps.sum()
         self.prior = np.append(some, [NO_FLOOR, LINEAR])
-        usual = np.where(self.share > 1, SLOPE / MANY_TIMES, EXPONENT)
+        if "E" in fix:
+            reducible = 1 - fix["E"] / math.exp(y[-1])
+            self.share, self.prior = np.array([max(reducible, LEAST_SHARE)]), np.ones(1)
+        usual = np.where(self.share > 1, SLOPE / MANY_TIMES, fix.get("c", EXPONENT))
         self.usual = np.log(usual)[:, None, None]
-        self.starts = _starts(t)
+        self.spread = KNOWN if "c" in fix else EXPONENT_SPREAD
+        self.bends = np.array(BENDS[: 1 if "c" in fix else None])
+        self.t, self.starts = t, _starts(t)
         held = np.arange(len(t)) >= self.starts[:, None]
         self.precision = np.where(held, se**-2.0, 0.0)[:, None]  # (S, 1, n)
         self.n_held = held.sum(axis=1)[:, None]
         self.log_density = 0.5 * np.where(held, np.log(se**-2.0), 0.0).sum(axis=1)[:, None]
-        self.distance = _distance(t, np.asarray(BENDS)[:, None])  # (B, n)
+        self.distance = _distance(t, self.bends[:, None])  # (B, n)
         self.y, self.dof = y, dof
         self.width = math.hypot(UNEXPLAINED * float(np.ptp(y)), OF_NOISE * noise)
 
@@ -185,7 +215,7 @@ class _Grid:
             Probability and scale of the variances, (R, S, B) each; level and log exponent,
             (R, S, B, 2), and a root of their covariance, (R, S, B, 2, 2).
         """
-        shape = (len(self.share), len(self.starts), len(BENDS))
+        shape = (len(self.share), len(self.starts), len(self.bends))
         centre = np.empty((*shape, 2))
         centre[..., 0], centre[..., 1] = self.y[-1], self.usual
         for _ in range(N_STEPS):
@@ -195,7 +225,7 @@ class _Grid:
                 break
         _, (a, b, d), chi2, scale = self._normal(centre)
         determinant = a * d - b * b
-        off = (centre[..., 1] - self.usual) / EXPONENT_SPREAD
+        off = (centre[..., 1] - self.usual) / self.spread
         n_left_out = len(self.y) - self.n_held
         evidence = (
             special.gammaln((self.dof + self.n_held) / 2)
@@ -207,7 +237,9 @@ class _Grid:
             - 0.5 * (np.log(determinant) + off**2)
         )
         later = np.where(self.starts == 0, 1 - LATER, LATER / max(len(self.starts) - 1, 1))
-        prior = self.prior[:, None, None] * later[:, None] * np.asarray(BEND_PRIOR)
+        prior = (
+            self.prior[:, None, None] * later[:, None] * np.asarray(BEND_PRIOR[: len(self.bends)])
+        )
         weight = prior * np.exp(evidence - evidence.max())
         root = np.zeros((*shape, 2, 2))
         root[..., 0, 0] = np.sqrt(d / determinant)
@@ -224,13 +256,21 @@ class _Grid:
         scale = (self.dof + chi2) / (self.dof + self.n_held)
         precision = self.precision / scale[..., None]
         weighted = precision * by_exponent
-        prior = EXPONENT_SPREAD**-2.0
+        prior = self.spread**-2.0
         a, b = precision.sum(axis=-1), weighted.sum(axis=-1)
         d = (weighted * by_exponent).sum(axis=-1) + prior
         by_level = (precision * off).sum(axis=-1)
         slope = (weighted * off).sum(axis=-1) - prior * (log_exponent - self.usual)
         change = np.clip((a * slope - b * by_level) / (a * d - b * b), -LONGEST_STEP, LONGEST_STEP)
         return np.stack([(by_level - b * change) / a, change], axis=-1), (a, b, d), chi2, scale
+
+
+def _by_size(t: Array, y: Array, se: Array) -> tuple[tuple[float, float, float], ...]:
+    """Each size once: t, mean log loss, its variance."""
+    sizes, which = np.unique(t, return_inverse=True)
+    precision = np.bincount(which, se**-2.0)
+    mean = np.bincount(which, y * se**-2.0) / precision
+    return tuple(zip(sizes.tolist(), mean.tolist(), (1 / precision).tolist(), strict=True))
 
 
 def _starts(t: Array) -> Index:

@@ -85,9 +85,9 @@ def test_study_seals_its_forecast_and_then_judges_the_larger_runs(finished):
     assert [v.on_law for v in outcome.verdicts] == [True] * 2 + [False] * 4
     assert {v.seal for v in outcome.verdicts} == {"sealed-first"}
     off = [math.expm1(0.03 * octaves**2) for octaves in (0, 0, 2, 2, 2.5, 2.5)]
-    assert [v.deviation for v in outcome.verdicts] == pytest.approx(off, abs=0.012)
+    assert [v.deviation for v in outcome.verdicts] == pytest.approx(off, abs=0.02)
     predicted = [v.predicted for v in outcome.verdicts]
-    assert predicted == pytest.approx([1.5 + 2 * 512**-0.5] * 6, rel=0.005)
+    assert predicted == pytest.approx([1.5 + 2 * 512**-0.5] * 6, rel=0.01)
     assert predicted[0] in outcome.verdicts[0].predicted_pi
     assert outcome.report_path.is_file()
     assert outcome.index_path.is_file()

@@ -188,13 +188,14 @@ def test_figures_of_the_allocation_are_those_of_the_committed_runs():
 
 
 def test_rates_of_the_cascade_are_those_of_the_default_study():
+    """They were trained at the rates of a law that did not bend."""
     path = SHIPPED / "cascade.py"
     study = load_cascade(path)
     runs = read_runs(path.parents[1] / "examples" / "sweep.csv", size="width", tune="lr")
     made = forecast(runs)
     for model, _ in study.trainings():
         rate = made.at(**model.size).tuned["lr"].value
-        assert abs(math.log2(model.lr / rate)) < 0.1, model.label
+        assert abs(math.log2(model.lr / rate)) < 0.15, model.label
 
 
 def _in_percent(measure):

@@ -38,6 +38,9 @@ N_PARTS = 5
 """Parts of the purchases after which the widths are given."""
 
 Sizes = Mapping[str, float]
+ABOUT = 1.1
+"""A size at the edge of its grid is bracketed unless the widths expected then are so many times as
+large: what it says now is an estimate, so they are known to about that."""
 
 
 def plan(
@@ -125,7 +128,7 @@ def plan(
     for move in _bracketed(made, market, purse):
         designs = [*begun.designs, *_expected(made, sight, move)]
         widths = sight.refitted(designs, n_new=purse.bought + len(move.cells))
-        if not widths.widens(begun.widths, first):
+        if not widths.widens(begun.widths, first, by=ABOUT):
             begun = begun.bought((move,), designs, widths, market=market, purse=purse)
     market.model = sight.model
     between, beyond = _places(made, target, cells)

@@ -58,11 +58,11 @@ class Widths:
         each = {"loss": self.loss, **self.tuned}
         return all(each[name] is not None for name in aims)
 
-    def widens(self, now: Widths, aims: Sequence[str]) -> bool:
-        """Whether one of those aimed at is wider than now."""
+    def widens(self, now: Widths, aims: Sequence[str], *, by: float = 1.0) -> bool:
+        """Whether one of those aimed at is more than `by` times as wide as now."""
         each, before = {"loss": self.loss, **self.tuned}, {"loss": now.loss, **now.tuned}
         pairs = ((each[name], before[name]) for name in aims)
-        return any(b is not None and (w is None or w > b) for w, b in pairs)
+        return any(b is not None and (w is None or w > by * b) for w, b in pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -333,7 +333,7 @@ class Foresight:
             fit = self.forecast.tuned_laws[name]
             assert fit is not None
             curve, scatter = self._tuned_parts(fit, j, sizes, found)
-            dof = max(fit.dof + len(sizes) - fit.n_points, 1)
+            dof = fit.dof + max(len(sizes) - fit.n_points, 0)  # those at an edge are points too
             width = 2 * _student(float(dof), self.forecast.level) * math.sqrt(curve + scatter)
             widths[name] = width
         return widths
@@ -352,7 +352,7 @@ class Foresight:
         }
         after = [self._precision(j, vertices) for vertices in found]
         scatter = (fit.scatter / math.log(2)) ** 2
-        scatter *= float(np.mean(list(before.values())) / np.mean(after))
+        scatter *= min(float(np.mean(list(before.values())) / np.mean(after)), 1.0)
         gain = np.array(
             [p - before.get(tuple(s.values()), 0.0) for s, p in zip(sizes, after, strict=True)]
         )

@@ -17,7 +17,7 @@ WITHOUT_EQUALITY = """
     AllocationReport Asymmetry AtFractions Basket Design Doubling Exported FittedLaw Foresight
     FormDoubt Found Levels Line Neighbourhood OpenSize Optima Points Precision Problem Profile Runs
     Shape SizeGroup Solutions StudyFunction TrackedRun Vertex Way _Claim _Draws _Estimators
-    _Line _Plan _Pricing _Profile _Solved _Trip
+    _Bent _Line _Plan _Pricing _Profile _Solved _Trip
 """
 """They hold arrays or tables."""
 

@@ -34,7 +34,7 @@ ROUNDING = 1e-24
 MANY_SIZES = 8
 """From so many sizes on, where the noise is not known, errors of a law are taken to grow with the
 distance from the largest size, as on published learning curves: the local law knows of that."""
-AVERAGED_DISCREPANCY = 0.015
+AVERAGED_DISCREPANCY = 0.01
 """Structural error of the averaged laws: what their bends and starts do not cover."""
 AVERAGED_DOF, STATED_DOF = 4.0, math.inf
 """Degrees of freedom behind it, and behind one that is stated and not estimated."""

@@ -22,7 +22,7 @@ __all__ = ["LossPosterior", "fit_posterior"]
 
 N_SHARES = 40
 """Grid of the reducible share of the loss at the largest size, uniform in (0, 1) a priori."""
-NO_FLOOR, LINEAR = 0.25, 0.1
+NO_FLOOR, LINEAR = 0.35, 0.07
 """Prior probabilities that there is no floor, and that the loss is linear in log size."""
 EXPONENT, EXPONENT_SPREAD = 0.4, 0.6
 """Lognormal prior of the exponent at the largest size: median and spread."""
@@ -37,7 +37,7 @@ law that gets steeper has broken, and then holds from a later size on."""
 BEND_PRIOR = (0.5, 0.2, 0.15, 0.15)
 LATER, MOST_STARTS = 0.1, 8
 """Prior probability that the law holds only from a later size on; how many are looked at."""
-UNEXPLAINED, OF_NOISE = 0.05, 4.0
+UNEXPLAINED, OF_NOISE = 0.045, 4.0
 """Log losses of sizes below the start have a density of 1 over this share of the sweep's range, or
 over so many standard deviations of the noise."""
 FEWEST = 2

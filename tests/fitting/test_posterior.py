@@ -55,6 +55,22 @@ def test_a_law_that_holds_from_a_later_size_on_is_found() -> None:
     assert sd > 2 * at(other, 512.0)[1]
 
 
+def test_sizes_below_the_start_of_the_law_agree_with_what_was_measured() -> None:
+    found = fitted(broken(X))
+    for x, y in zip(X, broken(X), strict=True):
+        mean, sd = at(found, float(x))
+        assert abs(mean - y) < 0.005
+        assert sd < 0.005
+    between = 0.5 * (broken(X)[0] + broken(X)[1])
+    assert abs(at(found, float(np.sqrt(X[0] * X[1])))[0] - between) < 0.005
+
+
+@pytest.mark.parametrize("fix", [{"E": 1.2}, {"c": 0.4}])
+def test_a_known_parameter_narrows_the_band(fix: dict[str, float]) -> None:
+    free, pinned = (at(fitted(floor(X[:4]), fix=given), 128.0)[1] for given in ({}, fix))
+    assert pinned < 0.7 * free
+
+
 def test_three_sizes_leave_a_wide_band() -> None:
     few, many = (at(fitted(floor(X[:n])), 4 * X[n - 1])[1] for n in (3, 8))
     assert few > 4 * many

@@ -393,8 +393,8 @@ def test_a_plan_buys_what_narrows_most_for_its_cost(bought: Plan) -> None:
     told = [(o.n_runs, o.cost, o.loss_width, o.tuned_width["lr"]) for o in bought.outlooks]
     assert told == [
         pytest.approx((0, 0, 0.1120379, 1.9284541), rel=1e-5),
-        pytest.approx((4, 28 * 512**2, 0.0364739, 1.8264842), rel=1e-3),
-        pytest.approx((12, bought.cost, 0.0335535, 1.7597976), rel=1e-3),
+        pytest.approx((4, 28 * 512**2, 0.0365775, 1.8213497), rel=1e-3),
+        pytest.approx((12, bought.cost, 0.0333335, 1.7597976), rel=1e-3),
     ]
     larger = [(e.size["width"], e.outlook.n_runs, e.outlook.cost) for e in bought.larger]
     assert larger == [
@@ -431,7 +431,7 @@ def test_the_larger_size_that_narrows_most_for_its_cost_is_named(bought: Plan) -
     ("options", "sizes", "n_runs"),
     [
         ({"n_runs": 10, "larger": False}, {23, 45}, 10),
-        ({"budget": 28.0 * 512**2 * 0.999}, {16, 23, 32, 45, 64, 91, 181, 362}, None),
+        ({"budget": 28.0 * 512**2 * 0.999}, {16, 23, 45, 91, 181, 362}, None),
     ],
 )
 def test_a_plan_keeps_to_its_bounds(options, sizes, n_runs):

@@ -166,7 +166,9 @@ class Forecast:
     def _law_words(self) -> list[str]:
         """The laws with their weights and exponents, one line per quantity."""
         laws = [f"{plain(fit.law)} {weight:.2g}" for fit, weight in self.loss_laws if weight > 0]
-        if self.loss_model is not None and self.loss_model.local_weight > 0:
+        if self.loss_model is not None and self.loss_model.posterior is not None:
+            laws = ["power laws averaged over floor, exponent and bend"]
+        elif self.loss_model is not None and self.loss_model.local_weight > 0:
             laws.append(f"local law {self.loss_model.local_weight:.2g}")
         words = [f"loss: {', '.join(laws) or 'no law'}"]
         for name, fit in self.tuned_laws.items():

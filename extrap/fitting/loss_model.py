@@ -36,7 +36,7 @@ MANY_SIZES = 8
 distance from the largest size, as on published learning curves: the local law knows of that."""
 AVERAGED_DISCREPANCY = 0.01
 """Structural error of the averaged laws: what their bends and starts do not cover."""
-AVERAGED_DOF, STATED_DOF = 4.0, math.inf
+AVERAGED_DOF, STATED_DOF = 4.0, 1e9
 """Degrees of freedom behind it, and behind one that is stated and not estimated."""
 
 

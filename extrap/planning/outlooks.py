@@ -41,6 +41,10 @@ PINNED = "pinned: "
 """Before a parameter that was given, in a forecast's flags."""
 
 
+Parts = list[tuple[float, float]]
+"""Variances, each with its degrees of freedom."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widths:
     """ln(upper / lower) of the loss's interval, octaves of each tuned one's; None if unknown."""
@@ -155,7 +159,7 @@ class Foresight:
             found["loss"] = _shares(
                 {
                     "parameters of the law": sum(v for v, _ in within),
-                    "form of the law": form,
+                    "form of the law": sum(v for v, _ in form),
                     "seeds shared by all sizes": sum(v for v, _ in common),
                     "seed of the new run": sum(v for v, _ in prediction.run) - shared,
                     "shared seed of the new run": shared,
@@ -215,7 +219,8 @@ class Foresight:
             return None
         ratio = self._line_variance(sizes, found) / max(now, TINY**2)
         within, form, common = parts
-        form *= self._reach(sizes) ** 2
+        reach = self._reach(sizes) ** 2
+        form = [(reach * v, dof) for v, dof in form]
         run, old = list(prediction.run), self.forecast.noise
         noise = self._noise(n_new=0, n_common=n_common, n_sizes=len(sizes))
         within = [(v, float(noise.size_dof) if dof == old.size_dof else dof) for v, dof in within]
@@ -223,7 +228,7 @@ class Foresight:
         if common:
             shared, dof = noise.shared_sd**2, float(noise.shared_dof)
             common, run[-1] = [(shared / noise.n_seeds, dof)], (shared, dof)
-        curve = [*((v * ratio, dof) for v, dof in within), (form, math.inf), *common]
+        curve = [*((v * ratio, dof) for v, dof in within), *form, *common]
         seen = replace(prediction, curve=tuple(curve), run=tuple(run))
         return _width(seen, self.forecast.level)
 
@@ -473,13 +478,12 @@ def _at(target: Array, design: Array, weights: Array) -> float:
 
 def _split(
     prediction: LossPrediction, forecast: Forecast
-) -> tuple[list[tuple[float, float]], float, list[tuple[float, float]]]:
+) -> tuple[Parts, Parts, Parts]:
     """The curve's variances: of parameters, of the law's form, of seeds that all sizes share."""
     curve = list(prediction.curve)
     common = [curve.pop()] if forecast.noise.shared_sd > 0 else []
-    within = [(v, dof) for v, dof in curve if math.isfinite(dof)]
-    form = sum(v for v, dof in curve if not math.isfinite(dof))
-    return within, form, common
+    n_within = len(curve) - (2 if forecast.band == "default" else 1)
+    return curve[:n_within], curve[n_within:], common
 
 
 def _width(prediction: LossPrediction, level: float) -> float:

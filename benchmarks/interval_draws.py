@@ -56,8 +56,8 @@ from benchmarks.simulated import knowing
 LEVEL, RATIOS = 0.9, (2.0, 4.0, 16.0)
 DRAWS = {"development": 11, "report": 12}
 """First number of every seed."""
-N_SWEEPS = 300
-N_RESAMPLES = 200
+N_SWEEPS = 200
+N_RESAMPLES = 100
 SHAPES = ("straight", "curved", "kink", "step", "low noise")
 LOSSES = ("power and floor", "power", "two powers", "saturating", "break")
 LAWS = {"power and floor": "power_floor", "power": "power"}

@@ -165,12 +165,7 @@ class Forecast:
 
     def _law_words(self) -> list[str]:
         """The laws with their weights and exponents, one line per quantity."""
-        laws = [f"{plain(fit.law)} {weight:.2g}" for fit, weight in self.loss_laws if weight > 0]
-        if self.loss_model is not None and self.loss_model.posterior is not None:
-            laws = ["power laws averaged over floor, exponent and bend"]
-        elif self.loss_model is not None and self.loss_model.local_weight > 0:
-            laws.append(f"local law {self.loss_model.local_weight:.2g}")
-        words = [f"loss: {', '.join(laws) or 'no law'}"]
+        words = [f"loss: {self._form_of_loss()}"]
         for name, fit in self.tuned_laws.items():
             found = "no law"
             if fit is not None:  # its first parameter is the height
@@ -178,6 +173,15 @@ class Forecast:
                 found = "∝ " + " ".join(f"{plain(c)}^{number(b, digits=3)}" for c, b in slopes)
             words.append(f"best {plain(name)}: {found}")
         return words
+
+    def _form_of_loss(self) -> str:
+        """The laws that forecast the loss, with their weights."""
+        if self.loss_model is not None and self.loss_model.posterior is not None:
+            return "power laws averaged over floor, exponent and bend"
+        laws = [f"{plain(fit.law)} {weight:.2g}" for fit, weight in self.loss_laws if weight > 0]
+        if self.loss_model is not None and self.loss_model.local_weight > 0:
+            laws.append(f"local law {self.loss_model.local_weight:.2g}")
+        return ", ".join(laws) or "no law"
 
     def _default_points(self) -> list[Point]:
         try:
@@ -475,7 +479,7 @@ class Forecast:
         ]
         if self.loss_model is not None:
             facts += [
-                ("Share of the local law:", f"{self.loss_model.local_weight:.3g}"),
+                ("Form of the loss law:", self._form_of_loss()),
                 ("Structural discrepancy:", f"{self.loss_model.discrepancy:.3g}"),
             ]
         laws = [("loss", fit, weight) for fit, weight in self.loss_laws if weight > 0]

@@ -10,7 +10,7 @@ import numpy as np
 
 from extrap.checking.equivalents import loss_along
 from extrap.errors import DataError, argument
-from extrap.fitting import fit_valley
+from extrap.fitting import LossPrediction, fit_valley
 from extrap.fitting.equal_loss import multiples_of_equal_loss
 from extrap.fitting.recommendation import DIVERGED_EXCESS, expected_excess
 from extrap.fitting.run_costs import FLOPS, RunCost, hours_of_runs, read_run_cost
@@ -287,10 +287,9 @@ def _draws(
             for centre, sd, dof in zip(spread.centre, spread.sd, spread.dof, strict=True)
         ]
     )
-    valley, prediction, model = forecast.valley, forecast.predict_loss(size), forecast.loss_model
+    valley, prediction = forecast.valley, forecast.predict_loss(size)
     assert valley is not None
     assert prediction is not None
-    assert model is not None
     scatter = math.log1p((valley.relative_sd or 0.0) ** 2)
     sd = math.hypot(math.sqrt(scatter), _steepness_sd(forecast, valley, size))
     return _Draws(
@@ -298,8 +297,21 @@ def _draws(
         optima=optima,
         factor=np.exp(sd * rng.standard_normal(N_DRAWS) - scatter / 2),
         log_loss=prediction.log_loss + prediction.curve_log_sd * rng.standard_normal(N_DRAWS),
-        slope=np.exp(model.discrepancy * rng.standard_normal(N_DRAWS)),
+        slope=np.exp(_slope_sd(forecast, prediction, size) * rng.standard_normal(N_DRAWS)),
     )
+
+
+def _slope_sd(forecast: Forecast, prediction: LossPrediction, size: Mapping[str, float]) -> float:
+    """Of ln of how fast the law falls; averaged laws differ by more than their discrepancy."""
+    model, top = forecast.loss_model, forecast.largest()
+    last = forecast.predict_loss({c: min(v, top[c]) for c, v in size.items()}, refuse=False)
+    assert model is not None
+    assert last is not None
+    change = abs(prediction.log_loss - last.log_loss)
+    if model.posterior is None or change == 0:
+        return model.discrepancy
+    beyond = max(prediction.curve_log_sd**2 - last.curve_log_sd**2, 0.0)
+    return max(model.discrepancy, min(math.sqrt(beyond) / change, 1.0))
 
 
 def _steepness_sd(forecast: Forecast, valley: Valley, size: Mapping[str, float]) -> float:

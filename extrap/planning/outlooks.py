@@ -476,9 +476,7 @@ def _at(target: Array, design: Array, weights: Array) -> float:
     return float(target @ np.linalg.pinv(normal) @ target)
 
 
-def _split(
-    prediction: LossPrediction, forecast: Forecast
-) -> tuple[Parts, Parts, Parts]:
+def _split(prediction: LossPrediction, forecast: Forecast) -> tuple[Parts, Parts, Parts]:
     """The curve's variances: of parameters, of the law's form, of seeds that all sizes share."""
     curve = list(prediction.curve)
     common = [curve.pop()] if forecast.noise.shared_sd > 0 else []

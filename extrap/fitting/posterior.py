@@ -52,8 +52,8 @@ LEAST_SHARE, KNOWN = 1e-3, 1e-4
 NEGLIGIBLE = 3e-4
 """Components of a smaller weight are left out."""
 N_STEPS, LONGEST_STEP, SOLVED = 30, 0.5, 1e-7
-LARGEST_LOG, MOST_DOF = 60.0, 1e6
-"""Guard of an exponential; degrees of freedom of a noise that is known exactly."""
+LARGEST_LOG, LEAST_DOF, MOST_DOF = 60.0, 1.0, 1e6
+"""Guard of an exponential; degrees of freedom of a noise that is hardly known, and exactly."""
 CORNERS = math.sqrt(2) * np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
 """Four points that have the mean and covariance of a normal distribution in a plane."""
 
@@ -146,7 +146,7 @@ def fit_posterior(
         noise = math.sqrt(neighbour_scatter(x, np.exp(y))[0])
     else:
         se = np.hypot(np.asarray(loss_se, dtype=float)[order] / np.exp(y), SMALLEST_SE)
-        dof = MOST_DOF if loss_se_dof is None else float(loss_se_dof)
+        dof = MOST_DOF if loss_se_dof is None else max(float(loss_se_dof), LEAST_DOF)
         noise = 0.0
     noise = max(noise, float(np.sqrt(np.mean(se**2))))
     grid = _Grid(np.log(x / x[-1]), y, se, dof=dof, noise=noise, fix=fix or {})

@@ -71,6 +71,11 @@ def test_a_known_parameter_narrows_the_band(fix: dict[str, float]) -> None:
     assert pinned < 0.7 * free
 
 
+def test_errors_without_degrees_of_freedom_count_as_hardly_known() -> None:
+    y = floor(X) + 0.01 * np.sin(np.arange(8))
+    assert fitted(y, loss_se_dof=0) == fitted(y, loss_se_dof=1)
+
+
 def test_three_sizes_leave_a_wide_band() -> None:
     few, many = (at(fitted(floor(X[:n])), 4 * X[n - 1])[1] for n in (3, 8))
     assert few > 4 * many

@@ -51,6 +51,9 @@ def parts(data: Path, n_replicates: int) -> dict[str, Part]:
             curves.rows,
             ("alabdulmohsin_bench.csv", "alabdulmohsin_bench_m1_m4.csv"),
         ),
+        "short curves": Part(
+            on_data(peers.judge_short), peers.short_rows, ("alabdulmohsin_bench.csv",)
+        ),
         "gadre": Part(on_data(gadre.judge_runs), gadre.rows, ("gadre_mlfoundations.csv",)),
         "chinchilla": Part(on_data(chinchilla.refit), chinchilla.rows, ("chinchilla_epoch.csv",)),
         "ladders": Part(

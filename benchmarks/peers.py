@@ -13,6 +13,9 @@ a curve otherwise); on Gadre's runs all its laws of two sizes, with parameters c
 without embeddings. chinchilla: its default loss and the log-Huber loss of Hoffmann et al., 243
 starts; it has no intervals and no laws of one size. All settings are its own otherwise.
 
+4 and 5 sizes: of every third of the 92 curves the last fitted x and those a half, a quarter … of
+it, and what follows up to 16 times it.
+
 `make backtest` reads the table and holds our figures against it. A lower end of an interval below
 1e-6 counts as 1e-6 in the interval score, in the peer's favour.
 """
@@ -37,6 +40,7 @@ OUT = Path(__file__).with_name("peers.csv")
 LEVEL, SMALL = 0.9, 154e6
 N_DRAWS, MAX_POINTS, SEED = 400, 120, 0
 LEAST = 1e-6
+FEW, FARTHEST, SHORT = (4, 5), 16.0, "4 and 5 sizes"
 GADRE_LAWS = (
     "separable-power",
     "multiplicative-power",
@@ -65,7 +69,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     data = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
     start = time.perf_counter()
-    rows = [*on_gadre(data), *on_curves(data)]
+    rows = [*on_gadre(data), *on_curves(data), *on_short_curves(data)]
     table = pd.DataFrame(rows).round(6)
     table.to_csv(OUT, index=False)
     sys.stdout.write(f"{len(table)} rows in {time.perf_counter() - start:.0f} s: {OUT}\n")
@@ -86,6 +90,83 @@ def on_curves(data: Path) -> list[dict[str, Any]]:
             {**head, "peer": peer, "setting": "separable-power", **judge(found, test["loss"])}
         )
     return rows
+
+
+def short_curves(data: Path) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Name, rows to fit and to forecast: few sizes of a curve, each twice the one before."""
+    for name, curve in list(learning_curves(data).items())[::3]:
+        x, rest = curve["seen_examples"].to_numpy(float), curve["split"] == "test"
+        last = x[~rest.to_numpy()].max()
+        for n in FEW:
+            wanted = last / 2.0 ** np.arange(n)
+            near = {int(np.abs(np.log(x / w)).argmin()) for w in wanted}
+            if len(near) == n and np.abs(np.log(x[sorted(near)] / wanted[::-1])).max() < 0.2:
+                test = curve[rest & (curve["seen_examples"] <= FARTHEST * last)]
+                yield f"{name}, {n} sizes", curve.iloc[sorted(near)], test
+
+
+def on_short_curves(data: Path) -> list[dict[str, Any]]:
+    """simple-scaling-laws on few sizes; a row a curve and number of sizes."""
+    rows = []
+    head = {"part": SHORT, "peer": f"simple-scaling-laws {version('simple-scaling-laws')}"}
+    for name, train, test in short_curves(data):
+        columns = {"dataset_size__x": "seen_examples"}
+        try:
+            found = simple_scaling_laws(train, test, law="separable-power", columns=columns)
+        except Exception as error:  # a peer's failure is a result
+            sys.stderr.write(f"{name}: {error}\n")
+            continue
+        rows.append(
+            {**head, "set": name, "domain": "", "setting": "", **judge(found, test["loss"])}
+        )
+    return rows
+
+
+def judge_short(data: Path = DATA) -> pd.DataFrame:
+    """Ours on the same; a row a curve and number of sizes."""
+    import extrap  # not beside the peers
+
+    rows = []
+    for name, train, test in short_curves(data):
+        table = train[["seen_examples", "loss"]].reset_index(drop=True)
+        made = extrap.forecast(extrap.read_runs(table, size="seen_examples"), level=LEVEL)
+        found = [
+            made.predict_loss({"seen_examples": x}, refuse=False) for x in test["seen_examples"]
+        ]
+        ends = np.array(
+            [p.interval(LEVEL, new_run=True) for p in found if p is not None], dtype=float
+        )
+        loss = np.exp([p.log_loss for p in found if p is not None])
+        rows.append({"set": name, **judge(Predicted(loss, *ends.T), test["loss"])})
+    return pd.DataFrame(rows)
+
+
+def short_rows(ours: pd.DataFrame) -> list[Row]:
+    """Errors and widths of the same data."""
+    peers = read_peers()
+    both = ours.merge(peers[peers["part"] == SHORT], on="set", suffixes=("", "_theirs"))
+    found = []
+    for column, what in (
+        ("rmsle", "mean RMSLE"),
+        ("width", "median width of the 90 % interval"),
+        ("interval_score", "mean interval score"),
+    ):
+        mine, other = (
+            both[c].median() if column == "width" else both[c].mean()
+            for c in (column, f"{column}_theirs")
+        )
+        held = f"; holds {both['covered'].mean():.0%} (theirs {both['covered_theirs'].mean():.0%})"
+        found.append(
+            Row(
+                part="other packages, same data",
+                figure=f"{SHORT} of the curves, {len(both)} fits: {what}",
+                beat=f"simple-scaling-laws {other:.3f}",
+                target="smaller",
+                reached=f"{mine:.3f}{held if column == 'width' else ''}",
+                met=bool(mine < other),
+            )
+        )
+    return found
 
 
 def on_gadre(data: Path) -> list[dict[str, Any]]:

@@ -219,7 +219,7 @@ def test_figures_of_splits_say_what_they_were_given():
     assert len(lines) == 13 + len(found.loss_coverage)
     near = found.beyond[found.beyond["ratio"] == 4]
     assert near["profiles"].abs().mean() == pytest.approx(0.0143, abs=1e-3)
-    assert near["forecast"].abs().mean() == pytest.approx(0.0547, abs=1e-3)
+    assert near["forecast"].abs().mean() == pytest.approx(0.0248, abs=1e-3)
     assert missed == ["Porian et al. 2024, rw"]
     worse = replace(found, closed={"Hoffmann": (1.02, 1.0)})
     assert not allocations.rows(worse)[0].met

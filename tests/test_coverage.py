@@ -5,11 +5,10 @@ with a floor, forecasts at four times the largest width, and asks whether a new 
 optimal rate there fall inside their prediction intervals. The optima wander about their law.
 
 Of 200 replicates a share of .95 has a standard error of .015, one of .5 of .035. At 95 % the
-rate's interval must hold .95 ± .046. Intervals of 50 % must hold at least .5 less three standard
-errors, and no more than stated beside each case: they are wide on purpose, that of the rate for
-the coarseness of the grid, that of the loss because the widest of several sums of variances
-counts,
-and the default band because it allows for a law that is not quite the right one.
+rate's interval must hold at least .95 less .046. Intervals of 50 and 30 % must hold at least that
+less three standard errors, and no more than stated beside each case: they are wide on purpose, that
+of the rate because its law may bend and for the coarseness of the grid, that of the loss because
+the widest of several sums of variances counts.
 """
 
 from dataclasses import replace
@@ -49,13 +48,11 @@ def covered(sweep_table, *, widths, wander):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("n_widths", "wander", "rate", "loss"), [(5, 0.15, 0.63, 0.72), (6, 0.0, 0.62, 0.72)]
-)
-def test_prediction_intervals_hold_as_often_as_they_say(sweep_table, n_widths, wander, rate, loss):
+@pytest.mark.parametrize(("n_widths", "wander", "rate"), [(5, 0.15, 0.85), (6, 0.0, 1.0)])
+def test_prediction_intervals_hold_as_often_as_they_say(sweep_table, n_widths, wander, rate):
     found = covered(sweep_table, widths=WIDTHS[:n_widths], wander=wander)
     print(n_widths, wander, found)  # noqa: T201
-    assert found["lr at .95"] == pytest.approx(0.95, abs=0.046)
-    assert found["lr at .5"] == pytest.approx(rate, abs=0.1)
-    assert found["loss at .5"] == pytest.approx(loss, abs=0.1)
-    assert found["loss at .3"] == pytest.approx(0.9, abs=0.08)
+    assert found["lr at .95"] >= 0.95 - 0.046
+    assert 0.5 - 0.106 <= found["lr at .5"] <= rate
+    assert 0.5 - 0.106 <= found["loss at .5"] <= 0.9
+    assert 0.3 - 0.097 <= found["loss at .3"] <= 0.55

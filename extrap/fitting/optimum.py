@@ -110,7 +110,7 @@ def place_outside(runs: Runs, optima: Sequence[Optimum], *, noise: Noise) -> tup
         optima: From `estimate_optima`, where these have one-sided intervals only.
         noise: As given there.
     """
-    if all(optimum.bracketed for optimum in optima):
+    if not runs.tuned or all(optimum.bracketed for optimum in optima):
         return tuple(optima)
     are_open = [not optimum.bracketed for optimum in optima]
     groups, placed = groups_of(runs, noise, wanted=are_open), list(optima)

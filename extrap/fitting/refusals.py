@@ -83,5 +83,7 @@ def refuse_tuned(
 
 
 def _percent(log_change: float) -> str:
+    if log_change > SHOWN:
+        return f"{100 * math.expm1(SHOWN):.0f} % or more"
     percent = 100 * math.expm1(log_change)
     return f"{percent:.{0 if percent >= 10 else 1}f} %"

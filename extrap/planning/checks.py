@@ -16,7 +16,7 @@ from extrap.records import Interval, Measure
 __all__ = ["AllocationCheck", "AllocationReport", "CheckedSplit", "check_allocation"]
 
 NOTHING = Measure(value=None, ci=Interval(None, None))
-SAME = 0.15
+SAME = 0.3
 """Octaves of parameters by which a run may miss a factor: sizes are whole numbers."""
 
 

@@ -80,3 +80,10 @@ def test_no_reason_states_a_width_that_says_nothing() -> None:
     why = refuse_loss(predicted(1.0, 500.0), predicted(1.0, 0.1))
     assert "a factor of 10 or more" in why
     assert "e+" not in why
+
+
+def test_changes_beyond_every_number_are_told() -> None:
+    """A law that falls by a factor of e^2000 has no percentage."""
+    wide = LossPrediction(log_loss=-2000.0, curve=((9e6, 5.0),), run=())
+    last = LossPrediction(log_loss=0.0, curve=(), run=())
+    assert "900 % or more predicted" in refuse_loss(wide, last)

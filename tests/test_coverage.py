@@ -7,8 +7,8 @@ optimal rate there fall inside their prediction intervals. The optima wander abo
 Of 200 replicates a share of .95 has a standard error of .015, one of .5 of .035. At 95 % the
 rate's interval must hold at least .95 less .046. Intervals of 50 and 30 % must hold at least that
 less three standard errors, and no more than stated beside each case: they are wide on purpose,
-that of the rate because its law may bend and for the coarseness of the grid, that of the loss because
-the widest of several sums of variances counts.
+that of the rate because its law may bend and for the coarseness of the grid, that of the loss
+because the widest of several sums of variances counts.
 """
 
 from dataclasses import replace

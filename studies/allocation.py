@@ -17,7 +17,8 @@ times the compute. Found, with 95 % intervals:
 - The loss, 1.7990, is that of the profiles, because the runs speak against the law (off by a
   share of the predicted change of .54 at their own largest budgets). Its interval, 1.6956 to
   1.9087, holds their mean: four runs average 1.7673. The forecast of one new run,
-  1.8058 (1.7501 to 1.8634), allows for a law that is not quite right and holds three of them, one ends .0006 below.
+  1.8058 (1.7501 to 1.8634), allows for a law that is not quite right and holds three of them, one
+  ends .0006 below.
 
 What was sealed before those runs was the law's: 28,500 parameters and a loss of 1.8104 to 1.8741
 by the bootstrap alone, which holds only if the form of the law does, and missed. Since then the

@@ -55,4 +55,4 @@ def test_prediction_intervals_hold_as_often_as_they_say(sweep_table, n_widths, w
     assert found["lr at .95"] >= 0.95 - 0.046
     assert 0.5 - 0.106 <= found["lr at .5"] <= rate
     assert 0.5 - 0.106 <= found["loss at .5"] <= 0.9
-    assert 0.3 - 0.097 <= found["loss at .3"] <= 0.55
+    assert 0.3 - 0.097 <= found["loss at .3"] <= 0.65

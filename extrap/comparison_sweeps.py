@@ -412,7 +412,7 @@ def _check(contrast: Contrast, plain: pd.Series, own: pd.Series, *, level: float
     changes = np.log(own / plain).dropna()
     logged = paired_mean(changes, level=level)
     told = None if contrast.at_target is None else contrast.at_target.difference
-    nothing = Measure(value=None, ci=Interval(None, None))
+    nothing = Measure()
     return TargetCheck(
         treated=contrast.treated,
         n_pairs=len(changes),

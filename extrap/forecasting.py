@@ -86,8 +86,7 @@ MOST_NAMED = 3
 """Outliers that are named one by one."""
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
-UNKNOWN = Interval(None, None)
-NOT_GIVEN = Estimate(value=None, se=None, ci=UNKNOWN, pi=UNKNOWN)
+NOT_GIVEN = Estimate(value=None, se=None, ci=Interval(), pi=Interval())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +129,7 @@ class Forecast:
         lines += [
             f"at {named(p.size)}: loss {estimated(p.loss, p.loss_pi)}"
             + "".join(f", {plain(n)} {estimated(e.value, e.pi)}" for n, e in p.tuned.items())
-            + "".join(f"; {plain(flag)}" for flag in _refusals(p))
+            + "".join(f"; refused-{name}: {why}" for name, why in p.refusals.items())
             for p in self._default_points()
         ]
         return "\n  ".join([*lines, *(f"flag: {plain(flag)}" for flag in self.flags)])
@@ -156,7 +155,11 @@ class Forecast:
 
     def _flag_words(self, points: Sequence[Point]) -> list[str]:
         """The flags, and what is refused at which size."""
-        refused = [f"{flag} ({named(p.size)})" for p in points for flag in _refusals(p)]
+        refused = [
+            f"refused-{name}: {why} ({named(p.size)})"
+            for p in points
+            for name, why in p.refusals.items()
+        ]
         return [f"Flag: {flag}" for flag in (*self.flags, *refused)]
 
     def _basis(self) -> str:
@@ -223,7 +226,7 @@ class Forecast:
         if "loss" in refused:
             prediction = None
         if prediction is None:
-            loss_ci = loss_pi = UNKNOWN if "loss" in refused else self._bound_of_loss()
+            loss_ci = loss_pi = Interval() if "loss" in refused else self._bound_of_loss()
         else:
             loss_ci = prediction.interval(self.level, new_run=False)
             loss_pi = prediction.interval(self.level, new_run=True)
@@ -322,7 +325,7 @@ class Forecast:
         """Without a law: at most that of the largest size, if a smaller one had a higher loss."""
         *smaller, last = (o.best_loss for o in self.optima)
         falls = last is not None and any(loss is not None and loss > last for loss in smaller)
-        return Interval(None, last) if falls else UNKNOWN
+        return Interval(None, last) if falls else Interval()
 
     def octave_sd(self, name: str, size: Mapping[str, float]) -> float:
         """Standard deviation of the optimum of a tuned value at a size in octaves, or 0."""
@@ -452,7 +455,9 @@ class Forecast:
         rows = []
         for size in sizes:
             target = self._checked(size)
-            prediction = None if self.refusals(target) else self.predict_loss(target, refuse=False)
+            prediction = self.predict_loss(target, refuse=False)
+            if self._refusals(target, prediction):
+                prediction = None
             values: list[float | None] = [None] * len(columns)
             if prediction is not None:
                 found = predict_at_values(
@@ -661,13 +666,9 @@ class Forecast:
             interval = optimum.tuned[name].ci
             low, high = interval
             is_wide = low is not None and high is not None and high > low * 2**MOST_OCTAVES
-            if interval != UNKNOWN and not is_wide:
+            if interval != Interval() and not is_wide:
                 return Estimate(value=None, se=None, ci=interval, pi=interval)
         return NOT_GIVEN
-
-
-def _refusals(point: Point) -> list[str]:
-    return [flag for flag in point.flags if flag.startswith("refused-")]
 
 
 def _shown(point: Point) -> list[tuple[str, str]]:
@@ -977,10 +978,10 @@ def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[st
     flags = [f"pinned: {name} = {value:g}" for name, value in fix.items()]
     if not any("E" in fit.names for fit, _ in model.laws):
         flags.append("too-few-sizes-for-a-floor")
-    if model.local_weight == 1:
+    if not model.fits:
         flags.append("lack-of-fit: no law follows all sizes, the largest ones lead")
     of_laws = {f for fit, _ in model.kept for f in fit.flags}
-    return flags + sorted(of_laws - {"lack-of-fit"} if model.local_weight == 1 else of_laws)
+    return flags + sorted(of_laws if model.fits else of_laws - {"lack-of-fit"})
 
 
 def _tuned_law(

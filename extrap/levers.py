@@ -36,9 +36,6 @@ DIGITS = 9
 """Significant digits by which a rate is known again after a table was written and read."""
 
 
-NOTHING = Measure(value=None, ci=Interval(None, None))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmResult:
     """One arm of a lever on the seeds it is judged on.
@@ -207,13 +204,13 @@ def share_closed(closed: Iterable[float], gaps: Iterable[float], *, level: float
     """
     a, b = (np.asarray(list(values), dtype=float) for values in (closed, gaps))
     if len(a) < 2:
-        return NOTHING
+        return Measure()
     n, mean_a, mean_b = len(a), float(a.mean()), float(b.mean())
     covariance = np.cov(a, b, ddof=1) * student_quantile(level, n) ** 2 / n
     value = mean_a / mean_b if mean_b > 0 else None
     found = fieller(mean_a, mean_b, covariance)
     if found is None or (found.is_between and mean_b < 0):
-        return NOTHING  # there is no gap to close, or neither mean is distinguished from 0
+        return Measure()  # there is no gap to close, or neither mean is distinguished from 0
     if found.is_between:
         return Measure(value=value, ci=Interval(found.lower, found.upper))
     # the means may have b = 0, and a is then beyond 0: pairs with b > 0 lie on that side
@@ -237,12 +234,12 @@ def _finding(
     }
     pairs = pd.DataFrame(own).dropna()
     change = pairs[lever.treated.name] - pairs[lever.plain.name]
-    gap, share = NOTHING, NOTHING
+    gap, share = Measure(), Measure()
     if lever.reference is not None:
         gaps = pairs[lever.plain.name] - pairs[lever.reference.name]
         gap = paired_mean(gaps, level=study.level)
         share = share_closed(-change, gaps, level=study.level)
-    contrast = NOTHING
+    contrast = Measure()
     if lever.beside:
         other = next(each for each in study.levers if each.name == lever.beside)
         theirs = pd.DataFrame(losses[other.name]).dropna()

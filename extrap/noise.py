@@ -238,7 +238,7 @@ def noise_scale_from_moments(
     blocks = _Blocks.of(squared, trace)
     if blocks.n == 1:
         known = blocks.squared > 0
-        value, ci = max(0.0, blocks.ratio) if known else None, Interval(None, None)
+        value, ci = max(0.0, blocks.ratio) if known else None, Interval()
     else:
         ci = blocks.fieller(_student_quantile(level, blocks.n - 1))
         value = None if ci.upper is None else max(0.0, blocks.ratio)

@@ -155,7 +155,7 @@ def growth(course: pd.DataFrame) -> Measure:
     """
     known = course.dropna(subset="noise_scale")
     if len(known) < 2:
-        return Measure(value=None, ci=Interval(None, None))
+        return Measure()
     first, last = known.iloc[0], known.iloc[-1]
     centre = math.log(last["noise_scale"] / first["noise_scale"])
     down = math.hypot(_reach(last, "lower"), _reach(first, "upper"))
@@ -183,14 +183,14 @@ def step_exponent(courses: pd.DataFrame, *, size: str, level: float = 0.95) -> M
     sizes = known[size].to_numpy(float)
     distinct = sorted(set(sizes))
     if len(known) <= len(distinct) + 1:
-        return Measure(value=None, ci=Interval(None, None))
+        return Measure()
     y, x = (np.log(known[name].to_numpy(float)) for name in ("noise_scale", "step"))
     for own in distinct:  # each size has its own level
         y[sizes == own] -= y[sizes == own].mean()
         x[sizes == own] -= x[sizes == own].mean()
     (value,), covariance, _ = _least_squares(x[:, None], y, n_levels=len(distinct))
     if len(distinct) < 3:
-        return Measure(value=float(value), ci=Interval(None, None))
+        return Measure(value=float(value))
     variance = max(covariance[0, 0], float(_jackknife(x[:, None], y, sizes)[0]))
     half = float(stats.t.ppf((1 + level) / 2, len(distinct) - 1)) * math.sqrt(variance)
     return Measure(value=float(value), ci=Interval(float(value) - half, float(value) + half))

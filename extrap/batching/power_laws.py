@@ -1,7 +1,5 @@
 """Power laws by weighted least squares of logarithms, with intervals by Student's t.
 
-What to use when:
-
 The lines themselves are `extrap.fitting.lines`.
 """
 
@@ -21,10 +19,9 @@ from extrap.fitting.lines import Line
 from extrap.records import Interval, Measure
 from extrap.records.codec import shape
 
-__all__ = ["OPEN", "BatchLaw", "power_law"]
+__all__ = ["BatchLaw", "power_law"]
 
 Array = npt.NDArray[np.float64]
-OPEN = Interval(None, None)
 LARGEST_LOG = 700.0
 
 
@@ -76,7 +73,7 @@ class BatchLaw:
                 f"the law of {self.of} overflows at {dict(by)}; give a value nearer to the groups."
             )
         if self.dof < 1:
-            return BatchPrediction(value=math.exp(centre), ci=OPEN, pi=OPEN)
+            return BatchPrediction(value=math.exp(centre), ci=Interval(), pi=Interval())
         t = float(stats.t.ppf((1 + self.level) / 2, self.dof))
         se = math.sqrt(float(row @ np.array(self.covariance) @ row))
         return BatchPrediction(
@@ -143,7 +140,7 @@ def power_law(
 
     def around(value: float, se: float) -> Measure:
         value, se = float(value), float(se)
-        ci = Interval(value - t * se, value + t * se) if dof else OPEN
+        ci = Interval(value - t * se, value + t * se) if dof else Interval()
         return Measure(value=value, ci=ci)
 
     return BatchLaw(
@@ -151,7 +148,7 @@ def power_law(
         columns=tuple(columns),
         coefficient=Measure(
             value=math.exp(at_one) if abs(at_one) < LARGEST_LOG else None,
-            ci=Interval.around_log(at_one, half) if dof else OPEN,
+            ci=Interval.around_log(at_one, half) if dof else Interval(),
         ),
         exponents={
             name: around(slope, error)

@@ -318,7 +318,7 @@ def _profile_interval(
     level: float,
 ) -> Interval:
     if dof < 1:
-        return Interval(None, None)
+        return Interval()
     limit = least * (1 + float(stats.t.ppf((1 + level) / 2, dof)) ** 2 / dof)
     inside = [best, *grid[heights <= limit]]
     ends: list[float | None] = []

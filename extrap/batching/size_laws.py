@@ -17,7 +17,6 @@ from scipy import stats
 
 from extrap.batching.measurements import TARGETS
 from extrap.batching.power_laws import (
-    OPEN,
     BatchLaw,
     power_law,
 )
@@ -79,7 +78,7 @@ class SizeForecast:
         share = self.b_crit.value / (require_batch(batch) + self.b_crit.value)
         centre = math.log(self.s_min.value) + math.log1p(self.b_crit.value / batch)
         if self.quantile is None:
-            return BatchPrediction(value=math.exp(centre), ci=OPEN, pi=OPEN)
+            return BatchPrediction(value=math.exp(centre), ci=Interval(), pi=Interval())
         gradient = np.array([1.0, share])
         mean, new = (
             math.sqrt(max(float(gradient @ np.array(c) @ gradient), 0.0))

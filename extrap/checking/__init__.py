@@ -163,7 +163,7 @@ def _verdict(
     )
     if not case.refusal:
         return found
-    unknown = Interval(None, None)
+    unknown = Interval()
     return replace(found, predicted=None, predicted_pi=unknown, expected=None, expected_pi=None)
 
 

@@ -23,7 +23,6 @@ from extrap.records import Interval, Measure
 
 __all__ = ["Judged", "crossover_of", "judge", "verdict"]
 
-UNKNOWN = Measure(value=None, ci=Interval(None, None))
 MIN_SIZES = 3
 """Fewer common sizes carry no law."""
 VAGUE = 0.10
@@ -87,7 +86,7 @@ def judge(
         notes += [f"{treated.name}: {floor_note}"] if laws and floor_note else []
     by_size = _by_size(arms, columns, level=level)
     names = (plain.name, treated.name)
-    at_target, exponents, gap = None, dict.fromkeys(names, UNKNOWN), UNKNOWN
+    at_target, exponents, gap = None, dict.fromkeys(names, Measure()), Measure()
     worth: tuple[EffectiveCompute, ...] = ()
     spread = None
     if laws is not None:
@@ -144,7 +143,7 @@ def verdict(judged: Judged, p_adjusted: float | None, *, level: float) -> str:
         return "unknown"
     if p_adjusted <= 1 - level:
         gap = judged.contrast.exponent_difference
-        is_told = gap.value is not None and gap.ci != Interval(None, None) and 0.0 not in gap.ci
+        is_told = gap.value is not None and gap.ci != Interval() and 0.0 not in gap.ci
         return "exponent" if is_told else "shift"
     test = judged.test
     half = float(stats.t.ppf(0.5 + level / 2, test.shift_dof)) * test.shift_se
@@ -291,7 +290,7 @@ def _exponent(laws: ArmLaws, spread: Spread, gradient: Array, *, level: float) -
     value = float(gradient[-3] * exponents[0] + gradient[-1] * exponents[1])
     error = spread.of(*laws.weights(gradient))
     if error is None:
-        return Measure(value=value, ci=Interval(None, None))
+        return Measure(value=value)
     half = float(stats.t.ppf(0.5 + level / 2, error[1])) * error[0]
     return Measure(value=value, ci=Interval(value - half, value + half))
 
@@ -299,7 +298,7 @@ def _exponent(laws: ArmLaws, spread: Spread, gradient: Array, *, level: float) -
 def _positive(log_value: float, error: tuple[float, float] | None, *, level: float) -> Measure:
     value = math.exp(log_value)
     if error is None:
-        return Measure(value=value, ci=Interval(None, None))
+        return Measure(value=value)
     half = float(stats.t.ppf(0.5 + level / 2, error[1])) * error[0]
     return Measure(value=value, ci=Interval.around_log(float(log_value), half))
 

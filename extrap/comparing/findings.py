@@ -21,8 +21,6 @@ __all__ = [
     "treatments",
 ]
 
-OPEN = Interval(None, None)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetCheck:
@@ -169,8 +167,8 @@ class Treatment:
             return SizeDifference(
                 size=self.comparison.target,
                 n_pairs=check.n_pairs,
-                plain=Measure(value=check.plain, ci=OPEN),
-                treated=Measure(value=check.loss, ci=OPEN),
+                plain=Measure(value=check.plain, ci=Interval()),
+                treated=Measure(value=check.loss, ci=Interval()),
                 difference=check.difference,
                 is_forecast=False,
             )

@@ -467,7 +467,7 @@ def _percentiles(values: Array, level: float) -> Interval:
     """The middle of sorted draws; a side that is 0 or infinite, beyond all sizes, is open."""
     known = np.sort(values[~np.isnan(values)])
     if not len(known):
-        return Interval(None, None)
+        return Interval()
     ends = [
         float(known[min(len(known) - 1, round(q * (len(known) - 1)))])
         for q in (0.5 - level / 2, 0.5 + level / 2)
@@ -477,4 +477,4 @@ def _percentiles(values: Array, level: float) -> Interval:
 
 
 def _open(value: float | None) -> Measure:
-    return Measure(value=value, ci=Interval(None, None))
+    return Measure(value=value)

@@ -6,13 +6,11 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from extrap.records import Fit, Interval, Measure
+from extrap.records import Fit, Measure
 from extrap.records.codec import law_summary, shape
 from extrap.records.displays import estimated, html_table, named, number, plain
 
 __all__ = ["ArmCost", "Comparison", "Contrast", "Crossover", "EffectiveCompute", "SizeDifference"]
-
-UNKNOWN = Measure(value=None, ci=Interval(None, None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +122,7 @@ class Contrast:
     effective_compute: tuple[EffectiveCompute, ...]
     crossover: Crossover
     flags: tuple[str, ...] = ()
-    mean_difference: Measure = UNKNOWN
+    mean_difference: Measure = Measure()
 
     @property
     def told_sizes(self) -> tuple[SizeDifference, ...]:

@@ -31,8 +31,6 @@ __all__ = [
     "compare_slopes",
 ]
 
-UNKNOWN = Interval(None, None)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slope:
@@ -226,7 +224,7 @@ def _measured(forecast: Forecast, optimum: Optimum) -> TunedLoss:
     if loss is None:
         return TunedLoss(loss=None, ci=Interval(None, optimum.best_loss), spread=None)
     if optimum.loss_se is None or noise.size_dof == 0:
-        return TunedLoss(loss=loss, ci=UNKNOWN, spread=None)
+        return TunedLoss(loss=loss, ci=Interval(), spread=None)
     spread = LossPrediction(
         log_loss=math.log(loss), curve=(((optimum.loss_se / loss) ** 2, noise.size_dof),), run=()
     )
@@ -236,7 +234,7 @@ def _measured(forecast: Forecast, optimum: Optimum) -> TunedLoss:
 def _predicted(forecast: Forecast, size: Mapping[str, float]) -> TunedLoss:
     """The loss forecast for a size; unknown below the smallest size of the sweep."""
     if any(size[c] < min(o.size[c] for o in forecast.optima) for c in forecast.runs.sizes):
-        return TunedLoss(loss=None, ci=UNKNOWN, spread=None)
+        return TunedLoss(loss=None, ci=Interval(), spread=None)
     point = forecast.at(**size)
     return TunedLoss(loss=point.loss, ci=point.loss_ci, spread=forecast.predict_loss(point.size))
 
@@ -249,7 +247,7 @@ def _contrast(
     is_forecast: bool,
     level: float,
 ) -> LossContrast:
-    ratio, ratio_ci = None, UNKNOWN
+    ratio, ratio_ci = None, Interval()
     if ours.loss is not None and theirs.loss is not None:
         ratio = ours.loss / theirs.loss
     if ours.spread is not None and theirs.spread is not None:

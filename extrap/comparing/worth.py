@@ -27,7 +27,6 @@ NEAR = math.log(10)
 N_TRIALS = 121
 BISECTIONS = 20
 """A trial's width is .23 or less: to 3e-7 in ln size."""
-UNKNOWN = Interval(None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,7 +72,7 @@ def effective_compute(
     trials = np.linspace(-REACH, REACH, N_TRIALS)
     found = _accepted(statistic, trials, laws, spread, level=level)
     size_factor = _measure(found, math.exp)
-    factor = Measure(value=None, ci=UNKNOWN)
+    factor = Measure(value=None, ci=Interval())
     if plain_flops is not None and treated_flops is not None and plain_flops.moves(size):
         base = treated_flops.log_at(size)
 
@@ -123,7 +122,7 @@ def find_crossover(
     )
 
 
-NO_CROSSING = Crossover(size=Measure(value=None, ci=UNKNOWN), better_below="", is_inside=False)
+NO_CROSSING = Crossover(size=Measure(value=None, ci=Interval()), better_below="", is_inside=False)
 
 
 def _measure(found: _Accepted, convert: Callable[[float], float]) -> Measure:

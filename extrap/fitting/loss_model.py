@@ -65,6 +65,11 @@ class LossModel:
     reach: float | None = None
 
     @property
+    def fits(self) -> bool:
+        """Whether any law of the family follows all sizes."""
+        return self.local_weight < 1
+
+    @property
     def kept(self) -> tuple[tuple[Fit, float], ...]:
         """The laws that survived."""
         return tuple((fit, weight) for fit, weight in self.laws if weight > 0)
@@ -107,7 +112,7 @@ class LossModel:
         run = list(here.scatter)
         if noise.own_sd is not None:
             own = mean.own * noise.own_sd**2
-            leads = self.posterior is None and self.local_weight == 1
+            leads = self.posterior is None and not self.fits
             if not leads or own > sum(variance for variance, _ in run):
                 run = [(own, float(noise.own_dof))]
         if noise.shared_sd > 0:

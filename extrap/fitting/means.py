@@ -14,8 +14,6 @@ from extrap.records import Interval, Measure
 
 __all__ = ["Ratios", "fieller", "paired_mean", "student_quantile"]
 
-NOTHING = Measure(value=None, ci=Interval(None, None))
-
 
 class Ratios(NamedTuple):
     """The ratios that Fieller's theorem accepts.
@@ -46,7 +44,7 @@ def paired_mean(differences: Iterable[float], *, level: float) -> Measure:
     """
     values = np.asarray(list(differences), dtype=float)
     if len(values) < 2:
-        return NOTHING
+        return Measure()
     mean, n = float(values.mean()), len(values)
     half = student_quantile(level, n) * float(values.std(ddof=1)) / math.sqrt(n)
     return Measure(value=mean, ci=Interval(mean - half, mean + half))

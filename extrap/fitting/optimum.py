@@ -242,7 +242,7 @@ def _tuned_optimum(
 def _nothing_stable(unknown: Optimum, group: SizeGroup, names: list[str]) -> Optimum:
     """Where a single tuned value diverged wherever it was tried, its optimum lies lower."""
     if len(names) > 1 or not unknown.n_diverged:
-        return replace(unknown, tuned=dict.fromkeys(names, _unknown(Interval(None, None))))
+        return replace(unknown, tuned=dict.fromkeys(names, _unknown(Interval())))
     rows = group.rows
     lowest = float(rows.loc[rows["status"] == "diverged", names[0]].min())
     below = _unknown(Interval(None, lowest))

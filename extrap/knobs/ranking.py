@@ -14,7 +14,6 @@ from extrap.errors import DataError
 from extrap.fitting.means import fieller, paired_mean, student_quantile
 from extrap.knobs.moves import Moves
 from extrap.knobs.results import (
-    UNKNOWN,
     Knob,
     KnobReport,
     Offset,
@@ -138,7 +137,7 @@ class _Seeds:
         t = student_quantile(self.level, len(top))
         a, b = float(top.mean()), float(bottom.mean())
         found = fieller(a, b, np.cov(top, bottom) * t * t / len(top))
-        ci = UNKNOWN
+        ci = Interval()
         if found is not None and found.is_between:
             ci = Interval(found.lower, found.upper)
         return Measure(value=a / b, ci=ci)
@@ -199,7 +198,7 @@ def _parabola(losses: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unknown(moves: Moves, n_lost: Mapping[float, int], n_seeds: int) -> Knob:
-    nothing = Measure(value=None, ci=UNKNOWN)
+    nothing = Measure()
     return Knob(
         name=moves.name,
         base=moves.base,
@@ -228,9 +227,9 @@ def _choice(moves: Moves, seeds: _Seeds, n_lost: Mapping[float, int]) -> Knob:
         other=moves.other,
         kind="choice",
         offsets=_offsets(seeds, n_lost, has_valley=False),
-        drift=Measure(value=None, ci=UNKNOWN),
+        drift=Measure(),
         trend=seeds.measure(seeds.trend),
-        optimum=Measure(value=None, ci=UNKNOWN),
+        optimum=Measure(),
         at_stake=_gain(change),
         octave=change,
         better=1,
@@ -250,7 +249,7 @@ def _graded(moves: Moves, seeds: _Seeds, n_lost: Mapping[float, int]) -> Knob:
         seeds.measure(side * better * seeds.at_target + seeds.mean_curvature / 2)
         for side in (1, -1)
     )
-    nothing = Measure(value=None, ci=UNKNOWN)
+    nothing = Measure()
     return Knob(
         name=moves.name,
         base=moves.base,
@@ -292,7 +291,7 @@ def _valley_cost(seeds: _Seeds) -> Measure:
     root = seeds.ratio(seeds.at_target, middle + (h - h.mean()) / middle)
     low, high = root.ci
     if low is None or high is None or root.value is None:
-        return Measure(value=_relative(None if root.value is None else root.value**2), ci=UNKNOWN)
+        return Measure(value=_relative(None if root.value is None else root.value**2))
     least = 0.0 if low <= 0 <= high else min(low * low, high * high)
     return Measure(
         value=_relative(root.value**2),
@@ -328,9 +327,7 @@ def _offsets(
     return tuple(
         Offset(
             size=size,
-            octaves=seeds.ratio(-seeds.gradient[:, i], h)
-            if has_valley
-            else Measure(value=None, ci=UNKNOWN),
+            octaves=seeds.ratio(-seeds.gradient[:, i], h) if has_valley else Measure(),
             pull=seeds.measure(seeds.gradient[:, i]),
             lost=lost,
         )

@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from extrap.records import Interval, Measure
+from extrap.records import Measure
 from extrap.records.codec import encode, shape
 from extrap.records.knobs import ONE_MINUS
 
 __all__ = [
-    "UNKNOWN",
     "Knob",
     "KnobReport",
     "Offset",
     "or_infinite",
     "worst_case",
 ]
-
-UNKNOWN = Interval(None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

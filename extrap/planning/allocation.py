@@ -15,7 +15,7 @@ from extrap.errors import DataError, FitError, argument
 from extrap.fitting import DISCREPANCY
 from extrap.forecasting import Forecast, forecast
 from extrap.planning.envelope import envelope_optima
-from extrap.planning.lines import UNKNOWN, Optima, extend
+from extrap.planning.lines import Optima, extend
 from extrap.planning.parametric import FittedLaw, fit_chinchilla
 from extrap.planning.points import Points, read_points
 from extrap.planning.profiles import profile_optima
@@ -308,11 +308,11 @@ def _forecast(
 def _expected(made: Forecast | None, found: Estimated, *, level: float) -> Measure:
     """The forecast at a split, with the interval of the mean of runs there."""
     if made is None:
-        return UNKNOWN
+        return Measure()
     at = (found.params.value or 0.0, found.tokens.value or 0.0)
     prediction = made.predict_loss(dict(zip(made.runs.sizes, at, strict=True)))
     if prediction is None or prediction.log_loss > LARGEST_LOG_LOSS:
-        return UNKNOWN
+        return Measure()
     return Measure(
         value=math.exp(prediction.log_loss), ci=prediction.interval(level, new_run=False)
     )

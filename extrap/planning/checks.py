@@ -15,9 +15,9 @@ from extrap.records import Interval, Measure
 
 __all__ = ["AllocationCheck", "AllocationReport", "CheckedSplit", "check_allocation"]
 
-NOTHING = Measure(value=None, ci=Interval(None, None))
 SAME = 0.3
-"""Octaves of parameters by which a run may miss a factor: sizes are whole numbers."""
+"""Octaves of parameters by which a run may miss a factor: sizes are whole numbers, and the split
+that is recommended now is not always quite the one that was sealed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,8 @@ class AllocationCheck:
 
     splits: tuple[CheckedSplit, ...]
     forecast: Measure
-    prediction: Measure = NOTHING
-    if_right: Measure = NOTHING
+    prediction: Measure = Measure()
+    if_right: Measure = Measure()
 
     @property
     def recommended(self) -> CheckedSplit:
@@ -173,6 +173,6 @@ def _mean(values: pd.Series, level: float) -> Measure:
     """Mean with Student's t interval."""
     mean, n = float(values.mean()), len(values)
     if n < 2:
-        return NOTHING
+        return Measure()
     half = float(stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / math.sqrt(n))
     return Measure(value=mean, ci=Interval(mean - half, mean + half))

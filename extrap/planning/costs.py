@@ -31,7 +31,6 @@ LEAST_GROWTH = 1.1
 """Factor by which the cost grows at least from the smallest swept size on, or tells nothing."""
 LEAST_SIZES = 4
 """Fewer optima than this, and none is left out to see how the excess-loss curve changes."""
-NOTHING = Measure(value=None, ci=Interval(None, None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +162,7 @@ def cost(
     point = forecast.at(**at)
     advised = forecast.recommend(**at)
     laws = {name: fit for name, fit in forecast.tuned_laws.items() if fit is not None}
-    if refused := [flag for flag in point.flags if flag.startswith("refused-")]:
+    if refused := [f"refused-{name}: {why}" for name, why in point.refusals.items()]:
         raise DataError(f"a cost needs the forecast of a tuned run, got {'; '.join(refused)}.")
     if point.loss is None or advised is None or forecast.valley is None:
         raise DataError(
@@ -356,7 +355,7 @@ def _measure(value: float, draws: Array, level: float) -> Measure:
 def _wasted(total: float | None, share: Measure) -> Measure:
     """What of a run's cost a tuned one would not have needed."""
     if total is None:
-        return NOTHING
+        return Measure()
     lower, upper = (None if side is None else total * (1 - side) for side in share.ci[::-1])
     return Measure(
         value=None if share.value is None else total * (1 - share.value),

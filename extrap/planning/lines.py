@@ -18,7 +18,6 @@ from extrap.records import Interval, Measure
 
 __all__ = ["Optima", "extend"]
 
-UNKNOWN = Measure(value=None, ci=Interval(None, None))
 NO_NOISE = Noise(own_sd=None, own_dof=0, size_sd=None, source="none")
 """No optimum was found twice."""
 SMALLEST_SE = 1e-6
@@ -112,7 +111,7 @@ def _losses(optima: Optima, flops: float, *, level: float) -> tuple[Measure, Mea
     try:
         model = fit_loss_model(compute, optima.loss.tolist(), loss_se=None)
     except (DataError, FitError):
-        return UNKNOWN, UNKNOWN
+        return Measure(), Measure()
     found = []
     for band in ("default", "family"):
         at = model.predict({"flops": flops}, noise=NO_NOISE, band=band)

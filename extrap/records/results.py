@@ -34,6 +34,8 @@ __all__ = [
 
 LARGEST_LOG = 709.0
 """`exp` of more than this is no finite float."""
+REFUSED = "refused-"
+"""Flags of a point: `refused-loss: why`."""
 MOST_ADVICE = 5
 """Sentences of advice below a table of verdicts."""
 
@@ -41,8 +43,8 @@ MOST_ADVICE = 5
 class Interval(NamedTuple):
     """An interval `(lower, upper)`; an open side is `None` (JSON: `null`)."""
 
-    lower: float | None
-    upper: float | None
+    lower: float | None = None
+    upper: float | None = None
 
     @classmethod
     def around_log(cls, centre: float, half: float) -> Interval:
@@ -65,10 +67,10 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """A number with its interval; None where the data allow no point estimate."""
+    """A number with its interval; `Measure()` where the data allow neither."""
 
-    value: float | None
-    ci: Interval
+    value: float | None = None
+    ci: Interval = Interval()
 
     def map(self, of: Callable[[float], float]) -> Measure:
         """A rising function of the value and of both ends, such as another unit."""
@@ -248,6 +250,12 @@ class Point:
     extrapolation_ratio: float
     flags: tuple[str, ...] = ()
     dial: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """`loss` or tuned column, not given because its interval is too wide → why."""
+        flags = (flag.removeprefix(REFUSED) for flag in self.flags if flag.startswith(REFUSED))
+        return {name: why for name, _, why in (flag.partition(": ") for flag in flags)}
 
     def __repr__(self) -> str:
         parts = [f"loss {estimated(self.loss, self.loss_pi)}"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from extrap.levers import NOTHING, ArmResult, LeverFinding, LeverReport
+from extrap.levers import ArmResult, LeverFinding, LeverReport
 from extrap.records import Measure
 from extrap.records.codec import document
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
@@ -224,7 +224,7 @@ def levers_document(report: LeverReport) -> dict[str, Any]:
 def _relative(finding: LeverFinding, measure: Measure) -> Measure:
     """A difference of losses over the plain arm's loss."""
     plain = finding.plain.loss
-    return measure.map(lambda loss: loss / plain) if plain else NOTHING
+    return measure.map(lambda loss: loss / plain) if plain else Measure()
 
 
 def _effect(finding: LeverFinding) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.planning import Allocation, AllocationCheck, AllocationReport, CheckedSplit
-from extrap.records import Interval, Measure
+from extrap.records import Measure
 from extrap.records.codec import document
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph
 from extrap.reporting.charts import Axis, XYChart, series
@@ -40,7 +40,6 @@ __all__ = [
 
 SAME_PARAMS = 1.15
 """Factor within which a run has the recommended parameters."""
-UNKNOWN = Measure(value=None, ci=Interval(None, None))
 GRAVE = ("budget-far-from-runs", "splits-disagree", "exponents-disagree", "law-in-doubt")
 """Flags that make the confidence low."""
 INKS = {"parametric": "law", "isoflop": "good", "envelope": "muted"}
@@ -59,7 +58,7 @@ LIMITS = (
 def allocation_answer(found: Allocation, *, more: str = "", kind: str = "forecast") -> Answer:
     """The split and its loss; `more` follows them."""
     loss = ""
-    if found.loss != UNKNOWN:
+    if found.loss != Measure():
         level = f"{100 * found.level:g}{NBSP}%"
         loss = f"; expect a loss of {estimate(found.loss).replace('(', f'({level}: ', 1)}"
     n = len(found.estimators)
@@ -226,10 +225,10 @@ def _expected_table(check: AllocationCheck) -> Table:
     n = len(check.recommended.losses)
     rows = [("measured, mean", measured(check.recommended.loss), "–")]
     rows.append(("law", measured(check.forecast), "yes" if check.holds else "no"))
-    if check.if_right != UNKNOWN:
+    if check.if_right != Measure():
         inside = "yes" if check.holds_if_right else "no"
         rows.append(("law, if its form is right", measured(check.if_right), inside))
-    if check.prediction != UNKNOWN:
+    if check.prediction != Measure():
         inside = f"{check.n_predicted} of {n} runs"
         rows.append(("forecast, one new run", measured(check.prediction), inside))
     return Table(

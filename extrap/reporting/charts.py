@@ -37,7 +37,6 @@ __all__ = [
     "series",
 ]
 
-OPEN = Interval(None, None)
 MARKS = {
     "on": ("o", "good", "on law"),
     "mixed": ("s", "warn", "runs disagree"),
@@ -129,7 +128,7 @@ class Row:
 
     label: str
     value: float | None
-    interval: Interval = OPEN
+    interval: Interval = Interval()
     ink: str = "law"
     marker: str = "o"
 

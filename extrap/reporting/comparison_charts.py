@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from extrap.comparing import Comparison, SizeDifference
-from extrap.comparing.findings import OPEN, GroupFindings, Treatment
+from extrap.comparing.findings import GroupFindings, Treatment
 from extrap.fitting import LossPrediction, predict_log, relative_sizes
-from extrap.records import Fit, Measure, Runs
+from extrap.records import Fit, Interval, Measure, Runs
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
 from extrap.reporting.numbers import NBSP, name_size
 from extrap.reporting.sizes import SizeAxis, path_axis
@@ -65,7 +65,9 @@ def size_charts(found: GroupFindings) -> tuple[XYChart, ...]:
         measured = [(p, m) for p, m in places if not p.is_forecast and axis.holds(p.size)]
         forecast = [(p, m) for p, m in places if p.is_forecast]
         checks = [c for c in found.checks if arm in (c.treated, plain)]
-        seen = [Measure(value=c.plain if arm == plain else c.loss, ci=OPEN) for c in checks[:1]]
+        seen = [
+            Measure(value=c.plain if arm == plain else c.loss, ci=Interval()) for c in checks[:1]
+        ]
         seeds = axis.select(_seed_losses(found.runs[arm])).rename(columns={column: "x"})
         label = arm if not curve else ""
         losses += [
@@ -138,7 +140,7 @@ def targets_chart(
             Row(
                 label=each.label,
                 value=None if place is None else place.difference.value,
-                interval=OPEN if place is None else place.difference.ci,
+                interval=Interval() if place is None else place.difference.ci,
                 ink=inks.get(each.verdict, "muted"),
             )
             for each, place in ((each, each.decisive) for each in treatments)
@@ -158,7 +160,7 @@ def compute_chart(treatments: Sequence[Treatment]) -> RowsChart | None:
         for each in treatments
         for worth in each.contrast.effective_compute
     ]
-    if all(row.value is None and row.interval == OPEN for row in rows):
+    if all(row.value is None and row.interval == Interval() for row in rows):
         return None
     return RowsChart(
         title="Compute of the plain recipe for the same loss",

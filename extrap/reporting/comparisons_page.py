@@ -10,7 +10,6 @@ from typing import Any
 
 from extrap.comparing import Comparison, Contrast, SizeDifference
 from extrap.comparing.findings import (
-    OPEN,
     GroupFindings,
     Treatment,
     checks_document,
@@ -19,7 +18,7 @@ from extrap.comparing.findings import (
     treatments,
 )
 from extrap.laws import LAWS
-from extrap.records import ComparisonStudy, Fit, Measure
+from extrap.records import ComparisonStudy, Fit, Interval, Measure
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
 from extrap.reporting.charts import Chart
 from extrap.reporting.comparison_charts import compute_chart, size_charts, targets_chart
@@ -282,9 +281,9 @@ def _percent(measure: Measure, level: str = "", why: str = "") -> str:
     shown = measure.map(lambda share: 100 * share)
     value, ends = shown.value, shown.ci
     if value is None:
-        return "unknown" if ends == OPEN else f"{format_interval(ends)}{NBSP}%"
+        return "unknown" if ends == Interval() else f"{format_interval(ends)}{NBSP}%"
     sign = "+" * (value > 0)
-    if ends == OPEN:
+    if ends == Interval():
         return f"{sign}{format_value(value)}{NBSP}% ({why or 'interval unknown'})"
     number, _, interval = format_estimate(value, ends).partition(" (")
     return f"{sign}{number}{NBSP}% ({level}{interval[:-1]}{NBSP}%)"
@@ -337,7 +336,7 @@ def _advice(each: Treatment) -> str:
     if verdict == "worse":
         is_rising = contrast.verdict == "exponent" and _gains(each)
         return "Train a larger size before you drop it." if is_rising else "Do not use it."
-    saved = contrast.effective_compute[-1].factor.ci if contrast.effective_compute else OPEN
+    saved = contrast.effective_compute[-1].factor.ci if contrast.effective_compute else Interval()
     if saved.upper is not None and saved.upper < 1:
         return "Do not use it: the plain recipe reaches this loss with less compute."
     is_falling = contrast.verdict == "exponent" and not _gains(each)

@@ -55,9 +55,6 @@ LOW = (
 """Flags that make the confidence low, the gravest first."""
 WIDE = 0.1
 """Half width of the loss's interval, over the loss, from which the confidence is not high."""
-UNKNOWN = Interval(None, None)
-REFUSED = "refused-"
-"""Begins the flag of what is not given at a size."""
 _SEVERITY = {"open": 0, "on": 0, "mixed": 1, "mistuned": 2, "off": 2, "none": 2}
 
 
@@ -197,13 +194,13 @@ def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
     where, level = name_size(row.size), format_level(forecast.level)
     advised = forecast.advised(**row.size)
     known = [f"{name}{NBSP}{format_quantity(value)}" for name, value in advised.items()]
-    refused = _refused(row)
+    refused = row.point.refusals
     missing = [name for name in forecast.runs.tuned if name not in {**advised, **refused}]
     a_loss = "a loss" if metric == "loss" else metric
     loss, interval = row.point.loss, row.point.loss_pi
     if loss is None:
         promised = f"the sweep only bounds the {metric}: {format_interval(interval)}"
-        if interval == UNKNOWN:
+        if interval == Interval():
             promised = f"the sweep does not bound the {metric}"
     else:
         sides = format_estimate(loss, interval).replace("(", f"({level}: ", 1)
@@ -219,12 +216,6 @@ def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
         what = metric if name == "loss" else f"best {name}"
         said.append(f"No forecast of the {what} at {where}: {why}")
     return " ".join(f"{sentence}." for sentence in said if sentence)
-
-
-def _refused(row: AnswerRow) -> dict[str, str]:
-    """`"loss"` or tuned column → why it is refused, and what to add."""
-    flags = [flag.removeprefix(REFUSED) for flag in row.point.flags if flag.startswith(REFUSED)]
-    return {name: why for name, _, why in (flag.partition(": ") for flag in flags)}
 
 
 def outcome(row: AnswerRow, metric: str = "loss") -> str:
@@ -311,7 +302,7 @@ def _seen(each: TransferQuality, groups: Sequence[RunGroup]) -> str:
 def _confidence(forecast: Forecast, row: AnswerRow) -> str:
     """High, medium or low, with the first reason."""
     low, high = row.point.loss_pi
-    if refused := _refused(row):
+    if refused := row.point.refusals:
         names = " and ".join(refused)
         return f"Confidence: low; the sweep says too little of {names} there."
     if row.point.loss is None or low is None or high is None:

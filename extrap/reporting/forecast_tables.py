@@ -255,6 +255,6 @@ def _advice_cell(group: RunGroup) -> str:
     advice.pop(NOTHING_TO_DO, None)
     first, parts = group.verdicts[0], [*advice]
     if first.cause == "mistuned" and first.expected is not None:
-        expected = format_estimate(first.expected, first.expected_pi or Interval(None, None))
+        expected = format_estimate(first.expected, first.expected_pi or Interval())
         parts.append(f"Expected at these values: {expected}.")
     return " ".join(parts)

@@ -54,7 +54,7 @@ def composition_sentence(forecast: Forecast) -> str:
             "change they predict beyond the largest size (structural discrepancy)."
         )
     start = _LOCAL_ALONE
-    if model.local_weight < 1:
+    if model.fits:
         start = f"{_kept_words(model)}; {_local_words(model)}"
     return (
         f"{start}. The band allows for laws that are wrong by {off} of the change they predict "
@@ -118,8 +118,8 @@ def _curvature_sentence(name: str, fit: Fit, test: CurvatureTest | None) -> str:
     if test.bends:
         way = "upward" if test.curvature > 0 else "downward"
         return (
-            f"The best {name} curves {way} against a power law ({p}), so the power law is not "
-            "supported beyond the sweep."
+            f"The best {name} curves {way} against a power law ({p}); the forecast follows the bend "
+            "in part, and its interval allows for more and for less of it."
         )
     missed = f"a curvature that moves it by a factor of {test.bend:.2g} {_as_far_beyond(fit)}"
     if test.bend >= USELESS:

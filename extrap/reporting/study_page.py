@@ -89,7 +89,7 @@ def estimate(measure: Measure) -> str:
 
 def measured(measure: Measure) -> str:
     """A value above its interval; a dash where neither is known."""
-    if measure.value is None and measure.ci == Interval(None, None):
+    if measure.value is None and measure.ci == Interval():
         return "–"
     return stacked(measure.value, measure.ci)
 

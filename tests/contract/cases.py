@@ -9,8 +9,10 @@ from typing import Any
 from unittest import mock
 
 from .calls import called
+from .cells import cells_of
 from .commands import CLEAN, CSV, EXITS, JSON, PAGES, TEXT, left, once, run
 from .comparing import CLOSED, OPTIMISED, normal, written
+from .workplace import ROOT
 
 CALLS = {
     "laws": CLOSED,
@@ -23,6 +25,9 @@ CALLS = {
     "planning": OPTIMISED,
 }
 """Files of `calls/`, and the relative tolerance of their numbers."""
+HANDED_OUT = 2e-3
+"""Forecast rates are rounded to four digits before they are trained."""
+STUDIES = [p for p in sorted((ROOT / "studies").glob("*.py")) if "workload" not in p.stem]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +81,10 @@ CASES = {
     **{
         f"{name}.csv": Case(compute=lambda f=f: left(*f), kind="csv", rel=CLOSED)
         for name, f in CSV.items()
+    },
+    **{
+        f"cells-{path.stem}.json": Case(compute=lambda p=path: cells_of(p), rel=HANDED_OUT)
+        for path in STUDIES
     },
     "exits.json": Case(compute=exits),
 }

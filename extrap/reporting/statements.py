@@ -118,8 +118,8 @@ def _curvature_sentence(name: str, fit: Fit, test: CurvatureTest | None) -> str:
     if test.bends:
         way = "upward" if test.curvature > 0 else "downward"
         return (
-            f"The best {name} curves {way} against a power law ({p}); the forecast follows the bend "
-            "in part, and its interval allows for more and for less of it."
+            f"The best {name} curves {way} against a power law ({p}); the forecast follows the "
+            "bend in part, and its interval allows for more and for less of it."
         )
     missed = f"a curvature that moves it by a factor of {test.bend:.2g} {_as_far_beyond(fit)}"
     if test.bend >= USELESS:

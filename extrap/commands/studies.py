@@ -72,13 +72,13 @@ def accept_training(study: Kind, path: str, storage: str | None) -> None:
     from extrap.study import default_storage
     from extrap.tuning import adopt_training
 
-    trains = {spec: train for spec in study.specs() if (train := study.training_of(spec))}
+    trains = [(spec, train) for spec in study.specs() if (train := study.training_of(spec))]
     if not trains:
         raise click.UsageError(
             f"--accept-training is for a file with TRAIN or COMMAND, {path} has none; leave it "
             "out."
         )
-    for spec, train in trains.items():
+    for spec, train in trains:
         for change in adopt_training(spec, storage or default_storage(study), train):
             say(f"{spec.name}: {change}")
 

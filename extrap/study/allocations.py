@@ -105,6 +105,7 @@ class AllocationKind(Kind):
         """
         study, spec = self.study, self._spec
         swept, large = runs.of(spec).to_frame(), runs.of(spec, "check").to_frame()
+        large = large if len(large) else swept[:0]
         made, found = self._allocated(runs)
         optima = _optima(study, made, swept)
         course = self._splits(optima, study.budgets)
@@ -207,7 +208,8 @@ class AllocationKind(Kind):
     def _sealed_when(self, runs: RunsByStage) -> str:
         sealed = runs.sealed(SPLIT, self._file)
         if sealed is None:
-            return ""
+            is_broken = runs.has(self._file)
+            return "not: the file was changed after it was written" if is_broken else ""
         data = _data_of(sealed.content)
         if data != self._data_hash(runs.of(self._spec).to_frame()):
             return "not: the sealed split is of other runs"

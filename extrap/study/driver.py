@@ -18,7 +18,7 @@ from extrap.files import read_csv, write_csv
 from extrap.reading import read_runs, without_password
 from extrap.reading.optuna import seal_time
 from extrap.records import Runs, StudySpec
-from extrap.records.seals import Sealed, SealedKind, as_sealed
+from extrap.records.seals import Sealed, as_sealed
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Say, Seal, Stage, no_runs
@@ -186,11 +186,9 @@ def report(
     """
     where = str(table) if table is not None else storage or default_storage(study)
     folder, time_of = Path(reports), None
-    if study.keeps_answers:
-        source = Path(table) if table is not None else folder / f"{study.name}.curves.csv"
-        runs, where = runs_in(study, "", reports=folder), str(source)
-        runs.curves = _read_table(source)
-    elif table is not None:
+    if study.keeps_answers and table is None:
+        table = where = str(folder / f"{study.name}.curves.csv")
+    if table is not None:
         runs = runs_of_table(study, table, reports=folder)
     else:
         runs = runs_in(study, where, reports=folder)
@@ -229,7 +227,7 @@ def read_study(spec: StudySpec, storage: str, *, stage: str = "tune") -> Runs:
 
 def runs_in(study: Kind, storage: str, *, reports: str | Path = "reports") -> RunsByStage:
     """The runs of a study in its storage, read when they are asked for."""
-    return RunsByStage(_lenient(partial(_stored, storage)), _sealed_in(Path(reports)))
+    return RunsByStage(_lenient(partial(_stored, storage)), Path(reports))
 
 
 def _stored(storage: str, spec: StudySpec, stage: str) -> Runs:
@@ -250,10 +248,6 @@ def _lenient(read: Callable[[StudySpec, str], Runs]) -> Callable[[StudySpec, str
     return reading
 
 
-def _sealed_in(reports: Path) -> Callable[[SealedKind, str], Sealed | None]:
-    return lambda kind, file: read_if_intact(kind, reports / file)
-
-
 def runs_of_table(
     study: Kind, path: str | Path, *, reports: str | Path = "reports"
 ) -> RunsByStage:
@@ -263,7 +257,12 @@ def runs_of_table(
         DataError: There is no such file, or it lacks a column.
     """
     path = Path(path)
-    frame, first = _read_table(path), study.specs()[0]
+    frame = _read_table(path)
+    if study.keeps_answers:
+        found = runs_in(study, str(path), reports=reports)
+        found.curves = frame
+        return found
+    first = study.specs()[0]
     if study.has_arms or study.needs:
         wanted = ["arm", "stage"] if study.has_arms else ["stage"]
         wanted += [c for c, values in first.sizes.items() if len(values) > 1]
@@ -275,26 +274,30 @@ def runs_of_table(
             )
 
     def read(spec: StudySpec, stage: str) -> Runs:
+        columns: dict[str, Any] = {
+            "size": tuple(spec.sizes),
+            "tune": tuple(spec.tune),
+            "conditions": tuple(c for c in spec.conditions() if c in frame),
+            "stage": stage,
+        }
         if not study.has_arms and spec.name == first.name:
-            return read_study(spec, str(path), stage=stage)
+            return read_runs(str(path), **columns)
         own = frame[0:0]
         if study.has_arms:
             own = frame[(frame["arm"] == spec.name) & (frame["stage"] == stage)]
         if own.empty:
-            raise DataError(f"{path} has no runs of stage {stage!r} of {spec.name!r}.")
+            known = sorted(set(frame["arm"].astype(str))) if study.has_arms else [first.name]
+            raise DataError(
+                f"{path} has no runs of stage {stage!r} of {spec.name!r}; it has "
+                f"{', '.join(known)}."
+            )
         given = {c: v[0] for c, v in spec.sizes.items() if c not in own and len(v) == 1}
         own = own.assign(**given).drop(columns="arm")
-        known = {"stage", "seed", "status", "loss"}
-        blank = [name for name in own if name not in known and own[name].isna().all()]
-        return read_runs(
-            own.drop(columns=blank),
-            size=tuple(spec.sizes),
-            tune=tuple(spec.tune),
-            conditions=tuple(c for c in spec.conditions() if c in own),
-            stage=stage,
-        )
+        kept = {"stage", "seed", "status", "loss"}
+        blank = [name for name in own if name not in kept and own[name].isna().all()]
+        return read_runs(own.drop(columns=blank), **columns)
 
-    return RunsByStage(_lenient(read), _sealed_in(Path(reports)))
+    return RunsByStage(_lenient(read), Path(reports))
 
 
 def _read_table(path: Path) -> Any:

@@ -16,6 +16,8 @@ from typing import Any, ClassVar, TypeVar
 
 import pandas as pd
 
+from extrap.documents import read_if_intact
+from extrap.errors import StudyError
 from extrap.fitting import grow_grid, place_runs
 from extrap.reading import without_password
 from extrap.records import Cell, Runs, StudySpec, Train, override
@@ -117,7 +119,7 @@ class RunsByStage:
 
     Args:
         read: Reads the runs of a stage; none of them is no error.
-        sealed: Reads a sealed file; None if there is none that is intact.
+        reports: Folder of what was written down; None for nothing.
 
     Attributes:
         curves: What a study of saved answers keeps instead of runs.
@@ -125,11 +127,9 @@ class RunsByStage:
     """
 
     def __init__(
-        self,
-        read: Callable[[StudySpec, str], Runs],
-        sealed: Callable[[SealedKind, str], Sealed | None],
+        self, read: Callable[[StudySpec, str], Runs], reports: Path | None = None
     ) -> None:
-        self._read, self._sealed = read, sealed
+        self._read, self._reports = read, reports
         self._known: dict[tuple[str, str], Runs] = {}
         self._made: dict[str, Any] = {}
         self.curves = pd.DataFrame()
@@ -148,8 +148,12 @@ class RunsByStage:
         self._made.clear()
 
     def sealed(self, kind: SealedKind, file: str) -> Sealed | None:
-        """What was written down in a file beside the reports."""
-        return self._sealed(kind, file)
+        """What was written down in a file beside the reports; None if none is intact."""
+        return None if self._reports is None else read_if_intact(kind, self._reports / file)
+
+    def has(self, file: str) -> bool:
+        """Whether there is such a file, intact or not."""
+        return self._reports is not None and (self._reports / file).is_file()
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """What follows from the runs, computed anew only when there are others."""
@@ -277,11 +281,11 @@ class Kind(ABC):
 
     def collect(self, storage: str | None, say: Say) -> pd.DataFrame:
         """Train what a study of saved answers lacks, and return what it keeps instead of runs."""
-        raise NotImplementedError
+        raise StudyError(f"a study with {self.symbol} saves runs in a storage, and no answers.")
 
     def folder(self, storage: str | None) -> Path:
         """Where a study of saved answers keeps them."""
-        raise NotImplementedError
+        raise StudyError(f"a study with {self.symbol} saves runs in a storage, and no answers.")
 
     def follows(self) -> bool:
         """Whether more is trained on the strength of the sweeps."""

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from extrap.reading.storages import storage_faults
 from extrap.records import Cell, Runs, StudySpec
 from extrap.study.cascades import CascadeKind
 from extrap.study.driver import default_storage
-from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs
+from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs, only
 from extrap.tuning.census import CellState, Census, Worker, take_census
 
 __all__ = [
@@ -139,7 +140,7 @@ def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
         opened = open_if_there(where)
         tuned = {spec.name: tuple(spec.tune) for spec in study.specs()}
         census = Census() if opened is None else take_census(opened, tuned)
-        runs = RunsByStage(partial(_runs, census, opened), lambda kind, file: None)
+        runs = RunsByStage(partial(_runs, census, opened), Path("reports"))
         sizes, stages, to_come = _count_all(study, census, runs)
         optima = [
             optimum
@@ -209,8 +210,25 @@ def _count_all(
             sizes += _count_stage(stage, wanted, there)
             found.append(stage)
         if any(map(_n_left, sizes)):
+            sizes += _count_later(study, census, found)
             return tuple(sizes), found, i == 0 and study.follows()
     return tuple(sizes), found, False
+
+
+def _count_later(study: Kind, census: Census, found: Sequence[Stage]) -> list[SizeStatus]:
+    """The counts of what is there of stages that wait for others."""
+    known = {(stage.spec.name, stage.stage) for stage in found}
+    return [
+        size
+        for spec in study.specs()
+        for stage in ("tune", "check")
+        if (spec.name, stage) not in known
+        for size in _count_stage(
+            Stage(spec=spec, wants=only(()), stage=stage),
+            (),
+            census.cells.get((spec.name, stage), {}),
+        )
+    ]
 
 
 def _groups(study: Kind, runs: RunsByStage) -> Iterator[Sequence[Stage]]:

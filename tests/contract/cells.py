@@ -117,7 +117,7 @@ def cells_of(path: Path) -> dict[str, Any]:
     if study.symbol == "BATCHES":
         targets = {task.spec().name: task.targets for task in study.study.tasks}
     there, rounds = Simulated(targets), {}
-    runs = RunsByStage(there.read, lambda kind, file: None)
+    runs = RunsByStage(there.read)
     for stages in study.stages(runs):
         for stage in stages:
             counts = rounds.setdefault(f"{stage.spec.name}, {stage.stage}", [])

@@ -34,6 +34,7 @@ __all__ = [
     "runs_in",
     "runs_of_table",
     "train",
+    "write_seal",
 ]
 
 logger = logging.getLogger(__name__)
@@ -144,7 +145,7 @@ def train(
             if stage.seal is not None and stage.seal.file not in sealed:
                 sealed.add(stage.seal.file)
                 runs.files[stage.seal.kind.what] = Path(reports) / stage.seal.file
-                _seal(stage.seal, Path(reports), partial(_storage_time, storage), say)
+                write_seal(stage.seal, Path(reports), partial(_storage_time, storage), say)
             for note in stage.notes:
                 say(note)
             if _is_empty(stage):
@@ -332,7 +333,7 @@ def _finish(
     for seal in study.seals(result):
         before = runs.sealed(seal.kind, seal.file)
         runs.files[seal.kind.what] = reports / seal.file
-        if _seal(seal, reports, time_of, say if before is None else logger.debug) != before:
+        if write_seal(seal, reports, time_of, say if before is None else logger.debug) != before:
             result = study.analyse(runs)  # which knows its time now
     tables, table_paths = study.tables(result, runs), {}
     for name, table in tables.items():
@@ -357,7 +358,9 @@ def _finish(
     )
 
 
-def _seal(seal: Seal, reports: Path, time_of: TimeOf | None, say: Say) -> Sealed:
+def write_seal(
+    seal: Seal, reports: Path, time_of: TimeOf | None = None, say: Say = logger.debug
+) -> Sealed:
     """Write down what a study foresees, once for one and the same content; as it stands now.
 
     An earlier file that says something else is kept beside it.

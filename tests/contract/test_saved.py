@@ -228,7 +228,7 @@ def test_a_trade_off_is_kept_with_its_rates_until_the_runs_or_the_file_change(
         monkeypatch.setattr(batches, "forecast_trade_off", lambda _: trade_off)
         so_far = RunsByStage(lambda *_: runs(name), tmp_path)
         _, (stage,) = kind.stages(so_far)
-        driver._seal(stage.seal, tmp_path, None, str)
+        driver.write_seal(stage.seal, tmp_path, None, str)
         return kind._trade_off(task, so_far)
 
     kept = sealed(made, "clean")

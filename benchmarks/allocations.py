@@ -24,7 +24,6 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.rows import DATA, Row, require
-from extrap.allocation_sweeps import judge_allocation, read_allocation_table
 from extrap.forecasting import forecast
 from extrap.laws import effective_epochs
 from extrap.laws.base import Array
@@ -44,7 +43,7 @@ from extrap.planning import (
 from extrap.planning.lines import extend
 from extrap.reading import read_runs
 from extrap.records import Measure
-from extrap.study_files import allocation_of
+from extrap.study import open_study, runs_of_table
 
 STUDY = Path(__file__).parents[1] / "studies" / "allocation.py"
 FLOPS = 5.76e23
@@ -420,8 +419,8 @@ def _loss_rows(found: Found) -> list[Row]:
 
 def study_rows() -> list[Row]:
     """The split of our own study, held against runs at its budget."""
-    study = allocation_of(STUDY)
-    report = judge_allocation(study, read_allocation_table(study, STUDY.with_suffix(".csv")))
+    study = open_study(STUDY)
+    report = study.analyse(runs_of_table(study, STUDY.with_suffix(".csv")))
     check, part = report.check, f"our study, {report.found.flops:.3g} FLOPs"
     exponents = ", ".join(
         f"{name} {e.exponent.value:.3f} [{e.exponent.ci.lower:.3f}, {e.exponent.ci.upper:.3f}]"

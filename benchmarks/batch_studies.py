@@ -271,15 +271,12 @@ def _measured(measure: Measure) -> str:
 
 def train_all(folder: Path = TABLES) -> None:
     """Run both studies anew and keep their tables."""
-    from extrap.batch_sweeps import run_batches
-    from extrap.study_files import load_batches
+    from extrap.study import open_study, run
 
     with tempfile.TemporaryDirectory() as scratch:
         for name in STUDIES:
-            study = load_batches(TABLES / f"{name}.py")
-            assert study is not None
             storage = f"sqlite:///{scratch}/{name}.db"
-            run_batches(study, storage=storage, reports=scratch)
+            run(open_study(TABLES / f"{name}.py"), storage=storage, reports=scratch)
             keep_tables(Path(scratch).glob(f"{name}.*.csv"), folder)
 
 

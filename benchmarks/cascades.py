@@ -16,10 +16,9 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.rows import Row
-from extrap.cascade_sweeps import read_cascade_table, run_cascade
-from extrap.cascading import MARGIN, CascadeFinding, CascadeReport, judge_pairs
+from extrap.cascading import MARGIN, CascadeFinding, CascadeReport
 from extrap.records import Measure
-from extrap.study_files import cascade_of
+from extrap.study import open_study, run, runs_of_table
 
 __all__ = ["measure", "rows", "train_all"]
 
@@ -33,13 +32,15 @@ COST = 0.7
 def train_all(path: Path = TABLE) -> None:
     """Train every pair and write the table."""
     with tempfile.TemporaryDirectory() as folder:
-        outcome = run_cascade(cascade_of(STUDY), storage=f"{folder}/answers", reports=folder)
-        shutil.copyfile(outcome.table_path, path)
+        outcome = run(open_study(STUDY), storage=f"{folder}/answers", reports=folder)
+        shutil.copyfile(outcome.table_paths["curves"], path)
 
 
 def measure(path: Path = TABLE) -> CascadeReport:
     """The cascades judged from the committed curves."""
-    return judge_pairs(cascade_of(STUDY), read_cascade_table(path))
+    study = open_study(STUDY)
+    report: CascadeReport = study.analyse(runs_of_table(study, path))
+    return report
 
 
 def rows(report: CascadeReport) -> list[Row]:

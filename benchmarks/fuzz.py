@@ -350,13 +350,14 @@ class Material:
     @cached_property
     def export(self) -> bytes:
         """An export of a whole study."""
-        from extrap.study_files import load_study
-        from extrap.sweeps import export_study, open_study_file
+        from extrap.study import open_study
+        from extrap.study.transfer import export_study
         from extrap.tuning import tune
 
         url, path = f"sqlite:///{self.folder / 'exported.db'}", self.folder / "sound.parquet"
-        tune(load_study(self.study), url, train=lambda size, tuned, seed: 2.0 + tuned["lr"])
-        export_study(open_study_file(self.study), path, storage=url)
+        study = open_study(self.study)
+        tune(study.study, url, train=lambda size, tuned, seed: 2.0 + tuned["lr"])
+        export_study(study, path, storage=url)
         return path.read_bytes()
 
     @cached_property

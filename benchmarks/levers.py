@@ -17,10 +17,9 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.rows import Row
-from extrap.lever_sweeps import read_lever_table, run_levers
-from extrap.levers import LeverFinding, LeverReport, judge_levers
+from extrap.levers import LeverFinding, LeverReport
 from extrap.records import Measure
-from extrap.study_files import levers_of
+from extrap.study import open_study, run, runs_of_table
 
 __all__ = ["measure", "rows", "train_all", "write_table"]
 
@@ -36,10 +35,10 @@ PART = "levers for larger batches"
 
 def train_all(path: Path = TABLE) -> None:
     """Train every run and write the table."""
-    study = levers_of(STUDY)
+    study = open_study(STUDY)
     with tempfile.TemporaryDirectory() as folder:
         storage = f"sqlite:///{folder}/levers.db"
-        write_table(run_levers(study, storage=storage, reports=folder).table, path)
+        write_table(run(study, storage=storage, reports=folder).tables["runs"], path)
 
 
 def write_table(table: pd.DataFrame, path: Path = TABLE) -> None:
@@ -49,7 +48,9 @@ def write_table(table: pd.DataFrame, path: Path = TABLE) -> None:
 
 def measure(path: Path = TABLE) -> LeverReport:
     """The levers judged from the committed runs."""
-    return judge_levers(levers_of(STUDY), read_lever_table(path))
+    study = open_study(STUDY)
+    report: LeverReport = study.analyse(runs_of_table(study, path))
+    return report
 
 
 def rows(report: LeverReport) -> list[Row]:

@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 
 from benchmarks.rows import Row
-from extrap.comparison_sweeps import read_comparison_table
+from extrap.files import read_csv
 from extrap.levers import paired_mean
 from extrap.records import Cell, Recipe, Workload
 from extrap.sparsity_sections import SparseAccounts, sparse_accounts
@@ -58,7 +58,7 @@ class Found:
 
 def measure(path: Path = TABLE) -> Found:
     """Everything the rows are made of."""
-    table = read_comparison_table(path)
+    table = read_csv(path)
     accounts = sparse_accounts(table)
     assert accounts is not None
     at_target = _target_pairs(table)

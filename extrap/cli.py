@@ -38,7 +38,7 @@ from extrap.commands.printing import PlainFormatter, say
 from extrap.commands.report import report_command
 from extrap.commands.select import select_command
 from extrap.commands.status import status_command
-from extrap.commands.studies import accept_training, run_study_file
+from extrap.commands.studies import run_study_file
 from extrap.commands.watch import watch_command
 from extrap.commands.workers import (
     accepting,
@@ -114,10 +114,10 @@ def study_run(
 
     PATH is the study file.
     """
-    if accepts:
-        accept_training(path, assignments, storage)
     with stops_gracefully(stop_within, checkpoints=checkpoints):
-        run_study_file(path, assignments, storage=storage, dry_run=dry_run, quiet=quiet)
+        run_study_file(
+            path, assignments, storage=storage, dry_run=dry_run, accepts=accepts, quiet=quiet
+        )
 
 
 study.add_section("Run", study_run, status_command)

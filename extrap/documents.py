@@ -54,14 +54,15 @@ from extrap.records.seals import (
 )
 
 __all__ = [
+    "FORECAST",
     "SHOWN",
     "content_hash",
     "forecast_document",
+    "forecast_seal",
     "load_forecast",
     "read_if_intact",
+    "restore_seal",
     "save_forecast",
-    "seal_once",
-    "sealed_at",
     "verdicts_document",
     "write_sealed",
 ]
@@ -239,13 +240,7 @@ def save_forecast(forecast: Forecast, path: str | Path) -> str:
     Returns:
         The content hash, 64 hexadecimal digits; the time is not part of it.
     """
-    curves = None if forecast.curves is None else encode(forecast.curves)
-    sealed = as_sealed(
-        encode(_content(forecast)),
-        forecast.created,
-        attached={"curves": curves},
-        loose={"notes": list(forecast.runs.notes)},
-    )
+    sealed = forecast_seal(forecast)
     path = Path(path)
     earlier = _earlier(path, sealed.content_hash)
     is_same = earlier is not None and earlier.curves == forecast.curves
@@ -253,26 +248,27 @@ def save_forecast(forecast: Forecast, path: str | Path) -> str:
     return sealed.content_hash
 
 
-def seal_once(forecast: Forecast, path: str | Path) -> tuple[Forecast, str]:
-    """Seal a forecast unless the file already holds the same one: then its time stands.
+def forecast_seal(forecast: Forecast) -> Sealed:
+    """A forecast as it is sealed, at its own time."""
+    curves = None if forecast.curves is None else encode(forecast.curves)
+    return as_sealed(
+        encode(_content(forecast)),
+        forecast.created,
+        attached={"curves": curves},
+        loose={"notes": list(forecast.runs.notes)},
+    )
+
+
+def restore_seal(forecast: Forecast, sealed: Sealed) -> Forecast:
+    """The forecast with the time of its seal, if that is one of this very forecast.
 
     Reference curves are no part of the content that decides: made again from a run table, which
     has none, a forecast takes over those of the file.
-
-    Returns:
-        The forecast with the time of its seal, and the content hash.
     """
-    sealed = content_hash(forecast)
-    earlier = _earlier(Path(path), sealed)
-    if earlier is not None and forecast.curves in (None, earlier.curves):
-        return replace(forecast, created=earlier.created, curves=earlier.curves), sealed
-    return forecast, save_forecast(forecast, path)
-
-
-def sealed_at(forecast: Forecast, path: str | Path) -> str | None:
-    """When a file sealed this very forecast; None if it holds another one, or none."""
-    earlier = _earlier(Path(path), content_hash(forecast))
-    return None if earlier is None else earlier.created
+    if content_hash(forecast) != sealed.content_hash:
+        return forecast
+    curves = forecast.curves or _known(ReferenceCurves, sealed.attached.get("curves"))
+    return replace(forecast, created=sealed.created, curves=curves)
 
 
 def _earlier(path: Path, content: str) -> Forecast | None:

@@ -25,9 +25,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from extrap.records import Target, TunedRange
-from extrap.study_files import load_study
+from extrap.study import open_study
 
-METZ = load_study(Path(__file__).with_name("metz.py"))
+METZ = open_study(Path(__file__).with_name("metz.py")).study
 
 STUDY = replace(
     METZ,

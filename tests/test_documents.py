@@ -14,13 +14,16 @@ from extrap.documents import (
     forecast_document,
     load_forecast,
     read_sealed,
+    restore_seal,
     save_forecast,
-    seal_once,
 )
 from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
+from extrap.records import StudySpec
 from extrap.records.seals import as_sealed
+from extrap.study.driver import write_seal
+from extrap.study.forecasts import sealed_forecast
 
 Table = Callable[..., pd.DataFrame]
 
@@ -169,25 +172,32 @@ def test_number_that_is_none_is_null(made):
     assert document["optima"][0]["best_loss"] is None
 
 
+def sealed_once(made, path):
+    """The forecast as a study seals it, with the time that stands; and its content hash."""
+    spec = StudySpec(name="f", question="?", sizes={"width": (8,)}, tune={})
+    found = write_seal(sealed_forecast(spec, made), path.parent)
+    return restore_seal(made, found), found.content_hash
+
+
 def test_another_forecast_is_kept_beside_the_new_one(made, tmp_path):
-    path = tmp_path / "f.json"
+    path = tmp_path / "f.forecast.json"
     first = save_forecast(made, path)
-    _, again = seal_once(replace(made, created="2030-01-01T00:00:00+00:00"), path)
+    _, again = sealed_once(replace(made, created="2030-01-01T00:00:00+00:00"), path)
     assert again == first
-    assert [p.name for p in tmp_path.iterdir()] == ["f.json"]
-    kept, _ = seal_once(made, path)
-    assert kept.created == load_forecast(path).created
-    seal_once(replace(made, level=0.9), path)
-    assert {p.name for p in tmp_path.iterdir()} == {"f.json", f"f.{first[:8]}.json"}
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    kept, _ = sealed_once(made, path)
+    assert kept.created == load_forecast(path).created == made.created
+    sealed_once(replace(made, level=0.9), path)
+    assert {p.name for p in tmp_path.iterdir()} == {path.name, f"f.forecast.{first[:8]}.json"}
 
 
 def test_curves_are_sealed_but_decide_no_content(watched, tmp_path):
-    path = tmp_path / "f.json"
+    path = tmp_path / "f.forecast.json"
     sealed = save_forecast(watched, path)
     assert load_forecast(path).curves == watched.curves
     bare = replace(watched, curves=None, created="2030-01-01T00:00:00+00:00")
     assert content_hash(bare) == sealed
-    again, _ = seal_once(bare, path)
+    again, _ = sealed_once(bare, path)
     assert (again.created, again.curves) == (watched.created, watched.curves)
     document = json.loads(path.read_text())
     document["curves"]["slope"][3] += 0.1
@@ -197,10 +207,10 @@ def test_curves_are_sealed_but_decide_no_content(watched, tmp_path):
 
 
 def test_curves_that_join_a_sealed_file_have_their_own_time(watched, tmp_path):
-    path = tmp_path / "f.json"
-    save_forecast(replace(watched, curves=None), path)
-    joined, _ = seal_once(replace(watched, created="2030-01-01T00:00:00+00:00"), path)
-    assert joined.created == load_forecast(path).created == "2030-01-01T00:00:00+00:00"
+    path, long_ago = tmp_path / "f.forecast.json", "2020-01-01T00:00:00+00:00"
+    save_forecast(replace(watched, curves=None, created=long_ago), path)
+    joined, _ = sealed_once(watched, path)
+    assert joined.created == load_forecast(path).created > long_ago
     assert load_forecast(path).curves == watched.curves
-    (aside,) = tmp_path.glob("f.*.json")
-    assert load_forecast(aside).created == watched.created
+    (aside,) = tmp_path.glob("f.forecast.*.json")
+    assert load_forecast(aside).created == long_ago

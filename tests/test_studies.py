@@ -11,33 +11,8 @@ from pathlib import Path
 import pytest
 
 from extrap import forecast, read_runs
-from extrap.allocation_sweeps import judge_allocation, read_allocation_table
-from extrap.cascade_sweeps import read_cascade_table
-from extrap.cascading import judge_pairs
-from extrap.commands.studies import KINDS
-from extrap.lever_sweeps import read_lever_table
-from extrap.levers import judge_levers
-from extrap.study_files import (
-    kind_of,
-    load_allocation,
-    load_baseline,
-    load_batches,
-    load_cascade,
-    load_comparison,
-    load_knobs,
-    load_levers,
-    load_study,
-)
+from extrap.study import KINDS, open_study, report
 
-LOADERS = {
-    "ALLOCATION": load_allocation,
-    "CASCADE": load_cascade,
-    "BATCHES": load_batches,
-    "COMPARISON": load_comparison,
-    "KNOBS": load_knobs,
-    "LEVERS": load_levers,
-    "STUDY": load_study,
-}
 SHIPPED = Path(__file__).parents[1] / "studies"
 STUDIES = sorted(path for path in SHIPPED.glob("*.py") if not path.stem.endswith("_workload"))
 
@@ -48,7 +23,7 @@ def path(request):
 
 
 def test_study_says_what_it_asks(path):
-    study = LOADERS[kind_of(path)](path)
+    study = open_study(path)
     assert study.name == path.stem
     assert study.question.endswith("?")
 
@@ -82,13 +57,11 @@ def test_study_is_planned_from_anywhere_without_torch(path, plans):
 
 
 def test_every_kind_of_study_file_is_shipped_and_known():
-    assert {kind_of(path) for path in STUDIES} == set(KINDS) == set(LOADERS)
+    assert {open_study(path).symbol for path in STUDIES} == set(KINDS)
 
 
 def test_mup_and_its_baseline_differ_in_the_width_rule_alone():
-    path = SHIPPED / "mup.py"
-    study, baseline = load_study(path), load_baseline(path)
-    assert baseline is not None
+    study, baseline = open_study(SHIPPED / "mup.py").specs()
     assert (study.recipe.parametrization, baseline.recipe.parametrization) == ("mup", "standard")
     same = replace(baseline, name=study.name, recipe=study.recipe, targets=study.targets)
     assert same == study
@@ -100,9 +73,19 @@ def text_of(path):
     return re.sub(r"(?<![\d.])\.(?=\d)", "0.", " ".join(words.split()).replace("−", "-"))
 
 
-def test_figures_of_the_levers_are_those_of_the_committed_runs():
-    study, table = load_levers(LEVERS), read_lever_table(LEVERS.with_suffix(".csv"))
-    found = {finding.lever.name: finding for finding in judge_levers(study, table).findings}
+@pytest.fixture
+def committed(tmp_path):
+    """Reports on a shipped study from its committed table."""
+
+    def reported(path):
+        return report(open_study(path), table=path.with_suffix(".csv"), reports=tmp_path)
+
+    return reported
+
+
+def test_figures_of_the_levers_are_those_of_the_committed_runs(committed):
+    outcome = committed(LEVERS)
+    found = {finding.lever.name: finding for finding in outcome.result.findings}
     grown = [found[f"batch grown to {size} (SGD)"] for size in (2048, 512)]
     adam, ghosts = found["batch grown to 2048 (Adam)"], found["ghosts of 32 at batch 1024"]
     tuned = [found[f"Adam × {k}, re-tuned"] for k in (8, 32)]
@@ -116,7 +99,7 @@ def test_figures_of_the_levers_are_those_of_the_committed_runs():
         *(_told(found[f"{what}, rate × √k"].contrast, form) for what, form in forms.items()),
         f"{costs[0]:.1f} % at 8 times, {costs[1]:.0f} % at 32",
         *(_told(found[f"momentum .9 at batch {b}"].difference, f) for b, f in MOMENTA),
-        f"{len(table)} runs",
+        f"{len(outcome.tables['runs'])} runs",
     ]
     assert [claim for claim in claims if claim not in text_of(LEVERS)] == []
     for name, finding in found.items():
@@ -124,13 +107,12 @@ def test_figures_of_the_levers_are_those_of_the_committed_runs():
             assert finding.contrast.ci.lower > 0, name
 
 
-def test_figures_of_the_cascade_are_those_of_the_committed_curves():
+def test_figures_of_the_cascade_are_those_of_the_committed_curves(committed):
     path = SHIPPED / "cascade.py"
-    study, table = load_cascade(path), read_cascade_table(path.with_suffix(".csv"))
-    report = judge_pairs(study, table)
-    plain, best = {f.small: f for f in report.of("correct")}, report.best
-    ruled = next(f for f in report.of("correct", rule=True) if f.small == best.small)
-    losses = {f.small: f for f in report.of("loss")}
+    judged = committed(path).result
+    plain, best = {f.small: f for f in judged.of("correct")}, judged.best
+    ruled = next(f for f in judged.of("correct", rule=True) if f.small == best.small)
+    losses = {f.small: f for f in judged.of("loss")}
     costs = {width: 100 * plain[f"width {width}"].cost.value for width in (32, 64, 256, 512)}
     widest = plain["width 512"].cost.ci
     points = [100 * side for side in (best.surely_difference.value, *best.surely_difference.ci)]
@@ -157,12 +139,10 @@ def test_figures_of_the_cascade_are_those_of_the_committed_curves():
 
 
 @pytest.mark.slow
-def test_figures_of_the_allocation_are_those_of_the_committed_runs():
+def test_figures_of_the_allocation_are_those_of_the_committed_runs(committed):
     path = SHIPPED / "allocation.py"
-    study = load_allocation(path)
-    table = read_allocation_table(study, path.with_suffix(".csv"))
-    report = judge_allocation(study, table)
-    found, check = report.found, report.check
+    outcome = committed(path)
+    table, found, check = outcome.tables["runs"], outcome.result.found, outcome.result.check
     half, base, twice = check.splits
     low, high = (float(f"{side or 0.0:.3g}") for side in found.params.ci)
     lower, upper = twice.excess.ci
@@ -188,7 +168,7 @@ def test_figures_of_the_allocation_are_those_of_the_committed_runs():
 def test_rates_of_the_cascade_are_those_of_the_default_study():
     """They were trained at the rates of a law that did not bend."""
     path = SHIPPED / "cascade.py"
-    study = load_cascade(path)
+    study = open_study(path).study
     runs = read_runs(path.parents[1] / "examples" / "sweep.csv", size="width", tune="lr")
     made = forecast(runs)
     for model, _ in study.trainings():

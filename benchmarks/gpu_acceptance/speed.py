@@ -24,7 +24,7 @@ from benchmarks.gpu_acceptance.packs import small_workload
 from benchmarks.gpu_acceptance.results import Result
 from benchmarks.gpu_acceptance.settings import CUDA, PRETENDED, ROOT, Setting
 from extrap.records import Cell, Recipe, StudySpec, Workload
-from extrap.study_files import load_study
+from extrap.study import open_study
 from extrap.training import Pack, most_runs
 from extrap.training.memory import free_cached, run_bytes
 from extrap.training.stacks import Stack
@@ -77,7 +77,7 @@ class Speed:
 def measure_speed(setting: Setting) -> Iterator[Result]:
     """Every width of the study, the peers, a transformer, and the predicted time of the study."""
     limits = card_limits(setting)
-    spec = load_study(ROOT / "studies" / "metz_full.py")
+    spec = open_study(ROOT / "studies" / "metz_full.py").study
     workload = load_workload(spec.workload) if setting.is_card else small_workload("bytes-mlp")
     widths = [int(width) for width in spec.sizes["width"]]
     found = {}

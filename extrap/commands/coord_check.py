@@ -44,11 +44,10 @@ def coord_check_command(
     lets the learning rate transfer, such as muP, the changes do not depend on width. The exit code
     is 1 if one does.
     """
-    from extrap.records import override
-    from extrap.study_files import load_study
+    from extrap.study import open_study
     from extrap.training import coordinate_check
 
-    spec = override(load_study(study_file), assignments)
+    spec = open_study(study_file, assignments=assignments, symbol="STUDY").study
     found = coordinate_check(spec, widths=width or None, steps=steps, lr=lr)
     if as_json:
         print_json({**asdict(found), "is_flat": found.is_flat})

@@ -43,9 +43,10 @@ def export_command(
     PATH is the study file. The Parquet file holds the trials, the fingerprint and the seals of
     the storage. It holds no workers and no address.
     """
-    from extrap.sweeps import export_study, open_study_file
+    from extrap.study import open_study
+    from extrap.study.transfer import export_study
 
-    n_trials = export_study(open_study_file(path, assignments=assignments), out, storage=storage)
+    n_trials = export_study(open_study(path, assignments=assignments), out, storage=storage)
     say(f"wrote {n_trials} trials to {out}")
 
 
@@ -60,9 +61,10 @@ def import_command(
     PATH is the study file, FILE the export. Trials that are there already stay, and importing
     twice changes nothing. Seals keep the times that FILE states, which nothing proves.
     """
-    from extrap.sweeps import import_study, open_study_file
+    from extrap.study import open_study
+    from extrap.study.transfer import import_study
 
-    say(import_study(open_study_file(path, assignments=assignments), file, storage=storage))
+    say(import_study(open_study(path, assignments=assignments), file, storage=storage))
 
 
 @click.command(name="repair", cls=Command)
@@ -78,9 +80,10 @@ def repair_command(
     may be silent. Nothing is deleted: such trials are set aside, and their cells are trained
     again. Unreadable values are kept as text.
     """
-    from extrap.sweeps import open_study_file, repair_study
+    from extrap.study import open_study
+    from extrap.study.transfer import repair_study
 
-    study = open_study_file(path, assignments=assignments)
+    study = open_study(path, assignments=assignments)
     found = repair_study(study, storage=storage, dry_run=dry_run, say=say)
     for fault in found:
         say(fault)

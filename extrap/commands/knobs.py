@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,15 +14,14 @@ from extrap.commands.helping import Command
 from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
 from extrap.commands.reading import reading_of, reading_options
+from extrap.commands.studies import run_shown
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from extrap.knob_sweeps import KnobOutcome
     from extrap.knobs import KnobReport
-    from extrap.records import KnobStudy
 
-__all__ = ["knobs_command", "study_of_knobs"]
+__all__ = ["knobs_command"]
 
 
 @click.command(name="knobs", cls=Command)
@@ -111,40 +109,19 @@ def _run_knobs(
     as_json: bool,
 ) -> tuple[KnobReport, Path | None]:
     """Run or resume the knob study of a file; of one without `KNOBS` all knobs are moved."""
-    from extrap.study_files import knobs_of
+    from extrap.study import open_study
+    from extrap.study.sensitivity import SensitivityKind
 
-    knobs = knobs_of(path)
+    knobs = open_study(path, symbol="KNOBS").study
     knobs = replace(
         knobs,
         knobs=tuple(named) or knobs.knobs,
         target=parse_size(target, (knobs.column,)) if target else knobs.target,
     )
-    outcome = _knob_outcome(knobs, storage=storage, output=output, quiet=quiet, err=as_json)
-    return outcome.report, outcome.report_path
-
-
-def _knob_outcome(
-    knobs: KnobStudy,
-    *,
-    storage: str | None,
-    quiet: bool,
-    output: str | None = None,
-    err: bool = False,
-) -> KnobOutcome:
-    """Run or resume a knob study and show its progress; its lines may go to stderr."""
-    from rich.console import Console
-
-    from extrap.knob_sweeps import run_knobs
-    from extrap.tuning.progress import StudyProgress
-
-    with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        return run_knobs(
-            knobs,
-            storage=storage,
-            path=output,
-            notify=progress.notify,
-            say=partial(say, err=err),
-        )
+    outcome = run_shown(
+        SensitivityKind(knobs), storage=storage, output=output, quiet=quiet, err=as_json
+    )
+    return outcome.result, outcome.report_path
 
 
 def _read_knobs(
@@ -160,7 +137,7 @@ def _read_knobs(
     **reading: Any,
 ) -> tuple[KnobReport, Path | None]:
     """Rank the knobs of a table."""
-    from extrap.knob_sweeps import rank_table
+    from extrap.study.sensitivity import rank_table
 
     if not size or not named:
         raise click.UsageError(
@@ -199,20 +176,3 @@ def _parse_knobs(texts: Sequence[str]) -> dict[str, float | str | None]:
         except ValueError:
             knobs[name] = value
     return knobs
-
-
-def study_of_knobs(
-    path: str, assignments: Sequence[str], *, storage: str | None, dry_run: bool, quiet: bool
-) -> None:
-    """Run a study file that has `KNOBS`, or say what would be run."""
-    from extrap.knob_sweeps import plan_knobs
-    from extrap.reporting.sensitivity_page import knobs_text
-    from extrap.study_files import knobs_of
-
-    if dry_run:
-        say(plan_knobs(knobs_of(path, assignments=assignments), storage=storage))
-        return
-    outcome = _knob_outcome(knobs_of(path, assignments=assignments), storage=storage, quiet=quiet)
-    say(knobs_text(outcome.report))
-    say(f"report    {outcome.report_path}")
-    say(f"index     {outcome.index_path}")

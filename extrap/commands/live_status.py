@@ -14,7 +14,7 @@ from rich.text import Text
 from extrap.commands.printing import say
 from extrap.files import as_written
 from extrap.records.displays import duration
-from extrap.standing import StudyStatus
+from extrap.study.status import StudyStatus
 
 __all__ = ["follow", "show"]
 

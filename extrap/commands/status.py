@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
 
 import click
 
 from extrap.commands.helping import Command
 from extrap.commands.printing import print_json
-
-if TYPE_CHECKING:
-    from extrap.standing import StudyStatus
 
 __all__ = ["status_command"]
 
@@ -41,24 +38,13 @@ def status_command(
     each), `workers`, `optima` and `notes`.
     """
     from extrap.commands.live_status import follow, show
+    from extrap.study import open_study
+    from extrap.study.status import study_status
 
-    look = _looker(path, assignments, storage)
+    look = partial(study_status, open_study(path, assignments=assignments), storage)
     if watch:
         follow(look, as_json=as_json)
     elif as_json:
         print_json(look().to_dict())
     else:
         show(look())
-
-
-def _looker(
-    path: str, assignments: Sequence[str], storage: str | None
-) -> Callable[[], StudyStatus]:
-    from extrap.standing import folder_status, study_status
-    from extrap.study_files import kind_of
-    from extrap.sweeps import open_study_file
-
-    if kind_of(path) == "CASCADE":
-        return lambda: folder_status(path, assignments, storage)
-    study = open_study_file(path, assignments=assignments)
-    return lambda: study_status(study, storage)

@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from extrap.commands.helping import Command
 from extrap.commands.printing import say
-from extrap.commands.studies import Work, accept_training, train_study_file
+from extrap.commands.studies import accept_training
 from extrap.training.preemption import CHECKPOINTS, Preemption
+
+if TYPE_CHECKING:
+    from extrap.study import Kind
 
 __all__ = [
     "accepting",
@@ -119,49 +122,41 @@ def work_command(
     """
     from rich.console import Console
 
-    from extrap.study_files import (
-        kind_of,
-        load_baseline,
-        load_study,
-        load_training,
-        override_both,
-    )
+    from extrap.study import default_storage, open_study, train
+    from extrap.study.working import Shard, work_shard
     from extrap.tuning import tune
     from extrap.tuning.progress import StudyProgress
-    from extrap.working import Shard, work_study
 
+    study = open_study(path, assignments=assignments)
     if accepts:
-        accept_training(path, assignments, storage)
-    stops = stops_gracefully(stop_within, checkpoints=checkpoints)
+        accept_training(study, path, storage)
     if shard is not None:
-        _require_study(path, "work --shard")
-    if kind_of(path) != "STUDY":
-        with stops, StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-            share = partial(
-                tune, notify=progress.notify, device=device, shares=True, grace_s=grace
-            )
-            train_study_file(path, assignments, Work(storage=storage, tune=share, say=say))
-        return
-    spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
-    own = load_training(path)
-    if device is not None and own.train is not None:
+        _require_study(study, path, "work --shard")
+    if study.keeps_answers:
+        raise click.UsageError(
+            f"extrap study work shares runs in a storage, got {path} with {study.symbol}, whose "
+            "models are kept beside their answers; run extrap study run on one machine."
+        )
+    if device is not None and any(map(study.training_of, study.specs())):
         raise click.UsageError(
             f"--device is for our own training, {path} has one of its own; set "
             "CUDA_VISIBLE_DEVICES for this worker instead."
         )
+    stops = stops_gracefully(stop_within, checkpoints=checkpoints)
     with stops, StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        work_study(
-            spec,
-            baseline,
-            storage=storage,
-            shard=None if shard is None else Shard.parse(shard),
-            device=device,
-            grace_s=grace,
-            train=own.train,
-            train_baseline=own.baseline,
-            notify=progress.notify,
-            say=say,
+        share = partial(
+            tune, notify=progress.notify, device=device, shares=shard is None, grace_s=grace
         )
+        if shard is not None:
+            work_shard(study, Shard.parse(shard), storage=storage, tune=share, say=say)
+        else:
+            runs = train(study, storage or default_storage(study), tune=share, say=say)
+            n_runs, n_large = (
+                sum(len(runs.of(spec, stage)) for spec in study.specs())
+                for stage in ("tune", "check")
+            )
+            larger = f" and {n_large} larger runs" if n_large else ""
+            say(f"{study.name}: complete with {n_runs} runs{larger}")
 
 
 @click.command(name="merge", cls=Command)
@@ -184,25 +179,15 @@ def merge_command(
     of extrap study work --shard. Runs that are there already stay, and merging twice changes
     nothing. Runs of a TRAIN or COMMAND that has changed since are refused.
     """
-    from extrap.study_files import load_baseline, load_study, load_training, override_both
-    from extrap.working import merge_study
+    from extrap.study import open_study
+    from extrap.study.working import merge_study
 
-    _require_study(path, "merge")
+    study = open_study(path, assignments=assignments)
+    _require_study(study, path, "merge")
     if accepts:
-        accept_training(path, assignments, storage)
-    own = load_training(path)
-    spec, baseline = override_both(load_study(path), load_baseline(path), assignments)
+        accept_training(study, path, storage)
     urls = [source if "://" in source else f"sqlite:///{source}" for source in sources]
-    merged = merge_study(
-        spec,
-        baseline,
-        urls,
-        storage=storage,
-        train=own.train,
-        train_baseline=own.baseline,
-        accepts=accepts,
-    )
-    say(merged)
+    say(merge_study(study, urls, storage=storage, accepts=accepts))
 
 
 @click.command(name="serve", cls=Command)
@@ -268,11 +253,9 @@ def stops_gracefully(
         yield
 
 
-def _require_study(path: str, verb: str) -> None:
-    from extrap.study_files import kind_of
-
-    if (kind := kind_of(path)) != "STUDY":
+def _require_study(study: Kind, path: str, verb: str) -> None:
+    if study.symbol != "STUDY":
         raise click.UsageError(
-            f"extrap study {verb} takes a file with a STUDY, got {path} with {kind}; let its "
-            "workers share a storage, extrap study work --storage URL."
+            f"extrap study {verb} takes a file with a STUDY, got {path} with {study.symbol}; let "
+            "its workers share a storage, extrap study work --storage URL."
         )

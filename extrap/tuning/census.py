@@ -15,7 +15,6 @@ from extrap.reading.optuna import (
     FAILURE,
     FREED,
     RESULT,
-    SEALED,
     WORKER,
     StudyKey,
     ignored_trials,
@@ -92,7 +91,6 @@ class Census:
         wall_s: (study, stage, size) → wall-clock seconds of each run that gave a result.
         flops: Of all runs that gave a result, FLOPs.
         workers: Those seen, in the order in which they were first heard of.
-        sealed: Names of studies whose forecast is sealed.
         n_broken: Finished trials that are not as a worker writes them.
     """
 
@@ -102,7 +100,6 @@ class Census:
     )
     flops: float = 0.0
     workers: tuple[Worker, ...] = ()
-    sealed: frozenset[str] = frozenset()
     n_broken: int = 0
 
 
@@ -118,14 +115,11 @@ def take_census(storage: BaseStorage, tuned: Mapping[str, Sequence[str]]) -> Cen
     """
     census = Census()
     workers: dict[str, Worker] = {}
-    sealed = set()
     for study in storage.get_all_studies():
         key = parse_study_name(study.study_name)
         if key is None or key.name not in tuned:
             continue
         require_schema(study.user_attrs, study=study.study_name)
-        if any(name.startswith(SEALED) for name in study.user_attrs):
-            sealed.add(key.name)
         for name, said in study.user_attrs.items():
             if name.startswith(WORKER) and (heard := _heard(name, said)) is not None:
                 workers[heard.worker] = heard
@@ -133,7 +127,7 @@ def take_census(storage: BaseStorage, tuned: Mapping[str, Sequence[str]]) -> Cen
         trials = storage.get_all_trials(study._study_id, deepcopy=False)
         kept = [trial for trial in trials if trial.number not in ignored]
         _count(census, workers, key, kept, tuned[key.name])
-    census.workers, census.sealed = tuple(workers.values()), frozenset(sealed)
+    census.workers = tuple(workers.values())
     return census
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from extrap.cli import main
-from extrap.study_files import load_study, load_training
+from extrap.study import open_study
 
 SMALL = [
     *("--set", "sizes.width=16,64,256", "--set", "tune.lr.n=4", "--set", "seeds=0"),
@@ -30,11 +30,11 @@ def test_a_study_file_of_a_function_is_written_and_trains(capsys):
 
 def test_a_command_is_written_as_words_with_a_toy_script_if_wanted():
     assert main(["init", "mine.py", "--command", WORDS, "--toy"]) == 0
-    command = load_training("mine.py").train
+    own = open_study("mine.py")
+    study, command = own.study, own.training_of(own.study)
     assert command.args == (
         *("python", "fit.py", "--lr", "{lr}", "--width={width}", "a b; touch pwned"),
     )
-    study = load_study("mine.py")
     assert (study.name, study.seeds, study.target_seeds) == ("mine", (0,), (0,))
     assert Path("fit.py").is_file()
     assert main(["study", "work", "mine.py", "--quiet", *SMALL]) == 0
@@ -53,7 +53,7 @@ def test_nothing_is_written_over_unless_asked(capsys):
     assert "toy.py exists" in capsys.readouterr().err
     assert Path("toy.py").read_text() == "STUDY = mine"
     assert main(["init", "toy", "--force"]) == 0
-    assert load_study("toy.py").name == "toy"
+    assert open_study("toy.py").study.name == "toy"
 
 
 @pytest.mark.parametrize("more", [[], ["--force"]])
@@ -79,7 +79,7 @@ def test_a_script_that_does_not_exist_is_refused_with_the_nearest_name(
     assert "trian.py; write train.py" in capsys.readouterr().err
     assert not Path("mine.py").exists()
     assert main(["init", "mine", "--command", line.replace("trian", "train")]) == 0
-    study = load_study("mine.py")
+    study = open_study("mine.py").study
     assert (study.seeds, study.target_seeds) == ((0, 1, 2), (0, 1))
     assert sum(map(bool, Path("mine.py").read_text().splitlines())) <= 14
 
@@ -89,7 +89,7 @@ def test_a_script_that_does_not_exist_is_refused_with_the_nearest_name(
 def test_a_folder_of_any_name_may_hold_a_study(folder, more):
     Path(folder).mkdir()
     assert main(["init", f"{folder}/toy", *more]) == 0
-    assert load_study(f"{folder}/toy.py").name == "toy"
+    assert open_study(f"{folder}/toy.py").study.name == "toy"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from extrap.errors import StudyError
 from extrap.reading import without_password
 from extrap.reading.patience import PatientStorage
 from extrap.reading.storages import no_driver, parse_url, safe_url, without_secrets
-from extrap.study_files import load_study
+from extrap.study import open_study
 from extrap.tuning import tune
 
 from .test_status import STUDY, loss_of
@@ -63,7 +63,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "tiny.py").write_text(STUDY)
     (folder / "small.py").write_text(CASCADE)
-    tune(load_study(folder / "tiny.py"), f"sqlite:///{folder}/part.db", train=loss_of)
+    tune(open_study(folder / "tiny.py").study, f"sqlite:///{folder}/part.db", train=loss_of)
     source = ["--storage", f"sqlite:///{folder}/part.db"]
     out = str(folder / "in.parquet")
     assert main(["study", "export", str(folder / "tiny.py"), "--out", out, *source]) == 0
@@ -168,7 +168,7 @@ def test_what_a_server_with_a_password_gives_holds_none(
     plain = address.set(password=None).render_as_string()
     joined = f"{plain}?password={password}"
     with caplog.at_level(logging.DEBUG):
-        tune(load_study("tiny.py"), joined, train=loss_of)
+        tune(open_study("tiny.py").study, joined, train=loss_of)
         for command in (
             ["study", "status", "tiny.py", "--json", "--storage", joined],
             ["study", "export", "tiny.py", "--out", "t.parquet", "--storage", joined],

@@ -10,8 +10,8 @@ from extrap.cli import main
 from extrap.commands import live_status
 from extrap.reading.optuna import WORKER
 from extrap.reading.storages import open_storage
-from extrap.standing import COUNTS
-from extrap.study_files import load_study
+from extrap.study import open_study
+from extrap.study.status import COUNTS
 from extrap.tuning import tune
 
 STUDY = """
@@ -39,7 +39,7 @@ def whole(tmp_path_factory):
     """The storage of the study when it is done."""
     home = tmp_path_factory.mktemp("whole")
     (home / "tiny.py").write_text(STUDY)
-    tune(load_study(home / "tiny.py"), f"sqlite:///{home}/tiny.db", train=loss_of)
+    tune(open_study(home / "tiny.py").study, f"sqlite:///{home}/tiny.db", train=loss_of)
     return home / "tiny.db"
 
 
@@ -114,7 +114,7 @@ def test_what_only_reads_changes_no_byte(verb, kind, study, tmp_path, whole):
     if kind == "sqlite":
         shutil.copy(whole, folder / "tiny")
     else:
-        tune(load_study(study), url, train=loss_of)
+        tune(open_study(study).study, url, train=loss_of)
     before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
     words = {
         "status": ["--storage", url],

@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.records import Cell, Runs, StudySpec
-from extrap.study_files import batches_of, cascade_of, kind_of
-from extrap.sweeps import open_study_file
+from extrap.study import RunsByStage, open_study
 
 FLOOR, NOISE, CURVATURE = 1.5, 0.002, 0.03
 STEPS = np.geomspace(0.01, 1.0, 30)
@@ -109,22 +108,26 @@ class Simulated:
 
 def cells_of(path: Path) -> dict[str, Any]:
     """Stage → the numbers of new cells by round, and the cells by size and tuned values."""
-    if kind_of(path) == "CASCADE":
-        trainings = cascade_of(path).trainings()
+    study = open_study(path)
+    if study.keeps_answers:
+        trainings = study.study.trainings()
         cells = [model.cell(seed) for model, seeds in trainings for seed in seeds]
         return {"answers": {"rounds": [len(cells)], "cells": listed(dict.fromkeys(cells))}}
-    file = open_study_file(path)
     targets: dict[str, tuple[float, ...]] = {}
-    if file.kind == "BATCHES":
-        targets = {task.spec().name: task.targets for task in batches_of(path).tasks}
+    if study.symbol == "BATCHES":
+        targets = {task.spec().name: task.targets for task in study.study.tasks}
     there, rounds = Simulated(targets), {}
-    for sweep in file.sweeps:
-        counts = rounds.setdefault(f"{sweep.spec.name}, {sweep.stage}", [])
-        for _ in range(MOST_ROUNDS):
-            wanted = sweep.spec.grid_cells() if sweep.wants is None else sweep.wants(there.read)
-            if not (n_new := there.add(sweep.spec, sweep.stage, tuple(wanted))):
-                break
-            counts.append(n_new)
+    runs = RunsByStage(there.read)
+    for stages in study.stages(runs):
+        for stage in stages:
+            counts = rounds.setdefault(f"{stage.spec.name}, {stage.stage}", [])
+            for _ in range(MOST_ROUNDS):
+                have = there.read(stage.spec, stage.stage)
+                wanted = stage.spec.grid_cells() if stage.wants is None else stage.wants(have)
+                if not (n_new := there.add(stage.spec, stage.stage, tuple(wanted))):
+                    break
+                counts.append(n_new)
+            runs.put(stage, there.read(stage.spec, stage.stage))
     return {
         stage: {"rounds": counts, "cells": listed(there.cells.get(tuple(stage.split(", ")), {}))}
         for stage, counts in rounds.items()

@@ -11,15 +11,14 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.allocation_sweeps import SPLIT, report_allocation
-from extrap.batch_sweeps import _sealed
 from extrap.batching import TradeOffForecast
-from extrap.comparison_sweeps import COMPARISON, report_comparison
 from extrap.documents import read_sealed
 from extrap.errors import DataError
 from extrap.reading.optuna import seal_time
 from extrap.records import (
     AllocationStudy,
+    BatchStudy,
+    BatchTask,
     ComparisonStudy,
     Recipe,
     RecipeGroup,
@@ -28,6 +27,10 @@ from extrap.records import (
     Workload,
 )
 from extrap.records.seals import as_sealed, canonical_hash
+from extrap.study import RunsByStage, batches, driver, report
+from extrap.study.allocations import SPLIT, AllocationKind
+from extrap.study.batches import BatchKind
+from extrap.study.comparisons import COMPARISON, ComparisonKind
 
 from .workplace import FOLDER, runs
 
@@ -139,9 +142,10 @@ def test_any_number_of_a_forecast_that_changed_breaks_its_seal(name, tmp_path):
 
 def test_split_is_known_again_by_its_runs(tmp_path):
     shutil.copy(SAVED / "toy.allocation.json", tmp_path)
-    outcome = report_allocation(ALLOCATION, table=SAVED / "toy.runs.csv", reports=tmp_path)
+    outcome = report(AllocationKind(ALLOCATION), table=SAVED / "toy.runs.csv", reports=tmp_path)
     assert read("toy.allocation.json")["sealed"] in outcome.report_path.read_text("utf-8")
-    assert outcome.seal_path.read_bytes() == (SAVED / "toy.allocation.json").read_bytes()
+    saved, kept = (folder / "toy.allocation.json" for folder in (SAVED, tmp_path))
+    assert kept.read_bytes() == saved.read_bytes()
 
 
 def test_page_gives_its_numbers():
@@ -180,26 +184,28 @@ def test_a_comparison_is_kept_with_its_time_until_it_says_something_else(tmp_pat
     """Its numbers are those of this version; the prose that 0.1 sealed besides does not count."""
     where = {"table": SAVED / "toy-recipes.runs.csv", "reports": tmp_path}
     path = tmp_path / "toy-recipes.comparison.json"
-    report_comparison(RECIPES, **where)
+    report(ComparisonKind(RECIPES), **where)
     sealed = read_sealed(COMPARISON, path)
     groups = [{**group, "words": "As 0.1 put it."} for group in sealed.content["groups"]]
     content = {**sealed.content, "groups": groups}
     old = {**content, "created": "2020", "content_hash": canonical_hash(content)}
     path.write_text(json.dumps({**old, **sealed.loose}))
     for _ in range(2):
-        outcome = report_comparison(RECIPES, **where)
-        assert outcome.findings[0].sealed == "2020"
+        outcome = report(ComparisonKind(RECIPES), **where)
+        assert outcome.result[0].sealed == "2020"
         again = read_sealed(COMPARISON, path)
         assert (again.content, again.created) == (content, "2020")
         assert again.loose["checks"][0]["treated"] == "lower"
         assert [*tmp_path.glob("*.json")] == [path]
-    report_comparison(replace(RECIPES, question="Another?"), **where)
+    report(ComparisonKind(replace(RECIPES, question="Another?")), **where)
     aside = tmp_path / f"toy-recipes.comparison.{old['content_hash'][:8]}.json"
     assert read_sealed(COMPARISON, aside).created == "2020"
     assert read_sealed(COMPARISON, path).created > "2020"
 
 
-def test_a_trade_off_is_kept_with_its_rates_until_the_runs_or_the_file_change(tmp_path):
+def test_a_trade_off_is_kept_with_its_rates_until_the_runs_or_the_file_change(
+    tmp_path, monkeypatch
+):
     path = tmp_path / "tiny.front.json"
     shutil.copy(SAVED / "tiny.front.json", path)
     points = pd.DataFrame(read("tiny.front.json")["points"])
@@ -211,18 +217,32 @@ def test_a_trade_off_is_kept_with_its_rates_until_the_runs_or_the_file_change(tm
         recommended=(),
         table=points.assign(lr=1.0, as_largest=np.nan),
     )
-    kept = _sealed(made, runs("clean"), path)
+    task = BatchTask(
+        study=PLAIN, steps={8: 10, 16: 10, 32: 10}, targets=(0.4,), at={"width": 512.0}
+    )
+    kind = BatchKind(BatchStudy(name="tiny", question="?", tasks=(task,)))
+    monkeypatch.setattr(BatchKind, "_result", lambda *_: None)
+
+    def sealed(trade_off, name):
+        """What is trained by when this is forecast of these runs, after it was sealed."""
+        monkeypatch.setattr(batches, "forecast_trade_off", lambda _: trade_off)
+        so_far = RunsByStage(lambda *_: runs(name), tmp_path)
+        _, (stage,) = kind.stages(so_far)
+        driver.write_seal(stage.seal, tmp_path, None, str)
+        return kind._trade_off(task, so_far)
+
+    kept = sealed(made, "clean")
     assert kept.rates == rates
     assert kept.table["predicted"].tolist() == points["predicted"].tolist()
     assert path.read_bytes() == (SAVED / "tiny.front.json").read_bytes()
-    assert _sealed(made, runs("curved"), path).rates == made.rates  # other runs: written anew
+    assert sealed(made, "curved").rates == made.rates  # other runs: written anew
     (aside,) = tmp_path.glob("tiny.front.*.json")
     assert json.loads(aside.read_text())["points"] == read("tiny.front.json")["points"]
-    assert _sealed(kept, runs("curved"), path).rates == made.rates
+    assert sealed(kept, "curved").rates == made.rates
     document = json.loads(path.read_text())
     document["points"][0]["lr"] = 2.0
     path.write_text(json.dumps(document))
-    assert _sealed(kept, runs("curved"), path).rates == rates  # a changed one is none
+    assert sealed(kept, "curved").rates == rates  # a changed one is none
 
 
 def test_a_changed_split_says_so(tmp_path):
@@ -231,5 +251,7 @@ def test_a_changed_split_says_so(tmp_path):
     path = tmp_path / "toy.allocation.json"
     for flops, said in ((document["flops"], sealed.created), (1e9, "changed after it was")):
         path.write_text(json.dumps({**document, "flops": flops}))
-        outcome = report_allocation(ALLOCATION, table=SAVED / "toy.runs.csv", reports=tmp_path)
+        outcome = report(
+            AllocationKind(ALLOCATION), table=SAVED / "toy.runs.csv", reports=tmp_path
+        )
         assert said in outcome.report_path.read_text("utf-8")

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from extrap import forecast, read_runs
 from extrap.documents import content_hash
 from extrap.errors import DataError, ExtrapError, StudyError
-from extrap.pipeline import read_study, seal_in_storage, sweeps_of
 from extrap.reading.exports import COLUMNS, KEY, read_export, write_export
-from extrap.reading.optuna import IMPORTED_SEAL, SCHEMA_VERSION, SEALED, WORKER
+from extrap.reading.optuna import IMPORTED_SEAL, SCHEMA_VERSION, SEALED, WORKER, seal_time
 from extrap.reading.storages import open_storage
 from extrap.records import Cell, RunResult, StudySpec, TunedRange, Workload
-from extrap.sweeps import StudyFile, export_study, import_study, repair_study
+from extrap.study import read_study
+from extrap.study.forecasts import ForecastKind
+from extrap.study.transfer import export_study, import_study, repair_study
 from extrap.tuning import merge_storages, tune
 
 SPEC = StudySpec(
@@ -31,6 +32,7 @@ SPEC = StudySpec(
     seeds=(0, 1),
     growth=0,
 )
+STUDY = ForecastKind(SPEC)
 N = 4 * 4 * 2
 OURS = "study export wrote"
 
@@ -48,8 +50,11 @@ def loss_of(size, tuned, seed):
     )
 
 
-def file_of(url, spec=SPEC):
-    return StudyFile(name=spec.name, kind="STUDY", storage=url, sweeps=sweeps_of(spec))
+def seal(made, url):
+    """A forecast with the time at which it was first sealed in a storage, and its hash."""
+    content = content_hash(made)
+    created = seal_time(url, study=SPEC.name, content_hash=content, now=made.created)
+    return replace(made, created=created), content
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +71,7 @@ def sealed(tmp_path_factory):
     with pytest.raises(ZeroDivisionError):
         tune(SPEC, url, train=train)
     made = forecast(tune(SPEC, url, train=train))
-    return url, *seal_in_storage(made, url, study=SPEC.name)
+    return url, *seal(made, url)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +82,7 @@ def full(sealed):
 @pytest.fixture(scope="module")
 def sent(full, tmp_path_factory):
     path = tmp_path_factory.mktemp("sent") / "study.parquet"
-    assert export_study(file_of(full), path) == N + 1
+    assert export_study(STUDY, path, storage=full) == N + 1
     return path
 
 
@@ -97,16 +102,16 @@ def seals(url, beginning=SEALED):
 
 
 def test_there_and_back_gives_the_same_runs_and_seals(sealed, sent, back, tmp_path):
-    full, first, seal = sealed
-    merged = import_study(file_of(back), sent)
+    full, first, content = sealed
+    merged = import_study(STUDY, sent, storage=back)
     assert (merged.n_copied, merged.n_same, merged.n_seals) == (N, 0, 1)
     ours, theirs = read_study(SPEC, full), read_study(SPEC, back)
     assert theirs.data_hash() == ours.data_hash()
     assert theirs.to_frame().equals(ours.to_frame())
     assert theirs.curves().equals(ours.curves())
     later = replace(forecast(theirs), created="2999-01-01T00:00:00+00:00")
-    again, same = seal_in_storage(later, back, study=SPEC.name)
-    assert (again.created, same) == (first.created, seal)
+    again, same = seal(later, back)
+    assert (again.created, same) == (first.created, content)
     assert content_hash(again) == content_hash(first)
     together = f"sqlite:///{tmp_path}/merged.db"
     found = merge_storages(SPEC, [full], together)
@@ -117,7 +122,7 @@ def test_there_and_back_gives_the_same_runs_and_seals(sealed, sent, back, tmp_pa
     assert merge_storages(SPEC, [full], together).n_seals == 0
     assert not seals(full, IMPORTED_SEAL)
     trials = open_storage(back).get_all_trials(1)
-    merged = import_study(file_of(back), sent)
+    merged = import_study(STUDY, sent, storage=back)
     assert (merged.n_copied, merged.n_same) == (0, N)
     assert open_storage(back).get_all_trials(1) == trials
 
@@ -128,11 +133,11 @@ def test_an_import_of_another_study_or_fingerprint_is_refused(sent, back, tmp_pa
         ({"sizes": {"depth": (8, 16)}}, "its study, depth, lr;"),
     ):
         with pytest.raises(DataError, match=words):
-            import_study(file_of(back, replace(SPEC, **changes)), sent)
+            import_study(ForecastKind(replace(SPEC, **changes)), sent, storage=back)
     assert list(tmp_path.iterdir()) == []
     tune(replace(SPEC, tune={"lr": TunedRange(low=2**-9, high=2**-2, n=3)}), back, train=loss_of)
     with pytest.raises(StudyError, match=r"tune\.lr"):
-        import_study(file_of(back), sent)
+        import_study(STUDY, sent, storage=back)
 
 
 def test_a_file_is_a_table_that_tells_nothing_of_workers_and_addresses(sent):
@@ -159,23 +164,23 @@ def test_an_export_is_whole_or_not_there(full, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("extrap.reading.exports.pq.write_table", stop)
         with pytest.raises(KeyboardInterrupt):
-            export_study(file_of(full), path)
+            export_study(STUDY, path, storage=full)
     with pytest.raises(DataError, match=r"ends in \.parquet"):
-        export_study(file_of(full), tmp_path / "study.csv")
+        export_study(STUDY, tmp_path / "study.csv", storage=full)
     with pytest.raises(DataError, match="none of other yet"):
         write_export(open_storage(full), ["other"], path)
     with pytest.raises(DataError, match="there is no storage"):
-        export_study(file_of(f"sqlite:///{tmp_path}/none.db"), path)
+        export_study(STUDY, path, storage=f"sqlite:///{tmp_path}/none.db")
     for limit in ("ROWS", "BYTES", "VALUES", "METADATA"):
         with monkeypatch.context() as patch:
             patch.setattr(f"extrap.reading.exports.MOST_{limit}", N)
             with pytest.raises(DataError, match=f"at most {N} .* have"):
-                export_study(file_of(full), path)
+                export_study(STUDY, path, storage=full)
     assert [p.name for p in tmp_path.iterdir()] == ["study.parquet"]
     assert path.read_bytes() == b"before"
     monkeypatch.setattr("extrap.reading.exports.MOST_ROWS", N + 1)
     monkeypatch.setattr("extrap.reading.exports.WRITTEN_AT_ONCE", 2000)
-    assert export_study(file_of(full), path) == N + 1
+    assert export_study(STUDY, path, storage=full) == N + 1
     assert pq.ParquetFile(path).num_row_groups > 10
     assert len(read_export(path).attributes) == 4
 
@@ -224,7 +229,7 @@ def test_a_trial_that_is_none_is_refused(column, sent, back, tmp_path):
     path = tmp_path / "bad.parquet"
     for cell in BAD_CELLS[column]:
         with pytest.raises(DataError, match=OURS) as caught:
-            import_study(file_of(back), changed(sent, path, **{column: cell}))
+            import_study(STUDY, changed(sent, path, **{column: cell}), storage=back)
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 500 + len(str(path))
         assert not (tmp_path / "back.db").exists()
@@ -310,16 +315,16 @@ def test_what_unpacks_to_too_much_is_not_parsed(sent, tmp_path, monkeypatch):
 def test_a_result_without_a_value_is_neither_written_nor_read(state, full, sent, back, tmp_path):
     path = tmp_path / "bad.parquet"
     with pytest.raises(DataError, match="without a value"):
-        import_study(file_of(back), changed(sent, path, state=state, values=None))
+        import_study(STUDY, changed(sent, path, state=state, values=None), storage=back)
     shutil.copy(full.removeprefix("sqlite:///"), tmp_path / "study.db")
     with closing(sqlite3.connect(tmp_path / "study.db")) as connection, connection:
         connection.execute("UPDATE trials SET state = ? WHERE trial_id = 9", [state])
         connection.execute("DELETE FROM trial_values WHERE trial_id = 9")
-    broken = file_of(f"sqlite:///{tmp_path}/study.db")
+    broken = f"sqlite:///{tmp_path}/study.db"
     with pytest.raises(DataError, match="extrap study repair"):
-        export_study(broken, tmp_path / "x.parquet")
-    assert [fault.kind for fault in repair_study(broken)] == ["half-written"]
-    assert export_study(broken, tmp_path / "x.parquet") == N
+        export_study(STUDY, tmp_path / "x.parquet", storage=broken)
+    assert [fault.kind for fault in repair_study(STUDY, storage=broken)] == ["half-written"]
+    assert export_study(STUDY, tmp_path / "x.parquet", storage=broken) == N
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)

@@ -32,13 +32,20 @@ ABOUT = About(
 )
 
 
+def allocation_report(folder):
+    """What the allocation study of `tests/study` finds in made-up runs."""
+    from extrap.study import runs_of_table
+    from extrap.study.allocations import AllocationKind
+
+    from ..study.test_allocations import STUDY, made_up
+
+    made_up().to_csv(folder / "allocation.csv", index=False)
+    kind = AllocationKind(STUDY)
+    return kind.analyse(runs_of_table(kind, folder / "allocation.csv"))
+
+
 def write_kinds(folder, made, judge, one_task):
     """Kind → page, all in one folder; each after the first links to nothing but itself."""
-    from extrap.allocation_sweeps import judge_allocation
-
-    from ..test_allocation_sweeps import STUDY as ALLOCATION
-    from ..test_allocation_sweeps import made_up
-
     other = forecast(as_runs(sweep_frame(widths=(16, 32, 64, 128), seeds=3)))
     pages = {
         "report": report(made, judge(1.1), path=folder / "report.html", question="w" * 200),
@@ -54,7 +61,7 @@ def write_kinds(folder, made, judge, one_task):
         ),
         "batches": batch_page(*one_task, ABOUT, folder / "batches.html"),
         "allocation": allocation_page(
-            judge_allocation(ALLOCATION, made_up()), ABOUT, folder / "allocation.html"
+            allocation_report(folder), ABOUT, folder / "allocation.html"
         ),
         "figures": folder / "figures.html",
     }

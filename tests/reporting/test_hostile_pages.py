@@ -31,6 +31,7 @@ from extrap.reporting.tables import Table
 
 from .conftest import as_runs, large_frame, sweep_frame
 from .hostile import EVIL, PAYLOADS, inspected, poisoned
+from .kinds import allocation_report
 from .recipes import STUDY as COMPARISON_STUDY
 from .test_cascade_studies import REPORT as CASCADE
 from .test_comparisons import FINDINGS
@@ -137,11 +138,7 @@ def test_names_of_batch_tasks(tmp_path, one_task):
 
 @pytest.mark.slow
 def test_names_of_an_allocation(tmp_path):
-    from extrap.allocation_sweeps import judge_allocation
-
-    from ..test_allocation_sweeps import STUDY, made_up
-
-    found = judge_allocation(STUDY, made_up())
+    found = allocation_report(tmp_path)
     assert isinstance(found, AllocationReport)
     words = said(written(allocation_page(found, ABOUT, tmp_path / "a.html")))
     assert PAYLOADS["script"] in words

@@ -8,7 +8,7 @@ import pytest
 from extrap.errors import StudyError
 from extrap.reading.optuna import read_storage
 from extrap.records import OWN, StudySpec, TunedRange
-from extrap.study_files import load_study, load_training
+from extrap.study import open_study
 from extrap.tuning import adopt_training, tune
 from extrap.tuning.answers import MOST_POINTS, read_answer, read_curve
 
@@ -21,10 +21,12 @@ SPEC = StudySpec(
 )
 CELL = SPEC.grid_cells()[0]
 
-FILE = """
+BEGINNING = """
 from extrap import StudySpec, TunedRange
 STUDY = StudySpec(name="mine", question="?", sizes={"width": (8, 16)},
                   tune={"lr": TunedRange(low=0.01, high=0.04, n=2)}, seeds=(0,))
+"""
+FILE = f"""{BEGINNING}
 FLOOR = 1.5
 
 def depth(size):
@@ -150,13 +152,21 @@ def study_of(tmp_path, text=FILE):
     return path
 
 
+def training_of(tmp_path, text=FILE):
+    """How the study of a file is trained."""
+    own = open_study(study_of(tmp_path, text))
+    return own.training_of(own.study)
+
+
 def test_a_study_file_brings_its_function_and_what_it_rests_on(tmp_path, url):
-    own = load_training(study_of(tmp_path))
-    assert own.train is own.baseline
-    runs = tune(SPEC, url, train=own.train)
+    baseline = "\nfrom dataclasses import replace\nBASELINE = replace(STUDY, name='other')\n"
+    own = open_study(study_of(tmp_path, FILE + baseline))
+    train = own.training_of(own.study)
+    assert train is own.training_of(own.baseline)
+    runs = tune(SPEC, url, train=train)
     assert set(read_storage(url, study="mine").runs["workload"]) == {OWN}
     assert runs.to_frame()["loss"].min() == pytest.approx(1.5 + 0.01 / 4)
-    source = own.train.source
+    source = train.source
     assert set(source) == {"train", "depth", "FLOOR"}
     assert source["FLOOR"] == "FLOOR = 1.5"
 
@@ -170,7 +180,7 @@ def test_a_study_file_brings_its_function_and_what_it_rests_on(tmp_path, url):
     ],
 )
 def test_a_changed_function_is_refused_until_it_is_accepted(tmp_path, url, before, after, named):
-    before_any = load_training(study_of(tmp_path)).train
+    before_any = training_of(tmp_path)
     assert adopt_training(SPEC, url, before_any) == ()
     assert not list(tmp_path.glob("*.db"))  # a storage that is not there yet is not made
     tune(SPEC, url, train=before_any)
@@ -178,7 +188,7 @@ def test_a_changed_function_is_refused_until_it_is_accepted(tmp_path, url, befor
     with pytest.raises(StudyError, match=r"tune\.lr\.n: 2 in ") as caught:
         tune(other, url, train=before_any)
     assert "--accept-training" not in str(caught.value)  # that is not the training
-    changed = load_training(study_of(tmp_path, FILE.replace(before, after))).train
+    changed = training_of(tmp_path, FILE.replace(before, after))
     with pytest.raises(StudyError, match=named) as caught:
         tune(SPEC, url, train=changed)
     assert "--accept-training" in str(caught.value)
@@ -208,10 +218,10 @@ USES_K = "\ndef fit(size, tuned, seed):\n    return K\nTRAIN = fit"
 def test_all_that_makes_the_function_what_it_is_counts(tmp_path, monkeypatch, before, after):
     (tmp_path / "elsewhere_too.py").write_text("def fit(size, tuned, seed, k):\n    return k\n")
     monkeypatch.syspath_prepend(tmp_path)
-    start = "import contextlib, functools, elsewhere_too\nI = [fit for fit in ()]\n"
+    start = f"{BEGINNING}import contextlib, functools, elsewhere_too\nI = [fit for fit in ()]\n"
 
     def source(text):
-        return dict(load_training(study_of(tmp_path, start + text)).train.source)
+        return dict(training_of(tmp_path, start + text).source)
 
     begun = source(before)
     assert begun == source(f"# so\n{before}\nOTHER = 3")
@@ -228,8 +238,7 @@ def test_all_that_makes_the_function_what_it_is_counts(tmp_path, monkeypatch, be
     ],
 )
 def test_a_study_file_says_in_one_way_how_it_is_trained(tmp_path, text, message):
-    load = load_study if "TRAIN" not in text else load_training
     with pytest.raises(ValueError, match=message):
-        load(study_of(tmp_path, text))
-    command = load_training(study_of(tmp_path, FILE.replace("TRAIN = train", COMMAND))).train
+        open_study(study_of(tmp_path, text))
+    command = training_of(tmp_path, FILE.replace("TRAIN = train", COMMAND))
     assert command.args == ("a", "{lr}", "{width}")

@@ -12,17 +12,18 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 
 from extrap.errors import StudyError
-from extrap.pipeline import sweeps_of
 from extrap.reading.optuna import CURVE, FAILURE, IGNORED, OWNER, RESULT, SEED, read_storage
 from extrap.reading.storages import open_storage
-from extrap.standing import study_status
-from extrap.sweeps import StudyFile, repair_study
+from extrap.study.forecasts import ForecastKind
+from extrap.study.status import study_status
+from extrap.study.transfer import repair_study
 from extrap.tuning import merge_storages, tune
 from extrap.tuning.processes import this_process
 from tests.tuning.trials import OWN as SPEC
 from tests.tuning.trials import valley
 
 N = len(SPEC.grid_cells())
+STUDY = ForecastKind(SPEC)
 DEAD = {"pid": 2**22 + 1, "created": 1.0}
 WHOLE = {SEED: 0, RESULT: {"status": "complete", "wall_s": 1.0}}
 
@@ -38,10 +39,6 @@ def whole(tmp_path_factory):
 @pytest.fixture
 def url(tmp_path, whole):
     return f"sqlite:///{shutil.copy(whole, tmp_path / 'study.db')}"
-
-
-def file_of(url):
-    return StudyFile(name=SPEC.name, kind="STUDY", storage=url, sweeps=sweeps_of(SPEC))
 
 
 def add(url, *, state, started=None, **attributes):
@@ -63,11 +60,11 @@ def mended(url):
     """What a repair finds; a dry run finds the same and changes nothing, a second one nothing."""
     path = Path(url.removeprefix("sqlite:///"))
     before = path.read_bytes()
-    dry = repair_study(file_of(url), dry_run=True)
+    dry = repair_study(STUDY, storage=url, dry_run=True)
     assert path.read_bytes() == before
-    found = repair_study(file_of(url))
+    found = repair_study(STUDY, storage=url)
     assert found[: len(dry)] == dry
-    assert repair_study(file_of(url)) == ()
+    assert repair_study(STUDY, storage=url) == ()
     return [fault.kind for fault in found]
 
 
@@ -88,9 +85,9 @@ def test_trials_of_the_dead_and_trials_that_nobody_signed_are_failed(url):
 def test_the_first_result_of_a_cell_stays(url):
     before = read_storage(url).runs
     number = add(url, state=TrialState.COMPLETE, **WHOLE)
-    assert study_status(file_of(url)).count("duplicates") == 1
+    assert study_status(STUDY, url).count("duplicates") == 1
     assert mended(url) == ["duplicate"]
-    assert study_status(file_of(url)).count("duplicates") == 0
+    assert study_status(STUDY, url).count("duplicates") == 0
     assert open_storage(url).get_study_user_attrs(1)[f"{IGNORED}{number}"]
     assert read_storage(url).runs.equals(before)
 
@@ -111,7 +108,7 @@ def test_half_written_results_are_set_aside_by_every_reader(url, tmp_path):
         add(url, state=TrialState.COMPLETE, **attributes)
     assert mended(url) == ["half-written"] * len(HALVES)
     assert read_storage(url).runs.equals(before)
-    assert study_status(file_of(url)).count("cells") == N
+    assert study_status(STUDY, url).count("cells") == N
     other = f"sqlite:///{tmp_path}/other.db"
     assert merge_storages(SPEC, [url], other).n_copied == N
     assert len(tune(SPEC, url, train=valley)) == N
@@ -139,8 +136,8 @@ def test_texts_of_a_server_are_mended(postgres):
             "UPDATE trial_params SET distribution_json = '{' WHERE trial_id = 2",
         ):
             assert connection.exec_driver_sql(change).rowcount
-    dry = repair_study(file_of(url), dry_run=True)
+    dry = repair_study(STUDY, storage=url, dry_run=True)
     assert [fault.kind for fault in dry] == ["unreadable"] * 3
-    assert repair_study(file_of(url)) == dry
-    assert repair_study(file_of(url)) == ()
+    assert repair_study(STUDY, storage=url) == dry
+    assert repair_study(STUDY, storage=url) == ()
     assert read_storage(url).runs.equals(before)

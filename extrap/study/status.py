@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from extrap.errors import DataError, ExtrapError
 from extrap.fitting import estimate_noise, estimate_optima
-from extrap.pipeline import ReadSweep, Sweep
 from extrap.reading import without_password
 from extrap.reading.copies import open_if_there
 from extrap.reading.optuna import read_tables
 from extrap.reading.patience import PatientStorage
 from extrap.reading.storages import storage_faults
 from extrap.records import Cell, Runs, StudySpec
-from extrap.sweeps import StudyFile
+from extrap.study.cascades import CascadeKind
+from extrap.study.driver import default_storage
+from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs, only
 from extrap.tuning.census import CellState, Census, Worker, take_census
 
 __all__ = [
     "SizeStatus",
     "StudyStatus",
-    "folder_status",
     "study_status",
 ]
 
@@ -121,29 +122,31 @@ class StudyStatus:
         }
 
 
-def study_status(study: StudyFile, storage: str | None = None) -> StudyStatus:
+def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
     """Status of a study in its storage, which is only read and never created.
 
     Args:
-        study: What its file comes to.
+        study: The study.
         storage: Storage URL; by default the study's own.
 
     Raises:
         DataError: There is something else at that address.
         StudyError: The storage cannot be read, or a newer version wrote it.
     """
-    where = storage or study.storage
+    where = storage or default_storage(study)
+    if isinstance(study, CascadeKind):
+        return _status_of_answers(study, where)
     with storage_faults(where):
         opened = open_if_there(where)
         tuned = {spec.name: tuple(spec.tune) for spec in study.specs()}
         census = Census() if opened is None else take_census(opened, tuned)
-        read = _reader(census, opened)
-        sizes, to_come = _count_all(study, census, read)
+        runs = RunsByStage(partial(_runs, census, opened), Path("reports"))
+        sizes, stages, to_come = _count_all(study, census, runs)
         optima = [
             optimum
-            for sweep in study.sweeps
-            if sweep.has_optima and sweep.stage == "tune"
-            for optimum in _optima(sweep.spec, read(sweep.spec, sweep.stage))
+            for stage in stages
+            if stage.has_optima and stage.stage == "tune"
+            for optimum in _optima(stage.spec, runs.of(stage.spec))
         ]
     notes = [] if opened is not None and census.cells else ["no run has started"]
     if census.n_broken:
@@ -165,17 +168,8 @@ def study_status(study: StudyFile, storage: str | None = None) -> StudyStatus:
     )
 
 
-def folder_status(path: str | Path, assignments: Sequence[str], folder: str | None) -> StudyStatus:
-    """Status of a cascade study, which saves answers in a folder.
-
-    Raises:
-        ValueError: There is no such file, or an assignment fits no field.
-    """
-    from extrap.cascade_sweeps import saved_answers
-    from extrap.study_files import cascade_of
-
-    study = cascade_of(path, assignments=assignments)
-    place, saved = saved_answers(study, folder)
+def _status_of_answers(study: CascadeKind, folder: str) -> StudyStatus:
+    """Status of a study that saves answers in a folder."""
     sizes = tuple(
         SizeStatus(
             study=study.name,
@@ -185,16 +179,17 @@ def folder_status(path: str | Path, assignments: Sequence[str], folder: str | No
             complete=sum(there),
             waiting=len(there) - sum(there),
         )
-        for model, there in saved
+        for model, there in study.saved(folder)
     )
+    is_done = not any(size.waiting for size in sizes)
     return StudyStatus(
         study=study.name,
-        storage=str(place),
+        storage=folder,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
-        done=not any(size.waiting for size in sizes),
+        done=is_done,
         sizes=sizes,
         workers=(),
-        eta_s=None if any(size.waiting for size in sizes) else 0.0,
+        eta_s=0.0 if is_done else None,
         wall_s=0.0,
         flops=0.0,
         optima=(),
@@ -203,41 +198,58 @@ def folder_status(path: str | Path, assignments: Sequence[str], folder: str | No
 
 
 def _count_all(
-    study: StudyFile, census: Census, read: ReadSweep
-) -> tuple[tuple[SizeStatus, ...], bool]:
-    """The counts of all sweeps, and whether more will be wanted when what is wanted is there."""
+    study: Kind, census: Census, runs: RunsByStage
+) -> tuple[tuple[SizeStatus, ...], list[Stage], bool]:
+    """The counts of all stages wanted by now, these, and whether more will be wanted later."""
     sizes: list[SizeStatus] = []
-    to_come = False
-    for sweep in study.sweeps:
-        is_due = {
-            "": True,
-            "seal": sweep.spec.name in census.sealed,
-            "sweeps": not any(map(_n_left, sizes)),
-        }[sweep.awaits]
-        wanted: Sequence[Cell] = ()
-        if is_due and sweep.wants is not None:
-            try:
-                wanted = sweep.wants(read)
-            except ExtrapError:
-                if not sweep.awaits:
-                    raise
-        to_come = to_come or not is_due
-        there = census.cells.get((sweep.spec.name, sweep.stage), {})
-        sizes += _count_sweep(sweep, wanted, there)
-    return tuple(sizes), to_come
+    found: list[Stage] = []
+    for i, stages in enumerate(_groups(study, runs)):
+        for stage in stages:
+            there = census.cells.get((stage.spec.name, stage.stage), {})
+            wanted = () if stage.wants is None else stage.wants(runs.of(stage.spec, stage.stage))
+            sizes += _count_stage(stage, wanted, there)
+            found.append(stage)
+        if any(map(_n_left, sizes)):
+            sizes += _count_later(study, census, found)
+            return tuple(sizes), found, i == 0 and study.follows()
+    return tuple(sizes), found, False
 
 
-def _count_sweep(
-    sweep: Sweep, wanted: Sequence[Cell], there: Mapping[Cell, CellState]
+def _count_later(study: Kind, census: Census, found: Sequence[Stage]) -> list[SizeStatus]:
+    """The counts of what is there of stages that wait for others."""
+    known = {(stage.spec.name, stage.stage) for stage in found}
+    return [
+        size
+        for spec in study.specs()
+        for stage in ("tune", "check")
+        if (spec.name, stage) not in known
+        for size in _count_stage(
+            Stage(spec=spec, wants=only(()), stage=stage),
+            (),
+            census.cells.get((spec.name, stage), {}),
+        )
+    ]
+
+
+def _groups(study: Kind, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
+    """The stages of a study, as far as its runs support what follows from them."""
+    groups = study.stages(runs)
+    yield next(groups)
+    with suppress(ExtrapError):
+        yield from groups
+
+
+def _count_stage(
+    stage: Stage, wanted: Sequence[Cell], there: Mapping[Cell, CellState]
 ) -> list[SizeStatus]:
-    """The counts of every size of one sweep."""
-    is_sampled = sweep.wants is None
+    """The counts of every size of one stage."""
+    is_sampled = stage.wants is None
     asked = set(wanted)
     states: dict[Size, list[CellState]] = {}
     for cell in wanted:
         states.setdefault(cell.size, [])
     if is_sampled:
-        planned = sweep.spec.grid_cells()
+        planned = stage.spec.grid_cells()
         states = {cell.size: [] for cell in planned}
     for cell, state in there.items():
         # nobody trains one that nobody asks for; for a failed one another is sampled
@@ -256,8 +268,8 @@ def _count_sweep(
             n_cells = n_new + len(seen)
         found.append(
             SizeStatus(
-                study=sweep.spec.name,
-                stage=sweep.stage,
+                study=stage.spec.name,
+                stage=stage.stage,
                 size=dict(size),
                 cells=n_cells,
                 complete=sum(state.state == "complete" for state in seen),
@@ -283,34 +295,24 @@ def _n_left(size: SizeStatus) -> int:
     return size.running + size.waiting + size.failed
 
 
-def _reader(census: Census, opened: PatientStorage | None) -> ReadSweep:
-    """Reads the runs of each sweep, once."""
-    known: dict[tuple[str, str], Runs] = {}
-
-    def read(spec: StudySpec, stage: str) -> Runs:
-        if (spec.name, stage) not in known:
-            known[spec.name, stage] = _runs(census, opened, spec, stage)
-        return known[spec.name, stage]
-
-    return read
-
-
 def _runs(census: Census, opened: PatientStorage | None, spec: StudySpec, stage: str) -> Runs:
     """The runs of one stage so far, as `extrap.tune` hands them to a sampler."""
-    sizes, tuned, conditions = tuple(spec.sizes), tuple(spec.tune), tuple(spec.conditions())
     states = census.cells.get((spec.name, stage), {}).values()
     if opened is None or not any(state.n_results for state in states):
-        columns = [*sizes, *tuned, *conditions, "loss", "seed", "status", "stage"]
-        frame, curves = pd.DataFrame(columns=columns).astype({"loss": float}), None
-    else:
-        try:
-            frame, curves, _ = read_tables(opened, study=spec.name, stage=stage)
-        except DataError:
-            if not census.n_broken:
-                raise
-            return _runs(Census(), None, spec, stage)  # until they are set aside
+        return no_runs(spec)
+    try:
+        frame, curves, _ = read_tables(opened, study=spec.name, stage=stage)
+    except DataError:
+        if not census.n_broken:
+            raise
+        return no_runs(spec)  # until they are set aside
     return Runs.from_frame(
-        frame, sizes=sizes, tuned=tuned, conditions=conditions, curves=curves, source=spec.name
+        frame,
+        sizes=tuple(spec.sizes),
+        tuned=tuple(spec.tune),
+        conditions=tuple(spec.conditions()),
+        curves=curves,
+        source=spec.name,
     )
 
 

@@ -10,14 +10,12 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 
-from extrap import forecast
-from extrap.pipeline import seal_in_storage, sweeps_of
 from extrap.reading.optuna import CONDITIONS, IGNORED, OWNER, RESULT, SEED
 from extrap.reading.storages import open_storage
 from extrap.records import Cell, RunResult, StudySpec, Target, TunedRange, Workload
-from extrap.standing import COUNTS, folder_status, study_status
-from extrap.study_files import kind_of
-from extrap.sweeps import StudyFile, open_study_file
+from extrap.study import open_study, train
+from extrap.study.forecasts import ForecastKind
+from extrap.study.status import COUNTS, study_status
 from extrap.tuning import tune
 from extrap.tuning.fingerprints import fingerprint
 from extrap.tuning.ledger import Ledger
@@ -34,7 +32,7 @@ SPEC = StudySpec(
 )
 N = len(SPEC.grid_cells())
 DEAD = {"pid": 2**22 + 1, "created": 1.0}
-STUDIES = sorted((Path(__file__).parents[1] / "studies").glob("*.py"))
+STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*.py"))
 SHIPPED = [path for path in STUDIES if not path.stem.endswith("_workload")]
 
 
@@ -47,8 +45,8 @@ def loss_of(size, tuned, seed):
     return RunResult(cell=Cell.of(size, tuned, seed), **told, **costs)
 
 
-def file_of(spec, url):
-    return StudyFile(name=spec.name, kind="STUDY", storage=url, sweeps=sweeps_of(spec))
+def status_of(spec, url):
+    return study_status(ForecastKind(spec), url)
 
 
 def counts(status):
@@ -92,7 +90,7 @@ def add(url, number, **attributes):
 
 
 def test_a_whole_sweep_is_complete_with_its_cost_and_optima(whole):
-    status = study_status(file_of(SPEC, f"sqlite:///{whole}"))
+    status = status_of(SPEC, f"sqlite:///{whole}")
     assert counts(status) == (N, N, 0, 0, 0, 4, 0)
     assert status.done
     assert status.eta_s == 0.0
@@ -110,14 +108,14 @@ def test_every_storage_is_read_before_anything_has_begun_and_after(kind, tmp_pat
     url = f"{kind}:///{tmp_path}/study"
     if kind == "postgres":
         url = request.getfixturevalue("postgres").make_database("standing")
-    status = study_status(file_of(spec, url))
+    status = status_of(spec, url)
     assert counts(status) == (16, 0, 0, 16, 0, 0, 0)
     assert (status.done, status.eta_s, status.notes) == (False, None, ("no run has started",))
     assert [size.cells for size in status.sizes] == [8, 8]
     assert list(tmp_path.iterdir()) == []
-    assert counts(study_status(file_of(replace(spec, sampler="tpe"), url)))[:4] == (16, 0, 0, 16)
+    assert counts(status_of(replace(spec, sampler="tpe"), url))[:4] == (16, 0, 0, 16)
     tune(spec, url, train=loss_of)
-    status = study_status(file_of(spec, url))
+    status = status_of(spec, url)
     assert counts(status) == (16, 16, 0, 0, 0, 2, 0)
     assert status.done
 
@@ -125,26 +123,26 @@ def test_every_storage_is_read_before_anything_has_begun_and_after(kind, tmp_pat
 def test_every_state_of_a_cell_is_told_apart(url):
     own, wide = ledger_of(url), SPEC.grid_cells()[14]  # the first cell of width 16
     with closing(own), suppress(KeyboardInterrupt), own.claimed(SPEC.grid_cells()[:1]):
-        assert counts(study_status(file_of(SPEC, url))) == (N, 0, 1, N - 1, 0, 0, 0)
+        assert counts(status_of(SPEC, url)) == (N, 0, 1, N - 1, 0, 0, 0)
         raise KeyboardInterrupt
-    assert counts(study_status(file_of(SPEC, url))) == (N, 0, 0, N, 0, 0, 0)
+    assert counts(status_of(SPEC, url)) == (N, 0, 0, N, 0, 0, 0)
     own = ledger_of(url)
     a_fault = suppress(ZeroDivisionError)
     with closing(own), a_fault, own.claimed([wide]) as claims, own.blamed(claims):
         _ = 1 / 0
-    assert counts(study_status(file_of(SPEC, url))) == (N, 0, 0, N - 1, 1, 0, 0)
+    assert counts(status_of(SPEC, url)) == (N, 0, 0, N - 1, 1, 0, 0)
     own = ledger_of(url)
     with closing(own), own.claimed([wide]) as claims:  # tried again: no longer failed
-        assert counts(study_status(file_of(SPEC, url))) == (N, 0, 1, N - 1, 0, 0, 0)
+        assert counts(status_of(SPEC, url)) == (N, 0, 1, N - 1, 0, 0, 0)
         own.tell(claims[0], loss_of(dict(wide.size), dict(wide.tuned), 0))
-    assert counts(study_status(file_of(SPEC, url))) == (N, 1, 0, N - 1, 0, 0, 0)
+    assert counts(status_of(SPEC, url)) == (N, 1, 0, N - 1, 0, 0, 0)
     done = {"state": TrialState.COMPLETE, RESULT: {"status": "complete", "wall_s": 1.0}}
     add(url, 1, **done)
-    assert counts(study_status(file_of(SPEC, url))) == (N, 1, 0, N - 1, 0, 0, 1)
+    assert counts(status_of(SPEC, url)) == (N, 1, 0, N - 1, 0, 0, 1)
     storage = open_storage(url)
     study_id = storage.get_study_id_from_name("stand/width=16")
     storage.set_study_user_attr(study_id, f"{IGNORED}2", "twice")
-    assert counts(study_status(file_of(SPEC, url))) == (N, 1, 0, N - 1, 0, 0, 0)
+    assert counts(status_of(SPEC, url)) == (N, 1, 0, N - 1, 0, 0, 0)
 
 
 def test_a_cell_in_the_hands_of_the_dead_waits(url):
@@ -155,7 +153,7 @@ def test_a_cell_in_the_hands_of_the_dead_waits(url):
     add(url, 1, **{OWNER: {**this_process(), "host": "elsewhere", "worker": "w1"}})
     add(url, 2, **{OWNER: this_process()})
     add(url, 3, **{OWNER: "nonsense"})  # younger than a minute: it may yet be signed
-    status = study_status(file_of(SPEC, url))
+    status = status_of(SPEC, url)
     assert counts(status) == (N, 0, 3, N - 3, 0, 0, 0)
 
 
@@ -170,20 +168,20 @@ def test_a_study_with_failed_cells_is_not_done(url):
 
     sound = [cell for cell in spec.grid_cells() if (cell.size[0][1], cell.seed) != (64.0, 1)]
     tune(spec, url, train=train, extend=lambda _: sound)
-    assert study_status(file_of(spec, url)).count("waiting") == 3
+    assert status_of(spec, url).count("waiting") == 3
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
             tune(spec, url, train=train)
-    status = study_status(file_of(spec, url))
+    status = status_of(spec, url)
     n_failed = status.count("failed")
     assert n_failed > 0
     assert not status.done
     assert status.eta_s == (n_failed + status.count("waiting")) * 64.0
-    status = study_status(file_of(replace(spec, seeds=(0,)), url))  # without the failed ones
+    status = status_of(replace(spec, seeds=(0,)), url)  # without the failed ones
     assert (status.count("failed"), status.done, status.eta_s) == (0, True, 0.0)
     broken.clear()
     tune(spec, url, train=train)
-    assert study_status(file_of(spec, url)).done
+    assert status_of(spec, url).done
 
 
 def test_a_failed_cell_of_a_sampler_counts_until_another_is_there(url):
@@ -199,11 +197,11 @@ def test_a_failed_cell_of_a_sampler_counts_until_another_is_there(url):
 
     with pytest.raises(ZeroDivisionError):
         tune(spec, url, train=train)
-    status = study_status(file_of(spec, url))
+    status = status_of(spec, url)
     assert counts(status)[:5] == (7, 6, 0, 0, 1)
     assert (status.done, status.eta_s) == (False, 8.0)
     tune(spec, url, train=train)
-    status = study_status(file_of(spec, url))
+    status = status_of(spec, url)
     assert counts(status)[:5] == (7, 7, 0, 0, 0)
     assert (status.done, status.eta_s) == (True, 0.0)
 
@@ -214,35 +212,39 @@ def test_cells_that_growth_asks_for_are_wanted(url):
         for claim in claims:
             cell = claim.cell
             own.tell(claim, loss_of(dict(cell.size), dict(cell.tuned), cell.seed))
-    status = study_status(file_of(growing, url))
+    status = status_of(growing, url)
     assert [size.cells for size in status.sizes] == [10, 6, 6, 6]
     assert [size.waiting for size in status.sizes] == [4, 6, 6, 6]
 
 
-def test_larger_runs_are_wanted_once_the_forecast_is_sealed(url, whole):
-    shutil.copy(whole, url.removeprefix("sqlite:///"))
+def test_larger_runs_are_wanted_once_the_sweep_is_done(url, whole, tmp_path):
     spec = replace(SPEC, targets=(Target(size={"width": 256}, factors=(1.0, 2.0)),))
-    before = study_status(file_of(spec, url))
-    assert counts(before)[:4] == (N, N, 0, 0)
+    before = status_of(spec, url)
+    assert counts(before)[:4] == (N, 0, 0, N)
     assert not before.done
-    seal_in_storage(forecast(tune(spec, url, train=loss_of)), url, study=spec.name)
-    after = study_status(file_of(spec, url))
+    assert "larger runs start after the sweep" in before.notes
+    shutil.copy(whole, url.removeprefix("sqlite:///"))
+    after = status_of(spec, url)
     assert counts(after)[:4] == (N + 6, N, 0, 6)
+    assert not after.done
     assert after.sizes[-1].stage == "check"
     assert after.eta_s == pytest.approx(6 * 256.0, rel=1e-6)  # a run costs as its width
+    train(ForecastKind(spec, loss_of), url, reports=tmp_path)
+    done = status_of(spec, url)
+    assert counts(done)[:4] == (N + 6, N + 6, 0, 0)
+    assert done.done
+    more = status_of(replace(spec, seeds=(0, 1, 2)), url)  # those that are there still count
+    assert counts(more)[:4] == (N + N // 2 + 6, N + 6, 0, N // 2)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_every_shipped_study_has_a_status(path, tmp_path, monkeypatch):
-    if (kind := kind_of(path)) in ("CASCADE", "ALLOCATION"):
+    study = open_study(path)
+    if study.symbol in ("CASCADE", "ALLOCATION"):
         pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
-    if kind == "CASCADE":
-        status = folder_status(path, [], None)
-    else:
-        study = open_study_file(path)
-        assert len({spec.name for spec in study.specs()}) == len(study.specs())
-        status = study_status(study)
+    assert len({spec.name for spec in study.specs()}) == len(study.specs())
+    status = study_status(study)
     found = counts(status)
     assert found[0] == found[3] > 0
     assert not status.done

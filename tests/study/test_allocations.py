@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.allocation_sweeps import plan_allocation, report_allocation, run_allocation
 from extrap.errors import DataError
 from extrap.records import (
     AllocationStudy,
@@ -22,6 +21,8 @@ from extrap.records import (
 from extrap.reporting.allocations_page import allocation_page, allocations_text, study_answer
 from extrap.reporting.flag_words import FAMILIES
 from extrap.reporting.study_page import About
+from extrap.study import dry_run, report, run
+from extrap.study.allocations import AllocationKind
 
 WIDTHS = (12, 16, 24, 32, 48, 64)
 BUDGETS = (2e9, 4e9, 8e9, 1.6e10, 3.2e10)
@@ -41,6 +42,7 @@ STUDY = AllocationStudy(
     unique_tokens=2e5,
     inference_tokens=1e7,
 )
+KIND = AllocationKind(STUDY)
 
 
 def n_params(width):
@@ -75,25 +77,25 @@ def made_up():
 def outcome(tmp_path_factory):
     home = tmp_path_factory.mktemp("allocation")
     made_up().to_csv(home / "runs.csv", index=False)
-    return report_allocation(STUDY, table=home / "runs.csv", reports=home / "reports")
+    return report(KIND, table=home / "runs.csv", reports=home / "reports")
 
 
 def test_split_and_its_loss_are_those_of_the_law_behind_the_runs(outcome):
-    found = outcome.report.found
+    found = outcome.result.found
     assert found.flops == STUDY.target == 1.28e11
     truth = (0.4 * 20 / (0.45 * 60)) ** (1 / 0.85) * (STUDY.target / 6) ** (0.45 / 0.85)
     assert found.params.value == pytest.approx(truth, rel=0.15)
     assert found.exponent.value == pytest.approx(0.45 / 0.85, abs=0.06)
     assert set(found.estimators) == {"parametric", "isoflop", "envelope"}
     assert found.extrapolation_ratio == pytest.approx(4, rel=0.01)
-    assert sorted(outcome.report.course) == list(BUDGETS)
-    assert all(found.flops == flops for flops, found in outcome.report.course.items())
+    assert sorted(outcome.result.course) == list(BUDGETS)
+    assert all(found.flops == flops for flops, found in outcome.result.course.items())
     assert found.repeated is not None
     assert found.serving is not None
 
 
 def test_check_names_the_recommended_split_the_best_and_its_loss_as_forecast(outcome):
-    check = outcome.report.check
+    check = outcome.result.check
     assert [split.factor for split in check.splits] == [0.5, 1.0, 2.0]
     assert check.is_best
     assert check.recommended.params == n_params(101)
@@ -107,9 +109,9 @@ def test_check_names_the_recommended_split_the_best_and_its_loss_as_forecast(out
 def test_each_flag_is_on_the_page_and_in_the_text_with_its_number(outcome, tmp_path):
     flags = ("law-bends: 2.0 % below it at the largest budgets", "splits-disagree: a and b by 3.0")
     for warnings in (flags, ()):
-        report = replace(outcome.report, found=replace(outcome.report.found, warnings=warnings))
-        page = allocation_page(report, About("a", "?", {}), tmp_path / "a.html")
-        html, text = page.read_text(encoding="utf-8"), allocations_text(report)
+        flagged = replace(outcome.result, found=replace(outcome.result.found, warnings=warnings))
+        page = allocation_page(flagged, About("a", "?", {}), tmp_path / "a.html")
+        html, text = page.read_text(encoding="utf-8"), allocations_text(flagged)
         assert html.count("Flag: <code>") == text.count("warning: ") == len(warnings)
         for said in warnings:
             name, _, number = said.partition(": ")
@@ -122,11 +124,11 @@ def test_a_table_without_a_check_is_refused(tmp_path):
     table = made_up()
     table[table["stage"] == "tune"].to_csv(tmp_path / "half.csv", index=False)
     with pytest.raises(DataError, match=r"at 0\.5 times"):
-        report_allocation(STUDY, table=tmp_path / "half.csv", reports=tmp_path)
+        report(KIND, table=tmp_path / "half.csv", reports=tmp_path)
 
 
 def test_plan_counts_profiles_and_check():
-    text = plan_allocation(STUDY)
+    text = dry_run(KIND)
     assert "profiles: 300 runs" in text  # 5 budgets, 6 widths, 5 rates, 2 seeds
     assert "then 12 runs at 1.28e+11" in text  # 3 splits, 4 seeds
 
@@ -151,14 +153,16 @@ def test_study_seals_before_it_trains_the_budget_and_resumes(tmp_path):
         assert (flops > 1e11) == (tmp_path / "reports" / "toy.allocation.json").is_file()
         return train(size, tuned, seed)
 
-    outcome = run_allocation(study, train=own, say=said.append, **where)
+    kind = AllocationKind(study, own)
+    outcome = run(kind, say=said.append, **where)
     assert len(trained) == 5 * 6 * 5 + 3 * 2
     assert trained[-6:] == pytest.approx([study.target] * 6, rel=0.01)
-    assert "1.28e+11" in said[0]
-    sealed = json.loads(outcome.seal_path.read_text())
+    assert said[0].startswith(f"sealed split written to {outcome.sealed['split']} (")
+    sealed = json.loads(outcome.sealed["split"].read_text())
+    assert sealed["flops"] == study.target
     other = {**where, "reports": tmp_path / "other"}
-    again = run_allocation(study, train=own, **other)
+    again = run(kind, **other)
     assert len(trained) == 156
-    assert json.loads(again.seal_path.read_text())["sealed"] == sealed["sealed"]
+    assert json.loads(again.sealed["split"].read_text())["sealed"] == sealed["sealed"]
     assert sealed["sealed"] in again.report_path.read_text()
-    assert study_answer(again.report) == study_answer(outcome.report)
+    assert study_answer(again.result) == study_answer(outcome.result)

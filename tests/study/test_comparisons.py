@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,15 +10,11 @@ import pytest
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.comparing.findings import comparison_study_document
-from extrap.comparison_sweeps import (
-    read_comparison_table,
-    report_comparison,
-    run_comparison,
-    train_comparison,
-)
 from extrap.errors import DataError
 from extrap.records import ComparisonStudy, RecipeGroup
 from extrap.reporting.blocks import Details, Paragraph
+from extrap.study import report, run, train
+from extrap.study.comparisons import ComparisonKind
 from extrap.tuning import TuneEvent
 
 PLAIN = StudySpec(
@@ -62,66 +57,69 @@ def toy(spec):
     factor = FACTOR if spec.name == "lower" else 1.0
     best = -4 if spec.name == "alike" else -5
 
-    def train(size, tuned, seed):
+    def loss(size, tuned, seed):
         shared = 0.01 * np.random.default_rng(seed).normal()
         apart = [seed, *spec.name.encode(), int(size["width"])]
         own = 0.003 * np.random.default_rng(apart).normal()
         valley = 0.1 * (math.log2(tuned["lr"]) - best) ** 2
         return factor * 3.0 * size["width"] ** -0.4 * math.exp(shared + own + valley)
 
-    return train
+    return loss
 
 
-@pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    """A storage and a folder for the study."""
-    home = tmp_path_factory.mktemp("recipes")
-    return {"storage": f"sqlite:///{home / 'toy.db'}", "reports": home / "reports"}
+KIND = ComparisonKind(STUDY, {spec.name: toy(spec) for spec in STUDY.arms()})
 
 
 @pytest.fixture(scope="module")
 def first_run(places):
     """The study run once, and what was said."""
     lines: list[str] = []
-    return run_comparison(STUDY, train=toy, say=lines.append, **places), lines
+    return run(KIND, say=lines.append, **places), lines
 
 
 @pytest.fixture(scope="module")
-def table(places, first_run):
+def table(first_run):
     """Its run table."""
-    return Path(places["reports"]) / "toy-recipes.runs.csv"
+    return first_run[0].table_paths["runs"]
+
+
+def written(outcome):
+    """What was written down of a comparison."""
+    return json.loads(outcome.sealed["comparison"].read_text())
 
 
 def test_recipes_are_tuned_beyond_their_grid_and_compared(first_run):
     outcome, lines = first_run
     assert [line.partition(":")[0] for line in lines[:3]] == ["plain", "lower", "alike"]
-    assert lines[3].startswith("comparison written ")
-    first, second = outcome.findings
+    assert lines[3].startswith(f"sealed comparison written to {outcome.sealed['comparison']} (")
+    first, second = outcome.result
     assert first.comparison is not None
     assert second.comparison is not None
     (lower,), (alike,) = first.comparison.contrasts, second.comparison.contrasts
     assert (lower.verdict, alike.verdict) == ("shift", "same")
     assert lower.at_target is not None
     assert FACTOR - 1 in lower.at_target.difference.ci
-    sweep = outcome.table[outcome.table["stage"] == "tune"]
+    runs = outcome.tables["runs"]
+    sweep = runs[runs["stage"] == "tune"]
     highest = sweep.groupby("arm")["lr"].max()
     assert highest["alike"] > highest["plain"]  # its best is at the end of the first grid
-    assert list(outcome.table.columns[:1]) == ["arm"]
+    assert list(runs.columns[:1]) == ["arm"]
 
 
 def test_target_is_trained_at_forecast_values_after_the_comparison_is_written(first_run):
     outcome, _ = first_run
-    first, second = outcome.findings
+    first, second = outcome.result
     assert second.checks == ()
     (check,) = first.checks
     assert (check.treated, check.n_pairs, check.agrees) == ("lower", 3, True)
     assert FACTOR - 1 in check.difference.ci
-    large = outcome.table[outcome.table["stage"] == "check"]
+    runs = outcome.tables["runs"]
+    large = runs[runs["stage"] == "check"]
     assert set(large["arm"]) == {"plain", "lower"}
     assert set(large["width"]) == {256}
     assert set(large["seed"]) == {5, 6, 7}
     assert list(large["lr"]) == pytest.approx([2**-5] * 6, rel=0.05)
-    document = json.loads(outcome.document_path.read_text())
+    document = written(outcome)
     assert document["created"] == first.sealed
     assert document["checks"][0]["agrees"] is True
     assert first.sealed <= first.began == min(large["started_at"])
@@ -131,53 +129,54 @@ def test_target_is_trained_at_forecast_values_after_the_comparison_is_written(fi
 def test_table_with_a_bent_or_a_lost_recipe_is_reported_and_kept_beside_the_first(table, tmp_path):
     def reported(runs, study=STUDY):
         runs.to_csv(tmp_path / "changed.csv", index=False)
-        return report_comparison(study, table=tmp_path / "changed.csv", reports=tmp_path)
+        return report(ComparisonKind(study), table=tmp_path / "changed.csv", reports=tmp_path)
 
-    runs = read_comparison_table(table)
+    runs = pd.read_csv(table)
     lower, large = runs["arm"] == "lower", runs["stage"] == "check"
     one = replace(STUDY, groups=STUDY.groups[:1])
     outcome = reported(runs.assign(loss=runs["loss"].mask(lower & large, 1.3 * runs["loss"])), one)
-    (check,) = outcome.findings[0].checks
+    (check,) = outcome.result[0].checks
     assert check.agrees is False
     assert "did not hold" in outcome.report_path.read_text(encoding="utf-8")
 
-    before = json.loads(outcome.document_path.read_text())
+    before = written(outcome)
     lost = {"status": runs["status"].mask(lower, "diverged"), "loss": runs["loss"].mask(lower)}
     outcome = reported(runs.assign(**lost))
-    first, second = outcome.findings
+    first, second = outcome.result
     assert first.comparison is None
     assert first.problem
     assert second.comparison is not None
     assert "No comparison of treatments" in outcome.report_path.read_text(encoding="utf-8")
-    assert json.loads(outcome.document_path.read_text())["content_hash"] != before["content_hash"]
+    assert written(outcome)["content_hash"] != before["content_hash"]
     aside = tmp_path / f"toy-recipes.comparison.{before['content_hash'][:8]}.json"
     assert json.loads(aside.read_text())["created"] == before["created"]
 
 
 def test_second_start_trains_nothing_and_storage_and_table_report_the_same(
-    places, table, tmp_path
+    places, table, tmp_path, monkeypatch
 ):
     def noises(runs):
         (noise,) = runs.loc[runs["arm"] == "lower", "noise"].unique()
         return [Details("Noise", (Paragraph(f"{noise:g}"),))]
 
     trained: list[TuneEvent] = []
-    url = str(places["storage"])
-    again = run_comparison(STUDY, train=toy, notify=trained.append, **places)
-    first = json.loads(again.document_path.read_text())
+    url = places["storage"]
+    again = run(KIND, notify=trained.append, **places)
+    first = written(again)
     other = {**first, "created": "2020-01-01T00:00:00+00:00"}  # a page of another machine
-    (tmp_path / again.document_path.name).write_text(json.dumps(other))
-    told = report_comparison(STUDY, storage=url, reports=tmp_path)
-    read = report_comparison(STUDY, table=table, reports=tmp_path / "read", sections=noises)
-    findings, _ = train_comparison(STUDY, url, reports=tmp_path / "worker", train=toy)
+    (tmp_path / again.sealed["comparison"].name).write_text(json.dumps(other))
+    told = report(KIND, storage=url, reports=tmp_path)
+    findings = KIND.analyse(train(KIND, url, reports=tmp_path / "worker"))
+    monkeypatch.setattr("extrap.study.comparisons.SECTIONS", (noises,))
+    read = report(KIND, table=table, reports=tmp_path / "read")
     assert trained == []
     assert {found.sealed for found in findings} == {first["created"]}
-    assert json.loads(told.document_path.read_text())["created"] == first["created"]
+    assert written(told)["created"] == first["created"]
     for outcome in (told, read):
-        document = json.loads(outcome.document_path.read_text())
+        document = written(outcome)
         assert document["content_hash"] == first["content_hash"]
         assert document["checks"][0]["n_pairs"] == 3
-    same = (comparison_study_document(STUDY, outcome.findings) for outcome in (again, told))
+    same = (comparison_study_document(STUDY, outcome.result) for outcome in (again, told))
     assert next(same) == next(same)
     columns = ["arm", "stage", "width", "lr", "seed", "status", "loss"]
     kept = pd.read_csv(tmp_path / "read" / "toy-recipes.runs.csv")[columns]
@@ -188,7 +187,7 @@ def test_second_start_trains_nothing_and_storage_and_table_report_the_same(
 
 
 def test_a_table_without_an_arm_is_refused(table, tmp_path):
-    runs = read_comparison_table(table)
+    runs = pd.read_csv(table)
     runs[runs["arm"] != "alike"].to_csv(tmp_path / "short.csv", index=False)
     with pytest.raises(DataError, match="'tune' of 'alike'"):
-        report_comparison(STUDY, table=tmp_path / "short.csv", reports=tmp_path)
+        report(KIND, table=tmp_path / "short.csv", reports=tmp_path)

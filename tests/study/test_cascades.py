@@ -1,11 +1,12 @@
-"""A tiny cascade study end to end: trained, resumed, reported, from Python and the terminal."""
+"""A tiny cascade study end to end: trained, resumed, reported."""
 
 import pandas as pd
 import pytest
 
-from extrap.cascade_sweeps import plan_cascade, report_cascade, run_cascade
 from extrap.errors import DataError
 from extrap.records import CascadeStudy, Recipe, SizedModel, TextRule, Workload
+from extrap.study import dry_run, report, run
+from extrap.study.cascades import CascadeKind
 
 STUDY = CascadeStudy(
     name="tiny",
@@ -20,28 +21,29 @@ STUDY = CascadeStudy(
     pairs=((0, 1), (2, 3)),
     rule=TextRule(name="after two spaces a space", pattern=r"  \Z", answer=" "),
 )
+KIND = CascadeKind(STUDY)
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """A folder in which the study has been run once."""
     home = tmp_path_factory.mktemp("cascade")
-    run_cascade(STUDY, storage=str(home / "answers"), reports=home / "reports")
+    run(KIND, storage=str(home / "answers"), reports=home / "reports")
     return home
 
 
 def test_every_small_model_is_judged_each_way(home):
-    outcome = report_cascade(STUDY, reports=home / "reports")
-    assert {(f.small, f.outcome, f.rule) for f in outcome.report.findings} == {
+    outcome = report(KIND, reports=home / "reports")
+    assert {(f.small, f.outcome, f.rule) for f in outcome.result.findings} == {
         (small, *way)
         for small in ("width 8", "width 16")
         for way in (("correct", False), ("correct", True), ("loss", False))
     }
-    costs = {f.small: f.cost_small for f in outcome.report.findings}
+    costs = {f.small: f.cost_small for f in outcome.result.findings}
     n_params = {width: 2 * width**2 + 515 * width + 256 for width in (8, 16, 48)}
     assert costs["width 8"] == pytest.approx(n_params[8] / n_params[48], rel=1e-5)
     assert costs["width 16"] == pytest.approx(n_params[16] / n_params[48], rel=1e-5)
-    ruled = outcome.report.of("correct", rule=True)[0]
+    ruled = outcome.result.of("correct", rule=True)[0]
     assert 0.1 < ruled.share_filtered < 0.5
     html = outcome.report_path.read_text(encoding="utf-8")
     assert "after two spaces a space" in html
@@ -53,12 +55,12 @@ def test_second_start_trains_nothing_and_another_recipe_trains_anew(home):
     table = (home / "reports" / "tiny.curves.csv").read_text()
     folder = home / "answers"
     assert len(list(folder.glob("*.parquet"))) == 6
-    run_cascade(STUDY, storage=str(folder), reports=home / "again", say=said.append)
+    run(KIND, storage=str(folder), reports=home / "again", say=said.append)
     assert said == []
     assert (home / "again" / "tiny.curves.csv").read_text() == table
     (gone, *_) = sorted(folder.glob("*.parquet"))
     gone.unlink()
-    run_cascade(STUDY, storage=str(folder), reports=home / "again", say=said.append)
+    run(KIND, storage=str(folder), reports=home / "again", say=said.append)
     assert len(said) == 1
     assert said[0].startswith("width ")
     assert (home / "again" / "tiny.curves.csv").read_text() == table
@@ -68,6 +70,6 @@ def test_what_is_no_table_or_folder_is_refused(tmp_path):
     pd.DataFrame({"small": ["width 8"]}).to_csv(tmp_path / "odd.csv")
     for name, lacks in (("none.csv", r"none\.csv"), ("odd.csv", "lacks pair, outcome")):
         with pytest.raises(DataError, match=lacks):
-            report_cascade(STUDY, table=tmp_path / name, reports=tmp_path)
+            report(KIND, table=tmp_path / name, reports=tmp_path)
     with pytest.raises(ValueError, match="got the storage sqlite"):
-        plan_cascade(STUDY, storage="sqlite:///x.db")
+        dry_run(KIND, storage="sqlite:///x.db")

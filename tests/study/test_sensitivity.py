@@ -1,19 +1,19 @@
-"""Knob studies end to end, with a training function whose truth is known."""
+"""Sensitivity studies end to end, with a training function whose truth is known."""
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.errors import StudyError
-from extrap.knob_sweeps import plan_knobs, rank_table, report_knobs, run_knobs, sweeps_of_knobs
 from extrap.records import KnobStudy
 from extrap.reporting.sensitivity_page import knobs_document
-from extrap.standing import study_status
-from extrap.sweeps import StudyFile
+from extrap.study import dry_run, report, run
+from extrap.study.forecasts import ForecastKind
+from extrap.study.sensitivity import SensitivityKind, rank_table
+from extrap.study.status import study_status
 from extrap.tuning import TuneEvent
 
 STUDY = StudySpec(
@@ -47,22 +47,24 @@ def toy(size, tuned, seed):
     return (1.5 + 2 * size["width"] ** -0.5) * math.exp(rise + 0.01 * seed)
 
 
+KIND = SensitivityKind(KNOBS, toy)
+
+
 @pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    """A storage and a folder in which the knob study has been run once."""
-    home = tmp_path_factory.mktemp("knobs")
-    where = {"storage": f"sqlite:///{home / 'toy.db'}", "reports": home / "reports"}
-    run_knobs(KNOBS, train=toy, **where)
-    return where
+def first_run(places):
+    """The study run once."""
+    return run(KIND, **places)
 
 
-def test_knob_that_drifts_is_found_at_the_tuned_rates_and_a_second_start_trains_nothing(places):
+def test_knob_that_drifts_is_found_at_the_tuned_rates_and_a_second_start_trains_nothing(
+    first_run, places
+):
     lines: list[str] = []
     trained: list[TuneEvent] = []
-    outcome = run_knobs(KNOBS, train=toy, say=lines.append, notify=trained.append, **places)
-    knobs = {knob.name: knob for knob in outcome.report.knobs}
+    outcome = run(KIND, say=lines.append, notify=trained.append, **places)
+    knobs = {knob.name: knob for knob in outcome.result.knobs}
     assert trained == []
-    assert outcome.report.knobs[0].name == "warmup"
+    assert outcome.result.knobs[0].name == "warmup"
     assert knobs["warmup"].drift.value == pytest.approx(0.3, abs=0.06)
     assert 1.5 in knobs["warmup"].optimum.ci
     assert knobs["depth"].optimum.value == pytest.approx(0.5, abs=0.3)
@@ -70,13 +72,14 @@ def test_knob_that_drifts_is_found_at_the_tuned_rates_and_a_second_start_trains_
     rates = [float(line.split("lr ")[1]) for line in lines]
     assert rates == pytest.approx([2**-5.2, 2**-6, 2**-6.8], rel=0.1)
 
-    told = report_knobs(KNOBS, **places)
-    assert knobs_document(told.report) == knobs_document(outcome.report)
+    told = report(KIND, **places)
+    for again in (first_run, told):
+        assert knobs_document(again.result) == knobs_document(outcome.result)
     assert "toy-knobs" in told.index_path.read_text(encoding="utf-8")
-    table = Path(places["reports"]) / "toy-knobs.runs.csv"
+    table = places["reports"] / "toy-knobs.runs.csv"
     ranked, page = rank_table(table, size="width", knobs=dict.fromkeys(KNOBS.knobs), target=2048)
     assert page is None
-    for ours, theirs in zip(ranked.knobs, told.report.knobs, strict=True):
+    for ours, theirs in zip(ranked.knobs, told.result.knobs, strict=True):
         assert ours.name == theirs.name
         assert ours.at_stake.ci == pytest.approx(theirs.at_stake.ci)
 
@@ -84,35 +87,33 @@ def test_knob_that_drifts_is_found_at_the_tuned_rates_and_a_second_start_trains_
 def test_runs_at_rates_of_an_earlier_sweep_are_left_out(tmp_path):
     where = {"storage": f"sqlite:///{tmp_path / 'toy.db'}", "reports": tmp_path}
     few = replace(KNOBS, knobs=("warmup",))
-    first = run_knobs(few, train=toy, **where).report
+    first = run(SensitivityKind(few, toy), **where).result
     more = replace(few, study=replace(STUDY, seeds=(0, 1, 2, 3)), seeds=(0, 1, 2))
-    second = run_knobs(more, train=toy, **where).report
+    second = run(SensitivityKind(more, toy), **where).result
     assert second.n_runs == first.n_runs == 3 * 3 * 3
 
 
 def test_what_cannot_be_swept_is_refused(tmp_path):
     where = {"storage": f"sqlite:///{tmp_path / 'toy.db'}", "reports": tmp_path}
     with pytest.raises(ValueError, match="own trainer"):
-        run_knobs(replace(KNOBS, knobs=("warmup", "precision")), train=toy, **where)
+        SensitivityKind(replace(KNOBS, knobs=("warmup", "precision")), toy)
     edge = replace(STUDY, tune={"lr": TunedRange(low=2**-3, high=2**-2, n=3)}, growth=0)
     with pytest.raises(StudyError, match="width 16 has no best lr"):
-        run_knobs(replace(KNOBS, study=edge), train=toy, **where)
+        run(SensitivityKind(replace(KNOBS, study=edge), toy), **where)
 
 
 def test_plan_counts_runs_and_moves_without_opening_a_storage(tmp_path):
     knobs = replace(KNOBS, knobs=(*KNOBS.knobs, "precision"))
-    text = plan_knobs(knobs, storage=f"sqlite:///{tmp_path / 'never.db'}")
+    text = dry_run(SensitivityKind(knobs), storage=f"sqlite:///{tmp_path / 'never.db'}")
     # 3 widths, 6 rates, 3 seeds; 3 widths, 3 seeds, 10 settings
     for words in ("toy: 54 runs", "then 90 runs", "to 0.05 and 0.2", "to bf16"):
         assert words in text
     assert not (tmp_path / "never.db").exists()
 
 
-def test_status_finds_every_cell_done(places):
-    url, sweeps = str(places["storage"]), sweeps_of_knobs(KNOBS)
+def test_status_finds_every_cell_done(first_run, places):
     first, status = (
-        study_status(StudyFile(name="k", kind="KNOBS", storage=url, sweeps=each))
-        for each in (sweeps[:1], sweeps)
+        study_status(kind, places["storage"]) for kind in (ForecastKind(STUDY, toy), KIND)
     )
     assert status.done
     assert status.count("cells") == status.count("complete") > first.count("complete") > 0

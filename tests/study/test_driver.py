@@ -17,15 +17,9 @@ import pytest
 
 from extrap import StudySpec, Target, TunedRange, Workload, forecast
 from extrap.fitting import place_runs
-from extrap.pipeline import (
-    StudyOutcome,
-    as_handed_out,
-    plan_study,
-    report_study,
-    run_study,
-    sweeps_of,
-    target_cells,
-)
+from extrap.study import Outcome, dry_run, report, run
+from extrap.study.forecasts import ForecastKind, ForecastResult, target_cells
+from extrap.study.protocol import as_handed_out, sweep
 from extrap.tuning import TuneEvent, tune
 from tests.checking.byhand import by_hand
 
@@ -52,9 +46,13 @@ class Finished(NamedTuple):
     """A study that was run once, and where it lies."""
 
     home: Path
-    outcome: StudyOutcome
+    outcome: Outcome
     lines: list[str]
     events: list[TuneEvent]
+
+    @property
+    def result(self) -> ForecastResult:
+        return self.outcome.result
 
     def places(self, tmp_path):
         """Storage and reports of a copy."""
@@ -62,33 +60,33 @@ class Finished(NamedTuple):
         return {"storage": f"sqlite:///{home}/study.db", "reports": home / "reports"}
 
 
-def finish(home, *studies, **trainers):
+def finish(home, study):
     lines: list[str] = []
     events: list[TuneEvent] = []
     places = {"storage": f"sqlite:///{home}/study.db", "reports": home / "reports"}
-    outcome = run_study(*studies, say=lines.append, notify=events.append, **places, **trainers)
+    outcome = run(study, say=lines.append, notify=events.append, **places)
     return Finished(home, outcome, lines, events)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    return finish(tmp_path_factory.mktemp("toy"), SPEC, train=toy)
+    return finish(tmp_path_factory.mktemp("toy"), ForecastKind(SPEC, toy))
 
 
 def test_study_seals_its_forecast_and_then_judges_the_larger_runs(finished):
-    outcome = finished.outcome
-    sealed = json.loads(outcome.forecast_path.read_text())
-    assert sealed["content_hash"] == outcome.seal
-    assert any(outcome.seal in line for line in finished.lines)
+    outcome, result = finished.outcome, finished.result
+    sealed = json.loads(outcome.sealed["forecast"].read_text())
+    assert sealed["content_hash"] == result.seal
+    assert any(result.seal in line for line in finished.lines)
     # at the forecast rate, 4 times that, and the rate of the smallest size: 0, 2, 2.5 octaves off
-    assert [v.cause for v in outcome.verdicts] == [None] * 2 + ["mistuned"] * 4
-    assert [v.on_law for v in outcome.verdicts] == [True] * 2 + [False] * 4
-    assert {v.seal for v in outcome.verdicts} == {"sealed-first"}
+    assert [v.cause for v in result.verdicts] == [None] * 2 + ["mistuned"] * 4
+    assert [v.on_law for v in result.verdicts] == [True] * 2 + [False] * 4
+    assert {v.seal for v in result.verdicts} == {"sealed-first"}
     off = [math.expm1(0.03 * octaves**2) for octaves in (0, 0, 2, 2, 2.5, 2.5)]
-    assert [v.deviation for v in outcome.verdicts] == pytest.approx(off, abs=0.02)
-    predicted = [v.predicted for v in outcome.verdicts]
+    assert [v.deviation for v in result.verdicts] == pytest.approx(off, abs=0.02)
+    predicted = [v.predicted for v in result.verdicts]
     assert predicted == pytest.approx([1.5 + 2 * 512**-0.5] * 6, rel=0.01)
-    assert predicted[0] in outcome.verdicts[0].predicted_pi
+    assert predicted[0] in result.verdicts[0].predicted_pi
     assert outcome.report_path.is_file()
     assert outcome.index_path.is_file()
     storage = f"sqlite:///{finished.home}/study.db"
@@ -112,33 +110,33 @@ def test_laws_sampler_brings_a_study_to_its_forecast_with_fewer_runs(tmp_path):
 def test_second_start_and_report_train_nothing_and_keep_the_seal(finished, tmp_path):
     places = finished.places(tmp_path)
     trained: list[TuneEvent] = []
-    second = run_study(SPEC, train=toy, notify=trained.append, **places)
+    second = run(ForecastKind(SPEC, toy), notify=trained.append, **places)
     assert trained == []
-    told = report_study(SPEC, **places)
-    for again in (second, told):
-        assert again.seal == finished.outcome.seal
-        assert again.forecast.created == finished.outcome.forecast.created
-        causes = [[v.cause for v in o.verdicts] for o in (again, finished.outcome)]
+    told = report(ForecastKind(SPEC), **places)
+    for again in (second.result, told.result):
+        assert again.seal == finished.result.seal
+        assert again.forecast.created == finished.result.forecast.created
+        causes = [[v.cause for v in o.verdicts] for o in (again, finished.result)]
         assert causes[0] == causes[1]
 
 
 def test_report_can_be_made_again_from_the_run_table(finished, tmp_path):
-    ran, table = finished.outcome, tmp_path / "kept.csv"
+    ran, table = finished.result, tmp_path / "kept.csv"
     shutil.copy(finished.home / "reports" / "toy.runs.csv", table)
-    told = report_study(SPEC, table=table, reports=tmp_path / "elsewhere")
+    outcome = report(ForecastKind(SPEC), table=table, reports=tmp_path / "elsewhere")
+    told = outcome.result
     assert [v.cause for v in told.verdicts] == [v.cause for v in ran.verdicts]
     size = {"width": 512}
     assert told.forecast.at(**size).loss == pytest.approx(ran.forecast.at(**size).loss, rel=1e-9)
-    assert "kept.csv" in told.report_path.read_text(encoding="utf-8")
+    assert "kept.csv" in outcome.report_path.read_text(encoding="utf-8")
     assert not list(tmp_path.glob("**/*kept.csv.db"))
 
 
 def test_grid_grows_until_the_optimum_of_every_size_is_bracketed(tmp_path):
     few = {"sizes": {"width": (16, 64, 128)}, "targets": ()}
     narrow = replace(SPEC, tune={"lr": TunedRange(low=2**-6, high=2**-4, n=3)}, **few)
-    (sweep,) = sweeps_of(narrow)
     storage = f"sqlite:///{tmp_path / 'toy.db'}"
-    runs = tune(narrow, storage, train=toy, extend=lambda runs: sweep.wants(lambda *_: runs))
+    runs = tune(narrow, storage, train=toy, extend=sweep(narrow).wants)
     rates = runs.to_frame().groupby("width")["lr"].agg(["min", "max"])
     assert list(rates["max"]) == [2**-4] * 3
     assert (rates["min"] < [2**-5.5 / 2, 2**-6.5 / 2, 2**-7 / 2]).all()  # beyond each optimum
@@ -149,9 +147,9 @@ def test_a_larger_run_has_whole_examples_and_needs_a_point_estimate(tmp_path):
     handed = [as_handed_out("batch_size", b) for b in (5.4321987, 0.3)]
     assert [*handed, as_handed_out("lr", 5.4321987)] == [5.0, 1.0, 5.432]
     edge = replace(SPEC, tune={"lr": TunedRange(low=2**-4, high=2**-2, n=3)}, growth=0)
-    found = finish(tmp_path, edge, train=toy)
-    assert target_cells(edge, found.outcome.forecast) == ()
-    assert found.outcome.verdicts == ()
+    found = finish(tmp_path, ForecastKind(edge, toy))
+    assert target_cells(edge, found.result.forecast) == ()
+    assert found.result.verdicts == ()
     assert any("no larger run" in line for line in found.lines)
 
 
@@ -163,12 +161,12 @@ def test_nothing_larger_is_trained_on_a_refused_forecast(tmp_path):
         return toy(size, tuned, seed) * math.exp(rng.normal(0, 0.2))
 
     spec = replace(SPEC, sizes={"width": (32, 64, 128)}, growth=0)
-    found = finish(tmp_path, spec, train=noisy)
-    point = found.outcome.forecast.at(width=512)
+    found = finish(tmp_path, ForecastKind(spec, noisy))
+    point = found.result.forecast.at(width=512)
     assert (point.loss, tuple(point.loss_pi)) == (None, (None, None))
-    assert target_cells(spec, found.outcome.forecast) == ()
+    assert target_cells(spec, found.result.forecast) == ()
     assert {event.stage for event in found.events} == {"tune"}
-    assert found.outcome.verdicts == ()
+    assert found.result.verdicts == ()
     assert any("no larger run is trained at width 512" in line for line in found.lines)
     assert found.outcome.report_path.is_file()
 
@@ -187,12 +185,12 @@ def test_larger_runs_are_trained_at_the_recommended_values():
 
 
 def test_plan_counts_runs_without_opening_a_storage(tmp_path):
-    text = plan_study(SPEC, storage=f"sqlite:///{tmp_path / 'never.db'}")
+    text = dry_run(ForecastKind(SPEC), storage=f"sqlite:///{tmp_path / 'never.db'}")
     assert "72 runs" in text
     assert "width 512: 6 runs" in text
     assert not (tmp_path / "never.db").exists()
-    assert "at most 72 runs" in plan_study(replace(SPEC, sampler="law"))
-    assert plan_study(FLAT, FALLING).count("sweep: 48 runs") == 2
+    assert "at most 72 runs" in dry_run(ForecastKind(replace(SPEC, sampler="law")))
+    assert dry_run(ForecastKind(FLAT, baseline=FALLING)).count("sweep: 48 runs") == 2
 
 
 FLAT = replace(SPEC, name="flat", sizes={"width": (16, 32, 64, 128)}, targets=())
@@ -205,17 +203,20 @@ def flat(size, tuned, seed):
     return toy(size, {"lr": tuned["lr"] * (size["width"] / 32) ** -0.5}, seed)
 
 
+BOTH = {FLAT.name: flat, FALLING.name: toy}
+
+
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
     """A study with a larger run and a baseline."""
     home = tmp_path_factory.mktemp("flat")
-    return finish(home, TARGETED, FALLING, train=flat, train_baseline=toy)
+    return finish(home, ForecastKind(TARGETED, BOTH, baseline=FALLING))
 
 
 def test_baseline_is_tuned_beside_the_study_and_compared_with_it(compared):
-    outcome = compared.outcome
-    assert outcome.baseline is not None
-    both = (outcome.forecast, outcome.baseline)
+    outcome, result = compared.outcome, compared.result
+    assert result.baseline is not None
+    both = (result.forecast, result.baseline)
     slopes = [made.tuned_laws["lr"].parameters["b"] for made in both]
     assert slopes == pytest.approx([0.0, -0.5], abs=0.03)
     stages = [event.stage for event in compared.events]
@@ -224,33 +225,34 @@ def test_baseline_is_tuned_beside_the_study_and_compared_with_it(compared):
     assert "flat/check/width=256" in names
     assert "flat-falling/width=16" in names
     assert not any(name.startswith("flat-falling/check") for name in names)
-    assert "width 16 to 256" in compared.lines[-1]
-    assert "under flat-falling" in compared.lines[-1]
+    said = outcome.text()
+    assert "width 16 to 256" in said
+    assert "under flat-falling" in said
     html = outcome.report_path.read_text(encoding="utf-8")
     assert "Comparison with flat-falling" in html
-    assert outcome.baseline.runs.data_hash() in html
+    assert result.baseline.runs.data_hash() in html
 
 
 def test_second_start_and_report_have_the_comparison_and_train_nothing(compared, tmp_path):
     places = compared.places(tmp_path)
     trained: list[TuneEvent] = []
-    trains = {"train": flat, "train_baseline": toy}
-    second = run_study(TARGETED, FALLING, notify=trained.append, **trains, **places)
-    told = report_study(TARGETED, FALLING, **places)
+    second = run(ForecastKind(TARGETED, BOTH, baseline=FALLING), notify=trained.append, **places)
+    told = report(ForecastKind(TARGETED, baseline=FALLING), **places)
     assert trained == []
     for again in (second, told):
-        assert again.baseline.optima == compared.outcome.baseline.optima
+        assert again.result.baseline.optima == compared.result.baseline.optima
         assert "Comparison with flat-falling" in again.report_path.read_text(encoding="utf-8")
 
 
 def test_baseline_that_supports_no_forecast_leaves_the_study_its_report(tmp_path):
     broken = replace(FALLING, growth=0)
-    found = finish(tmp_path, FLAT, broken, train=flat, train_baseline=lambda *_: math.nan)
+    trains = {**BOTH, broken.name: lambda *_: math.nan}
+    found = finish(tmp_path, ForecastKind(FLAT, trains, baseline=broken))
     other = replace(FALLING, name="never-run")
-    told = report_study(FLAT, other, **found.places(tmp_path))
-    assert found.lines[-1].startswith("no comparison with flat")
+    told = report(ForecastKind(FLAT, baseline=other), **found.places(tmp_path))
+    assert found.outcome.text().splitlines()[-1].startswith("no comparison with flat")
     for outcome, name in ((found.outcome, "flat-falling"), (told, "never-run")):
-        assert outcome.baseline is None
+        assert outcome.result.baseline is None
         html = outcome.report_path.read_text(encoding="utf-8")
         assert f"no comparison with {name}: " in html
         assert f"Against {name}" not in html
@@ -265,28 +267,27 @@ def test_baseline_that_supports_no_forecast_leaves_the_study_its_report(tmp_path
         ({"level": 0.9}, r"0\.95; got 0\.9"),
     ],
 )
-def test_baseline_that_does_not_go_with_the_study_is_refused(tmp_path, change, message):
+def test_baseline_that_does_not_go_with_the_study_is_refused(change, message):
     baseline = replace(FALLING, **change)
-    trains = {"train": flat, "train_baseline": toy}
-    for do, options in ((run_study, trains), (report_study, {}), (plan_study, {})):
+    for trains in (None, {FLAT.name: flat, baseline.name: toy}):
         with pytest.raises(ValueError, match=message):
-            do(FLAT, baseline, **options)
-    with pytest.raises(ValueError, match="train_baseline="):
-        run_study(FLAT, FALLING, train=flat, reports=tmp_path)
+            ForecastKind(FLAT, trains, baseline=baseline)
+    with pytest.raises(ValueError, match="one of two"):
+        ForecastKind(FLAT, {FLAT.name: flat}, baseline=FALLING)
 
 
 def test_plan_refuses_what_would_not_be_trained_as_the_path_says():
     rounded = replace(SPEC, name="other", path={"batch_size": "sqrt(width)"})
-    for studies in ((rounded,), (SPEC, rounded)):
+    for study in (ForecastKind(rounded), ForecastKind(SPEC, baseline=rounded)):
         with pytest.raises(ValueError, match="batch_size of a path"):
-            plan_study(*studies)
+            dry_run(study)
 
 
 KILLED = """
 import os, signal, sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/study"]
 import conftest  # draws no charts
-from test_pipeline import SPEC, run_study, toy
+from test_driver import SPEC, ForecastKind, run, toy
 n_left = int(sys.argv[4])
 
 def train(*told):
@@ -297,7 +298,7 @@ def train(*told):
     return toy(*told)
 
 train.__qualname__ = toy.__qualname__  # a function is known by its name
-run_study(SPEC, storage=sys.argv[2], reports=sys.argv[3], train=train)
+run(ForecastKind(SPEC, train), storage=sys.argv[2], reports=sys.argv[3])
 """
 
 
@@ -307,19 +308,19 @@ def test_killed_and_resumed_study_has_the_forecast_and_tables_of_an_undisturbed_
 ):
     places = {"storage": f"sqlite:///{tmp_path}/study.db", "reports": tmp_path / "reports"}
     for n_runs, n_done in ((20, 20), (55, 75)):  # in the sweep; among the larger runs
-        words = [str(Path(__file__).parent), *map(str, places.values()), str(n_runs)]
+        words = [str(Path(__file__).parents[1]), *map(str, places.values()), str(n_runs)]
         killed = subprocess.run(
             [sys.executable, "-c", KILLED, *words],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
             check=False,
         )
         assert killed.returncode == -signal.SIGKILL
         assert len(_complete(tmp_path)) == n_done
         assert (tmp_path / "reports" / "toy.forecast.json").is_file() == (n_done > 72)
     events: list[TuneEvent] = []
-    resumed = run_study(SPEC, train=toy, notify=events.append, **places)
+    resumed = run(ForecastKind(SPEC, toy), notify=events.append, **places).result
     assert sum(event.is_finished for event in events) == 3
-    assert resumed.seal == finished.outcome.seal
+    assert resumed.seal == finished.result.seal
     assert _complete(tmp_path) == _complete(finished.home)
 
 

@@ -1,16 +1,16 @@
-"""Lever studies end to end: with a training function whose truth is known, and a tiny real one."""
+"""Studies of treatments end to end, with a training function whose truth is known."""
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from extrap import Recipe, TunedRange
-from extrap.lever_sweeps import report_levers, run_levers
 from extrap.records import Lever, LeverStudy
 from extrap.reporting.ablation_page import levers_document
+from extrap.study import report, run
+from extrap.study.ablations import AblationKind
 from extrap.tuning import TuneEvent
 from tests.test_levers import SMALL as BASE
 
@@ -27,7 +27,6 @@ STUDY = LeverStudy(
     ),
     judge_seeds=(10, 11, 12, 13, 14),
 )
-Places = dict[str, Path | str]
 
 
 def toy(spec):
@@ -42,37 +41,37 @@ def toy(spec):
     return train
 
 
+KIND = AblationKind(STUDY, {spec.name: toy(spec) for spec in STUDY.arms()})
+
+
 @pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    """A storage and a folder in which the lever study has been run once."""
-    home = tmp_path_factory.mktemp("levers")
-    where: Places = {"storage": f"sqlite:///{home / 'toy.db'}", "reports": home / "reports"}
-    run_levers(STUDY, train=toy, **where)
-    return where
+def first_run(places):
+    """The study run once."""
+    return run(KIND, **places)
 
 
-def test_arms_are_tuned_beyond_their_grid_and_judged_on_other_seeds(places, tmp_path):
+def test_arms_are_tuned_beyond_their_grid_and_judged_on_other_seeds(first_run, places, tmp_path):
     lines: list[str] = []
     trained: list[TuneEvent] = []
-    outcome = run_levers(STUDY, train=toy, say=lines.append, notify=trained.append, **places)
-    kept, times, tuned = outcome.report.findings
+    outcome = run(KIND, say=lines.append, notify=trained.append, **places)
+    kept, times, tuned = outcome.result.findings
     assert trained == []  # it is the second start
-    assert [line.partition(": best rate ")[::2] for line in lines] == [
+    assert [line.partition(": best rate ")[::2] for line in lines if "best" in line] == [
         ("small", "0.03125"),
         ("large", "0.125"),
     ]
+    assert all(line.endswith(" runs") for line in lines if "best" not in line)
     assert [f.treated.lr for f in (kept, times, tuned)] == [2**-5, 2**-2, 2**-3]
     for finding, truth in ((kept, 0.5), (times, 0.2), (tuned, 0.1)):
         lower, upper = finding.difference.ci
         assert lower < truth < upper
         assert finding.n_seeds == 5
-    table = outcome.table
+    table = outcome.tables["runs"]
     assert set(table.loc[table["stage"] == "tune", "seed"]) == {0, 1}
     assert set(table.loc[table["stage"] == "check", "seed"]) == {10, 11, 12, 13, 14}
 
-    told = report_levers(STUDY, **places)
-    path = Path(places["reports"]) / "toy-levers.runs.csv"
-    read = report_levers(STUDY, table=path, reports=tmp_path)
-    for again in (told, read):
-        assert levers_document(again.report) == levers_document(outcome.report)
+    told = report(KIND, **places)
+    read = report(KIND, table=places["reports"] / "toy-levers.runs.csv", reports=tmp_path)
+    for again in (first_run, told, read):
+        assert levers_document(again.result) == levers_document(outcome.result)
     assert "toy-levers" in told.index_path.read_text(encoding="utf-8")

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from extrap.batch_sweeps import report_batches, run_batches, sweeps_of_batches
 from extrap.cli import main
 from extrap.errors import DataError
-from extrap.reading import read_runs
 from extrap.records import BatchStudy, BatchTask, Recipe, StudySpec, TunedRange, Workload
 from extrap.reporting.batches_page import batches_document
-from extrap.standing import study_status
-from extrap.sweeps import StudyFile
+from extrap.study import report, run
+from extrap.study.batches import BatchKind
+from extrap.study.driver import runs_in
+from extrap.study.status import study_status
 from extrap.tuning import TuneEvent
 
 CONSTANT = {"schedule": "constant", "warmup": 0.0}
@@ -39,34 +39,23 @@ TASK = BatchTask(
     at={"width": 16.0},
 )
 STUDY = BatchStudy(name="tiny_batches", question="How large a batch is useful?", tasks=(TASK,))
+KIND = BatchKind(STUDY)
 N_FIRST = 4 * 4 * 3
 """Sizes, batches, rates and seeds before any growth."""
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    home = tmp_path_factory.mktemp("batches")
-    return {"storage": f"sqlite:///{home / 'tiny.db'}", "reports": home / "reports"}
-
-
-@pytest.fixture(scope="module")
 def outcome(places):
-    return run_batches(STUDY, **places)
+    return run(KIND, **places)
 
 
 def runs_of(places, stage):
-    spec = TASK.spec()
-    columns = {
-        "size": ("width",),
-        "tune": tuple(spec.tune),
-        "conditions": tuple(spec.conditions()),
-    }
-    return read_runs(places["storage"], study=spec.name, stage=stage, **columns).to_frame()
+    return runs_in(KIND, places["storage"]).of(TASK.spec(), stage).to_frame()
 
 
 @pytest.mark.slow
 def test_study_counts_steps_and_writes_page_tables_and_index(outcome, places):
-    (found,) = outcome.findings
+    (found,) = outcome.result
     assert {(g.by["width"], g.by["target"]) for g in found.result.critical.groups} == {
         (width, target) for width in (4, 5, 6, 8) for target in (0.44, 0.41)
     }
@@ -96,7 +85,7 @@ def test_grid_grows_only_where_the_best_rate_is_at_its_edge(outcome, places):
 
 @pytest.mark.slow
 def test_trade_off_is_written_before_the_larger_size_is_trained(outcome, places):
-    (found,) = outcome.findings
+    (found,) = outcome.result
     assert found.trade_off is not None
     assert found.checked is not None
     sealed = json.loads((places["reports"] / "tiny_batches.front.json").read_text("utf-8"))
@@ -123,18 +112,19 @@ def test_second_start_trains_nothing_and_keeps_a_trade_off_of_the_same_data_only
     trained: list[TuneEvent] = []
     for data_hash, is_kept in ((None, True), ("other", False)):
         written = unsealed(path)
-        marked = {**written, "created": "2000", "data_hash": data_hash or written["data_hash"]}
-        path.write_text(json.dumps(marked), encoding="utf-8")
-        again = run_batches(STUDY, notify=trained.append, **places)
+        marked = {**written, "marked": True, "data_hash": data_hash or written["data_hash"]}
+        path.write_text(json.dumps({**marked, "created": "2000"}), encoding="utf-8")
+        again = run(KIND, notify=trained.append, **places)
         assert trained == []
-        assert (json.loads(path.read_text("utf-8"))["created"] == "2000") == is_kept
-    told = report_batches(STUDY, path=tmp_path / "own.html", **places)
+        found = json.loads(path.read_text("utf-8"))
+        assert ("marked" in found) == is_kept
+        assert found["created"] == written["created"]  # the storage keeps the time
+    told = report(KIND, path=tmp_path / "own.html", **places)
     assert told.report_path == tmp_path / "own.html"
-    first, second, third = (batches_document(STUDY, o.findings) for o in (outcome, again, told))
+    first, second, third = (batches_document(STUDY, o.result) for o in (outcome, again, told))
     assert first == second == third
-    sweeps = sweeps_of_batches(STUDY)
-    file = StudyFile(name="b", kind="BATCHES", storage=places["storage"], sweeps=sweeps)
-    status, n_runs = study_status(file), sum(len(runs_of(places, s)) for s in ("tune", "check"))
+    status = study_status(KIND, places["storage"])
+    n_runs = sum(len(runs_of(places, stage)) for stage in ("tune", "check"))
     assert status.done
     assert status.count("cells") == status.count("complete") == n_runs
     assert status.count("duplicates") == 0
@@ -149,9 +139,9 @@ def test_runs_are_held_against_the_trade_off_that_was_written_down(outcome, plac
         point["predicted"] *= 2
         point["lr"] = float(f"{2 * point['lr']:.4g}")
     path.write_text(json.dumps(written), encoding="utf-8")
-    (found,) = report_batches(STUDY, **places).findings
+    (found,) = report(KIND, **places).result
     path.write_text(before, encoding="utf-8")
-    (first,) = outcome.findings
+    (first,) = outcome.result
     assert found.trade_off is not None
     assert found.checked is not None
     assert found.trade_off.rates == {
@@ -193,15 +183,15 @@ def test_command_line_runs_and_reports_a_file(tmp_path, monkeypatch, capsys):
     assert main(["report", str(path), "table.csv"]) == 2
     assert "its storage" in capsys.readouterr().err
     with pytest.raises(DataError):
-        report_batches(STUDY, storage="sqlite:///none.db", reports=tmp_path)
+        report(KIND, storage="sqlite:///none.db", reports=tmp_path)
 
 
 def test_task_without_a_forecast_still_has_its_page(tmp_path):
     one = replace(TASK, study=replace(TASK.study, sizes={"width": (4,)}, growth=0))
     lines: list[str] = []
     where = {"storage": f"sqlite:///{tmp_path / 'x.db'}", "reports": tmp_path}
-    outcome = run_batches(replace(STUDY, tasks=(one,)), say=lines.append, **where)
-    (found,) = outcome.findings
+    outcome = run(BatchKind(replace(STUDY, tasks=(one,))), say=lines.append, **where)
+    (found,) = outcome.result
     assert (found.trade_off, found.checked) == (None, None)
     assert lines[0].startswith("no forecast at width 16")
     assert "could not be forecast" in outcome.report_path.read_text(encoding="utf-8")

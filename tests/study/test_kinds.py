@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from extrap.allocation_sweeps import read_allocation_table
 from extrap.cli import main
-from extrap.comparison_sweeps import read_comparison_table
 from extrap.errors import DataError
-from extrap.lever_sweeps import read_lever_table
-from tests.test_allocation_sweeps import STUDY as ALLOCATION
+from extrap.study import open_study, runs_of_table
+from extrap.study.allocations import AllocationKind
+
+from .test_allocations import STUDY as ALLOCATION
 
 LEVERS = """
 from dataclasses import replace
@@ -108,18 +108,23 @@ def test_study_runs_and_reports(
 
 
 @pytest.mark.parametrize(
-    ("read", "lacks"),
+    ("study", "lacks"),
     [
-        (read_lever_table, "stage, lr, seed, status"),
-        (read_comparison_table, "stage, seed, status"),
-        (partial(read_allocation_table, ALLOCATION), "tokens, n_params, lr"),
+        (LEVERS, "stage, lr, seed, status"),
+        (COMPARISON, "stage, lr, seed, status"),
+        (ALLOCATION, "lr, tokens, n_params"),
     ],
     ids=["levers", "comparison", "allocation"],
 )
-def test_what_is_no_table_of_runs_is_refused(read, lacks, tmp_path):
+def test_what_is_no_table_of_runs_is_refused(study, lacks, tmp_path):
+    if isinstance(study, str):
+        (tmp_path / "tiny.py").write_text(study)
+        kind = open_study(tmp_path / "tiny.py")
+    else:
+        kind = AllocationKind(study)
     with pytest.raises(DataError, match=r"none\.csv"):
-        read(tmp_path / "none.csv")
+        runs_of_table(kind, tmp_path / "none.csv")
     columns = {"arm": ["a"], "width": [1], "loss": [1.0]}
     pd.DataFrame(columns).to_csv(tmp_path / "odd.csv", index=False)
-    with pytest.raises(DataError, match=lacks):
-        read(tmp_path / "odd.csv")
+    with pytest.raises(DataError, match=f"lacks .*{lacks}"):
+        runs_of_table(kind, tmp_path / "odd.csv")

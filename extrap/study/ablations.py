@@ -1,0 +1,153 @@
+"""Treatments beside the plain training: every arm tuned, then judged on other seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from extrap.levers import LeverReport, best_rates, judge_levers
+from extrap.records import Cell, Lever, LeverStudy, StudySpec, override
+from extrap.reporting.ablation_page import lever_page
+from extrap.reporting.study_page import About
+from extrap.study.protocol import Kind, RunsByStage, Stage, as_handed_out, only, sweep
+
+__all__ = ["AblationKind"]
+
+COLUMNS = (
+    "arm",
+    "stage",
+    "lr",
+    "seed",
+    "status",
+    "loss",
+    "initial_loss",
+    "updates",
+    "n_tokens",
+    "epochs",
+    "flops",
+    "wall_s",
+)
+"""Of the run table."""
+
+
+class AblationKind(Kind):
+    """`LEVERS`: the arms are tuned on their own seeds and judged at the rates found on others."""
+
+    symbol = "LEVERS"
+    record = LeverStudy
+    example = "LeverStudy(name=…, question=…, levers=(Lever(…),))"
+
+    @classmethod
+    def override(cls, study: LeverStudy, assignments: Sequence[str]) -> LeverStudy:
+        """`judge_seeds` and `level` are the study's own; other fields those of all arms."""
+        for assignment in assignments:
+            key, _, text = assignment.partition("=")
+            if key.strip() == "judge_seeds":
+                seeds = tuple(int(part) for part in text.split(",") if part.strip())
+                study = replace(study, judge_seeds=seeds)
+            elif key.strip() == "level":
+                study = replace(study, level=float(text))
+            else:
+                own = tuple(_with(lever, assignment) for lever in study.levers)
+                study = replace(study, levers=own)
+        return study
+
+    def specs(self) -> tuple[StudySpec, ...]:
+        """The arms."""
+        return tuple(self.study.arms())
+
+    def follows(self) -> bool:
+        """Arms are always judged."""
+        return True
+
+    def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
+        """The arms that are tuned; then all of them at the rates found."""
+        tuned = self.study.tuned_arms()
+        yield list(map(sweep, tuned))
+        parts = [_rows(spec, runs) for spec in tuned]
+        best = best_rates(self.study, pd.concat(parts, ignore_index=True))
+        rates, stages = self.study.rates(best), []
+        for spec in self.specs():
+            (size,) = spec.size_points()
+            cells = [
+                Cell.of(size, {"lr": rate}, seed)
+                for rate in rates[spec.name]
+                for seed in self.study.judge_seeds
+            ]
+            found = best.get(spec.name)
+            note = f"{spec.name}: best rate {as_handed_out('lr', found):g}" if found else ""
+            notes = (note,) if note else ()
+            stages.append(Stage(spec=spec, wants=only(cells), stage="check", notes=notes))
+        yield stages
+
+    def analyse(self, runs: RunsByStage) -> LeverReport:
+        """What each treatment changes."""
+        return judge_levers(self.study, self.run_table(runs))
+
+    def run_table(self, runs: RunsByStage) -> pd.DataFrame:
+        """All runs: those that tune first."""
+        parts = [_rows(spec, runs) for spec in self.study.tuned_arms()]
+        parts += [_rows(spec, runs, stage="check") for spec in self.specs()]
+        return pd.concat([part for part in parts if len(part)], ignore_index=True)
+
+    def plan(self) -> list[str]:
+        """The arms and the treatments."""
+        study, lines = self.study, []
+        apart = {spec.name: 1 + i / 997 for i, spec in enumerate(study.tuned_arms())}
+        rates = study.rates(apart)
+        for spec in self.specs():
+            recipe, n_grid = spec.recipe, len(spec.grid_cells()) if spec.name in apart else 0
+            batches = recipe.batch_at(0), recipe.batch_at(recipe.n_updates - 1)
+            batch = (
+                f"{batches[0]}" if batches[0] == batches[1] else f"{batches[0]} to {batches[1]}"
+            )
+            lines.append(
+                f"  arm {spec.name}: {n_grid} runs to tune, "
+                f"{len(study.judge_seeds) * len(rates[spec.name])} to compare, "
+                f"{recipe.n_updates} updates of {batch} examples"
+            )
+        for lever in study.levers:
+            rate = "tuned" if lever.rate is None else f"rate × {lever.rate:.4g}"
+            lines.append(f"{lever.group}: {lever.name} ({rate}) compared with {lever.plain.name}")
+        return lines
+
+    def provenance(self, result: LeverReport, runs: RunsByStage, source: str) -> dict[str, str]:
+        """Where the runs come from, seeds and recipes."""
+        tuning = (", ".join(map(str, spec.seeds)) for spec in self.study.tuned_arms())
+        return {
+            **super().provenance(result, runs, source),
+            "judging seeds": ", ".join(map(str, self.study.judge_seeds)),
+            "tuning seeds": "; ".join(dict.fromkeys(tuning)),
+            **{f"arm {spec.name}": _arm_words(spec) for spec in self.specs()},
+        }
+
+    def page(self, result: LeverReport, runs: RunsByStage, about: About, path: Path) -> None:
+        """The page of the ablations."""
+        lever_page(result, about, path)
+
+
+def _rows(spec: StudySpec, runs: RunsByStage, *, stage: str = "tune") -> pd.DataFrame:
+    """The runs of an arm with its name, in the columns of the run table."""
+    frame = runs.of(spec, stage).to_frame().assign(arm=spec.name)
+    return frame[[name for name in COLUMNS if name in frame]]
+
+
+def _with(lever: Lever, assignment: str) -> Lever:
+    """A lever with a field of all of its arms replaced."""
+    reference = lever.reference
+    return replace(
+        lever,
+        plain=override(lever.plain, [assignment]),
+        treated=override(lever.treated, [assignment]),
+        reference=None if reference is None else override(reference, [assignment]),
+    )
+
+
+def _arm_words(spec: StudySpec) -> str:
+    """Workload, size and recipe of an arm."""
+    (size,) = spec.size_points()
+    parts = {**size, **spec.conditions()}
+    return ", ".join(f"{name} {value}" for name, value in parts.items())

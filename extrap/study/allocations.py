@@ -1,0 +1,275 @@
+"""Profiles over size at several budgets; the split of a larger one, sealed, then trained."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from extrap.errors import DataError
+from extrap.forecasting import Forecast, forecast
+from extrap.planning import Allocation, AllocationReport, allocate_each, check_allocation
+from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
+from extrap.records.codec import document
+from extrap.records.seals import SealedKind
+from extrap.reporting.allocations_page import allocation_page
+from extrap.reporting.study_page import About
+from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, as_handed_out, only
+
+if TYPE_CHECKING:
+    from extrap.workloads import LoadedWorkload
+
+__all__ = ["AllocationKind"]
+
+COLUMNS = (
+    DATA_SIZE,
+    "n_params",
+    "lr",
+    "seed",
+    "status",
+    "stage",
+    "loss",
+    "epochs",
+    "flops",
+    "wall_s",
+)
+"""Of the run table, after the model's size."""
+LARGEST_SIZE = 2**16
+SPLIT = SealedKind(kind="extrap-allocation", what="split", time="sealed", may_be_open=True)
+
+
+class AllocationKind(Kind):
+    """`ALLOCATION`: the split of the budget to come is sealed before anything is trained there."""
+
+    symbol = "ALLOCATION"
+    record = AllocationStudy
+    example = "AllocationStudy(name=…, question=…, study=StudySpec(…), budgets=(…))"
+    has_arms = False
+    needs = (DATA_SIZE, "n_params", "epochs")
+
+    def specs(self) -> tuple[StudySpec, ...]:
+        """The profiles and the check, as the storage knows them: lengths follow from budgets."""
+        study = self.study
+        return (replace(study.study_named, sizes={**study.study.sizes, DATA_SIZE: (1,)}),)
+
+    @property
+    def _spec(self) -> StudySpec:
+        return self.specs()[0]
+
+    def follows(self) -> bool:
+        """The split is checked."""
+        return True
+
+    def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
+        """The profiles; then splits of the budget to come."""
+        study, spec = self.study, self._spec
+        profiles = [
+            cell
+            for budget in study.budgets
+            for size in study.study.sizes[study.column]
+            for cell in study.cells(size, self._tokens(budget, size))
+        ]
+        yield [Stage(spec=spec, wants=only(profiles))]
+        made, found = self._allocated(runs)
+        cells, notes = [], []
+        for factor in study.factors:
+            size = _size_of(factor * (found.params.value or 0.0), self._n_params)
+            tokens = self._tokens(study.target, size)
+            cells += _check_cells(study, made, size, tokens)
+            notes.append(
+                f"{factor:g} × parameters: {study.column} {size}, {self._n_params(size)} "
+                f"on {tokens} tokens"
+            )
+        swept = runs.of(spec).to_frame()
+        yield [
+            Stage(
+                spec=spec,
+                wants=only(cells),
+                stage="check",
+                seal=self._seal(swept, found),
+                notes=tuple(notes),
+            )
+        ]
+
+    def analyse(self, runs: RunsByStage) -> AllocationReport:
+        """The split from the profiles, and what the runs at its budget say of it.
+
+        Raises:
+            DataError: There are no runs at the budget, or the profiles support no split.
+        """
+        study, spec = self.study, self._spec
+        swept, large = runs.of(spec).to_frame(), runs.of(spec, "check").to_frame()
+        large = large if len(large) else swept[:0]
+        made, found = self._allocated(runs)
+        optima = _optima(study, made, swept)
+        course = self._splits(optima, study.budgets)
+        checked = check_allocation(
+            large,
+            params=found.params.value or 0.0,
+            factors=study.factors,
+            forecast=found.loss,
+            level=study.study.level,
+        )
+        at = large[large["n_params"] == checked.recommended.params].iloc[0]
+        point = made.at(**{column: float(at[column]) for column in (study.column, DATA_SIZE)})
+        return AllocationReport(
+            found=found,
+            course=dict(zip(study.budgets, course, strict=True)),
+            check=replace(
+                checked,
+                prediction=Measure(value=point.loss, ci=point.loss_pi),
+                if_right=found.chosen.loss_if_right,
+            ),
+            optima=optima,
+            runs=large,
+            column=study.column,
+            n_runs=len(swept) + len(large),
+        )
+
+    def run_table(self, runs: RunsByStage) -> pd.DataFrame:
+        """All runs."""
+        frame = super().run_table(runs)
+        return frame[[name for name in (self.study.column, *COLUMNS) if name in frame]]
+
+    def plan(self) -> list[str]:
+        """The profiles and the check."""
+        study, spec = self.study, self.study.study
+        sizes, rates = spec.sizes[study.column], spec.tune["lr"].values()
+        n_runs = len(study.budgets) * len(sizes) * len(rates) * len(spec.seeds)
+        return [
+            f"workload: {spec.workload.name} {dict(spec.workload.options) or ''}".rstrip(),
+            f"profiles: {n_runs} runs, {study.column} {', '.join(f'{s:g}' for s in sizes)} at "
+            f"{len(study.budgets)} budgets from {study.budgets[0]:.3g} to "
+            f"{study.budgets[-1]:.3g} FLOPs, {len(rates)} rates, {len(spec.seeds)} seeds",
+            f"then {len(study.factors) * len(study.check_seeds)} runs at {study.target:.3g} FLOPs,"
+            f" at {', '.join(f'{f:g}' for f in study.factors)} times the recommended parameters",
+        ]
+
+    def provenance(
+        self, result: AllocationReport, runs: RunsByStage, source: str
+    ) -> dict[str, str]:
+        """Where the runs come from, when the split was sealed, the recipe."""
+        recipe = self.study.study.recipe
+        return {
+            **super().provenance(result, runs, source),
+            "split sealed": self._sealed_when(runs),
+            "workload": self.study.study.workload.name,
+            "recipe": f"batches of {recipe.batch_size}, {recipe.optimizer}, {recipe.schedule}, "
+            f"warm-up {recipe.warmup:g}, decay {recipe.decay:g}",
+            "seeds of the profiles": ", ".join(map(str, self.study.study.seeds)),
+            "seeds of the check": ", ".join(map(str, self.study.check_seeds)),
+        }
+
+    def page(self, result: AllocationReport, runs: RunsByStage, about: About, path: Path) -> None:
+        """The page of the split."""
+        allocation_page(result, about, path)
+
+    def _allocated(self, runs: RunsByStage) -> tuple[Forecast, Allocation]:
+        """The forecast of rates and losses, and the split of the target, from the sweep alone."""
+        return runs.once("split", lambda: self._allocate(runs.of(self._spec).to_frame()))
+
+    def _allocate(self, swept: pd.DataFrame) -> tuple[Forecast, Allocation]:
+        study = self.study
+        own = Runs.from_frame(swept, sizes=(study.column, DATA_SIZE), tuned=("lr",))
+        made = forecast(own, level=study.study.level)
+        (found,) = self._splits(_optima(study, made, swept), (study.target,))
+        return made, found
+
+    def _splits(self, optima: pd.DataFrame, budgets: tuple[float, ...]) -> tuple[Allocation, ...]:
+        study = self.study
+        return allocate_each(
+            optima,
+            budgets=budgets,
+            level=study.study.level,
+            unique_tokens=study.unique_tokens,
+            inference_tokens=study.inference_tokens,
+        )
+
+    def _seal(self, swept: pd.DataFrame, found: Allocation) -> Seal:
+        data = self._data_hash(swept)
+        return Seal(
+            kind=SPLIT,
+            file=self._file,
+            content={"data": data, "factors": list(self.study.factors), **document(found)},
+            spec=self._spec,
+            says=_data_of,
+        )
+
+    @property
+    def _file(self) -> str:
+        return f"{self.name}.allocation.json"
+
+    def _sealed_when(self, runs: RunsByStage) -> str:
+        sealed = runs.sealed(SPLIT, self._file)
+        if sealed is None:
+            is_broken = runs.has(self._file)
+            return "not: the file was changed after it was written" if is_broken else ""
+        data = _data_of(sealed.content)
+        if data != self._data_hash(runs.of(self._spec).to_frame()):
+            return "not: the sealed split is of other runs"
+        return f"{sealed.created}, data hash {data}"
+
+    def _data_hash(self, swept: pd.DataFrame) -> str:
+        own = swept[[self.study.column, DATA_SIZE, "lr", "seed", "loss"]]
+        rows = own.sort_values(list(own.columns)).to_csv(index=False, float_format="%.8g")
+        return hashlib.sha256(rows.encode()).hexdigest()
+
+    @cached_property
+    def _workload(self) -> LoadedWorkload:
+        from extrap.workloads import load_workload
+
+        return load_workload(self.study.study.workload)
+
+    def _n_params(self, size: float) -> int:
+        return self._workload.n_params({self.study.column: size})
+
+    def _tokens(self, budget: float, size: float) -> int:
+        per_example = self._workload.tokens_per_example
+        found = self.study.tokens(budget, self._n_params(size), tokens_per_example=per_example)
+        return int(found)
+
+
+def _data_of(content: Mapping[str, Any]) -> str:
+    return str(content.get("data"))
+
+
+def _optima(study: AllocationStudy, made: Forecast, frame: pd.DataFrame) -> pd.DataFrame:
+    """Parameters, tokens and loss at the best rate; the loss is empty where none is bracketed."""
+    n_params = frame.drop_duplicates(study.column).set_index(study.column)["n_params"]
+    rows = [
+        {
+            study.column: optimum.size[study.column],
+            "params": float(n_params[optimum.size[study.column]]),
+            "tokens": optimum.size[DATA_SIZE],
+            "loss": optimum.loss,
+            "loss_se": optimum.loss_se,
+            "lr": optimum.tuned["lr"].value if optimum.tuned else None,
+        }
+        for optimum in made.optima
+    ]
+    return pd.DataFrame(rows).astype(float)
+
+
+def _check_cells(study: AllocationStudy, made: Forecast, size: int, tokens: int) -> list[Cell]:
+    """The runs of one split, at the rate that the sweep's law forecasts for it."""
+    at = {study.column: float(size), DATA_SIZE: float(tokens)}
+    rate = made.at(**at).tuned["lr"].value
+    if rate is None:
+        raise DataError(
+            "the sweep forecasts no learning rate for the split; widen the tuned range so that "
+            "more optima are bracketed."
+        )
+    tuned = {"lr": as_handed_out("lr", rate)}
+    return [Cell.of(at, tuned, seed) for seed in study.check_seeds]
+
+
+def _size_of(params: float, n_params: Callable[[float], int]) -> int:
+    """The whole size whose parameters come nearest."""
+    above = bisect_left(range(1, LARGEST_SIZE), params, key=n_params) + 1
+    return min((max(1, above - 1), above), key=lambda size: abs(n_params(size) - params))

@@ -1,0 +1,280 @@
+"""Steps to a loss against batch size: tuned at every batch, fitted, forecast at a larger size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from extrap.batching import (
+    BatchFindings,
+    TaskResult,
+    TradeOffForecast,
+    analyse_task,
+    check_trade_off,
+    forecast_trade_off,
+    steps_to_target,
+    tuned_steps,
+)
+from extrap.errors import DataError
+from extrap.records import BatchStudy, BatchTask, Cell, Runs, StudySpec
+from extrap.records.codec import encode
+from extrap.records.seals import SealedKind, canonical_hash
+from extrap.reporting.batches_page import batch_page
+from extrap.reporting.study_page import About
+from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, only, size_words
+
+__all__ = ["BatchKind"]
+
+BATCH = "batch_size"
+GROWN_BY = 2
+"""Rates that a grid grows by at a time, on the side where its best rate is at the edge."""
+TRADE_OFF = SealedKind(kind="extrap-front", what="forecast of a trade-off", may_be_open=True)
+FACTORS = (0.5, 1.0, 2.0)
+"""Multiples of the forecast rate that are run at the larger size."""
+TABLES = ("tuned", "rates", "held_out", "noise", "courses")
+
+
+class BatchKind(Kind):
+    """`BATCHES`: at every size and batch a grid of rates, grown while the best one is at its edge.
+
+    Where a task names a larger size, the trade-off of steps and examples there is written down
+    before that size is trained.
+    """
+
+    symbol = "BATCHES"
+    record = BatchStudy
+    example = "BatchStudy(name=…, question=…, tasks=(BatchTask(…),))"
+    reads_tables = False
+
+    def specs(self) -> tuple[StudySpec, ...]:
+        """One sweep a task."""
+        return tuple(task.spec() for task in self.study.tasks)
+
+    def follows(self) -> bool:
+        """Whether a task names a larger size."""
+        return any(task.at for task in self.study.tasks)
+
+    def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
+        """The grids of all tasks; then the larger sizes."""
+        yield [
+            Stage(spec=task.spec(), wants=partial(_wanted, task), has_optima=False)
+            for task in self.study.tasks
+        ]
+        larger = []
+        for task in self.study.tasks:
+            if not task.at:
+                continue
+            spec, sealed, note = task.spec(), None, ""
+            cells: tuple[Cell, ...] = ()
+            try:
+                trade_off = self._trade_off(task, runs)
+            except DataError as error:
+                trade_off, note = None, f"no forecast at {size_words(task.at)}: {error}"
+            if trade_off is not None:
+                cells = _large_cells(task, trade_off)
+                sealed = self._seal(task, trade_off, runs.of(spec))
+            stage = Stage(spec=spec, wants=only(cells), stage="check", seal=sealed)
+            larger.append(replace(stage, notes=(note,) if note else (), has_optima=False))
+        yield larger
+
+    def analyse(self, runs: RunsByStage) -> tuple[BatchFindings, ...]:
+        """What each task shows.
+
+        Raises:
+            DataError: No batch of a task reached a target.
+        """
+        found = []
+        for task in self.study.tasks:
+            result, trade_off, checked = self._result(task, runs), None, None
+            if task.at:
+                try:
+                    trade_off = self._trade_off(task, runs)
+                except DataError:
+                    trade_off = None  # the stage says why
+            if trade_off is not None and len(large := runs.of(task.spec(), "check")):
+                checked = check_trade_off(trade_off, large, factors=FACTORS)
+            found.append(BatchFindings(result=result, trade_off=trade_off, checked=checked))
+        return tuple(found)
+
+    def _result(self, task: BatchTask, runs: RunsByStage) -> TaskResult:
+        study = self.study
+        return runs.once(
+            task.study.name,
+            lambda: analyse_task(
+                task, runs.of(task.spec()), overhead=study.overhead, level=study.level
+            ),
+        )
+
+    def _trade_off(self, task: BatchTask, runs: RunsByStage) -> TradeOffForecast | None:
+        """The forecast with the rates and steps that were written down earlier for these runs.
+
+        Runs at the larger size are made at the rates that were written down. A forecast made again
+        by a later version may differ from them and would not find these runs.
+        """
+        made = forecast_trade_off(self._result(task, runs))
+        earlier = runs.sealed(TRADE_OFF, self._file(task))
+        if made is None or earlier is None:
+            return made
+        if _says(earlier.content) != _says(_key(made, runs.of(task.spec()))):
+            return made
+        table = pd.DataFrame(earlier.content["points"])
+        rates = {int(b): float(lr) for b, lr in zip(table[BATCH], table["lr"], strict=True)}
+        trivial = made.table[["target", BATCH, "as_largest"]]
+        table = table.drop(columns="as_largest", errors="ignore").merge(trivial, how="left")
+        return replace(made, rates=rates, table=table)
+
+    def _seal(self, task: BatchTask, trade_off: TradeOffForecast, runs: Runs) -> Seal:
+        return Seal(
+            kind=TRADE_OFF,
+            file=self._file(task),
+            content=encode({**_key(trade_off, runs), "points": trade_off.table}),
+            spec=task.spec(),
+            says=_says,
+        )
+
+    def _file(self, task: BatchTask) -> str:
+        several = sum(bool(each.at) for each in self.study.tasks) > 1
+        return (
+            f"{self.name}.{task.study.name}.front.json" if several else f"{self.name}.front.json"
+        )
+
+    def tables(
+        self, result: Sequence[BatchFindings], runs: RunsByStage
+    ) -> Mapping[str, pd.DataFrame]:
+        """The tables of all tasks below each other, from which pictures can be made again."""
+        tables: dict[str, list[pd.DataFrame]] = {name: [] for name in (*TABLES, "front")}
+        for each in result:
+            task = each.result.task.study.name
+            for name in TABLES:
+                tables[name].append(getattr(each.result, name).assign(task=task))
+            if each.checked is not None:
+                tables["front"].append(each.checked.assign(task=task))
+        return {
+            name: pd.concat(parts)
+            for name, of in tables.items()
+            if (parts := [part for part in of if not part.empty])
+        }
+
+    def plan(self) -> list[str]:
+        """The tasks."""
+        lines = []
+        for task in self.study.tasks:
+            sizes = task.study.size_points()
+            n_runs = len(sizes) * len(task.batches) * task.n_rates * len(task.study.seeds)
+            n_examples = sum(b * s for b, s in task.steps.items()) * n_runs // len(task.batches)
+            lines.append(
+                f"{task.study.name} ({task.study.workload.name}): {n_runs} runs, {n_examples:.3g} "
+                f"examples, at {'; '.join(map(size_words, sizes))}, batches "
+                f"{', '.join(map(str, task.batches))}, targets {', '.join(map(str, task.targets))}"
+            )
+            if task.at:
+                at = size_words(task.at)
+                lines.append(f"  then {at} at the forecast rates times {FACTORS}")
+        return lines
+
+    def provenance(
+        self, result: Sequence[BatchFindings], runs: RunsByStage, source: str
+    ) -> dict[str, str]:
+        """Where the runs are, and what each task was trained with."""
+        rows = super().provenance(result, runs, source)
+        for task in self.study.tasks:
+            recipe = task.study.conditions()
+            options = ", ".join(f"{k} {v}" for k, v in task.study.workload.options.items())
+            workload = " ".join(
+                filter(None, [task.study.workload.name, options and f"({options})"])
+            )
+            shown = ", ".join(f"{k} {v}" for k, v in recipe.items() if k != "workload")
+            seeds = ", ".join(map(str, task.study.seeds))
+            rows[f"task {task.study.name}"] = f"{workload}; {shown}; seeds {seeds}"
+        return rows
+
+    def page(
+        self, result: Sequence[BatchFindings], runs: RunsByStage, about: About, path: Path
+    ) -> None:
+        """The page of the tasks."""
+        batch_page(self.study, tuple(result), about, path)
+
+
+def _wanted(task: BatchTask, runs: Runs) -> tuple[Cell, ...]:
+    """The grid at every size and batch, grown where its best rate is at the edge."""
+    seen = _seen_indices(task, runs)
+    cells: list[Cell] = []
+    edges = _edges(task, runs) if len(runs) else {}
+    for size in task.study.size_points():
+        key = tuple(size.values())
+        indices: dict[int, Iterable[int]] = {}
+        for batch in task.batches:
+            own = seen.get((key, batch), set()) | set(range(task.n_rates))
+            sides = edges.get((key, batch), set())
+            if "low" in sides:
+                own |= set(range(min(own) - GROWN_BY, min(own)))
+            if "high" in sides:
+                own |= set(range(max(own) + 1, max(own) + 1 + GROWN_BY))
+            growth = task.study.growth
+            indices[batch] = [i for i in sorted(own) if -growth <= i < task.n_rates + growth]
+        cells += task.cells(size, indices)
+    return tuple(cells)
+
+
+def _seen_indices(task: BatchTask, runs: Runs) -> dict[tuple[tuple[float, ...], int], set[int]]:
+    """(size, batch) → indices of the rates that were run."""
+    growth, sizes = task.study.growth, list(task.study.sizes)
+    names = {
+        (b, task.rate(b, i)): i
+        for b in task.batches
+        for i in range(-growth, task.n_rates + growth)
+    }
+    seen: dict[tuple[tuple[float, ...], int], set[int]] = {}
+    for row in runs.to_frame().to_dict("records"):
+        index = names.get((row["batch_size"], row["lr"]))
+        if index is not None:
+            key = tuple(float(row[c]) for c in sizes)
+            seen.setdefault((key, int(row["batch_size"])), set()).add(index)
+    return seen
+
+
+def _edges(task: BatchTask, runs: Runs) -> dict[tuple[tuple[float, ...], int], set[str]]:
+    """(size, batch) → the sides at which the best rate for some target is the last one."""
+    sizes = list(task.study.sizes)
+    reached = steps_to_target(runs, targets=task.targets)
+    tuned = tuned_steps(reached, by=sizes)
+    ends = reached.groupby([*sizes, "batch_size"])["lr"].agg(["min", "max"])
+    found: dict[tuple[tuple[float, ...], int], set[str]] = {}
+    for row in tuned[tuned["at_edge"]].to_dict("records"):
+        low, high = ends.loc[tuple(row[c] for c in (*sizes, "batch_size"))]
+        side = (
+            "low"
+            if abs(np.log(row["lr_opt"] / low)) < abs(np.log(row["lr_opt"] / high))
+            else "high"
+        )
+        key = (tuple(float(row[c]) for c in sizes), int(row["batch_size"]))
+        found.setdefault(key, set()).add(side)
+    return found
+
+
+def _large_cells(task: BatchTask, trade_off: TradeOffForecast) -> tuple[Cell, ...]:
+    return tuple(
+        Cell.of(
+            trade_off.size,
+            {"lr": float(f"{lr * factor:.4g}"), "batch_size": batch, "steps": task.steps[batch]},
+            seed,
+        )
+        for batch, lr in trade_off.rates.items()
+        for factor in FACTORS
+        for seed in task.study.target_seeds
+    )
+
+
+def _key(trade_off: TradeOffForecast, sweep: Runs) -> dict[str, Any]:
+    """What a trade-off follows from, and where it is told."""
+    return {"kind": TRADE_OFF.kind, "data_hash": sweep.data_hash(), "size": dict(trade_off.size)}
+
+
+def _says(content: Mapping[str, Any]) -> str:
+    return canonical_hash({name: content.get(name) for name in ("kind", "data_hash", "size")})

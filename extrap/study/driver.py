@@ -1,0 +1,431 @@
+"""One way through every study: train what is wanted, seal what is foreseen, report."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from extrap.documents import read_if_intact, write_sealed
+from extrap.errors import DataError
+from extrap.files import read_csv, write_csv
+from extrap.reading import read_runs, without_password
+from extrap.reading.optuna import seal_time
+from extrap.records import Runs, StudySpec
+from extrap.records.seals import Sealed, as_sealed
+from extrap.reporting.index import write_index
+from extrap.reporting.study_page import About
+from extrap.study.protocol import Kind, RunsByStage, Say, Seal, Stage, no_runs
+from extrap.tuning import Notify, Tune, TuneEvent, tune
+
+__all__ = [
+    "Outcome",
+    "default_storage",
+    "dry_run",
+    "read_study",
+    "report",
+    "run",
+    "runs_in",
+    "runs_of_table",
+    "train",
+    "write_seal",
+]
+
+logger = logging.getLogger(__name__)
+
+TimeOf = Callable[[Seal, str], str]
+"""From a seal and a time to when it was first written down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a finished study left behind.
+
+    Attributes:
+        study: The study.
+        result: What its runs say; see the kind's `analyse`.
+        runs: Its runs.
+        sealed: What was written down → the file.
+        tables: Name → table of runs or figures.
+        table_paths: Name → its file.
+        report_path: The page.
+        index_path: The index of all pages beside it.
+    """
+
+    study: Kind
+    result: Any
+    runs: RunsByStage
+    sealed: Mapping[str, Path]
+    tables: Mapping[str, Any]
+    table_paths: Mapping[str, Path]
+    report_path: Path
+    index_path: Path
+
+    def text(self) -> str:
+        """What is printed at the end."""
+        return self.study.text(self.result, self.report_path)
+
+
+def default_storage(study: Kind) -> str:
+    """`sqlite:///.extrap/NAME.db` in the working directory; a folder for saved answers."""
+    if study.keeps_answers:
+        return str(study.folder(None))
+    return f"sqlite:///.extrap/{study.storage_name}.db"
+
+
+def run(
+    study: Kind,
+    *,
+    storage: str | None = None,
+    reports: str | Path = "reports",
+    path: str | Path | None = None,
+    notify: Notify | None = None,
+    say: Say = logger.info,
+) -> Outcome:
+    """Run a study, or resume it; finished runs are not trained again.
+
+    What a study foresees is written to a file beside its reports before anything is trained on
+    the strength of it.
+
+    Args:
+        study: The study.
+        storage: Storage URL; by default `default_storage(study)`.
+        reports: Folder of the reports.
+        path: Where to write the page; by default `reports/NAME.html`.
+        notify: Hears of the progress of the training.
+        say: Hears one line at each step.
+
+    Raises:
+        StudyError: The storage is unusable or holds another study of this name.
+        DataError: The runs do not support what is to be trained next, or the report.
+    """
+    where, folder = storage or default_storage(study), Path(reports)
+    runs = train(study, where, reports=folder, tune=partial(_tuned, study, notify), say=say)
+    time_of = None if study.keeps_answers else partial(_storage_time, where)
+    return _finish(study, runs, folder, path, source=where, time_of=time_of, say=say)
+
+
+def train(
+    study: Kind,
+    storage: str,
+    *,
+    reports: str | Path = "reports",
+    tune: Tune = tune,
+    say: Say = logger.info,
+) -> RunsByStage:
+    """Train what a study wants; no report.
+
+    Args:
+        study: The study.
+        storage: Storage URL, which keeps the times of seals.
+        reports: Folder of what is written down.
+        tune: Trains the cells of a stage, as `extrap.tune` does.
+        say: Hears one line at each step.
+
+    Returns:
+        All its runs.
+
+    Raises:
+        StudyError: The storage is unusable or holds another study of this name.
+        DataError: The runs do not support what is to be trained next.
+    """
+    runs = runs_in(study, storage, reports=reports)
+    if study.keeps_answers:
+        runs.curves = study.collect(storage, say)
+        return runs
+    sealed: set[str] = set()
+    for stages in study.stages(runs):
+        for stage in stages:
+            if stage.seal is not None and stage.seal.file not in sealed:
+                sealed.add(stage.seal.file)
+                runs.files[stage.seal.kind.what] = Path(reports) / stage.seal.file
+                write_seal(stage.seal, Path(reports), partial(_storage_time, storage), say)
+            for note in stage.notes:
+                say(note)
+            if _is_empty(stage):
+                continue
+            runs.put(
+                stage,
+                tune(
+                    stage.spec,
+                    storage,
+                    train=study.training_of(stage.spec),
+                    stage=stage.stage,
+                    extend=stage.wants,
+                ),
+            )
+            if len(stages) > 1:
+                say(f"{stage.spec.name}: {len(runs.of(stage.spec, stage.stage))} runs")
+    return runs
+
+
+def report(
+    study: Kind,
+    *,
+    storage: str | None = None,
+    table: str | Path | None = None,
+    reports: str | Path = "reports",
+    path: str | Path | None = None,
+) -> Outcome:
+    """Report on what is there of a study, without training anything.
+
+    Args:
+        study: The study.
+        storage: Storage URL; by default `default_storage(study)`.
+        table: A table to read instead, as `run` writes one beside the report.
+        reports: Folder of the reports.
+        path: Where to write the page; by default `reports/NAME.html`.
+
+    Raises:
+        DataError: The source lacks runs that the study needs.
+    """
+    where = str(table) if table is not None else storage or default_storage(study)
+    folder, time_of = Path(reports), None
+    if study.keeps_answers and table is None:
+        table = where = str(folder / f"{study.name}.curves.csv")
+    if table is not None:
+        runs = runs_of_table(study, table, reports=folder)
+    else:
+        runs = runs_in(study, where, reports=folder)
+        time_of = partial(_storage_time, where, reads=True)
+    return _finish(study, runs, folder, path, source=where, time_of=time_of, say=logger.info)
+
+
+def dry_run(study: Kind, *, storage: str | None = None) -> str:
+    """What `run` would train, as text; nothing is opened or trained.
+
+    Raises:
+        ValueError: The study cannot be trained as it says.
+    """
+    where = without_password(storage or default_storage(study))
+    kept = (
+        f"saved answers: {study.folder(storage)}" if study.keeps_answers else f"storage: {where}"
+    )
+    return "\n".join([f"study {study.name}: {study.question}", kept, *study.plan()])
+
+
+def read_study(spec: StudySpec, storage: str, *, stage: str = "tune") -> Runs:
+    """The runs of a sweep in a storage or run table, its columns named as the spec has them.
+
+    Raises:
+        DataError: There is no such run.
+    """
+    return read_runs(
+        storage,
+        size=tuple(spec.sizes),
+        tune=tuple(spec.tune),
+        conditions=tuple(spec.conditions()),
+        study=spec.name,
+        stage=stage,
+    )
+
+
+def runs_in(study: Kind, storage: str, *, reports: str | Path = "reports") -> RunsByStage:
+    """The runs of a study in its storage, read when they are asked for."""
+    return RunsByStage(_lenient(partial(_stored, storage)), Path(reports))
+
+
+def _stored(storage: str, spec: StudySpec, stage: str) -> Runs:
+    return read_study(spec, storage, stage=stage)
+
+
+def _lenient(read: Callable[[StudySpec, str], Runs]) -> Callable[[StudySpec, str], Runs]:
+    """Larger runs may not be there yet."""
+
+    def reading(spec: StudySpec, stage: str) -> Runs:
+        try:
+            return read(spec, stage)
+        except DataError:
+            if stage == "tune":
+                raise
+            return no_runs(spec)
+
+    return reading
+
+
+def runs_of_table(
+    study: Kind, path: str | Path, *, reports: str | Path = "reports"
+) -> RunsByStage:
+    """The runs of a study in a table that `run` wrote.
+
+    Raises:
+        DataError: There is no such file, or it lacks a column.
+    """
+    path = Path(path)
+    frame = _read_table(path)
+    if study.keeps_answers:
+        found = runs_in(study, str(path), reports=reports)
+        found.curves = frame
+        return found
+    first = study.specs()[0]
+    if study.has_arms or study.needs:
+        wanted = ["arm", "stage"] if study.has_arms else ["stage"]
+        wanted += [c for c, values in first.sizes.items() if len(values) > 1]
+        wanted += [*first.tune, *study.needs, "seed", "status", "loss"]
+        if missing := [name for name in wanted if name not in frame]:
+            raise DataError(
+                f"a run table of {study.name!r} needs the columns {', '.join(wanted)}; {path} "
+                f"lacks {', '.join(missing)}."
+            )
+
+    def read(spec: StudySpec, stage: str) -> Runs:
+        columns: dict[str, Any] = {
+            "size": tuple(spec.sizes),
+            "tune": tuple(spec.tune),
+            "conditions": tuple(c for c in spec.conditions() if c in frame),
+            "stage": stage,
+        }
+        if not study.has_arms and spec.name == first.name:
+            return read_runs(str(path), **columns)
+        own = frame[0:0]
+        if study.has_arms:
+            own = frame[(frame["arm"] == spec.name) & (frame["stage"] == stage)]
+        if own.empty:
+            known = sorted(set(frame["arm"].astype(str))) if study.has_arms else [first.name]
+            raise DataError(
+                f"{path} has no runs of stage {stage!r} of {spec.name!r}; it has "
+                f"{', '.join(known)}."
+            )
+        given = {c: v[0] for c, v in spec.sizes.items() if c not in own and len(v) == 1}
+        own = own.assign(**given).drop(columns="arm")
+        kept = {"stage", "seed", "status", "loss"}
+        blank = [name for name in own if name not in kept and own[name].isna().all()]
+        return read_runs(own.drop(columns=blank), **columns)
+
+    return RunsByStage(_lenient(read), Path(reports))
+
+
+def _read_table(path: Path) -> Any:
+    try:
+        return read_csv(path)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"a table of a study must be a CSV file, got {path} ({error}); run the study, which "
+            "writes one beside its report."
+        ) from error
+
+
+def _is_empty(stage: Stage) -> bool:
+    """Whether a stage that follows from others wants nothing."""
+    return (
+        stage.stage == "check" and stage.wants is not None and not stage.wants(no_runs(stage.spec))
+    )
+
+
+def _finish(
+    study: Kind,
+    runs: RunsByStage,
+    reports: Path,
+    path: str | Path | None,
+    *,
+    source: str,
+    time_of: TimeOf | None,
+    say: Say,
+) -> Outcome:
+    """Analyse, seal what commands read, write tables, page and index."""
+    result = study.analyse(runs)
+    for seal in study.seals(result):
+        before = runs.sealed(seal.kind, seal.file)
+        runs.files[seal.kind.what] = reports / seal.file
+        if write_seal(seal, reports, time_of, say if before is None else logger.debug) != before:
+            result = study.analyse(runs)  # which knows its time now
+    tables, table_paths = study.tables(result, runs), {}
+    for name, table in tables.items():
+        table_paths[name] = reports / f"{study.name}.{name}.csv"
+        write_csv(table, table_paths[name], float_format=study.float_format)
+    rows = {
+        **study.provenance(result, runs, source),
+        "commit": current_commit(),
+        "trained with": installed("torch", "optuna"),
+    }
+    page = Path(path) if path is not None else reports / f"{study.name}.html"
+    study.page(result, runs, About(study.name, study.question, rows), page)
+    return Outcome(
+        study=study,
+        result=result,
+        runs=runs,
+        sealed=runs.files,
+        tables=tables,
+        table_paths=table_paths,
+        report_path=page,
+        index_path=write_index(page.parent),
+    )
+
+
+def write_seal(
+    seal: Seal, reports: Path, time_of: TimeOf | None = None, say: Say = logger.debug
+) -> Sealed:
+    """Write down what a study foresees, once for one and the same content; as it stands now.
+
+    An earlier file that says something else is kept beside it.
+    """
+    path = reports / seal.file
+    earlier = read_if_intact(seal.kind, path)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    own = as_sealed(seal.content, now, attached=seal.attached, loose=seal.loose)
+    is_same = (
+        earlier is not None
+        and seal.says(earlier.content) == seal.says(seal.content)
+        and (not own.attached or own.attached == earlier.attached)
+    )
+    found = earlier if earlier is not None and is_same else own
+    created = found.created if time_of is None else time_of(seal, found.created)
+    found = replace(found, created=created, loose=own.loose or found.loose)
+    if found != earlier:
+        write_sealed(seal.kind, path, found, is_same=is_same)
+    what, content = seal.kind.what, found.content_hash
+    say(f"sealed {what} written to {path} ({created}, content hash {content})")
+    return found
+
+
+def _storage_time(storage: str, seal: Seal, now: str, *, reads: bool = False) -> str:
+    """When a storage first heard of a content; who only reads does not write that down."""
+    content, name = seal.says(seal.content), seal.spec.name
+    given = None if reads else now
+    return seal_time(storage, study=name, content_hash=content, now=given) or now
+
+
+def _tuned(
+    study: Kind, notify: Notify | None, spec: StudySpec, *args: Any, **options: Any
+) -> Runs:
+    """`tune`, whose progress goes by the name of the sweep beyond the first one."""
+    first = study.specs()[0].name
+
+    def tell(event: TuneEvent) -> None:
+        assert notify is not None
+        is_first = spec.name == first or event.stage != "tune"
+        notify(event if is_first else replace(event, stage=spec.name))
+
+    return tune(spec, *args, notify=None if notify is None else tell, **options)
+
+
+def installed(*names: str) -> str:
+    """Libraries with their versions; those that are not installed are left out."""
+    found = []
+    for name in names:
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+def current_commit() -> str:
+    """The commit of the working directory, or nothing where there is no git."""
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=5,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()

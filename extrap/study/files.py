@@ -1,0 +1,66 @@
+"""Study files: the study of any kind that a Python file defines, and the kinds there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from extrap.files import import_source
+from extrap.study.protocol import Kind
+
+__all__ = ["KINDS", "kind_of", "open_study"]
+
+KINDS = {
+    "COMPARISON": "comparisons",
+    "LEVERS": "ablations",
+    "BATCHES": "batches",
+    "ALLOCATION": "allocations",
+    "CASCADE": "cascades",
+    "KNOBS": "sensitivity",
+    "STUDY": "forecasts",
+}
+"""What a study file may define → module; the first that it does decides, after kinds of its own.
+`KNOBS` come with a `STUDY`."""
+
+
+def open_study(
+    path: str | Path, *, assignments: Sequence[str] = (), symbol: str | None = None
+) -> Kind:
+    """The study that a file defines; the file is imported once.
+
+    Args:
+        path: The file.
+        assignments: `KEY=VALUE`, as of `extrap study run --set`.
+        symbol: The kind, if it is known.
+
+    Raises:
+        ValueError: There is no such file, it cannot be imported or defines no study, or an
+            assignment fits no field.
+    """
+    module = _module(Path(path))
+    own = [name for name in Kind.known if name not in KINDS]
+    names = [n for n in (*own, *KINDS) if getattr(module, n, None) is not None]
+    return kind_of(symbol or next(iter(names), "STUDY")).of_module(module, path, assignments)
+
+
+def kind_of(symbol: str) -> type[Kind]:
+    """The kind that study files know by a symbol."""
+    if symbol not in Kind.known:
+        import_module(f"extrap.study.{KINDS[symbol]}")
+    return Kind.known[symbol]
+
+
+def _module(path: Path) -> ModuleType:
+    """The study file as a module."""
+    if not path.is_file():
+        here = path.parent if path.parent.is_dir() else Path()
+        known = ", ".join(sorted(str(p) for p in here.glob("*.py"))[:8]) or "none"
+        raise ValueError(f"study file {path} does not exist; study files there: {known}.")
+    if path.suffix != ".py":
+        raise ValueError(f"a study file is a Python file that ends in .py, got {path}.")
+    try:
+        return import_source(path, f"extrap_study_{path.stem}")
+    except (Exception, SystemExit) as error:  # a script may exit on import
+        raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}.") from error

@@ -1,0 +1,445 @@
+"""A sweep, its sealed forecast, and the larger runs that are held against it."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+
+from extrap.checking import check
+from extrap.documents import FORECAST, content_hash, forecast_seal, restore_seal
+from extrap.errors import DataError, StudyError
+from extrap.fitting import can_place
+from extrap.forecasting import Forecast, forecast
+from extrap.function_sources import describe_source
+from extrap.reading import without_password
+from extrap.reading.optuna import read_fingerprint
+from extrap.records import (
+    DATA_SIZE,
+    OWN,
+    Cell,
+    Command,
+    Point,
+    Runs,
+    SizePath,
+    StudySpec,
+    Train,
+    Verdict,
+    override,
+)
+from extrap.records.own_training import StudyFunction
+from extrap.reporting.study_page import About
+from extrap.study.protocol import (
+    Kind,
+    RunsByStage,
+    Seal,
+    Stage,
+    as_handed_out,
+    only,
+    recipe_words,
+    size_words,
+    sweep,
+    workload_words,
+)
+
+__all__ = ["ForecastKind", "ForecastResult", "sealed_forecast", "target_cells"]
+
+OWN_FIELDS = ("name", "question", "targets", "target_seeds")
+"""Fields of a study that are not its baseline's as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastResult:
+    """What a finished study says.
+
+    Attributes:
+        forecast: The forecast, with the time of its seal.
+        verdicts: On the larger runs.
+        baseline: The forecast of the sweep it is compared with; None where there is none.
+        problem: Why the baseline has no forecast.
+        seal: The content hash of the forecast.
+    """
+
+    forecast: Forecast
+    verdicts: tuple[Verdict, ...]
+    baseline: Forecast | None
+    problem: str
+    seal: str
+
+
+class ForecastKind(Kind):
+    """A `STUDY`, and perhaps a second sweep to compare it with, its `BASELINE`."""
+
+    symbol = "STUDY"
+    record = StudySpec
+    example = "STUDY = StudySpec(…)"
+    has_arms = False
+
+    def __init__(
+        self,
+        study: StudySpec,
+        train: Train | Mapping[str, Train] | None = None,
+        *,
+        baseline: StudySpec | None = None,
+    ) -> None:
+        super().__init__(study, train)
+        self.baseline = baseline
+        if baseline is not None:
+            check_baseline(study, baseline)
+            if isinstance(train, Mapping) and len(train) == 1:
+                raise ValueError(
+                    "a study and its baseline need the same kind of training, got one of two; "
+                    "give both or none."
+                )
+
+    @classmethod
+    def of_module(
+        cls, module: ModuleType, path: str | Path, assignments: Sequence[str] = ()
+    ) -> ForecastKind:
+        """The study of a file, with its baseline and the training of its own."""
+        study = cls.defined(module, path)
+        train, other = own_training(module, path)
+        if study.workload.name == OWN and train is None:
+            hint = (
+                "; its training function must be named TRAIN" if hasattr(module, "train") else ""
+            )
+            raise ValueError(
+                f"{path} does not say how its study is trained{hint}; write TRAIN = train, "
+                "COMMAND = Command([…]) or workload=Workload(name=…)."
+            )
+        baseline = getattr(module, "BASELINE", None)
+        if baseline is not None and not isinstance(baseline, StudySpec):
+            raise ValueError(
+                f"the BASELINE of {path} must be a StudySpec, got {type(baseline).__name__}; "
+                "derive it with dataclasses.replace(STUDY, name=…)."
+            )
+        shared = [
+            a for a in assignments if a.partition("=")[0].split(".")[0].strip() not in OWN_FIELDS
+        ]
+        study, baseline = override(study, assignments), baseline and override(baseline, shared)
+        trains: Train | dict[str, Train] | None = train
+        if baseline is not None and train is not None and other is not None:
+            trains = {study.name: train, baseline.name: other}
+        return cls(study, trains, baseline=baseline)
+
+    @classmethod
+    def defined(cls, module: ModuleType, path: str | Path) -> StudySpec:
+        """The `STUDY` of a file."""
+        found = getattr(module, "STUDY", None)
+        if not isinstance(found, StudySpec):
+            raise ValueError(
+                f"{path} defines no STUDY; a study file ends with STUDY = StudySpec(…)."
+            )
+        return found
+
+    def specs(self) -> tuple[StudySpec, ...]:
+        """The study and its baseline."""
+        return (self.study, *filter(None, [self.baseline]))
+
+    def follows(self) -> bool:
+        """Whether there are larger runs."""
+        return bool(self.study.targets)
+
+    def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
+        """The sweep, larger runs behind the seal of the forecast, the sweep of the baseline."""
+        spec = self.study
+        yield [sweep(spec)]
+        if spec.targets:
+            made = self._forecast(runs)
+            yield [
+                Stage(
+                    spec=spec,
+                    wants=only(target_cells(spec, made)),
+                    stage="check",
+                    seal=sealed_forecast(spec, made),
+                    notes=tuple(_untrained(spec, made)),
+                )
+            ]
+        if self.baseline is not None:
+            yield [sweep(self.baseline)]
+
+    def analyse(self, runs: RunsByStage) -> ForecastResult:
+        """The forecast, the verdicts on the larger runs, and the forecast of the baseline."""
+        spec = self.study
+        made = self._forecast(runs)
+        if (sealed := runs.sealed(FORECAST, f"{spec.name}.forecast.json")) is not None:
+            made = restore_seal(made, sealed)
+        large = runs.of(spec, "check")
+        baseline, problem = None, ""
+        if self.baseline is not None:
+            try:
+                own = replace(runs.of(self.baseline), source=self.baseline.name)
+                baseline = forecast(own, level=self.baseline.level)
+            except DataError as error:
+                problem = str(error)
+        return ForecastResult(
+            forecast=made,
+            verdicts=tuple(check(made, large)) if len(large) else (),
+            baseline=baseline,
+            problem=problem,
+            seal=content_hash(made),
+        )
+
+    def _forecast(self, runs: RunsByStage) -> Forecast:
+        return runs.once("forecast", lambda: forecast(runs.of(self.study), level=self.study.level))
+
+    def seals(self, result: ForecastResult) -> Sequence[Seal]:
+        """The forecast, which `extrap check` reads."""
+        return [sealed_forecast(self.study, result.forecast)]
+
+    def plan(self) -> list[str]:
+        """Sweep, larger runs and baseline."""
+        spec, lines = self.study, []
+        for each in self.specs():
+            each.require_whole()
+        train = self.training_of(spec)
+        lines.append(
+            f"workload: {workload_words(spec)}"
+            if train is None
+            else f"trained by {_training_words(train)}"
+        )
+        lines += _sweep_lines(spec)
+        for target in spec.targets:
+            n_runs = (len(target.factors) + target.fixed) * len(spec.target_seeds)
+            factors = [f"{f:g}" for f in target.factors]
+            times = "" if factors == ["1"] else f"{', '.join(factors)} times "
+            lines.append(
+                f"then {size_words(spec.size_values(target.size))}: {n_runs} runs at {times}the "
+                "recommended values"
+                + (" and at the values tuned at the smallest size" if target.fixed else "")
+            )
+        if self.baseline is not None:
+            lines += [f"then the baseline {self.baseline.name}", *_sweep_lines(self.baseline)]
+        return lines
+
+    def run_table(self, runs: RunsByStage) -> pd.DataFrame:
+        """The sweep and the larger runs; the baseline's stay in the storage."""
+        frames = [runs.of(self.study, stage).to_frame() for stage in ("tune", "check")]
+        return pd.concat([frame for frame in frames if len(frame)])
+
+    def provenance(self, result: ForecastResult, runs: RunsByStage, source: str) -> dict[str, str]:
+        """Where the runs come from, who trained them, when the forecast was sealed."""
+        spec, made = self.study, result.forecast
+        is_storage = "://" in source
+        made_with = read_fingerprint(source, study=spec.name) if is_storage else {}
+        rows = {
+            "study": spec.name,
+            "storage" if is_storage else "run table": without_password(source),
+            "workload": "" if spec.workload.name == OWN else spec.workload.name,
+            "trained by": _trained_by(made_with),
+            "path of the size": str(SizePath(spec.path)),
+            "corpus hash (SHA-256)": str(made_with.get("data.corpus_sha256", "")),
+            "recipe": recipe_words(spec),
+            "sealed": f"{made.created}, content hash {result.seal}",
+            "first larger run started": _first_start(runs.of(spec, "check"), made.created),
+            "machine": platform.machine(),
+        }
+        if (baseline := self.baseline) is not None:
+            rows["compared with"] = (
+                f"no comparison with {baseline.name}: {result.problem}"
+                if result.baseline is None
+                else f"{baseline.name}, {len(result.baseline.runs)} runs, data hash "
+                f"{result.baseline.runs.data_hash()}; {recipe_words(baseline)}"
+            )
+        return {key: value for key, value in rows.items() if value}
+
+    def page(self, result: ForecastResult, runs: RunsByStage, about: About, path: Path) -> None:
+        """The page of the forecast."""
+        from extrap.reporting.forecast_page import report
+
+        large = runs.of(self.study, "check")
+        report(
+            result.forecast,
+            result.verdicts,
+            path=path,
+            title=about.title,
+            question=about.question,
+            provenance=about.provenance,
+            baseline=result.baseline,
+            runs=large if len(large) else None,
+        )
+
+    def text(self, result: ForecastResult, page: Path) -> str:
+        """The first screen of the page, and how the baseline compares."""
+        said = super().text(result, page)
+        if self.baseline is None:
+            return said
+        if result.baseline is None:
+            return f"{said}\n\nno comparison with {self.baseline.name}: {result.problem}"
+        from extrap.reporting.baselines import baseline_text
+
+        found = baseline_text(
+            result.forecast, result.baseline, result.verdicts, title=self.study.name
+        )
+        return f"{said}\n\n{found}"
+
+
+def sealed_forecast(spec: StudySpec, made: Forecast) -> Seal:
+    """What is written down of a forecast before anything larger is trained."""
+    sealed = forecast_seal(made)
+    return Seal(
+        kind=FORECAST,
+        file=f"{spec.name}.forecast.json",
+        content=sealed.content,
+        spec=spec,
+        attached=sealed.attached,
+        loose=sealed.loose,
+        is_output=True,
+    )
+
+
+def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
+    """The larger runs of a study: at multiples of the recommended values, and at the fixed ones.
+
+    The fixed values are those tuned at the smallest size, as one does who tunes only once. Where
+    the loss or a tuned value is unknown or refused, nothing is trained.
+    """
+    cells = []
+    for target in spec.targets:
+        if _unknown_at(made.at(**target.size)):
+            continue
+        centre = made.advised(**target.size)
+        settings = [{n: v * factor for n, v in centre.items()} for factor in target.factors]
+        if target.fixed:
+            settings.append(_smallest_optimum(made))
+        cells += [
+            Cell.of(target.size, {n: as_handed_out(n, v) for n, v in tuned.items()}, seed)
+            for tuned in settings
+            for seed in spec.target_seeds
+        ]
+    return tuple(dict.fromkeys(cells))
+
+
+def _untrained(spec: StudySpec, made: Forecast) -> list[str]:
+    """A sentence for each target at which nothing is trained, with the reason."""
+    said = []
+    for target in spec.targets:
+        point = made.at(**target.size)
+        if unknown := _unknown_at(point):
+            flags = [f for f in point.flags if f.startswith("refused-") or "-law:" in f]
+            why = "; ".join(flags) or "see the flags in the report"
+            said.append(
+                f"no larger run is trained at {size_words(target.size)}: no forecast of "
+                f"{' and '.join(unknown)} there ({why})"
+            )
+    return said
+
+
+def _unknown_at(point: Point) -> list[str]:
+    """What a forecast does not say at a size: the loss, tuned columns."""
+    values = {"loss": point.loss, **{name: e.value for name, e in point.tuned.items()}}
+    return [name for name, value in values.items() if value is None]
+
+
+def _smallest_optimum(made: Forecast) -> dict[str, float]:
+    for optimum in made.optima:
+        values = {name: e.value for name, e in optimum.tuned.items() if e.value is not None}
+        if len(values) == len(made.runs.tuned):
+            return values
+    raise StudyError("no size has a bracketed optimum; widen the tuned range of the study.")
+
+
+def check_baseline(spec: StudySpec, baseline: StudySpec) -> None:
+    """Raise a ValueError unless a study can be compared with a baseline."""
+    for what, ours, theirs in (
+        ("size columns", list(spec.sizes), list(baseline.sizes)),
+        ("tuned columns", list(spec.tune), list(baseline.tune)),
+        ("level", spec.level, baseline.level),
+    ):
+        if ours != theirs:
+            raise ValueError(
+                f"a baseline must have the {what} of its study, {ours}; got {theirs}: "
+                "derive it from the study with dataclasses.replace."
+            )
+    if baseline.name == spec.name:
+        raise ValueError(
+            f"a baseline needs a name other than its study's, got {spec.name!r} for both; "
+            f"name it {spec.name + '-baseline'!r}."
+        )
+
+
+def own_training(module: ModuleType, path: str | Path) -> tuple[Train | None, Train | None]:
+    """The `TRAIN` or `COMMAND` of a study file, and that of its baseline: by default the same.
+
+    Raises:
+        ValueError: There are both, one is neither function nor command, or only the baseline has
+            one.
+    """
+    train = _own(module, path, "TRAIN", "COMMAND")
+    baseline = _own(module, path, "TRAIN_BASELINE", "COMMAND_BASELINE")
+    if baseline is not None and train is None:
+        raise ValueError(
+            f"a baseline is trained in the same way as its study, {path} defines a "
+            "training for the baseline only; define TRAIN or COMMAND too."
+        )
+    return train, baseline or train
+
+
+def _own(module: ModuleType, path: str | Path, function: str, command: str) -> Train | None:
+    """The training that a study file defines by one of two names, if it does."""
+    given, words = getattr(module, function, None), getattr(module, command, None)
+    if given is not None and words is not None:
+        raise ValueError(
+            f"a study has one training, {path} defines {function} and {command}; remove one."
+        )
+    if isinstance(given, Command):
+        return given
+    if words is not None:
+        return words if isinstance(words, Command) else Command(words)
+    if given is None:
+        return None
+    if not callable(given):
+        raise ValueError(
+            f"{function} must be a function train(size, tuned, seed), got "
+            f"{type(given).__name__} in {path}; write {function} = train."
+        )
+    name = getattr(given, "__qualname__", type(given).__qualname__)
+    source = describe_source(given, known_as=function, study=path)
+    return StudyFunction(function=given, name=name, source=source)
+
+
+def _training_words(train: Train) -> str:
+    if isinstance(train, Command):
+        return shlex.join(train.args)
+    return f"the function {getattr(train, 'name', getattr(train, '__name__', 'train'))}"
+
+
+def _sweep_lines(spec: StudySpec) -> list[str]:
+    cells, places = spec.grid_cells(), spec.sampler == "law" and can_place(spec)
+    steps, examples = spec.recipe.n_updates, spec.recipe.n_examples
+    is_set_by_size = DATA_SIZE in spec.sizes or spec.path or spec.workload.name == OWN
+    length = "" if is_set_by_size else f" of {steps} steps ({examples} examples)"
+    lines = [
+        f"sweep: {'at most ' if places else ''}{len(cells)} runs{length} at "
+        f"{len(spec.size_points())} sizes, sampler {spec.sampler}",
+    ]
+    for size in spec.size_points():
+        here = [cell for cell in cells if dict(cell.size) == size]
+        n_runs = "as many runs as needed" if places else f"{len(here)} runs"
+        lines.append(f"  {size_words(spec.size_values(size))}: {n_runs}")
+    return lines
+
+
+def _trained_by(made_with: Mapping[str, object]) -> str:
+    """A training function or command of the user's own, with the hash of its source."""
+    trainer = str(made_with.get("data.trainer", ""))
+    if trainer in ("", "extrap"):
+        return ""
+    told = str(made_with.get("data.command", f"the function {trainer}"))
+    prefix = "data.source."
+    parts = (f"{k.removeprefix(prefix)} {v}" for k, v in made_with.items() if prefix in k)
+    source = ", ".join(parts)
+    return f"{told} ({source})" if source else told
+
+
+def _first_start(large: Runs, sealed: str) -> str:
+    """When the first larger run began, and whether that was before the seal."""
+    if not len(large) or "started_at" not in (frame := large.to_frame()):
+        return ""
+    first = str(frame["started_at"].dropna().min())
+    return first if first >= sealed else f"{first}, before this forecast was sealed"

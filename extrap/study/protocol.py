@@ -1,0 +1,359 @@
+"""What a kind of study is: which runs it wants, what they say, and its page.
+
+A kind is a subclass of `Kind` in one file; it is known by the name under which study files define
+such a study. The driver (`extrap.study.driver`) trains, seals and reports all kinds alike.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, TypeVar
+
+import pandas as pd
+
+from extrap.documents import read_if_intact
+from extrap.errors import StudyError
+from extrap.fitting import grow_grid, place_runs
+from extrap.reading import without_password
+from extrap.records import Cell, Runs, StudySpec, Train, override
+from extrap.records.seals import Sealed, SealedKind, canonical_hash
+from extrap.reporting.study_page import About
+
+__all__ = [
+    "Kind",
+    "RunsByStage",
+    "Say",
+    "Seal",
+    "Stage",
+    "Wants",
+    "as_handed_out",
+    "no_runs",
+    "only",
+    "recipe_words",
+    "size_words",
+    "sweep",
+    "workload_words",
+]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Say = Callable[[str], None]
+Wants = Callable[[Runs], Sequence[Cell]]
+"""From the runs of a stage so far to all cells it wants by now."""
+DIGITS = 4
+"""Significant digits of a rate handed to a large run; more would be false precision."""
+RULES: Mapping[str, Callable[[StudySpec, Runs], tuple[Cell, ...]]] = {
+    "grid": grow_grid,
+    "law": place_runs,
+}
+"""Samplers of ours; Optuna's choose for themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """What is written down before a stage trains, so that nobody can say it knew the runs.
+
+    Attributes:
+        kind: The kind of file.
+        file: Its name in the folder of reports.
+        content: What it says, plain JSON.
+        spec: The sweep under whose name the storage keeps the time of the first such seal.
+        says: From the content of a file to what has to be the same for an earlier seal to stand;
+            by default the hash of all of it.
+        attached: Sealed beside the content.
+        loose: Beside it and not sealed.
+        is_output: Whether a report writes the file too, since commands read it.
+    """
+
+    kind: SealedKind
+    file: str
+    content: Mapping[str, Any]
+    spec: StudySpec
+    says: Callable[[Mapping[str, Any]], str] = canonical_hash
+    attached: Mapping[str, Any] = field(default_factory=dict)
+    loose: Mapping[str, Any] = field(default_factory=dict)
+    is_output: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A sweep, or what is trained on the strength of one.
+
+    Attributes:
+        spec: Its name in the storage, sizes, tuned values and recipe.
+        wants: All cells wanted by now; None where Optuna chooses as many as the grid has.
+        stage: `"tune"` or `"check"`.
+        seal: What is written down before its first cell is trained.
+        notes: Sentences said before it is trained.
+        has_optima: Whether its tuned values have an optimum at each size worth telling.
+    """
+
+    spec: StudySpec
+    wants: Wants | None
+    stage: str = "tune"
+    seal: Seal | None = None
+    notes: tuple[str, ...] = ()
+    has_optima: bool = True
+
+
+def sweep(spec: StudySpec) -> Stage:
+    """The sweep of a spec, grown as its sampler has it."""
+    rule = RULES.get(spec.sampler)
+    return Stage(spec=spec, wants=None if rule is None else lambda runs: rule(spec, runs))
+
+
+def only(cells: Iterable[Cell]) -> Wants:
+    """These cells, whatever the runs so far."""
+    wanted = tuple(dict.fromkeys(cells))
+    return lambda _: wanted
+
+
+class RunsByStage:
+    """What there is of a study: the runs of every stage, and what was written down before them.
+
+    Args:
+        read: Reads the runs of a stage; none of them is no error.
+        reports: Folder of what was written down; None for nothing.
+
+    Attributes:
+        curves: What a study of saved answers keeps instead of runs.
+        files: What was sealed → its file.
+    """
+
+    def __init__(
+        self, read: Callable[[StudySpec, str], Runs], reports: Path | None = None
+    ) -> None:
+        self._read, self._reports = read, reports
+        self._known: dict[tuple[str, str], Runs] = {}
+        self._made: dict[str, Any] = {}
+        self.curves = pd.DataFrame()
+        self.files: dict[str, Path] = {}
+
+    def of(self, spec: StudySpec, stage: str = "tune") -> Runs:
+        """The runs of a stage so far."""
+        key = (spec.name, stage)
+        if key not in self._known:
+            self._known[key] = self._read(spec, stage)
+        return self._known[key]
+
+    def put(self, stage: Stage, runs: Runs) -> None:
+        """Let these be the runs of a stage."""
+        self._known[stage.spec.name, stage.stage] = runs
+        self._made.clear()
+
+    def sealed(self, kind: SealedKind, file: str) -> Sealed | None:
+        """What was written down in a file beside the reports; None if none is intact."""
+        return None if self._reports is None else read_if_intact(kind, self._reports / file)
+
+    def has(self, file: str) -> bool:
+        """Whether there is such a file, intact or not."""
+        return self._reports is not None and (self._reports / file).is_file()
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What follows from the runs, computed anew only when there are others."""
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
+
+
+class Kind(ABC):
+    """One study of one kind.
+
+    Args:
+        study: The record that a study file defines.
+        train: Your own training function or command, for all sweeps or by the name of each;
+            extrap's own training by default.
+
+    Attributes:
+        symbol: Name by which study files define such a study.
+        record: Type of the record.
+        example: What a study file may write.
+        reads_tables: Whether it can be reported from a run table instead of a storage.
+        keeps_answers: Whether it saves answers of models in a folder and has no storage.
+        has_arms: Whether its run table has the column `arm`, the name of a run's sweep.
+        needs: Columns of its run table beside sizes, tuned values and what every run has.
+        float_format: Of numbers in its tables.
+        known: All kinds by their symbols.
+    """
+
+    symbol: ClassVar[str]
+    record: ClassVar[type]
+    example: ClassVar[str] = "…"
+    reads_tables: ClassVar[bool] = True
+    keeps_answers: ClassVar[bool] = False
+    has_arms: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ()
+    float_format: ClassVar[str | None] = None
+    known: ClassVar[dict[str, type[Kind]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if symbol := getattr(cls, "symbol", None):
+            Kind.known[symbol] = cls
+
+    def __init__(self, study: Any, train: Train | Mapping[str, Train] | None = None) -> None:
+        self.study = study
+        self._train = train
+
+    @classmethod
+    def of_module(
+        cls, module: ModuleType, path: str | Path, assignments: Sequence[str] = ()
+    ) -> Kind:
+        """The study that a file defines, with fields replaced.
+
+        Raises:
+            ValueError: The file defines something else by that name, or an assignment fits no
+                field.
+        """
+        return cls(cls.override(cls.defined(module, path), assignments))
+
+    @classmethod
+    def defined(cls, module: ModuleType, path: str | Path) -> Any:
+        """The record that a file defines."""
+        found = getattr(module, cls.symbol, None)
+        if isinstance(found, cls.record):
+            return found
+        name = cls.record.__name__
+        if found is None:
+            raise ValueError(f"{path} defines no {cls.symbol}; write {cls.symbol} = {name}(…).")
+        article = "an" if name[0] in "AEIOU" else "a"
+        raise ValueError(
+            f"the {cls.symbol} of {path} must be {article} {name}, got {type(found).__name__}; "
+            f"write {cls.example}."
+        )
+
+    @classmethod
+    def override(cls, study: Any, assignments: Sequence[str]) -> Any:
+        """The record with fields replaced by assignments such as `recipe.steps=100`."""
+        return override(study, assignments)
+
+    @property
+    def name(self) -> str:
+        """Name of the study and of its report."""
+        return str(self.study.name)
+
+    @property
+    def question(self) -> str:
+        """What it asks."""
+        return str(self.study.question)
+
+    @property
+    def storage_name(self) -> str:
+        """Name of its storage by default."""
+        return self.name
+
+    def training_of(self, spec: StudySpec) -> Train | None:
+        """Who trains a sweep; None for extrap's own training."""
+        return self._train.get(spec.name) if isinstance(self._train, Mapping) else self._train
+
+    @abstractmethod
+    def specs(self) -> tuple[StudySpec, ...]:
+        """All sweeps, each by a name of its own in the storage."""
+
+    @abstractmethod
+    def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
+        """What is wanted: stages that may train side by side, then those that follow from them.
+
+        The next ones are asked for when every cell of those before has a result.
+        """
+
+    @abstractmethod
+    def analyse(self, runs: RunsByStage) -> Any:
+        """What the runs say.
+
+        Raises:
+            DataError: They do not suffice.
+        """
+
+    @abstractmethod
+    def plan(self) -> list[str]:
+        """What would be trained, a line each."""
+
+    @abstractmethod
+    def page(self, result: Any, runs: RunsByStage, about: About, path: Path) -> None:
+        """Write the page."""
+
+    def collect(self, storage: str | None, say: Say) -> pd.DataFrame:
+        """Train what a study of saved answers lacks, and return what it keeps instead of runs."""
+        raise StudyError(f"a study with {self.symbol} saves runs in a storage, and no answers.")
+
+    def folder(self, storage: str | None) -> Path:
+        """Where a study of saved answers keeps them."""
+        raise StudyError(f"a study with {self.symbol} saves runs in a storage, and no answers.")
+
+    def follows(self) -> bool:
+        """Whether more is trained on the strength of the sweeps."""
+        return False
+
+    def seals(self, result: Any) -> Sequence[Seal]:
+        """Files that commands read, written or completed with the report."""
+        del result
+        return ()
+
+    def tables(self, result: Any, runs: RunsByStage) -> Mapping[str, pd.DataFrame]:
+        """Ending of the file's name → table written beside the page."""
+        del result
+        return {"runs": self.run_table(runs)}
+
+    def run_table(self, runs: RunsByStage) -> pd.DataFrame:
+        """All runs as one table."""
+        specs, frames = self.specs(), []
+        for spec in specs:
+            for stage in ("tune", "check"):
+                if len(own := runs.of(spec, stage)):
+                    frame = own.to_frame()
+                    if self.has_arms:
+                        frame = frame.dropna(axis="columns", how="all")
+                        frame["loss"] = frame.get("loss", float("nan"))
+                        frame.insert(0, "arm", spec.name)
+                    frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
+    def provenance(self, result: Any, runs: RunsByStage, source: str) -> dict[str, str]:
+        """Where the runs come from and how they were made; rows of the page."""
+        del result, runs
+        return {"runs from": without_password(source)}
+
+    def text(self, result: Any, page: Path) -> str:
+        """What is printed at the end: the first screen of the page."""
+        from extrap.reporting.embedded import read_blocks
+        from extrap.reporting.text import blocks_text
+
+        del result
+        return blocks_text(read_blocks(page))
+
+
+def no_runs(spec: StudySpec) -> Runs:
+    """The runs of a stage before it began."""
+    sizes, tuned, conditions = tuple(spec.sizes), tuple(spec.tune), tuple(spec.conditions())
+    columns = [*sizes, *tuned, *conditions, "loss", "seed", "status", "stage"]
+    frame = pd.DataFrame(columns=columns).astype({"loss": float})
+    return Runs.from_frame(
+        frame, sizes=sizes, tuned=tuned, conditions=conditions, source=spec.name
+    )
+
+
+def as_handed_out(name: str, value: float) -> float:
+    """A tuned value as a run gets it: a batch has whole examples."""
+    return max(1.0, round(value)) if name == "batch_size" else float(f"{value:.{DIGITS}g}")
+
+
+def size_words(size: Mapping[str, float]) -> str:
+    """`width 64, depth 2`."""
+    return ", ".join(f"{column} {value:g}" for column, value in size.items())
+
+
+def recipe_words(spec: StudySpec) -> str:
+    """What all runs of a sweep have in common."""
+    return ", ".join(f"{k} {v}" for k, v in spec.conditions().items() if k != "workload")
+
+
+def workload_words(spec: StudySpec) -> str:
+    """The workload with its options."""
+    return f"{spec.workload.name} {dict(spec.workload.options) or ''}".rstrip()

@@ -1,0 +1,10 @@
+"""Where the studies of one test file are kept."""
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """A storage and a folder of reports for all tests of a file."""
+    home = tmp_path_factory.mktemp("study")
+    return {"storage": f"sqlite:///{home / 'toy.db'}", "reports": home / "reports"}

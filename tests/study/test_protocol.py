@@ -1,0 +1,103 @@
+"""A kind of study in one file: the study file itself."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from extrap.cli import main
+
+FILE = '''
+from dataclasses import dataclass
+
+from extrap import Recipe, StudySpec, TunedRange, Workload
+from extrap.records import Cell
+from extrap.records.seals import SealedKind
+from extrap.reporting.blocks import Answer
+from extrap.reporting.html import write_page
+from extrap.reporting.study_page import study_page
+from extrap.study import Kind, Seal, Stage
+from extrap.study.protocol import only, sweep
+
+
+@dataclass(frozen=True)
+class Doubling:
+    name: str
+    question: str
+    spec: StudySpec
+
+
+class DoublingKind(Kind):
+    """The best rate of a sweep, then half and twice of it."""
+
+    symbol = "DOUBLING"
+    record = Doubling
+
+    def specs(self):
+        return (self.study.spec,)
+
+    def follows(self):
+        return True
+
+    def stages(self, runs):
+        spec = self.study.spec
+        yield [sweep(spec)]
+        best = self.best(runs)
+        cells = [Cell.of({"width": 8}, {"lr": f * best}, 0) for f in (0.5, 2)]
+        note = SealedKind(kind="doubling", what="best rate")
+        content = {"kind": "doubling", "best": best}
+        seal = Seal(kind=note, file="doubling.json", content=content, spec=spec)
+        yield [Stage(spec=spec, wants=only(cells), stage="check", seal=seal)]
+
+    def best(self, runs):
+        frame = runs.of(self.study.spec).to_frame()
+        return float(frame.loc[frame["loss"].idxmin(), "lr"])
+
+    def analyse(self, runs):
+        return {"best": self.best(runs), "n": len(runs.of(self.study.spec, "check"))}
+
+    def plan(self):
+        return ["a sweep, then two runs"]
+
+    def page(self, result, runs, about, path):
+        blocks = [Answer(text=f"Use {result['best']:g}, which {result['n']} runs bear out.")]
+        write_page(study_page("doubling", about, blocks, caveats=(), numbers=result), path)
+
+
+DOUBLING = Doubling("twice", "Is it best?", StudySpec(name="twice", question="?",
+    workload=Workload(name="teacher"), recipe=Recipe(steps=8, batch_size=4, n_evals=1),
+    tune={"lr": TunedRange(low=0.01, high=0.04, n=3)}, sizes={"width": (8,)}, seeds=(0,),
+    growth=0))
+'''
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("twice.py").write_text(FILE, encoding="utf-8")
+
+
+def test_a_kind_of_its_own_is_planned_run_followed_and_reported(home, capsys):
+    assert main(["study", "run", "twice.py", "--dry-run"]) == 0
+    assert "a sweep, then two runs" in capsys.readouterr().out
+    assert main(["study", "run", "twice.py", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert "which 2 runs bear out" in out
+    assert "sealed best rate written to reports/doubling.json" in out
+    assert main(["study", "status", "twice.py", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert (status["complete"], status["done"]) == (5, True)
+    assert main(["study", "export", "twice.py", "--out", "twice.parquet"]) == 0
+    assert main(["report", "twice.py", "-o", "again.html"]) == 0
+    assert main(["report", "twice.py", "reports/twice.runs.csv", "-o", "table.html"]) == 0
+    for page in ("again.html", "table.html"):
+        assert "which 2 runs bear out" in Path(page).read_text(encoding="utf-8")
+    assert set(pd.read_csv("reports/twice.runs.csv")["arm"]) == {"twice"}
+
+
+def test_what_is_sealed_stands_before_the_first_run_that_follows(home):
+    assert main(["study", "run", "twice.py", "--quiet"]) == 0
+    sealed = json.loads(Path("reports/doubling.json").read_text())
+    first = pd.read_csv("reports/twice.runs.csv").query("stage == 'check'")["started_at"].min()
+    assert sealed["created"] <= first

@@ -27,7 +27,7 @@ from pathlib import Path
 from extrap.records import Target, TunedRange
 from extrap.study import open_study
 
-METZ = open_study(Path(__file__).with_name("metz.py")).study
+METZ = open_study(Path(__file__).with_name("metz.py"), symbol="STUDY").study
 
 STUDY = replace(
     METZ,

@@ -77,7 +77,7 @@ class Speed:
 def measure_speed(setting: Setting) -> Iterator[Result]:
     """Every width of the study, the peers, a transformer, and the predicted time of the study."""
     limits = card_limits(setting)
-    spec = open_study(ROOT / "studies" / "metz_full.py").study
+    spec = open_study(ROOT / "studies" / "metz_full.py", symbol="STUDY").study
     workload = load_workload(spec.workload) if setting.is_card else small_workload("bytes-mlp")
     widths = [int(width) for width in spec.sizes["width"]]
     found = {}

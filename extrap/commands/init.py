@@ -153,7 +153,7 @@ def init_command(name: str, *, command_line: str | None, toy: bool, force: bool)
 
 def _is_study(path: Path) -> bool:
     """Whether a file defines a study; it is not run to find out."""
-    from extrap.study.files import KINDS
+    from extrap.study.protocol import KINDS
 
     text = path.read_text(encoding="utf-8", errors="replace")
     return any(re.search(rf"^{kind}\b", text, re.MULTILINE) for kind in KINDS)

@@ -68,7 +68,7 @@ def run_shown(
 
 
 def accept_training(study: Kind, path: str, storage: str | None) -> None:
-    """Let the training of its own of a study be another one than its storage knows."""
+    """Accept a changed TRAIN or COMMAND."""
     from extrap.study import default_storage
     from extrap.tuning import adopt_training
 

@@ -151,12 +151,7 @@ def work_command(
             work_shard(study, Shard.parse(shard), storage=storage, tune=share, say=say)
         else:
             runs = train(study, storage or default_storage(study), tune=share, say=say)
-            n_runs, n_large = (
-                sum(len(runs.of(spec, stage)) for spec in study.specs())
-                for stage in ("tune", "check")
-            )
-            larger = f" and {n_large} larger runs" if n_large else ""
-            say(f"{study.name}: complete with {n_runs} runs{larger}")
+            say(f"{study.name}: complete with {runs.count()} runs")
 
 
 @click.command(name="merge", cls=Command)

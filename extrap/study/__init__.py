@@ -3,22 +3,29 @@
 * `open_study` — the study of any kind that a file defines.
 * `run`, `train`, `report`, `dry_run` — the driver.
 * `Kind`, `Stage`, `Seal`, `RunsByStage` — what a kind of study says.
+
+Names are imported on first use: a study file that derives its study from another one needs no
+statistics.
 """
 
 from __future__ import annotations
 
-from extrap.study.driver import (
-    Outcome,
-    default_storage,
-    dry_run,
-    read_study,
-    report,
-    run,
-    runs_of_table,
-    train,
-)
-from extrap.study.files import KINDS, kind_of, open_study
-from extrap.study.protocol import Kind, RunsByStage, Seal, Stage
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from extrap.study.driver import (
+        Outcome,
+        default_storage,
+        dry_run,
+        read_study,
+        report,
+        run,
+        runs_of_table,
+        train,
+    )
+    from extrap.study.files import open_study
+    from extrap.study.protocol import KINDS, Kind, RunsByStage, Seal, Stage
 
 __all__ = [
     "KINDS",
@@ -29,7 +36,6 @@ __all__ = [
     "Stage",
     "default_storage",
     "dry_run",
-    "kind_of",
     "open_study",
     "read_study",
     "report",
@@ -37,3 +43,15 @@ __all__ = [
     "runs_of_table",
     "train",
 ]
+
+_HOMES = {
+    "open_study": "files",
+    **dict.fromkeys(("KINDS", "Kind", "RunsByStage", "Seal", "Stage"), "protocol"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name on first use."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'driver')}"), name)

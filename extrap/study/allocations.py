@@ -20,7 +20,15 @@ from extrap.records.codec import document
 from extrap.records.seals import SealedKind
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.study_page import About
-from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, as_handed_out, only
+from extrap.study.protocol import (
+    Kind,
+    RunsByStage,
+    Seal,
+    Stage,
+    as_handed_out,
+    only,
+    workload_words,
+)
 
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
@@ -143,7 +151,7 @@ class AllocationKind(Kind):
         sizes, rates = spec.sizes[study.column], spec.tune["lr"].values()
         n_runs = len(study.budgets) * len(sizes) * len(rates) * len(spec.seeds)
         return [
-            f"workload: {spec.workload.name} {dict(spec.workload.options) or ''}".rstrip(),
+            f"workload: {workload_words(spec)}",
             f"profiles: {n_runs} runs, {study.column} {', '.join(f'{s:g}' for s in sizes)} at "
             f"{len(study.budgets)} budgets from {study.budgets[0]:.3g} to "
             f"{study.budgets[-1]:.3g} FLOPs, {len(rates)} rates, {len(spec.seeds)} seeds",

@@ -53,7 +53,7 @@ class BatchKind(Kind):
     reads_tables = False
 
     def specs(self) -> tuple[StudySpec, ...]:
-        """One sweep a task."""
+        """One sweep per task."""
         return tuple(task.spec() for task in self.study.tasks)
 
     def follows(self) -> bool:
@@ -67,6 +67,8 @@ class BatchKind(Kind):
             for task in self.study.tasks
         ]
         larger = []
+        for task in self.study.tasks:
+            self._result(task, runs)  # or it raises: nothing larger is trained then
         for task in self.study.tasks:
             if not task.at:
                 continue

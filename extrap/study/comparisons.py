@@ -131,7 +131,7 @@ class ComparisonKind(Kind):
             content=comparison_study_document(self.study, findings),
             spec=self.specs()[0],
             says=_said,
-            loose={"checks": checks} if checks else {},
+            added={"checks": checks} if checks else {},
         )
 
     def seals(self, result: Sequence[GroupFindings]) -> Sequence[Seal]:

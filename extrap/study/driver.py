@@ -1,4 +1,4 @@
-"""One way through every study: train what is wanted, seal what is foreseen, report."""
+"""The driver: train, seal, analyze and report a study of any kind."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def train(
         for stage in stages:
             if stage.seal is not None and stage.seal.file not in sealed:
                 sealed.add(stage.seal.file)
-                runs.files[stage.seal.kind.what] = Path(reports) / stage.seal.file
+                runs.keep(stage.seal, Path(reports))
                 write_seal(stage.seal, Path(reports), partial(_storage_time, storage), say)
             for note in stage.notes:
                 say(note)
@@ -160,8 +160,9 @@ def train(
                     extend=stage.wants,
                 ),
             )
-            if len(stages) > 1:
-                say(f"{stage.spec.name}: {len(runs.of(stage.spec, stage.stage))} runs")
+            n_runs, larger = len(runs.of(stage.spec, stage.stage)), stage.stage == "check"
+            if len(study.specs()) > 1:
+                say(f"{stage.spec.name}: {n_runs} {'larger ' if larger else ''}runs")
     return runs
 
 
@@ -193,7 +194,8 @@ def report(
         runs = runs_of_table(study, table, reports=folder)
     else:
         runs = runs_in(study, where, reports=folder)
-        time_of = partial(_storage_time, where, reads=True)
+        if "://" in where:
+            time_of = partial(_storage_time, where, reads=True)
     return _finish(study, runs, folder, path, source=where, time_of=time_of, say=logger.info)
 
 
@@ -258,6 +260,8 @@ def runs_of_table(
         DataError: There is no such file, or it lacks a column.
     """
     path = Path(path)
+    if not (study.keeps_answers or study.has_arms or study.needs):
+        return RunsByStage(_lenient(partial(_stored, str(path))), Path(reports))
     frame = _read_table(path)
     if study.keeps_answers:
         found = runs_in(study, str(path), reports=reports)
@@ -332,7 +336,7 @@ def _finish(
     result = study.analyse(runs)
     for seal in study.seals(result):
         before = runs.sealed(seal.kind, seal.file)
-        runs.files[seal.kind.what] = reports / seal.file
+        runs.keep(seal, reports)
         if write_seal(seal, reports, time_of, say if before is None else logger.debug) != before:
             result = study.analyse(runs)  # which knows its time now
     tables, table_paths = study.tables(result, runs), {}
@@ -368,7 +372,8 @@ def write_seal(
     path = reports / seal.file
     earlier = read_if_intact(seal.kind, path)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    own = as_sealed(seal.content, now, attached=seal.attached, loose=seal.loose)
+    loose = {**seal.loose, **seal.added}
+    own = as_sealed(seal.content, now, attached=seal.attached, loose=loose)
     is_same = (
         earlier is not None
         and seal.says(earlier.content) == seal.says(seal.content)
@@ -376,11 +381,14 @@ def write_seal(
     )
     found = earlier if earlier is not None and is_same else own
     created = found.created if time_of is None else time_of(seal, found.created)
-    found = replace(found, created=created, loose=own.loose or found.loose)
+    if earlier is not None and is_same:  # a file that stands keeps its time
+        found = replace(earlier, loose={**earlier.loose, **seal.added})
+    else:
+        found = replace(own, created=created)
     if found != earlier:
         write_sealed(seal.kind, path, found, is_same=is_same)
     what, content = seal.kind.what, found.content_hash
-    say(f"sealed {what} written to {path} ({created}, content hash {content})")
+    say(f"sealed {what} written to {path} ({found.created}, content hash {content})")
     return found
 
 

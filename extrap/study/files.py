@@ -8,21 +8,9 @@ from pathlib import Path
 from types import ModuleType
 
 from extrap.files import import_source
-from extrap.study.protocol import Kind
+from extrap.study.protocol import KINDS, Kind
 
-__all__ = ["KINDS", "kind_of", "open_study"]
-
-KINDS = {
-    "COMPARISON": "comparisons",
-    "LEVERS": "ablations",
-    "BATCHES": "batches",
-    "ALLOCATION": "allocations",
-    "CASCADE": "cascades",
-    "KNOBS": "sensitivity",
-    "STUDY": "forecasts",
-}
-"""What a study file may define → module; the first that it does decides, after kinds of its own.
-`KNOBS` come with a `STUDY`."""
+__all__ = ["kind_of", "open_study"]
 
 
 def open_study(
@@ -40,14 +28,15 @@ def open_study(
             assignment fits no field.
     """
     module = _module(Path(path))
-    own = [name for name in Kind.known if name not in KINDS]
-    names = [n for n in (*own, *KINDS) if getattr(module, n, None) is not None]
+    own = {name: kind.record for name, kind in Kind.known.items() if name not in KINDS}
+    names = [n for n, record in own.items() if isinstance(getattr(module, n, None), record)]
+    names += [n for n in KINDS if getattr(module, n, None) is not None]
     return kind_of(symbol or next(iter(names), "STUDY")).of_module(module, path, assignments)
 
 
 def kind_of(symbol: str) -> type[Kind]:
     """The kind that study files know by a symbol."""
-    if symbol not in Kind.known:
+    if symbol not in Kind.known and symbol in KINDS:
         import_module(f"extrap.study.{KINDS[symbol]}")
     return Kind.known[symbol]
 

@@ -104,14 +104,6 @@ class ForecastKind(Kind):
         """The study of a file, with its baseline and the training of its own."""
         study = cls.defined(module, path)
         train, other = own_training(module, path)
-        if study.workload.name == OWN and train is None:
-            hint = (
-                "; its training function must be named TRAIN" if hasattr(module, "train") else ""
-            )
-            raise ValueError(
-                f"{path} does not say how its study is trained{hint}; write TRAIN = train, "
-                "COMMAND = Command([…]) or workload=Workload(name=…)."
-            )
         baseline = getattr(module, "BASELINE", None)
         if baseline is not None and not isinstance(baseline, StudySpec):
             raise ValueError(
@@ -135,6 +127,14 @@ class ForecastKind(Kind):
             raise ValueError(
                 f"{path} defines no STUDY; a study file ends with STUDY = StudySpec(…)."
             )
+        if found.workload.name == OWN and own_training(module, path)[0] is None:
+            hint = (
+                "; its training function must be named TRAIN" if hasattr(module, "train") else ""
+            )
+            raise ValueError(
+                f"{path} does not say how its study is trained{hint}; write TRAIN = train, "
+                "COMMAND = Command([…]) or workload=Workload(name=…)."
+            )
         return found
 
     def specs(self) -> tuple[StudySpec, ...]:
@@ -146,9 +146,9 @@ class ForecastKind(Kind):
         return bool(self.study.targets)
 
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
-        """The sweep, larger runs behind the seal of the forecast, the sweep of the baseline."""
+        """The sweep and that of the baseline; then larger runs behind the seal of the forecast."""
         spec = self.study
-        yield [sweep(spec)]
+        yield list(map(sweep, self.specs()))
         if spec.targets:
             made = self._forecast(runs)
             yield [
@@ -160,8 +160,6 @@ class ForecastKind(Kind):
                     notes=tuple(_untrained(spec, made)),
                 )
             ]
-        if self.baseline is not None:
-            yield [sweep(self.baseline)]
 
     def analyse(self, runs: RunsByStage) -> ForecastResult:
         """The forecast, the verdicts on the larger runs, and the forecast of the baseline."""
@@ -172,9 +170,10 @@ class ForecastKind(Kind):
         large = runs.of(spec, "check")
         baseline, problem = None, ""
         if self.baseline is not None:
+            spec = self.baseline
             try:
-                own = replace(runs.of(self.baseline), source=self.baseline.name)
-                baseline = forecast(own, level=self.baseline.level)
+                own = replace(runs.of(spec), source=spec.name)
+                baseline = runs.once("baseline", lambda: forecast(own, level=spec.level))
             except DataError as error:
                 problem = str(error)
         return ForecastResult(
@@ -289,7 +288,6 @@ def sealed_forecast(spec: StudySpec, made: Forecast) -> Seal:
         spec=spec,
         attached=sealed.attached,
         loose=sealed.loose,
-        is_output=True,
     )
 
 

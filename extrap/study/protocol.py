@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-import pandas as pd
-
-from extrap.documents import read_if_intact
 from extrap.errors import StudyError
-from extrap.fitting import grow_grid, place_runs
-from extrap.reading import without_password
 from extrap.records import Cell, Runs, StudySpec, Train, override
 from extrap.records.seals import Sealed, SealedKind, canonical_hash
-from extrap.reporting.study_page import About
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from extrap.reporting.study_page import About
 
 __all__ = [
     "Kind",
@@ -46,13 +45,19 @@ T = TypeVar("T")
 Say = Callable[[str], None]
 Wants = Callable[[Runs], Sequence[Cell]]
 """From the runs of a stage so far to all cells it wants by now."""
+KINDS = {
+    "COMPARISON": "comparisons",
+    "LEVERS": "ablations",
+    "BATCHES": "batches",
+    "ALLOCATION": "allocations",
+    "CASCADE": "cascades",
+    "KNOBS": "sensitivity",
+    "STUDY": "forecasts",
+}
+"""What a study file may define → module of extrap.study; the first that it does decides, after
+kinds of its own. `KNOBS` come with a `STUDY`."""
 DIGITS = 4
 """Significant digits of a rate handed to a large run; more would be false precision."""
-RULES: Mapping[str, Callable[[StudySpec, Runs], tuple[Cell, ...]]] = {
-    "grid": grow_grid,
-    "law": place_runs,
-}
-"""Samplers of ours; Optuna's choose for themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +72,8 @@ class Seal:
         says: From the content of a file to what has to be the same for an earlier seal to stand;
             by default the hash of all of it.
         attached: Sealed beside the content.
-        loose: Beside it and not sealed.
-        is_output: Whether a report writes the file too, since commands read it.
+        loose: Beside it and not sealed; of an earlier file that stands, its own is kept.
+        added: Not sealed either, and written whenever it is there: what was seen afterwards.
     """
 
     kind: SealedKind
@@ -78,7 +83,7 @@ class Seal:
     says: Callable[[Mapping[str, Any]], str] = canonical_hash
     attached: Mapping[str, Any] = field(default_factory=dict)
     loose: Mapping[str, Any] = field(default_factory=dict)
-    is_output: bool = False
+    added: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +96,7 @@ class Stage:
         stage: `"tune"` or `"check"`.
         seal: What is written down before its first cell is trained.
         notes: Sentences said before it is trained.
-        has_optima: Whether its tuned values have an optimum at each size worth telling.
+        has_optima: Whether status reports the optima of its tuned values.
     """
 
     spec: StudySpec
@@ -104,8 +109,12 @@ class Stage:
 
 def sweep(spec: StudySpec) -> Stage:
     """The sweep of a spec, grown as its sampler has it."""
-    rule = RULES.get(spec.sampler)
-    return Stage(spec=spec, wants=None if rule is None else lambda runs: rule(spec, runs))
+    from extrap.fitting import grow_grid, place_runs
+
+    if spec.sampler not in ("grid", "law"):
+        return Stage(spec=spec, wants=None)
+    rule = grow_grid if spec.sampler == "grid" else place_runs
+    return Stage(spec=spec, wants=lambda runs: rule(spec, runs))
 
 
 def only(cells: Iterable[Cell]) -> Wants:
@@ -115,7 +124,7 @@ def only(cells: Iterable[Cell]) -> Wants:
 
 
 class RunsByStage:
-    """What there is of a study: the runs of every stage, and what was written down before them.
+    """Runs of a study by stage, and what was written down before them.
 
     Args:
         read: Reads the runs of a stage; none of them is no error.
@@ -132,7 +141,7 @@ class RunsByStage:
         self._read, self._reports = read, reports
         self._known: dict[tuple[str, str], Runs] = {}
         self._made: dict[str, Any] = {}
-        self.curves = pd.DataFrame()
+        self.curves: Any = None
         self.files: dict[str, Path] = {}
 
     def of(self, spec: StudySpec, stage: str = "tune") -> Runs:
@@ -143,12 +152,26 @@ class RunsByStage:
         return self._known[key]
 
     def put(self, stage: Stage, runs: Runs) -> None:
-        """Let these be the runs of a stage."""
+        """Set the runs of a stage."""
         self._known[stage.spec.name, stage.stage] = runs
-        self._made.clear()
+        if stage.stage == "tune":
+            self._made.clear()
+
+    def keep(self, seal: Seal, reports: Path) -> None:
+        """Note the file of a seal."""
+        path, what = reports / seal.file, seal.kind.what
+        if self.files.get(what, path) != path:
+            what = f"{what} {path.stem}"
+        self.files[what] = path
+
+    def count(self) -> int:
+        """Runs of all stages that were read or put."""
+        return sum(map(len, self._known.values()))
 
     def sealed(self, kind: SealedKind, file: str) -> Sealed | None:
         """What was written down in a file beside the reports; None if none is intact."""
+        from extrap.documents import read_if_intact
+
         return None if self._reports is None else read_if_intact(kind, self._reports / file)
 
     def has(self, file: str) -> bool:
@@ -156,7 +179,7 @@ class RunsByStage:
         return self._reports is not None and (self._reports / file).is_file()
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """What follows from the runs, computed anew only when there are others."""
+        """What follows from the sweeps, computed again only when one has other runs."""
         if name not in self._made:
             self._made[name] = make()
         return self._made[name]
@@ -194,8 +217,11 @@ class Kind(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if symbol := getattr(cls, "symbol", None):
-            Kind.known[symbol] = cls
+        if "symbol" not in vars(cls):
+            return
+        if cls.symbol in KINDS and not cls.__module__.startswith("extrap.study."):
+            raise ValueError(f"{cls.symbol} is a kind of extrap's own; choose another symbol.")
+        Kind.known[cls.symbol] = cls
 
     def __init__(self, study: Any, train: Train | Mapping[str, Train] | None = None) -> None:
         self.study = study
@@ -273,7 +299,7 @@ class Kind(ABC):
 
     @abstractmethod
     def plan(self) -> list[str]:
-        """What would be trained, a line each."""
+        """Lines of the dry run."""
 
     @abstractmethod
     def page(self, result: Any, runs: RunsByStage, about: About, path: Path) -> None:
@@ -303,6 +329,8 @@ class Kind(ABC):
 
     def run_table(self, runs: RunsByStage) -> pd.DataFrame:
         """All runs as one table."""
+        import pandas as pd
+
         specs, frames = self.specs(), []
         for spec in specs:
             for stage in ("tune", "check"):
@@ -317,6 +345,8 @@ class Kind(ABC):
 
     def provenance(self, result: Any, runs: RunsByStage, source: str) -> dict[str, str]:
         """Where the runs come from and how they were made; rows of the page."""
+        from extrap.reading import without_password
+
         del result, runs
         return {"runs from": without_password(source)}
 
@@ -331,6 +361,8 @@ class Kind(ABC):
 
 def no_runs(spec: StudySpec) -> Runs:
     """The runs of a stage before it began."""
+    import pandas as pd
+
     sizes, tuned, conditions = tuple(spec.sizes), tuple(spec.tune), tuple(spec.conditions())
     columns = [*sizes, *tuned, *conditions, "loss", "seed", "status", "stage"]
     frame = pd.DataFrame(columns=columns).astype({"loss": float})

@@ -1,10 +1,9 @@
-"""How a study stands: which cells are done, who trains, what is left, what is known so far."""
+"""Status of a study: which cells are done, who trains, what is left, what is known so far."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -34,6 +33,7 @@ __all__ = [
 
 Size = tuple[tuple[str, float], ...]
 COUNTS = ("cells", "complete", "running", "waiting", "failed", "diverged", "duplicates")
+MORE = "more runs follow when these are complete"
 FEW = 2
 """Sizes with a cost from which that of others is extended, in the logarithms."""
 
@@ -70,7 +70,7 @@ class SizeStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyStatus:
-    """How a study stands; `to_dict` is what `extrap study status --json` prints.
+    """Status of a study; `to_dict` is what `extrap study status --json` prints.
 
     Attributes:
         study: Name of the study file's study.
@@ -152,7 +152,7 @@ def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
     if census.n_broken:
         notes.append(f"{census.n_broken} trials are half-written; see extrap study repair")
     if to_come:
-        notes.append("larger runs start after the sweep")
+        notes.append(to_come)
     return StudyStatus(
         study=study.name,
         storage=without_password(where),
@@ -199,20 +199,31 @@ def _status_of_answers(study: CascadeKind, folder: str) -> StudyStatus:
 
 def _count_all(
     study: Kind, census: Census, runs: RunsByStage
-) -> tuple[tuple[SizeStatus, ...], list[Stage], bool]:
-    """The counts of all stages wanted by now, these, and whether more will be wanted later."""
+) -> tuple[tuple[SizeStatus, ...], list[Stage], str]:
+    """The counts of all stages, those that are wanted by now, and why more may be later."""
     sizes: list[SizeStatus] = []
     found: list[Stage] = []
-    for i, stages in enumerate(_groups(study, runs)):
+    groups, to_come = study.stages(runs), ""
+    while True:
+        try:
+            stages = next(groups, None)
+        except ExtrapError as error:
+            if not found:
+                raise
+            to_come = f"what follows cannot be told: {error}"
+            break
+        if stages is None:
+            break
+        is_first = not found
         for stage in stages:
             there = census.cells.get((stage.spec.name, stage.stage), {})
             wanted = () if stage.wants is None else stage.wants(runs.of(stage.spec, stage.stage))
             sizes += _count_stage(stage, wanted, there)
             found.append(stage)
         if any(map(_n_left, sizes)):
-            sizes += _count_later(study, census, found)
-            return tuple(sizes), found, i == 0 and study.follows()
-    return tuple(sizes), found, False
+            to_come = MORE if is_first and study.follows() else ""
+            break
+    return tuple([*sizes, *_count_later(study, census, found)]), found, to_come
 
 
 def _count_later(study: Kind, census: Census, found: Sequence[Stage]) -> list[SizeStatus]:
@@ -229,14 +240,6 @@ def _count_later(study: Kind, census: Census, found: Sequence[Stage]) -> list[Si
             census.cells.get((spec.name, stage), {}),
         )
     ]
-
-
-def _groups(study: Kind, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
-    """The stages of a study, as far as its runs support what follows from them."""
-    groups = study.stages(runs)
-    yield next(groups)
-    with suppress(ExtrapError):
-        yield from groups
 
 
 def _count_stage(

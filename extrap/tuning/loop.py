@@ -70,7 +70,7 @@ def tune(
             training.
         extend: Function from the runs so far to all wanted cells; finished cells are skipped. The
             study's grid by default, or with `sampler="tpe"` or `"gp"` nothing
-            beyond what Optuna samples. `run_study` passes that of the study's sampler.
+            beyond what Optuna samples. `extrap.study` passes that of the study's sampler.
         stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
         notify: Called with a `TuneEvent` at every evaluation and when a pack is done.
         progress: Whether to show progress: a bar in a notebook or on a terminal, else one line per
@@ -103,7 +103,7 @@ def tune(
     if stage == "tune" and spec.sampler == "law" and extend is None:
         raise ValueError(
             "sampler='law' needs extend=, a function that returns the next runs; got "
-            "None. run_study provides it."
+            "None. extrap.study.run provides it."
         )
     if not grace_s > 0:
         raise ValueError(f"grace_s must be above 0 seconds, got {grace_s}.")

@@ -9,7 +9,7 @@ import pytest
 from extrap import Recipe, TunedRange
 from extrap.records import Lever, LeverStudy
 from extrap.reporting.ablation_page import levers_document
-from extrap.study import report, run
+from extrap.study import report, run, train
 from extrap.study.ablations import AblationKind
 from extrap.tuning import TuneEvent
 from tests.test_levers import SMALL as BASE
@@ -75,3 +75,12 @@ def test_arms_are_tuned_beyond_their_grid_and_judged_on_other_seeds(first_run, p
     for again in (first_run, told, read):
         assert levers_document(again.result) == levers_document(outcome.result)
     assert "toy-levers" in told.index_path.read_text(encoding="utf-8")
+
+
+def test_runs_are_counted_where_an_arm_is_never_tuned(tmp_path):
+    study = replace(STUDY, levers=STUDY.levers[:1])
+    trains = {spec.name: toy(spec) for spec in study.arms()}
+    assert [spec.name for spec in study.tuned_arms()] == ["small"]
+    runs = train(AblationKind(study, trains), f"sqlite:///{tmp_path}/a.db", reports=tmp_path)
+    tuned = len(runs.of(study.tuned_arms()[0]))
+    assert runs.count() == tuned + 2 * len(study.judge_seeds)

@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 import optuna
+import pandas as pd
 import pytest
 
 from extrap import StudySpec, Target, TunedRange, Workload, forecast
+from extrap.errors import DataError
 from extrap.fitting import place_runs
 from extrap.study import Outcome, dry_run, report, run
 from extrap.study.forecasts import ForecastKind, ForecastResult, target_cells
@@ -132,6 +134,16 @@ def test_report_can_be_made_again_from_the_run_table(finished, tmp_path):
     assert not list(tmp_path.glob("**/*kept.csv.db"))
 
 
+def test_table_may_be_parquet_and_has_the_recipe(finished, tmp_path):
+    table = pd.read_csv(finished.home / "reports" / "toy.runs.csv")
+    table.to_parquet(tmp_path / "kept.parquet")
+    told = report(ForecastKind(SPEC), table=tmp_path / "kept.parquet", reports=tmp_path).result
+    assert told.forecast.runs.data_hash() == finished.result.forecast.runs.data_hash()
+    table.drop(columns="optimizer").to_csv(tmp_path / "less.csv", index=False)
+    with pytest.raises(DataError, match="no column 'optimizer'"):
+        report(ForecastKind(SPEC), table=tmp_path / "less.csv", reports=tmp_path)
+
+
 def test_grid_grows_until_the_optimum_of_every_size_is_bracketed(tmp_path):
     few = {"sizes": {"width": (16, 64, 128)}, "targets": ()}
     narrow = replace(SPEC, tune={"lr": TunedRange(low=2**-6, high=2**-4, n=3)}, **few)
@@ -220,7 +232,7 @@ def test_baseline_is_tuned_beside_the_study_and_compared_with_it(compared):
     slopes = [made.tuned_laws["lr"].parameters["b"] for made in both]
     assert slopes == pytest.approx([0.0, -0.5], abs=0.03)
     stages = [event.stage for event in compared.events]
-    assert list(dict.fromkeys(stages)) == ["tune", "check", "flat-falling"]
+    assert list(dict.fromkeys(stages)) == ["tune", "flat-falling", "check"]
     names = optuna.get_all_study_names(storage=f"sqlite:///{compared.home}/study.db")
     assert "flat/check/width=256" in names
     assert "flat-falling/width=16" in names

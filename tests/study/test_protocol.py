@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from extrap.cli import main
+from extrap.study import open_study
+from extrap.study.files import kind_of
 
 FILE = '''
 from dataclasses import dataclass
@@ -101,3 +103,25 @@ def test_what_is_sealed_stands_before_the_first_run_that_follows(home):
     sealed = json.loads(Path("reports/doubling.json").read_text())
     first = pd.read_csv("reports/twice.runs.csv").query("stage == 'check'")["started_at"].min()
     assert sealed["created"] <= first
+
+
+def test_a_kind_may_not_take_a_built_in_name_nor_change_one_by_inheritance():
+    kind = kind_of("STUDY")
+    type("Mine", (kind,), {})
+    assert kind_of("STUDY") is kind
+    with pytest.raises(ValueError, match="BATCHES is a kind"):
+        type("Mine", (kind,), {"symbol": "BATCHES"})
+
+
+def test_a_variable_with_the_name_of_an_earlier_kind_is_no_study(home):
+    open_study("twice.py")
+    Path("plain.py").write_text(PLAIN)
+    assert open_study("plain.py").symbol == "STUDY"
+
+
+PLAIN = """
+from extrap import StudySpec, TunedRange, Workload
+DOUBLING = True
+STUDY = StudySpec(name="plain", question="?", workload=Workload(name="teacher"),
+    sizes={"width": (8, 16)}, tune={"lr": TunedRange(low=0.01, high=0.04, n=3)}, seeds=(0,))
+"""

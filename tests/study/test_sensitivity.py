@@ -68,8 +68,10 @@ def test_knob_that_drifts_is_found_at_the_tuned_rates_and_a_second_start_trains_
     assert knobs["warmup"].drift.value == pytest.approx(0.3, abs=0.06)
     assert 1.5 in knobs["warmup"].optimum.ci
     assert knobs["depth"].optimum.value == pytest.approx(0.5, abs=0.3)
-    assert [line.split(":")[0] for line in lines] == ["width 16", "width 64", "width 256"]
-    rates = [float(line.split("lr ")[1]) for line in lines]
+    first, *at, last = lines
+    assert (first[:5], last[:17]) == ("toy: ", "toy-knobs-moved: ")
+    assert [line.split(":")[0] for line in at] == ["width 16", "width 64", "width 256"]
+    rates = [float(line.split("lr ")[1]) for line in at]
     assert rates == pytest.approx([2**-5.2, 2**-6, 2**-6.8], rel=0.1)
 
     told = report(KIND, **places)

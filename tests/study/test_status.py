@@ -1,6 +1,7 @@
 """How a study stands: its cells are counted once each, its workers and its cost are there."""
 
 import json
+import math
 import shutil
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -217,12 +218,20 @@ def test_cells_that_growth_asks_for_are_wanted(url):
     assert [size.waiting for size in status.sizes] == [4, 6, 6, 6]
 
 
+def test_a_study_that_cannot_go_on_is_not_done_and_says_why(url):
+    spec = replace(SPEC, targets=(Target(size={"width": 128}),), growth=0)
+    tune(spec, url, train=lambda *_: math.nan)
+    status = status_of(spec, url)
+    assert (status.count("waiting"), status.done) == (0, False)
+    assert "what follows cannot be told: " in status.notes[0]
+
+
 def test_larger_runs_are_wanted_once_the_sweep_is_done(url, whole, tmp_path):
     spec = replace(SPEC, targets=(Target(size={"width": 256}, factors=(1.0, 2.0)),))
     before = status_of(spec, url)
     assert counts(before)[:4] == (N, 0, 0, N)
     assert not before.done
-    assert "larger runs start after the sweep" in before.notes
+    assert "more runs follow when these are complete" in before.notes
     shutil.copy(whole, url.removeprefix("sqlite:///"))
     after = status_of(spec, url)
     assert counts(after)[:4] == (N + 6, N, 0, 6)

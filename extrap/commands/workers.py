@@ -151,7 +151,9 @@ def work_command(
             work_shard(study, Shard.parse(shard), storage=storage, tune=share, say=say)
         else:
             runs = train(study, storage or default_storage(study), tune=share, say=say)
-            say(f"{study.name}: complete with {runs.count()} runs")
+            n_large = runs.count("check")
+            larger = f" and {n_large} larger runs" if n_large else ""
+            say(f"{study.name}: complete with {runs.count()} runs{larger}")
 
 
 @click.command(name="merge", cls=Command)

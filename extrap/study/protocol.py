@@ -164,9 +164,9 @@ class RunsByStage:
             what = f"{what} {path.stem}"
         self.files[what] = path
 
-    def count(self) -> int:
-        """Runs of all stages that were read or put."""
-        return sum(map(len, self._known.values()))
+    def count(self, stage: str = "tune") -> int:
+        """Runs of all sweeps, or of what follows from them, that were read or put."""
+        return sum(len(runs) for (_, own), runs in self._known.items() if own == stage)
 
     def sealed(self, kind: SealedKind, file: str) -> Sealed | None:
         """What was written down in a file beside the reports; None if none is intact."""

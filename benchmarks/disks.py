@@ -268,15 +268,17 @@ def _at_once(root: Path, whole: Path) -> Row:
     ends = [end_of(process) for process in processes]
     is_same = same_runs(storage, whole, rtol=ROUNDED)
     is_whole = _page_is_whole(folder)
+    codes = sorted(end.code for end in ends)
+    refused = [end for end in ends if end.code]
     return _row(
         "two runs of one study at once, one storage, one folder of reports",
-        "both end well, the table of an undisturbed run, no double, whole pages",
+        "one ends well, the other is refused; the table of an undisturbed run, a whole page",
         (
-            f"exit {ends[0].code} and {ends[1].code}",
+            f"exit {codes[0]} and {codes[1]}",
             f"table {'equal' if is_same else 'DIFFERENT'}",
             f"page {'whole' if is_whole else 'TORN'}",
         ),
-        met=all(end.code == 0 for end in ends) and is_same and is_whole,
+        met=codes[0] == 0 and all(end.is_clear for end in refused) and is_same and is_whole,
     )
 
 

@@ -443,7 +443,7 @@ def _train(bed: Bed, fault: Fault, cells: Mapping[int, Sequence[Cell]]) -> pd.Da
     options = {k: v for k, v in loaded.fingerprint.items() if k in bed.options}
     rows = []
     began = time.perf_counter()
-    with closing(Crew(n_cores() - 1, source)) as crew:
+    with closing(Crew(n_cores() - 1)) as crew:
         for width, own in cells.items():
             pack = Pack(
                 workload=loaded,

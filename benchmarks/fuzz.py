@@ -350,9 +350,8 @@ class Material:
     @cached_property
     def export(self) -> bytes:
         """An export of a whole study."""
-        from extrap.study import open_study
+        from extrap.study import open_study, tune
         from extrap.study.transfer import export_study
-        from extrap.tuning import tune
 
         url, path = f"sqlite:///{self.folder / 'exported.db'}", self.folder / "sound.parquet"
         study = open_study(self.study)

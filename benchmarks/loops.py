@@ -36,10 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args(arguments)
-    crew = Crew(n_cores() - 1, SOURCE)
+    crew = Crew(n_cores() - 1)
     try:
         if given.way == "ours":
-            crew.start()  # as a study does: they import torch while this process does
+            crew.start(SOURCE)  # as a study does: they import torch while this process does
         sys.stdout.write(json.dumps(_train(given, crew)) + "\n")
     finally:
         crew.close()

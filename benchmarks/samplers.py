@@ -47,7 +47,7 @@ OPTUNA_SHARES = (0.25, 0.5, 1.0)
 TARGET = 0.4
 REPLICATES, OPTUNA_REPLICATES = 200, {"tpe": 100, "gp": 8}
 PACKS = 4
-"""Optuna learns between packs only, as in `extrap.tuning`."""
+"""Optuna learns between packs only, as in `extrap.study`."""
 SMOOTHING = 0.02
 SEED = 20261121
 

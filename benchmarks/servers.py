@@ -1,20 +1,37 @@
-"""A PostgreSQL server of one's own in a folder that goes away with it, for tests and the soak."""
+"""Servers of one's own for tests and the soak: PostgreSQL, a proxy before it, a Dask cluster.
+
+All listen on 127.0.0.1 only, and go away with the block that started them.
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-__all__ = ["PASSWORD", "Server", "ServerError", "free_port", "postgres_server"]
+import psutil
+
+__all__ = [
+    "PASSWORD",
+    "CuttingProxy",
+    "DaskCluster",
+    "Server",
+    "ServerError",
+    "free_port",
+    "postgres_server",
+]
 
 INSTALLED = "/usr/lib/postgresql"
 """Where Debian puts the programs, by version."""
@@ -133,3 +150,164 @@ def _run(programs: Path, command: Sequence[str]) -> None:
         if code:
             output.seek(0)
             raise ServerError(f"{command[0]} failed: {output.read().decode(errors='replace')}")
+
+
+class CuttingProxy:
+    """Passes connections on to PostgreSQL; cuts some whose transaction was just committed.
+
+    The client never hears that its trials are written.
+
+    Args:
+        port: Where the server listens.
+        every: Which of the transactions that write trials are cut.
+
+    Attributes:
+        port: Where this listens.
+        n_cut: Connections cut.
+    """
+
+    def __init__(self, port: int, *, every: int) -> None:
+        self._server_port, self._every = port, every
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self.n_cut = self._n_commits = 0
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._listener.close()
+
+    def _listen(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._server_port))
+                cut = threading.Event()
+                for serve in (self._ask, self._answer):
+                    args = (client, server, cut)
+                    threading.Thread(target=serve, args=args, daemon=True).start()
+
+    def _ask(self, client: socket.socket, server: socket.socket, cut: threading.Event) -> None:
+        writes = False
+        with suppress(OSError):
+            while data := client.recv(1 << 16):
+                writes |= b"INSERT INTO trials " in data
+                if writes and b"COMMIT" in data:
+                    writes, self._n_commits = False, self._n_commits + 1
+                    if self._n_commits % self._every == 0:
+                        cut.set()
+                server.sendall(data)
+        _close(client, server)
+
+    def _answer(self, client: socket.socket, server: socket.socket, cut: threading.Event) -> None:
+        with suppress(OSError):
+            while data := server.recv(1 << 16):
+                if cut.is_set():  # the transaction is committed
+                    self.n_cut += 1
+                    break
+                client.sendall(data)
+        _close(client, server)
+
+
+def _close(*sockets: socket.socket) -> None:
+    for each in sockets:
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+        each.close()
+
+
+class DaskCluster:
+    """A scheduler, and nodes of a nanny each with its workers. A context manager.
+
+    Args:
+        environment: Of all its processes.
+        folder: For what workers leave.
+        nodes: Workers of each node.
+        has_nannies: Whether workers are supervised; without, each node is one worker.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        folder: Path,
+        nodes: Sequence[int],
+        *,
+        has_nannies: bool = True,
+    ) -> None:
+        self._has_nannies = has_nannies
+        self._environment, self._folder = dict(environment), folder
+        self._port, self._sizes = free_port(), tuple(nodes)
+        self.address = f"127.0.0.1:{self._port}"
+        self.nodes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> DaskCluster:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the scheduler and all nodes; workers come when they can."""
+        place = ["--host", "127.0.0.1", "--no-dashboard"]
+        self._scheduler = self._begin("scheduler", *place, "--port", str(self._port))
+        for n_workers in self._sizes:
+            words = ["--nworkers", str(n_workers), "--nthreads", "1", "--memory-limit", "0"]
+            words += ["--local-directory", str(self._folder)]
+            words += [] if self._has_nannies else ["--no-nanny"]
+            node = self._begin("worker", f"tcp://{self.address}", *place, *words)
+            self.nodes.append(node)
+
+    def stop(self) -> None:
+        """Kill the scheduler and all nodes."""
+        while self.nodes:
+            self.kill_node()
+        _kill_group(self._scheduler)
+
+    def kill_node(self) -> None:
+        """Kill the last node, a nanny and its workers."""
+        _kill_group(self.nodes.pop())
+
+    def workers(self) -> list[psutil.Process]:
+        """The workers of all nodes, without their nannies."""
+        if not self._has_nannies:
+            return [psutil.Process(node.pid) for node in self.nodes]
+        found: list[psutil.Process] = []
+        for node in self.nodes:
+            with suppress(psutil.NoSuchProcess):
+                children = psutil.Process(node.pid).children()
+                found += [each for each in children if "spawn_main" in " ".join(each.cmdline())]
+        return found
+
+    def wait(self, n_workers: int, timeout_s: float = 120.0) -> None:
+        """Wait until so many workers have come to the scheduler.
+
+        Raises:
+            ServerError: They do not.
+        """
+        from distributed import Client
+
+        deadline = time.monotonic() + timeout_s
+        with suppress(OSError, TimeoutError), Client(self.address, timeout=timeout_s) as client:
+            while time.monotonic() < deadline:
+                if len(client.scheduler_info(n_workers=-1)["workers"]) >= n_workers:
+                    return
+                time.sleep(0.2)
+        raise ServerError(f"no {n_workers} workers came to Dask's scheduler")
+
+    def _begin(self, *words: str) -> subprocess.Popen[bytes]:
+        with (self._folder / "dask.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "dask", *words],
+                env=self._environment,
+                cwd=self._folder,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,815 +1,377 @@
-"""`make soak`: kill, stop and cut off workers on SQLite and PostgreSQL, and count what is left.
+"""`make soak`: kill, stop and cut off drivers, workers and storages, and count what is left.
 
-    python -m benchmarks.soak [--only PART …] [--small] [--out FOLDER]
+    python -m benchmarks.soak [NAME …] [--small] [--long] [--out FOLDER]
 
-1. 432 cells, 4 workers, `kill -9` of a random one about once a pack until all is done; the same
-   with SIGTERM. Killed alike on a journal and behind a proxy.
-2. A worker is frozen beyond its grace period, its cells are taken over, it wakes and goes on.
-3. PostgreSQL is stopped at once and started again in the middle.
-4. 16 idle workers and 2,000 waiting cells: who gets what, and how long a claim takes.
-5. What a storage costs: in the default study, and with 10,000 trials.
-6. Checkpoints (`benchmarks.checkpoints`), full and read-only disks, two studies at once
-   (`benchmarks.disks`), malformed inputs (`benchmarks.fuzz`).
+| names | what happens |
+|---|---|
+| `killed-…` | the driver of a study is killed ten times and started again |
+| `workers-…` | a worker is killed about once per pack: local, Dask, Ray |
+| `restarted`, `cut` | PostgreSQL is restarted twice; a proxy cuts connections after COMMIT |
+| `frozen-…` | the driver stands still, is taken over, and wakes |
+| `node-…`, `scheduler-dask`, `woken-dask` | nodes and schedulers are killed; a worker wakes |
+| `idle`, `idle-long` | 16 workers; 256 simulated workers, with `--long` or by its name |
+| `share`, `many` | what a storage costs: in the default study, and with 10,000 trials |
+| `checkpoints`, `disks`, `fuzz` | the modules of these names |
 
-Workers are processes of `tune`. Their training is a loss that is computed and a sleep a pack, so
-that what is measured is the sharing. Writes reports/soak.csv and reports/soak.html.
+A name stands for all that begin with it. Drivers are processes of `benchmarks.driving`. Writes
+reports/soak.csv and reports/soak.html.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
-from importlib.util import find_spec
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
-import numpy as np
-import sqlalchemy
-from optuna.trial import TrialState
+import pandas as pd
+import psutil
 
-import extrap.tuning.loop
 from benchmarks.checkpoints import checkpoint_rows
 from benchmarks.disks import disk_rows
+from benchmarks.disturbed import LIFETIME_S, Disturbed, table_of
+from benchmarks.driving import RAY, RAY_NODES, STEPS
 from benchmarks.fuzz import fuzz_rows
+from benchmarks.overheads import idle_row, many_row, share_row
 from benchmarks.page import ROOT, Words, write
 from benchmarks.rows import Row
-from benchmarks.servers import Server, ServerError, free_port, postgres_server
-from extrap.commands.workers import stops_gracefully
-from extrap.errors import StudyError
-from extrap.reading.optuna import RESULT, study_names
-from extrap.reading.patience import PatientStorage
-from extrap.reading.storages import open_storage
-from extrap.records import Cell, OnEval, RunResult, Runs, StudySpec, TunedRange, Workload
-from extrap.tuning import TuneEvent, tune
-from extrap.tuning.trainers import OwnTrainer
+from benchmarks.servers import CuttingProxy, DaskCluster, Server, ServerError, postgres_server
 
 WORDS = Words(
     title="Soak",
-    question="Is anything lost or made twice, whatever happens to the workers?",
-    lead="Workers killed, terminated, frozen and cut off from their database while they share a "
-    "study; how long a claim takes; what a storage costs.",
+    question="Are runs lost or trained twice when processes, nodes or storages fail?",
+    lead="Drivers, workers, nodes, schedulers and databases are killed, frozen and cut off while "
+    "a study runs; idle time of workers; time that a storage takes.",
     command="make soak",
-    seeds="who is killed is seeded, when is up to the machine",
-    libraries=("optuna", "sqlalchemy", "psycopg"),
+    seeds="which process is killed is seeded, the moment is not",
+    libraries=("optuna", "sqlalchemy", "psycopg", "distributed", "ray"),
 )
-SPEC = StudySpec(
-    name="soak",
-    question="Is anything lost or made twice?",
-    workload=Workload(name="mine"),
-    sizes={"width": (2, 4, 8, 16, 32, 64)},
-    tune={"lr": TunedRange(low=2**-6, high=1.0, n=24)},
-    seeds=(0, 1, 2),
-    growth=0,
-)
-"""432 cells."""
-WAITING = replace(SPEC, name="waiting", sizes={"width": (2, 4, 8, 16, 32)}, seeds=tuple(range(20)))
-WAITING = replace(WAITING, tune={"lr": TunedRange(low=2**-6, high=1.0, n=20)})
-"""2,000 cells."""
-SMALL = replace(SPEC, sizes={"width": (2, 4)}, tune={"lr": TunedRange(low=2**-6, high=1.0, n=8)})
-GRACE_S = 6.0
-N_EVALS = 10
+N_CELLS, N_CELLS_SMALL = 432, 48
+N_KILLS, N_KILLS_SMALL = 10, 3
 N_PACKS = 24
+"""A worker is killed each time that this part of the runs is finished."""
 N_FUZZED, N_FUZZED_SMALL = 20_000, 500
 """Malformed inputs."""
-QUICK_S = 0.5
-"""Training of a quick run."""
-LIFETIME_S = 600.0
-"""After this long a run is given up."""
+SHORT_GRACE_S = 3.0
+REFUSED = 2
+"""Exit code of a driver that may not write."""
+STUDIES = {
+    "grid": "grid of one's own function",
+    "tpe": "TPE of one's own function",
+    "teacher": "grid of the teacher",
+    "alone": "grid of the teacher on one core",
+}
+MOST_TOLD = 1000
+"""Characters of an error."""
+AGAIN = 0.05
+"""Most of the work that may be trained again, where there are checkpoints."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What a study looks like after all that.
+class Soak:
+    """All scenarios.
 
-    Attributes:
-        n_cells: Cells it was to have.
-        n_complete: Cells that are complete.
-        n_running: Trials still running.
-        n_twice: Cells with two complete trials.
-        n_late: Failed trials that hold a result.
-        n_failed: Failed trials.
-        is_same: Whether the table equals that of an undisturbed run.
-        n_blows: Signals sent, or restarts.
-        wall_s: Seconds it took.
+    Args:
+        folder: For storages and files.
+        server: PostgreSQL, if there is one.
+        is_small: Whether studies are small.
     """
 
-    n_cells: int
-    n_complete: int
-    n_running: int
-    n_twice: int
-    n_late: int
-    n_failed: int
-    is_same: bool
-    n_blows: int
-    wall_s: float
+    def __init__(self, folder: Path, server: Server | None, *, is_small: bool) -> None:
+        self._folder, self._server, self._is_small = folder, server, is_small
+        self.n_cells = N_CELLS_SMALL if is_small else N_CELLS
+        self.n_kills = N_KILLS_SMALL if is_small else N_KILLS
+        self.undisturbed = cache(self._undisturbed)
 
-    @property
-    def is_right(self) -> bool:
-        """Every cell complete once, nothing running, nothing double, the same table."""
-        whole = self.n_complete == self.n_cells and self.is_same
-        return whole and not self.n_running and not self.n_twice
+    def plan(self) -> dict[str, Callable[[], Row | list[Row]]]:
+        """Name → scenario."""
+        found: dict[str, Callable[[], Row | list[Row]]] = {}
+        kinds = ["SQLite", *(["PostgreSQL"] if self._server else [])]
+        for kind in kinds:
+            for study in ("grid", "tpe", "teacher"):
+                found[f"killed-{study}-{kind}"] = partial(self._killed, kind, study)
+            found[f"frozen-{kind}"] = partial(self._frozen, kind)
+            found[f"workers-local-{kind}"] = partial(self._workers_here, kind)
+            found[f"workers-dask-{kind}"] = partial(self._workers_dask, kind, "grid")
+            found[f"workers-ray-{kind}"] = partial(self._workers_ray, kind)
+        found["killed-alone"] = partial(self._killed, "SQLite", "alone")
+        found["workers-packs-dask"] = partial(self._workers_dask, "SQLite", "teacher")
+        if self._server is not None:
+            found["restarted"] = partial(self._restarted, self._server)
+            found["cut"] = partial(self._cut, self._server)
+        for what in ("node", "scheduler", "woken"):
+            found[f"{what}-dask"] = partial(self._dask_fails, what)
+        found["node-ray"] = self._ray_node
+        n_cells = 320 if self._is_small else 2_000
+        found["idle"] = lambda: idle_row(self._fresh("SQLite"), 16, n_cells, 0.5, most=0.15)
+        found["idle-long"] = lambda: idle_row(self._fresh("SQLite"), 256, 20_000, 5.0, most=0.1)
+        found["share"] = partial(share_row, self._folder, is_small=self._is_small)
+        found["many"] = partial(many_row, self._folder, 1_000 if self._is_small else 10_000)
+        found["checkpoints"], found["disks"] = checkpoint_rows, disk_rows
+        found["fuzz"] = partial(fuzz_rows, N_FUZZED_SMALL if self._is_small else N_FUZZED)
+        return found
 
-    def __str__(self) -> str:
-        return (
-            f"{self.n_complete} complete, {self.n_running} running, {self.n_twice} double, table "
-            f"{'equal' if self.is_same else 'DIFFERENT'}; {self.n_blows} blows, "
-            f"{self.n_failed} attempts failed ({self.n_late} of them told a part), "
-            f"{self.wall_s:.0f} s"
-        )
+    def _disturbed(self, kind: str, study: str, url: str = "", **options: Any) -> Disturbed:
+        n_cells = N_CELLS_SMALL if study == "alone" else self.n_cells
+        return Disturbed(url or self._fresh(kind), study, n_cells, self._folder, **options)
 
+    def _fresh(self, kind: str) -> str:
+        name = f"soak{uuid4().hex[:12]}"
+        if kind == "PostgreSQL":
+            assert self._server is not None, "planned with a server"
+            return self._server.make_database(name)
+        return f"sqlite:///{self._folder / name}.db"
 
-def inspect(spec: StudySpec, url: str, *, n_blows: int, wall_s: float, whole: Runs) -> Outcome:
-    """Count what is in a storage, and compare its table."""
-    storage = open_storage(url)
-    states: Counter[TrialState] = Counter()
-    complete: Counter[tuple[object, ...]] = Counter()
-    n_late = 0
-    for name in study_names(storage):
-        for trial in storage.get_all_trials(storage.get_study_id_from_name(name)):
-            states[trial.state] += 1
-            cell = (name, *trial.params.values(), trial.user_attrs.get("seed"))
-            complete[cell] += trial.state == TrialState.COMPLETE
-            n_late += trial.state == TrialState.FAIL and RESULT in trial.user_attrs
-    runs = _tune(spec, url)
-    return Outcome(
-        n_cells=len(spec.grid_cells()),
-        n_complete=sum(n > 0 for n in complete.values()),
-        n_running=states[TrialState.RUNNING],
-        n_twice=sum(n > 1 for n in complete.values()),
-        n_late=n_late,
-        n_failed=states[TrialState.FAIL],
-        is_same=runs.data_hash() == whole.data_hash(),
-        n_blows=n_blows,
-        wall_s=wall_s,
-    )
+    def _undisturbed(self, study: str) -> tuple[pd.DataFrame, int]:
+        """The table of a run that nothing happens to, and its evaluations."""
+        if study == "tpe":
+            return pd.DataFrame(), 0
+        with self._disturbed("SQLite", study, pause_s=0.0) as run:
+            run.finish(run.start())
+            return table_of(run.spec, run.url), run.n_steps()
 
+    def _killed(self, kind: str, study: str) -> Row:
+        """Kill the driver at random moments, and start it again."""
+        rng, part = random.Random(9), 1 / (self.n_kills + 1)
+        whole, n_steps = self.undisturbed(study)
+        with self._disturbed(kind, study, pause_s=0.3) as run:
+            trains = bool(n_steps)
 
-class Workers:
-    """Processes that work on one study."""
+            def done() -> float:
+                return run.n_steps() / n_steps if trains else len(set(run.begun())) / self.n_cells
 
-    def __init__(self, spec: StudySpec, url: str, n: int, *, pause_s: float) -> None:
-        self._command = [sys.executable, "-m", "benchmarks.soak", "--worker", url]
-        self._command += ["--pause", str(pause_s)]
-        self._environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-            "OMP_NUM_THREADS": "1",
-            "EXTRAP_SOAK": "small" if spec is SMALL else "whole",
-        }
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the workers
-        self.processes = [self._start() for _ in range(n)]
+            for _ in range(self.n_kills):
+                driver, wanted = run.start(), done() + rng.uniform(0.1, 1) * part
+                if run.until(partial(lambda most: done() > most, wanted), driver):
+                    time.sleep(rng.uniform(0, 0.3))
+                    driver.kill()
+                    driver.wait()
+                    run.n_blows += 1
+            n_left = run.n_left()
+            run.finish(run.start())
+            told, share = [f"{n_left} processes left after the last kill"], 0.0
+            target = "at most 2 runs trained again per kill: one in training, one being written"
+            if trains:
+                target = ""
+            if study == "alone":
+                share, target = done() - 1, f"at most {AGAIN:.0%} of the work trained again"
+                target += ", not judged where it is small" if self._is_small else ""
+                told.append(f"{share:.1%} of the work trained again")
+            return run.row(
+                kind,
+                f"{STUDIES[study]}, driver killed {run.n_blows} times",
+                whole,
+                told="; ".join(told),
+                target=target,
+                is_met=not n_left
+                and (share <= AGAIN or self._is_small)
+                and run.n_again() <= 2 * run.n_blows,
+            )
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            self._command, env=self._environment, cwd=ROOT, stdout=self._log, stderr=self._log
-        )
-
-    def strike(self, which: int, number: signal.Signals) -> None:
-        """Send a signal to one worker, and start another in its place."""
-        process = self.processes[which]
-        process.send_signal(number)
-        if number != signal.SIGSTOP:
-            self.processes[which] = self._start()
-            process.wait(timeout=60)
-
-    def wait(self) -> None:
-        """Until all have ended by themselves.
-
-        Raises:
-            RuntimeError: One failed.
-        """
-        codes = [process.wait(timeout=LIFETIME_S) for process in self.processes]
-        if any(codes):
-            raise RuntimeError(f"workers ended with {codes}: {self.said()[-2000:]}")
-
-    def wait_for_claims(self, url: str, *, owner: int | None = None) -> None:
-        """Until one of them, or the one named, has taken cells.
-
-        Raises:
-            RuntimeError: One failed, or none takes any.
-        """
-        started = time.monotonic()
-        while not _running(url, owner):
-            late = time.monotonic() - started > LIFETIME_S
-            if late or any(process.poll() for process in self.processes):
-                raise RuntimeError(f"no worker takes a cell: {self.said()[-2000:]}")
-            time.sleep(0.2)
-
-    def said(self) -> str:
-        """Everything they wrote."""
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
-
-    def end(self) -> None:
-        """Leave none behind."""
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        self._log.close()
-
-
-class Sleeper(OwnTrainer):
-    """Trains packs of up to 18 cells by sleeping, and evaluates them on the way."""
-
-    def __init__(self, spec: StudySpec, pause_s: float) -> None:
-        super().__init__(_loss, spec)
-        self._pause_s = pause_s
-
-    def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
-        """As many as a quarter of a size."""
-        return list(cells[:18])
-
-    def train(
+    def _strike(
         self,
-        cells: Sequence[Cell],
-        on_eval: OnEval,
-        say: Callable[[str], None],
-        *,
-        prunes: bool,
-    ) -> Sequence[RunResult]:
-        """Sleep, evaluate, and answer what the function gives."""
-        results = super().train(cells, on_eval, say, prunes=prunes)
-        for step in range(N_EVALS):
-            time.sleep(self._pause_s)
-            on_eval(step, tuple(result.loss or 0.0 for result in results))
-        return [replace(result, wall_s=1.0) for result in results]
+        run: Disturbed,
+        driver: subprocess.Popen[bytes],
+        victims: Callable[[], Sequence[psutil.Process]],
+    ) -> None:
+        """Kill a random worker about once per pack until the study is done."""
+        rng, next_at = random.Random(9), 0
+        part = 1 if run.study == "teacher" else max(1, self.n_cells // N_PACKS)
+
+        def is_due() -> bool:
+            return run.n_packs() >= next_at and bool(victims())
+
+        while run.until(is_due, driver):
+            next_at = run.n_packs() + part
+            time.sleep(rng.uniform(0, 0.5))
+            if found := victims():
+                with suppress(psutil.NoSuchProcess):
+                    rng.choice(found).kill()
+                    run.n_blows += 1
+        run.finish(driver)
+
+    def _workers_here(self, kind: str) -> Row:
+        whole, _ = self.undisturbed("teacher")
+        with self._disturbed(kind, "teacher") as run:
+            self._strike(run, run.start(), lambda: run.named("extrap.training.serving"))
+            return run.row(kind, "local executor, a worker killed about once per pack", whole)
+
+    def _workers_dask(self, kind: str, study: str) -> Row:
+        whole, _ = self.undisturbed(study)
+        with (
+            self._disturbed(kind, study, pause_s=0.5) as run,
+            DaskCluster(run.environment, self._folder, [4]) as cluster,
+        ):
+            cluster.wait(4)
+            self._strike(run, run.start(on=f"dask://{cluster.address}"), cluster.workers)
+            figure = f"{STUDIES[study]} on Dask, 4 workers, one killed about once per pack"
+            return run.row(kind, figure, whole)
+
+    def _workers_ray(self, kind: str) -> Row:
+        whole, _ = self.undisturbed("grid")
+        with self._disturbed(kind, "grid", on=RAY, pause_s=0.5) as run:
+            self._strike(run, run.start(), lambda: run.named("ray::_call"))
+            return run.row(
+                kind,
+                f"{STUDIES['grid']} on Ray, 4 CPUs, a worker killed about once per pack",
+                whole,
+            )
+
+    def _restarted(self, server: Server) -> Row:
+        """Stop PostgreSQL twice: for a moment, and for some seconds."""
+        whole, _ = self.undisturbed("grid")
+        with self._disturbed("PostgreSQL", "grid") as run:
+            driver, part = run.start(), self.n_cells // 4
+            for i, away_s in enumerate((0.0, 2 * SHORT_GRACE_S), start=1):
+                run.until(partial(lambda most: len(run.begun()) >= most, i * part), driver)
+                server.stop()
+                time.sleep(away_s)
+                server.start()
+                run.n_blows += 1
+            run.finish(driver)
+            return run.row("PostgreSQL", "server stopped and started twice", whole)
+
+    def _cut(self, server: Server) -> Row:
+        whole, _ = self.undisturbed("grid")
+        url = self._fresh("PostgreSQL")
+        proxy = CuttingProxy(server.port, every=4)
+        url = url.replace(f":{server.port}/", f":{proxy.port}/")
+        with self._disturbed("PostgreSQL", "grid", url) as run:
+            run.finish(run.start())
+            run.n_blows = proxy.n_cut
+            row = run.row("PostgreSQL", "connection cut after COMMIT", whole)
+        proxy.close()
+        return replace(row, met=row.met and proxy.n_cut > 0)
+
+    def _frozen(self, kind: str) -> Row:
+        """Freeze a driver beyond its grace, start a second one, and wake the first."""
+        whole, _ = self.undisturbed("grid")
+        with self._disturbed(kind, "grid", grace_s=SHORT_GRACE_S, pause_s=0.4) as run:
+            first = run.start()
+            run.until(lambda: len(run.begun()) > self.n_cells // 8, first)
+            n_begun = len(run.begun())
+            run.until(lambda: len(run.begun()) > n_begun, first)
+            time.sleep(0.2)  # frozen while it writes, it would hold the lock of a SQLite file
+            first.send_signal(signal.SIGSTOP)
+            run.n_blows, n_before, n_refused = 1, run.n_written(first.pid), 0
+            second = run.start()
+            while not run.n_written(second.pid):
+                if second.poll() == REFUSED:
+                    second, n_refused = run.start(), n_refused + 1
+                elif second.poll() is not None:
+                    raise RuntimeError(f"the second driver failed: {run.told()}")
+                time.sleep(0.1)
+            first.send_signal(signal.SIGCONT)
+            code = first.wait(LIFETIME_S)
+            n_late = run.n_written(first.pid) - n_before
+            run.finish(second)
+            return run.row(
+                kind,
+                "driver frozen, taken over, woken",
+                whole,
+                told=f"woken driver: {n_late} trials written, exit code {code}; second driver "
+                f"refused {n_refused} times before",
+                target=f"the woken driver writes nothing, exit code {REFUSED}",
+                is_met=(n_late, code) == (0, REFUSED),
+            )
+
+    def _dask_fails(self, what: str) -> Row:
+        """Kill a node, kill and restart scheduler and nodes, or freeze and wake a worker."""
+        whole, _ = self.undisturbed("grid")
+        with self._disturbed("SQLite", "grid", pause_s=0.5) as run, ExitStack() as stack:
+            patience = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "5s"} if what == "woken" else {}
+            environment = {**run.environment, **patience}
+            made = DaskCluster(environment, self._folder, [2, 2])
+            if what == "woken":  # a nanny would end a worker that is silent
+                made = DaskCluster(environment, self._folder, [1] * 4, has_nannies=False)
+            cluster = stack.enter_context(made)
+            cluster.wait(4)
+            driver = run.start(on=f"dask://{cluster.address}")
+            run.until(lambda: len(run.begun()) >= self.n_cells // 4, driver)
+            run.n_blows, figure = 1, "a node of Dask killed, a nanny with its 2 workers"
+            if what == "node":
+                cluster.kill_node()
+            elif what == "scheduler":
+                figure = "scheduler and nodes of Dask killed and started under a driver"
+                cluster.stop()
+                time.sleep(1.0)
+                cluster.start()
+            else:
+                figure = "a worker of Dask frozen until its run is another's, then woken"
+                worker = cluster.workers()[0]
+                worker.suspend()
+                run.until(lambda: run.n_again() > 0, driver)
+                worker.resume()
+            run.finish(driver)
+            return run.row("Clusters", figure, whole)
+
+    def _ray_node(self) -> Row:
+        whole, _ = self.undisturbed("grid")
+        with self._disturbed("SQLite", "grid", on=RAY_NODES, pause_s=0.5) as run:
+            driver = run.start()
+            run.until(lambda: len(run.begun()) >= self.n_cells // 4, driver)
+            raylets = run.named("raylet/raylet")
+            node = max(raylets, key=psutil.Process.create_time)
+            for process in [node, *node.children(recursive=True)]:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            run.n_blows = 1
+            run.finish(driver)
+            return run.row("Clusters", "one of 2 nodes of Ray killed, raylet and workers", whole)
 
 
-def _loss(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> float:
-    return _valley(size["width"], tuned["lr"], seed)
-
-
-def _tune(spec: StudySpec, url: str, *, pause_s: float = 0.0) -> Runs:
-    """`tune` with a `Sleeper`, which has no door of its own."""
-    extrap.tuning.loop.own_trainer = lambda *_: Sleeper(spec, pause_s)  # type: ignore[assignment]
-    return tune(spec, url, train=_loss, shares=True, grace_s=GRACE_S)
-
-
-def work(url: str, *, pause_s: float) -> None:
-    """A worker: trains what is missing, with a pause at every evaluation."""
-    spec = SMALL if os.environ.get("EXTRAP_SOAK") == "small" else SPEC
-    try:
-        with stops_gracefully():
-            _tune(spec, url, pause_s=pause_s)
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
-def blows(
-    url: str, number: signal.Signals, spec: StudySpec, whole: Runs, *, n: int = 4
-) -> Outcome:
-    """Workers of whom a random one gets a signal about once a pack, until all is done."""
-    rng = random.Random(int(number))
-    started = time.monotonic()
-    workers, n_blows = Workers(spec, url, n, pause_s=0.2), 0
-    try:
-        workers.wait_for_claims(url)
-        watched, n_before = _Progress(url), 0
-        n_cells = len(spec.grid_cells())
-        while (n_done := watched.n_complete()) < n_cells:
-            if time.monotonic() - started > LIFETIME_S:
-                break
-            time.sleep(rng.uniform(0.1, 0.5))
-            if n_done - n_before >= n_cells // N_PACKS:
-                workers.strike(rng.randrange(n), number)
-                n_blows, n_before = n_blows + 1, n_done
-        workers.wait()
-    finally:
-        workers.end()
-    wall_s = time.monotonic() - started
-    return inspect(spec, url, n_blows=n_blows, wall_s=wall_s, whole=whole)
-
-
-def freeze(url: str, spec: StudySpec, whole: Runs) -> Outcome:
-    """Two workers; one is stopped with cells in its hands until they are others', then goes on."""
-    started = time.monotonic()
-    workers = Workers(spec, url, 2, pause_s=0.2)
-    try:
-        frozen = workers.processes[0]
-        workers.wait_for_claims(url, owner=frozen.pid)
-        if url.startswith("sqlite"):  # frozen in the middle of a write it would block the file
-            time.sleep(1.0)
-        workers.strike(0, signal.SIGSTOP)
-        held = _running(url, frozen.pid)
-        while _running(url, frozen.pid):
-            time.sleep(0.5)
-            if time.monotonic() - started > LIFETIME_S:
-                raise RuntimeError(f"nobody took the cells over: {workers.said()[-2000:]}")
-        frozen.send_signal(signal.SIGCONT)
-        workers.wait()
-    finally:
-        workers.end()
-    wall_s = time.monotonic() - started
-    return inspect(spec, url, n_blows=len(held), wall_s=wall_s, whole=whole)
-
-
-def restart(server: Server, url: str, spec: StudySpec, whole: Runs) -> Outcome:
-    """Four workers whose database is cut off for a while, longer than their grace."""
-    started = time.monotonic()
-    workers = Workers(spec, url, 4, pause_s=0.2)
-    try:
-        workers.wait_for_claims(url)
-        for away_s in (0.0, 2 * GRACE_S):
-            time.sleep(3.0)
-            server.stop()
-            time.sleep(away_s)
-            server.start()
-        workers.wait()
-    finally:
-        workers.end()
-    wall_s = time.monotonic() - started
-    return inspect(spec, url, n_blows=2, wall_s=wall_s, whole=whole)
-
-
-class _Progress:
-    """How many cells are complete."""
-
-    def __init__(self, url: str) -> None:
-        self._storage = open_storage(url)
-
-    def n_complete(self) -> int:
-        n = 0
-        for name in study_names(self._storage):
-            study_id = self._storage.get_study_id_from_name(name)
-            trials = self._storage.get_all_trials(study_id, deepcopy=False)
-            n += sum(trial.state == TrialState.COMPLETE for trial in trials)
-        return n
-
-
-def _running(url: str, pid: int | None) -> list[int]:
-    """Trials that run in a process, or in any."""
-    storage = open_storage(url)
-    return [
-        trial._trial_id
-        for name in study_names(storage)
-        for trial in storage.get_all_trials(storage.get_study_id_from_name(name), deepcopy=False)
-        if trial.state == TrialState.RUNNING
-        and (pid is None or trial.user_attrs.get("owner", {}).get("pid") == pid)
-    ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claims:
-    """What many idle workers got.
-
-    Attributes:
-        n_cells: Cells there were.
-        n_complete: Cells that are complete.
-        n_twice: Cells trained twice.
-        n_lost: Claims given up because another worker was quicker.
-        latencies: Seconds from one cell told to the next claimed, all workers.
-        first_s: Seconds from the opening of the storage to the first claim, the longest.
-        processor_s: Seconds of a processor that all workers took, without their start.
-        wall_s: Seconds from the start of all to the end of the last.
-    """
-
-    n_cells: int
-    n_complete: int
-    n_twice: int
-    n_lost: int
-    latencies: tuple[float, ...]
-    first_s: float
-    processor_s: float
-    wall_s: float
-
-
-def claim_all(url: str, folder: Path, *, pause_s: float = 0.0, n_workers: int = 16) -> Claims:
-    """Idle workers let loose at once on waiting cells that take no time, or little."""
-    folder.mkdir()
-    gate = folder / "gate"
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
-    environment["OMP_NUM_THREADS"] = "1"
-    command = [sys.executable, "-m", "benchmarks.soak", "--claims", url, "--gate", str(gate)]
-    command += ["--pause", str(pause_s)]
-    outputs = [folder / f"{i}.json" for i in range(n_workers)]
-    processes = [
-        subprocess.Popen(
-            [*command, "--to", str(output)],
-            env=environment,
-            cwd=ROOT,
-        )
-        for output in outputs
-    ]
-    try:
-        while not all(output.with_suffix(".ready").exists() for output in outputs):
-            time.sleep(0.2)
-            if any(process.poll() for process in processes):
-                raise RuntimeError("a worker failed")
-        started = time.monotonic()
-        gate.touch()
-        if any(process.wait(timeout=LIFETIME_S) for process in processes):
-            raise RuntimeError("a worker failed")
-        wall_s = time.monotonic() - started
-    finally:
-        for process in processes:
-            process.kill()
-    trained: Counter[str] = Counter()
-    latencies: list[float] = []
-    processor_s, first_s = 0.0, 0.0
-    for output in outputs:
-        said = json.loads(output.read_text())
-        trained.update(said["trained"])
-        latencies += said["latencies"][1:]
-        first_s = max([first_s, *said["latencies"][:1]])
-        processor_s += said["processor_s"]
-    storage = open_storage(url)
-    trials = [
-        trial
-        for name in study_names(storage)
-        for trial in storage.get_all_trials(storage.get_study_id_from_name(name), deepcopy=False)
-    ]
-    return Claims(
-        n_cells=len(WAITING.grid_cells()),
-        n_complete=sum(trial.state == TrialState.COMPLETE for trial in trials),
-        n_twice=sum(n > 1 for n in trained.values()),
-        n_lost=sum(trial.state == TrialState.FAIL for trial in trials),
-        latencies=tuple(latencies),
-        first_s=first_s,
-        processor_s=processor_s,
-        wall_s=wall_s,
-    )
-
-
-def claim(url: str, gate: Path, output: Path, *, pause_s: float) -> None:
-    """A worker of `claim_all`: trains nothing, and notes what it got and how long that took."""
-    trained: list[str] = []
-    latencies: list[float] = []
-    last = 0.0
-
-    def nothing(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> float:
-        trained.append(str(Cell.of(size, tuned, seed)))
-        time.sleep(pause_s)
-        return 1.0
-
-    def clock(event: TuneEvent) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if event.fraction == 0.0 and not event.is_finished:
-            latencies.append(now - last)
-        last = now
-
-    open_storage(url)
-    output.with_suffix(".ready").touch()
-    while not gate.exists():
-        time.sleep(0.05)
-    last, processor_s = time.monotonic(), time.process_time()
-    tune(WAITING, url, train=nothing, notify=clock, shares=True)
-    processor_s = time.process_time() - processor_s
-    said = {"trained": trained, "latencies": latencies, "processor_s": processor_s}
-    output.write_text(json.dumps(said))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Share:
-    """What the storage took of a sweep.
-
-    Attributes:
-        n_runs: Runs of the sweep.
-        storage_s: Seconds in which training waited for the storage.
-        wall_s: Seconds of all.
-        n_calls: Questions to the storage.
-    """
-
-    n_runs: int
-    storage_s: float
-    wall_s: float
-    n_calls: int
-
-
-def storage_share(url: str, spec: StudySpec) -> Share:
-    """Train a sweep in this process, and count the seconds in its storage.
-
-    Beats are left out: a thread of their own sends them while training goes on.
-    """
-    spent, n_calls = 0.0, 0
-    ask, opening = PatientStorage._patiently, extrap.tuning.loop.open_storage
-
-    def timed(function: Callable[..., object]) -> Callable[..., object]:
-        def call(*asked: object) -> object:
-            nonlocal spent, n_calls
-            started = time.perf_counter()
-            try:
-                return function(*asked)
-            finally:
-                if threading.current_thread() is threading.main_thread():
-                    spent += time.perf_counter() - started
-                    n_calls += 1
-
-        return call
-
-    PatientStorage._patiently = timed(ask)  # type: ignore[method-assign]
-    extrap.tuning.loop.open_storage = timed(opening)  # type: ignore[assignment]
-    started = time.perf_counter()
-    try:
-        runs = tune(spec, url)
-    finally:
-        PatientStorage._patiently = ask  # type: ignore[method-assign]
-        extrap.tuning.loop.open_storage = opening
-    wall_s = time.perf_counter() - started
-    return Share(n_runs=len(runs.to_frame()), storage_s=spent, wall_s=wall_s, n_calls=n_calls)
-
-
-def many_trials(folder: Path, n: int = 10_000) -> tuple[float, float, float]:
-    """Seconds to open a study of so many trials and see what is missing, and to report on it.
-
-    The latter by the wall and of processors.
-    """
-    n_rates = 100
-    spec = replace(
-        SPEC,
-        name="many",
-        workload=Workload(name="mine"),
-        sizes={"width": (8, 16, 32, 64, 128)},
-        tune={"lr": TunedRange(low=2**-10, high=2**-2, n=n_rates)},
-        seeds=tuple(range(n // (5 * n_rates))),
-    )
-    url = f"sqlite:///{folder}/many.db"
-    cells = spec.grid_cells()
-    first = [cells[i] for i in range(0, len(cells), len(cells) // 5)]
-
-    def valley(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> float:
-        return _valley(size["width"], tuned["lr"], seed)
-
-    tune(spec, url, train=valley, extend=lambda _: first)
-    _multiply(url, spec)
-    started = time.perf_counter()
-    tune(spec, url, train=valley, extend=lambda _: cells)
-    opened_s = time.perf_counter() - started
-    path = folder / "many.py"
-    text = f"from extrap.records import *\nSTUDY = {spec!r}\n"
-    path.write_text(text)
-    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-m", "extrap", "report", str(path), "--storage", url],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    reported_s = time.perf_counter() - started
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    processor_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return opened_s, reported_s, processor_s
-
-
-def _valley(width: float, lr: float, seed: int) -> float:
-    rng = np.random.default_rng([int(width), int(1e9 * lr), seed])
-    octaves = np.log2(lr / (0.02 * (width / 8) ** -0.4))
-    clean = (1.5 + 2.0 * (width / 8) ** -0.4) * (1 + 0.01 * octaves**2)
-    return float(clean * np.exp(0.002 * rng.normal()))
-
-
-def _multiply(url: str, spec: StudySpec) -> None:
-    """Write the other cells of a study beside the first of each size, all at once."""
-    engine = sqlalchemy.create_engine(url)
-    tables = sqlalchemy.MetaData()
-    tables.reflect(engine)
-    names = ("trials", "trial_params", "trial_values", "trial_user_attributes")
-    new: dict[str, list[dict[str, object]]] = {name: [] for name in names}
-    with engine.begin() as connection:
-
-        def rows(name: str) -> list[dict[str, object]]:
-            found = connection.execute(sqlalchemy.select(tables.tables[name])).mappings()
-            return [dict(row) for row in found]
-
-        old = {name: rows(name) for name in names}
-        studies = {row["study_name"]: row["study_id"] for row in rows("studies")}
-        following = 1 + max(int(str(row["trial_id"])) for row in old["trials"])
-        for size in spec.size_points():
-            study_id = studies[f"many/width={size['width']:g}"]
-            (like,) = [row for row in old["trials"] if row["study_id"] == study_id]
-            cells = [cell for cell in spec.grid_cells() if dict(cell.size) == size]
-            for number, cell in enumerate(cells[1:], start=1):
-                trial_id, following = following, following + 1
-                new["trials"].append({**like, "trial_id": trial_id, "number": number})
-                lr = dict(cell.tuned)["lr"]
-                changed = {
-                    "trial_params": {"param_value": lr},
-                    "trial_values": {"value": _valley(size["width"], lr, cell.seed)},
-                    "trial_user_attributes": {},
-                }
-                for name, values in changed.items():
-                    for row in old[name]:
-                        if row["trial_id"] == like["trial_id"]:
-                            copy = {**row, **values, "trial_id": trial_id}
-                            if copy.get("key") == "seed":
-                                copy["value_json"] = str(cell.seed)
-                            del copy[next(iter(copy))]
-                            new[name].append(copy)
-        for name in names:
-            connection.execute(sqlalchemy.insert(tables.tables[name]), new[name])
-    engine.dispose()
-
-
-def undisturbed(spec: StudySpec, folder: Path) -> Runs:
-    """The table of a run that nothing happens to."""
-    return _tune(spec, f"sqlite:///{folder}/whole-{len(spec.grid_cells())}.db")
-
-
-@contextmanager
-def storages(folder: Path) -> Iterator[tuple[Callable[[str, str], str], Server | None]]:
-    """A maker of fresh storages by kind and name, and the server if there is one."""
-    files = {"SQLite": f"sqlite:///{folder}/{{}}.db", "journal": f"journal:///{folder}/{{}}.log"}
-    try:
-        with postgres_server() as server, ExitStack() as stack:
-
-            def fresh(kind: str, name: str) -> str:
-                if kind in files:
-                    return files[kind].format(name)
-                url = server.make_database(name)
-                return url if kind == "PostgreSQL" else stack.enter_context(proxy(url))
-
-            yield fresh, server
-    except ServerError as error:
-        sys.stderr.write(f"NO POSTGRESQL, only files are tried: {error}\n")
-        yield lambda kind, name: files[kind].format(name), None
-
-
-@contextmanager
-def proxy(url: str) -> Iterator[str]:
-    """The address of a proxy in front of a database, `extrap study serve`."""
-    port = free_port()
-    command = [sys.executable, "-m", "extrap", "study", "serve", "--storage", url]
-    process = subprocess.Popen(
-        [*command, "--port", str(port)], cwd=ROOT, stdout=subprocess.DEVNULL
-    )
-    address = f"grpc://localhost:{port}"
-    try:
-        for is_last in [False] * 10 + [True]:
-            try:
-                open_storage(address)
-                break
-            except StudyError:
-                if is_last or process.poll() is not None:
-                    raise
-        yield address
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-def measure(wanted: Sequence[str], *, is_small: bool) -> tuple[list[Row], dict[str, float]]:
-    """All rows wanted, and how long each part took."""
+def measure(wanted: Sequence[str], *, is_small: bool, is_long: bool) -> tuple[list[Row], Any]:
+    """The rows wanted, and how many seconds each scenario took."""
     rows: list[Row] = []
     seconds: dict[str, float] = {}
-    spec = SMALL if is_small else SPEC
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        with storages(folder) as (fresh, server):
-            whole = undisturbed(spec, folder)
-            plan: dict[str, Callable[[], Row | list[Row]]] = {}
-            kinds = ("SQLite", *(("PostgreSQL",) if server else ()))
-            for kind in kinds:
-                for number in (signal.SIGKILL, signal.SIGTERM):
-                    name = f"{number.name}-{kind}"
-                    plan[name] = partial(_blown, kind, number, fresh, spec, whole)
-                plan[f"frozen-{kind}"] = partial(_frozen, kind, fresh, whole, spec)
-            others = ("journal", *(("proxy",) if server and find_spec("grpc") else ()))
-            for kind in others:
-                plan[f"SIGKILL-{kind}"] = partial(_blown, kind, signal.SIGKILL, fresh, spec, whole)
-            if server is not None:
-                plan["restart"] = partial(_restarted, server, fresh, spec, whole)
-                plan["claims-idle"] = partial(_claimed, fresh, folder, 0.0)
-                plan["claims"] = partial(_claimed, fresh, folder, QUICK_S)
-            plan["overhead"] = partial(_overhead, fresh, is_small=is_small)
-            plan["many"] = partial(_many, folder)
-            plan["checkpoints"] = checkpoint_rows
-            plan["disks"] = disk_rows
-            plan["fuzz"] = partial(fuzz_rows, N_FUZZED_SMALL if is_small else N_FUZZED)
-            for name, part in plan.items():
-                if not wanted or any(name.startswith(each) for each in wanted):
-                    started = time.monotonic()
-                    found = part()
-                    rows += found if isinstance(found, list) else [found]
-                    seconds[name] = time.monotonic() - started
-                    sys.stderr.write(f"{name}: {seconds[name]:.0f} s: {rows[-1].reached}\n")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+        try:
+            server = stack.enter_context(postgres_server())
+        except ServerError as error:
+            sys.stderr.write(f"NO POSTGRESQL, only SQLite is tried: {error}\n")
+            server = None
+        for name, scenario in Soak(folder, server, is_small=is_small).plan().items():
+            is_wanted = any(name.startswith(each) for each in wanted) if wanted else True
+            if not is_wanted or (name == "idle-long" and not (is_long or name in wanted)):
+                continue
+            began = time.monotonic()
+            try:
+                found = scenario()
+                new = found if isinstance(found, list) else [found]
+            except Exception as error:  # whatever it is, the other scenarios run
+                why = f"{type(error).__name__}: {error}"[:MOST_TOLD]
+                new = [Row(part="Errors", figure=name, target="none", reached=why, met=False)]
+            seconds[name] = time.monotonic() - began
+            rows += new
+            for row in new:
+                told = f"{row.part}, {row.figure}: {row.reached} (target: {row.target})"
+                sys.stderr.write(f"{row.verdict:<9} {name} {told}\n")
     return rows, seconds
 
 
-WANTED = "every cell complete once, 0 running, 0 double, table equal to an undisturbed run"
-Fresh = Callable[[str, str], str]
-
-
-def _blown(kind: str, number: signal.Signals, fresh: Fresh, spec: StudySpec, whole: Runs) -> Row:
-    url = fresh(kind, f"blows{int(number)}{kind.lower()}")
-    found = blows(url, number, spec, whole)
-    return Row(
-        part=kind,
-        figure=f"{found.n_cells} cells, 4 workers, {number.name} of a random one "
-        "about once a pack until done",
-        target=WANTED,
-        reached=str(found),
-        met=found.is_right,
-    )
-
-
-def _frozen(kind: str, fresh: Fresh, whole: Runs, spec: StudySpec) -> Row:
-    found = freeze(fresh(kind, f"frozen{kind.lower()}"), spec, whole)
-    return Row(
-        part=kind,
-        figure=f"2 workers, one frozen beyond its grace of {GRACE_S:g} s and woken again",
-        target="its late result changes nothing; " + WANTED,
-        reached=str(found),
-        met=found.is_right and found.n_late == 0,
-        note="Blows are the runs that it had in its hands.",
-    )
-
-
-def _restarted(server: Server, fresh: Fresh, spec: StudySpec, whole: Runs) -> Row:
-    found = restart(server, fresh("PostgreSQL", "restarted"), spec, whole)
-    return Row(
-        part="PostgreSQL",
-        figure=f"4 workers, the server stopped at once and restarted, then away for "
-        f"{2 * GRACE_S:g} s",
-        target=WANTED,
-        reached=str(found),
-        met=found.is_right,
-    )
-
-
-def _claimed(fresh: Fresh, folder: Path, pause_s: float) -> Row:
-    name = "claims" if pause_s else "idle"
-    found = claim_all(fresh("PostgreSQL", name), folder / name, pause_s=pause_s)
-    p50, p99 = np.quantile(found.latencies, [0.5, 0.99])
-    return Row(
-        part="PostgreSQL",
-        figure="16 idle workers, 2,000 waiting cells of "
-        f"{pause_s:g} s: one cell told to the next claimed",
-        target="no cell trained twice; p99 ≤ 1 s",
-        reached=f"{found.n_complete} complete, {found.n_twice} double, {found.n_lost} claims lost "
-        f"to a quicker one; median {p50:.3f} s, p99 {p99:.3f} s; {found.wall_s:.0f} s; "
-        f"first claims after {found.first_s:.1f} s at most; "
-        f"{1000 * found.processor_s / found.n_cells:.0f} ms of a processor a cell in the workers",
-        met=found.n_twice == 0 and found.n_complete == found.n_cells and bool(p99 <= 1),
-        note=""
-        if pause_s
-        else "Training takes no time here, so all 16 claim all the time, on one machine.",
-    )
-
-
-def _overhead(fresh: Fresh, *, is_small: bool) -> Row:
-    from studies.metz import STUDY
-
-    sweep = replace(STUDY, growth=0, **({"sizes": {"width": (48,)}} if is_small else {}))
-    found = storage_share(fresh("SQLite", "overhead"), sweep)
-    share = found.storage_s / found.wall_s
-    return Row(
-        part="SQLite",
-        figure="storage, share of the wall time of the default study",
-        target="≤ 2 %",
-        reached=f"{share:.2%}: {found.storage_s:.2f} s in {found.n_calls} calls of "
-        f"{found.wall_s:.1f} s for {found.n_runs} runs",
-        met=share <= 0.02,
-        note="The sweep of studies/metz.py, trained in one process; what its training waits for.",
-    )
-
-
-def _many(folder: Path) -> Row:
-    opened_s, reported_s, processor_s = many_trials(folder)
-    return Row(
-        part="SQLite",
-        figure="a study of 10,000 trials: opened, reported on",
-        target="≤ 5 s, ≤ 20 s",
-        reached=f"{opened_s:.1f} s, {reported_s:.1f} s ({processor_s:.1f} s of a processor)",
-        met=opened_s <= 5 and reported_s <= 20,
-        note="Reporting includes the start of Python.",
-    )
-
-
 def main() -> None:
-    """Measure, print, write; or be one of the workers."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", default=[], help="parts whose name begins so")
-    parser.add_argument("--small", action="store_true", help="48 cells instead of 432")
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios that begin so; all")
+    parser.add_argument("--small", action="store_true", help="48 cells, 3 kills")
+    parser.add_argument("--long", action="store_true", help="also 256 workers, 7 minutes")
     parser.add_argument("--out", type=Path, default=ROOT / "reports", help="folder of the page")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    parser.add_argument("--pause", type=float, default=0.0, help=argparse.SUPPRESS)
-    parser.add_argument("--claims", help=argparse.SUPPRESS)
-    parser.add_argument("--gate", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--to", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.worker:
-        work(arguments.worker, pause_s=arguments.pause)
-        return
-    if arguments.claims:
-        claim(arguments.claims, arguments.gate, arguments.to, pause_s=arguments.pause)
-        return
-    rows, seconds = measure(arguments.only, is_small=arguments.small)
-    write(rows, (), seconds, words=WORDS, folder=arguments.out, name="soak")
+    given = parser.parse_args()
+    if given.small:
+        os.environ[STEPS] = "8000"
+    rows, seconds = measure(given.names, is_small=given.small, is_long=given.long)
+    write(rows, (), seconds, words=WORDS, folder=given.out, name="soak")
 
 
 if __name__ == "__main__":

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
         plot_sweep,
     )
     from extrap.selection import Selection, choose_next, prototype_distance, select
+    from extrap.study.driver import tune
     from extrap.training import CoordinateCheck, NoiseMeter, coordinate_check
-    from extrap.tuning import tune
 
 __all__ = [
     "Allocation",
@@ -126,7 +126,7 @@ _HOMES = {
     "read_runs": "reading",
     "read_report": "reporting.embedded",
     "report": "reporting.forecast_page",
-    "tune": "tuning",
+    "tune": "study.driver",
     **dict.fromkeys(("Allocation", "Cost", "Plan", "allocate", "cost", "plan"), "planning"),
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
     **dict.fromkeys(("Comparison", "compare"), "comparing"),

@@ -27,7 +27,7 @@ from extrap.commands.coord_check import coord_check_command
 from extrap.commands.cost import cost_command
 from extrap.commands.critical_batch import critical_batch_command
 from extrap.commands.exits import BAD_USAGE, FINE, INTERRUPTED, UNEXPECTED
-from extrap.commands.exports import export_command, import_command, repair_command
+from extrap.commands.exports import export_command, import_command
 from extrap.commands.forecast import forecast_command
 from extrap.commands.helping import Command, Group
 from extrap.commands.init import init_command
@@ -38,16 +38,9 @@ from extrap.commands.printing import PlainFormatter, say
 from extrap.commands.report import report_command
 from extrap.commands.select import select_command
 from extrap.commands.status import status_command
+from extrap.commands.stopping import accepting, preemptible, stops_gracefully
 from extrap.commands.studies import run_study_file
 from extrap.commands.watch import watch_command
-from extrap.commands.workers import (
-    accepting,
-    merge_command,
-    preemptible,
-    serve_command,
-    stops_gracefully,
-    work_command,
-)
 from extrap.errors import DataError, ExtrapError, as_options
 from extrap.installing import how_to_install
 
@@ -96,6 +89,18 @@ def study() -> None:
     metavar="KEY=VALUE",
     help="Override a field of the study and of its baseline (repeatable).",
 )
+@click.option("--device", help="Device: cpu, cuda:1, …; default: a GPU if there is one.")
+@click.option(
+    "--on",
+    metavar="CLUSTER",
+    help="Train on a cluster: ray, ray://HOST:10001 or dask://HOST:8786; default: this machine.",
+)
+@click.option(
+    "--gpus-per-pack",
+    type=click.FloatRange(min=0),
+    default=0,
+    help="GPUs that each pack takes on a cluster; default: none.",
+)
 @preemptible
 @accepting
 @click.option("--quiet", is_flag=True, help="Show no progress.")
@@ -105,6 +110,9 @@ def study_run(
     storage: str | None,
     dry_run: bool,
     assignments: Sequence[str],
+    device: str | None,
+    on: str | None,
+    gpus_per_pack: float,
     checkpoints: str | None,
     stop_within: float,
     accepts: bool,
@@ -116,13 +124,20 @@ def study_run(
     """
     with stops_gracefully(stop_within, checkpoints=checkpoints):
         run_study_file(
-            path, assignments, storage=storage, dry_run=dry_run, accepts=accepts, quiet=quiet
+            path,
+            assignments,
+            storage=storage,
+            dry_run=dry_run,
+            device=device,
+            cluster=on,
+            n_gpus=gpus_per_pack,
+            accepts=accepts,
+            quiet=quiet,
         )
 
 
 study.add_section("Run", study_run, status_command)
-study.add_section("Several machines", work_command, merge_command, serve_command)
-study.add_section("Storage", export_command, import_command, repair_command)
+study.add_section("Storage", export_command, import_command)
 cli.add_section("Forecast", forecast_command, plan_command, cost_command)
 cli.add_section("Check", backtest_command, check_command, watch_command)
 cli.add_section("Run studies", init_command, study, coord_check_command)

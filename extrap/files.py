@@ -37,6 +37,7 @@ __all__ = [
     "whole_file",
     "write_bytes",
     "write_csv",
+    "write_note",
     "write_text",
 ]
 
@@ -90,6 +91,17 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         number = error.errno or errno.EIO
         reason = error.strerror or str(error)  # a library of tables may say it in words only
         raise OSError(number, reason, str(path)) from error
+
+
+def write_note(path: Path, text: str) -> None:
+    """Write a short text for another process, whole; it need not outlive the machine.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
 
 
 def write_text(path: str | Path, text: str) -> None:

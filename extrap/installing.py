@@ -13,7 +13,6 @@ __all__ = ["DISTRIBUTIONS", "how_to_install"]
 DISTRIBUTIONS = {
     "PIL": "pillow",
     "google": "protobuf",
-    "grpc": "grpcio",
     "mlflow": "mlflow-skinny",
     "psycopg": "psycopg",
     "pytorch_lightning": "lightning",
@@ -25,6 +24,9 @@ DISTRIBUTIONS = {
             "accelerate",
             "cattrs",
             "click",
+            "cloudpickle",
+            "cmaes",
+            "distributed",
             "jinja2",
             "lightning",
             "matplotlib",
@@ -34,6 +36,7 @@ DISTRIBUTIONS = {
             "polars",
             "psutil",
             "pyarrow",
+            "ray",
             "rich",
             "scipy",
             "scoringrules",
@@ -49,10 +52,12 @@ DISTRIBUTIONS = {
 }
 """What is imported → the distribution that brings it."""
 WITH = {
-    "grpcio": ("protobuf",),
     "psutil": ("optuna",),
+    "ray": ("cloudpickle",),
+    "tensorboard": ("protobuf",),
     "torch": ("psutil",),
     "transformers": ("accelerate",),
+    "wandb": ("protobuf",),
 }
 """Distribution → what else is needed wherever it is."""
 

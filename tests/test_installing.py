@@ -19,13 +19,15 @@ METADATA = [
 ]
 """What the project asks for, as the metadata of an installed one would say it."""
 EXTRAS = {
-    **{"wandb": "wandb", "tensorboard.backend": "tensorboard", "mlflow.tracking": "mlflow"},
+    **{"mlflow.tracking": "mlflow", "cmaes": "cmaes", "distributed": "dask", "ray": "ray"},
     **{"yaml": "yaml", "psycopg": "postgres", "transformers": "hf"},
 }
 WANTED = {module: PARTS[extra] for module, extra in EXTRAS.items()}
 OPTUNA, PSUTIL, TORCH = PARTS["train"]
 WANTED |= {"optuna": [OPTUNA], "psutil": [OPTUNA, PSUTIL], "torch": [PSUTIL, TORCH]}
-WANTED |= {"google.protobuf": PARTS["grpc"][1:], "grpc": PARTS["grpc"][::-1]}
+PROTOBUF, TENSORBOARD = PARTS["tensorboard"]
+WANTED |= {"google.protobuf": [PROTOBUF], "tensorboard.backend": [PROTOBUF, TENSORBOARD]}
+WANTED["wandb"] = PARTS["wandb"]
 WANTED["sklearn.cluster"] = [line for line in CORE if line.startswith("scikit-learn")]
 
 
@@ -45,11 +47,11 @@ def _nowhere(name):
 @pytest.mark.parametrize("found", [_nowhere, lambda name: None, lambda name: ["click>=8.1"]])
 def test_without_its_metadata_the_library_is_named_alone(monkeypatch, found):
     monkeypatch.setattr(installing, "requires", found)
-    assert how_to_install("grpc").endswith("install 'protobuf' 'grpcio'")
+    assert how_to_install("wandb").endswith("install 'protobuf' 'wandb'")
 
 
 def test_every_library_of_a_door_and_every_requirement_has_its_distribution():
-    brought = {"IPython", "sqlalchemy"}  # by a notebook; by optuna
+    brought = {"IPython", "sqlalchemy"}  # by a notebook; by Optuna
     assert set(DOORS) - brought <= set(DISTRIBUTIONS)
     parts = ("'dev'", "'mutants'")
     lines = [line for line in METADATA if not any(part in line for part in parts)]

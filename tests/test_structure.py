@@ -22,44 +22,47 @@ LEVELS = (
     "laws noise selection workloads",
     "fitting training",
     "forecasting checking backtesting documents monitoring watching batching cascading planning "
-    "comparing knobs levers tuning",
+    "comparing knobs levers",
     "reporting sparsity_sections integrations",
     "study",
     "commands cli __main__",
 )
 FLOORS = {"": 7} | {room: floor for floor, rooms in enumerate(LEVELS) for room in rooms.split()}
 """Room → its floor; the room without a name is extrap/__init__.py, the public surface."""
-VERDICTS = set(LEVELS[4].split()) - {"watching", "tuning"}
+VERDICTS = set(LEVELS[4].split()) - {"watching"}
 STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "watching", "reporting"}
-TRAINING = {"workloads", "training", "tuning"}
-STORAGES = ("databases", "optuna", "storages", "patience", "copies", "exports", "foreign")
+TRAINING = {"workloads", "training"}
+STORAGES = ("optuna", "storages", "copies", "exports", "foreign")
 STORAGES = tuple(f"reading.{module}" for module in STORAGES)
-"""Names of studies and attributes, addresses, lost connections, copies, exports."""
+"""Names of studies and attributes, addresses, copies, exports."""
 
 # Library → the rooms, or single modules, that may import it. None: any room.
 DOORS = {
     "accelerate": ("integrations.huggingface",),
     "cattrs": ("records.codec",),
     "click": ("cli", "commands"),
+    "cloudpickle": ("study.clusters",),
+    "distributed": ("study.clusters",),
     "google": ("reading.events", "reading.trackers.wandb_files"),  # protobuf
-    "IPython": ("tuning.progress",),  # a notebook's display, where there is a notebook
+    "IPython": ("study.progress",),  # a notebook's display, where there is a notebook
     "jinja2": ("reporting",),
     "lightning": ("integrations.lightning",),
     "matplotlib": ("reporting",),
     "mlflow": ("reading.trackers.mlflow_server",),
     "numpy": None,
     "PIL": ("workloads",),
-    "optuna": ("tuning", *STORAGES),
+    "optuna": ("study", *STORAGES),
     "pandas": tuple(set(FLOORS) - {"noise", "selection"}),
-    "psutil": ("training", "tuning"),
+    "psutil": ("training",),
     "pyarrow": ("reading",),
     "pytorch_lightning": ("integrations.lightning",),
-    "rich": ("cli", "commands", "tuning.progress"),
+    "ray": ("study.clusters",),
+    "rich": ("cli", "commands", "study.progress"),
     "scipy": ("laws", "fitting", *VERDICTS),
     "scoringrules": ("fitting",),
     "seaborn": ("reporting",),
     "sklearn": ("fitting", "selection", "workloads"),  # k-means, which serves both wings
-    "sqlalchemy": ("tuning", *STORAGES),  # addresses and errors of its storages
+    "sqlalchemy": ("study", *STORAGES),  # addresses and errors of its storages
     "statsmodels": ("fitting",),
     "tensorboard": ("reading.events",),
     "torch": ("workloads", "training", "integrations"),
@@ -191,7 +194,7 @@ def wings_that_touch(modules):
         for target in sorted(targets):
             pair = {room, target.partition(".")[0]}
             touches = pair & STATISTICS and pair & TRAINING
-            if touches and not (room == "tuning" and target in STORAGES):
+            if touches:
                 found.append(f"{name} imports {target} of the other wing")
     return found
 
@@ -304,7 +307,7 @@ def test_rule_catches(tmp_path, rule, path, code):
         "__init__.py": "",
         "errors.py": "",
         "cli.py": "import click\nimport rich.console\nprint(1)\n",
-        "study/driver.py": "import extrap.tuning.workers, extrap.fitting.weighted\n",
+        "study/driver.py": "import extrap.training.crew, extrap.fitting.weighted\n",
         "commands/arguments.py": "import click\n",
         "noise.py": "import numpy\n",
         "watching.py": "from extrap.reading import events\n",
@@ -319,7 +322,6 @@ def test_rule_catches(tmp_path, rule, path, code):
         "reading/tables.py": "from extrap.records.runs import Runs\n",
         "laws/power.py": "",
         "fitting/weighted.py": "import statsmodels.api\nfrom extrap.laws import power\n",
-        "tuning/workers.py": "from extrap.reading import optuna\nimport extrap.training.loop\n",
         "training/loop.py": "import torch\nimport extrap.noise\n",
         "reporting/page.py": "import jinja2\n",
         "reporting/drawing.py": "import seaborn\n",

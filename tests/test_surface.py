@@ -53,8 +53,8 @@ MODULES = {
     "extrap.reporting.embedded": ["read_report"],
     "extrap.reporting.forecast_page": ["report"],
     "extrap.selection": ["Selection", "choose_next", "prototype_distance", "select"],
+    "extrap.study.driver": ["tune"],
     "extrap.training": ["CoordinateCheck", "NoiseMeter", "coordinate_check"],
-    "extrap.tuning": ["tune"],
 }
 HOMES = {name: module for module, names in MODULES.items() for name in names}
 

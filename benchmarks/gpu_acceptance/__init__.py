@@ -10,7 +10,7 @@
 | memory | predicted memory against what training takes; memory after it |
 | oom | a pack that does not fit, want of memory during capture, a card that is nearly full |
 | resume | SIGTERM and SIGKILL in mid-pack; time to write the checkpoints of 36 runs of width 4096 |
-| two-packs | one study in two processes on one card |
+| killed | one study, killed in the middle and resumed |
 | optuna | share of the time that a TPE study of small runs spends on steps |
 | speed | all widths of `studies/metz_full.py` against the card's memory bandwidth, an ordinary loop and single CUDA graphs |
 | real | `studies/metz_full.py` with widths 16 to 256 and 3,000 steps, by `extrap study run` |
@@ -29,7 +29,7 @@ so, and speeds are not judged.
 Requirements, from a checkout, nothing installed: Python 3.12, torch 2.11 with CUDA and Triton,
 numpy, scipy, scikit-learn, pandas, pyarrow, psutil and rich. For the rest carry wheels along:
 
-* `two-packs`, `optuna`, `real`: optuna 5.0, alembic, sqlalchemy, greenlet, mako, colorlog, tqdm,
+* `killed`, `optuna`, `real`: optuna 5.0, alembic, sqlalchemy, greenlet, mako, colorlog, tqdm,
   pyyaml, packaging, typing-extensions; and click for the command `extrap`
 * `real` and the page: jinja2, markupsafe, matplotlib, pillow, seaborn, statsmodels, patsy,
   formulaic, scoringrules

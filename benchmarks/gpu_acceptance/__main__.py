@@ -40,7 +40,7 @@ PARTS = {
     "memory": Part("memory", "measure_memory", 1),
     "oom": Part("memory", "measure_out_of_memory", 1),
     "resume": Part("resume", "measure_resume", 1.5),
-    "two-packs": Part("studies", "measure_two_packs", 1.5),
+    "killed": Part("studies", "measure_killed", 1.5),
     "optuna": Part("studies", "measure_optuna", 1),
     "speed": Part("speed", "measure_speed", 5),
     "real": Part("studies", "measure_real", 2),

@@ -1,13 +1,17 @@
-"""Whole studies on a card: two processes at once, a sampler of Optuna, and a real one."""
+"""Whole studies on a card: one that is killed, one of a sampler of Optuna, and a real one."""
 
 from __future__ import annotations
 
 import json
+import math
+import signal
+import sqlite3
 import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from optuna import load_study
@@ -15,24 +19,26 @@ from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
 from benchmarks.clock import Clock
-from benchmarks.gpu_acceptance.packs import BYTES
+from benchmarks.gpu_acceptance.packs import BYTES, SAME
 from benchmarks.gpu_acceptance.results import Result
 from benchmarks.gpu_acceptance.settings import ROOT, Setting
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
-from extrap.tuning import tune
+from extrap.study import tune
 
-__all__ = ["measure_optuna", "measure_real", "measure_two_packs"]
+__all__ = ["measure_killed", "measure_optuna", "measure_real"]
 
 EXTRAP = "extrap.__main__"
+WITHIN = 1e-6
+"""Of losses on a CPU."""
 LIMIT_S = 420
 """Seconds after which a command is ended."""
 STEPS_SHARE, MOST_STACKS = 0.7, 24
-STUDY_FILE = '''"""Two sizes, for two processes."""
+STUDY_FILE = '''"""Some sizes, for a study that is killed."""
 
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
 
 STUDY = StudySpec(
-    name="two_packs",
+    name="killed",
     question="Is each cell trained once?",
     workload=Workload(name="bytes-mlp", options={options}),
     recipe=Recipe(steps={steps}, batch_size={batch_size}, n_evals={n_evals}),
@@ -44,40 +50,41 @@ STUDY = StudySpec(
 '''
 
 
-def measure_two_packs(setting: Setting) -> Iterator[Result]:
-    """One study in one process, then in two at once on the same card."""
+def measure_killed(setting: Setting) -> Iterator[Result]:
+    """One study undisturbed; then killed when its first runs are recorded, and started again."""
     options: dict[str, object] = setting.pick({}, dict(BYTES))
     content = STUDY_FILE.format(
         options=options,
         steps=setting.pick(3000, 20),
         batch_size=setting.pick(128, 8),
         n_evals=setting.pick(50, 4),
-        widths=setting.pick((16, 32, 64, 128, 256, 512), (8, 16)),
-        n_rates=setting.pick(6, 3),
+        widths=setting.pick((16, 32, 64, 128, 256, 512), (8, 12, 16, 24)),
+        n_rates=setting.pick(6, 5),
     )
-    took_s = {}
-    for n_processes in (1, 2):
+    n_wanted = 3 * setting.pick(36, 20)
+    expected: dict[tuple[object, ...], float] = {}
+    for is_killed in (False, True):
         with tempfile.TemporaryDirectory(dir=setting.out) as name:
             folder = Path(name)
-            study, url = folder / "two_packs.py", f"sqlite:///{folder / 'two_packs.db'}"
-            study.write_text(content, encoding="utf-8")
-            took_s[n_processes], codes = _work(setting, study, url, n_processes)
-            trained, n_wanted = _n_trained(url), 3 * setting.pick(36, 6)
-        once = sum(n == 1 for n in trained.values())
+            (folder / "killed.py").write_text(content, encoding="utf-8")
+            database = folder / "killed.db"
+            took_s, codes = _run_study(setting, folder, database, is_killed=is_killed)
+            losses, trained = _losses(f"sqlite:///{database}"), _n_trained(f"sqlite:///{database}")
+        expected = expected if is_killed else losses
+        found = [abs(losses.get(cell, math.inf) / loss - 1) for cell, loss in expected.items()]
+        apart = max(found, default=math.inf)
+        once, wanted = sum(n == 1 for n in trained.values()), [0]
+        if is_killed:
+            wanted = [-signal.SIGKILL, 0]
+        limit = SAME if setting.is_gpu else WITHIN
         yield Result(
-            part="two-packs",
-            what=f"cells trained once, {n_processes} process{'es' * (n_processes > 1)}",
-            measured=f"{once} of {n_wanted}; exit codes {codes}; {took_s[n_processes]:.1f} s "
-            "with start-up",
-            pass_at=f"{n_wanted}, exit codes 0",
-            passed=once == len(trained) == n_wanted and not any(codes),
+            part="killed",
+            what="extrap study run, killed and started again" if is_killed else "extrap study run",
+            measured=f"{once} of {n_wanted} cells trained once; exit codes {codes}; losses within "
+            f"{apart:.1e} of an undisturbed run; {took_s:.1f} s with start-up",
+            pass_at=f"{n_wanted}, exit codes {wanted}, ≤ {limit:g}",
+            passed=once == len(trained) == n_wanted and codes == wanted and apart <= limit,
         )
-    yield Result(
-        part="two-packs",
-        what="time of one process over that of two",
-        measured=f"{took_s[1] / took_s[2]:.2f}",
-        note="" if setting.is_card else "Times are not those of a card.",
-    )
 
 
 def measure_optuna(setting: Setting) -> Iterator[Result]:
@@ -171,39 +178,41 @@ TINY_STUDY = [
 ]
 
 
-def _work(
-    setting: Setting, study: Path, url: str, n_processes: int
-) -> tuple[float, Sequence[int]]:
-    """`extrap study work` in some processes at once: seconds, and exit codes."""
-    command = setting.command(
-        EXTRAP,
-        "study",
-        "work",
-        str(study),
-        "--storage",
-        url,
-        "--quiet",
-        "--device",
-        setting.place.type,
-    )
-    began = time.perf_counter()
-    running = [
-        subprocess.Popen(
+def _run_study(
+    setting: Setting, folder: Path, database: Path, *, is_killed: bool
+) -> tuple[float, list[int]]:
+    """`extrap study run`, perhaps killed when it has recorded runs: seconds, and exit codes."""
+    words = ["study", "run", "killed.py", "--storage", f"sqlite:///{database}", "--quiet"]
+    command = setting.command(EXTRAP, *words, "--device", setting.place.type)
+    began, codes = time.perf_counter(), list[int]()
+    for number in (signal.SIGKILL, None) if is_killed else (None,):
+        process = subprocess.Popen(
             command,
-            cwd=study.parent,
+            cwd=folder,
             env=setting.environment(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        for _ in range(n_processes)
-    ]
-    try:
-        codes = [process.wait(LIMIT_S) for process in running]
-    finally:
-        for process in running:
+        try:
+            if number is not None:
+                while process.poll() is None and not _n_recorded(database):
+                    time.sleep(0.05)
+                process.send_signal(number)
+            codes.append(process.wait(LIMIT_S))
+        finally:
             process.kill()
             process.wait()
     return time.perf_counter() - began, codes
+
+
+def _n_recorded(database: Path) -> int:
+    """Finished trials of a database that another process may be making."""
+    try:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+            asked = connection.execute("SELECT count(*) FROM trials WHERE state = 'COMPLETE'")
+            return int(asked.fetchone()[0])
+    except sqlite3.Error:  # not there yet
+        return 0
 
 
 def _extrap(setting: Setting, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -218,18 +227,28 @@ def _extrap(setting: Setting, folder: Path, *words: str) -> subprocess.Completed
     )
 
 
-def _n_trained(url: str) -> Counter[tuple[object, ...]]:
-    """Study, tuned values and seed → trials that finished."""
+def _trained(url: str) -> list[tuple[tuple[object, ...], float]]:
+    """Study, tuned values and seed of each finished trial, and its loss."""
     storage = RDBStorage(url)
-    found: Counter[tuple[object, ...]] = Counter()
-    for study in storage.get_all_studies():
-        trials = load_study(study_name=study.study_name, storage=storage).trials
-        found.update(
-            (study.study_name, *sorted(trial.params.items()), trial.user_attrs.get("seed"))
-            for trial in trials
-            if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
+    return [
+        (
+            (study.study_name, *sorted(trial.params.items()), trial.user_attrs.get("seed")),
+            trial.values[0] if trial.values else float("nan"),
         )
-    return found
+        for study in storage.get_all_studies()
+        for trial in load_study(study_name=study.study_name, storage=storage).trials
+        if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
+    ]
+
+
+def _n_trained(url: str) -> Counter[tuple[object, ...]]:
+    """Cell → trials that finished."""
+    return Counter(cell for cell, _ in _trained(url))
+
+
+def _losses(url: str) -> dict[tuple[object, ...], float]:
+    """Cell → loss."""
+    return dict(_trained(url))
 
 
 def _status(shown: subprocess.CompletedProcess[str]) -> str:

@@ -1,4 +1,4 @@
-"""`extrap study export`, `import` and `repair`: copy and repair what a storage holds."""
+"""`extrap study export` and `import`: copy what a storage holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from extrap.commands.helping import Command
 from extrap.commands.outputs import Output
 from extrap.commands.printing import say
 
-__all__ = ["export_command", "import_command", "repair_command"]
+__all__ = ["export_command", "import_command"]
 
 
 def _of_a_study(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,7 +41,7 @@ def export_command(
     """Write all finished trials of a study to one file.
 
     PATH is the study file. The Parquet file holds the trials, the fingerprint and the seals of
-    the storage. It holds no workers and no address.
+    the storage. It holds no address.
     """
     from extrap.study import open_study
     from extrap.study.transfer import export_study
@@ -65,27 +65,3 @@ def import_command(
     from extrap.study.transfer import import_study
 
     say(import_study(open_study(path, assignments=assignments), file, storage=storage))
-
-
-@click.command(name="repair", cls=Command)
-@_of_a_study
-@click.option("--dry-run", is_flag=True, help="List what is found, and repair nothing.")
-def repair_command(
-    path: str, *, storage: str | None, assignments: Sequence[str], dry_run: bool
-) -> None:
-    """Repair the trials that dead workers left behind.
-
-    Finds trials of dead workers, duplicate results, and half-written or unreadable trials of the
-    study file PATH. It first waits for a sign of workers on other machines, for as long as they
-    may be silent. Nothing is deleted: such trials are set aside, and their cells are trained
-    again. Unreadable values are kept as text.
-    """
-    from extrap.study import open_study
-    from extrap.study.transfer import repair_study
-
-    study = open_study(path, assignments=assignments)
-    found = repair_study(study, storage=storage, dry_run=dry_run, say=say)
-    for fault in found:
-        say(fault)
-    verb = "found" if dry_run else "found and repaired"
-    say(f"{len(found)} faults {verb}" if found else "nothing to repair")

@@ -1,8 +1,10 @@
-"""Study files on the command line: run, report, train as one of many workers."""
+"""Study files on the command line: run and report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +25,9 @@ def run_study_file(
     *,
     storage: str | None,
     dry_run: bool,
+    device: str | None,
+    cluster: str | None,
+    n_gpus: float,
     accepts: bool,
     quiet: bool,
 ) -> None:
@@ -35,7 +40,23 @@ def run_study_file(
     if dry_run:
         say(studies.dry_run(study, storage=storage))
         return
-    outcome = run_shown(study, storage=storage, quiet=quiet)
+    if device is not None and any(map(study.training_of, study.specs())):
+        raise click.UsageError(
+            f"--device is for our own training, {path} has one of its own; set "
+            "CUDA_VISIBLE_DEVICES instead."
+        )
+    if study.keeps_answers and (device is not None or cluster is not None):
+        raise click.UsageError(
+            f"--device and --on are for studies that train runs, {path} with {study.symbol} saves "
+            "answers on this machine; leave them out."
+        )
+    with ExitStack() as stack:
+        executor: Executor | None = None
+        if cluster is not None:
+            from extrap.study.clusters import executor_on
+
+            executor = stack.enter_context(executor_on(cluster, n_gpus=n_gpus))
+        outcome = run_shown(study, storage=storage, quiet=quiet, device=device, executor=executor)
     say(f"{outcome.text()}\n")
     files = {**outcome.sealed, "report": outcome.report_path, "index": outcome.index_path}
     width = max(map(len, files))
@@ -50,12 +71,14 @@ def run_shown(
     quiet: bool,
     output: str | None = None,
     err: bool = False,
+    device: str | None = None,
+    executor: Executor | None = None,
 ) -> Outcome:
     """Run or resume a study and show its progress; its lines may go to stderr."""
     from rich.console import Console
 
     from extrap.study import run
-    from extrap.tuning.progress import StudyProgress
+    from extrap.study.progress import StudyProgress
 
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
         return run(
@@ -63,6 +86,8 @@ def run_shown(
             storage=storage,
             path=output,
             notify=progress.notify,
+            device=device,
+            executor=executor,
             say=partial(say, err=err),
         )
 
@@ -70,7 +95,7 @@ def run_shown(
 def accept_training(study: Kind, path: str, storage: str | None) -> None:
     """Accept a changed TRAIN or COMMAND."""
     from extrap.study import default_storage
-    from extrap.tuning import adopt_training
+    from extrap.study.adoption import adopt_training
 
     trains = [(spec, train) for spec in study.specs() if (train := study.training_of(spec))]
     if not trains:

@@ -5,7 +5,6 @@
 | SQLite file | from a copy, which is upgraded where an older Optuna wrote it |
 | journal | from a copy, without what a killed writer left of its last line |
 | other databases | in transactions that may not write; one of another Optuna is an error |
-| proxy | as it is: nothing that is asked of it writes |
 
 An SQLite file that is opened where it is would leave a journal, a lock or a rolled back
 transaction behind, and needs a folder that can be written.
@@ -21,7 +20,6 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -32,8 +30,6 @@ from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 
 from extrap.errors import DataError, StudyError
-from extrap.reading.databases import Database
-from extrap.reading.patience import PatientStorage
 from extrap.reading.storages import (
     DAMAGES,
     engine_options,
@@ -61,7 +57,7 @@ WRITE_AHEAD = 2
 READ_ONLY = "-c default_transaction_read_only=on"
 
 
-def open_to_read(url: str) -> PatientStorage:
+def open_to_read(url: str) -> BaseStorage:
     """Open a storage that is not to be changed.
 
     Args:
@@ -85,7 +81,7 @@ def open_to_read(url: str) -> PatientStorage:
     return storage
 
 
-def open_if_there(url: str) -> PatientStorage | None:
+def open_if_there(url: str) -> BaseStorage | None:
     """As `open_to_read`; None where nobody has begun to write a storage.
 
     Raises:
@@ -99,16 +95,16 @@ def open_if_there(url: str) -> PatientStorage | None:
     if is_here and not (path_of(parsed).is_file() and path_of(parsed).stat().st_size):
         return None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    if kind == "grpc" or (kind == "sqlite" and not is_file(parsed)):
+    if kind == "sqlite" and not is_file(parsed):
         return open_storage(url)
     try:
         with storage_faults(url):
             if not is_here:
                 server = _open_server(url)
-                return None if server is None else _patient(server, url, None)
+                return None if server is None else _closing(server, None)
             folder = Path(tempfile.mkdtemp(prefix="extrap-"))
             try:
-                return _patient(_copied(path_of(parsed), folder / "copy", kind, url), url, folder)
+                return _closing(_copied(path_of(parsed), folder / "copy", kind, url), folder)
             except BaseException:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
@@ -124,21 +120,11 @@ def open_if_there(url: str) -> PatientStorage | None:
         ) from error
 
 
-def _patient(opened: BaseStorage, url: str, folder: Path | None) -> PatientStorage:
-    """A storage that closes its connections and removes its folder when nobody holds it."""
-    storage = PatientStorage(  # type: ignore[abstract]  # its methods are added by a decorator
-        opened, safe_url(url), hide=partial(without_secrets, url=url)
-    )
-    weakref.finalize(storage, _forget, opened, folder)
-    return storage
-
-
-def _forget(storage: BaseStorage, folder: Path | None) -> None:
-    engine = getattr(getattr(storage, "_backend", None), "engine", None)
-    if engine is not None:
-        engine.dispose()
+def _closing(storage: BaseStorage, folder: Path | None) -> BaseStorage:
+    """A storage whose folder is removed when nobody holds it."""
     if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+        weakref.finalize(storage, shutil.rmtree, folder, ignore_errors=True)
+    return storage
 
 
 def _copied(source: Path, copy: Path, kind: str, url: str) -> BaseStorage:
@@ -182,13 +168,15 @@ def _open_server(url: str) -> BaseStorage | None:
 
 def _open(address: str, engine: Mapping[str, Any], url: str, *, may_upgrade: bool) -> BaseStorage:
     """An Optuna database of this version, or of an older one where that may be upgraded."""
-    storage = Database(address, engine_kwargs=dict(engine), has_tables=True)
+    storage = RDBStorage(address, dict(engine), True, skip_table_creation=True)
     try:
         _match_tables(storage, url, may_upgrade=may_upgrade)
     except BaseException:
         storage.engine.dispose()
         raise
-    return optuna.storages.get_storage(storage)
+    opened = optuna.storages.get_storage(storage)
+    weakref.finalize(opened, storage.engine.dispose)
+    return opened
 
 
 def _match_tables(storage: RDBStorage, url: str, *, may_upgrade: bool) -> None:

@@ -38,12 +38,12 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from extrap.errors import DataError
 from extrap.reading.optuna import (
+    ASKED,
+    DRIVER,
     FINGERPRINT,
     IGNORED,
     ORIGIN,
     SEALED,
-    UNREADABLE,
-    WORKER,
     kept_trials,
     parse_study_name,
     problem_of,
@@ -81,7 +81,7 @@ WRITTEN_AT_ONCE = 16 * 2**20
 A_ROW = 256
 """Bytes of what is no JSON in a row, at most as a rule."""
 MOST_METADATA = 16 * 2**20
-LEFT_OUT = (WORKER, IGNORED, UNREADABLE, ORIGIN)
+LEFT_OUT = (DRIVER, ASKED, IGNORED, ORIGIN, "worker:", "unreadable:")
 """Beginnings of attributes that are not in a file, for what they tell of is not."""
 LONGEST_TEXT = 16 * 2**20
 """Of one cell of the table; a curve of a million points is about as long."""
@@ -159,8 +159,8 @@ def _check_amount(rows: Sequence[Mapping[str, Any]], told: str) -> None:
     for name, (n, most) in amounts.items():
         if n > most:
             raise DataError(
-                f"an export holds at most {most} {name}, this one would have {n}; carry the "
-                "storage itself, and put it together with extrap study merge."
+                f"an export holds at most {most} {name}, this one would have {n}; copy the "
+                "storage itself."
             )
 
 
@@ -169,11 +169,8 @@ def _rows(study: str, trials: Iterable[FrozenTrial]) -> Iterator[dict[str, Any]]
     for trial in trials:
         if not trial.state.is_finished():
             continue
-        if trial.state != TrialState.FAIL and (problem := problem_of(trial)):
-            raise DataError(
-                f"trial {trial.number} of {study!r} must be as a worker writes it, {problem}; "
-                "extrap study repair sets it aside."
-            )
+        if trial.state != TrialState.FAIL and problem_of(trial):
+            continue  # as whoever reads the storage leaves it out
         yield _row(study, trial)
 
 
@@ -186,7 +183,7 @@ def _row(study: str, trial: FrozenTrial) -> dict[str, Any]:
         "values": trial.values,
         "params": json.dumps(trial.params),
         "distributions": json.dumps({k: distribution_to_json(v) for k, v in distributions}),
-        "user_attrs": json.dumps(trial.user_attrs),
+        "user_attrs": json.dumps(dict(sorted(trial.user_attrs.items()))),
         "intermediate_values": json.dumps(sorted(trial.intermediate_values.items())),
         "datetime_start": _utc(trial.datetime_start),
         "datetime_complete": _utc(trial.datetime_complete),

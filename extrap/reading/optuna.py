@@ -10,19 +10,18 @@
 | study attributes `ignored:…` | why a finished trial, by its number, is as if it had never been |
 | study attributes `sealed:…` | when the forecast of this content hash was sealed |
 | study attributes `imported-seal:…` | when such a time was copied here: nobody here saw it |
-| study attributes `worker:…` | the beats of the workers, by which others see that they live |
-| trial attributes `seed`, `conditions`, `owner` | seed, recipe, the process training it |
+| study attribute `driver` | the process that trains the study, since when, and what it is at |
+| study attribute `asked` | what a sampler chose, until it has a result |
+| trial attributes `seed`, `conditions`, `owner` | seed, recipe, the process that wrote it |
 | trial attributes `result`, `curve` | status, costs and losses of a finished run |
 | trial attribute `failure` | why a run was given up |
 | trial attribute `trained_by` | who trained a run that was copied here by its owner |
-| attributes `unreadable:…` | what a repair could not read, as text |
 | trial attribute `gradients` | moments of its gradients along the way, where they were measured |
 
 Any other study reads as a plain one: parameters and scalar attributes are columns.
 
-Optuna changes no finished trial. One that is no good, such as the second of a cell, is therefore
-set aside by an attribute of its study: one attribute a trial, so that two who write at once lose
-nothing, and nothing is deleted. Whoever reads trials leaves those out (`ignored_trials`).
+Version 0.1 had workers that wrote running trials, `worker:…` attributes with their beats, and set
+finished trials aside by `ignored:…`; whoever reads trials leaves those out (`ignored_trials`).
 """
 
 from __future__ import annotations
@@ -51,16 +50,15 @@ from extrap.reading.storages import open_storage, reading_faults, safe_url, stor
 from extrap.records import STAGES
 
 __all__ = [
+    "ASKED",
     "CONDITIONS",
     "CURVE",
-    "DIED",
+    "DRIVER",
     "FAILURE",
     "FINGERPRINT",
-    "FREED",
     "GRADIENTS",
     "IGNORED",
     "IMPORTED_SEAL",
-    "INTERRUPTED",
     "LOST_RACE",
     "ORIGIN",
     "OWNER",
@@ -70,8 +68,6 @@ __all__ = [
     "SEALED",
     "SEED",
     "TRAINED_BY",
-    "UNREADABLE",
-    "WORKER",
     "StudyKey",
     "Tables",
     "find_study",
@@ -96,18 +92,17 @@ CONDITIONS = "conditions"
 OWNER = "owner"
 FAILURE = "failure"
 LOST_RACE = "another trial has this cell"
-DIED = "its process died"
-INTERRUPTED = "interrupted"
-FREED = (LOST_RACE, DIED, INTERRUPTED)
-"""Failures that say nothing of the run: its cell waits as if it had never been begun."""
+FREED = (LOST_RACE, "its process died", "interrupted")
+"""Failures by which version 0.1 set a cell free; they say nothing of the run."""
+ASKED = "asked"
+DRIVER = "driver"
 SCHEMA = "schema"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1 is version 0.1, where many workers wrote."""
 IGNORED = "ignored:"
 SEALED = "sealed:"
 IMPORTED_SEAL = "imported-seal:"
 TRAINED_BY = "trained_by"
-UNREADABLE = "unreadable:"
-WORKER = "worker:"
 RESULT = "result"
 CURVE = "curve"
 GRADIENTS = "gradients"
@@ -453,7 +448,7 @@ def _base_names(names: Sequence[str], ours: Mapping[str, StudyKey]) -> list[str]
 def _read_ours(storage: BaseStorage, keys: Mapping[str, StudyKey], stage: str | None) -> Tables:
     """Rows in the order of size, tuned values, seed, whichever process trained them when."""
     entries: list[tuple[tuple[Any, ...], dict[str, Any], Any]] = []
-    n_failed = 0
+    n_failed, broken = 0, list[str]()
     for name, key in keys.items():
         if stage is not None and key.stage != stage:
             continue
@@ -466,10 +461,8 @@ def _read_ours(storage: BaseStorage, keys: Mapping[str, StudyKey], stage: str | 
             if trial.state not in (TrialState.COMPLETE, TrialState.PRUNED):
                 continue
             if problem := problem_of(trial):
-                raise DataError(
-                    f"trial {trial.number} of {name!r} must be as a worker writes it, {problem}; "
-                    "extrap study repair sets it aside."
-                )
+                broken.append(f"Trial {trial.number} of {name!r} was left out: {problem}.")
+                continue
             params = _in_order(trial.params, order)
             cell = (key.stage, key.size, *params.values(), trial.user_attrs.get(SEED))
             if cell in seen:
@@ -478,7 +471,7 @@ def _read_ours(storage: BaseStorage, keys: Mapping[str, StudyKey], stage: str | 
             row = {**options, **_our_row(key, trial, params)}
             entries.append((cell, row, _points(trial)))
     entries.sort(key=lambda entry: (STAGES.index(entry[0][0]), *entry[0][1:]))
-    notes = () if not n_failed else (f"{n_failed} interrupted attempts were left out.",)
+    notes = (*broken, *[f"{n_failed} interrupted attempts were left out."] * bool(n_failed))
     return Tables(
         pd.DataFrame([row for _, row, _ in entries]),
         _long((curve for _, _, curve in entries)),

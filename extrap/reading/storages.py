@@ -4,7 +4,6 @@
 |---|---|
 | `sqlite:///.extrap/NAME.db` | a file on this machine |
 | `postgresql://USER:PASSWORD@HOST/NAME` | a server that several machines share |
-| `grpc://HOST:PORT` | Optuna's proxy in front of one, `extrap study serve` |
 | `journal:////SHARED/FOLDER/NAME.log` | a file on a shared disk, where there is no server |
 
 Anything else that Optuna opens, such as `mysql://`, works too. No message holds a password.
@@ -12,17 +11,14 @@ Anything else that Optuna opens, such as `mysql://`, works too. No message holds
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import random
 import re
 import sqlite3
-import time
-import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,31 +26,29 @@ from urllib.parse import quote, unquote
 
 import optuna
 import sqlalchemy
-from optuna.storages import BaseStorage, GrpcStorageProxy, JournalStorage, RDBStorage
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
 from extrap.errors import DataError, ExtrapError, StudyError, argument
 from extrap.installing import how_to_install
 from extrap.reading.bounds import first_line
-from extrap.reading.databases import Database
-from extrap.reading.patience import PATIENCE_S, PatientStorage
 
 __all__ = [
     "DAMAGES",
     "OURS",
+    "ConnectionLost",
     "engine_options",
     "full_address",
     "is_file",
+    "is_passing",
     "no_driver",
     "open_storage",
     "parse_url",
     "path_of",
     "reading_faults",
     "require_path",
-    "require_storage",
     "require_tables",
     "safe_url",
-    "serve_storage",
     "storage_faults",
     "unusable",
     "without_secrets",
@@ -62,8 +56,6 @@ __all__ = [
 
 SQLITE_TIMEOUT_S = 60
 """Several processes may write to one SQLite file; each waits this long for its turn."""
-GRPC_PORT = 13000
-GRPC_TIMEOUT_S = 10.0
 ENGINES: Mapping[str, Mapping[str, Any]] = {
     "sqlite": {"connect_args": {"timeout": SQLITE_TIMEOUT_S}},
     "postgresql": {
@@ -72,15 +64,12 @@ ENGINES: Mapping[str, Mapping[str, Any]] = {
             "keepalives_idle": 30,
             "keepalives_interval": 10,
             "keepalives_count": 3,
-            # a worker that is frozen with a lock in its hands would block all others
+            # a process that is frozen with a lock in its hands would block all others
             "options": "-c idle_in_transaction_session_timeout=15s -c lock_timeout=30s",
         },
     },
 }
 """Kind of database → how to reach it: a server that went away must be noticed."""
-TRIES = 20
-RACED = ("already exists", "duplicate key", "UNIQUE constraint", "deadlock", "database is locked")
-"""What workers hear that open an empty database at once: Optuna looks before it makes a table."""
 REMEDY = "check the address, or move the file away to start anew"
 REMEDIES = {
     "is full": "free some space and run it again, what was told before is there",
@@ -88,11 +77,11 @@ REMEDIES = {
     "readonly": "get the right to write, or copy it to where you have it",
 }
 """What a database says that stopped in the middle → what to do; its file is to be kept."""
-JSON_REMEDY = "extrap study repair finds and mends it"
-JSON_REMEDIES = {
-    "grpc": "extrap study repair finds and mends it, asked of the database behind the proxy",
-    "journal": "restore it from a backup, or take the line out",
-}
+# SQLSTATE classes and codes of troubles that pass: connections, rolled back transactions, a
+# server that is stopping or starting, too many connections, locks.
+PASSING_STATES = ("08", "40", "57P", "53300", "55P03")
+LASTING_WORDS = ("authentication failed", "does not exist", "no password", "no pg_hba.conf")
+PASSING_ERRORS = (errno.ESTALE, errno.EAGAIN, errno.EBUSY, errno.EIO, errno.ETIMEDOUT)
 DAMAGES = (
     ArithmeticError,
     AssertionError,
@@ -103,53 +92,21 @@ DAMAGES = (
     ValueError,
 )
 """What Optuna and we stumble over in a storage that holds something else than trials."""
-OURS = ("grpc", "journal")
+OURS = ("journal",)
 """Kinds of address that SQLAlchemy does not know."""
 FILES = ("sqlite", "journal")
 """Kinds of address that name a file."""
 
 
-class WholeLines(JournalFileBackend):
-    """A journal whose writers may be killed in the middle of a line: the next one removes it."""
-
-    def __init__(self, path: str) -> None:
-        # symbolic links are made by one process only on every version of NFS
-        super().__init__(path, lock_obj=JournalFileSymlinkLock(path))
-        self._path = path
-        self._lock_free = self._lock
-
-    def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Add lines, after what a killed process left of its own is gone."""
-        if self._is_torn():
-            self._lock_free.acquire()
-            try:
-                self._cut()
-            finally:
-                with suppress(RuntimeError):
-                    self._lock_free.release()
-        super().append_logs(logs)
-
-    def _is_torn(self) -> bool:
-        with Path(self._path).open("rb") as file:
-            if file.seek(0, os.SEEK_END) == 0:
-                return False
-            file.seek(-1, os.SEEK_END)
-            return file.read() != b"\n"
-
-    def _cut(self) -> None:
-        """Cut the file behind its last whole line; nobody else writes now."""
-        if not self._is_torn():  # it was being written, and is whole by now
-            return
-        content = Path(self._path).read_bytes()
-        os.truncate(self._path, content.rfind(b"\n") + 1)
+class ConnectionLost(ConnectionError):
+    """The connection to a database was lost, whether before or after it did what was asked."""
 
 
-def open_storage(url: str, *, patience_s: float = PATIENCE_S) -> PatientStorage:
+def open_storage(url: str) -> BaseStorage:
     """Open a storage for reading and writing, creating an SQLite file or journal and its folder.
 
     Args:
         url: Its address.
-        patience_s: How long, once it is open, a lost connection is waited for.
 
     Raises:
         StudyError: The URL is empty or unreadable, its driver is missing, or what it points at
@@ -157,41 +114,57 @@ def open_storage(url: str, *, patience_s: float = PATIENCE_S) -> PatientStorage:
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     parsed = parse_url(url)
-    kind = parsed.get_backend_name()
     try:
         with storage_faults(url):
-            if kind == "grpc":
-                inner = _open_proxy(parsed, url)
-            elif kind == "journal":
-                inner = _open_journal(parsed, url)
-            else:
-                inner = _open_database(parsed, url)
+            if parsed.get_backend_name() == "journal":
+                return _open_journal(parsed, url)
+            return _open_database(parsed, url)
     except ImportError as error:
         raise no_driver(error, url) from error
     except DAMAGES as error:  # tables of another version of Optuna, a torn file
         raise error if isinstance(error, StudyError) else unusable(error, url) from error
-    storage = PatientStorage(  # type: ignore[abstract]  # its methods are added by a decorator
-        inner, safe_url(url), patience_s=patience_s, hide=partial(without_secrets, url=url)
-    )
-    weakref.finalize(storage, _closer(inner))  # servers have few connections
-    return storage
 
 
-def _closer(storage: BaseStorage) -> Callable[[], None]:
-    """What closes the connections of a storage."""
-    if isinstance(storage, GrpcStorageProxy):
-        return storage.close
-    engine = getattr(getattr(storage, "_backend", None), "engine", None)
-    return (lambda: None) if engine is None else engine.dispose
+def is_passing(error: BaseException) -> bool:
+    """Whether an error of a storage is one that goes away by itself: a connection, a lock."""
+    is_database = isinstance(error, sqlalchemy.exc.SQLAlchemyError)  # its cause is the driver's
+    cause = error if is_database else error.__cause__ or error
+    if isinstance(error, ConnectionLost) or isinstance(cause, sqlalchemy.exc.TimeoutError):
+        return True
+    if isinstance(cause, sqlalchemy.exc.DBAPIError):
+        return cause.connection_invalidated or _is_passing_in_a_database(cause)
+    if isinstance(cause, OSError):
+        return cause.errno in PASSING_ERRORS
+    return isinstance(cause, RuntimeError) and "did not possess lock" in str(cause)
+
+
+def _is_passing_in_a_database(error: sqlalchemy.exc.DBAPIError) -> bool:
+    words = str(error.orig).lower()
+    if type(error.orig).__module__.startswith("sqlite3"):
+        return "locked" in words or "busy" in words
+    if not isinstance(error, sqlalchemy.exc.OperationalError | sqlalchemy.exc.InterfaceError):
+        return False
+    state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+    if state:
+        return str(state).startswith(PASSING_STATES)
+    return not any(each in words for each in LASTING_WORDS)
 
 
 def _open_database(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
     kind = parsed.get_backend_name()
     if kind == "sqlite" and is_file(parsed):
         _make_folder(path_of(parsed), safe_url(url))
-    engine, address = engine_options(parsed), full_address(parsed)
-    _make_tables(address, engine)
-    return optuna.storages.get_storage(Database(address, engine_kwargs=engine))
+    inner = RDBStorage(full_address(parsed), engine_kwargs=engine_options(parsed))
+    sqlalchemy.event.listen(inner.engine, "handle_error", _tell_lost)
+    storage = optuna.storages.get_storage(inner)
+    weakref.finalize(storage, inner.engine.dispose)  # servers have few connections
+    return storage
+
+
+def _tell_lost(context: sqlalchemy.engine.ExceptionContext) -> None:
+    """Keep Optuna from repeating by itself what was cut off: it may have been committed."""
+    if context.is_disconnect and context.sqlalchemy_exception is not None:
+        raise ConnectionLost from context.sqlalchemy_exception
 
 
 def engine_options(parsed: sqlalchemy.URL) -> dict[str, Any]:
@@ -209,20 +182,6 @@ def full_address(parsed: sqlalchemy.URL) -> str:
     return address.replace("{", "{{").replace("}", "}}")
 
 
-def _make_tables(address: str, engine: Mapping[str, Any]) -> None:
-    """Open a database until nobody else makes its tables at the same moment."""
-    options = {"connect_args": engine["connect_args"]} if "connect_args" in engine else {}
-    for is_last in [False] * TRIES + [True]:
-        try:
-            # a pool would keep the connections of a storage that could not be made
-            RDBStorage(address, engine_kwargs={**options, "poolclass": sqlalchemy.NullPool})
-            return
-        except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
-            if is_last or not any(words in str(error.__cause__ or error) for words in RACED):
-                raise
-            time.sleep(random.uniform(0.1, 1.0))
-
-
 def _with_driver(parsed: sqlalchemy.URL) -> sqlalchemy.URL:
     """An address with the driver that the extra `postgres` installs, unless it names another."""
     if parsed.drivername == "postgresql" and find_spec("psycopg"):
@@ -236,9 +195,13 @@ def _open_journal(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
             f"a journal is a file, got {safe_url(url)}; write journal:///FOLDER/NAME.log, with "
             "four slashes for a path from the root."
         )
-    _make_folder(path_of(parsed), safe_url(url))
+    path = path_of(parsed)
+    _make_folder(path, safe_url(url))
     try:
-        return JournalStorage(WholeLines(str(path_of(parsed))))
+        _cut_torn_line(path)
+        # symbolic links are made by one process only on every version of NFS
+        lock = JournalFileSymlinkLock(str(path))
+        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
     except OSError as error:
         raise StudyError(
             f"a journal must be a file that can be written, got {safe_url(url)} "
@@ -246,59 +209,12 @@ def _open_journal(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
         ) from error
 
 
-def _open_proxy(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
-    if not parsed.host:
-        raise StudyError(f"a proxy has a host, got {safe_url(url)}; write grpc://HOST:PORT.")
-    if not find_spec("grpc"):
-        raise ImportError("No module named 'grpc'", name="grpc")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        proxy = GrpcStorageProxy(host=parsed.host, port=parsed.port or GRPC_PORT)
-    try:
-        proxy.wait_server_ready(timeout=GRPC_TIMEOUT_S)
-    except ConnectionError as error:
-        proxy.close()
-        raise StudyError(
-            f"a proxy must answer, got nothing from {safe_url(url)} for {GRPC_TIMEOUT_S:.0f} s; "
-            "check the address, and that extrap study serve runs there."
-        ) from error
-    return proxy
-
-
-def serve_storage(url: str, *, host: str, port: int) -> None:
-    """Serve a database to workers by Optuna's gRPC proxy, until interrupted.
-
-    Raises:
-        StudyError: It cannot be opened, is no database, or the port is taken.
-    """
-    if parse_url(url).get_backend_name() in OURS:
-        raise StudyError(
-            f"a proxy stands in front of a database, got {safe_url(url)}; write "
-            "--storage postgresql://USER@HOST/NAME."
-        )
-    if not find_spec("grpc"):
-        raise no_driver(ImportError("No module named 'grpc'", name="grpc"), url)
-    storage = open_storage(url)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        try:
-            optuna.storages.run_grpc_proxy_server(storage, host=host, port=port)
-        except RuntimeError as error:
-            raise StudyError(
-                f"a proxy needs a free port, got {host}:{port} ({error}); choose another "
-                f"{argument('port')}."
-            ) from error
-
-
-def require_storage(url: str) -> None:
-    """Raise a `DataError` if the file of a storage is not there; nothing is created."""
-    parsed = parse_url(url)
-    require_path(parsed, url)
-    kind = parsed.get_backend_name()
-    if kind == "sqlite" and is_file(parsed):
-        require_tables(path_of(parsed))
-    elif kind == "journal" and not path_of(parsed).is_file():
-        raise DataError(f"there is no storage {str(path_of(parsed))!r}; check the path.")
+def _cut_torn_line(path: Path) -> None:
+    """Cut a journal behind its last whole line: its writer may have been killed in the middle."""
+    if path.is_file():
+        content = path.read_bytes()
+        if content and not content.endswith(b"\n"):
+            os.truncate(path, content.rfind(b"\n") + 1)
 
 
 @contextmanager
@@ -306,13 +222,16 @@ def storage_faults(url: str) -> Iterator[None]:
     """Turn whatever a database cannot do within the block into one clear `StudyError`."""
     try:
         yield
-    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
+    except (
+        sqlalchemy.exc.SQLAlchemyError,
+        optuna.exceptions.OptunaError,
+        ConnectionLost,
+    ) as error:
         raise unusable(error, url) from error
     except json.JSONDecodeError as error:
-        remedy = JSON_REMEDIES.get(url.partition(":")[0], JSON_REMEDY)
         raise StudyError(
             f"what a storage holds must be readable, got {safe_url(url)} with a text that is no "
-            f"JSON ({error}); {remedy}."
+            f"JSON ({error}); restore it from a backup, or take that text out."
         ) from error
 
 

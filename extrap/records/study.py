@@ -35,8 +35,9 @@ OWN = "own"
 """The workload of a study that names none: whatever its training function or command trains."""
 WHOLE = ("batch_size", BUDGET)
 """What of a recipe is trained as a whole number."""
-OPTUNA_SAMPLERS = ("tpe", "gp")
+OPTUNA_SAMPLERS = ("tpe", "gp", "cmaes", "qmc")
 SAMPLERS = ("grid", "law", *OPTUNA_SAMPLERS)
+PRUNERS = ("", "none", "median", "hyperband")
 RESULT_STATUSES = ("complete", "diverged", "pruned")
 
 
@@ -207,7 +208,10 @@ class StudySpec:
         targets: Larger sizes, trained after the forecast is sealed.
         target_seeds: Their seeds.
         sampler: `"grid"`; `"law"`, which places runs where they determine best how the optimum
-            depends on size; `"tpe"` or `"gp"`, Optuna's samplers, with a median pruner.
+            depends on size; `"tpe"`, `"gp"`, `"cmaes"` or `"qmc"`, Optuna's samplers; or a
+            sampler object of Optuna's that can resume from its trials.
+        pruner: `"median"` or `"hyperband"`, Optuna's pruners, `"none"`, or a pruner object; by
+            default the median where Optuna samples, else none.
         growth: Number of values by which a grid may grow on each side if its optimum is not
             bracketed.
         level: Level of all intervals, in (0, 1).
@@ -225,16 +229,21 @@ class StudySpec:
     seeds: tuple[int, ...] = (0, 1, 2)
     targets: tuple[Target, ...] = ()
     target_seeds: tuple[int, ...] = (0, 1)
-    sampler: str = "grid"
+    sampler: str | object = "grid"
+    pruner: str | object = ""
     growth: int = 4
     level: float = 0.95
     path: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_name(self.name)
-        if self.sampler not in SAMPLERS:
+        if isinstance(self.sampler, str) and self.sampler not in SAMPLERS:
             raise ValueError(
                 f"sampler must be one of {', '.join(SAMPLERS)}, got {self.sampler!r}."
+            )
+        if isinstance(self.pruner, str) and self.pruner not in PRUNERS:
+            raise ValueError(
+                f"pruner must be one of {', '.join(PRUNERS[1:])}, got {self.pruner!r}."
             )
         require_level(self.level)
         if self.growth < 0:
@@ -313,7 +322,7 @@ class StudySpec:
                 f"{name} must be a whole number, which sampler='law' cannot ensure; tune it "
                 "with sampler='grid'."
             )
-        drawn = self.sampler in OPTUNA_SAMPLERS
+        drawn = self.is_sampled
         values = (tuned.low, tuned.high) if drawn else tuned.values()
         fractions = [value for value in values if not float(value).is_integer()]
         if fractions:
@@ -323,6 +332,16 @@ class StudySpec:
                 f"holds {fractions[0]:g}; choose {choose} so that each value is whole, as "
                 "low=8, high=512, n=7 are."
             )
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether Optuna chooses the values of its runs."""
+        return self.sampler not in ("grid", "law")
+
+    @property
+    def sampler_name(self) -> str:
+        """The sampler in one word."""
+        return self.sampler if isinstance(self.sampler, str) else type(self.sampler).__name__
 
     def is_whole(self, name: str) -> bool:
         """Whether a tuned column takes whole numbers only; a function or command takes any."""

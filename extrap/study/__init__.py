@@ -1,7 +1,7 @@
 """Studies: what a kind of study is, study files, and one driver for all kinds.
 
 * `open_study` — the study of any kind that a file defines.
-* `run`, `train`, `report`, `dry_run` — the driver.
+* `run`, `train`, `tune`, `report`, `dry_run` — the driver.
 * `Kind`, `Stage`, `Seal`, `RunsByStage` — what a kind of study says.
 
 Names are imported on first use: a study file that derives its study from another one needs no
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         run,
         runs_of_table,
         train,
+        tune,
     )
     from extrap.study.files import open_study
     from extrap.study.protocol import KINDS, Kind, RunsByStage, Seal, Stage
@@ -42,6 +43,7 @@ __all__ = [
     "run",
     "runs_of_table",
     "train",
+    "tune",
 ]
 
 _HOMES = {

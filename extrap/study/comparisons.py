@@ -146,7 +146,7 @@ class ComparisonKind(Kind):
             total += n_runs
             lines.append(
                 f"  {spec.name} ({spec.workload.name}): {n_runs} runs at {len(sizes)} sizes, "
-                f"{sizes[0]} to {sizes[-1]}, sampler {spec.sampler}"
+                f"{sizes[0]} to {sizes[-1]}, sampler {spec.sampler_name}"
             )
         lines.append(f"{total} runs, more if a grid is extended")
         for group in self.study.groups:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -13,16 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from extrap.documents import read_if_intact, write_sealed
-from extrap.errors import DataError
+from extrap.errors import DataError, StudyError
 from extrap.files import read_csv, write_csv
 from extrap.reading import read_runs, without_password
 from extrap.reading.optuna import seal_time
-from extrap.records import Runs, StudySpec
+from extrap.records import STAGES, Cell, Runs, StudySpec, Train
 from extrap.records.seals import Sealed, as_sealed
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
-from extrap.study.protocol import Kind, RunsByStage, Say, Seal, Stage, no_runs
-from extrap.tuning import Notify, Tune, TuneEvent, tune
+from extrap.study.events import Notify, TuneEvent
+from extrap.study.locks import GRACE_S
+from extrap.study.protocol import Kind, RunsByStage, Say, Seal, Stage, no_runs, only
+from extrap.study.training import Training
+from extrap.training.preemption import Preemption
 
 __all__ = [
     "Outcome",
@@ -34,6 +39,7 @@ __all__ = [
     "runs_in",
     "runs_of_table",
     "train",
+    "tune",
     "write_seal",
 ]
 
@@ -86,6 +92,8 @@ def run(
     reports: str | Path = "reports",
     path: str | Path | None = None,
     notify: Notify | None = None,
+    device: str | None = None,
+    executor: Executor | None = None,
     say: Say = logger.info,
 ) -> Outcome:
     """Run a study, or resume it; finished runs are not trained again.
@@ -99,14 +107,25 @@ def run(
         reports: Folder of the reports.
         path: Where to write the page; by default `reports/NAME.html`.
         notify: Hears of the progress of the training.
+        device: `"cpu"`, `"cuda:1"`, … of extrap's own training; a GPU if there is one by default.
+        executor: Where packs train; on this machine by default.
         say: Hears one line at each step.
 
     Raises:
-        StudyError: The storage is unusable or holds another study of this name.
+        StudyError: The storage is unusable or holds another study of this name, or another
+            process runs it.
         DataError: The runs do not support what is to be trained next, or the report.
     """
     where, folder = storage or default_storage(study), Path(reports)
-    runs = train(study, where, reports=folder, tune=partial(_tuned, study, notify), say=say)
+    runs = train(
+        study,
+        where,
+        reports=folder,
+        notify=notify,
+        device=device,
+        executor=executor,
+        say=say,
+    )
     time_of = None if study.keeps_answers else partial(_storage_time, where)
     return _finish(study, runs, folder, path, source=where, time_of=time_of, say=say)
 
@@ -116,54 +135,153 @@ def train(
     storage: str,
     *,
     reports: str | Path = "reports",
-    tune: Tune = tune,
+    notify: Notify | None = None,
+    device: str | None = None,
+    executor: Executor | None = None,
     say: Say = logger.info,
 ) -> RunsByStage:
     """Train what a study wants; no report.
+
+    A seal is written, and its time is in the storage, before the first pack of its stage is
+    handed out.
 
     Args:
         study: The study.
         storage: Storage URL, which keeps the times of seals.
         reports: Folder of what is written down.
-        tune: Trains the cells of a stage, as `extrap.tune` does.
+        notify: Hears of the progress of the training.
+        device: `"cpu"`, `"cuda:1"`, … of extrap's own training; a GPU if there is one by default.
+        executor: Where packs train; on this machine by default.
         say: Hears one line at each step.
 
     Returns:
         All its runs.
 
     Raises:
-        StudyError: The storage is unusable or holds another study of this name.
+        StudyError: The storage is unusable or holds another study of this name, or another
+            process runs it.
         DataError: The runs do not support what is to be trained next.
     """
     runs = runs_in(study, storage, reports=reports)
     if study.keeps_answers:
         runs.curves = study.collect(storage, say)
         return runs
-    sealed: set[str] = set()
-    for stages in study.stages(runs):
-        for stage in stages:
-            if stage.seal is not None and stage.seal.file not in sealed:
-                sealed.add(stage.seal.file)
-                runs.keep(stage.seal, Path(reports))
-                write_seal(stage.seal, Path(reports), partial(_storage_time, storage), say)
-            for note in stage.notes:
-                say(note)
-            if _is_empty(stage):
-                continue
-            runs.put(
-                stage,
-                tune(
-                    stage.spec,
-                    storage,
-                    train=study.training_of(stage.spec),
-                    stage=stage.stage,
-                    extend=stage.wants,
-                ),
-            )
-            n_runs, larger = len(runs.of(stage.spec, stage.stage)), stage.stage == "check"
-            if len(study.specs()) > 1:
-                say(f"{stage.spec.name}: {n_runs} {'larger ' if larger else ''}runs")
+    specs, sealed = study.specs(), set[str]()
+
+    def put(stage: Stage, found: Runs) -> None:
+        runs.put(stage, found)
+        larger = "larger " if stage.stage == "check" else ""
+        if len(specs) > 1:
+            say(f"{stage.spec.name}: {len(found)} {larger}runs")
+
+    tell = _named(study, notify)
+    with Training(storage, specs, executor=executor, device=device, notify=tell) as training:
+        for stages in study.stages(runs):
+            for stage in stages:
+                if stage.seal is not None and stage.seal.file not in sealed:
+                    sealed.add(stage.seal.file)
+                    runs.keep(stage.seal, Path(reports))
+                    write_seal(stage.seal, Path(reports), partial(_storage_time, storage), say)
+                for note in stage.notes:
+                    say(note)
+            wanted = [stage for stage in stages if not _is_empty(stage)]
+            training.train(wanted, study.training_of, put)
+        for words in training.failures():
+            say(words)
     return runs
+
+
+def tune(
+    spec: StudySpec,
+    storage: str,
+    *,
+    train: Train | None = None,
+    extend: Callable[[Runs], Sequence[Cell]] | None = None,
+    stage: str = "tune",
+    notify: Notify | None = None,
+    progress: bool = False,
+    device: str | None = None,
+    executor: Executor | None = None,
+    grace_s: float = GRACE_S,
+    preemption: Preemption | None = None,
+) -> Runs:
+    """Train every wanted cell exactly once, smallest sizes first, and return the runs.
+
+    After an interruption it resumes: finished cells are kept, and those in training go on from
+    their last checkpoints.
+
+    Args:
+        spec: The study.
+        storage: URL of its storage, `sqlite:///…` or any other that Optuna can open.
+        train: Your own training function `train(size, tuned, seed)`; it returns the loss, NaN for
+            a diverged run, a mapping with `loss` and optionally `curve`, `n_params`, `n_tokens`
+            and `flops`, or a `RunResult`. Or a `Command` that trains a run. By default extrap's
+            own training.
+        extend: Function from the runs so far to all wanted cells; finished cells are skipped. The
+            study's grid by default, or where Optuna samples nothing beyond what it samples.
+            `extrap.study` passes that of the study's sampler.
+        stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
+        notify: Called with a `TuneEvent` as packs train and when one is done.
+        progress: Whether to show progress: a bar in a notebook or on a terminal, else one line per
+            minute.
+        device: `"cpu"`, `"cuda:1"`, …, of extrap's own training; by default CUDA if available.
+        executor: Where runs train, any `concurrent.futures.Executor`; on this machine by default.
+        grace_s: Seconds without a sign of life after which another process may take the study
+            over.
+        preemption: Object that requests a stop, from a signal handler or another thread, and names
+            the folder of checkpoints: by default `.extrap/checkpoints/NAME`, written once a
+            minute. Runs that a pruner watches have no checkpoints.
+
+    Returns:
+        The runs of this stage in the order of size, tuned values and seed.
+
+    Raises:
+        KeyboardInterrupt: A stop was requested (`extrap.training.preemption.StopAsked`).
+        StudyError: The storage cannot be used, holds a study of this name made differently, or
+            another process runs it; or some runs failed three times.
+        ValueError: The study names a workload, option or stage that does not exist, or its path
+            gives a fraction for a whole number.
+        DataError: The workload's data are missing.
+    """
+    if stage not in STAGES:
+        raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}.")
+    if stage == "check" and extend is None:
+        raise ValueError(
+            "stage='check' needs extend=, a function that returns the next runs; got None."
+        )
+    if stage == "tune" and spec.sampler == "law" and extend is None:
+        raise ValueError(
+            "sampler='law' needs extend=, a function that returns the next runs; got "
+            "None. extrap.study.run provides it."
+        )
+    if not grace_s > 0:
+        raise ValueError(f"grace_s must be above 0 seconds, got {grace_s}.")
+    samples = spec.is_sampled and stage == "tune"
+    wants = extend if extend is not None or samples else only(spec.grid_cells())
+    stages = [Stage(spec=spec, wants=None, stage=stage)] if samples else []
+    stages += [] if wants is None else [Stage(spec=spec, wants=wants, stage=stage)]
+    found: list[Runs] = []
+    with ExitStack() as stack:
+        if progress:
+            from extrap.study.progress import StudyProgress
+
+            notify = stack.enter_context(StudyProgress()).beside(notify)
+        training = stack.enter_context(
+            Training(
+                storage,
+                [spec],
+                executor=executor,
+                device=device,
+                notify=notify,
+                preemption=preemption,
+                grace_s=grace_s,
+            )
+        )
+        for each in stages:
+            training.train([each], lambda _: train, lambda _, runs: found.append(runs))
+        if words := training.failures():
+            raise StudyError(" ".join(words)) from training.last_failure()
+    return found[-1]
 
 
 def report(
@@ -399,18 +517,17 @@ def _storage_time(storage: str, seal: Seal, now: str, *, reads: bool = False) ->
     return seal_time(storage, study=name, content_hash=content, now=given) or now
 
 
-def _tuned(
-    study: Kind, notify: Notify | None, spec: StudySpec, *args: Any, **options: Any
-) -> Runs:
-    """`tune`, whose progress goes by the name of the sweep beyond the first one."""
+def _named(study: Kind, notify: Notify | None) -> Notify | None:
+    """A listener to whom the progress goes by the name of the sweep beyond the first one."""
+    if notify is None:
+        return None
     first = study.specs()[0].name
 
     def tell(event: TuneEvent) -> None:
-        assert notify is not None
-        is_first = spec.name == first or event.stage != "tune"
-        notify(event if is_first else replace(event, stage=spec.name))
+        is_first = event.study == first or event.stage != "tune"
+        notify(event if is_first else replace(event, stage=event.study))
 
-    return tune(spec, *args, notify=None if notify is None else tell, **options)
+    return tell
 
 
 def installed(*names: str) -> str:

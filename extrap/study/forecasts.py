@@ -414,7 +414,7 @@ def _sweep_lines(spec: StudySpec) -> list[str]:
     length = "" if is_set_by_size else f" of {steps} steps ({examples} examples)"
     lines = [
         f"sweep: {'at most ' if places else ''}{len(cells)} runs{length} at "
-        f"{len(spec.size_points())} sizes, sampler {spec.sampler}",
+        f"{len(spec.size_points())} sizes, sampler {spec.sampler_name}",
     ]
     for size in spec.size_points():
         here = [cell for cell in cells if dict(cell.size) == size]

@@ -111,7 +111,7 @@ def sweep(spec: StudySpec) -> Stage:
     """The sweep of a spec, grown as its sampler has it."""
     from extrap.fitting import grow_grid, place_runs
 
-    if spec.sampler not in ("grid", "law"):
+    if spec.is_sampled:
         return Stage(spec=spec, wants=None)
     rule = grow_grid if spec.sampler == "grid" else place_runs
     return Stage(spec=spec, wants=lambda runs: rule(spec, runs))

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from optuna.storages import BaseStorage
 
 from extrap.errors import DataError, ExtrapError
 from extrap.fitting import estimate_noise, estimate_optima
 from extrap.reading import without_password
 from extrap.reading.copies import open_if_there
 from extrap.reading.optuna import read_tables
-from extrap.reading.patience import PatientStorage
 from extrap.reading.storages import storage_faults
 from extrap.records import Cell, Runs, StudySpec
 from extrap.study.cascades import CascadeKind
+from extrap.study.census import CellState, Census, Worker, take_census
 from extrap.study.driver import default_storage
 from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs, only
-from extrap.tuning.census import CellState, Census, Worker, take_census
 
 __all__ = [
     "SizeStatus",
@@ -48,10 +48,9 @@ class SizeStatus:
         size: Size column → value.
         cells: Cells wanted by now, and those that are there.
         complete: They have a result; diverged and pruned runs are results.
-        running: In the hands of a process that is not known to be dead.
+        running: Handed out by a process that is not known to be dead.
         waiting: For a worker.
-        failed: Given up for a fault of their own, and in nobody's hands; the next start tries
-            again, or samples another.
+        failed: Given up for a fault of their own; the next start tries again, or samples another.
         diverged: Of the complete ones, those whose run diverged.
         duplicates: Cells with more than one result; the lowest-numbered counts.
     """
@@ -78,9 +77,9 @@ class StudyStatus:
         at: When this was seen, ISO 8601 in UTC.
         done: Whether nothing runs, waits or has failed, and nothing more will be wanted.
         sizes: The counts of every size, in the order of training.
-        workers: Processes seen, those that ended too.
-        eta_s: Seconds until what is wanted by now is done, with the workers at work now, or one;
-            None where no run tells what one costs.
+        workers: The process that runs the study, or ran it last.
+        eta_s: Seconds until what is wanted by now is done, with as many workers as it has now, or
+            one; None where no run tells what one costs.
         wall_s: Wall-clock seconds of all runs that gave a result; a pack's runs share its time.
         flops: Of the same runs.
         optima: The best tuned values of each size so far: `study`, `size`, `tuned` (name → value,
@@ -150,7 +149,7 @@ def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
         ]
     notes = [] if opened is not None and census.cells else ["no run has started"]
     if census.n_broken:
-        notes.append(f"{census.n_broken} trials are half-written; see extrap study repair")
+        notes.append(f"{census.n_broken} trials are not as extrap writes them, and are left out")
     if to_come:
         notes.append(to_come)
     return StudyStatus(
@@ -218,7 +217,7 @@ def _count_all(
         for stage in stages:
             there = census.cells.get((stage.spec.name, stage.stage), {})
             wanted = () if stage.wants is None else stage.wants(runs.of(stage.spec, stage.stage))
-            sizes += _count_stage(stage, wanted, there)
+            sizes += _count_stage(stage, wanted, there, census.running)
             found.append(stage)
         if any(map(_n_left, sizes)):
             to_come = MORE if is_first and study.follows() else ""
@@ -238,37 +237,36 @@ def _count_later(study: Kind, census: Census, found: Sequence[Stage]) -> list[Si
             Stage(spec=spec, wants=only(()), stage=stage),
             (),
             census.cells.get((spec.name, stage), {}),
+            {},
         )
     ]
 
 
 def _count_stage(
-    stage: Stage, wanted: Sequence[Cell], there: Mapping[Cell, CellState]
+    stage: Stage,
+    wanted: Sequence[Cell],
+    there: Mapping[Cell, CellState],
+    running: Mapping[tuple[str, str, Size], int],
 ) -> list[SizeStatus]:
     """The counts of every size of one stage."""
     is_sampled = stage.wants is None
     asked = set(wanted)
-    states: dict[Size, list[CellState]] = {}
-    for cell in wanted:
-        states.setdefault(cell.size, [])
-    if is_sampled:
-        planned = stage.spec.grid_cells()
-        states = {cell.size: [] for cell in planned}
+    planned = stage.spec.grid_cells() if is_sampled else ()
+    states: dict[Size, list[CellState]] = {cell.size: [] for cell in (*wanted, *planned)}
     for cell, state in there.items():
         # nobody trains one that nobody asks for; for a failed one another is sampled
-        is_open = state.state in ("freed", "failed")
-        if not is_open or cell in asked or (is_sampled and state.state == "failed"):
+        if state.state == "complete" or cell in asked or is_sampled:
             states.setdefault(cell.size, []).append(state)
     found = []
     for size, seen in sorted(states.items(), key=lambda item: [value for _, value in item[0]]):
-        n_freed = sum(state.state == "freed" for state in seen)
         if is_sampled:
             n_planned = sum(cell.size == size for cell in planned)
             seen = _without_replaced(seen, n_planned)
             n_cells = max(n_planned, len(seen))
         else:
-            n_new = sum(cell.size == size and cell not in there for cell in asked)
-            n_cells = n_new + len(seen)
+            n_cells = sum(cell.size == size and cell not in there for cell in asked) + len(seen)
+        n_open = n_cells - len(seen)
+        n_running = min(n_open, running.get((stage.spec.name, stage.stage, size), 0))
         found.append(
             SizeStatus(
                 study=stage.spec.name,
@@ -276,8 +274,8 @@ def _count_stage(
                 size=dict(size),
                 cells=n_cells,
                 complete=sum(state.state == "complete" for state in seen),
-                running=sum(state.state == "running" for state in seen),
-                waiting=n_cells - len(seen) + n_freed,
+                running=n_running,
+                waiting=n_open - n_running,
                 failed=sum(state.state == "failed" for state in seen),
                 diverged=sum(state.is_diverged for state in seen),
                 duplicates=sum(state.n_results > 1 for state in seen),
@@ -298,7 +296,7 @@ def _n_left(size: SizeStatus) -> int:
     return size.running + size.waiting + size.failed
 
 
-def _runs(census: Census, opened: PatientStorage | None, spec: StudySpec, stage: str) -> Runs:
+def _runs(census: Census, opened: BaseStorage | None, spec: StudySpec, stage: str) -> Runs:
     """The runs of one stage so far, as `extrap.tune` hands them to a sampler."""
     states = census.cells.get((spec.name, stage), {}).values()
     if opened is None or not any(state.n_results for state in states):
@@ -370,7 +368,7 @@ def _time_left(sizes: Sequence[SizeStatus], census: Census) -> float | None:
         if each is None:
             return None
         total += each * _n_left(size)
-    n_workers = sum(worker.state == "at work" for worker in census.workers)
+    n_workers = sum(w.n_workers for w in census.workers if w.state == "at work")
     return total / max(1, n_workers)
 
 

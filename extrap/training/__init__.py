@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from extrap.training.coordinates import CoordinateCheck, coordinate_check
     from extrap.training.costs import flops_6nd
     from extrap.training.crew import Crew, n_cores
-    from extrap.training.engine import find_device, train
+    from extrap.training.engine import find_device, n_gpus, train
     from extrap.training.layouts import Layout
     from extrap.training.memory import most_runs
     from extrap.training.noise_meter import NoiseMeter
@@ -36,6 +36,7 @@ __all__ = [
     "flops_6nd",
     "most_runs",
     "n_cores",
+    "n_gpus",
     "sparse_costs",
     "train",
     "train_and_predict",
@@ -55,6 +56,7 @@ _HOMES = {
     "flops_6nd": "costs",
     "most_runs": "memory",
     "n_cores": "crew",
+    "n_gpus": "engine",
     "sparse_costs": "sparse_counts",
     "train": "engine",
     "train_and_predict": "predictions",

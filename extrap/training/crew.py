@@ -131,25 +131,22 @@ class Crew:
 
     Args:
         n_mates: How many; with this process they should be as many as there are cores.
-        workload: What they read as soon as they run; nothing before they are asked to by default.
     """
 
-    def __init__(self, n_mates: int, workload: Workload | None = None) -> None:
+    def __init__(self, n_mates: int) -> None:
         self.n_mates = n_mates
-        self._workload = workload
         self._mates: list[Mate] = []
 
-    def start(self) -> None:
+    def start(self, workload: Workload) -> None:
         """Start them all now; they import and read while this process does something else."""
-        self.mates(self.n_mates)
+        if not self._mates:
+            for mate in self.mates(self.n_mates):
+                mate.send({"load": _words(workload)})
 
     def mates(self, n: int) -> list[Mate]:
         """So many running processes."""
         while len(self._mates) < min(n, self.n_mates):
-            mate = Mate()
-            self._mates.append(mate)
-            if self._workload is not None:
-                mate.send({"load": _words(self._workload)})
+            self._mates.append(Mate())
         return self._mates[:n]
 
     def close(self) -> None:

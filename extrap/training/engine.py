@@ -23,7 +23,7 @@ from extrap.training.packs import Pack
 from extrap.training.preemption import StopAsked
 from extrap.training.saving import keeps_finished
 
-__all__ = ["find_device", "train"]
+__all__ = ["find_device", "n_gpus", "train"]
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +101,11 @@ def train(
 def find_device(device: str | None = None) -> torch.device:
     """The device of a name; CUDA where there is any by default."""
     return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def n_gpus() -> int:
+    """GPUs that this process may use."""
+    return torch.cuda.device_count()
 
 
 def _train_shared(

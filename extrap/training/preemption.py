@@ -32,6 +32,9 @@ class Preemption:
             shared disk. None to leave none.
         every_s: Seconds after which the next evaluation leaves one.
 
+    Attributes:
+        is_shared: Whether somebody named the folder, so that other machines may know it too.
+
     Example:
         >>> preemption = Preemption(folder=None)
         >>> preemption.ask()  # nobody is in training
@@ -42,6 +45,7 @@ class Preemption:
         self, folder: str | Path | None = CHECKPOINTS, *, every_s: float = EVERY_S
     ) -> None:
         self.folder = None if folder is None else Path(folder)
+        self.is_shared = folder is not None and folder is not CHECKPOINTS
         self.every_s = every_s
         self._is_asked = False
         self._n_hearing = 0

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from extrap.cli import main
@@ -22,8 +23,8 @@ def _in_a_folder(tmp_path, monkeypatch):
 def test_a_study_file_of_a_function_is_written_and_trains(capsys):
     assert main(["init", "toy"]) == 0
     assert "extrap study run toy.py\n" in capsys.readouterr().out
-    assert main(["study", "work", "toy.py", "--quiet", *SMALL]) == 0
-    assert "complete with 12 runs" in capsys.readouterr().out
+    assert main(["study", "run", "toy.py", "--quiet", *SMALL]) == 0
+    assert len(pd.read_csv("reports/toy.runs.csv")) == 12
     assert main(["study", "run", "toy.py", "--dry-run"]) == 0
     assert "function train" in capsys.readouterr().out
 
@@ -37,7 +38,7 @@ def test_a_command_is_written_as_words_with_a_toy_script_if_wanted():
     )
     assert (study.name, study.seeds, study.target_seeds) == ("mine", (0,), (0,))
     assert Path("fit.py").is_file()
-    assert main(["study", "work", "mine.py", "--quiet", *SMALL]) == 0
+    assert main(["study", "run", "mine.py", "--quiet", *SMALL]) == 0
     assert len(list(Path(".extrap/mine/runs").glob("*.log"))) == 12
     assert not Path("pwned").exists()
     Path("fit.py").write_text("print('loss=1')\n")  # a script that is there stays

@@ -16,6 +16,7 @@ from optuna.trial import TrialState
 from extrap.cli import main
 from extrap.reading.optuna import study_names
 from extrap.reading.storages import open_storage
+from extrap.study import default_storage, open_study, train
 
 ROOT = Path(__file__).parents[2]
 HEAD = """
@@ -55,8 +56,6 @@ for step in (1, 2):
 """
 N_CELLS = 24
 ACCEPT = "--accept-training"
-FEW = ["--set", "sizes.width=8", "--set", "seeds=0"]
-PARTS = [f".extrap/mine.shard-{i}-of-2.db" for i in (1, 2)]
 
 
 @pytest.fixture(params=["function", "command"])
@@ -73,28 +72,30 @@ def status(capsys):
     return json.loads(capsys.readouterr().out)
 
 
-def test_status_export_import_and_repair_know_it(study, capsys):
-    few = ["--set", "sizes.width=8,16", "--set", "seeds=0"]
-    assert main(["study", "work", study, "--quiet", *few]) == 0
+def trained(path, *fields, storage=None):
+    """Train a study of a file without a report, as fields of it are set."""
+    study = open_study(path, assignments=fields)
+    return train(study, storage or default_storage(study))
+
+
+def test_status_export_and_import_know_it(study, capsys):
+    few = ["sizes.width=8,16", "seeds=0"]
+    trained(study, *few)
     assert status(capsys)["complete"] == 8
     assert main(["study", "export", study, "--out", "runs.parquet"]) == 0
     other = ["--storage", "sqlite:///other.db"]
     assert main(["study", "import", study, "runs.parquet", *other]) == 0
     assert "8 runs copied" in capsys.readouterr().out
-    assert main(["study", "repair", study, *other]) == 0
-    assert "nothing to repair" in capsys.readouterr().out
     assert main(["study", "import", study, "mine.py"]) == 2
     assert main(["study", "export", study, "--out", "t.csv"]) == 2
-    assert main(["study", "repair", study, "--storage", "sqlite:///none.db"]) == 2
-    assert not Path("none.db").exists()
-    assert main(["study", "work", study, "--quiet", *few, *other]) == 0
+    trained(study, *few, storage="sqlite:///other.db")
     assert len(Path("trained.txt").read_text().splitlines()) == 8  # none of them again
 
 
 def test_a_failed_run_is_told_with_its_place_and_stands_as_failed(study, capsys):
     Path("mine.py").write_text(Path("mine.py").read_text().replace("size['width']", "size['x']"))
     Path("fit.py").write_text(SCRIPT.replace("int(", "x(").replace("open(", "nothing("))
-    code = main(["study", "work", study, "--quiet"])
+    code = main(["study", "run", study, "--quiet"])
     said = capsys.readouterr().err
     assert code == (3 if "KeyError" in said else 2)
     assert "lr=0.015625, seed=0" in said
@@ -102,111 +103,24 @@ def test_a_failed_run_is_told_with_its_place_and_stands_as_failed(study, capsys)
     assert status(capsys)["failed"] == 1
 
 
-def test_runs_of_a_changed_training_are_merged_only_when_that_is_accepted(study, capsys):
-    quiet = ["--quiet", "--set", "sizes.width=8,16", "--set", "seeds=0"]
-    merge = ["study", "merge", study, *PARTS, *quiet[1:]]
-    assert main(["study", "work", study, *quiet, "--shard", "1/2"]) == 0
-    before = {path: path.read_text() for path in map(Path, ("mine.py", "fit.py"))}
-    for path, text in before.items():
-        path.write_text(text.replace("0.05", "0.06"))
-    assert main(["study", "work", study, *quiet, "--shard", "2/2"]) == 0
-
-    capsys.readouterr()
-    assert main(merge) == 2  # the first was trained otherwise than the file says now
+def test_a_changed_training_goes_on_only_when_that_is_accepted(study, capsys):
+    few = ["sizes.width=8,16", "seeds=0"]
+    trained(study, *few)
+    for path in map(Path, ("mine.py", "fit.py")):
+        path.write_text(path.read_text().replace("0.05", "0.06"))
+    words = ["study", "run", study, "--quiet", "--set", few[0], "--set", few[1]]
+    assert main(words) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert PARTS[0] in said
     assert ACCEPT in said
-    assert not Path(".extrap/mine.db").exists()  # nothing was copied
-    for path, text in before.items():
-        path.write_text(text)
-    assert main(merge) == 2  # now the second
-    assert PARTS[1] in capsys.readouterr().err
-
-    assert main([*merge, ACCEPT]) == 0
-    assert "8 runs copied" in capsys.readouterr().out
-    assert main(merge) == 2  # the target is settled, its sources are as they were
-    assert main([*merge, ACCEPT]) == 0
-    assert main(["study", "work", study, *quiet]) == 0  # nothing is trained again
-    assert len(Path("trained.txt").read_text().splitlines()) == 8
-
-
-def train_parts():
-    for part in ("1/2", "2/2"):
-        assert main(["study", "work", "mine.py", "--quiet", *FEW, "--shard", part]) == 0
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A folder with a study of a command and its script, the working directory."""
-    monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(COMMAND)
-    Path("fit.py").write_text(SCRIPT)
-    return tmp_path
-
-
-@pytest.mark.parametrize("accepting", [[], [ACCEPT]])
-def test_parts_are_merged_where_their_script_is_not_and_go_on_where_it_is(accepting, home, capsys):
-    train_parts()
-    Path("fit.py").rename("elsewhere.py")
-    for n_copied in (4, 0):
-        capsys.readouterr()
-        assert main(["study", "merge", "mine.py", *PARTS, *FEW, *accepting]) == 0
-        said = capsys.readouterr().out
-        assert f"{n_copied} runs copied" in said
-        assert "fit.py" in said
-    Path("elsewhere.py").rename("fit.py")
-    assert main(["study", "work", "mine.py", "--quiet", *FEW]) == 0  # as it was begun
-    assert len(Path("trained.txt").read_text().splitlines()) == 4
-
-
-@pytest.mark.usefixtures("home")
-def test_parts_are_merged_where_their_program_is_not_on_the_path(monkeypatch, capsys):
-    Path("mine.py").write_text(COMMAND.replace('"python", "fit.py"', '"cluster-train"'))
-    (program := Path("bin/cluster-train")).parent.mkdir()
-    program.write_text("#!/bin/sh\necho loss=1.5\n")
-    program.chmod(0o755)
-    with monkeypatch.context() as cluster:
-        cluster.setenv("PATH", str(program.parent.absolute()), prepend=os.pathsep)
-        train_parts()
-    for accepting in ([], [ACCEPT]):
-        assert main(["study", "merge", "mine.py", *PARTS, *FEW, *accepting]) == 0
-        assert status(capsys)["complete"] == 4
-    assert main(["study", "work", "mine.py", *FEW]) == 2  # to train, it must be there
-    assert "'cluster-train'" in capsys.readouterr().err
-
-
-def test_parts_of_two_scripts_are_not_merged_where_neither_is(home, capsys):
-    train_parts()
-    Path("fit.py").write_text(SCRIPT.replace("0.05", "0.06"))
-    other = ["--storage", "sqlite:///other.db"]
-    assert main(["study", "work", "mine.py", "--quiet", *FEW, "--shard", "1/2", *other]) == 0
-    Path("fit.py").unlink()
-    assert main(["study", "merge", "mine.py", PARTS[1], *FEW]) == 0
-    for sources, accepting in (([PARTS[0], "other.db"], []), (["other.db"], [ACCEPT])):
-        capsys.readouterr()
-        assert main(["study", "merge", "mine.py", *sources, *FEW, *accepting]) == 2
-        said = capsys.readouterr().err
-        assert "fit.py" in said
-        assert "in sqlite:///other.db" in said
-        assert said.count("\n") == 1
-    assert status(capsys)["complete"] == 2  # those of the second part
-
-
-def test_a_script_that_nobody_here_knows_is_accepted_where_it_is(home, capsys):
-    train_parts()
-    Path("mine.py").write_text(COMMAND.replace("fit.py", "newer.py"))
-    assert main(["study", "merge", "mine.py", *PARTS, *FEW, ACCEPT]) == 2
-    said = capsys.readouterr().err
-    assert "'python newer.py'" in said
-    assert not Path(".extrap/mine.db").exists()
-    Path("newer.py").write_text(SCRIPT)
-    assert main(["study", "merge", "mine.py", *PARTS, *FEW, ACCEPT]) == 0
+    main([*words, ACCEPT])  # two sizes make no report
+    assert "mine: data.source" in capsys.readouterr().out
+    assert len(Path("trained.txt").read_text().splitlines()) == 8  # none of them again
 
 
 def test_options_that_do_not_go_with_a_training_are_refused(study, capsys):
     for words, named in (
-        (["study", "work", study, "--device", "cpu"], "CUDA_VISIBLE_DEVICES"),
+        (["study", "run", study, "--device", "cpu"], "CUDA_VISIBLE_DEVICES"),
         (["knobs", study], "recipe"),
         (["study", "run", str(ROOT / "studies" / "metz.py"), ACCEPT], "leave it out"),
     ):
@@ -216,15 +130,17 @@ def test_options_that_do_not_go_with_a_training_are_refused(study, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("study", ["command"], indirect=True)
-def test_of_two_workers_one_is_killed_and_every_cell_is_trained_once(study):
-    first = worker()
+def test_a_driver_is_killed_with_its_command_and_the_next_goes_on(study):
+    first = driver()
     wait_for(lambda: n_trained() == 1)
-    second = worker()
-    wait_for(lambda: n_trained() == 2)
+    second = driver(stderr=subprocess.PIPE)
+    assert second.wait(600) == 2
+    assert f"process {first.pid}" in second.stderr.read().decode()
     os.kill(first.pid, signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL
+    wait_for(lambda: not orphans())
     Path("gate").touch()
-    assert second.wait(600) == 0
+    assert driver().wait(600) == 0
 
     storage = open_storage("sqlite:///.extrap/mine.db")
     counts = Counter(
@@ -235,8 +151,7 @@ def test_of_two_workers_one_is_killed_and_every_cell_is_trained_once(study):
     )
     assert set(counts.values()) == {1}
     assert len(counts) == N_CELLS
-    assert n_trained() == N_CELLS + 1  # the killed worker's run was begun again, and no other
-    wait_for(lambda: not orphans())
+    assert n_trained() == N_CELLS + 1  # the killed driver's run was begun again, and no other
 
 
 @pytest.mark.slow
@@ -260,12 +175,13 @@ def test_examples_run_to_their_reports(name, trained_by, tmp_path, monkeypatch, 
         assert "width = 64 * depth" in page.read_text()
 
 
-def worker():
-    """A worker whose runs wait for the file `gate`."""
+def driver(**options):
+    """A driver whose runs wait for the file `gate`."""
     return subprocess.Popen(
-        [sys.executable, "-m", "extrap", "study", "work", "mine.py", "--quiet"],
+        [sys.executable, "-m", "extrap", "study", "run", "mine.py", "--quiet"],
         env={**os.environ, "PYTHONPATH": str(ROOT), "WAITS": "1"},
         stdout=subprocess.DEVNULL,
+        **options,
     )
 
 

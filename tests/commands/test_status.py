@@ -8,11 +8,10 @@ import pytest
 
 from extrap.cli import main
 from extrap.commands import live_status
-from extrap.reading.optuna import WORKER
+from extrap.reading.optuna import DRIVER
 from extrap.reading.storages import open_storage
-from extrap.study import open_study
+from extrap.study import open_study, tune
 from extrap.study.status import COUNTS
-from extrap.tuning import tune
 
 STUDY = """
 from extrap.records import *
@@ -106,7 +105,7 @@ def test_what_is_no_storage_is_bad_data(study, capsys):
         assert "extrap: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", ["status", "export", "repair", "merge"])
+@pytest.mark.parametrize("verb", ["status", "export"])
 @pytest.mark.parametrize("kind", ["sqlite", "journal"])
 def test_what_only_reads_changes_no_byte(verb, kind, study, tmp_path, whole):
     (folder := tmp_path / "there").mkdir()
@@ -119,8 +118,6 @@ def test_what_only_reads_changes_no_byte(verb, kind, study, tmp_path, whole):
     words = {
         "status": ["--storage", url],
         "export": ["--storage", url, "--out", "tiny.parquet"],
-        "repair": ["--storage", url, "--dry-run"],
-        "merge": [url],
     }
     assert main(["study", verb, study, *words[verb]]) == 0
     after = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
@@ -129,8 +126,8 @@ def test_what_only_reads_changes_no_byte(verb, kind, study, tmp_path, whole):
 
 def test_names_from_a_storage_are_text(study, fill, capsys):
     fill()
-    odd = {"beat": 1, "at": "2999-01-01T00:00:00+00:00", "grace_s": 60.0, "pid": 1, "created": 1.0}
+    odd = {"at": "2999-01-01T00:00:00+00:00", "grace_s": 60.0, "pid": 1, "created": 1.0}
     storage = open_storage("sqlite:///.extrap/tiny.db")
-    storage.set_study_user_attr(1, f"{WORKER}[red]x[/blue]", {**odd, "host": "[bold]h[/nope]"})
+    storage.set_study_user_attr(1, DRIVER, {**odd, "host": "[bold]h[/nope]"})
     assert main(["study", "status", study]) == 0
     assert "[bold]h[/nope]" in capsys.readouterr().out.replace("\n", "")

@@ -124,8 +124,6 @@ TEXT = {
     "export": "study export W/tiny.py --storage sqlite:///W/tiny.db --out W/tiny.parquet",
     "import": "study export W/tiny.py --storage sqlite:///W/tiny.db --out W/import.parquet && "
     "study import W/tiny.py W/import.parquet --storage sqlite:///W/import.db",
-    "merge": "study merge W/tiny.py W/tiny.db --storage sqlite:///W/merge.db",
-    "repair": "study repair W/tiny.py --storage sqlite:///W/tiny.db --dry-run",
     "dry-run": "study run W/tiny.py --storage sqlite:///W/new.db --dry-run",
     "page": "page W/page.html --link https://example.org/page.html",
     "report": f"report {CLEAN} W/big.csv -o W/again.html --markdown -",

@@ -14,9 +14,9 @@ from extrap.errors import DataError, StudyError
 from extrap.reading import copies, read_runs
 from extrap.reading.copies import open_if_there, open_to_read
 from extrap.reading.optuna import SCHEMA, SCHEMA_VERSION, kept_trials, read_storage, study_names
-from extrap.reading.storages import open_storage, require_storage
+from extrap.reading.storages import open_storage
 from extrap.records import StudySpec, TunedRange, Workload
-from extrap.tuning import tune
+from extrap.study import tune
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 DUMPS = sorted((Path(__file__).parent / "storages").glob("*.sql"))
@@ -168,7 +168,7 @@ def test_a_journal_with_half_a_line_is_read_as_it_is(tmp_path):
 @pytest.mark.parametrize("address", ["file:made.db?uri=true", "file:made.db?mode=rwc&uri=true"])
 def test_no_address_makes_reading_create_a_file(address, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for read in (open_if_there, open_to_read, read_storage, require_storage):
+    for read in (open_if_there, open_to_read, read_storage):
         with pytest.raises(StudyError, match="given by its path"):
             read(f"sqlite:///{address}")
     for kind in ("sqlite", "journal"):
@@ -215,7 +215,7 @@ def test_a_server_is_read_in_transactions_that_cannot_write(postgres):
             storage.set_study_user_attr(1, "a", 1)
         assert "read-only" in str(caught.value.__cause__)
     made = open_storage(url)
-    with made._inner._backend.engine.begin() as connection:
+    with made._backend.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'v3.0.0.d'")
     with pytest.raises(StudyError, match=r"v3\.0\.0\.d, .* upgrade"):
         read_storage(url)

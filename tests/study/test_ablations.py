@@ -11,7 +11,7 @@ from extrap.records import Lever, LeverStudy
 from extrap.reporting.ablation_page import levers_document
 from extrap.study import report, run, train
 from extrap.study.ablations import AblationKind
-from extrap.tuning import TuneEvent
+from extrap.study.events import TuneEvent
 from tests.test_levers import SMALL as BASE
 
 SMALL = replace(BASE, tune={"lr": TunedRange(low=2**-4, high=2**-2, n=3)})

@@ -13,8 +13,8 @@ from extrap.reporting.batches_page import batches_document
 from extrap.study import report, run
 from extrap.study.batches import BatchKind
 from extrap.study.driver import runs_in
+from extrap.study.events import TuneEvent
 from extrap.study.status import study_status
-from extrap.tuning import TuneEvent
 
 CONSTANT = {"schedule": "constant", "warmup": 0.0}
 TASK = BatchTask(
@@ -171,10 +171,6 @@ def test_command_line_runs_and_reports_a_file(tmp_path, monkeypatch, capsys):
     assert main([*command, "--dry-run"]) == 0
     assert "9 runs" in capsys.readouterr().out
     assert not Path(".extrap").exists()
-    command[1] = "work"
-    assert main([*command, "--quiet"]) == 0
-    assert not list(Path().glob("reports/*.html"))
-    command[1] = "run"
     assert main([*command, "--quiet"]) == 0
     assert "reports/file.html" in capsys.readouterr().out
     path.write_text(path.read_text().replace("(2, 4)", "(4,)").replace("(0.95,)", "(0.5,)"))

@@ -15,7 +15,7 @@ from extrap.records import ComparisonStudy, RecipeGroup
 from extrap.reporting.blocks import Details, Paragraph
 from extrap.study import report, run, train
 from extrap.study.comparisons import ComparisonKind
-from extrap.tuning import TuneEvent
+from extrap.study.events import TuneEvent
 
 PLAIN = StudySpec(
     name="plain",

@@ -5,11 +5,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import optuna
@@ -19,10 +20,11 @@ import pytest
 from extrap import StudySpec, Target, TunedRange, Workload, forecast
 from extrap.errors import DataError
 from extrap.fitting import place_runs
-from extrap.study import Outcome, dry_run, report, run
+from extrap.reading.optuna import seal_time
+from extrap.study import Outcome, dry_run, report, run, tune
+from extrap.study.events import TuneEvent
 from extrap.study.forecasts import ForecastKind, ForecastResult, target_cells
 from extrap.study.protocol import as_handed_out, sweep
-from extrap.tuning import TuneEvent, tune
 from tests.checking.byhand import by_hand
 
 SPEC = StudySpec(
@@ -107,6 +109,29 @@ def test_laws_sampler_brings_a_study_to_its_forecast_with_fewer_runs(tmp_path):
     trained: list[TuneEvent] = []
     tune(spec, storage, train=toy, extend=places, notify=trained.append)
     assert trained == []
+
+
+def test_the_seal_is_durable_before_the_first_larger_run_is_handed_out(tmp_path):
+    """A driver that dies between the two keeps its seal, and the next one has the same."""
+    places = {"storage": f"sqlite:///{tmp_path}/study.db", "reports": tmp_path / "reports"}
+
+    class Dies(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **options):
+            if dict(args[0].cells[0].size) == {"width": 512}:
+                seen.append(json.loads((tmp_path / "reports" / "toy.forecast.json").read_text()))
+                seen.append(seal_time(places["storage"], study="toy", content_hash=hash_of(seen)))
+                raise KeyboardInterrupt
+            return super().submit(fn, *args, **options)
+
+    def hash_of(seen):
+        return seen[0]["content_hash"]
+
+    seen: list[Any] = []
+    with pytest.raises(KeyboardInterrupt), Dies(1) as executor:
+        run(ForecastKind(SPEC, toy), executor=executor, **places)
+    assert seen[1] == seen[0]["created"]
+    result = run(ForecastKind(SPEC, toy), **places).result
+    assert (result.seal, result.forecast.created) == (hash_of(seen), seen[1])
 
 
 def test_second_start_and_report_train_nothing_and_keep_the_seal(finished, tmp_path):

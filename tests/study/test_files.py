@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from extrap.records import KnobStudy
@@ -9,7 +11,7 @@ from .test_kinds import CASCADE, COMPARISON, LEVERS
 
 def test_missing_study_file_names_its_neighbours():
     with pytest.raises(ValueError, match=r"mets\.py.*metz\.py"):
-        open_study("studies/mets.py")
+        open_study(Path(__file__).parents[2] / "studies" / "mets.py")
 
 
 BASELINE_FILE = """

@@ -9,7 +9,7 @@ import pytest
 
 from extrap.cli import main
 from extrap.errors import DataError
-from extrap.study import open_study, runs_of_table
+from extrap.study import default_storage, open_study, runs_of_table, train
 from extrap.study.allocations import AllocationKind
 
 from .test_allocations import STUDY as ALLOCATION
@@ -80,7 +80,8 @@ def test_study_runs_and_reports(
     assert planned in capsys.readouterr().out
     assert not Path(".extrap").exists()
     if n_cells:
-        assert main(["study", "work", "tiny.py", "--quiet"]) == 0
+        study = open_study("tiny.py")
+        train(study, default_storage(study))
         assert not list(Path().glob("reports/*.html"))
         capsys.readouterr()
         assert main(["study", "status", "tiny.py", "--json"]) == 0

@@ -11,10 +11,10 @@ from extrap.errors import StudyError
 from extrap.records import KnobStudy
 from extrap.reporting.sensitivity_page import knobs_document
 from extrap.study import dry_run, report, run
+from extrap.study.events import TuneEvent
 from extrap.study.forecasts import ForecastKind
 from extrap.study.sensitivity import SensitivityKind, rank_table
 from extrap.study.status import study_status
-from extrap.tuning import TuneEvent
 
 STUDY = StudySpec(
     name="toy",

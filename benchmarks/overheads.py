@@ -1,0 +1,156 @@
+"""What a storage and the driver cost: idle time of workers, a share of a study, many trials."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import extrap.study.training as training
+from benchmarks.driving import sleeping, spec_of
+from benchmarks.page import ROOT
+from benchmarks.rows import Row
+from extrap.reading.storages import open_storage
+from extrap.records import Cell, RunResult, TunedRange
+from extrap.study import open_study, tune
+from extrap.study import run as run_study
+from extrap.study.fingerprints import fingerprint
+from extrap.study.trainers import own_fingerprint
+from extrap.study.trials import Trials
+from extrap.training.preemption import Preemption
+
+__all__ = ["idle_row", "many_row", "share_row"]
+
+SPEC = spec_of("grid", 432)
+
+
+def idle_row(url: str, n_workers: int, n_cells: int, run_s: float, *, most: float) -> Row:
+    """Train by sleeping in threads, and compare the time with the time slept."""
+    rates = TunedRange(low=2**-10, high=1.0, n=n_cells // 20)
+    spec = replace(SPEC, sizes={"width": (2, 4, 8, 16)}, tune={"lr": rates})
+    spec = replace(spec, seeds=tuple(range(5)))
+    slept: list[float] = []
+
+    def sleeps(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> float:
+        began = time.perf_counter()
+        time.sleep(run_s)
+        slept.append(time.perf_counter() - began)
+        return sleeping(size, tuned, seed)
+
+    began, processor_s = time.perf_counter(), time.process_time()
+    with ThreadPoolExecutor(n_workers) as executor:
+        tune(spec, url, train=sleeps, executor=executor, preemption=Preemption(None))
+    wall_s = time.perf_counter() - began
+    cores = (time.process_time() - processor_s) / wall_s
+    idle = 1 - sum(slept) / (n_workers * wall_s)
+    return Row(
+        part="Idle time",
+        figure=f"{n_workers} workers, {n_cells:,} runs of {run_s:g} s: idle share of the "
+        "workers' time; processor time of driver and workers",
+        target=f"≤ {most:.0%}; ≤ 1 core",
+        reached=f"{idle:.1%}; {cores:.2f} cores; {len(slept):,} runs in {wall_s:.0f} s",
+        met=idle <= most and cores <= 1 and len(slept) == n_cells,
+        note="Workers are threads of the driver's process that sleep.",
+    )
+
+
+def share_row(folder: Path, *, is_small: bool) -> Row:
+    """Run the default study, and compare its time with that of the calls to its storage."""
+    sets = ["sizes.width=16,24,32,48"] if is_small else []
+    study = open_study(ROOT / "studies" / "metz.py", assignments=sets)
+    place = Path(tempfile.mkdtemp(dir=folder))
+    with Preemption(place / "checkpoints").in_force(), _timed_storage() as spent:
+        began = time.perf_counter()
+        outcome = run_study(study, storage=f"sqlite:///{place}/metz.db", reports=place)
+        wall_s = time.perf_counter() - began
+    n_runs = sum(len(runs.to_frame()) for runs in (outcome.runs.of(s) for s in study.specs()))
+    return Row(
+        part="Storage",
+        figure="SQLite, share of the time of "
+        + " --set ".join(["extrap study run studies/metz.py", *sets]),
+        target="≤ 3 %",
+        reached=f"{sum(spent) / wall_s:.2%}: {sum(spent):.2f} s of {wall_s:.1f} s, "
+        f"{n_runs} runs of the sweep",
+        met=sum(spent) <= 0.03 * wall_s,
+    )
+
+
+def many_row(folder: Path, n: int) -> Row:
+    """Open, ask for the status of and report on a study of many finished runs."""
+    folder = Path(tempfile.mkdtemp(dir=folder))
+    rates = TunedRange(low=2**-10, high=2**-2, n=100)
+    spec = replace(SPEC, name="many", tune={"lr": rates})
+    spec = replace(spec, sizes={"width": (8, 16, 32, 64, 128)}, seeds=tuple(range(n // 500)))
+    url, path = f"sqlite:///{folder}/many.db", folder / "many.py"
+    path.write_text(f"from extrap.records import *\nSTUDY = {spec!r}\n", encoding="utf-8")
+    made_with = fingerprint(spec, own_fingerprint(sleeping))
+    trials = Trials(open_storage(url), url, spec, stage="tune", fingerprint=made_with)
+    began = time.perf_counter()
+    trials.add([_result(cell) for cell in spec.grid_cells()], datetime.now())
+    written_s, began = time.perf_counter() - began, time.perf_counter()
+    tune(spec, url, train=sleeping)
+    took_s = [time.perf_counter() - began]
+    for words in (["study", "status"], ["report"]):
+        began = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "extrap", *words, str(path), "--storage", url],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        took_s.append(time.perf_counter() - began)
+    return Row(
+        part="Storage",
+        figure=f"SQLite, {n:,} finished runs with curves: opened by a driver, "
+        "`study status`, `report`",
+        target="≤ 8 s, ≤ 8 s, ≤ 20 s",
+        reached=", ".join(f"{s:.1f} s" for s in took_s)
+        + f"; written at {1000 * written_s / n:.1f} ms per run",
+        met=all(s <= most for s, most in zip(took_s, (8, 8, 20), strict=True)),
+        note="Status and report include the start of Python.",
+    )
+
+
+def _result(cell: Cell) -> RunResult:
+    loss = sleeping(dict(cell.size), dict(cell.tuned), cell.seed)
+    curve = tuple((20 * step, loss * (1 + 1 / step)) for step in range(1, 51))
+    return RunResult(cell=cell, status="complete", loss=loss, curve=curve, wall_s=1.0)
+
+
+@contextmanager
+def _timed_storage() -> Iterator[list[float]]:
+    """Within the block the seconds of each call to the storage are kept."""
+    spent: list[float] = []
+
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*asked: Any, **options: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return function(*asked, **options)
+            finally:
+                if threading.current_thread() is threading.main_thread():
+                    spent.append(time.perf_counter() - began)
+
+        return call
+
+    opening, asking, beating = open_storage, Trials._patiently, Trials.beat
+    training.open_storage = timed(opening)  # type: ignore[attr-defined]
+    Trials._patiently = timed(asking)  # type: ignore[method-assign]
+    Trials.beat = timed(beating)  # type: ignore[method-assign]
+    try:
+        yield spent
+    finally:
+        training.open_storage = opening  # type: ignore[attr-defined]
+        Trials._patiently = asking  # type: ignore[method-assign]
+        Trials.beat = beating  # type: ignore[method-assign]

@@ -1,0 +1,100 @@
+"""How training is stopped from the command line, and its options."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from extrap.training.preemption import CHECKPOINTS, Preemption
+
+__all__ = ["accepting", "preemptible", "stops_gracefully"]
+
+STDERR = 2
+SIGNALS = ("SIGTERM", "SIGUSR1")
+ALARM = getattr(signal, "SIGALRM", None)  # Windows has none
+WITHIN_S = 25.0
+"""Kubernetes kills after 30."""
+
+
+def accepting(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option that says that another training of one's own is the same study."""
+    return click.option(
+        "--accept-training",
+        "accepts",
+        is_flag=True,
+        help="Continue although TRAIN or COMMAND changed, and keep the existing runs.",
+    )(command)
+
+
+def preemptible(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say how training is stopped, and where it leaves its checkpoints."""
+    options = [
+        click.option(
+            "--checkpoints",
+            metavar="FOLDER",
+            help="Folder of checkpoints, on a shared disk if there are several machines; default "
+            ".extrap/checkpoints.",
+        ),
+        click.option(
+            "--stop-within",
+            type=click.FloatRange(min=0, min_open=True),
+            default=WITHIN_S,
+            show_default=True,
+            help="Seconds from SIGTERM or SIGUSR1 to the end, at an evaluation if one comes.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def stops_gracefully(
+    within_s: float = WITHIN_S, *, checkpoints: str | None = None
+) -> Iterator[None]:
+    """Within the block SIGTERM and SIGUSR1, by which clusters end a job, ask training to stop.
+
+    It does at its next evaluation, when its runs have left checkpoints; whatever else is going on
+    ends at once, as by Ctrl-C. So does training when that evaluation does not come in time, or at
+    the second signal. Either way the same command resumes.
+
+    Args:
+        within_s: The time.
+        checkpoints: Folder of the checkpoints; by default that of `Preemption`.
+    """
+    preemption = Preemption(checkpoints or CHECKPOINTS)
+    numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
+
+    def end() -> NoReturn:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)  # once is enough: leaving takes a moment
+        raise KeyboardInterrupt
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        is_first, is_heard = not preemption.is_asked, preemption.ask()
+        if is_first and is_heard:
+            if ALARM is not None:
+                signal.setitimer(signal.ITIMER_REAL, within_s)
+            message = f"stopping at the next evaluation, in {within_s:g} s at the latest\n"
+            os.write(STDERR, message.encode())  # a print may be in the middle of something
+        elif is_first or is_heard:
+            end()  # else it is leaving
+
+    def give_up(number: int, frame: FrameType | None) -> None:
+        if preemption.is_heard:  # else it is leaving
+            end()
+
+    with ExitStack() as stack:
+        for number in numbers:
+            stack.callback(signal.signal, number, signal.signal(number, ask))
+        if ALARM is not None:
+            stack.callback(signal.signal, ALARM, signal.signal(ALARM, give_up))
+            stack.callback(signal.setitimer, signal.ITIMER_REAL, 0)
+        stack.enter_context(preemption.in_force())
+        yield

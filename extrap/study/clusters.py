@@ -1,0 +1,227 @@
+"""Clusters: Ray and Dask as executors of the standard library's kind.
+
+They bring scheduling, GPUs, dead workers and nodes, and deployment. A pack travels as bytes, the
+functions of a study file by value, and what training gave comes back as bytes: an error of the
+user's need not survive their way of handing errors on.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import signal
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from typing import Any
+
+from extrap import __version__
+from extrap.errors import StudyError
+from extrap.study.packs import PackFailed, PackStopped, set_cores
+
+__all__ = ["executor_on", "ships"]
+
+STUDY_FILES = "extrap_study_"
+"""Beginning of the names of modules that study files are imported as."""
+CHECKED = ("extrap-hp", "torch", "numpy")
+"""Distributions that must be the same on workers: results are compared to the last bit."""
+SCHEMES = ("ray", "dask")
+
+
+def executor_on(address: str, *, n_gpus: float = 0) -> Executor:
+    """The executor of a cluster.
+
+    Args:
+        address: `ray` for one on this machine, `ray://HOST:10001`, or `dask://HOST:8786`.
+        n_gpus: GPUs for each pack.
+
+    Raises:
+        StudyError: The address is none, or nobody answers there.
+        ModuleNotFoundError: Its library is not installed.
+    """
+    scheme, _, place = address.partition("://")
+    if scheme not in SCHEMES or (scheme == "dask" and not place):
+        raise StudyError(
+            f"a cluster is given as ray, ray://HOST:10001 or dask://HOST:8786, got {address!r}."
+        )
+    try:
+        return _Ray(address, n_gpus) if scheme == "ray" else _Dask(place, n_gpus)
+    except (OSError, ConnectionError, TimeoutError) as error:
+        raise StudyError(
+            f"a cluster must answer, got nothing from {address} ({error}); check the address, and "
+            "that its scheduler runs."
+        ) from error
+
+
+def ships(function: Callable[..., Any], *args: Any) -> bytes:
+    """A call as bytes, functions and classes of study files by value.
+
+    Raises:
+        StudyError: Something in it cannot be copied to another process.
+    """
+    import cloudpickle  # noqa: TID251  # a cluster runs what it is sent, by its own pickles
+
+    modules = [m for name, m in sys.modules.items() if name.startswith(STUDY_FILES)]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return bytes(cloudpickle.dumps((function, args)))
+    except Exception as error:  # whatever a user's object does when it is copied
+        raise StudyError(
+            "a training that runs on a cluster must be one that can be copied there, got "
+            f"{type(error).__name__}: {error}; define it in the study file, without open files, "
+            "locks or connections."
+        ) from error
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _versions() -> dict[str, str]:
+    """What must be the same everywhere."""
+    found = {"extrap": __version__, "Python": ".".join(map(str, sys.version_info[:2]))}
+    for name in CHECKED[1:]:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def _call(payload: bytes, versions: dict[str, str], n_cores: int) -> bytes:
+    """On a worker: run a call, and return what it gave or why it gave nothing."""
+    import cloudpickle  # noqa: TID251
+
+    own = _versions()
+    if differ := [n for n in versions if own[n] != versions[n]]:
+        told = ", ".join(f"{n} {own[n]}, the driver {versions[n]}" for n in differ)
+        return bytes(cloudpickle.dumps((False, ("differs", f"a worker has {told}"))))
+    set_cores(n_cores)
+    try:
+        function, args = cloudpickle.loads(payload)  # as the cluster does anyway
+        return bytes(cloudpickle.dumps((True, function(*args))))
+    except PackStopped as error:
+        return bytes(cloudpickle.dumps((False, ("stopped", str(error)))))
+    except PackFailed as error:
+        return bytes(cloudpickle.dumps((False, ("failed", error))))
+
+
+def _opened(answer: bytes) -> Any:
+    """What a worker answered; raises what it says was raised."""
+    import cloudpickle  # noqa: TID251
+
+    is_fine, told = cloudpickle.loads(answer)  # of our own workers
+    if is_fine:
+        return told
+    what, why = told
+    if what == "stopped":
+        raise PackStopped(why)
+    if what == "failed":
+        raise why
+    raise StudyError(f"workers must have the driver's versions, {why}; install the same there.")
+
+
+class _Cluster(Executor, ABC):
+    """What both have in common: bytes there, bytes back."""
+
+    n_workers = 1
+    is_remote = True
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
+        """Train on the cluster.
+
+        Raises:
+            StudyError: The pack cannot be copied there.
+        """
+        # it cannot be cancelled: the driver tells a pack to stop, which leaves its checkpoints
+        outer: Future[Any] = Future()
+        outer.set_running_or_notify_cancel()
+
+        def arrive(done: Future[bytes]) -> None:
+            try:
+                outer.set_result(_opened(done.result()))
+            except BaseException as error:  # of the pack, or of the cluster
+                outer.set_exception(error)
+
+        self._send(ships(fn, *args), _versions()).add_done_callback(arrive)
+        return outer
+
+    @abstractmethod
+    def _send(self, payload: bytes, versions: dict[str, str]) -> Future[bytes]:
+        """Hand a call to the cluster."""
+
+
+class _Dask(_Cluster):
+    """A Dask cluster: a pack for each thread of its workers."""
+
+    def __init__(self, place: str, n_gpus: float) -> None:
+        import distributed
+
+        self._library: Any = distributed  # which has no types
+        self._place = place
+        self._options = {"resources": {"GPU": n_gpus}} if n_gpus else {}
+        self._n_seen = 1
+        self._connect()
+
+    def _connect(self) -> None:
+        self._client = self._library.Client(self._place, timeout=30, set_as_default=False)
+        self._inner = self._client.get_executor(pure=False, **self._options)
+
+    @property
+    def n_workers(self) -> int:  # type: ignore[override]
+        """Threads of all workers now."""
+        with suppress(KeyError, OSError, RuntimeError):  # while its scheduler is away: as before
+            found = self._client.scheduler_info(n_workers=-1)["workers"].values()
+            self._n_seen = max(1, sum(int(worker["nthreads"]) for worker in found))
+        return self._n_seen
+
+    def _send(self, payload: bytes, versions: dict[str, str]) -> Future[bytes]:
+        if self._client.status in ("closed", "closing"):  # the scheduler was away for too long
+            self._connect()
+        return self._inner.submit(_call, payload, versions, 1)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Leave the cluster; it stays."""
+        self._client.close()
+
+
+class _Ray(_Cluster):
+    """A Ray cluster: a pack for each core, or for each GPU."""
+
+    def __init__(self, address: str, n_gpus: float) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        import ray
+
+        self._ray: Any = ray
+        if not self._ray.is_initialized():
+            place = {"address": address} if "://" in address else {"_node_ip_address": "127.0.0.1"}
+            is_main = threading.current_thread() is threading.main_thread()
+            before = signal.getsignal(signal.SIGTERM)
+            self._ray.init(include_dashboard=False, log_to_driver=False, **place)
+            if is_main:  # Ray's own ends the process at once, with exit code 0
+                signal.signal(signal.SIGTERM, before)
+        self._n_gpus = n_gpus
+        # the driver hands out again what is lost
+        remote = self._ray.remote(num_cpus=1, num_gpus=n_gpus, max_retries=0)
+        self._call = remote(_call)
+
+    @property
+    def n_workers(self) -> int:  # type: ignore[override]
+        """Packs that its machines can train at once now."""
+        has = self._ray.cluster_resources()
+        if self._n_gpus:
+            return max(1, int(has.get("GPU", 0) / self._n_gpus))
+        return max(1, int(has.get("CPU", 1)))
+
+    def _send(self, payload: bytes, versions: dict[str, str]) -> Future[bytes]:
+        reference = self._call.remote(payload, versions, 1)
+        future: Future[bytes] = reference.future()
+        future.reference = reference  # type: ignore[attr-defined]  # or Ray forgets the task
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Leave the cluster."""
+        self._ray.shutdown()

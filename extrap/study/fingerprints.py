@@ -1,0 +1,99 @@
+"""What determines the results of a study, and whether two studies agree on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from extrap.errors import StudyError, argument
+from extrap.records import OWN, Recipe, StudySpec
+from extrap.records.recipe import SPARSE_ONLY, STEPS_ONLY
+
+__all__ = ["fingerprint", "is_of_own_training", "require_same", "sources_of"]
+
+SCHEMA_VERSION = 2
+SOURCE = "data.source."
+OWN_PARTS = ("trainer", "command", "source", "loss", "result")
+"""What of the data identifies a function or command of the user's own."""
+NEWER = ("noise_every", *STEPS_ONLY, *SPARSE_ONLY)
+"""Fields of a recipe that came after the schema; where they are idle nobody need know them."""
+
+
+def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted name → value of everything that determines what a cell's training gives.
+
+    Sizes, seeds and targets are left out: a study may grow by them freely.
+
+    Args:
+        spec: The study.
+        data: What identifies the data and the trainer.
+    """
+    parts = {
+        "workload": {"name": spec.workload.name, **spec.workload.options},
+        "recipe": {} if spec.workload.name == OWN else _recipe(spec.recipe),
+        "tune": {name: asdict(tuned) for name, tuned in spec.tune.items()},
+        "data": dict(data),
+        "path": dict(spec.path),
+    }
+    pruner = spec.pruner if isinstance(spec.pruner, str) else type(spec.pruner).__name__
+    chosen = {"sampler": spec.sampler_name, **({"pruner": pruner} if pruner else {})}
+    return {"schema_version": SCHEMA_VERSION, **chosen, **_flat(parts)}
+
+
+ACCEPT = " If only the training changed and the change does not matter, use --accept-training."
+
+
+def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], *, study: str) -> None:
+    """Raise unless a stored study was made with the same fingerprint.
+
+    Raises:
+        StudyError: They differ; every difference is named.
+    """
+    differ = _differences(stored, now)
+    if differ:
+        raise StudyError(
+            f"the study {study!r} can be resumed only with its original settings; "
+            f"{_told(differ, stored, now, 'the storage')}. Choose another "
+            f"{argument('storage')} or another name, or delete the old storage."
+            + (ACCEPT if all(map(is_of_own_training, differ)) else "")
+        )
+
+
+def sources_of(made_with: Mapping[str, Any]) -> dict[str, str]:
+    """What a fingerprint has of the files or definitions that the training rests on."""
+    return {k.removeprefix(SOURCE): v for k, v in made_with.items() if k.startswith(SOURCE)}
+
+
+def _differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The names that have another value."""
+    names = [*now, *(name for name in stored if name not in now)]
+    return [name for name in names if stored.get(name) != now.get(name)]
+
+
+def _told(names: list[str], stored: Mapping[str, Any], now: Mapping[str, Any], place: str) -> str:
+    return "; ".join(
+        f"{name}: {stored.get(name, 'nothing')} in {place}, {now.get(name, 'nothing')} now"
+        for name in names
+    )
+
+
+def is_of_own_training(name: str) -> bool:
+    """Whether a name of a fingerprint is of the function or command that trains."""
+    data, _, part = name.partition(".")
+    return data == "data" and part.partition(".")[0] in OWN_PARTS
+
+
+def _recipe(recipe: Recipe) -> dict[str, Any]:
+    """All fields; of those that storages of earlier versions do not know only what is in use."""
+    in_use = recipe.in_use()
+    known = {k: v for k, v in asdict(recipe).items() if k in in_use or k not in NEWER}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in known.items()}  # as JSON has it
+
+
+def _flat(parts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in parts.items():
+        inner = _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else None
+        flat.update({f"{prefix}{name}": value} if inner is None else inner)
+    return flat

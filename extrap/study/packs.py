@@ -1,0 +1,450 @@
+"""Packs: what a worker trains at once, as plain data in and out; no storage is touched.
+
+What driver and worker say to each other while a pack trains lies in files beside its checkpoints:
+`PACK.attempt`, by which the driver lets one attempt go on and tells it to stop, and
+`PACK.progress`, by which the worker says how far it is.
+"""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import hashlib
+import json
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from extrap.errors import ExtrapError, StudyError
+from extrap.files import write_note
+from extrap.records import Cell, OnEval, RunResult, StudySpec, Train
+from extrap.study.fingerprints import fingerprint
+from extrap.study.trainers import OwnTrainer, PackedTrainer, own_trainer
+from extrap.training.preemption import EVERY_S, StopAsked
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+
+    from extrap.training.checkpoints import Checkpoints
+    from extrap.training.crew import Crew
+
+__all__ = [
+    "PACKS",
+    "REPORTS",
+    "Pack",
+    "PackFailed",
+    "PackFolder",
+    "PackStopped",
+    "Pruning",
+    "Trained",
+    "checkpoints_of",
+    "close_crew",
+    "forget_trainers",
+    "hash_of",
+    "local_crew",
+    "set_cores",
+    "train_pack",
+    "trainer_of",
+]
+
+REPORTS = 10
+"""Reports to the pruner in one run, at tenths of the run: runs of different length compare."""
+SLACK = 0.25
+"""An evaluation stands for a tenth that it misses by less: steps are whole numbers."""
+LOOK_S = 0.2
+"""How often a pack looks whether it is to stop, and says how far it is."""
+MOST_TRAINERS = 4
+"""Studies whose data a process keeps."""
+STOP = "stop"
+PACKS = "packs"
+"""Where in the folder of checkpoints the files of packs lie."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruning:
+    """A copy of a size's trials, for a pruner that looks at a pack while it trains.
+
+    Attributes:
+        study: The study in memory, with its pruner.
+        trials: Its running trials, one a cell of the pack.
+    """
+
+    study: Study
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pack:
+    """Cells of one size and shape, and all that training them takes.
+
+    Attributes:
+        spec: The study.
+        cells: What to train.
+        train: The user's function or command; None for extrap's own training.
+        device: Where; a GPU if there is one by default.
+        attempt: Which attempt of these cells this is.
+        every_s: Seconds between two checkpoints; infinite for none.
+        origin: A name of the storage that the runs are recorded in.
+        pruning: Trials for a pruner, if one is to look.
+        made_with: Hash of what determines the results, as the driver finds it.
+    """
+
+    spec: StudySpec
+    cells: tuple[Cell, ...]
+    train: Train | None = None
+    device: str | None = None
+    attempt: str = ""
+    every_s: float = EVERY_S
+    origin: str = ""
+    pruning: Pruning | None = None
+    made_with: str = ""
+
+    @property
+    def name(self) -> str:
+        """A name for its files, the same for every attempt at these cells."""
+        words = repr((self.spec.name, sorted(self.cells)))
+        return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """What training a pack gave.
+
+    Attributes:
+        results: One a cell, in the order of the pack.
+        began: When it was begun, seconds since 1970.
+        layout: How it was trained, in words.
+        reports: Of each run the losses that the pruner was told, by tenths of the run.
+    """
+
+    results: tuple[RunResult, ...]
+    began: float = 0.0
+    layout: str = ""
+    reports: tuple[Mapping[int, float], ...] = ()
+
+
+class PackStopped(Exception):
+    """A pack ended before its time: it was asked to, or a newer attempt has its cells."""
+
+
+class PackFailed(Exception):
+    """Training a pack raised an error.
+
+    Args:
+        error: The error.
+        results: Of the cells that were finished before.
+        cells: Those that were in training.
+    """
+
+    def __init__(
+        self, error: Exception, results: Sequence[RunResult], cells: Sequence[Cell]
+    ) -> None:
+        super().__init__(error, results, cells)
+        self.error = error
+        self.results = tuple(results)
+        self.cells = tuple(cells)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A user's error may not survive the way to another process; its words do."""
+        notes = getattr(self.error, "__notes__", ())
+        words = "; ".join([f"{type(self.error).__name__}: {self.error}", *notes])
+        return PackFailed, (ExtrapError(words), self.results, self.cells)
+
+
+class PackFolder:
+    """The files that driver and workers share; a folder on one disk, or on a shared one.
+
+    Args:
+        path: The folder; None where there is none, and nobody hears of anybody.
+    """
+
+    def __init__(self, path: str | Path | None) -> None:
+        self.path = None if path is None else Path(path)
+
+    def begin(self) -> None:
+        """End all attempts of earlier drivers; the folder is there then.
+
+        Raises:
+            OSError: It cannot be written to.
+        """
+        assert self.path is not None
+        self.path.mkdir(parents=True, exist_ok=True)
+        for file in [*self.path.glob("*.attempt"), *self.path.glob("*.progress")]:
+            file.unlink(missing_ok=True)
+
+    def permit(self, pack: str, attempt: str) -> None:
+        """Let one attempt of a pack go on, and no other."""
+        self._write(pack, "attempt", attempt)
+
+    def stop(self, pack: str) -> None:
+        """Ask the attempt of a pack to end at its next evaluation."""
+        self._write(pack, "attempt", STOP)
+
+    def goes_on(self, pack: str, attempt: str) -> bool:
+        """Whether an attempt may go on; it may where nobody can say."""
+        if self.path is None or not attempt:
+            return True
+        try:
+            return self._file(pack, "attempt").read_text(encoding="utf-8") == attempt
+        except FileNotFoundError:
+            return False
+        except OSError:  # a disk that is away for a moment
+            return True
+
+    def tell(self, pack: str, fraction: float, layout: str) -> None:
+        """Say how far a pack is."""
+        self._write(pack, "progress", json.dumps([fraction, layout]))
+
+    def progress(self, pack: str) -> tuple[float, str] | None:
+        """How far a pack is, and how it is trained; None if it did not say."""
+        try:
+            fraction, layout = json.loads(self._file(pack, "progress").read_text("utf-8"))
+            return float(fraction), str(layout)
+        except (OSError, ValueError, TypeError):  # none yet, or half of one
+            return None
+
+    def forget(self, pack: str) -> None:
+        """Remove the files of a pack; an attempt that still trains it ends."""
+        if self.path is not None:
+            for ending in ("attempt", "progress"):
+                with suppress(OSError):
+                    self._file(pack, ending).unlink(missing_ok=True)
+
+    def end(self) -> None:
+        """Remove the folder where nothing else is in it."""
+        if self.path is not None:
+            with suppress(OSError):
+                self.path.rmdir()
+
+    def _file(self, pack: str, ending: str) -> Path:
+        if self.path is None:
+            raise FileNotFoundError
+        return self.path / f"{pack}.{ending}"
+
+    def _write(self, pack: str, ending: str, text: str) -> None:
+        if self.path is not None:
+            with suppress(OSError):  # a full disk ends no training
+                write_note(self._file(pack, ending), text)
+
+
+def train_pack(pack: Pack, folder: str | None = None) -> Trained:
+    """Train all cells of a pack, in this process and those that help it.
+
+    Args:
+        pack: What to train.
+        folder: Where checkpoints of the study lie; None to leave and to find none.
+
+    Raises:
+        PackStopped: It was asked to end, or a newer attempt began; checkpoints are left.
+        PackFailed: Training raised an error.
+    """
+    began = time.time()
+    if folder is not None and not Path(folder, PACKS).is_dir():  # that of another machine
+        folder = None
+    files = PackFolder(None if folder is None else Path(folder) / PACKS)
+    watched = _Watched(files, pack)
+    results: list[RunResult] = []
+    cells: Sequence[Cell] = pack.cells
+    try:
+        trainer = trainer_of(
+            pack.spec, pack.train, pack.device, is_asked=watched.is_asked, origin=pack.origin
+        )
+        found = hash_of(pack.spec, trainer.fingerprint)
+        if pack.made_with not in ("", found):
+            raise StudyError(
+                "a worker must train on the driver's data, this one has others; give both the "
+                "same files."
+            )
+        keeps = pack.pruning is None and math.isfinite(pack.every_s)
+        checkpoints = checkpoints_of(
+            pack.spec,
+            trainer,
+            folder if keeps else None,
+            every_s=pack.every_s,
+            is_asked=watched.is_asked,
+        )
+        todo, reports = list(pack.cells), dict[Cell, Mapping[int, float]]()
+        while todo:
+            cells = trainer.pack_of(todo)
+            pruner = _Pruner(pack, cells)
+            on_eval = watched.hears(trainer.steps(cells[0]), len(results), len(cells), pruner)
+            watched.stop_if_asked()
+            results += trainer.train(
+                cells,
+                on_eval,
+                watched.say,
+                prunes=pack.pruning is not None,
+                checkpoints=checkpoints,
+            )
+            reports |= pruner.reports
+            todo = todo[len(cells) :]
+    except StopAsked as error:
+        raise PackStopped(pack.name) from error
+    except PackStopped:
+        raise
+    except SystemExit as error:
+        left = ExtrapError(f"a training must return its loss, this one called exit ({error}).")
+        raise PackFailed(left, results, cells) from error
+    except Exception as error:
+        raise PackFailed(error, results, cells) from error
+    told = tuple(reports.get(cell, {}) for cell in pack.cells) if pack.pruning else ()
+    return Trained(results=tuple(results), began=began, layout=watched.layout, reports=told)
+
+
+class _Watched:
+    """A pack that looks whether it is to end, and says how far it is."""
+
+    def __init__(self, files: PackFolder, pack: Pack) -> None:
+        self._files, self._pack = files, pack
+        self._looked_at = self._said_at = -math.inf
+        self._is_asked = False
+        self.layout = ""
+
+    def is_asked(self) -> bool:
+        now = time.monotonic()
+        if not self._is_asked and now - self._looked_at >= LOOK_S:
+            self._looked_at = now
+            self._is_asked = not self._files.goes_on(self._pack.name, self._pack.attempt)
+        return self._is_asked
+
+    def stop_if_asked(self) -> None:
+        self._looked_at = -math.inf
+        if self.is_asked():
+            raise PackStopped(self._pack.name)
+
+    def say(self, layout: str) -> None:
+        self.layout = layout
+
+    def hears(self, n_steps: int, n_before: int, n_now: int, pruner: _Pruner) -> OnEval:
+        """What is called at every evaluation."""
+        n_all = len(self._pack.cells)
+
+        def on_eval(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
+            fraction = step / n_steps
+            now = time.monotonic()
+            if now - self._said_at >= LOOK_S:
+                self._said_at = now
+                done = (n_before + n_now * fraction) / n_all
+                self._files.tell(self._pack.name, done, self.layout)
+            return pruner.keep(fraction, losses)
+
+        return on_eval
+
+
+class _Pruner:
+    """The pruner's view of runs in training, on a copy of the trials."""
+
+    def __init__(self, pack: Pack, cells: Sequence[Cell]) -> None:
+        self._trials: list[Trial] = []
+        self.reports: dict[Cell, dict[int, float]] = {}
+        if pack.pruning is not None:
+            own = copy.deepcopy(pack.pruning)  # the driver's trials stay as they are
+            by_cell = dict(zip(pack.cells, own.trials, strict=True))
+            self._trials = [by_cell[cell] for cell in cells]
+            self.reports = {cell: {} for cell in cells}
+        self._cells = tuple(cells)
+
+    def keep(self, fraction: float, losses: Sequence[float]) -> list[bool] | None:
+        """Report held-out losses; which runs the pruner keeps, None for all."""
+        due, kept = int(REPORTS * fraction + SLACK), [True] * len(losses)
+        for i, trial in enumerate(self._trials):
+            told = self.reports[self._cells[i]]
+            if math.isfinite(losses[i]) and due > max(told, default=0):
+                told[due] = losses[i]
+                trial.report(losses[i], due)
+                kept[i] = not trial.should_prune()
+        return None if all(kept) else kept
+
+
+_TRAINERS: OrderedDict[str, PackedTrainer] = OrderedDict()
+_CREWS: list[Crew] = []
+_LOCK = Lock()
+
+
+def trainer_of(
+    spec: StudySpec,
+    train: Train | None,
+    device: str | None = None,
+    *,
+    is_asked: Callable[[], bool] = bool,
+    origin: str = "",
+) -> OwnTrainer | PackedTrainer:
+    """Who trains a study in this process; its data stay for the next pack.
+
+    Raises:
+        ValueError: The study names neither a workload nor its own training.
+        DataError: The workload's data are missing.
+    """
+    if train is not None:
+        return own_trainer(train, spec, is_asked=is_asked, origin=origin)
+    key = repr((spec.workload, spec.recipe, spec.path, spec.sizes, spec.name, device))
+    with _LOCK:
+        if key not in _TRAINERS:
+            _TRAINERS[key] = PackedTrainer(spec, device, local_crew())
+        _TRAINERS.move_to_end(key)
+        while len(_TRAINERS) > MOST_TRAINERS:
+            _TRAINERS.popitem(last=False)
+        return _TRAINERS[key]
+
+
+def forget_trainers() -> None:
+    """Let go of the data of all studies; those that change on the disk are read anew."""
+    with _LOCK:
+        _TRAINERS.clear()
+
+
+def local_crew() -> Crew:
+    """The processes that help this one, one for each further core; they start when needed."""
+    if not _CREWS:
+        from extrap.training.crew import n_cores
+
+        set_cores(n_cores())
+    return _CREWS[0]
+
+
+def set_cores(n_cores: int) -> None:
+    """Say how many cores this process may use: on a cluster that is not for it to find out."""
+    if not _CREWS:
+        from extrap.training.crew import Crew
+
+        _CREWS.append(Crew(n_cores - 1))
+        atexit.register(close_crew)
+
+
+def close_crew() -> None:
+    """End the processes that help this one; the next pack starts others."""
+    for crew in _CREWS:
+        crew.close()
+
+
+def hash_of(spec: StudySpec, data: Mapping[str, Any]) -> str:
+    """Hash of what determines the results of a study."""
+    made_with = json.dumps(fingerprint(spec, data), sort_keys=True)
+    return hashlib.sha256(made_with.encode()).hexdigest()
+
+
+def checkpoints_of(
+    spec: StudySpec,
+    trainer: OwnTrainer | PackedTrainer,
+    folder: str | None,
+    *,
+    every_s: float = EVERY_S,
+    is_asked: Callable[[], bool] = bool,
+) -> Checkpoints | None:
+    """The checkpoints of a study in a folder; a user's own training has none."""
+    if not trainer.trains_packs:
+        return None
+    from extrap.training.checkpoints import Checkpoints
+
+    return Checkpoints(
+        folder,
+        hash_of(spec, trainer.fingerprint),
+        every_s=every_s,
+        is_asked=is_asked,
+    )

@@ -1,0 +1,289 @@
+"""Optuna's samplers and pruners, on a copy in memory of the trials of one size.
+
+What a sampler asks for is written down before it trains, with the marks that the sampler left on
+it, so that a driver that was killed goes on with the same cells.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner
+from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, QMCSampler, TPESampler
+from optuna.storages import InMemoryStorage
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from extrap.errors import StudyError, argument
+from extrap.reading.optuna import ASKED, SEED
+from extrap.records import Cell, RunResult, StudySpec
+from extrap.study.packs import REPORTS, Pruning
+from extrap.study.trials import Trials, told_value
+
+__all__ = ["Sampled", "pruner_of", "sampler_of"]
+
+PACKS = 4
+"""A sampler learns between packs only: this many packs a size."""
+SAFE_RUNS, SAFE_REPORTS = 5, 3
+"""Runs that must be complete before any is pruned, and the reports that never prune."""
+RESUMABLE = (
+    "RandomSampler",
+    "TPESampler",
+    "GPSampler",
+    "CmaEsSampler",
+    "QMCSampler",
+    "BruteForceSampler",
+)
+"""Samplers that work from the trials alone, or keep what they know on them."""
+TRIES = 20
+"""How often to draw again what was drawn before, for each run; whole numbers may run out."""
+STATE = "sampler"
+"""What a sampler keeps on its study, beside what was asked."""
+
+
+class Sampled:
+    """The sampler and pruner of one size.
+
+    Args:
+        spec: The study.
+        trials: Its trials.
+        size: The size.
+
+    References:
+        Bergstra et al. 2011, "Algorithms for hyper-parameter optimization", Sec. 4 (TPE).
+        Snoek et al. 2012, "Practical Bayesian optimization of machine learning algorithms",
+        arXiv 1206.2944, Sec. 3 (Gaussian process).
+    """
+
+    def __init__(self, spec: StudySpec, trials: Trials, size: Mapping[str, float]) -> None:
+        self._spec, self._trials, self._size = spec, trials, dict(size)
+        stored = trials.trials_of(size)
+        name = trials.study_of(size).study_name
+        ranges = {name: _range(spec, name) for name in spec.tune}
+        _require_ranges(name, stored, ranges)
+        self._ranges = ranges
+        self._memory = InMemoryStorage()
+        self._study = optuna.create_study(
+            study_name=name,
+            storage=self._memory,
+            sampler=sampler_of(spec, seed=len(stored)),
+            pruner=pruner_of(spec),
+        )
+        for trial in stored:
+            self._study.add_trial(trial if trial.state.is_finished() else _as_failed(trial))
+        if stored and not isinstance(spec.sampler, str):
+            self._study.sampler.reseed_rng()  # or it would draw its first values again
+        self._running: dict[Cell, int] = {}
+        self._known = {
+            trials.cell(self._size, t): t.values[0] for t in stored if t.values is not None
+        }
+        self.is_exhausted = False
+        kept = trials.attribute(size, ASKED) or {}
+        for key, value in dict(kept.get(STATE, {})).items():
+            self._memory.set_study_system_attr(self._study._study_id, key, value)
+        done = trials.done()
+        for told in kept.get("trials", []):
+            trial = create_trial(
+                state=TrialState.RUNNING,
+                params={n: told["params"][n] for n in ranges},
+                distributions=ranges,
+                user_attrs={SEED: told[SEED]},
+                system_attrs=told["system_attrs"],
+            )
+            cell = trials.cell(self._size, trial)
+            if cell not in done and cell not in self._running:
+                self._add_running(cell, trial)
+        self._waiting = list(self._running)
+
+    def ask(self, n_wanted: int) -> list[Cell]:
+        """The next cells to train together; none if enough are there or in training.
+
+        Args:
+            n_wanted: How many of this size there are to be in all.
+        """
+        if self._waiting:
+            asked, self._waiting = self._waiting, []
+            return asked
+        n_there = sum(cell.size == _key(self._size) for cell in self._trials.done())
+        n_new = min(self.pack_size(), n_wanted - n_there - len(self._running))
+        cells: list[Cell] = []
+        for _ in range(TRIES * max(0, n_new)):
+            if len(cells) == n_new:
+                break
+            trial = self._study.ask(self._ranges)
+            seed = self._spec.seeds[trial.number % len(self._spec.seeds)]
+            cell = Cell.of(self._size, trial.params, seed)
+            if cell in self._running:  # drawn twice, as whole numbers may be
+                self._study.tell(trial.number, state=TrialState.FAIL)
+            elif cell in self._known:
+                self._study.tell(trial.number, self._known[cell])
+            else:
+                trial.set_user_attr(SEED, seed)
+                self._running[cell] = trial.number
+                cells.append(cell)
+        self.is_exhausted = len(cells) < n_new
+        if cells:
+            self._write_down()
+        return cells
+
+    def enter(self, cells: Sequence[Cell]) -> None:
+        """Take in cells that somebody else chose, so that the pruner may look at them."""
+        for cell in cells:
+            if cell not in self._running:
+                trial = create_trial(
+                    state=TrialState.RUNNING,
+                    params=dict(cell.tuned),
+                    distributions=self._trials.distributions(cell),
+                    user_attrs={SEED: cell.seed},
+                )
+                self._add_running(cell, trial)
+
+    def pruning(self, cells: Sequence[Cell]) -> Pruning | None:
+        """What lets the pruner look at cells while they train; None if it prunes nothing."""
+        if isinstance(self._study.pruner, NopPruner):
+            return None
+        trials = tuple(
+            optuna.Trial(self._study, self._frozen(self._running[cell])._trial_id)
+            for cell in cells
+        )
+        return Pruning(study=self._study, trials=trials)
+
+    def tell(
+        self, results: Sequence[RunResult], reports: Sequence[Mapping[int, float]]
+    ) -> dict[Cell, FrozenTrial]:
+        """Tell the sampler what runs gave; their trials with what it keeps on them."""
+        told = {}
+        for i, result in enumerate(results):
+            number = self._running.pop(result.cell)
+            frozen = self._frozen(number)
+            trial = optuna.Trial(self._study, frozen._trial_id)
+            for step, loss in (reports[i] if reports else {}).items():
+                trial.report(loss, step)
+            if reports:  # rungs and the like, which a pruner keeps on its trials
+                trial.should_prune()
+            state = TrialState.PRUNED if result.status == "pruned" else TrialState.COMPLETE
+            value = told_value(result)
+            self._study.tell(number, None if state == TrialState.PRUNED else value, state)
+            self._known[result.cell] = value
+            told[result.cell] = self._frozen(number)
+        return told
+
+    def give_up(self, cell: Cell) -> None:
+        """A cell that cannot be trained counts as failed; another is asked for instead."""
+        if (number := self._running.pop(cell, None)) is not None:
+            self._study.tell(number, state=TrialState.FAIL)
+
+    def pack_size(self) -> int:
+        """Runs to sample together."""
+        return math.ceil(len(self._spec.grid_cells()) / len(self._spec.size_points()) / PACKS)
+
+    def _add_running(self, cell: Cell, trial: FrozenTrial) -> None:
+        self._study.add_trial(trial)
+        self._running[cell] = len(self._study.get_trials(deepcopy=False)) - 1
+
+    def _frozen(self, number: int) -> FrozenTrial:
+        return self._study.get_trials(deepcopy=False)[number]
+
+    def _write_down(self) -> None:
+        """Write what is asked for before it trains."""
+        system = self._memory.get_study_system_attrs(self._study._study_id)
+        told: list[dict[str, Any]] = []
+        for number in self._running.values():
+            trial = self._frozen(number)
+            own = {"params": trial.params, SEED: trial.user_attrs[SEED]}
+            told.append({**own, "system_attrs": trial.system_attrs})
+        state = {k: v for k, v in system.items() if _is_plain(v)}
+        self._trials.set_attribute(self._size, ASKED, {"trials": told, STATE: state})
+
+
+def sampler_of(spec: StudySpec, *, seed: int) -> BaseSampler:
+    """Optuna's sampler of a study; the seed moves on, or a resumed study would begin again.
+
+    Raises:
+        StudyError: It cannot go on from trials that another process began.
+    """
+    given = spec.sampler
+    if not isinstance(given, str):
+        if not isinstance(given, BaseSampler) or type(given).__name__ not in RESUMABLE:
+            raise StudyError(
+                f"a sampler must be able to resume from its trials, as {', '.join(RESUMABLE)} "
+                f"can; got {type(given).__name__}, which may keep what it knows to itself. "
+                "Choose one of them."
+            )
+        return given
+    if given == "gp":
+        return GPSampler(seed=seed)
+    if given == "cmaes":
+        return CmaEsSampler(seed=seed)
+    if given == "qmc":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            return QMCSampler(seed=0, scramble=True, warn_independent_sampling=False)
+    return TPESampler(constant_liar=True, seed=seed)
+
+
+def pruner_of(spec: StudySpec) -> BasePruner:
+    """Optuna's pruner of a study: by default the median where a sampler chooses, else none."""
+    given = spec.pruner
+    if not isinstance(given, str):
+        if not isinstance(given, BasePruner):
+            raise StudyError(
+                "a pruner must be 'median', 'hyperband', 'none' or one of Optuna's, got "
+                f"{type(given).__name__}."
+            )
+        return given
+    if given == "hyperband":
+        return HyperbandPruner(min_resource=1, max_resource=REPORTS)
+    if given == "none" or (not given and not spec.is_sampled):
+        return NopPruner()
+    return MedianPruner(n_startup_trials=SAFE_RUNS, n_warmup_steps=SAFE_REPORTS)
+
+
+def _range(spec: StudySpec, name: str) -> BaseDistribution:
+    tuned = spec.tune[name]
+    if spec.is_whole(name):
+        return IntDistribution(int(tuned.low), int(tuned.high), log=True)
+    return FloatDistribution(tuned.low, tuned.high, log=True)
+
+
+def _require_ranges(
+    study: str, stored: Sequence[FrozenTrial], ranges: Mapping[str, BaseDistribution]
+) -> None:
+    """Raise where an earlier version drew fractions of what is trained whole.
+
+    Raises:
+        StudyError: It did.
+    """
+    for trial in stored:
+        for name, known in trial.distributions.items():
+            if isinstance(known, FloatDistribution) and isinstance(
+                ranges.get(name), IntDistribution
+            ):
+                raise StudyError(
+                    f"{name} is sampled as a whole number, trial {trial.number} of "
+                    f"{study!r} has {trial.params[name]:g}, which was rounded "
+                    f"for training; start again with another {argument('storage')} or "
+                    "name."
+                )
+
+
+def _as_failed(trial: FrozenTrial) -> FrozenTrial:
+    """A trial that nobody trains any more, of version 0.1 or of a killed process."""
+    return create_trial(
+        state=TrialState.FAIL,
+        params=trial.params,
+        distributions=trial.distributions,
+        user_attrs=trial.user_attrs,
+    )
+
+
+def _key(size: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    return Cell.of(size, {}, 0).size
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)

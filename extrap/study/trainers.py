@@ -1,0 +1,331 @@
+"""Who trains the cells: our packed loop, or a function of the user's own, one cell at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from extrap.records import (
+    BUDGET,
+    DATA_SIZE,
+    EXAMPLES,
+    OWN,
+    TUNABLE,
+    Cell,
+    Command,
+    OnEval,
+    Recipe,
+    RunResult,
+    StudySpec,
+    Train,
+    TrainFunction,
+)
+from extrap.records.own_training import StudyFunction
+from extrap.training.own.answers import read_answer
+from extrap.training.own.commands import CommandRunner
+
+if TYPE_CHECKING:
+    from extrap.training import Layout, Pack
+    from extrap.training.checkpoints import Checkpoints
+    from extrap.training.crew import Crew
+    from extrap.training.memory import RunBytes
+    from extrap.workloads import LoadedWorkload
+
+__all__ = ["OwnTrainer", "PackedTrainer", "Trainer", "own_fingerprint", "own_trainer"]
+
+NVIDIA = Path("/dev/nvidiactl")
+"""There where a GPU is; to ask torch would mean to import it first."""
+LONG = 20_000
+"""Runs times steps of a study that takes some seconds at least, whatever its model."""
+
+
+class Trainer(Protocol):
+    """Trains packs of cells of one size."""
+
+    trains_packs: bool
+    """Whether cells of one shape train as one program."""
+
+    @property
+    def fingerprint(self) -> Mapping[str, Any]:
+        """What identifies the data and the trainer."""
+
+    def shape(self, cell: Cell) -> Hashable:
+        """What the runs of one pack have in common beside their size."""
+
+    def cost(self, cell: Cell) -> float:
+        """Cost of one run."""
+
+    def steps(self, cell: Cell) -> int:
+        """Steps of one run."""
+
+    def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Of cells of one size and shape those to train together first, at least one."""
+
+    def train(
+        self,
+        cells: Sequence[Cell],
+        on_eval: OnEval,
+        say: Callable[[str], None],
+        *,
+        prunes: bool,
+        checkpoints: Checkpoints | None,
+    ) -> Sequence[RunResult]:
+        """Train cells of one pack, results in their order; says how it is going to."""
+
+
+class PackedTrainer:
+    """Our own training loop; torch is imported here, when training starts and not before.
+
+    Args:
+        spec: The study.
+        device: Where to train.
+        crew: Processes that share the work on a CPU, if any do.
+    """
+
+    trains_packs = True
+
+    def __init__(self, spec: StudySpec, device: str | None, crew: Crew | None = None) -> None:
+        if spec.workload.name == OWN:
+            raise ValueError(
+                f"the study {spec.name!r} names neither a workload nor its own training; "
+                "give workload=Workload(name=…), define TRAIN or COMMAND in the study "
+                "file, or pass train= in Python."
+            )
+        self._spec = spec
+        self._device = device
+        self._n_params: dict[tuple[tuple[str, float], ...], int] = {}
+        self._sizes: dict[tuple[tuple[str, float], ...], dict[str, float]] = {}
+        self._run_bytes: dict[Hashable, RunBytes] = {}
+        self._layouts: dict[Hashable, Layout] = {}
+        self._values = _SizeValues(spec)
+        self._crew = crew
+        is_on_gpu = NVIDIA.exists() and device != "cpu"  # which trains without them
+        if crew is not None and _is_long(spec) and not is_on_gpu:
+            crew.start(spec.workload)  # they import torch and read the data while we do
+        from extrap.workloads import load_workload
+
+        self._workload: LoadedWorkload = load_workload(spec.workload)
+        self.fingerprint: Mapping[str, Any] = {"trainer": "extrap", **self._workload.fingerprint}
+
+    def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
+        """As many as fit into memory."""
+        from extrap.training import find_device, most_runs
+
+        place = find_device(self._device)
+        return list(cells[: most_runs(self._pack(cells), place, known=self._run_bytes)])
+
+    def cost(self, cell: Cell) -> float:
+        """FLOPs of one run."""
+        from extrap.training import flops_6nd
+
+        handed = self._handed(cell).size
+        size = tuple((c, v) for c, v in handed if c not in (DATA_SIZE, EXAMPLES))
+        if size not in self._n_params:
+            self._n_params[size] = self._workload.n_params(dict(size))
+        n_tokens = self._recipe(cell).n_examples * self._workload.tokens_per_example
+        return flops_6nd(self._n_params[size], n_tokens)
+
+    def steps(self, cell: Cell) -> int:
+        """Steps of one run."""
+        return self._recipe(cell).n_updates
+
+    def train(
+        self,
+        cells: Sequence[Cell],
+        on_eval: OnEval,
+        say: Callable[[str], None],
+        *,
+        prunes: bool,
+        checkpoints: Checkpoints | None,
+    ) -> Sequence[RunResult]:
+        """Train all cells as one program, or as one per core."""
+        from extrap.training import train
+
+        pack = self._pack(cells)
+        key = (pack.kind(), len(cells))
+
+        def note(layout: Layout) -> None:
+            self._layouts[key] = layout
+            say(str(layout))
+
+        results = train(
+            pack,
+            on_eval=on_eval,
+            device=self._device,
+            crew=self._crew,
+            layout=self._layouts.get(key),
+            on_layout=note,
+            prunes=prunes,
+            checkpoints=checkpoints,
+        )
+        if not self._spec.path:
+            return results
+        return [replace(r, cell=c) for r, c in zip(results, cells, strict=True)]
+
+    def forget(self, cells: Iterable[Cell], checkpoints: Checkpoints) -> None:
+        """Delete the checkpoints of runs that are recorded."""
+        checkpoints.drop(self._handed(cell) for cell in cells)
+
+    def _pack(self, cells: Sequence[Cell]) -> Pack:
+        from extrap.training import Pack
+
+        handed = tuple(self._handed(cell) for cell in cells)
+        return Pack(
+            workload=self._workload,
+            size=dict(handed[0].size),
+            recipe=self._recipe_at(cells[0]),
+            cells=handed,
+            source=self._spec.workload,
+        )
+
+    def shape(self, cell: Cell) -> Hashable:
+        """Batch size and steps."""
+        recipe = self._recipe(cell)
+        return recipe.batch_size, recipe.steps
+
+    def _recipe(self, cell: Cell) -> Recipe:
+        handed = self._handed(cell)
+        return self._recipe_at(cell).with_values(
+            dict(handed.size),
+            dict(handed.tuned),
+            tokens_per_example=self._workload.tokens_per_example,
+        )
+
+    def _recipe_at(self, cell: Cell) -> Recipe:
+        """The recipe at the size of a cell, the fields that the path sets put in."""
+        recipe = self._spec.recipe
+        if not self._spec.path:
+            return recipe
+        values = self._values(cell)
+        fields = {name: values[name] for name in self._spec.path if name in (*TUNABLE, BUDGET)}
+        return recipe.with_values({}, fields, tokens_per_example=1)
+
+    def _handed(self, cell: Cell) -> Cell:
+        """A cell as the model is handed it: with what the path makes of its size.
+
+        A dial that is not a size of the model is left out.
+        """
+        if not self._spec.path:
+            return cell
+        if cell.size not in self._sizes:
+            self._sizes[cell.size] = self._model_size(dict(cell.size))
+        size, tuned, values = self._sizes[cell.size], dict(cell.tuned), self._values(cell)
+        rate = {} if "lr" in tuned or "lr" not in values else {"lr": values["lr"]}
+        return Cell.of(size, {**rate, **tuned}, cell.seed)
+
+    def _model_size(self, dials: Mapping[str, float]) -> dict[str, float]:
+        values = self._spec.size_values(dials)
+        unused = (*TUNABLE, BUDGET, "lr")
+        defined = {name: values[name] for name in self._spec.path if name not in unused}
+        whole, data = {**dials, **defined}, (DATA_SIZE, EXAMPLES)
+        try:
+            self._workload.n_params({n: v for n, v in whole.items() if n not in data})
+        except ValueError:
+            self._workload.n_params({n: v for n, v in defined.items() if n not in data})
+            return defined
+        return whole
+
+
+def _is_long(spec: StudySpec) -> bool:
+    """Whether a study is long enough to start further processes before anything is measured."""
+    return len(spec.grid_cells()) * spec.recipe.steps >= LONG
+
+
+class _SizeValues:
+    """What the sizes of a study say, each worked out once."""
+
+    def __init__(self, spec: StudySpec) -> None:
+        self._spec = spec
+        self._known: dict[tuple[tuple[str, float], ...], Mapping[str, float]] = {}
+
+    def __call__(self, cell: Cell) -> Mapping[str, float]:
+        if cell.size not in self._known:
+            self._known[cell.size] = self._spec.size_values(dict(cell.size))
+        return self._known[cell.size]
+
+
+class OwnTrainer:
+    """A user's function `train(size, tuned, seed)`, or a command that does as much.
+
+    Args:
+        function: The function; one with a `fingerprint` says itself what it is.
+        spec: The study, whose path tells it more of a size than its columns.
+    """
+
+    trains_packs = False
+
+    def __init__(self, function: TrainFunction, spec: StudySpec) -> None:
+        self._function = function
+        self._values = _SizeValues(spec)
+        self.fingerprint = own_fingerprint(function)
+
+    def shape(self, cell: Cell) -> Hashable:
+        """Each cell is a pack of its own."""
+        return cell
+
+    def cost(self, cell: Cell) -> float:
+        """FLOPs where the path of the study tells them; else every run counts alike."""
+        return self._values(cell).get("flops", 1.0)
+
+    def steps(self, cell: Cell) -> int:
+        """One: what the function does is not known."""
+        return 1
+
+    def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
+        """The first: the function trains a single cell."""
+        return list(cells[:1])
+
+    def train(
+        self,
+        cells: Sequence[Cell],
+        on_eval: OnEval,
+        say: Callable[[str], None],
+        *,
+        prunes: bool,
+        checkpoints: Checkpoints | None,
+    ) -> Sequence[RunResult]:
+        """Train the cells one after the other; a loss that is not finite is a diverged run."""
+        return [self._train_one(cell) for cell in cells]
+
+    def _train_one(self, cell: Cell) -> RunResult:
+        size = dict(self._values(cell))
+        started = time.perf_counter()
+        try:
+            answer = self._function(size, dict(cell.tuned), cell.seed)
+            wall_s = time.perf_counter() - started
+            return read_answer(answer, cell, wall_s=wall_s, known=size)
+        except Exception as error:
+            values = [f"{name}={value:g}" for name, value in (*cell.size, *cell.tuned)]
+            error.add_note(f"in the run {', '.join([*values, f'seed={cell.seed}'])}")
+            raise
+
+
+def own_fingerprint(function: TrainFunction) -> Mapping[str, Any]:
+    """What tells a user's training from another one: its name, and of a study file its source."""
+    if isinstance(function, CommandRunner):
+        return function.fingerprint
+    if isinstance(function, StudyFunction):
+        return {"trainer": function.name, "source": dict(function.source)}
+    return {"trainer": getattr(function, "__qualname__", type(function).__qualname__)}
+
+
+def own_trainer(
+    train: Train, spec: StudySpec, *, is_asked: Callable[[], bool] = bool, origin: str = ""
+) -> OwnTrainer:
+    """The trainer for a function or command.
+
+    Args:
+        train: The function or command.
+        spec: The study.
+        is_asked: Whether a command is to stop.
+        origin: A name of the storage that the runs are recorded in.
+
+    Raises:
+        ValueError: A command does not go with the study.
+    """
+    if isinstance(train, Command):
+        return OwnTrainer(CommandRunner(train, spec, is_asked=is_asked, origin=origin), spec)
+    return OwnTrainer(train, spec)

@@ -1,0 +1,419 @@
+"""The trials of one stage of one study: what is there, and the only place that writes them.
+
+A finished trial is written at once, with its values, at most `POINTS` intermediate values and its
+whole curve as an attribute. The lowest-numbered finished trial of a cell counts. After an error of
+the storage the cells are read again before the next try: what was written may have arrived.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import optuna
+import pandas as pd
+import sqlalchemy
+from optuna.distributions import BaseDistribution, FloatDistribution
+from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from extrap.errors import StudyError
+from extrap.reading.optuna import (
+    CONDITIONS,
+    CURVE,
+    DRIVER,
+    FAILURE,
+    FINGERPRINT,
+    GRADIENTS,
+    ORIGIN,
+    OWNER,
+    RESULT,
+    SCHEMA,
+    SCHEMA_VERSION,
+    SEED,
+    Tables,
+    ignored_trials,
+    parse_study_name,
+    problem_of,
+    read_tables,
+    require_schema,
+    study_name,
+    study_names,
+)
+from extrap.reading.storages import is_passing, safe_url, without_secrets
+from extrap.records import Cell, RunResult, Runs, StudySpec
+from extrap.study.fingerprints import require_same
+from extrap.training.own.processes import this_process
+
+__all__ = ["PATIENCE_S", "POINTS", "Trials", "cell_of"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+PATIENCE_S = 300.0
+"""How long a storage that does not answer is waited for."""
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
+POINTS = 5
+"""Intermediate values of a trial, from which a dashboard draws its curve; reading and writing ten
+took a quarter longer. A pruner leaves as many as it was told, ten at most."""
+
+
+@dataclass(slots=True)
+class _Size:
+    """The trials of one size.
+
+    Attributes:
+        study: Optuna's study.
+        size: Size column → value.
+        done: Cell → number of its lowest-numbered finished trial.
+        seen: Numbers of trials that will not change.
+    """
+
+    study: optuna.Study
+    size: tuple[tuple[str, float], ...]
+    done: dict[Cell, int] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)
+
+
+class Trials:
+    """The trials of one stage of one study.
+
+    Args:
+        storage: Where they are.
+        url: Its address, for messages.
+        spec: The study.
+        stage: `"tune"` or `"check"`.
+        fingerprint: What determines the results.
+        require_lock: Called before every write; raises where another driver has the study.
+        patience_s: How long a storage that does not answer is waited for.
+
+    Raises:
+        StudyError: The study was made differently, or by a newer version.
+    """
+
+    def __init__(
+        self,
+        storage: BaseStorage,
+        url: str,
+        spec: StudySpec,
+        *,
+        stage: str,
+        fingerprint: Mapping[str, Any],
+        require_lock: Callable[[], None] = lambda: None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._storage, self._url = storage, url
+        self._spec, self._stage = spec, stage
+        self._fingerprint = dict(fingerprint)
+        self._conditions = spec.conditions()
+        self._require_lock = require_lock
+        self._patience_s = patience_s
+        self._studies: set[str] = set()
+        self._sizes: dict[str, _Size] = {}
+        self._done: set[Cell] = set()
+        self._patiently(self._find)
+
+    def study_of(self, size: Mapping[str, float]) -> optuna.Study:
+        """Optuna's study of one size; it is made if need be."""
+        name = study_name(self._spec.name, size, stage=self._stage)
+        if name not in self._sizes:
+            self._patiently(lambda: self._adopt(name, makes=True))
+        return self._sizes[name].study
+
+    def done(self) -> AbstractSet[Cell]:
+        """Cells that have a result, by now and as they come."""
+        return self._done
+
+    def origin(self, size: Mapping[str, float]) -> str:
+        """A name that the trials of one size have in this storage and in no other."""
+        study = self.study_of(size)
+
+        def named() -> str:
+            if ORIGIN not in study.user_attrs:
+                self._require_lock()
+                study.set_user_attr(ORIGIN, uuid4().hex)
+            return str(study.user_attrs[ORIGIN])
+
+        return self._patiently(named)
+
+    def add(
+        self,
+        results: Iterable[RunResult],
+        began: datetime,
+        asked: Mapping[Cell, FrozenTrial] | None = None,
+    ) -> int:
+        """Write finished runs; those whose cell has a result by now are left out.
+
+        Args:
+            results: The runs, in any order.
+            began: When they were begun, local time.
+            asked: Trials of a sampler, which are written with the parameters, reports and marks
+                that it gave them.
+
+        Returns:
+            How many were written.
+        """
+        given = asked or {}
+        return self.copy([(r.cell, self._trial(r, began, given.get(r.cell))) for r in results])
+
+    def copy(self, trials: Iterable[tuple[Cell, FrozenTrial]]) -> int:
+        """Write finished trials of cells that have none yet; how many were written."""
+        by_size: dict[tuple[tuple[str, float], ...], dict[Cell, FrozenTrial]] = {}
+        for cell, trial in trials:
+            by_size.setdefault(cell.size, {}).setdefault(cell, trial)
+        n_before, n_all = len(self.done()), 0
+        for size, wanted in by_size.items():
+            self.study_of(dict(size))
+            shelf = self._sizes[study_name(self._spec.name, dict(size), stage=self._stage)]
+
+            def write(shelf: _Size = shelf, wanted: dict[Cell, FrozenTrial] = wanted) -> None:
+                self._read(shelf)
+                self._require_lock()
+                shelf.study.add_trials([t for c, t in wanted.items() if c not in shelf.done])
+                self._read(shelf)
+
+            self._patiently(write)
+            n_all += len(wanted)
+        return len(self.done()) - n_before if n_all else 0
+
+    def fail(self, cell: Cell, why: str) -> None:
+        """Write down that a cell was given up, and why; the next start tries it again."""
+        study = self.study_of(dict(cell.size))
+        attributes = {**self._signature(cell.seed), FAILURE: why}
+        trial = create_trial(
+            state=TrialState.FAIL,
+            params=dict(cell.tuned),
+            distributions=self.distributions(cell),
+            user_attrs=attributes,
+        )
+
+        def write() -> None:
+            self._require_lock()
+            study.add_trial(trial)
+
+        self._patiently(write)
+
+    def attribute(self, size: Mapping[str, float], name: str) -> Any:
+        """An attribute of the study of one size; None if there is none."""
+        study = self.study_of(size)
+        return self._patiently(lambda: study.user_attrs.get(name))
+
+    def set_attribute(self, size: Mapping[str, float], name: str, value: Any) -> None:
+        """Write an attribute of the study of one size."""
+        study = self.study_of(size)
+
+        def write() -> None:
+            self._require_lock()
+            study.set_user_attr(name, value)
+
+        self._patiently(write)
+
+    def beat(self, told: Mapping[str, Any]) -> None:
+        """Write down what the driver is at; where that cannot be done, do without."""
+        if not self._studies:
+            return
+        try:
+            study_id = self._storage.get_study_id_from_name(min(self._studies))
+            self._storage.set_study_user_attr(study_id, DRIVER, dict(told))
+        except (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, OSError) as error:
+            logger.debug("the driver's beat was not written: %s", error)
+
+    def trials_of(self, size: Mapping[str, float]) -> list[FrozenTrial]:
+        """All trials of one size, by number."""
+        study = self.study_of(size)
+        return self._patiently(lambda: study.get_trials(deepcopy=False))
+
+    def runs(self) -> Runs:
+        """The finished runs, in the order of size, tuned values and seed."""
+        sizes, tuned = tuple(self._spec.sizes), tuple(self._spec.tune)
+        conditions = tuple(self._conditions)
+        if self.done():
+            tables = self._patiently(
+                lambda: read_tables(self._storage, study=self._spec.name, stage=self._stage)
+            )
+        else:
+            columns = [*sizes, *tuned, *conditions, "loss", "seed", "status", "stage"]
+            tables = Tables(pd.DataFrame(columns=columns).astype({"loss": float}), None, ())
+        return Runs.from_frame(
+            tables.runs,
+            sizes=sizes,
+            tuned=tuned,
+            conditions=conditions,
+            curves=tables.curves,
+            source=f"study {self._spec.name}",
+            notes=tables.notes,
+        )
+
+    def cell(self, size: Mapping[str, float], trial: FrozenTrial) -> Cell:
+        """The cell that a trial belongs to."""
+        return cell_of(tuple(size.items()), trial, tuple(self._spec.tune))
+
+    def _find(self) -> None:
+        for name in study_names(self._storage):
+            key = parse_study_name(name)
+            if key is not None and key.name == self._spec.name:
+                self._adopt(name)
+
+    def _adopt(self, name: str, *, makes: bool = False) -> None:
+        """Take a study in, after a look at its fingerprint."""
+        if makes:
+            self._require_lock()
+            study = optuna.create_study(
+                study_name=name, storage=self._storage, load_if_exists=True
+            )
+        else:
+            study = optuna.load_study(study_name=name, storage=self._storage)
+        attributes = study.user_attrs
+        require_schema(attributes, study=name)
+        stored = attributes.get(FINGERPRINT)
+        if not isinstance(stored, dict | None):
+            raise StudyError(
+                "the fingerprint of a study must be a table of names, got "
+                f"{type(stored).__name__} in {name!r}; restore the storage from a backup."
+            )
+        if stored is not None:
+            require_same(stored, self._fingerprint, study=self._spec.name)
+        if attributes.get(SCHEMA) != SCHEMA_VERSION:  # older versions keep out from now on
+            self._require_lock()
+            study.set_user_attr(SCHEMA, SCHEMA_VERSION)
+        if stored is None:
+            self._require_lock()
+            study.set_user_attr(FINGERPRINT, self._fingerprint)
+        self._studies.add(name)
+        key = parse_study_name(name)
+        if key is not None and key.stage == self._stage:
+            shelf = _Size(study, key.size, seen=set(ignored_trials(attributes)))
+            self._read(shelf)
+            self._sizes[name] = shelf
+
+    def _read(self, shelf: _Size) -> None:
+        for trial in shelf.study.get_trials(deepcopy=False):
+            if trial.number in shelf.seen or not trial.state.is_finished():
+                continue
+            shelf.seen.add(trial.number)
+            if trial.state != TrialState.FAIL and not problem_of(trial):
+                cell = cell_of(shelf.size, trial, tuple(self._spec.tune))
+                shelf.done.setdefault(cell, trial.number)
+                self._done.add(cell)
+
+    def _trial(self, result: RunResult, began: datetime, asked: FrozenTrial | None) -> FrozenTrial:
+        """A finished trial of a run."""
+        is_pruned = result.status == "pruned"
+        attributes = {**self._signature(result.cell.seed), RESULT: _costs(result)}
+        if result.curve:
+            attributes[CURVE] = result.curve
+        if result.gradients:
+            attributes[GRADIENTS] = result.gradients
+        trial = create_trial(
+            state=TrialState.PRUNED if is_pruned else TrialState.COMPLETE,
+            params=dict(result.cell.tuned) if asked is None else asked.params,
+            distributions=(
+                self.distributions(result.cell) if asked is None else asked.distributions
+            ),
+            value=told_value(result),
+            user_attrs=attributes,
+            system_attrs=None if asked is None else asked.system_attrs,
+            intermediate_values=_points(result) if asked is None else asked.intermediate_values,
+        )
+        trial.datetime_start = began
+        return trial
+
+    def _signature(self, seed: int) -> dict[str, Any]:
+        return {SEED: seed, CONDITIONS: self._conditions, OWNER: this_process()}
+
+    def distributions(self, cell: Cell) -> dict[str, BaseDistribution]:
+        """The tuned ranges, widened to hold values beyond them."""
+        found: dict[str, BaseDistribution] = {}
+        for name, value in cell.tuned:
+            tuned = self._spec.tune.get(name)
+            low = min(value, tuned.low) if tuned else value
+            high = max(value, tuned.high) if tuned else value
+            found[name] = FloatDistribution(low, high, log=True)
+        return found
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask a storage again while it does not answer.
+
+        Raises:
+            StudyError: It did not for too long.
+        """
+        began, wait_s, has_said = time.monotonic(), FIRST_WAIT_S, False
+        while True:
+            try:
+                answer = ask()
+            except Exception as error:
+                if not is_passing(error):
+                    raise
+                words = without_secrets(_first_line(error), url=self._url)
+                waited_s = time.monotonic() - began
+                if waited_s >= self._patience_s:
+                    raise StudyError(
+                        f"a storage must answer, got nothing from {safe_url(self._url)} for "
+                        f"{self._patience_s:.0f} s ({words}); start it again, then the same "
+                        "command resumes."
+                    ) from error
+                if waited_s > 1.0 and not has_said:
+                    logger.warning(
+                        "the storage %s does not answer (%s); asking again for %.0f s",
+                        safe_url(self._url),
+                        words,
+                        self._patience_s,
+                    )
+                    has_said = True
+                time.sleep(wait_s * random.uniform(0.5, 1.0))
+                wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+            else:
+                if has_said:
+                    logger.warning("the storage %s answers again", safe_url(self._url))
+                return answer
+
+
+def cell_of(size: tuple[tuple[str, float], ...], trial: FrozenTrial, tuned: Sequence[str]) -> Cell:
+    """The cell that a trial belongs to.
+
+    Args:
+        size: Its size.
+        trial: The trial.
+        tuned: Names of the tuned values in the order of the study.
+    """
+    names = [name for name in tuned if name in trial.params]
+    names += [name for name in trial.params if name not in names]
+    values = {name: trial.params[name] for name in names}
+    return Cell.of(dict(size), values, trial.user_attrs.get(SEED, -1))
+
+
+def told_value(result: RunResult) -> float:
+    """What a sampler learns from: a diverged run made nothing of its initial loss."""
+    if result.loss is not None:
+        return result.loss
+    if result.status == "pruned" and result.curve:
+        return result.curve[-1][1]
+    return math.inf if result.initial_loss is None else result.initial_loss
+
+
+def _points(result: RunResult) -> dict[int, float]:
+    """Some points of a curve, the last one among them."""
+    curve = list(result.curve)
+    if len(curve) > POINTS:
+        curve = [curve[round((i + 1) * len(curve) / POINTS) - 1] for i in range(POINTS)]
+    return dict(curve)
+
+
+def _costs(result: RunResult) -> dict[str, Any]:
+    others = ["cell", "loss", "curve", "gradients"]
+    others += [] if result.gradients else ["noise_scale"]
+    return {f.name: getattr(result, f.name) for f in fields(result) if f.name not in others}
+
+
+def _first_line(error: BaseException) -> str:
+    cause = error.__cause__ or error
+    words = getattr(cause, "orig", None) or cause
+    return (str(words).splitlines() or [type(cause).__name__])[0]

@@ -1,0 +1,251 @@
+"""Trains each cell by a command of the user's own, one after the other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from extrap.errors import ExtrapError
+from extrap.files import as_written
+from extrap.records import Cell, Command, StudySpec
+from extrap.records.command import RUN_DIR
+from extrap.training.own.outputs import LOSSES, PrintedLoss, read_result
+from extrap.training.own.running import Ended, run_command, write_note
+from extrap.training.preemption import StopAsked
+
+__all__ = ["RUNS", "CommandRunner", "Description", "describe", "lacks_script"]
+
+RUNS = Path(".extrap")
+"""Where each study has a folder `NAME/runs`."""
+PYTHON = "python"
+MOST_SOURCE = 1 << 22
+"""Bytes of a file that is looked at for the fingerprint of a command."""
+MOST_NAME = 120
+MOST_SAID = 600
+"""Characters of what a command said that go into a message."""
+SIGNALLED = 128
+
+
+class CommandRunner:
+    """A command as a training function `(size, tuned, seed)`.
+
+    Args:
+        command: The command.
+        spec: The study; what moves in it is what the command is told.
+        is_asked: Whether training is to stop: the command then gets SIGTERM.
+        origin: A name of the storage that the runs are recorded in.
+        folder: Where runs leave their logs and what they write themselves; by default
+            `.extrap/NAME/runs`. The folder of a run is another one when the command or its script
+            changed, or `origin` did.
+
+    Attributes:
+        fingerprint: What tells the command from another one.
+
+    Raises:
+        ValueError: There is no such program, its placeholders are not those of the study, or
+            several seeds would train the same run.
+    """
+
+    def __init__(
+        self,
+        command: Command,
+        spec: StudySpec,
+        *,
+        is_asked: Callable[[], bool] = bool,
+        origin: str = "",
+        folder: Path | None = None,
+    ) -> None:
+        command.check_names(sizes=spec.sizes, path=spec.path, tuned=spec.tune)
+        command.check_seeds(spec.seeds, spec.target_seeds if spec.targets else ())
+        program = sys.executable if command.args[0] == PYTHON else command.args[0]
+        if "{" not in program and shutil.which(program) is None:
+            raise ValueError(
+                f"a command starts with a program, {program!r} does not exist; check its "
+                f"path, relative to {Path.cwd()}."
+            )
+        self._command = command
+        self._is_asked = is_asked
+        self._origin = origin
+        self._folder = folder or RUNS / spec.name / "runs"
+        self.fingerprint: Mapping[str, Any] = describe(command).told
+
+    def __call__(
+        self, size: Mapping[str, float], tuned: Mapping[str, float], seed: int
+    ) -> dict[str, Any]:
+        """Run the command once and read its loss.
+
+        Raises:
+            ExtrapError: It failed, took too long, or told no loss.
+            StopAsked: Training was asked to stop.
+        """
+        command = self._command
+        place = self._folder / run_name(Cell.of(size, tuned, seed), self._made_with())
+        words = command.words({**size, **tuned, "seed": seed, RUN_DIR: str(place.absolute())})
+        if RUN_DIR in command.placeholders():
+            place.mkdir(parents=True, exist_ok=True)
+        printed, before = PrintedLoss(command.loss), _state(place / command.result)
+        log = place.with_name(f"{place.name}.log")
+        ended = run_command(
+            [sys.executable, *words[1:]] if words[0] == PYTHON else words,
+            log=log,
+            on_line=(lambda line: None) if command.result else printed.hear,
+            timeout_s=command.timeout_s,
+            grace_s=command.grace_s,
+            is_asked=self._is_asked,
+        )
+        if ended.is_stopped:
+            raise StopAsked("asked to stop")
+        self._require_success(ended, log)
+        if command.result:
+            if _state(place / command.result) == before:
+                raise _failure(f"did not write {command.result} to {place}", ended, log)
+            result, told = read_result(place / command.result, command.loss)
+            write_note(log, told)
+            return result
+        answer = printed.answer()
+        if answer is None:
+            name = command.loss or " or ".join(LOSSES)
+            hint = (
+                f"; {as_written(printed.refused)!r} looks like another loss; if it is the "
+                "right one, write loss='…'"
+                if printed.refused
+                else ""
+            )
+            raise _failure(f"printed no loss ({name}){hint}", ended, log)
+        write_note(log, printed.told())
+        return answer
+
+    def _made_with(self) -> str:
+        return f"{self._origin} {json.dumps(self.fingerprint, sort_keys=True)}"
+
+    def _require_success(self, ended: Ended, log: Path) -> None:
+        if ended.is_late:
+            allowed = f"{self._command.timeout_s:g} s"
+            raise _failure(f"exceeded its timeout of {allowed} and was stopped", ended, log)
+        if ended.code:
+            raise _failure(_code_words(ended.code), ended, log)
+
+
+def run_name(cell: Cell, made_with: str = "") -> str:
+    """The name of a run's folder: readable, safe as a file, the same at every attempt.
+
+    Args:
+        cell: What is trained.
+        made_with: By what and for which storage; another one does not go on where this one was.
+    """
+    parts = [f"{name}={value:g}" for name, value in (*cell.size, *cell.tuned)]
+    text = re.sub(r"[^\w=,.+-]", "_", ",".join([*parts, f"seed={cell.seed}"]))[:MOST_NAME]
+    told = f"{cell!r}{made_with}"
+    return f"{text}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+
+
+class Description(NamedTuple):
+    """What tells a command from another one.
+
+    Attributes:
+        told: Its words, the hashes of the files among them, and where it tells its loss.
+        absent: Those of the files that are not on this machine, with the hash they are known by.
+    """
+
+    told: dict[str, Any]
+    absent: dict[str, str]
+
+
+def describe(command: Command, known: Mapping[str, str] | None = None) -> Description:
+    """Describe a command; neither its program nor its files need be on this machine.
+
+    A word may be a file or end in one, as `--config=FILE` does; files of one name are numbered.
+
+    Args:
+        command: The command.
+        known: File → hash as other machines found it, believed of files that are not here.
+    """
+    here = _described(command, known={}, absent=set())
+    lacking = [name for name in known or {} if name not in here.told["source"]]
+    if known is None or not lacking:
+        return here
+    return _described(command, known=known, absent={_file_name(name) for name in lacking})
+
+
+def lacks_script(command: Command, known: Mapping[str, str]) -> bool:
+    """Whether a command begins with a script that is neither on this machine nor known."""
+    word = command.args[1] if command.args[0] == PYTHON and command.args[1:] else command.args[0]
+    is_script = Path(word).suffix != "" and "{" not in word
+    is_known = Path(word).name in map(_file_name, known)
+    return is_script and not (is_known or Path(word).is_file() or shutil.which(word))
+
+
+def _described(command: Command, *, known: Mapping[str, str], absent: set[str]) -> Description:
+    files: dict[str, str] = {}
+    believed: dict[str, str] = {}
+    words = []
+    for word in command.args:
+        start, path, content = _file_in(word, absent)
+        n_same = sum(_file_name(name) == path.name for name in files)
+        key = f"{path.name} ({n_same + 1})" if n_same else path.name
+        is_absent = content is None and path.name in absent and key in known
+        if is_absent:
+            files[key] = believed[key] = known[key]
+        if content is not None:
+            files[key] = hashlib.sha256(content).hexdigest()[:12]
+        is_file = is_absent or content is not None
+        words.append(f"{start}{path.name}" if is_file else word)  # it may lie elsewhere
+    told: dict[str, Any] = {"trainer": "command", "command": shlex.join(words), "source": files}
+    told |= {"loss": command.loss} if command.loss else {}
+    told |= {"result": command.result} if command.result else {}
+    return Description(told, believed)
+
+
+def _file_in(word: str, absent: set[str]) -> tuple[str, Path, bytes | None]:
+    """What a word begins with, the file that it is or ends in, and its content if there is one."""
+    name, is_option, value = word.partition("=")
+    parts = [("", word)] + ([(f"{name}=", value)] if is_option and value else [])
+    for start, text in parts:
+        with suppress(OSError, ValueError):
+            if _is_source(Path(text)):
+                return start, Path(text), Path(text).read_bytes()
+    start, text = next((part for part in parts if Path(part[1]).name in absent), parts[0])
+    return start, Path(text), None
+
+
+def _file_name(key: str) -> str:
+    """The file's name of a key, which numbers those of one name."""
+    return re.sub(r" \(\d+\)$", "", key)
+
+
+def _is_source(path: Path) -> bool:
+    return path.suffix != "" and path.is_file() and path.stat().st_size <= MOST_SOURCE
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is written to."""
+    return (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else None
+
+
+def _failure(what: str, ended: Ended, log: Path) -> ExtrapError:
+    said = ended.stderr or ended.stdout
+    source = "standard error" if ended.stderr else "standard output"
+    told = as_written(" | ".join(said))[-MOST_SAID:]
+    last = f"; the last lines of its {source}: {told}" if told else " and printed nothing"
+    return ExtrapError(f"the training command {what}{last}; its output is in {log}")
+
+
+def _code_words(code: int) -> str:
+    if code == SIGNALLED - 1:
+        return "was not found"
+    number = code - SIGNALLED if code > SIGNALLED else -code
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"ended with exit code {code}"
+    hint = ", probably because memory ran out" if name == "SIGKILL" else ""
+    return f"was ended by {name}{hint}"

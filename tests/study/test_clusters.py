@@ -1,0 +1,136 @@
+"""Ray and Dask: packs travel as bytes, and what comes back is what the local executor gives."""
+
+import os
+import signal
+import threading
+
+import pytest
+from optuna.trial import TrialState
+
+from extrap.cli import main
+from extrap.errors import StudyError
+from extrap.study import clusters, open_study, tune
+from extrap.study.clusters import executor_on, ships
+from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, train_pack
+from tests.study.trials import OWN, SPEC, trials_of, valley, wait_for
+
+FILE = """
+import os, time
+from extrap import StudySpec, TunedRange
+STUDY = StudySpec(name="mine", question="?", sizes={"width": (8, 16, 32, 64)}, growth=0,
+                  tune={"lr": TunedRange(low=2**-6, high=2**-3, n=5)}, seeds=(0, 1))
+def floor(size):
+    return 1 + size["width"] ** -0.5
+
+def train(size, tuned, seed):
+    with open(f"{os.environ['PLACE']}/{os.getpid()}", "a") as file:
+        file.write("one\\n")
+    time.sleep(0.02)
+    return floor(size) + (tuned["lr"] - 0.05) ** 2 + 0.001 * seed
+TRAIN = train
+"""
+
+
+def sent(function, *args, versions=None):
+    """What a worker answers to a call, opened."""
+    own = clusters._versions()
+    return clusters._opened(clusters._call(ships(function, *args), versions or own, 1))
+
+
+def test_functions_of_study_files_travel_by_value(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(FILE)
+    monkeypatch.setenv("PLACE", str(tmp_path))
+    own = open_study(tmp_path / "mine.py")
+    pack = Pack(spec=own.study, cells=own.study.grid_cells()[:1], train=own.training_of(own.study))
+    payload = ships(train_pack, pack, None)
+    assert b"floor" in payload  # and what it speaks of
+    assert sent(train_pack, pack, None).results[0].loss == pytest.approx(1.3548, abs=1e-3)
+
+
+def test_what_cannot_be_copied_is_named():
+    lock = threading.Lock()
+    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=lambda *_: lock)
+    with pytest.raises(StudyError, match="can be copied there"):
+        ships(train_pack, pack, None)
+
+
+class Unlike(Exception):
+    """An error that cannot be made again from its words."""
+
+    def __init__(self, a, b):
+        super().__init__(a)
+
+
+def test_errors_stops_and_other_versions_come_back_as_what_they_are(tmp_path):
+    def broken(size, tuned, seed):
+        raise Unlike("mine", 2)
+
+    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=broken, attempt="1")
+    with pytest.raises(PackFailed, match="Unlike: mine; in the run width=8"):
+        sent(train_pack, pack, None)
+    PackFolder(tmp_path / "packs").begin()
+    with pytest.raises(PackStopped):
+        sent(train_pack, pack, str(tmp_path))
+    with pytest.raises(StudyError, match=r"a worker has numpy .*, the driver 0\.1"):
+        sent(train_pack, pack, None, versions={**clusters._versions(), "numpy": "0.1"})
+
+
+@pytest.mark.parametrize("address", ["", "dask", "dask://", "spark://x", "localhost:8786"])
+def test_an_address_that_is_none_is_refused(address):
+    with pytest.raises(StudyError, match=r"ray://HOST:10001 or dask://HOST:8786"):
+        executor_on(address)
+
+
+@pytest.fixture(scope="module")
+def dask():
+    """A scheduler with two workers, each a process of its own."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address.replace("tcp://", "dask://")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["dask", "ray"])
+def test_a_cluster_gives_the_same_table_to_the_last_bit(
+    engine, url, tmp_path, request, monkeypatch
+):
+    monkeypatch.setenv("RAY_ADDRESS", "local")  # not one that happens to run here
+    whole = tune(SPEC, f"sqlite:///{tmp_path}/whole.db", device="cpu")
+    address = request.getfixturevalue("dask") if engine == "dask" else "ray"
+    with executor_on(address) as executor:
+        assert executor.n_workers >= 2
+        runs = tune(SPEC, url, executor=executor, device="cpu")
+        assert runs.data_hash() == whole.data_hash()
+        own = tune(OWN, url, executor=executor, train=valley)
+    assert len(own) == len(OWN.grid_cells())
+    complete = [t for t in trials_of(url) if t.state == TrialState.COMPLETE]
+    assert len(complete) == len(runs) + len(own) == len(trials_of(url))
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_costs_its_packs_no_try(dask, tmp_path, capsys):
+    place = repr(str(tmp_path / "pids"))  # workers have another environment
+    (tmp_path / "mine.py").write_text(FILE.replace("os.environ['PLACE']", place))
+    (tmp_path / "pids").mkdir()
+    killed: list[int] = []
+
+    def kill():
+        wait_for(lambda: sum(n_lines(tmp_path)) > 5)
+        killed.append(int(next((tmp_path / "pids").iterdir()).name))
+        os.kill(killed[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    assert main(["study", "run", "mine.py", "--quiet", "--on", dask]) == 0
+    killer.join()
+    assert killed
+    assert "mine" in capsys.readouterr().out
+    states = [t.state for t in trials_of("sqlite:///.extrap/mine.db")]
+    assert states == [TrialState.COMPLETE] * 40
+    assert sum(n_lines(tmp_path)) >= 40
+
+
+def n_lines(home):
+    return [len(path.read_text().splitlines()) for path in (home / "pids").iterdir()]

@@ -1,0 +1,243 @@
+"""A training function of one's own: what it may answer, and whose study it is."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from extrap.errors import StudyError
+from extrap.reading.optuna import read_storage
+from extrap.records import OWN, StudySpec, TunedRange
+from extrap.study import open_study, tune
+from extrap.study.adoption import adopt_training
+from extrap.training.own.answers import MOST_POINTS, read_answer, read_curve
+
+SPEC = StudySpec(
+    name="mine",
+    question="?",
+    sizes={"width": (8, 16)},
+    tune={"lr": TunedRange(low=0.01, high=0.04, n=2)},
+    seeds=(0,),
+)
+CELL = SPEC.grid_cells()[0]
+
+BEGINNING = """
+from extrap import StudySpec, TunedRange
+STUDY = StudySpec(name="mine", question="?", sizes={"width": (8, 16)},
+                  tune={"lr": TunedRange(low=0.01, high=0.04, n=2)}, seeds=(0,))
+"""
+FILE = f"""{BEGINNING}
+FLOOR = 1.5
+
+def depth(size):
+    return size["width"] ** 0.5
+
+def train(size, tuned, seed):
+    return FLOOR + tuned["lr"] / depth(size)
+
+TRAIN = train
+"""
+COMMAND = "COMMAND = ['a', '{lr}', '{width}']"
+
+
+def answered(answer, known=None):
+    return read_answer(answer, CELL, wall_s=2.0, known=known or {})
+
+
+def test_an_answer_is_a_loss_or_a_mapping_with_costs_and_a_curve():
+    assert (answered(2).loss, answered(2).wall_s) == (2.0, 2.0)
+    for loss in (math.nan, math.inf):
+        assert (answered(loss).status, answered(loss).loss) == ("diverged", None)
+    curve = [[10, 3.0], [20, 1.6]]
+    result = answered({"loss": 1.5, "n_params": 1e6, "flops": 6e9, "curve": curve})
+    assert (result.n_params, result.flops) == (1_000_000, 6e9)
+    assert isinstance(result.n_params, int)
+    assert result.curve == ((10, 3.0), (20, 1.5))  # it ends in the loss
+    # what the size tells of its cost fills in what the answer leaves out
+    known = {"width": 8.0, "n_params": 100.0, "n_tokens": 2000.0}
+    result = answered({"loss": 1.0, "n_params": 7}, known)
+    assert (result.n_params, result.n_tokens) == (7, 2000)
+    result = answered({"loss": 1.0, "n_params": None, "diverged_step": None})
+    assert (result.n_params, result.diverged_step) == (0, None)  # as where they are left out
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        ({"los": 1.0}, "did you mean 'loss'"),
+        ({"flops": 1.0}, "only 'flops'; add 'loss'"),
+        ({"loss": "low"}, "as a number"),
+        ({"loss": 1.0, "curve": 3}, "pairs, got 3"),
+        ({"loss": 1.0, "curve": [1, 2]}, "pairs"),
+        (None, "as a number"),
+        (True, "as a number"),
+        ({"loss": True}, "as a number"),
+        ({"loss": 1.0, "n_params": math.nan}, "n_params .* 'nan'"),
+        ({"loss": 1.0, "n_tokens": math.inf}, "n_tokens .* 'inf'"),
+        ({"loss": 1.0, "n_params": -5}, "n_params .* '-5'"),
+        ({"loss": 1.0, "epochs": True}, "epochs .* 'True'"),
+        ({"loss": 1.0, "flops": "many"}, "flops .* 'many'"),
+        ({"loss": 1.0, "diverged_step": "x"}, "diverged_step .* 'x'"),
+        ({"loss": 1.0, "diverged_step": math.nan}, "diverged_step"),
+        ({"loss": 1.0, "diverged_step": -1}, "diverged_step"),
+    ],
+)
+def test_an_answer_that_is_none_names_what_is_odd(answer, named):
+    odd_part = isinstance(answer, dict) and set(answer) > {"loss"} and "curve" not in answer
+    with pytest.raises(ValueError if odd_part else TypeError, match=named):
+        answered(answer)
+
+
+def test_a_curve_goes_forward_and_is_finite_and_short():
+    points = [(1, 5.0), (2, 4.0), (3, 3.5), (2, 4.1), (3, 3.0)]
+    assert read_curve(points, last=2.9) == ((1, 5.0), (2, 4.1), (3, 2.9))  # begun anew
+    assert read_curve([(1, 5.0), (2, math.nan)], last=math.nan) == ((1, 5.0),)
+    curve = read_curve([(i, 1 + 1 / i) for i in range(1, 10_001)], last=1.0)
+    assert MOST_POINTS / 2 < len(curve) <= MOST_POINTS
+    assert curve[-1] == (10_000, 1.0)
+    assert [step for step, _ in curve] == sorted({step for step, _ in curve})
+
+
+def test_curves_and_costs_of_ones_own_come_back_from_the_storage(url):
+    def train(size, tuned, seed):
+        return {"loss": 1 + tuned["lr"], "n_params": size["width"] ** 2, "curve": [(5, 2), (9, 1)]}
+
+    runs = tune(SPEC, url, train=train)
+    assert list(runs.to_frame()["n_params"]) == [64, 64, 256, 256]
+    curves = runs.curves()
+    assert curves is not None
+    assert list(curves[curves["run"] == 0]["loss"]) == [2.0, 1.01]
+
+
+def test_an_error_names_the_run_and_its_cell_is_trained_at_the_next_start(url):
+    def broken(size, tuned, seed):
+        if size["width"] == 16:
+            raise ZeroDivisionError("mine")
+        return 1.0
+
+    with pytest.raises(ValueError, match="'mine' names neither"):
+        tune(SPEC, url)  # our own training needs one
+    with pytest.raises(StudyError, match=r"lr=0.01, seed=0 failed 3 times .*mine") as caught:
+        tune(SPEC, url, train=broken)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+    def mended(size, tuned, seed):
+        return 2.0
+
+    mended.__qualname__ = broken.__qualname__  # in Python a function is known by its name
+    frame = tune(SPEC, url, train=mended).to_frame()
+    assert list(frame["loss"]) == [1.0, 1.0, 2.0, 2.0]
+
+
+def test_the_path_of_the_size_is_told_to_the_function(url):
+    spec = replace(SPEC, sizes={"depth": (2, 3)}, path={"width": "8 * depth", "flops": "width**2"})
+    seen = []
+
+    def train(size, tuned, seed):
+        seen.append(dict(size))
+        return 1.0
+
+    frame = tune(spec, url, train=train).to_frame()
+    assert seen[0] == {"depth": 2, "width": 16, "flops": 256}
+    assert list(frame["depth"]) == [2, 2, 3, 3]
+    assert list(frame["flops"]) == [256, 256, 576, 576]
+    with pytest.raises(StudyError, match=r"path.width: 8 \* depth"):
+        tune(replace(spec, path={**spec.path, "width": "9 * depth"}), url, train=train)
+
+
+def study_of(tmp_path, text=FILE):
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    return path
+
+
+def training_of(tmp_path, text=FILE):
+    """How the study of a file is trained."""
+    own = open_study(study_of(tmp_path, text))
+    return own.training_of(own.study)
+
+
+def test_a_study_file_brings_its_function_and_what_it_rests_on(tmp_path, url):
+    baseline = "\nfrom dataclasses import replace\nBASELINE = replace(STUDY, name='other')\n"
+    own = open_study(study_of(tmp_path, FILE + baseline))
+    train = own.training_of(own.study)
+    assert train is own.training_of(own.baseline)
+    runs = tune(SPEC, url, train=train)
+    assert set(read_storage(url, study="mine").runs["workload"]) == {OWN}
+    assert runs.to_frame()["loss"].min() == pytest.approx(1.5 + 0.01 / 4)
+    source = train.source
+    assert set(source) == {"train", "depth", "FLOOR"}
+    assert source["FLOOR"] == "FLOOR = 1.5"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("FLOOR = 1.5", "FLOOR = 1.4", "data.source.FLOOR: "),
+        ("** 0.5", "** 0.6", "data.source.depth: "),
+        ('tuned["lr"] /', 'tuned["lr"] *', "data.source.train: "),
+    ],
+)
+def test_a_changed_function_is_refused_until_it_is_accepted(tmp_path, url, before, after, named):
+    before_any = training_of(tmp_path)
+    assert adopt_training(SPEC, url, before_any) == ()
+    assert not list(tmp_path.glob("*.db"))  # a storage that is not there yet is not made
+    tune(SPEC, url, train=before_any)
+    other = replace(SPEC, tune={"lr": replace(SPEC.tune["lr"], n=3)})
+    with pytest.raises(StudyError, match=r"tune\.lr\.n: 2 in ") as caught:
+        tune(other, url, train=before_any)
+    assert "--accept-training" not in str(caught.value)  # that is not the training
+    changed = training_of(tmp_path, FILE.replace(before, after))
+    with pytest.raises(StudyError, match=named) as caught:
+        tune(SPEC, url, train=changed)
+    assert "--accept-training" in str(caught.value)
+    assert len(adopt_training(SPEC, url, changed)) == 1
+    assert adopt_training(SPEC, url, changed) == ()
+    assert len(tune(SPEC, url, train=changed)) == 4
+
+
+USES_K = "\ndef fit(size, tuned, seed):\n    return K\nTRAIN = fit"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def b(a, t, s, k):\n    return k\nTRAIN = functools.partial(b, k=1)", "k=2"),
+        ("def b(a, t, s, k):\n    return k\nfit = functools.partial(b, k=1)\nTRAIN = fit", "k=2"),
+        ("TRAIN = functools.partial(elsewhere_too.fit, k=1)", "k=2"),
+        ("class T:\n    def __init__(self, **k): pass\n    __call__ = max\nTRAIN = T(k=1)", "k=2"),
+        ("def m(k):\n    def t(a, b, c): return k\n    return t\nTRAIN = m(k=1)", "k=2"),
+        (f"if FLAG := True:\n    K = dict(k=1)\nelse:\n    K = 3{USES_K}", "k=2"),
+        (f"K = 0\nfor i in range(3):\n    K += dict(k=1)['k']{USES_K}", "k=2"),
+        (f"with contextlib.nullcontext(dict(k=1)) as K:\n    pass{USES_K}", "k=2"),
+        (f"try:\n    K = dict(k=1)\nfinally:\n    pass{USES_K}", "k=2"),
+        (f"K = {{}}\nK['x'] = dict(k=1){USES_K}", "k=2"),
+    ],
+)
+def test_all_that_makes_the_function_what_it_is_counts(tmp_path, monkeypatch, before, after):
+    (tmp_path / "elsewhere_too.py").write_text("def fit(size, tuned, seed, k):\n    return k\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    start = f"{BEGINNING}import contextlib, functools, elsewhere_too\nI = [fit for fit in ()]\n"
+
+    def source(text):
+        return dict(training_of(tmp_path, start + text).source)
+
+    begun = source(before)
+    assert begun == source(f"# so\n{before}\nOTHER = 3")
+    assert begun != source(before.replace("k=1", after))
+    assert not {"I", "OTHER"} & set(begun)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (FILE.replace("TRAIN = train", ""), "write TRAIN"),
+        (FILE.replace("TRAIN = train", "TRAIN = 3"), "TRAIN .* got int"),
+        (FILE + COMMAND, "TRAIN and COMMAND"),
+    ],
+)
+def test_a_study_file_says_in_one_way_how_it_is_trained(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        open_study(study_of(tmp_path, text))
+    command = training_of(tmp_path, FILE.replace("TRAIN = train", COMMAND))
+    assert command.args == ("a", "{lr}", "{width}")

@@ -1,0 +1,442 @@
+"""The driver: packs are handed out, handed out again, and written down once, whatever is lost."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import optuna
+import pytest
+import sqlalchemy
+from optuna.trial import TrialState
+
+from extrap.errors import StudyError
+from extrap.reading.optuna import ASKED
+from extrap.reading.storages import open_storage
+from extrap.records import OPTUNA_SAMPLERS, TunedRange
+from extrap.study import tune
+from extrap.study.locks import TakenOver, lock_of
+from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, Trained, train_pack
+from extrap.study.trials import Trials
+from tests.study.trials import OWN, SPEC, lost_connection, trials_of, valley, wait_for
+
+N = len(OWN.grid_cells())
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The runs of the study that nobody disturbs."""
+    return tune(OWN, f"sqlite:///{tmp_path_factory.mktemp('whole')}/whole.db", train=valley)
+
+
+class Flaky(Executor):
+    """Loses packs in turn: cancelled, with an error of its own, or trained and not told."""
+
+    n_workers = 2
+
+    def __init__(self, n_lost):
+        self.n_lost, self.n_trained = n_lost, 0
+
+    def submit(self, fn, /, *args, **options):
+        future = Future()
+        if self.n_lost % 3 == 1:
+            future.cancel()
+            future.set_running_or_notify_cancel()
+        elif self.n_lost:
+            if self.n_lost % 3 == 2:
+                fn(*args)
+            future.set_exception(ConnectionError("the worker is gone"))
+        else:
+            future.set_result(fn(*args))
+            self.n_trained += 1
+        self.n_lost = max(0, self.n_lost - 1)
+        return future
+
+
+@pytest.mark.parametrize("executor", [ThreadPoolExecutor(3), Flaky(7)])
+def test_any_executor_gives_the_same_table(executor, url, whole):
+    runs = tune(OWN, url, train=valley, executor=executor)
+    assert runs.data_hash() == whole.data_hash()
+    assert [trial.state for trial in trials_of(url)] == [TrialState.COMPLETE] * N
+
+
+def test_workers_that_are_always_lost_end_the_study(url):
+    with pytest.raises(StudyError, match="workers that finish them"):
+        tune(OWN, url, train=valley, executor=Flaky(10**6))
+    assert trials_of(url) == []
+
+
+class Odd(Executor):
+    def __init__(self, answer):
+        self.answer = answer
+
+    def submit(self, fn, /, *args, **options):
+        future = Future()
+        future.set_result(self.answer(fn(*args)))
+        return future
+
+
+@pytest.mark.parametrize("answer", [lambda _: None, lambda t: replace(t, results=())])
+def test_an_executor_that_answers_something_else_is_named(answer, url):
+    with pytest.raises(StudyError, match="an executor must return"):
+        tune(OWN, url, train=valley, executor=Odd(answer))
+
+
+def test_a_cell_that_always_fails_is_named_and_the_rest_goes_on(url, caplog):
+    calls = []
+
+    def train(size, tuned, seed):
+        calls.append((size["width"], tuned["lr"], seed))
+        if calls[-1][0] == 16 and seed == 1 and tuned["lr"] > 0.05:
+            raise RuntimeError("too large")
+        return valley(size, tuned, seed)
+
+    with pytest.raises(StudyError, match=r"width=16, lr=0.0625, seed=1 failed 3 times.*too large"):
+        tune(OWN, url, train=train)
+    states = [trial.state for trial in trials_of(url)]
+    assert (states.count(TrialState.COMPLETE), states.count(TrialState.FAIL)) == (N - 1, 1)
+    assert len(calls) == N - 1 + 3
+
+
+def test_what_never_worked_ends_the_study_after_three_tries(url):
+    calls = []
+
+    def train(size, tuned, seed):
+        calls.append(size)
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        tune(OWN, url, train=train)
+    assert len(calls) == 3
+
+
+def test_a_pack_that_fails_is_halved_until_its_cell_is_alone(url, monkeypatch, tmp_path):
+    """A cell of our own training that breaks its pack costs the others nothing."""
+    bad, packs = SPEC.grid_cells()[3], []
+
+    class Breaking(Executor):
+        n_workers = 1
+
+        def submit(self, fn, /, *args, **options):
+            future = Future()
+            pack = args[0]
+            packs.append(len(pack.cells))
+            if bad in pack.cells:
+                future.set_exception(PackFailed(MemoryError("full"), (), pack.cells))
+            else:
+                future.set_result(fn(*args))
+            return future
+
+    tune(SPEC, url, extend=lambda _: SPEC.grid_cells()[6:])
+    with pytest.raises(StudyError, match=r"failed 3 times.*full"):
+        tune(SPEC, url, executor=Breaking())
+    complete = [t for t in trials_of(url) if t.state == TrialState.COMPLETE]
+    assert len(complete) == len(SPEC.grid_cells()) - 1
+    assert packs[0] == 6
+    assert packs.count(1) >= 3
+
+
+def test_an_attempt_ends_when_a_newer_one_began_and_goes_on_where_nobody_can_say(tmp_path):
+    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=valley, attempt="1")
+    folder = tmp_path / "own"
+    assert isinstance(train_pack(pack, str(folder)), Trained)  # no folder here: not shared
+    files = PackFolder(folder / "packs")
+    files.begin()
+    with pytest.raises(PackStopped):
+        train_pack(pack, str(folder))  # not permitted, or its driver is gone
+    files.permit(pack.name, "2")
+    with pytest.raises(PackStopped):
+        train_pack(pack, str(folder))
+    assert train_pack(replace(pack, attempt="2"), str(folder)).results[0].loss > 1
+    files.stop(pack.name)
+    with pytest.raises(PackStopped):
+        train_pack(replace(pack, attempt="2"), str(folder))
+
+
+def test_other_data_on_a_worker_are_named(tmp_path):
+    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=valley, made_with="other")
+    with pytest.raises(PackFailed, match="the driver's data"):
+        train_pack(pack)
+
+
+def test_a_training_that_calls_exit_has_failed(url):
+    with pytest.raises(Exception, match="called exit"):
+        tune(OWN, url, train=lambda *_: sys.exit(3))
+
+
+# One writer
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "journal", "postgres"])
+def test_a_second_driver_is_told_who_runs_the_study(kind, tmp_path, request):
+    url = f"{kind}:///{tmp_path}/study"
+    if kind == "postgres":
+        url = request.getfixturevalue("postgres").make_database("locked")
+    first, second = lock_of(url, ["own", "other"]), lock_of(url, ["other"])
+    first.acquire()
+    with pytest.raises(StudyError, match=rf"process {os.getpid()}, since 20\d\d-"):
+        second.acquire()
+    lock_of(url, ["third"]).acquire()  # another study of the same storage
+    first.check()
+    first.release()
+    second.acquire()
+    second.check()
+    second.release()
+    assert not list(tmp_path.glob("*own.lock"))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_frozen_driver_is_taken_over_and_writes_nothing_when_woken(kind, tmp_path, request):
+    url = f"sqlite:///{tmp_path}/study.db"
+    if kind == "postgres":
+        url = request.getfixturevalue("postgres").make_database("frozen")
+    script = tmp_path / "frozen.py"
+    script.write_text(
+        "import time\n"
+        "from pathlib import Path\n"
+        "from tests.study.trials import OWN, trials_of, valley, wait_for\n"
+        "from extrap.study import tune\n"
+        "def slow(size, tuned, seed):\n"
+        "    if size['width'] == 16:\n"
+        f"        wait_for(lambda: len(trials_of({url!r})) == 6)\n"
+        "        time.sleep(0.5)  # nothing is being written: a transaction would lock the file\n"
+        "        Path('ready').touch()\n"
+        "        time.sleep(5)\n"
+        "    return valley(size, tuned, seed)\n"
+        "slow.__qualname__ = 'valley'\n"
+        f"tune(OWN, {url!r}, train=slow, grace_s=1.5)\n"
+    )
+    frozen = subprocess.Popen(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+    )
+    wait_for((tmp_path / "ready").exists)
+    frozen.send_signal(signal.SIGSTOP)
+    deadline = time.monotonic() + 600
+    while time.monotonic() < deadline:
+        with suppress(StudyError):  # it is not yet silent for long enough
+            tune(OWN, url, train=valley, grace_s=1.5)
+            break
+        time.sleep(0.2)
+    before = [(t.number, t.state, t.values) for t in trials_of(url)]
+    frozen.send_signal(signal.SIGCONT)
+    said = frozen.communicate(timeout=60)[1].decode()
+    assert frozen.returncode != 0 or kind == "postgres"
+    assert "runs this study now" in said or kind == "postgres"
+    assert [(t.number, t.state, t.values) for t in trials_of(url)] == before
+    assert len(before) == N
+
+
+def test_the_lock_of_a_dead_process_or_half_of_one_is_nobodys(tmp_path):
+    url, path = f"sqlite:///{tmp_path}/study.db", tmp_path / "study.db.own.lock"
+    for text in ("{", "", "[1]", json.dumps({"host": socket.gethostname(), "pid": 2**22 + 1})):
+        path.write_text(text)
+        lock = lock_of(url, ["own"])
+        lock.acquire()
+        lock.release()
+    lock.acquire()
+    path.write_text(json.dumps({"token": "another"}))
+    with pytest.raises(TakenOver):
+        lock.check()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StudyError, match="choose another storage"):
+        tune(OWN, f"sqlite:///{tmp_path}/file/study.db", train=valley)
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_lost_acknowledgement_is_not_a_lost_commit(is_lost, url, whole, monkeypatch):
+    add, lost = optuna.Study.add_trials, [lost_connection() for _ in range(4)]
+
+    def flaky(self, trials):
+        if is_lost:
+            add(self, trials)
+        if lost:
+            raise lost.pop()
+        if not is_lost:
+            add(self, trials)
+
+    monkeypatch.setattr(optuna.Study, "add_trials", flaky)
+    runs = tune(OWN, url, train=valley)
+    assert runs.data_hash() == whole.data_hash()
+    assert len(trials_of(url)) == N
+
+
+def test_a_storage_that_stays_away_is_given_up(url, monkeypatch):
+    def away(self, trials):
+        raise lost_connection()
+
+    monkeypatch.setattr(optuna.Study, "add_trials", away)
+    monkeypatch.setitem(Trials.__init__.__kwdefaults__, "patience_s", 0.3)
+    with pytest.raises(StudyError, match=r"got nothing from .* start it again"):
+        tune(OWN, url, train=valley)
+
+
+class Proxy:
+    """Stands before a server, and cuts a connection when the server has answered a COMMIT."""
+
+    def __init__(self, host, port, n_cuts):
+        self.there, self.n_cuts = (host, port), n_cuts
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.ends = [self.listener]
+        self.threads = []
+        self.start(self.serve)
+
+    def start(self, work, *words):
+        self.threads.append(threading.Thread(target=work, args=words, daemon=True))
+        self.threads[-1].start()
+
+    def serve(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(self.there)
+            self.ends += (client, server)
+            state = {"commits": False}
+            for here, there, is_client in ((client, server, True), (server, client, False)):
+                self.start(self.pump, here, there, is_client, state)
+
+    def close(self):
+        for act in (lambda end: end.shutdown(socket.SHUT_RDWR), lambda end: end.close()):
+            for end in self.ends:
+                with suppress(OSError):
+                    act(end)
+            for thread in self.threads:
+                thread.join(10)
+
+    def pump(self, here, there, is_client, state):
+        while chunk := self.read(here):
+            if is_client and b"COMMIT" in chunk and state.get("inserted"):
+                state["commits"] = True
+            if is_client and b"INSERT INTO trial_values" in chunk:
+                state["inserted"] = True
+            if not is_client and state["commits"] and self.n_cuts:
+                self.n_cuts -= 1
+                break  # the answer to it never arrives
+            with suppress(OSError):
+                there.sendall(chunk)
+        for end in (here, there):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)  # whoever waits for it wakes up
+
+    def read(self, end):
+        try:
+            return end.recv(1 << 16)
+        except OSError:
+            return b""
+
+
+def test_a_connection_cut_after_commit_doubles_nothing(postgres, whole):
+    url = sqlalchemy.make_url(postgres.make_database("cut"))
+    proxy = Proxy(url.host or "127.0.0.1", url.port or 5432, n_cuts=3)
+    through = url.set(host="127.0.0.1", port=proxy.port).render_as_string(hide_password=False)
+    runs = tune(OWN, through, train=valley)
+    proxy.close()
+    assert proxy.n_cuts == 0
+    assert runs.data_hash() == whole.data_hash()
+    assert [t.state for t in trials_of(url.render_as_string(hide_password=False))] == (
+        [TrialState.COMPLETE] * N
+    )
+
+
+# Samplers
+
+
+def named_object(name):
+    return {
+        "random": optuna.samplers.RandomSampler(seed=1),
+        "object": optuna.samplers.TPESampler(seed=1),
+    }.get(name, name)
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize("name", [*OPTUNA_SAMPLERS, "random", "object"])
+def test_a_sampler_that_is_stopped_goes_on_with_what_it_asked_for(name, url, monkeypatch):
+    """A driver that dies twice in the middle of packs asks for no more cells than others."""
+    if name == "cmaes":
+        pytest.importorskip("cmaes")
+    tuned = {"lr": TunedRange(low=0.001, high=1, n=8), "beta": TunedRange(low=0.1, high=1, n=2)}
+    seen = []
+
+    def train(size, tuned, seed):
+        seen.append(tuple(tuned.values()))
+        if len(seen) in (6, 13):
+            raise KeyboardInterrupt
+        return 1 + (tuned["lr"] - 0.02) ** 2 + tuned["beta"]
+
+    for _ in range(2):
+        spec = replace(OWN, sampler=named_object(name), sizes={"width": (8,)}, tune=tuned)
+        with pytest.raises(KeyboardInterrupt):
+            tune(spec, url, train=train)
+        asked = open_storage(url).get_all_studies()[0].user_attrs[ASKED]["trials"]
+        done = {t.params["lr"] for t in trials_of(url)}
+        left = {t["params"]["lr"] for t in asked} - done
+        assert left
+    runs = tune(
+        replace(OWN, sampler=named_object(name), sizes={"width": (8,)}, tune=tuned),
+        url,
+        train=train,
+    )
+    assert len(runs) == len(trials_of(url)) == 32
+    assert left <= set(runs.to_frame()["lr"])
+    assert len(set(seen)) == 32  # what was asked for was trained, and nothing else
+
+
+def test_a_sampler_that_cannot_resume_is_refused_by_name(url):
+    class Mine(optuna.samplers.RandomSampler):
+        pass
+
+    with pytest.raises(StudyError, match="got Mine"):
+        tune(replace(OWN, sampler=Mine()), url, train=valley)
+    with pytest.raises(StudyError, match="got object"):
+        tune(replace(SPEC, pruner=object()), url)
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize("pruner", ["median", "hyperband", optuna.pruners.PercentilePruner(50.0)])
+def test_a_grid_may_be_pruned(pruner, url):
+    spec = replace(
+        SPEC,
+        pruner=pruner,
+        sizes={"width": (8,)},
+        tune={"lr": TunedRange(low=2**-9, high=2**-1, n=12)},
+        seeds=(0,),
+        recipe=replace(SPEC.recipe, steps=40, n_evals=20),
+        growth=0,
+    )
+    tune(spec, url, extend=lambda _: spec.grid_cells()[4:10])
+    runs = tune(spec, url)
+    assert len(runs) == 12
+    assert runs.counts()["pruned"] > 0
+    for trial in trials_of(url):
+        assert len(trial.intermediate_values) <= 10
+
+
+def test_a_whole_number_that_is_drawn_twice_is_trained_once(url):
+    """Three batch sizes and two seeds: there are no more cells than six, whatever is wanted."""
+    spec = replace(
+        SPEC,
+        sampler="tpe",
+        sizes={"width": (8,)},
+        tune={"batch_size": TunedRange(low=2, high=4, n=5)},
+        path={"lr": "0.01 + 0 * width"},
+    )
+    runs = tune(spec, url)
+    frame = runs.to_frame()
+    assert len(frame) == len(frame[["batch_size", "seed"]].drop_duplicates()) <= 6

@@ -1,0 +1,241 @@
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from optuna.trial import TrialState
+
+from extrap.errors import StudyError
+from extrap.reading.optuna import study_names
+from extrap.reading.storages import open_storage
+from extrap.records import OPTUNA_SAMPLERS, Cell, TunedRange, Workload
+from extrap.records.study import RunResult
+from extrap.study import tune
+from extrap.study.events import TuneEvent
+from tests.study.trials import SPEC, trials_of, valley
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/inner/study.db"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The study run once with our own training, what was heard of it, and its storage."""
+    path, events = tmp_path_factory.mktemp("trained") / "study.db", list[TuneEvent]()
+    return tune(SPEC, f"sqlite:///{path}", notify=events.append), events, path
+
+
+def test_every_cell_of_the_grid_is_trained_once_and_told(trained, url):
+    runs, events, path = trained
+    done = [event.cost_done for event in events]
+    assert done == sorted(done)
+    assert done[-1] == pytest.approx(events[-1].cost_total)
+    finished = [(dict(e.size), e.n_runs) for e in events if e.is_finished]
+    assert finished == [({"width": 8.0}, 6), ({"width": 16.0}, 6)]
+    frame = runs.to_frame()
+    cells = [
+        Cell.of({"width": w}, {"lr": lr}, s)
+        for w, lr, s in zip(frame["width"], frame["lr"], frame["seed"], strict=True)
+    ]
+    assert cells == list(SPEC.grid_cells())
+    assert set(frame["status"]) == {"complete"}
+    assert set(runs.conditions) > {"workload", "steps", "optimizer"}
+    assert frame["n_params"].nunique() == 2
+    assert set(frame["depth"]) == {3}  # options at their defaults are columns too
+    assert set(frame["corpus_bytes"]) == {60_000}
+    assert frame["epochs"].tolist() == [64 / (60_000 - 20_000 - 16)] * 12
+    assert "corpus_sha256" not in frame
+    curves = runs.curves()
+    assert curves is not None
+    assert list(curves[curves["run"] == 0]["step"]) == [2, 4, 6, 8]
+
+    copied(path, url)
+    events: list[TuneEvent] = []
+    again = tune(SPEC, url, notify=events.append)  # a second start trains nothing
+    assert again.data_hash() == runs.data_hash()
+    assert events == []
+    assert len(trials_of(url)) == len(SPEC.grid_cells())
+
+
+def copied(path, url):
+    place = Path(url.removeprefix("sqlite:///"))
+    place.parent.mkdir()
+    shutil.copy(path, place)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The storage of the study trained by `valley`."""
+    path = tmp_path_factory.mktemp("valley") / "study.db"
+    tune(SPEC, f"sqlite:///{path}", train=valley)
+    return path
+
+
+def test_measured_noise_comes_back_beside_the_curves(url):
+    spec = replace(SPEC, sizes={"width": (8,)}, seeds=(0,))
+    runs = tune(replace(spec, recipe=replace(spec.recipe, noise_every=2)), url)
+    curves = runs.curves()
+    assert curves is not None
+    assert curves[["grad_sq_norm", "grad_cov_trace"]].notna().all(axis=None)
+    assert "noise_scale" in runs.to_frame()
+    with pytest.raises(StudyError, match="noise_every: 2 in the"):
+        tune(spec, url)
+
+
+def test_sizes_and_seeds_may_grow_and_larger_runs_are_kept_apart(url, finished):
+    copied(finished, url)
+    grown = replace(SPEC, sizes={"width": (8, 16, 32)}, seeds=(0, 1, 2))
+    events: list[TuneEvent] = []
+    assert len(tune(grown, url, train=valley, notify=events.append)) == 27
+    assert sum(event.is_finished for event in events) == 27 - 12
+    cell = Cell.of({"width": 512}, {"lr": 0.9}, 0)
+    runs = tune(SPEC, url, train=valley, stage="check", extend=lambda _: [cell])
+    assert list(runs.to_frame()["stage"]) == ["check"]
+    tuned = {f"small/width={width}" for width in (8, 16, 32)}
+    assert set(study_names(open_storage(url))) == {*tuned, "small/check/width=512"}
+
+
+def test_a_sampler_that_asks_for_runs_needs_to_be_handed_in(url):
+    with pytest.raises(ValueError, match="needs extend="):
+        tune(replace(SPEC, sampler="law"), url, train=valley)
+    with pytest.raises(ValueError, match="needs extend="):
+        tune(SPEC, url, stage="check")
+    with pytest.raises(ValueError, match="stage must be"):
+        tune(SPEC, url, stage="later")
+
+
+def test_a_killed_study_goes_on_where_it_was_and_ends_with_the_same_table(url, tmp_path, trained):
+    script = tmp_path / "killed.py"
+    script.write_text(
+        "import os, signal\n"
+        "from tests.study.trials import SPEC, hit_at_half\n"
+        "from extrap.study import tune\n"
+        "hit_at_half(16, lambda: os.kill(os.getpid(), signal.SIGKILL))\n"
+        f"tune(SPEC, {url!r})\n"
+    )
+    killed = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    assert len(trials_of(url)) <= 6  # the last of them may just have been written
+    assert tune(SPEC, url).data_hash() == trained[0].data_hash()
+    complete = [trial for trial in trials_of(url) if trial.state == TrialState.COMPLETE]
+    assert len(complete) == len(SPEC.grid_cells())
+
+
+def test_ctrl_c_ends_at_once_and_the_next_start_goes_on(url, trained):
+    def interrupt(event):
+        if event.is_finished:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tune(SPEC, url, notify=interrupt)
+    assert [trial.state for trial in trials_of(url)] == [TrialState.COMPLETE] * 6
+    assert tune(SPEC, url).data_hash() == trained[0].data_hash()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (-1.0, ValueError, "got -1.0"),
+        (None, TypeError, "got None"),
+        (
+            RunResult(cell=Cell.of({"width": 8}, {"lr": 9}, 0), status="complete", loss=1.0),
+            ValueError,
+            "the cell it was given",
+        ),
+    ],
+)
+def test_a_wrong_answer_of_ones_own_function_leaves_nothing_behind(url, answer, error, message):
+    with pytest.raises(error, match=message):
+        tune(SPEC, url, train=lambda size, tuned, seed: answer)  # type: ignore[arg-type,return-value]
+    assert [trial.state for trial in trials_of(url)] == [TrialState.FAIL]
+
+
+def test_resuming_with_another_recipe_names_every_difference(url, finished):
+    copied(finished, url)
+    for changed, named in (
+        (replace(SPEC, recipe=replace(SPEC.recipe, steps=9)), "recipe.steps: 8 in "),
+        (replace(SPEC, tune={"lr": replace(SPEC.tune["lr"], n=4)}), "tune.lr.n: 3 in "),
+        (
+            replace(SPEC, workload=Workload(name="bytes-mlp", options={"depth": 2})),
+            "workload.depth: nothing ",
+        ),
+        (replace(SPEC, sampler="tpe"), "sampler: grid in "),
+    ):
+        with pytest.raises(StudyError, match=named):
+            tune(changed, url, train=valley)
+
+
+def test_resuming_with_other_data_names_the_hash(url, tmp_path):
+    text = tmp_path / "text"
+    text.mkdir()
+    (text / "a.txt").write_text("some text, and then some more. " * 2000)
+    options = {**SPEC.workload.options, "corpus": str(text)}
+    spec = replace(SPEC, workload=replace(SPEC.workload, options=options), sizes={"width": (8,)})
+    tune(spec, url)
+    (text / "a.txt").write_text("another text, and then some more. " * 2000)
+    with pytest.raises(StudyError, match=r"data\.corpus_sha256"):
+        tune(spec, url)
+
+
+def test_a_diverged_run_tells_the_sampler_its_initial_loss(url):
+    (trial,) = tune(
+        replace(SPEC, seeds=(0,)), url, extend=lambda _: [Cell.of({"width": 8}, {"lr": 9}, 0)]
+    ) and trials_of(url)
+    assert trial.state == TrialState.COMPLETE
+    assert trial.value == pytest.approx(5.5, abs=0.3)
+    assert trial.user_attrs["result"]["status"] == "diverged"
+
+
+@pytest.mark.parametrize("sampler", OPTUNA_SAMPLERS)
+def test_optuna_samples_as_many_runs_as_the_grid_and_prunes(url, sampler):
+    spec = replace(
+        SPEC,
+        sampler=sampler,
+        sizes={"width": (8,)},
+        tune={"lr": TunedRange(low=2**-9, high=2**-1, n=8)},
+        recipe=replace(SPEC.recipe, steps=20, n_evals=10),
+    )
+    runs = tune(spec, url)
+    counts = runs.counts()
+    assert len(runs) == 16
+    assert counts["pruned"] > 0
+    assert counts["complete"] >= 5
+    assert set(runs.to_frame()["seed"]) == {0, 1}
+    again = tune(spec, url)
+    assert again.data_hash() == runs.data_hash()
+    assert len(trials_of(url)) == 16
+
+
+def test_every_pack_is_reported_to_the_pruner_at_tenths_of_its_own_length(url):
+    """Two batch sizes and a data size: packs of different lengths in one round of sampling."""
+    spec = replace(
+        SPEC,
+        sampler="tpe",
+        sizes={"width": (8,), "tokens": (1280,)},
+        tune={
+            "lr": TunedRange(low=2**-9, high=2**-5, n=4),
+            "batch_size": TunedRange(low=4, high=16, n=3),
+        },
+        seeds=(0,),
+    )
+    tune(replace(spec, recipe=replace(spec.recipe, n_evals=20)), url)
+    trials = trials_of(url)
+    drawn = [trial.params["batch_size"] for trial in trials]
+    assert len(set(drawn)) > 3
+    assert all(isinstance(batch, int) and 4 <= batch <= 16 for batch in drawn)
+    for trial in trials:
+        steps = list(trial.intermediate_values)
+        assert steps == list(range(1, len(steps) + 1))
+        is_pruned = trial.user_attrs["result"]["status"] == "pruned"
+        assert 3 <= len(steps) < 10 if is_pruned else len(steps) == 10

@@ -1,0 +1,74 @@
+"""What tests of tuning share: a small study, a function that trains it, and its trials."""
+
+import time
+from dataclasses import replace
+
+import optuna
+import sqlalchemy
+
+from extrap.reading.optuna import study_names
+from extrap.reading.storages import open_storage
+from extrap.records import Recipe, StudySpec, TunedRange, Workload
+from extrap.study.trainers import PackedTrainer
+
+SPEC = StudySpec(
+    name="small",
+    question="Does tuning work?",
+    workload=Workload(
+        name="bytes-mlp",
+        options={"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256},
+    ),
+    sizes={"width": (8, 16)},
+    tune={"lr": TunedRange(low=2**-8, high=2**-4, n=3)},
+    recipe=Recipe(steps=8, batch_size=8, n_evals=4),
+    seeds=(0, 1),
+)
+OWN = replace(SPEC, name="own", workload=Workload(name="mine"), growth=0)
+
+
+def valley(size, tuned, seed):
+    return 1 + 1 / size["width"] + (tuned["lr"] - 0.02) ** 2 + 0.001 * seed
+
+
+def trials_of(url):
+    """Every trial of a storage."""
+    storage = open_storage(url)
+    ids = map(storage.get_study_id_from_name, study_names(storage))
+    return [trial for study_id in ids for trial in storage.get_all_trials(study_id)]
+
+
+def wait_for(claim):
+    deadline = time.monotonic() + 600
+    while not claim():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def hit_at_half(width, act):
+    """From now on `act` is called when half of the updates of a width are made.
+
+    The training waits there until it is asked to stop, where `act` returns True.
+
+    Returns:
+        What undoes it.
+    """
+    train = PackedTrainer.train
+
+    def hit(self, cells, on_eval, say, **options):
+        def heard(step, losses):
+            if 2 * step == self.steps(cells[0]) and dict(cells[0].size) == {"width": width}:
+                waits = act()
+                wait_for(lambda: not waits or options["checkpoints"].is_asked())
+            return on_eval(step, losses)
+
+        return train(self, cells, heard, say, **options)
+
+    PackedTrainer.train = hit
+    return lambda: setattr(PackedTrainer, "train", train)
+
+
+def lost_connection():
+    cause = sqlalchemy.exc.OperationalError("", None, Exception("server closed the connection"))
+    error = optuna.exceptions.StorageInternalError("during the commit")
+    error.__cause__ = cause
+    return error

@@ -113,7 +113,9 @@ def take_census(storage: BaseStorage, tuned: Mapping[str, Sequence[str]]) -> Cen
             said.append(found)
         _count(census, key, kept_trials(storage, study._study_id), tuned[key.name])
     if said:
-        _hear(census, max(said, key=lambda each: datetime.fromisoformat(each["at"])))
+        _hear(
+            census, max(said, key=lambda e: (datetime.fromisoformat(e["at"]), bool(e.get("left"))))
+        )
     return census
 
 

@@ -117,6 +117,7 @@ class Trials:
         self._require_lock = require_lock
         self._patience_s = patience_s
         self._studies: set[str] = set()
+        self._told = ""
         self._sizes: dict[str, _Size] = {}
         self._done: set[Cell] = set()
         self._patiently(self._find)
@@ -218,10 +219,11 @@ class Trials:
 
     def beat(self, told: Mapping[str, Any]) -> None:
         """Write down what the driver is at; where that cannot be done, do without."""
-        if not self._studies:
+        self._told = self._told or min(self._studies, default="")  # the same one for ever
+        if not self._told:
             return
         try:
-            study_id = self._storage.get_study_id_from_name(min(self._studies))
+            study_id = self._storage.get_study_id_from_name(self._told)
             self._storage.set_study_user_attr(study_id, DRIVER, dict(told))
         except (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, OSError) as error:
             logger.debug("the driver's beat was not written: %s", error)

@@ -231,7 +231,7 @@ def test_a_frozen_driver_is_taken_over_and_writes_nothing_when_woken(kind, tmp_p
         time.sleep(0.2)
     before = [(t.number, t.state, t.values) for t in trials_of(url)]
     frozen.send_signal(signal.SIGCONT)
-    said = frozen.communicate(timeout=60)[1].decode()
+    said = frozen.communicate(timeout=600)[1].decode()
     assert frozen.returncode != 0 or kind == "postgres"
     assert "runs this study now" in said or kind == "postgres"
     assert [(t.number, t.state, t.values) for t in trials_of(url)] == before

@@ -125,7 +125,7 @@ class Sampled:
                 trial.set_user_attr(SEED, seed)
                 self._running[cell] = trial.number
                 cells.append(cell)
-        self.is_exhausted = len(cells) < n_new
+        self.is_exhausted = len(cells) < n_new or not cells
         if cells:
             self._write_down()
         return cells

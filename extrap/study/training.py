@@ -179,6 +179,7 @@ class Training:
                     self._preemption.stop_if_asked()
                     if all(course.is_done() for course in self._courses):
                         break
+                    time.sleep(LOOK_S)
                     continue
                 self._look()
         self._beat(force=True)

@@ -129,7 +129,8 @@ def is_passing(error: BaseException) -> bool:
     """Whether an error of a storage is one that goes away by itself: a connection, a lock."""
     is_database = isinstance(error, sqlalchemy.exc.SQLAlchemyError)  # its cause is the driver's
     cause = error if is_database else error.__cause__ or error
-    if isinstance(error, ConnectionLost) or isinstance(cause, sqlalchemy.exc.TimeoutError):
+    lost = (sqlalchemy.exc.TimeoutError, sqlalchemy.exc.PendingRollbackError)
+    if isinstance(error, ConnectionLost) or isinstance(cause, lost):
         return True
     if isinstance(cause, sqlalchemy.exc.DBAPIError):
         return cause.connection_invalidated or _is_passing_in_a_database(cause)

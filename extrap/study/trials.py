@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, TypeVar
@@ -227,6 +228,7 @@ class Trials:
             self._storage.set_study_user_attr(study_id, DRIVER, dict(told))
         except (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, OSError) as error:
             logger.debug("the driver's beat was not written: %s", error)
+            self._let_go()
 
     def trials_of(self, size: Mapping[str, float]) -> list[FrozenTrial]:
         """All trials of one size, by number."""
@@ -341,6 +343,11 @@ class Trials:
             found[name] = FloatDistribution(low, high, log=True)
         return found
 
+    def _let_go(self) -> None:
+        """Let go of a session whose connection was lost, or it refuses to make another."""
+        with suppress(Exception):  # it is of no use whatever it says
+            getattr(self._storage, "remove_session", lambda: None)()
+
     def _patiently(self, ask: Callable[[], T]) -> T:
         """Ask a storage again while it does not answer.
 
@@ -354,6 +361,7 @@ class Trials:
             except Exception as error:
                 if not is_passing(error):
                     raise
+                self._let_go()
                 words = without_secrets(_first_line(error), url=self._url)
                 waited_s = time.monotonic() - began
                 if waited_s >= self._patience_s:

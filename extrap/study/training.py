@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from extrap.errors import ExtrapError, StudyError
+from extrap.errors import StudyError
 from extrap.reading.storages import open_storage, storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
 from extrap.study.events import Notify, TuneEvent
@@ -330,8 +330,8 @@ class Training:
         flight.files.forget(pack.name)
         try:
             trained = future.result()
-        except PackStopped:
-            course.again(pack.cells)
+        except PackStopped as error:
+            self._lose(course, pack.cells, error)
         except PackFailed as error:
             self._record(flight, Trained(results=error.results, began=flight.began.timestamp()))
             self._blame(course, error.error, error.cells)
@@ -354,14 +354,14 @@ class Training:
         Raises:
             StudyError: Too many were lost, and none finished between.
         """
-        self._n_lost += 1
+        self._n_lost += not self._preemption.is_asked  # else we asked for it
         if self._n_lost > LOSSES:
             raise StudyError(
                 f"packs need workers that finish them, the last {LOSSES} were lost "
                 f"({type(error).__name__}: {error}); see why workers end, then the same "
                 "command resumes."
             ) from error
-        if not isinstance(error, CancelledError):
+        if not isinstance(error, CancelledError | PackStopped):
             logger.warning("a worker was lost (%s); its runs are handed out again", error)
         course.again(cells)
 
@@ -457,7 +457,7 @@ class Training:
         for future, flight in self._flights.items():
             if future.done():
                 flight.files.forget(flight.pack.name)
-        with suppress(ExtrapError):
+        with suppress(Exception):  # a storage that is gone is no reason to hide why we leave
             self._lock.check()
             self._beat(force=True, has_left=True)
 

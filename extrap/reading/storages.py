@@ -12,6 +12,7 @@ Anything else that Optuna opens, such as `mysql://`, works too. No message holds
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -41,6 +42,7 @@ __all__ = [
     "full_address",
     "is_file",
     "is_passing",
+    "mark_of",
     "no_driver",
     "open_storage",
     "parse_url",
@@ -364,6 +366,16 @@ def require_path(parsed: sqlalchemy.URL, url: str) -> None:
 def path_of(parsed: sqlalchemy.URL) -> Path:
     """The file that an address names."""
     return Path(str(parsed.database))
+
+
+def mark_of(url: str) -> str:
+    """A short name of a storage, from its address without its password."""
+    parsed = parse_url(url)
+    is_here = parsed.get_backend_name() == "journal" or (
+        parsed.get_backend_name() == "sqlite" and is_file(parsed)
+    )
+    place = str(path_of(parsed).absolute()) if is_here else safe_url(url)
+    return hashlib.sha256(place.encode()).hexdigest()[:16]
 
 
 def is_file(parsed: sqlalchemy.URL) -> bool:

@@ -8,27 +8,33 @@ user's need not survive their way of handing errors on.
 from __future__ import annotations
 
 import importlib.metadata
+import logging
+import math
 import os
 import signal
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from contextlib import suppress
 from typing import Any
 
 from extrap import __version__
-from extrap.errors import StudyError
+from extrap.errors import ExtrapError, StudyError
 from extrap.study.packs import PackFailed, PackStopped, set_cores
 
 __all__ = ["executor_on", "ships"]
+
+logger = logging.getLogger(__name__)
 
 STUDY_FILES = "extrap_study_"
 """Beginning of the names of modules that study files are imported as."""
 CHECKED = ("extrap-hp", "torch", "numpy")
 """Distributions that must be the same on workers: results are compared to the last bit."""
 SCHEMES = ("ray", "dask")
+COUNT_S = 2.0
+"""How long a count of workers holds."""
 
 
 def executor_on(address: str, *, n_gpus: float = 0) -> Executor:
@@ -107,6 +113,8 @@ def _call(payload: bytes, versions: dict[str, str], n_cores: int) -> bytes:
         return bytes(cloudpickle.dumps((False, ("stopped", str(error)))))
     except PackFailed as error:
         return bytes(cloudpickle.dumps((False, ("failed", error))))
+    except ExtrapError as error:  # of its data
+        return bytes(cloudpickle.dumps((False, ("refused", str(error)))))
 
 
 def _opened(answer: bytes) -> Any:
@@ -121,14 +129,34 @@ def _opened(answer: bytes) -> Any:
         raise PackStopped(why)
     if what == "failed":
         raise why
+    if what == "refused":
+        raise StudyError(why)
     raise StudyError(f"workers must have the driver's versions, {why}; install the same there.")
 
 
 class _Cluster(Executor, ABC):
-    """What both have in common: bytes there, bytes back."""
+    """What both have in common: bytes there, bytes back.
 
-    n_workers = 1
+    Args:
+        n_gpus: GPUs for each pack.
+    """
+
     is_remote = True
+
+    def __init__(self, n_gpus: float) -> None:
+        self._n_gpus = n_gpus
+        self._n_seen, self._seen_at = 1, -math.inf
+
+    @property
+    def n_workers(self) -> int:
+        """Packs that it can train at once now."""
+        if (now := time.monotonic()) - self._seen_at >= COUNT_S:
+            self._seen_at = now
+            try:
+                self._n_seen = max(1, self._count())
+            except Exception as error:  # while it is away: as before
+                logger.debug("the cluster cannot be counted: %s", error)
+        return self._n_seen
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
         """Train on the cluster.
@@ -150,6 +178,10 @@ class _Cluster(Executor, ABC):
         return outer
 
     @abstractmethod
+    def _count(self) -> int:
+        """Packs that it can train at once."""
+
+    @abstractmethod
     def _send(self, payload: bytes, versions: dict[str, str]) -> Future[bytes]:
         """Hand a call to the cluster."""
 
@@ -158,25 +190,23 @@ class _Dask(_Cluster):
     """A Dask cluster: a pack for each thread of its workers."""
 
     def __init__(self, place: str, n_gpus: float) -> None:
+        super().__init__(n_gpus)
         import distributed
 
         self._library: Any = distributed  # which has no types
         self._place = place
         self._options = {"resources": {"GPU": n_gpus}} if n_gpus else {}
-        self._n_seen = 1
         self._connect()
 
     def _connect(self) -> None:
         self._client = self._library.Client(self._place, timeout=30, set_as_default=False)
         self._inner = self._client.get_executor(pure=False, **self._options)
 
-    @property
-    def n_workers(self) -> int:  # type: ignore[override]
-        """Threads of all workers now."""
-        with suppress(KeyError, OSError, RuntimeError):  # while its scheduler is away: as before
-            found = self._client.scheduler_info(n_workers=-1)["workers"].values()
-            self._n_seen = max(1, sum(int(worker["nthreads"]) for worker in found))
-        return self._n_seen
+    def _count(self) -> int:
+        found = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        if self._n_gpus:
+            return sum(int(each["resources"].get("GPU", 0) / self._n_gpus) for each in found)
+        return sum(int(each["nthreads"]) for each in found)
 
     def _send(self, payload: bytes, versions: dict[str, str]) -> Future[bytes]:
         if self._client.status in ("closed", "closing"):  # the scheduler was away for too long
@@ -192,6 +222,7 @@ class _Ray(_Cluster):
     """A Ray cluster: a pack for each core, or for each GPU."""
 
     def __init__(self, address: str, n_gpus: float) -> None:
+        super().__init__(n_gpus)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray
 
@@ -203,18 +234,15 @@ class _Ray(_Cluster):
             self._ray.init(include_dashboard=False, log_to_driver=False, **place)
             if is_main:  # Ray's own ends the process at once, with exit code 0
                 signal.signal(signal.SIGTERM, before)
-        self._n_gpus = n_gpus
         # the driver hands out again what is lost
         remote = self._ray.remote(num_cpus=1, num_gpus=n_gpus, max_retries=0)
         self._call = remote(_call)
 
-    @property
-    def n_workers(self) -> int:  # type: ignore[override]
-        """Packs that its machines can train at once now."""
+    def _count(self) -> int:
         has = self._ray.cluster_resources()
         if self._n_gpus:
-            return max(1, int(has.get("GPU", 0) / self._n_gpus))
-        return max(1, int(has.get("CPU", 1)))
+            return int(has.get("GPU", 0) / self._n_gpus)
+        return int(has.get("CPU", 1))
 
     def _send(self, payload: bytes, versions: dict[str, str]) -> Future[bytes]:
         reference = self._call.remote(payload, versions, 1)

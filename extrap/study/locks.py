@@ -7,6 +7,7 @@ queries on that connection are its beats.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -29,6 +30,7 @@ from extrap.reading.storages import (
     full_address,
     is_file,
     is_passing,
+    mark_of,
     parse_url,
     path_of,
     safe_url,
@@ -43,6 +45,7 @@ GRACE_S = 60.0
 """Seconds of silence after which another driver may take a study over."""
 BEATS = 6
 """Beats within that time."""
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class TakenOver(StudyError):
@@ -83,14 +86,10 @@ def lock_of(url: str, names: Sequence[str], grace_s: float = GRACE_S) -> DriverL
     if kind == "postgresql":
         return _ServerLock(url, names, grace_s)
     is_here = kind == "journal" or (kind == "sqlite" and is_file(parsed))
-    base = path_of(parsed) if is_here else Path(".extrap") / _short(safe_url(url))
+    base = path_of(parsed) if is_here else Path(".extrap") / mark_of(url)
     if kind == "sqlite" and not is_file(parsed):
         return _NoLock()
     return _FileLocks([Path(f"{base}.{name}.lock") for name in sorted(set(names))], url, grace_s)
-
-
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class _NoLock:
@@ -131,6 +130,8 @@ class _FileLocks:
                         raise StudyError(_busy(path.name, holder))
                     self._write(file)
             except OSError as error:
+                if error.errno in READ_ONLY and self._is_there():
+                    continue  # what is finished can be reported, and nobody can write
                 self.release()
                 raise StudyError(
                     "a storage must be an Optuna database that can be read and written, got "
@@ -163,6 +164,10 @@ class _FileLocks:
                     path.unlink()
         self._held.clear()
 
+    def _is_there(self) -> bool:
+        parsed = parse_url(self._url)
+        return parsed.get_backend_name() in ("sqlite", "journal") and path_of(parsed).is_file()
+
     def _is_free(self, holder: Mapping[str, Any]) -> bool:
         gone = is_gone(holder) if is_process(holder) else None
         silent_s = time.time() - float(holder.get("at", 0.0))
@@ -170,9 +175,9 @@ class _FileLocks:
 
     def _write(self, file: Any) -> None:
         file.seek(0)
-        file.truncate()
         json.dump({**self._told, "at": time.time()}, file)
-        file.flush()
+        file.flush()  # over what was there: a full disk has room for that
+        file.truncate()
 
     def _beat_on(self) -> None:
         while not self._ended.wait(self._grace_s / BEATS):
@@ -188,7 +193,8 @@ class _FileLocks:
 def _opened(path: Path, *, makes: bool = True) -> Iterator[Any]:
     """A lock's file, while no other process reads or writes it."""
     while True:
-        with path.open("a+" if makes else "r+", encoding="utf-8") as file:
+        flags = os.O_RDWR | (os.O_CREAT if makes else 0)
+        with os.fdopen(os.open(path, flags, 0o644), "r+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             is_there = path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino
             if is_there:  # else it was removed meanwhile
@@ -241,6 +247,7 @@ class _ServerLock:
             isolation_level="AUTOCOMMIT",
         )
         self._connection: sqlalchemy.Connection | None = None
+        self._backend: int | None = None
         self._ended = threading.Event()
         self._mutex = threading.Lock()
 
@@ -282,6 +289,7 @@ class _ServerLock:
         except BaseException:
             connection.close()
             raise
+        self._backend = connection.scalar(sqlalchemy.text("SELECT pg_backend_pid()"))
         self._connection = connection
 
     def _take(self, connection: sqlalchemy.Connection, name: str) -> None:
@@ -297,7 +305,11 @@ class _ServerLock:
             "AND ((l.classid::bigint << 32) | l.objid::bigint) = :key"
         )
         row = connection.execute(held, {"key": key}).first()
-        if row is not None and float(row.silent_s or 0.0) > self._grace_s:
+        is_ours = row is not None and (row.pid, row.application_name) == (
+            self._backend,  # of a connection that was cut, which the server has not noticed
+            self._name,
+        )
+        if row is not None and (is_ours or float(row.silent_s or 0.0) > self._grace_s):
             end = sqlalchemy.text("SELECT pg_terminate_backend(:pid, 5000)")
             connection.execute(end, {"pid": row.pid})
             if connection.scalar(take, {"key": key}):
@@ -314,6 +326,9 @@ class _ServerLock:
 
     def _beat_on(self) -> None:
         while not self._ended.wait(self._grace_s / BEATS):
-            with self._mutex, suppress(sqlalchemy.exc.SQLAlchemyError):
-                if self._connection is not None:
-                    self._connection.execute(sqlalchemy.text("SELECT 1"))
+            with self._mutex:
+                try:
+                    if self._connection is not None:
+                        self._connection.execute(sqlalchemy.text("SELECT 1"))
+                except sqlalchemy.exc.SQLAlchemyError:  # it is made again when it is needed
+                    self._drop()

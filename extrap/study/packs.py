@@ -8,14 +8,13 @@ What driver and worker say to each other while a pack trains lies in files besid
 from __future__ import annotations
 
 import atexit
-import copy
 import hashlib
 import json
 import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -93,6 +92,7 @@ class Pack:
         origin: A name of the storage that the runs are recorded in.
         pruning: Trials for a pruner, if one is to look.
         made_with: Hash of what determines the results, as the driver finds it.
+        storage: A name of the storage, under which its packs leave their files.
     """
 
     spec: StudySpec
@@ -104,12 +104,13 @@ class Pack:
     origin: str = ""
     pruning: Pruning | None = None
     made_with: str = ""
+    storage: str = ""
 
     @property
     def name(self) -> str:
         """A name for its files, the same for every attempt at these cells."""
         words = repr((self.spec.name, sorted(self.cells)))
-        return hashlib.sha256(words.encode()).hexdigest()[:16]
+        return f"{self.storage}-{hashlib.sha256(words.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +118,8 @@ class Trained:
     """What training a pack gave.
 
     Attributes:
-        results: One a cell, in the order of the pack.
+        results: One a cell, in the order of the pack; of its first cells only, where not all fit
+            into memory.
         began: When it was begun, seconds since 1970.
         layout: How it was trained, in words.
         reports: Of each run the losses that the pruner was told, by tenths of the run.
@@ -138,23 +140,18 @@ class PackFailed(Exception):
 
     Args:
         error: The error.
-        results: Of the cells that were finished before.
         cells: Those that were in training.
     """
 
-    def __init__(
-        self, error: Exception, results: Sequence[RunResult], cells: Sequence[Cell]
-    ) -> None:
-        super().__init__(error, results, cells)
-        self.error = error
-        self.results = tuple(results)
-        self.cells = tuple(cells)
+    def __init__(self, error: Exception, cells: Sequence[Cell]) -> None:
+        super().__init__(error, cells)
+        self.error, self.cells = error, tuple(cells)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A user's error may not survive the way to another process; its words do."""
         notes = getattr(self.error, "__notes__", ())
         words = "; ".join([f"{type(self.error).__name__}: {self.error}", *notes])
-        return PackFailed, (ExtrapError(words), self.results, self.cells)
+        return PackFailed, (ExtrapError(words), self.cells)
 
 
 class PackFolder:
@@ -167,24 +164,31 @@ class PackFolder:
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
 
-    def begin(self) -> None:
-        """End all attempts of earlier drivers; the folder is there then.
+    def begin(self, storage: str) -> None:
+        """End all attempts of earlier drivers of a storage; the folder is there then.
 
         Raises:
             OSError: It cannot be written to.
         """
         assert self.path is not None
         self.path.mkdir(parents=True, exist_ok=True)
-        for file in [*self.path.glob("*.attempt"), *self.path.glob("*.progress")]:
-            file.unlink(missing_ok=True)
+        for ending in ("attempt", "progress"):
+            for file in self.path.glob(f"{storage}-*.{ending}"):
+                file.unlink(missing_ok=True)
 
     def permit(self, pack: str, attempt: str) -> None:
-        """Let one attempt of a pack go on, and no other."""
-        self._write(pack, "attempt", attempt)
+        """Let one attempt of a pack go on, and no other.
+
+        Raises:
+            OSError: It cannot be written down.
+        """
+        if self.path is not None:
+            write_note(self._file(pack, "attempt"), attempt)
 
     def stop(self, pack: str) -> None:
         """Ask the attempt of a pack to end at its next evaluation."""
-        self._write(pack, "attempt", STOP)
+        with suppress(OSError):  # then it goes on, and its results are not waited for
+            self.permit(pack, STOP)
 
     def goes_on(self, pack: str, attempt: str) -> bool:
         """Whether an attempt may go on; it may where nobody can say."""
@@ -199,7 +203,9 @@ class PackFolder:
 
     def tell(self, pack: str, fraction: float, layout: str) -> None:
         """Say how far a pack is."""
-        self._write(pack, "progress", json.dumps([fraction, layout]))
+        if self.path is not None:
+            with suppress(OSError):  # a full disk ends no training
+                write_note(self._file(pack, "progress"), json.dumps([fraction, layout]))
 
     def progress(self, pack: str) -> tuple[float, str] | None:
         """How far a pack is, and how it is trained; None if it did not say."""
@@ -227,14 +233,12 @@ class PackFolder:
             raise FileNotFoundError
         return self.path / f"{pack}.{ending}"
 
-    def _write(self, pack: str, ending: str, text: str) -> None:
-        if self.path is not None:
-            with suppress(OSError):  # a full disk ends no training
-                write_note(self._file(pack, ending), text)
-
 
 def train_pack(pack: Pack, folder: str | None = None) -> Trained:
-    """Train all cells of a pack, in this process and those that help it.
+    """Train the cells of a pack, in this process and those that help it.
+
+    Where not all fit into memory the first are trained; who handed the pack out hands out the
+    others again. extrap's own training takes a process for itself: threads take turns.
 
     Args:
         pack: What to train.
@@ -243,57 +247,52 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
     Raises:
         PackStopped: It was asked to end, or a newer attempt began; checkpoints are left.
         PackFailed: Training raised an error.
+        StudyError: This process has other data than the driver.
+        DataError: It has none.
     """
-    began = time.time()
     if folder is not None and not Path(folder, PACKS).is_dir():  # that of another machine
         folder = None
-    files = PackFolder(None if folder is None else Path(folder) / PACKS)
-    watched = _Watched(files, pack)
-    results: list[RunResult] = []
+    watched = _Watched(PackFolder(None if folder is None else Path(folder) / PACKS), pack)
+    trainer = trainer_of(
+        pack.spec, pack.train, pack.device, is_asked=watched.is_asked, origin=pack.origin
+    )
+    if pack.made_with not in ("", hash_of(pack.spec, trainer.fingerprint)):
+        raise StudyError(
+            "a worker must train on the driver's data, this one has others; give both the same "
+            "files."
+        )
+    keeps = pack.pruning is None and math.isfinite(pack.every_s)
+    checkpoints = checkpoints_of(
+        pack.spec,
+        trainer,
+        folder if keeps else None,
+        every_s=pack.every_s,
+        is_asked=watched.is_asked,
+    )
     cells: Sequence[Cell] = pack.cells
-    try:
-        trainer = trainer_of(
-            pack.spec, pack.train, pack.device, is_asked=watched.is_asked, origin=pack.origin
-        )
-        found = hash_of(pack.spec, trainer.fingerprint)
-        if pack.made_with not in ("", found):
-            raise StudyError(
-                "a worker must train on the driver's data, this one has others; give both the "
-                "same files."
-            )
-        keeps = pack.pruning is None and math.isfinite(pack.every_s)
-        checkpoints = checkpoints_of(
-            pack.spec,
-            trainer,
-            folder if keeps else None,
-            every_s=pack.every_s,
-            is_asked=watched.is_asked,
-        )
-        todo, reports = list(pack.cells), dict[Cell, Mapping[int, float]]()
-        while todo:
-            cells = trainer.pack_of(todo)
-            pruner = _Pruner(pack, cells)
-            on_eval = watched.hears(trainer.steps(cells[0]), len(results), len(cells), pruner)
+    with _TURNS if trainer.trains_packs else nullcontext():
+        began = time.time()
+        try:
             watched.stop_if_asked()
-            results += trainer.train(
+            cells = trainer.pack_of(pack.cells)
+            pruner = _Pruner(pack, cells)
+            results = trainer.train(
                 cells,
-                on_eval,
+                watched.hears(trainer.steps(cells[0]), len(cells), pruner),
                 watched.say,
                 prunes=pack.pruning is not None,
                 checkpoints=checkpoints,
             )
-            reports |= pruner.reports
-            todo = todo[len(cells) :]
-    except StopAsked as error:
-        raise PackStopped(pack.name) from error
-    except PackStopped:
-        raise
-    except SystemExit as error:
-        left = ExtrapError(f"a training must return its loss, this one called exit ({error}).")
-        raise PackFailed(left, results, cells) from error
-    except Exception as error:
-        raise PackFailed(error, results, cells) from error
-    told = tuple(reports.get(cell, {}) for cell in pack.cells) if pack.pruning else ()
+        except StopAsked as error:
+            raise PackStopped(pack.name) from error
+        except PackStopped:
+            raise
+        except SystemExit as error:
+            left = ExtrapError(f"a training must return its loss, this one called exit ({error}).")
+            raise PackFailed(left, cells) from error
+        except Exception as error:
+            raise PackFailed(error, cells) from error
+    told = tuple(pruner.reports[cell] for cell in cells) if pack.pruning else ()
     return Trained(results=tuple(results), began=began, layout=watched.layout, reports=told)
 
 
@@ -321,17 +320,16 @@ class _Watched:
     def say(self, layout: str) -> None:
         self.layout = layout
 
-    def hears(self, n_steps: int, n_before: int, n_now: int, pruner: _Pruner) -> OnEval:
+    def hears(self, n_steps: int, n_cells: int, pruner: _Pruner) -> OnEval:
         """What is called at every evaluation."""
-        n_all = len(self._pack.cells)
+        part = n_cells / len(self._pack.cells)
 
         def on_eval(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
             fraction = step / n_steps
             now = time.monotonic()
             if now - self._said_at >= LOOK_S:
                 self._said_at = now
-                done = (n_before + n_now * fraction) / n_all
-                self._files.tell(self._pack.name, done, self.layout)
+                self._files.tell(self._pack.name, part * fraction, self.layout)
             return pruner.keep(fraction, losses)
 
         return on_eval
@@ -344,8 +342,7 @@ class _Pruner:
         self._trials: list[Trial] = []
         self.reports: dict[Cell, dict[int, float]] = {}
         if pack.pruning is not None:
-            own = copy.deepcopy(pack.pruning)  # the driver's trials stay as they are
-            by_cell = dict(zip(pack.cells, own.trials, strict=True))
+            by_cell = dict(zip(pack.cells, pack.pruning.trials, strict=True))
             self._trials = [by_cell[cell] for cell in cells]
             self.reports = {cell: {} for cell in cells}
         self._cells = tuple(cells)
@@ -364,7 +361,7 @@ class _Pruner:
 
 _TRAINERS: OrderedDict[str, PackedTrainer] = OrderedDict()
 _CREWS: list[Crew] = []
-_LOCK = Lock()
+_LOCK, _TURNS = Lock(), Lock()
 
 
 def trainer_of(

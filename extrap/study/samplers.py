@@ -6,6 +6,7 @@ it, so that a driver that was killed goes on with the same cells.
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -143,14 +144,14 @@ class Sampled:
                 self._add_running(cell, trial)
 
     def pruning(self, cells: Sequence[Cell]) -> Pruning | None:
-        """What lets the pruner look at cells while they train; None if it prunes nothing."""
+        """A copy for the pruner to look at while cells train; None if it prunes nothing."""
         if isinstance(self._study.pruner, NopPruner):
             return None
         trials = tuple(
             optuna.Trial(self._study, self._frozen(self._running[cell])._trial_id)
             for cell in cells
         )
-        return Pruning(study=self._study, trials=trials)
+        return copy.deepcopy(Pruning(study=self._study, trials=trials))  # ours stay as they are
 
     def tell(
         self, results: Sequence[RunResult], reports: Sequence[Mapping[int, float]]

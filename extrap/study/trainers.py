@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from extrap.records import (
     BUDGET,
@@ -34,46 +34,12 @@ if TYPE_CHECKING:
     from extrap.training.memory import RunBytes
     from extrap.workloads import LoadedWorkload
 
-__all__ = ["OwnTrainer", "PackedTrainer", "Trainer", "own_fingerprint", "own_trainer"]
+__all__ = ["OwnTrainer", "PackedTrainer", "own_fingerprint", "own_trainer"]
 
 NVIDIA = Path("/dev/nvidiactl")
 """There where a GPU is; to ask torch would mean to import it first."""
 LONG = 20_000
 """Runs times steps of a study that takes some seconds at least, whatever its model."""
-
-
-class Trainer(Protocol):
-    """Trains packs of cells of one size."""
-
-    trains_packs: bool
-    """Whether cells of one shape train as one program."""
-
-    @property
-    def fingerprint(self) -> Mapping[str, Any]:
-        """What identifies the data and the trainer."""
-
-    def shape(self, cell: Cell) -> Hashable:
-        """What the runs of one pack have in common beside their size."""
-
-    def cost(self, cell: Cell) -> float:
-        """Cost of one run."""
-
-    def steps(self, cell: Cell) -> int:
-        """Steps of one run."""
-
-    def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Of cells of one size and shape those to train together first, at least one."""
-
-    def train(
-        self,
-        cells: Sequence[Cell],
-        on_eval: OnEval,
-        say: Callable[[str], None],
-        *,
-        prunes: bool,
-        checkpoints: Checkpoints | None,
-    ) -> Sequence[RunResult]:
-        """Train cells of one pack, results in their order; says how it is going to."""
 
 
 class PackedTrainer:
@@ -111,7 +77,7 @@ class PackedTrainer:
         self.fingerprint: Mapping[str, Any] = {"trainer": "extrap", **self._workload.fingerprint}
 
     def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
-        """As many as fit into memory."""
+        """Of cells of one size and shape those to train together first: as many as fit."""
         from extrap.training import find_device, most_runs
 
         place = find_device(self._device)

@@ -15,15 +15,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from extrap.errors import StudyError
-from extrap.reading.storages import open_storage, storage_faults
+from extrap.errors import ExtrapError, StudyError
+from extrap.reading.storages import mark_of, open_storage, storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
 from extrap.study.events import Notify, TuneEvent
 from extrap.study.executors import LocalExecutor, n_workers_of
@@ -57,7 +57,9 @@ logger = logging.getLogger(__name__)
 TRIES = 3
 """Times that a cell may fail by itself before it is given up."""
 LOSSES = 50
-"""Packs lost one after the other, none finished between, after which there is no use in more."""
+"""Losses one after the other, no pack finished between, after which there is no use in more.
+
+Packs that are lost at once are one loss."""
 PAUSE_S = 1.0
 """How long to wait before packs are handed out again to an executor that takes none."""
 LOOK_S = 0.1
@@ -100,6 +102,7 @@ class Training:
         grace_s: float = GRACE_S,
     ) -> None:
         self._url, self._specs, self._device = storage, tuple(specs), device
+        self._mark = mark_of(storage)
         self._executor, self._notify = executor, notify
         self._preemption = preemption or current_preemption()
         self._lock = lock_of(storage, [spec.name for spec in specs], grace_s)
@@ -170,7 +173,7 @@ class Training:
         for stage in stages:
             train = training_of(stage.spec)
             trials, trainer = self.trials(stage.spec, stage.stage, train)
-            self._courses.append(_Course(self, stage, trials, trainer, train))
+            self._courses.append(_Course(stage, trials, trainer, train))
         self._reach_out()
         with self._preemption.heard():
             while True:
@@ -248,9 +251,15 @@ class Training:
             origin=course.origin(cells[0]),
             pruning=course.pruning(cells),
             made_with=hash_of(course.stage.spec, course.trainer.fingerprint),
+            storage=self._mark,
         )
-        files.permit(pack.name, pack.attempt)
         course.trials.study_of(dict(cells[0].size))
+        course.trials.require_lock()
+        try:
+            files.permit(pack.name, pack.attempt)
+        except OSError as error:  # a full disk; it trains all the same
+            logger.debug("nobody can stop %s: %s", pack.name, error)
+            pack = replace(pack, attempt="")
         self._told = self._told or course.trials
         try:
             future = self._the_executor.submit(train_pack, pack, folder)
@@ -260,7 +269,7 @@ class Training:
             self._lose(course, cells, error)
             time.sleep(PAUSE_S)
             return
-        self._flights[future] = _Flight(pack, course, files, datetime.now())
+        self._flights[future] = _Flight(pack, course, files, datetime.now(), self._n_lost)
         course.in_training.update(cells)
         self._beat()
 
@@ -273,7 +282,7 @@ class Training:
             place = (wanted / spec.name).absolute()
             files = PackFolder(place / PACKS)
             try:
-                files.begin()
+                files.begin(self._mark)
             except OSError as error:
                 logger.warning(
                     "checkpoints need a writable folder with free space, got %s (%s); "
@@ -289,7 +298,7 @@ class Training:
             made = tempfile.TemporaryDirectory(prefix="extrap-", ignore_cleanup_errors=True)
             place = Path(self._stack.enter_context(made))
             files = PackFolder(place / PACKS)
-            files.begin()
+            files.begin(self._mark)
         self._folders[spec.name] = str(place), files
         return self._folders[spec.name]
 
@@ -330,34 +339,44 @@ class Training:
         flight.files.forget(pack.name)
         try:
             trained = future.result()
-        except PackStopped as error:
-            self._lose(course, pack.cells, error)
         except PackFailed as error:
-            self._record(flight, Trained(results=error.results, began=flight.began.timestamp()))
             self._blame(course, error.error, error.cells)
-            rest = {r.cell for r in error.results} | set(error.cells)
-            course.again([cell for cell in pack.cells if cell not in rest])
-        except StudyError:
+            course.again([cell for cell in pack.cells if cell not in set(error.cells)])
+        except ExtrapError:
             raise
         except (CancelledError, Exception) as error:  # whatever an executor says of a lost worker
-            self._lose(course, pack.cells, error)
+            self._lose(course, pack.cells, error, flight.n_lost)
         else:
             _require_results(trained, pack)
             self._n_lost = 0
             self._record(flight, trained)
+            course.again(pack.cells[len(trained.results) :])
             flight.fraction, flight.layout = 1.0, trained.layout
             self._tell(flight, is_finished=True)
 
-    def _lose(self, course: _Course, cells: Sequence[Cell], error: BaseException) -> None:
+    def _lose(
+        self,
+        course: _Course,
+        cells: Sequence[Cell],
+        error: BaseException,
+        n_lost: int | None = None,
+    ) -> None:
         """Hand a lost pack out again.
+
+        Args:
+            course: Its stage.
+            cells: Its cells.
+            error: What is said of it.
+            n_lost: Losses when it was handed out; it is lost with those that came since.
 
         Raises:
             StudyError: Too many were lost, and none finished between.
         """
-        self._n_lost += not self._preemption.is_asked  # else we asked for it
+        is_new = n_lost is None or n_lost >= self._n_lost
+        self._n_lost += is_new and not self._preemption.is_asked  # else we asked for it
         if self._n_lost > LOSSES:
             raise StudyError(
-                f"packs need workers that finish them, the last {LOSSES} were lost "
+                f"packs need workers that finish them, {LOSSES} times in a row they were lost "
                 f"({type(error).__name__}: {error}); see why workers end, then the same "
                 "command resumes."
             ) from error
@@ -367,15 +386,13 @@ class Training:
 
     def _record(self, flight: _Flight, trained: Trained) -> None:
         """Write results down; then their checkpoints can go."""
-        if trained.results:
-            course = flight.course
-            began = datetime.fromtimestamp(trained.began)
-            course.record(trained, began)
-            if isinstance(course.trainer, PackedTrainer):
-                folder, _ = self._folder(course.stage.spec)
-                kept = checkpoints_of(course.stage.spec, course.trainer, folder)
-                assert kept is not None
-                course.trainer.forget([r.cell for r in trained.results], kept)
+        course = flight.course
+        course.record(trained, datetime.fromtimestamp(trained.began))
+        if isinstance(course.trainer, PackedTrainer):
+            folder, _ = self._folder(course.stage.spec)
+            kept = checkpoints_of(course.stage.spec, course.trainer, folder)
+            assert kept is not None
+            course.trainer.forget([r.cell for r in trained.results], kept)
 
     def _blame(self, course: _Course, error: Exception, cells: Sequence[Cell]) -> None:
         """Halve a pack that failed; give up a cell that failed too often.
@@ -470,6 +487,7 @@ class _Flight:
     course: _Course
     files: PackFolder
     began: datetime
+    n_lost: int
     fraction: float = 0.0
     layout: str = ""
 
@@ -479,7 +497,6 @@ class _Course:
     """A stage on its way.
 
     Attributes:
-        training: The driver.
         stage: What is wanted.
         trials: What is there.
         trainer: Who trains it, and knows what that costs.
@@ -489,7 +506,6 @@ class _Course:
         given_up: Cells that are not tried again.
     """
 
-    training: Training
     stage: Stage
     trials: Trials
     trainer: OwnTrainer | PackedTrainer
@@ -624,7 +640,7 @@ class _Course:
             part = self.cost(self._open) / (2 * n_workers)
             n_most = min(math.ceil(len(cells) / n_workers), int(part / self.cost(same[:1])))
             same = same[: max(1, n_most)]
-        return self.trainer.pack_of(same)
+        return same
 
     def _sampled(self, *, looks_only: bool = False) -> list[Cell]:
         """The next pack of the first size whose sampler waits for no result."""
@@ -671,7 +687,8 @@ def _require_results(trained: object, pack: Pack) -> None:
             "an executor must return what the function it was given returned, got "
             f"{type(trained).__name__}; check its submit method."
         )
-    if [result.cell for result in trained.results] != list(pack.cells):
+    cells = [result.cell for result in trained.results]
+    if not cells or cells != list(pack.cells[: len(cells)]):
         raise StudyError(
             "an executor must return the results of the pack it was given, got those of other "
             "cells; check its submit method."

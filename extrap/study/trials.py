@@ -218,12 +218,26 @@ class Trials:
 
         self._patiently(write)
 
+    def require_lock(self) -> None:
+        """Raise where another driver has the study.
+
+        Raises:
+            TakenOver: It has.
+            StudyError: The storage did not answer for too long.
+        """
+        self._patiently(self._require_lock)
+
     def beat(self, told: Mapping[str, Any]) -> None:
-        """Write down what the driver is at; where that cannot be done, do without."""
+        """Write down what the driver is at; where that cannot be done, do without.
+
+        Raises:
+            TakenOver: Another driver has the study.
+        """
         self._told = self._told or min(self._studies, default="")  # the same one for ever
         if not self._told:
             return
         try:
+            self._require_lock()
             study_id = self._storage.get_study_id_from_name(self._told)
             self._storage.set_study_user_attr(study_id, DRIVER, dict(told))
         except (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, OSError) as error:

@@ -3,6 +3,8 @@
 import os
 import signal
 import threading
+from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 from optuna.trial import TrialState
@@ -68,11 +70,37 @@ def test_errors_stops_and_other_versions_come_back_as_what_they_are(tmp_path):
     pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=broken, attempt="1")
     with pytest.raises(PackFailed, match="Unlike: mine; in the run width=8"):
         sent(train_pack, pack, None)
-    PackFolder(tmp_path / "packs").begin()
+    PackFolder(tmp_path / "packs").begin("")
     with pytest.raises(PackStopped):
         sent(train_pack, pack, str(tmp_path))
     with pytest.raises(StudyError, match=r"a worker has numpy .*, the driver 0\.1"):
         sent(train_pack, pack, None, versions={**clusters._versions(), "numpy": "0.1"})
+    with pytest.raises(StudyError, match="a worker must train on the driver's data"):
+        sent(train_pack, replace(pack, made_with="other"), None)
+
+
+class Away(clusters._Cluster):
+    """A cluster whose scheduler is away at times."""
+
+    def __init__(self, counts):
+        super().__init__(n_gpus=0)
+        self.counts = counts
+
+    def _count(self):
+        return self.counts.pop()
+
+    def _send(self, payload, versions):
+        future = Future()
+        future.set_result(clusters._call(payload, versions, 1))
+        return future
+
+
+def test_workers_are_counted_now_and_then_and_as_before_while_the_scheduler_is_away(monkeypatch):
+    cluster = Away([0, 7])
+    assert [cluster.n_workers for _ in range(3)] == [7, 7, 7]
+    monkeypatch.setattr(clusters, "COUNT_S", 0.0)
+    assert cluster.n_workers == 1  # all are gone: the next to come is handed a pack
+    assert cluster.n_workers == 1  # nothing to pop: away
 
 
 @pytest.mark.parametrize("address", ["", "dask", "dask://", "spark://x", "localhost:8786"])

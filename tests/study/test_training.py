@@ -20,11 +20,12 @@ from optuna.trial import TrialState
 
 from extrap.errors import StudyError
 from extrap.reading.optuna import ASKED
-from extrap.reading.storages import open_storage
+from extrap.reading.storages import mark_of, open_storage
 from extrap.records import OPTUNA_SAMPLERS, TunedRange
 from extrap.study import tune
 from extrap.study.locks import TakenOver, lock_of
 from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, Trained, train_pack
+from extrap.study.trainers import PackedTrainer
 from extrap.study.trials import Trials
 from tests.study.trials import OWN, SPEC, lost_connection, trials_of, valley, wait_for
 
@@ -131,7 +132,7 @@ def test_a_pack_that_fails_is_halved_until_its_cell_is_alone(url, monkeypatch, t
             pack = args[0]
             packs.append(len(pack.cells))
             if bad in pack.cells:
-                future.set_exception(PackFailed(MemoryError("full"), (), pack.cells))
+                future.set_exception(PackFailed(MemoryError("full"), pack.cells))
             else:
                 future.set_result(fn(*args))
             return future
@@ -150,7 +151,7 @@ def test_an_attempt_ends_when_a_newer_one_began_and_goes_on_where_nobody_can_say
     folder = tmp_path / "own"
     assert isinstance(train_pack(pack, str(folder)), Trained)  # no folder here: not shared
     files = PackFolder(folder / "packs")
-    files.begin()
+    files.begin("")
     with pytest.raises(PackStopped):
         train_pack(pack, str(folder))  # not permitted, or its driver is gone
     files.permit(pack.name, "2")
@@ -164,8 +165,98 @@ def test_an_attempt_ends_when_a_newer_one_began_and_goes_on_where_nobody_can_say
 
 def test_other_data_on_a_worker_are_named(tmp_path):
     pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=valley, made_with="other")
-    with pytest.raises(PackFailed, match="the driver's data"):
+    with pytest.raises(StudyError, match="the driver's data"):
         train_pack(pack)
+
+
+def test_a_worker_with_other_data_ends_the_study_with_its_sentence(url):
+    class Other(Executor):
+        def submit(self, fn, pack, *args):
+            return ThreadPoolExecutor(1).submit(fn, replace(pack, made_with="other"), *args)
+
+    with pytest.raises(StudyError, match="the driver's data"):
+        tune(OWN, url, train=valley, executor=Other())
+
+
+def test_packs_lost_at_once_are_one_loss(url):
+    """A cluster that is restarted loses whatever is in flight, more than we bear one by one."""
+
+    class Restarted(Executor):
+        n_workers = 100
+
+        def __init__(self):
+            self.calls = []
+
+        def submit(self, fn, /, *args, **options):
+            self.calls.append((future := Future(), fn, args))
+            if len(self.calls) == 72:
+                for each, *_ in self.calls:
+                    each.set_exception(ConnectionError("restarted"))
+            elif len(self.calls) > 72:
+                future.set_result(fn(*args))
+            return future
+
+    wide = replace(OWN, seeds=tuple(range(12)))
+    tune(wide, url, train=valley, executor=(restarted := Restarted()))
+    assert len(restarted.calls) == 2 * 72 == 2 * len(wide.grid_cells())
+    assert len(trials_of(url)) == len(wide.grid_cells())
+
+
+@pytest.mark.parametrize("sampler", ["grid", "tpe"])
+def test_what_does_not_fit_into_memory_is_handed_out_again(sampler, url, monkeypatch):
+    monkeypatch.setattr(PackedTrainer, "pack_of", lambda self, cells: list(cells[:n_fit]))
+    n_fit = 4 if sampler == "grid" else 1
+    packs = []
+
+    class Counting(Executor):
+        n_workers = 1
+
+        def submit(self, fn, pack, *args):
+            packs.append(len(pack.cells))
+            return ThreadPoolExecutor(1).submit(fn, pack, *args)
+
+    runs = tune(replace(SPEC, sampler=sampler), url, executor=Counting())
+    assert len(runs) == len(trials_of(url)) == len(SPEC.grid_cells())
+    assert sorted(packs) == ([2, 2, 6, 6] if sampler == "grid" else 6 * [1] + 6 * [2])
+
+
+def test_two_threads_take_turns(tmp_path, monkeypatch):
+    """Models are made under torch's one random state."""
+    inside, most = [], []
+    train = PackedTrainer.train
+
+    def watched(self, *args, **options):
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.05)
+        inside.pop()
+        return train(self, *args, **options)
+
+    monkeypatch.setattr(PackedTrainer, "train", watched)
+    cells = SPEC.grid_cells()
+    with ThreadPoolExecutor(3) as pool:
+        packs = [Pack(spec=SPEC, cells=(cell,), device="cpu") for cell in cells[:3]]
+        assert len(list(pool.map(train_pack, packs))) == 3
+    assert most == [1, 1, 1]
+
+
+def test_a_folder_that_is_full_ends_no_training(url, whole, monkeypatch):
+    def full(self, pack, attempt):
+        raise OSError(28, "no space left")
+
+    monkeypatch.setattr(PackFolder, "permit", full)
+    assert tune(OWN, url, train=valley).data_hash() == whole.data_hash()
+
+
+def test_storages_that_share_a_folder_and_a_name_leave_each_others_packs_alone(tmp_path):
+    packs = [Pack(spec=OWN, cells=OWN.grid_cells()[:1], storage=name) for name in "ab"]
+    files = PackFolder(tmp_path)
+    for pack in packs:
+        files.permit(pack.name, "1")
+    files.begin("b")
+    assert [files.goes_on(pack.name, "1") for pack in packs] == [True, False]
+    assert mark_of("sqlite:///a.db") == mark_of(f"sqlite:///{Path.cwd()}/a.db")
+    assert mark_of("sqlite:///a.db") != mark_of("sqlite:///b.db")
 
 
 def test_a_training_that_calls_exit_has_failed(url):
@@ -207,7 +298,7 @@ def test_a_frozen_driver_is_taken_over_and_writes_nothing_when_woken(kind, tmp_p
         "from extrap.study import tune\n"
         "def slow(size, tuned, seed):\n"
         "    if size['width'] == 16:\n"
-        f"        wait_for(lambda: len(trials_of({url!r})) == 6)\n"
+        f"        wait_for(lambda: len(trials_of({url!r})) >= 6)\n"
         "        time.sleep(0.5)  # nothing is being written: a transaction would lock the file\n"
         "        Path('ready').touch()\n"
         "        time.sleep(5)\n"
@@ -375,7 +466,7 @@ def test_a_sampler_that_is_stopped_goes_on_with_what_it_asked_for(name, url, mon
     seen = []
 
     def train(size, tuned, seed):
-        seen.append(tuple(tuned.values()))
+        seen.append((*tuned.values(), seed))
         if len(seen) in (6, 13):
             raise KeyboardInterrupt
         return 1 + (tuned["lr"] - 0.02) ** 2 + tuned["beta"]

@@ -95,7 +95,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 # the trainers and trackers that only the tests need
 $(TESTED): $(INSTALLED)
-	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,wandb,mlflow,polars,yaml,postgres,cmaes,dask,ray,triton]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,wandb,mlflow,polars,yaml,postgres,cmaes,dask,ray,objects,triton]'
 	touch $@
 
 $(MUTATED): $(TESTED)

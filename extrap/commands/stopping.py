@@ -38,8 +38,8 @@ def preemptible(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--checkpoints",
             metavar="FOLDER",
-            help="Folder of checkpoints, on a shared disk if there are several machines; default "
-            ".extrap/checkpoints.",
+            help="Folder of checkpoints, on a shared disk or s3://BUCKET/FOLDER if there are "
+            "several machines; default .extrap/checkpoints.",
         ),
         click.option(
             "--stop-within",

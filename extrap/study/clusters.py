@@ -23,6 +23,7 @@ from typing import Any
 from extrap import __version__
 from extrap.errors import ExtrapError, StudyError
 from extrap.study.packs import PackFailed, PackStopped, set_cores
+from extrap.study.trainers import NVIDIA
 
 __all__ = ["executor_on", "ships"]
 
@@ -97,7 +98,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _call(payload: bytes, versions: dict[str, str], n_cores: int) -> bytes:
+def _call(payload: bytes, versions: dict[str, str], n_gpus: float) -> bytes:
     """On a worker: run a call, and return what it gave or why it gave nothing."""
     import cloudpickle  # noqa: TID251
 
@@ -105,7 +106,10 @@ def _call(payload: bytes, versions: dict[str, str], n_cores: int) -> bytes:
     if differ := [n for n in versions if own[n] != versions[n]]:
         told = ", ".join(f"{n} {own[n]}, the driver {versions[n]}" for n in differ)
         return bytes(cloudpickle.dumps((False, ("differs", f"a worker has {told}"))))
-    set_cores(n_cores)
+    if n_gpus and not NVIDIA.exists():
+        told = f"workers must have a GPU, packs ask for {n_gpus:g} and one has none"
+        return bytes(cloudpickle.dumps((False, ("refused", f"{told}; leave it out."))))
+    set_cores(1)
     try:
         function, args = cloudpickle.loads(payload)  # as the cluster does anyway
         return bytes(cloudpickle.dumps((True, function(*args))))
@@ -211,7 +215,7 @@ class _Dask(_Cluster):
     def _send(self, payload: bytes, versions: dict[str, str]) -> Future[bytes]:
         if self._client.status in ("closed", "closing"):  # the scheduler was away for too long
             self._connect()
-        return self._inner.submit(_call, payload, versions, 1)
+        return self._inner.submit(_call, payload, versions, self._n_gpus)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Leave the cluster; it stays."""
@@ -245,7 +249,7 @@ class _Ray(_Cluster):
         return int(has.get("CPU", 1))
 
     def _send(self, payload: bytes, versions: dict[str, str]) -> Future[bytes]:
-        reference = self._call.remote(payload, versions, 1)
+        reference = self._call.remote(payload, versions, self._n_gpus)
         future: Future[bytes] = reference.future()
         future.reference = reference  # type: ignore[attr-defined]  # or Ray forgets the task
         return future

@@ -10,10 +10,9 @@ from extrap.errors import StudyError, argument
 from extrap.records import OWN, Recipe, StudySpec
 from extrap.records.recipe import SPARSE_ONLY, STEPS_ONLY
 
-__all__ = ["fingerprint", "is_of_own_training", "require_same", "sources_of"]
+__all__ = ["fingerprint", "is_of_own_training", "require_same"]
 
 SCHEMA_VERSION = 2
-SOURCE = "data.source."
 OWN_PARTS = ("trainer", "command", "source", "loss", "result")
 """What of the data identifies a function or command of the user's own."""
 NEWER = ("noise_every", *STEPS_ONLY, *SPARSE_ONLY)
@@ -58,11 +57,6 @@ def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], *, study: st
             f"{argument('storage')} or another name, or delete the old storage."
             + (ACCEPT if all(map(is_of_own_training, differ)) else "")
         )
-
-
-def sources_of(made_with: Mapping[str, Any]) -> dict[str, str]:
-    """What a fingerprint has of the files or definitions that the training rests on."""
-    return {k.removeprefix(SOURCE): v for k, v in made_with.items() if k.startswith(SOURCE)}
 
 
 def _differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

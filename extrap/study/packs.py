@@ -21,7 +21,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from extrap.errors import ExtrapError, StudyError
-from extrap.files import write_note
+from extrap.files import folder_at, is_local, store_faults, write_note
 from extrap.records import Cell, OnEval, RunResult, StudySpec, Train
 from extrap.study.fingerprints import fingerprint
 from extrap.study.trainers import OwnTrainer, PackedTrainer, own_trainer
@@ -56,8 +56,8 @@ REPORTS = 10
 """Reports to the pruner in one run, at tenths of the run: runs of different length compare."""
 SLACK = 0.25
 """An evaluation stands for a tenth that it misses by less: steps are whole numbers."""
-LOOK_S = 0.2
-"""How often a pack looks whether it is to stop, and says how far it is."""
+LOOK_S, LOOK_FAR_S = 0.2, 5.0
+"""How often a pack looks whether it is to stop, and says how far it is: on a disk, in a store."""
 MOST_TRAINERS = 4
 """Studies whose data a process keeps."""
 STOP = "stop"
@@ -123,12 +123,14 @@ class Trained:
         began: When it was begun, seconds since 1970.
         layout: How it was trained, in words.
         reports: Of each run the losses that the pruner was told, by tenths of the run.
+        processor: What extrap's own training computed on.
     """
 
     results: tuple[RunResult, ...]
     began: float = 0.0
     layout: str = ""
     reports: tuple[Mapping[int, float], ...] = ()
+    processor: str = ""
 
 
 class PackStopped(Exception):
@@ -159,10 +161,14 @@ class PackFolder:
 
     Args:
         path: The folder; None where there is none, and nobody hears of anybody.
+
+    Attributes:
+        look_s: How often to look there.
     """
 
     def __init__(self, path: str | Path | None) -> None:
-        self.path = None if path is None else Path(path)
+        self.path = None if path is None else folder_at(path)
+        self.look_s = LOOK_S if self.path is None or is_local(self.path) else LOOK_FAR_S
 
     def begin(self, storage: str) -> None:
         """End all attempts of earlier drivers of a storage; the folder is there then.
@@ -171,10 +177,11 @@ class PackFolder:
             OSError: It cannot be written to.
         """
         assert self.path is not None
-        self.path.mkdir(parents=True, exist_ok=True)
-        for ending in ("attempt", "progress"):
-            for file in self.path.glob(f"{storage}-*.{ending}"):
-                file.unlink(missing_ok=True)
+        with store_faults(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            for ending in ("attempt", "progress"):
+                for file in self.path.glob(f"{storage}-*.{ending}"):
+                    file.unlink(missing_ok=True)
 
     def permit(self, pack: str, attempt: str) -> None:
         """Let one attempt of a pack go on, and no other.
@@ -183,7 +190,8 @@ class PackFolder:
             OSError: It cannot be written down.
         """
         if self.path is not None:
-            write_note(self._file(pack, "attempt"), attempt)
+            with store_faults(self.path):
+                write_note(self._file(pack, "attempt"), attempt)
 
     def stop(self, pack: str) -> None:
         """Ask the attempt of a pack to end at its next evaluation."""
@@ -195,7 +203,8 @@ class PackFolder:
         if self.path is None or not attempt:
             return True
         try:
-            return self._file(pack, "attempt").read_text(encoding="utf-8") == attempt
+            with store_faults(self.path):
+                return self._file(pack, "attempt").read_text(encoding="utf-8") == attempt
         except FileNotFoundError:
             return False
         except OSError:  # a disk that is away for a moment
@@ -204,13 +213,16 @@ class PackFolder:
     def tell(self, pack: str, fraction: float, layout: str) -> None:
         """Say how far a pack is."""
         if self.path is not None:
-            with suppress(OSError):  # a full disk ends no training
+            with suppress(OSError), store_faults(self.path):  # a full disk ends no training
                 write_note(self._file(pack, "progress"), json.dumps([fraction, layout]))
 
     def progress(self, pack: str) -> tuple[float, str] | None:
         """How far a pack is, and how it is trained; None if it did not say."""
+        if self.path is None:
+            return None
         try:
-            fraction, layout = json.loads(self._file(pack, "progress").read_text("utf-8"))
+            with store_faults(self.path):
+                fraction, layout = json.loads(self._file(pack, "progress").read_text("utf-8"))
             return float(fraction), str(layout)
         except (OSError, ValueError, TypeError):  # none yet, or half of one
             return None
@@ -219,18 +231,17 @@ class PackFolder:
         """Remove the files of a pack; an attempt that still trains it ends."""
         if self.path is not None:
             for ending in ("attempt", "progress"):
-                with suppress(OSError):
+                with suppress(OSError), store_faults(self.path):
                     self._file(pack, ending).unlink(missing_ok=True)
 
     def end(self) -> None:
         """Remove the folder where nothing else is in it."""
         if self.path is not None:
-            with suppress(OSError):
+            with suppress(OSError), store_faults(self.path):
                 self.path.rmdir()
 
     def _file(self, pack: str, ending: str) -> Path:
-        if self.path is None:
-            raise FileNotFoundError
+        assert self.path is not None
         return self.path / f"{pack}.{ending}"
 
 
@@ -250,9 +261,10 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
         StudyError: This process has other data than the driver.
         DataError: It has none.
     """
-    if folder is not None and not Path(folder, PACKS).is_dir():  # that of another machine
-        folder = None
-    watched = _Watched(PackFolder(None if folder is None else Path(folder) / PACKS), pack)
+    place = None if folder is None else folder_at(folder) / PACKS
+    if place is not None and is_local(place) and not place.is_dir():  # that of another machine
+        folder = place = None
+    watched = _Watched(PackFolder(place), pack)
     trainer = trainer_of(
         pack.spec, pack.train, pack.device, is_asked=watched.is_asked, origin=pack.origin
     )
@@ -293,7 +305,13 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
         except Exception as error:
             raise PackFailed(error, cells) from error
     told = tuple(pruner.reports[cell] for cell in cells) if pack.pruning else ()
-    return Trained(results=tuple(results), began=began, layout=watched.layout, reports=told)
+    return Trained(
+        results=tuple(results),
+        began=began,
+        layout=watched.layout,
+        reports=told,
+        processor=trainer.processor,
+    )
 
 
 class _Watched:
@@ -307,7 +325,7 @@ class _Watched:
 
     def is_asked(self) -> bool:
         now = time.monotonic()
-        if not self._is_asked and now - self._looked_at >= LOOK_S:
+        if not self._is_asked and now - self._looked_at >= self._files.look_s:
             self._looked_at = now
             self._is_asked = not self._files.goes_on(self._pack.name, self._pack.attempt)
         return self._is_asked
@@ -327,7 +345,7 @@ class _Watched:
         def on_eval(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
             fraction = step / n_steps
             now = time.monotonic()
-            if now - self._said_at >= LOOK_S:
+            if now - self._said_at >= self._files.look_s:
                 self._said_at = now
                 self._files.tell(self._pack.name, part * fraction, self.layout)
             return pruner.keep(fraction, losses)

@@ -76,6 +76,14 @@ class PackedTrainer:
         self._workload: LoadedWorkload = load_workload(spec.workload)
         self.fingerprint: Mapping[str, Any] = {"trainer": "extrap", **self._workload.fingerprint}
 
+    @property
+    def processor(self) -> str:
+        """What it computes on, `"NVIDIA H100 80GB HBM3"` or `"cpu AVX2"`."""
+        from extrap.training import find_device
+        from extrap.training.checkpoints import processor_of
+
+        return processor_of(find_device(self._device))
+
     def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
         """Of cells of one size and shape those to train together first: as many as fit."""
         from extrap.training import find_device, most_runs
@@ -221,7 +229,7 @@ class OwnTrainer:
         spec: The study, whose path tells it more of a size than its columns.
     """
 
-    trains_packs = False
+    trains_packs, processor = False, ""
 
     def __init__(self, function: TrainFunction, spec: StudySpec) -> None:
         self._function = function

@@ -116,6 +116,7 @@ class Training:
         self._courses: list[_Course] = []
         self._told: Trials | None = None
         self._has_said = False
+        self._processors: set[str] = set()
         self.given_up: dict[Cell, Exception] = {}
 
     def __enter__(self) -> Training:
@@ -279,7 +280,7 @@ class Training:
             return self._folders[spec.name]
         wanted = self._preemption.folder
         if wanted is not None:
-            place = (wanted / spec.name).absolute()
+            place = wanted.absolute() / spec.name
             files = PackFolder(place / PACKS)
             try:
                 files.begin(self._mark)
@@ -310,6 +311,9 @@ class Training:
         for future in finished:
             self._land(self._flights.pop(future), future)
         for flight in self._flights.values():
+            if time.monotonic() < flight.look_at:
+                continue
+            flight.look_at = time.monotonic() + flight.files.look_s
             told = flight.files.progress(flight.pack.name)
             if told is not None and told[0] > flight.fraction:
                 flight.fraction, flight.layout = told
@@ -387,6 +391,14 @@ class Training:
     def _record(self, flight: _Flight, trained: Trained) -> None:
         """Write results down; then their checkpoints can go."""
         course = flight.course
+        if trained.processor and trained.processor not in self._processors:
+            self._processors.add(trained.processor)
+            if len(self._processors) > 1:
+                logger.warning(
+                    "workers compute on %s; their losses agree to rounding, about 1e-7 between "
+                    "CPUs and 1e-3 between a CPU and a GPU",
+                    " and ".join(sorted(self._processors)),
+                )
         course.record(trained, datetime.fromtimestamp(trained.began))
         if isinstance(course.trainer, PackedTrainer):
             folder, _ = self._folder(course.stage.spec)
@@ -488,6 +500,7 @@ class _Flight:
     files: PackFolder
     began: datetime
     n_lost: int
+    look_at: float = 0.0
     fraction: float = 0.0
     layout: str = ""
 

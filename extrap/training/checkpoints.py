@@ -24,10 +24,11 @@ from typing import Any
 import torch
 
 from extrap import __version__
+from extrap.files import folder_at, is_local, store_faults
 from extrap.records import Cell
 from extrap.training.preemption import EVERY_S
 
-__all__ = ["Checkpoint", "Checkpoints"]
+__all__ = ["Checkpoint", "Checkpoints", "processor_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ class Checkpoints:
         n_shares: int = 1,
         reports: bool = True,
     ) -> None:
-        self.folder = None if folder is None else Path(folder)
+        self.folder = None if folder is None else folder_at(folder)
         self.study = study
         self.every_s = every_s
         self.is_asked = is_asked
@@ -147,7 +148,8 @@ class Checkpoints:
             return
         began = time.monotonic()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            with store_faults(self.folder):
+                self.folder.mkdir(parents=True, exist_ok=True)
             for cell, checkpoint in found:
                 origin = self._origin(cell, place)
                 _write(self.path(cell), {**origin, **_plain(checkpoint)})
@@ -168,7 +170,7 @@ class Checkpoints:
         """Delete the checkpoints of runs that are recorded, and what a killed writer left."""
         if self.folder is None:
             return
-        with suppress(OSError):  # what cannot be deleted does no harm
+        with suppress(OSError), store_faults(self.folder):  # what is left does no harm
             there: dict[str, list[Path]] = {}
             for path in self.folder.iterdir():
                 there.setdefault(path.name.partition(".")[0], []).append(path)
@@ -190,7 +192,7 @@ class Checkpoints:
             "cell": _words(cell),
             "extrap": __version__,
             "torch": str(torch.__version__),
-            "device": _kind(place),
+            "device": processor_of(place),
         }
 
 
@@ -198,7 +200,8 @@ def _words(cell: Cell) -> list[Any]:
     return [[list(pair) for pair in cell.size], [list(pair) for pair in cell.tuned], cell.seed]
 
 
-def _kind(place: torch.device) -> str:
+def processor_of(place: torch.device) -> str:
+    """What computes there: the name of a GPU, or what a CPU can do. Others round differently."""
     if place.type == "cuda":
         return torch.cuda.get_device_name(place)
     return f"{place.type} {torch.backends.cpu.get_cpu_capability()}"
@@ -220,6 +223,10 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
     """
     buffer = io.BytesIO()
     torch.save(dict(content), buffer)
+    if not is_local(path):
+        with store_faults(path):
+            path.write_bytes(buffer.getvalue())
+        return
     number, name = tempfile.mkstemp(suffix=UNFINISHED, prefix=f"{path.stem}.", dir=path.parent)
     unfinished = Path(name)
     try:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+from extrap.files import folder_at
+
 __all__ = ["CHECKPOINTS", "EVERY_S", "Preemption", "StopAsked", "current_preemption"]
 
 CHECKPOINTS = Path(".extrap/checkpoints")
@@ -28,8 +30,8 @@ class Preemption:
     """How training is asked to stop, and where runs in training leave what they need to go on.
 
     Args:
-        folder: Where checkpoints lie, a folder in it for each study; on several machines of a
-            shared disk. None to leave none.
+        folder: Where checkpoints lie, a folder in it for each study; for several machines on a
+            shared disk, or in an object store, such as `s3://BUCKET/FOLDER`. None to leave none.
         every_s: Seconds after which the next evaluation leaves one.
 
     Attributes:
@@ -44,7 +46,7 @@ class Preemption:
     def __init__(
         self, folder: str | Path | None = CHECKPOINTS, *, every_s: float = EVERY_S
     ) -> None:
-        self.folder = None if folder is None else Path(folder)
+        self.folder = None if folder is None else folder_at(folder)
         self.is_shared = folder is not None and folder is not CHECKPOINTS
         self.every_s = every_s
         self._is_asked = False

@@ -33,10 +33,10 @@ TRAIN = train
 """
 
 
-def sent(function, *args, versions=None):
+def sent(function, *args, versions=None, n_gpus=0):
     """What a worker answers to a call, opened."""
     own = clusters._versions()
-    return clusters._opened(clusters._call(ships(function, *args), versions or own, 1))
+    return clusters._opened(clusters._call(ships(function, *args), versions or own, n_gpus))
 
 
 def test_functions_of_study_files_travel_by_value(tmp_path, monkeypatch):
@@ -77,6 +77,9 @@ def test_errors_stops_and_other_versions_come_back_as_what_they_are(tmp_path):
         sent(train_pack, pack, None, versions={**clusters._versions(), "numpy": "0.1"})
     with pytest.raises(StudyError, match="a worker must train on the driver's data"):
         sent(train_pack, replace(pack, made_with="other"), None)
+    if not clusters.NVIDIA.exists():
+        with pytest.raises(StudyError, match="must have a GPU, packs ask for 2"):
+            sent(train_pack, pack, None, n_gpus=2)
 
 
 class Away(clusters._Cluster):
@@ -91,7 +94,7 @@ class Away(clusters._Cluster):
 
     def _send(self, payload, versions):
         future = Future()
-        future.set_result(clusters._call(payload, versions, 1))
+        future.set_result(clusters._call(payload, versions, 0))
         return future
 
 

@@ -220,6 +220,15 @@ def test_what_does_not_fit_into_memory_is_handed_out_again(sampler, url, monkeyp
     assert sorted(packs) == ([2, 2, 6, 6] if sampler == "grid" else 6 * [1] + 6 * [2])
 
 
+def test_workers_of_other_processors_are_named_once(url, caplog, monkeypatch):
+    names = iter(["cpu AVX2", "cpu AVX512", "cpu AVX2"] + 9 * ["cpu AVX512"])
+    monkeypatch.setattr(PackedTrainer, "processor", property(lambda self: next(names)))
+    tune(replace(SPEC, sizes={"width": (8, 16, 24)}), url)
+    said = [r.message for r in caplog.records if "compute on" in r.message]
+    assert len(said) == 1
+    assert "cpu AVX2 and cpu AVX512; their losses agree to rounding" in said[0]
+
+
 def test_two_threads_take_turns(tmp_path, monkeypatch):
     """Models are made under torch's one random state."""
     inside, most = [], []

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from extrap.errors import ExtrapError
 from extrap.files import as_written
@@ -22,7 +22,7 @@ from extrap.training.own.outputs import LOSSES, PrintedLoss, read_result
 from extrap.training.own.running import Ended, run_command, write_note
 from extrap.training.preemption import StopAsked
 
-__all__ = ["RUNS", "CommandRunner", "Description", "describe", "lacks_script"]
+__all__ = ["RUNS", "CommandRunner", "describe"]
 
 RUNS = Path(".extrap")
 """Where each study has a folder `NAME/runs`."""
@@ -76,7 +76,7 @@ class CommandRunner:
         self._is_asked = is_asked
         self._origin = origin
         self._folder = folder or RUNS / spec.name / "runs"
-        self.fingerprint: Mapping[str, Any] = describe(command).told
+        self.fingerprint: Mapping[str, Any] = describe(command)
 
     def __call__(
         self, size: Mapping[str, float], tuned: Mapping[str, float], seed: int
@@ -148,78 +148,33 @@ def run_name(cell: Cell, made_with: str = "") -> str:
     return f"{text}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
 
-class Description(NamedTuple):
-    """What tells a command from another one.
-
-    Attributes:
-        told: Its words, the hashes of the files among them, and where it tells its loss.
-        absent: Those of the files that are not on this machine, with the hash they are known by.
-    """
-
-    told: dict[str, Any]
-    absent: dict[str, str]
-
-
-def describe(command: Command, known: Mapping[str, str] | None = None) -> Description:
-    """Describe a command; neither its program nor its files need be on this machine.
+def describe(command: Command) -> dict[str, Any]:
+    """What tells a command from another one: its words, hashes of the files among them, its loss.
 
     A word may be a file or end in one, as `--config=FILE` does; files of one name are numbered.
-
-    Args:
-        command: The command.
-        known: File → hash as other machines found it, believed of files that are not here.
     """
-    here = _described(command, known={}, absent=set())
-    lacking = [name for name in known or {} if name not in here.told["source"]]
-    if known is None or not lacking:
-        return here
-    return _described(command, known=known, absent={_file_name(name) for name in lacking})
-
-
-def lacks_script(command: Command, known: Mapping[str, str]) -> bool:
-    """Whether a command begins with a script that is neither on this machine nor known."""
-    word = command.args[1] if command.args[0] == PYTHON and command.args[1:] else command.args[0]
-    is_script = Path(word).suffix != "" and "{" not in word
-    is_known = Path(word).name in map(_file_name, known)
-    return is_script and not (is_known or Path(word).is_file() or shutil.which(word))
-
-
-def _described(command: Command, *, known: Mapping[str, str], absent: set[str]) -> Description:
     files: dict[str, str] = {}
-    believed: dict[str, str] = {}
     words = []
     for word in command.args:
-        start, path, content = _file_in(word, absent)
-        n_same = sum(_file_name(name) == path.name for name in files)
-        key = f"{path.name} ({n_same + 1})" if n_same else path.name
-        is_absent = content is None and path.name in absent and key in known
-        if is_absent:
-            files[key] = believed[key] = known[key]
-        if content is not None:
-            files[key] = hashlib.sha256(content).hexdigest()[:12]
-        is_file = is_absent or content is not None
-        words.append(f"{start}{path.name}" if is_file else word)  # it may lie elsewhere
+        start, path = _file_in(word)
+        if path is not None:
+            n_same = sum(re.sub(r" \(\d+\)$", "", name) == path.name for name in files)
+            key = f"{path.name} ({n_same + 1})" if n_same else path.name
+            files[key] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+        words.append(word if path is None else f"{start}{path.name}")  # it may lie elsewhere
     told: dict[str, Any] = {"trainer": "command", "command": shlex.join(words), "source": files}
     told |= {"loss": command.loss} if command.loss else {}
-    told |= {"result": command.result} if command.result else {}
-    return Description(told, believed)
+    return told | ({"result": command.result} if command.result else {})
 
 
-def _file_in(word: str, absent: set[str]) -> tuple[str, Path, bytes | None]:
-    """What a word begins with, the file that it is or ends in, and its content if there is one."""
+def _file_in(word: str) -> tuple[str, Path | None]:
+    """What a word begins with, and the file that it is or ends in."""
     name, is_option, value = word.partition("=")
-    parts = [("", word)] + ([(f"{name}=", value)] if is_option and value else [])
-    for start, text in parts:
+    for start, text in (("", word), (f"{name}=", value if is_option else "")):
         with suppress(OSError, ValueError):
-            if _is_source(Path(text)):
-                return start, Path(text), Path(text).read_bytes()
-    start, text = next((part for part in parts if Path(part[1]).name in absent), parts[0])
-    return start, Path(text), None
-
-
-def _file_name(key: str) -> str:
-    """The file's name of a key, which numbers those of one name."""
-    return re.sub(r" \(\d+\)$", "", key)
+            if text and _is_source(Path(text)):
+                return start, Path(text)
+    return "", None
 
 
 def _is_source(path: Path) -> bool:

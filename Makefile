@@ -19,7 +19,7 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=2684
 	glibc.malloc.mmap_threshold=33554432:glibc.malloc.top_pad=33554432
 
 .DEFAULT_GOAL := help
-.PHONY: help report test test-slow lint contract backtest bench bench-check calibrate bench-batch \
+.PHONY: help report test test-slow lint floors contract backtest bench bench-check calibrate bench-batch \
 	bench-compute bench-plan mutants soak docs clean
 
 help:  ## List the targets
@@ -45,6 +45,15 @@ lint: $(TESTED)  ## Style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# the statistics, the training and the driver; FLOORS names the tests
+floors: FLOORS ?= tests/laws tests/fitting tests/reading tests/records tests/study tests/test_forecasting.py
+floors:  ## Run the core of the tests with the oldest libraries allowed, in .venv-floors/
+	$(PYTHON) -m venv .venv-floors
+	$(PYTHON) -m tests.floors > .venv-floors/oldest.txt
+	.venv-floors/bin/pip install -q -c .venv-floors/oldest.txt -e '.[train]' \
+		hypothesis pytest pytest-timeout pytest-xdist
+	OMP_NUM_THREADS=1 .venv-floors/bin/pytest -n 2 --dist worksteal $(FLOORS)
 
 contract: $(TESTED)  ## Write tests/contract/ anew
 	$(BIN)/python -m tests.contract

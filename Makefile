@@ -46,14 +46,15 @@ lint: $(TESTED)  ## Style and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# the statistics, the training and the driver; FLOORS names the tests
-floors: FLOORS ?= tests/laws tests/fitting tests/reading tests/records tests/study tests/test_forecasting.py
+# what needs none of the trackers; old libraries warn of each other
+floors: FLOORS ?= tests/laws tests/fitting tests/reading tests/records tests/study tests/test_forecasting.py \
+	--ignore tests/reading/trackers --ignore tests/reading/test_events.py
 floors:  ## Run the core of the tests with the oldest libraries allowed, in .venv-floors/
 	$(PYTHON) -m venv .venv-floors
 	$(PYTHON) -m tests.floors > .venv-floors/oldest.txt
 	.venv-floors/bin/pip install -q -c .venv-floors/oldest.txt -e '.[train]' \
 		hypothesis pytest pytest-timeout pytest-xdist
-	OMP_NUM_THREADS=1 .venv-floors/bin/pytest -n 2 --dist worksteal $(FLOORS)
+	OMP_NUM_THREADS=1 .venv-floors/bin/pytest -W default -n 2 --dist worksteal $(FLOORS)
 
 contract: $(TESTED)  ## Write tests/contract/ anew
 	$(BIN)/python -m tests.contract

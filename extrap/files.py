@@ -224,7 +224,8 @@ def read_csv(path: str | Path) -> pd.DataFrame:
     path = Path(path)
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    table = pd.read_csv(path)
+    # the default of pandas 2 is off by a bit now and then
+    table = pd.read_csv(path, float_precision="round_trip")
     table.columns = [unguarded(str(name)) for name in table.columns]
     for name, kind in table.dtypes.items():
         if _may_hold_text(kind):

@@ -4,6 +4,7 @@ torch is the one of constraints.txt: older ones come with gigabytes of CUDA.
 """
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -20,4 +21,4 @@ def floors(extra="train"):
 
 
 if __name__ == "__main__":
-    print("\n".join(floors()))
+    sys.stdout.write("\n".join(floors()) + "\n")

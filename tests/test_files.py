@@ -213,6 +213,7 @@ def test_a_file_is_imported_as_it_stands_and_nothing_is_written_beside_it(tmp_pa
 
 
 def test_what_a_library_of_an_object_store_raises_is_an_error_of_a_file(tmp_path):
+    pytest.importorskip("upath")
     with (
         pytest.raises(OSError, match="KeyError: 'no credentials'"),
         store_faults(folder_at("memory://bucket/folder")),

@@ -95,6 +95,8 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, x, ensure_non_negative=True)
+            if not weights.any():  # as scikit-learn 1.8 says by itself
+                raise ValueError("Sample weights must contain at least one non-zero number.")
             x, loss, weights = x[weights > 0], loss[weights > 0], weights[weights > 0]
         self.laws_ = self._fitted(self._columns(x), loss, weights)
         self.fit_: Fit = max(self.laws_, key=lambda pair: pair[1])[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from numbers import Real
 
@@ -42,7 +43,9 @@ def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> p
     missing = np.flatnonzero(numbers.isna() & ~empty)
     cells = values.iloc[missing].astype(object).tolist()
     for row, cell in zip(missing.tolist(), cells, strict=True):
-        if str(cell).strip().lower() not in SPELLED_NAN:
+        if _is_infinite(cell):  # which pandas 2.2 does not read
+            numbers.iloc[row] = float(cell)
+        elif str(cell).strip().lower() not in SPELLED_NAN:
             raise DataError(f"{column} must hold numbers, got {shown(cell)} in row {row + 1}.")
     if required and numbers.isna().any():
         row = int(np.flatnonzero(numbers.isna())[0])
@@ -51,6 +54,14 @@ def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> p
             "leave the row out."
         )
     return numbers
+
+
+def _is_infinite(cell: object) -> bool:
+    """Whether a text is a number beyond the range of floats."""
+    try:
+        return isinstance(cell, str) and math.isinf(float(cell))
+    except ValueError:
+        return False
 
 
 def _numbers_of_text(values: pd.Series) -> pd.Series:

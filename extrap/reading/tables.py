@@ -40,7 +40,10 @@ SNIFFED, LONGEST_LINE = 6, 1_000_000
 """Lines by which the separator is told, and characters of one."""
 CHUNK_ROWS = 100_000
 """Rows of text that are held as Python's own strings at once."""
-TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
+try:
+    TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
+except TypeError:  # pandas 2.2
+    TEXT = pd.StringDtype("pyarrow_numpy")
 EXPONENT = r"(?:[eE][-+]?\d+)?"
 COMMA_NUMBER = rf"\s*[-+]?\d*,\d+{EXPONENT}\s*"
 POINT_NUMBER = rf"\s*[-+]?\d*\.\d+{EXPONENT}\s*"

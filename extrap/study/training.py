@@ -101,7 +101,7 @@ class Training:
         preemption: Preemption | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
-        self._url, self._specs, self._device = storage, tuple(specs), device
+        self._url, self._device = storage, device
         self._mark = mark_of(storage)
         self._executor, self._notify = executor, notify
         self._preemption = preemption or current_preemption()

@@ -16,7 +16,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -50,6 +50,9 @@ FORMULA = re.compile(r"'*(?:[ ]*[=+\-@＝＋－＠]|[\t\r\n])")
 References:
     OWASP, "CSV Injection": =, +, -, @, tab, carriage return, line feed, and their wide forms.
 """
+PANDAS_EXACT = 3
+"""The version from which pandas reads a number to the last bit by itself."""
+ROUND_TRIP: Mapping[str, Any] = {"float_precision": "round_trip"}
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -224,8 +227,8 @@ def read_csv(path: str | Path) -> pd.DataFrame:
     path = Path(path)
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    # the default of pandas 2 is off by a bit now and then
-    table = pd.read_csv(path, float_precision="round_trip")
+    exact = {} if int(pd.__version__.split(".")[0]) >= PANDAS_EXACT else ROUND_TRIP
+    table = pd.read_csv(path, **exact)
     table.columns = [unguarded(str(name)) for name in table.columns]
     for name, kind in table.dtypes.items():
         if _may_hold_text(kind):

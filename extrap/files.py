@@ -146,8 +146,12 @@ def write_note(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
         return
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -35,11 +35,11 @@ def run_study_file(
     from extrap import study as studies
 
     study = studies.open_study(path, assignments=assignments)
-    if accepts:
-        accept_training(study, path, storage)
     if dry_run:
         say(studies.dry_run(study, storage=storage))
         return
+    if accepts:
+        accept_training(study, path, storage)
     if device is not None and any(map(study.training_of, study.specs())):
         raise click.UsageError(
             f"--device is for our own training, {path} has one of its own; set "

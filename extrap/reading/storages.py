@@ -63,6 +63,7 @@ ENGINES: Mapping[str, Mapping[str, Any]] = {
     "postgresql": {
         "connect_args": {
             "connect_timeout": 10,
+            "tcp_user_timeout": 60_000,
             "keepalives_idle": 30,
             "keepalives_interval": 10,
             "keepalives_count": 3,

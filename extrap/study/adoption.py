@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from extrap.reading.copies import open_if_there
 from extrap.reading.optuna import FINGERPRINT, parse_study_name, study_names
 from extrap.reading.storages import open_storage, storage_faults
 from extrap.records import StudySpec, Train
 from extrap.study.fingerprints import fingerprint, is_of_own_training
+from extrap.study.locks import lock_of
 from extrap.study.trainers import own_trainer
 
 __all__ = ["adopt_training"]
@@ -26,14 +29,18 @@ def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ..
         What changed, one sentence each.
 
     Raises:
-        StudyError: The storage cannot be used.
+        StudyError: The storage cannot be used, or another process runs the study.
         ValueError: The command does not go with the study, or its program is not here.
     """
     now = fingerprint(spec, own_trainer(train, spec).fingerprint)
     changes: dict[str, None] = {}
-    with storage_faults(storage):
+    with ExitStack() as stack:
+        stack.enter_context(storage_faults(storage))
         if open_if_there(storage) is None:
             return ()
+        lock = lock_of(storage, [spec.name])
+        lock.acquire()
+        stack.callback(lock.release)
         opened = open_storage(storage)
         for name in study_names(opened):
             key = parse_study_name(name)

@@ -26,6 +26,7 @@ import sqlalchemy
 
 from extrap.errors import StudyError, argument
 from extrap.reading.storages import (
+    ConnectionLost,
     engine_options,
     full_address,
     is_file,
@@ -87,6 +88,7 @@ def lock_of(url: str, names: Sequence[str], grace_s: float = GRACE_S) -> DriverL
         return _ServerLock(url, names, grace_s)
     is_here = kind == "journal" or (kind == "sqlite" and is_file(parsed))
     base = path_of(parsed) if is_here else Path(".extrap") / mark_of(url)
+    base = base.resolve()  # whoever changes the working directory, or has a link to it
     if kind == "sqlite" and not is_file(parsed):
         return _NoLock()
     return _FileLocks([Path(f"{base}.{name}.lock") for name in sorted(set(names))], url, grace_s)
@@ -130,7 +132,7 @@ class _FileLocks:
                         raise StudyError(_busy(path.name, holder))
                     self._write(file)
             except OSError as error:
-                if error.errno in READ_ONLY and self._is_there():
+                if error.errno in READ_ONLY and self._is_read_only():
                     continue  # what is finished can be reported, and nobody can write
                 self.release()
                 raise StudyError(
@@ -164,9 +166,11 @@ class _FileLocks:
                     path.unlink()
         self._held.clear()
 
-    def _is_there(self) -> bool:
+    def _is_read_only(self) -> bool:
         parsed = parse_url(self._url)
-        return parsed.get_backend_name() in ("sqlite", "journal") and path_of(parsed).is_file()
+        path = path_of(parsed)
+        is_file_there = parsed.get_backend_name() in ("sqlite", "journal") and path.is_file()
+        return is_file_there and not os.access(path, os.W_OK)
 
     def _is_free(self, holder: Mapping[str, Any]) -> bool:
         gone = is_gone(holder) if is_process(holder) else None
@@ -194,7 +198,7 @@ def _opened(path: Path, *, makes: bool = True) -> Iterator[Any]:
     """A lock's file, while no other process reads or writes it."""
     while True:
         flags = os.O_RDWR | (os.O_CREAT if makes else 0)
-        with os.fdopen(os.open(path, flags, 0o644), "r+", encoding="utf-8") as file:
+        with os.fdopen(os.open(path, flags, 0o666), "r+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             is_there = path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino
             if is_there:  # else it was removed meanwhile
@@ -209,6 +213,13 @@ def _read(file: Any) -> dict[str, Any]:
     except ValueError:  # half of one, of a process that was killed
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _number(text: str | None, otherwise: float) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        return otherwise
 
 
 def _busy(name: str, holder: Mapping[str, Any]) -> str:
@@ -236,7 +247,7 @@ class _ServerLock:
         since = datetime.now(UTC).isoformat(timespec="seconds")
         process = this_process()
         # a server keeps 63 bytes of a name
-        self._name = f"extrap {process['pid']} {since[:19]} {process['host']}"[:63]
+        self._name = f"extrap {process['pid']} {since[:19]} {grace_s:g} {process['host']}"[:63]
         address = full_address(parsed).replace("{{", "{").replace("}}", "}")
         options = dict(engine_options(parsed).get("connect_args", {}))
         options["application_name"] = self._name
@@ -270,6 +281,7 @@ class _ServerLock:
                 self._connect()
             except StudyError as error:
                 raise _lost() from error
+            raise ConnectionLost  # another driver may have come and gone: look at the cells again
 
     def release(self) -> None:
         self._ended.set()
@@ -302,6 +314,7 @@ class _ServerLock:
             "extract(epoch FROM clock_timestamp() - greatest(a.query_start, a.state_change)) "
             "AS silent_s FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid "
             "WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 "
+            "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
             "AND ((l.classid::bigint << 32) | l.objid::bigint) = :key"
         )
         row = connection.execute(held, {"key": key}).first()
@@ -309,13 +322,14 @@ class _ServerLock:
             self._backend,  # of a connection that was cut, which the server has not noticed
             self._name,
         )
-        if row is not None and (is_ours or float(row.silent_s or 0.0) > self._grace_s):
+        told = str(row.application_name).split(" ", 4) if row is not None else []
+        named = dict(zip(("pid", "since", "grace_s", "host"), told[1:], strict=False))
+        grace_s = _number(named.get("grace_s"), self._grace_s)
+        if row is not None and (is_ours or float(row.silent_s or 0.0) > grace_s):
             end = sqlalchemy.text("SELECT pg_terminate_backend(:pid, 5000)")
             connection.execute(end, {"pid": row.pid})
             if connection.scalar(take, {"key": key}):
                 return
-        told = str(row.application_name).split(" ", 3) if row is not None else []
-        named = dict(zip(("pid", "since", "host"), told[1:], strict=False))
         raise StudyError(_busy(name, named))
 
     def _drop(self) -> None:

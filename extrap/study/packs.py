@@ -60,7 +60,7 @@ LOOK_S, LOOK_FAR_S = 0.2, 5.0
 """How often a pack looks whether it is to stop, and says how far it is: on a disk, in a store."""
 MOST_TRAINERS = 4
 """Studies whose data a process keeps."""
-STOP = "stop"
+STOP, DRIVER = "stop ", "driver"
 PACKS = "packs"
 """Where in the folder of checkpoints the files of packs lie."""
 
@@ -170,8 +170,12 @@ class PackFolder:
         self.path = None if path is None else folder_at(path)
         self.look_s = LOOK_S if self.path is None or is_local(self.path) else LOOK_FAR_S
 
-    def begin(self, storage: str) -> None:
-        """End all attempts of earlier drivers of a storage; the folder is there then.
+    def begin(self, storage: str, driver: str) -> None:
+        """End all attempts of earlier drivers of a storage; the folder is that of this one then.
+
+        Args:
+            storage: A name of the storage.
+            driver: What names of this driver's attempts begin with, up to a colon.
 
         Raises:
             OSError: It cannot be written to.
@@ -182,6 +186,19 @@ class PackFolder:
             for ending in ("attempt", "progress"):
                 for file in self.path.glob(f"{storage}-*.{ending}"):
                     file.unlink(missing_ok=True)
+            write_note(self._file(storage, DRIVER), driver)
+
+    def is_shared(self, pack: Pack) -> bool:
+        """Whether this is the folder of a pack's driver, or one of another machine."""
+        assert self.path is not None
+        try:
+            with store_faults(self.path):
+                told = self._file(pack.storage, DRIVER).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return False
+        except OSError:  # a disk that is away for a moment
+            return True
+        return not pack.attempt or told == pack.attempt.partition(":")[0]
 
     def permit(self, pack: str, attempt: str) -> None:
         """Let one attempt of a pack go on, and no other.
@@ -193,18 +210,18 @@ class PackFolder:
             with store_faults(self.path):
                 write_note(self._file(pack, "attempt"), attempt)
 
-    def stop(self, pack: str) -> None:
-        """Ask the attempt of a pack to end at its next evaluation."""
+    def stop(self, pack: str, attempt: str) -> None:
+        """Ask an attempt of a pack to end at its next evaluation; a newer one goes on."""
         with suppress(OSError):  # then it goes on, and its results are not waited for
-            self.permit(pack, STOP)
+            if self.goes_on(pack, attempt):
+                self.permit(pack, f"{STOP}{attempt}")
 
     def goes_on(self, pack: str, attempt: str) -> bool:
         """Whether an attempt may go on; it may where nobody can say."""
         if self.path is None or not attempt:
             return True
         try:
-            with store_faults(self.path):
-                return self._file(pack, "attempt").read_text(encoding="utf-8") == attempt
+            return self._permitted(pack) == attempt
         except FileNotFoundError:
             return False
         except OSError:  # a disk that is away for a moment
@@ -227,18 +244,27 @@ class PackFolder:
         except (OSError, ValueError, TypeError):  # none yet, or half of one
             return None
 
-    def forget(self, pack: str) -> None:
-        """Remove the files of a pack; an attempt that still trains it ends."""
-        if self.path is not None:
-            for ending in ("attempt", "progress"):
-                with suppress(OSError), store_faults(self.path):
-                    self._file(pack, ending).unlink(missing_ok=True)
-
-    def end(self) -> None:
-        """Remove the folder where nothing else is in it."""
+    def forget(self, pack: str, attempt: str) -> None:
+        """Remove the files of an attempt, which ends if it still trains; a newer one goes on."""
         if self.path is not None:
             with suppress(OSError), store_faults(self.path):
+                if self._permitted(pack).removeprefix(STOP) == attempt:
+                    for ending in ("attempt", "progress"):
+                        self._file(pack, ending).unlink(missing_ok=True)
+
+    def end(self, storage: str, driver: str) -> None:
+        """Remove what `begin` made, and the folder where nothing else is in it."""
+        if self.path is not None:
+            with suppress(OSError), store_faults(self.path):
+                place = self._file(storage, DRIVER)
+                if place.read_text(encoding="utf-8") == driver:
+                    place.unlink(missing_ok=True)
                 self.path.rmdir()
+
+    def _permitted(self, pack: str) -> str:
+        assert self.path is not None
+        with store_faults(self.path):
+            return self._file(pack, "attempt").read_text(encoding="utf-8")
 
     def _file(self, pack: str, ending: str) -> Path:
         assert self.path is not None
@@ -261,13 +287,21 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
         StudyError: This process has other data than the driver.
         DataError: It has none.
     """
-    place = None if folder is None else folder_at(folder) / PACKS
-    if place is not None and is_local(place) and not place.is_dir():  # that of another machine
-        folder = place = None
-    watched = _Watched(PackFolder(place), pack)
-    trainer = trainer_of(
-        pack.spec, pack.train, pack.device, is_asked=watched.is_asked, origin=pack.origin
-    )
+    try:
+        files = PackFolder(None if folder is None else folder_at(folder) / PACKS)
+        if folder is not None and not files.is_shared(pack):  # that of another machine
+            folder, files = None, PackFolder(None)
+        watched = _Watched(files, pack)
+        trainer = trainer_of(
+            pack.spec, pack.train, pack.device, is_asked=watched.is_asked, origin=pack.origin
+        )
+    except ExtrapError:
+        raise
+    except (ImportError, ValueError) as error:
+        raise StudyError(
+            "a worker must be able to train what the driver can, one cannot "
+            f"({type(error).__name__}: {error}); give it what it lacks."
+        ) from error
     if pack.made_with not in ("", hash_of(pack.spec, trainer.fingerprint)):
         raise StudyError(
             "a worker must train on the driver's data, this one has others; give both the same "
@@ -389,8 +423,17 @@ def trainer_of(
     *,
     is_asked: Callable[[], bool] = bool,
     origin: str = "",
+    starts_crew: bool = False,
 ) -> OwnTrainer | PackedTrainer:
     """Who trains a study in this process; its data stay for the next pack.
+
+    Args:
+        spec: The study.
+        train: The user's own training.
+        device: Where.
+        is_asked: Whether a command is to stop.
+        origin: A name of the storage.
+        starts_crew: Whether this process is about to train, so that what helps it may start.
 
     Raises:
         ValueError: The study names neither a workload nor its own training.
@@ -401,7 +444,7 @@ def trainer_of(
     key = repr((spec.workload, spec.recipe, spec.path, spec.sizes, spec.name, device))
     with _LOCK:
         if key not in _TRAINERS:
-            _TRAINERS[key] = PackedTrainer(spec, device, local_crew())
+            _TRAINERS[key] = PackedTrainer(spec, device, local_crew(), starts_crew=starts_crew)
         _TRAINERS.move_to_end(key)
         while len(_TRAINERS) > MOST_TRAINERS:
             _TRAINERS.popitem(last=False)

@@ -37,7 +37,6 @@ RESUMABLE = (
     "GPSampler",
     "CmaEsSampler",
     "QMCSampler",
-    "BruteForceSampler",
 )
 """Samplers that work from the trials alone, or keep what they know on them."""
 TRIES = 20
@@ -79,6 +78,7 @@ class Sampled:
         if stored and not isinstance(spec.sampler, str):
             self._study.sampler.reseed_rng()  # or it would draw its first values again
         self._running: dict[Cell, int] = {}
+        self._given_up: set[Cell] = set()
         self._known = {
             trials.cell(self._size, t): t.values[0] for t in stored if t.values is not None
         }
@@ -118,7 +118,7 @@ class Sampled:
             trial = self._study.ask(self._ranges)
             seed = self._spec.seeds[trial.number % len(self._spec.seeds)]
             cell = Cell.of(self._size, trial.params, seed)
-            if cell in self._running:  # drawn twice, as whole numbers may be
+            if cell in self._running or cell in self._given_up:  # drawn twice: whole numbers
                 self._study.tell(trial.number, state=TrialState.FAIL)
             elif cell in self._known:
                 self._study.tell(trial.number, self._known[cell])
@@ -175,6 +175,7 @@ class Sampled:
 
     def give_up(self, cell: Cell) -> None:
         """A cell that cannot be trained counts as failed; another is asked for instead."""
+        self._given_up.add(cell)
         if (number := self._running.pop(cell, None)) is not None:
             self._study.tell(number, state=TrialState.FAIL)
 

@@ -49,11 +49,19 @@ class PackedTrainer:
         spec: The study.
         device: Where to train.
         crew: Processes that share the work on a CPU, if any do.
+        starts_crew: Whether they may start at once, if the study is long.
     """
 
     trains_packs = True
 
-    def __init__(self, spec: StudySpec, device: str | None, crew: Crew | None = None) -> None:
+    def __init__(
+        self,
+        spec: StudySpec,
+        device: str | None,
+        crew: Crew | None = None,
+        *,
+        starts_crew: bool = False,
+    ) -> None:
         if spec.workload.name == OWN:
             raise ValueError(
                 f"the study {spec.name!r} names neither a workload nor its own training; "
@@ -69,7 +77,7 @@ class PackedTrainer:
         self._values = _SizeValues(spec)
         self._crew = crew
         is_on_gpu = NVIDIA.exists() and device != "cpu"  # which trains without them
-        if crew is not None and _is_long(spec) and not is_on_gpu:
+        if crew is not None and starts_crew and _is_long(spec) and not is_on_gpu:
             crew.start(spec.workload)  # they import torch and read the data while we do
         from extrap.workloads import load_workload
 

@@ -61,7 +61,7 @@ LOSSES = 50
 
 Packs that are lost at once are one loss."""
 PAUSE_S = 1.0
-"""How long to wait before packs are handed out again to an executor that takes none."""
+"""How long nothing is handed out after a loss, so that whatever loses packs does not spin."""
 LOOK_S = 0.1
 """How often to look how far packs are, and whether to stop."""
 BEAT_S = 10.0
@@ -117,6 +117,8 @@ class Training:
         self._told: Trials | None = None
         self._has_said = False
         self._processors: set[str] = set()
+        self._pause_until = -math.inf
+        self._raised: Exception | None = None
         self.given_up: dict[Cell, Exception] = {}
 
     def __enter__(self) -> Training:
@@ -133,14 +135,16 @@ class Training:
         try:
             self._leave()
         finally:
-            ended = self._stack.__exit__(kind, *error)
+            is_own = bool(error) and error[0] is self._raised  # the user's is no storage's fault
+            told = (None, None, None) if is_own else (kind, *error)
+            ended = self._stack.__exit__(*told)
         return ended
 
     def trials(
         self, spec: StudySpec, stage: str, train: Train | None
     ) -> tuple[Trials, OwnTrainer | PackedTrainer]:
         """The trials of a stage, and who trains them."""
-        trainer = trainer_of(spec, train, self._device)
+        trainer = trainer_of(spec, train, self._device, starts_crew=self._executor is None)
         made_with = fingerprint(spec, trainer.fingerprint)
         trials = Trials(
             self._storage,
@@ -209,17 +213,19 @@ class Training:
                     "--checkpoints FOLDER; without one a pack that is lost is trained again from "
                     "its beginning."
                 )
+        self._stack.callback(close_crew)
         if self._executor is None:
             own = [c for c in self._courses if c.trainer.trains_packs]
             from extrap.training import n_gpus
 
             uses_all = bool(own) and self._device is None and NVIDIA.exists()
             self._executor = LocalExecutor(n_gpus() if uses_all else 0)
-            self._stack.callback(close_crew)
             self._stack.callback(self._executor.shutdown, wait=False, cancel_futures=True)
 
     def _fill(self) -> None:
         """Hand out packs as long as there is room."""
+        if time.monotonic() < self._pause_until:
+            return
         n_workers = n_workers_of(self._the_executor)
         for course in self._courses:
             ahead = AHEAD if course.trainer.trains_packs else SINGLES_AHEAD
@@ -231,14 +237,16 @@ class Training:
                 cells = course.next_cells(n_workers)
                 if not cells:
                     break
-                self._submit(course, cells)
+                if not self._submit(course, cells):
+                    return
 
     @property
     def _the_executor(self) -> Executor:
         assert self._executor is not None, "somebody trains by now"
         return self._executor
 
-    def _submit(self, course: _Course, cells: Sequence[Cell]) -> None:
+    def _submit(self, course: _Course, cells: Sequence[Cell]) -> bool:
+        """Hand a pack out; whether the executor took it."""
         folder, files = self._folder(course.stage.spec)
         self._n_attempts += 1
         keeps = self._preemption.folder is not None
@@ -268,11 +276,12 @@ class Training:
             raise
         except Exception as error:  # an executor that is broken, or away for a moment
             self._lose(course, cells, error)
-            time.sleep(PAUSE_S)
-            return
-        self._flights[future] = _Flight(pack, course, files, datetime.now(), self._n_lost)
+            return False
+        began = datetime.now()
+        self._flights[future] = _Flight(pack, course, files, began, self._n_lost)
         course.in_training.update(cells)
         self._beat()
+        return True
 
     def _folder(self, spec: StudySpec) -> tuple[str, PackFolder]:
         """Where packs of a sweep leave checkpoints and hear from us."""
@@ -283,7 +292,7 @@ class Training:
             place = wanted.absolute() / spec.name
             files = PackFolder(place / PACKS)
             try:
-                files.begin(self._mark)
+                files.begin(self._mark, self._token)
             except OSError as error:
                 logger.warning(
                     "checkpoints need a writable folder with free space, got %s (%s); "
@@ -294,12 +303,12 @@ class Training:
                 )
                 wanted = None
             else:
-                self._stack.callback(files.end)
+                self._stack.callback(files.end, self._mark, self._token)
         if wanted is None:
             made = tempfile.TemporaryDirectory(prefix="extrap-", ignore_cleanup_errors=True)
             place = Path(self._stack.enter_context(made))
             files = PackFolder(place / PACKS)
-            files.begin(self._mark)
+            files.begin(self._mark, self._token)
         self._folders[spec.name] = str(place), files
         return self._folders[spec.name]
 
@@ -326,9 +335,11 @@ class Training:
         Raises:
             StopAsked: Always.
         """
-        for future, flight in self._flights.items():
-            if not future.cancel():
-                flight.files.stop(flight.pack.name)
+        for future, flight in list(self._flights.items()):
+            if future.cancel():  # an executor that is broken may never say so itself
+                self._land(self._flights.pop(future), future)
+            else:
+                flight.files.stop(flight.pack.name, flight.pack.attempt)
         is_heard = self._preemption.is_shared or not getattr(self._executor, "is_remote", False)
         while self._flights and is_heard:
             finished, _ = wait(self._flights, timeout=LOOK_S, return_when=FIRST_COMPLETED)
@@ -340,7 +351,7 @@ class Training:
         """Take in what became of a pack."""
         course, pack = flight.course, flight.pack
         course.in_training.difference_update(pack.cells)
-        flight.files.forget(pack.name)
+        flight.files.forget(pack.name, pack.attempt)
         try:
             trained = future.result()
         except PackFailed as error:
@@ -349,10 +360,12 @@ class Training:
         except ExtrapError:
             raise
         except (CancelledError, Exception) as error:  # whatever an executor says of a lost worker
-            self._lose(course, pack.cells, error, flight.n_lost)
+            self._lose(course, pack.cells, error, flight)
         else:
             _require_results(trained, pack)
             self._n_lost = 0
+            for cell in pack.cells:
+                course.losses.pop(cell, None)
             self._record(flight, trained)
             course.again(pack.cells[len(trained.results) :])
             flight.fraction, flight.layout = 1.0, trained.layout
@@ -363,22 +376,27 @@ class Training:
         course: _Course,
         cells: Sequence[Cell],
         error: BaseException,
-        n_lost: int | None = None,
+        flight: _Flight | None = None,
     ) -> None:
-        """Hand a lost pack out again.
+        """Hand a lost pack out again, in halves if it was lost before: it may be too large.
 
         Args:
             course: Its stage.
             cells: Its cells.
             error: What is said of it.
-            n_lost: Losses when it was handed out; it is lost with those that came since.
+            flight: The pack, if an executor took it.
 
         Raises:
             StudyError: Too many were lost, and none finished between.
         """
-        is_new = n_lost is None or n_lost >= self._n_lost
-        self._n_lost += is_new and not self._preemption.is_asked  # else we asked for it
-        if self._n_lost > LOSSES:
+        if self._preemption.is_asked:  # it was lost because we asked for it
+            course.again(cells)
+            return
+        for cell in cells:
+            course.losses[cell] = course.losses.get(cell, 0) + 1
+        self._n_lost += flight is None or flight.n_lost >= self._n_lost  # else lost with others
+        n_lost = max(course.losses[cell] for cell in cells)
+        if max(self._n_lost, n_lost) > LOSSES:
             raise StudyError(
                 f"packs need workers that finish them, {LOSSES} times in a row they were lost "
                 f"({type(error).__name__}: {error}); see why workers end, then the same "
@@ -386,7 +404,19 @@ class Training:
             ) from error
         if not isinstance(error, CancelledError | PackStopped):
             logger.warning("a worker was lost (%s); its runs are handed out again", error)
-        course.again(cells)
+        self._pause_until = time.monotonic() + PAUSE_S
+        if len(cells) > 1 and n_lost > 1:
+            self._halve(course, cells)
+            for cell in cells:
+                del course.losses[cell]
+        else:
+            course.again(cells)
+
+    @staticmethod
+    def _halve(course: _Course, cells: Sequence[Cell]) -> None:
+        middle = (len(cells) + 1) // 2
+        course.again(cells[:middle])
+        course.again(cells[middle:])
 
     def _record(self, flight: _Flight, trained: Trained) -> None:
         """Write results down; then their checkpoints can go."""
@@ -413,9 +443,7 @@ class Training:
             Exception: The error, if nothing was ever trained: the fault is not the cell's.
         """
         if len(cells) > 1:
-            middle = (len(cells) + 1) // 2
-            course.again(cells[:middle])
-            course.again(cells[middle:])
+            self._halve(course, cells)
             return
         (cell,) = cells
         course.tries[cell] = course.tries.get(cell, 0) + 1
@@ -424,6 +452,7 @@ class Training:
             return
         course.give_up(cell, f"the training raised {type(error).__name__}")
         if not any(each.trials.done() for each in self._courses):
+            self._raised = error
             raise error
         self.given_up[cell] = error
         logger.warning("%s", _given_up(cell, error))
@@ -480,14 +509,15 @@ class Training:
         """End what is still in training, and say that nobody trains any more."""
         for future, flight in self._flights.items():
             future.cancel()
-            flight.files.stop(flight.pack.name)
+            flight.files.stop(flight.pack.name, flight.pack.attempt)
         if self._flights and isinstance(self._executor, LocalExecutor):
             wait(self._flights, timeout=LEAVE_S)
-        for future, flight in self._flights.items():
-            if future.done():
-                flight.files.forget(flight.pack.name)
-        with suppress(Exception):  # a storage that is gone is no reason to hide why we leave
-            self._lock.check()
+        for future in [future for future in self._flights if future.done()]:
+            flight = self._flights.pop(future)
+            flight.course.trials.hurry()
+            with suppress(Exception, CancelledError):  # it hides why we leave
+                self._land(flight, future)
+        with suppress(Exception):  # so does a storage that is gone
             self._beat(force=True, has_left=True)
 
 
@@ -516,6 +546,7 @@ class _Course:
         train: The user's own training, if any.
         in_training: Cells that were handed out.
         tries: Cell → how often it failed alone.
+        losses: Cell → how often its pack was lost since one of its size was finished.
         given_up: Cells that are not tried again.
     """
 
@@ -525,6 +556,7 @@ class _Course:
     train: Train | None
     in_training: set[Cell] = field(default_factory=set)
     tries: dict[Cell, int] = field(default_factory=dict)
+    losses: dict[Cell, int] = field(default_factory=dict)
     given_up: set[Cell] = field(default_factory=set)
     _wanted: list[Cell] = field(default_factory=list)
     _n_asked: int = -1

@@ -22,7 +22,7 @@ from uuid import uuid4
 import optuna
 import pandas as pd
 import sqlalchemy
-from optuna.distributions import BaseDistribution, FloatDistribution
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
@@ -178,8 +178,9 @@ class Trials:
 
             def write(shelf: _Size = shelf, wanted: dict[Cell, FrozenTrial] = wanted) -> None:
                 self._read(shelf)
-                self._require_lock()
-                shelf.study.add_trials([t for c, t in wanted.items() if c not in shelf.done])
+                for trial in [t for c, t in wanted.items() if c not in shelf.done]:
+                    self._require_lock()
+                    shelf.study.add_trial(trial)
                 self._read(shelf)
 
             self._patiently(write)
@@ -243,6 +244,10 @@ class Trials:
         except (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, OSError) as error:
             logger.debug("the driver's beat was not written: %s", error)
             self._let_go()
+
+    def hurry(self) -> None:
+        """Wait no more for a storage that does not answer."""
+        self._patience_s = 0.0
 
     def trials_of(self, size: Mapping[str, float]) -> list[FrozenTrial]:
         """All trials of one size, by number."""
@@ -354,7 +359,12 @@ class Trials:
             tuned = self._spec.tune.get(name)
             low = min(value, tuned.low) if tuned else value
             high = max(value, tuned.high) if tuned else value
-            found[name] = FloatDistribution(low, high, log=True)
+            is_drawn = self._spec.is_sampled and self._stage == "tune"
+            found[name] = (
+                IntDistribution(int(low), int(high), log=True)
+                if is_drawn and tuned and self._spec.is_whole(name)
+                else FloatDistribution(low, high, log=True)
+            )
         return found
 
     def _let_go(self) -> None:

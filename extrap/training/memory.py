@@ -6,6 +6,7 @@ import gc
 import math
 from collections.abc import Hashable
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
@@ -31,6 +32,7 @@ MOST_RUNS = {"cpu": 128, "cuda": 1024}
 SHARE = {"cpu": 0.5, "cuda": 0.9}
 # Resident over allocated: with it, predictions were .85 to 1.14 of what further runs took (glibc).
 ALLOCATOR = 1.2
+GROUP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 
 def most_runs(
@@ -148,8 +150,24 @@ def _data_bytes(pack: Pack) -> int:
     return sum(t.numel() * t.element_size() for t in tensors)
 
 
-def _free_bytes(place: torch.device) -> int:
+def _free_bytes(place: torch.device) -> float:
     if place.type == "cuda":
         cached = torch.cuda.memory_reserved(place) - torch.cuda.memory_allocated(place)
         return int(torch.cuda.mem_get_info(place)[0]) + cached
-    return int(psutil.virtual_memory().available)
+    return min(int(psutil.virtual_memory().available), _left_of_the_group())
+
+
+def _left_of_the_group() -> float:
+    """Bytes that a container or a batch job may still take; infinite where nobody says.
+
+    References:
+        Linux, "Control Group v2", "Memory Interface Files".
+    """
+    try:
+        (own,) = (line[3:] for line in GROUP.read_text().splitlines() if line.startswith("0::"))
+        place = GROUPS / own.lstrip("/")
+        limit, used = ((place / f"memory.{name}").read_text() for name in ("max", "current"))
+        stat = dict(line.split() for line in (place / "memory.stat").read_text().splitlines())
+        return max(0, int(limit) - int(used) + int(stat["inactive_file"]))
+    except (OSError, ValueError, KeyError):  # no such group, no limit, another system
+        return math.inf

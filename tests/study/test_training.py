@@ -11,6 +11,7 @@ import time
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import optuna
@@ -20,13 +21,20 @@ from optuna.trial import TrialState
 
 from extrap.errors import StudyError
 from extrap.reading.optuna import ASKED
-from extrap.reading.storages import mark_of, open_storage
+from extrap.reading.storages import (
+    ConnectionLost,
+    full_address,
+    mark_of,
+    open_storage,
+    parse_url,
+)
 from extrap.records import OPTUNA_SAMPLERS, TunedRange
-from extrap.study import tune
+from extrap.study import packs, training, tune
 from extrap.study.locks import TakenOver, lock_of
 from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, Trained, train_pack
 from extrap.study.trainers import PackedTrainer
 from extrap.study.trials import Trials
+from extrap.training.preemption import Preemption, StopAsked
 from tests.study.trials import OWN, SPEC, lost_connection, trials_of, valley, wait_for
 
 N = len(OWN.grid_cells())
@@ -70,7 +78,8 @@ def test_any_executor_gives_the_same_table(executor, url, whole):
     assert [trial.state for trial in trials_of(url)] == [TrialState.COMPLETE] * N
 
 
-def test_workers_that_are_always_lost_end_the_study(url):
+def test_workers_that_are_always_lost_end_the_study(url, monkeypatch):
+    monkeypatch.setattr(training, "PAUSE_S", 0.0)
     with pytest.raises(StudyError, match="workers that finish them"):
         tune(OWN, url, train=valley, executor=Flaky(10**6))
     assert trials_of(url) == []
@@ -147,20 +156,30 @@ def test_a_pack_that_fails_is_halved_until_its_cell_is_alone(url, monkeypatch, t
 
 
 def test_an_attempt_ends_when_a_newer_one_began_and_goes_on_where_nobody_can_say(tmp_path):
-    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=valley, attempt="1")
-    folder = tmp_path / "own"
-    assert isinstance(train_pack(pack, str(folder)), Trained)  # no folder here: not shared
-    files = PackFolder(folder / "packs")
-    files.begin("")
+    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=valley, attempt="me:1", storage="s")
+    again, folder = replace(pack, attempt="me:2"), str(tmp_path / "own")
+    assert isinstance(train_pack(pack, folder), Trained)  # no folder here: not shared
+    files = PackFolder(f"{folder}/packs")
+    files.begin("s", "another")
+    assert isinstance(train_pack(pack, folder), Trained)  # left here by another driver
+    files.begin("s", "me")
     with pytest.raises(PackStopped):
-        train_pack(pack, str(folder))  # not permitted, or its driver is gone
-    files.permit(pack.name, "2")
+        train_pack(pack, folder)  # not permitted
+    files.permit(pack.name, "me:2")
     with pytest.raises(PackStopped):
-        train_pack(pack, str(folder))
-    assert train_pack(replace(pack, attempt="2"), str(folder)).results[0].loss > 1
-    files.stop(pack.name)
+        train_pack(pack, folder)
+    assert train_pack(again, folder).results[0].loss > 1
+    for act in (files.stop, files.forget):
+        act(pack.name, "me:1")  # as its driver says when it wakes up: it is another's by now
+        assert train_pack(again, folder).results[0].loss > 1
+    files.stop(pack.name, "me:2")
     with pytest.raises(PackStopped):
-        train_pack(replace(pack, attempt="2"), str(folder))
+        train_pack(again, folder)
+    files.forget(pack.name, "me:2")
+    files.end("s", "another")
+    assert list(files.path.iterdir())
+    files.end("s", "me")
+    assert not files.path.exists()
 
 
 def test_other_data_on_a_worker_are_named(tmp_path):
@@ -262,7 +281,7 @@ def test_storages_that_share_a_folder_and_a_name_leave_each_others_packs_alone(t
     files = PackFolder(tmp_path)
     for pack in packs:
         files.permit(pack.name, "1")
-    files.begin("b")
+    files.begin("b", "me")
     assert [files.goes_on(pack.name, "1") for pack in packs] == [True, False]
     assert mark_of("sqlite:///a.db") == mark_of(f"sqlite:///{Path.cwd()}/a.db")
     assert mark_of("sqlite:///a.db") != mark_of("sqlite:///b.db")
@@ -359,27 +378,27 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
 
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_a_lost_acknowledgement_is_not_a_lost_commit(is_lost, url, whole, monkeypatch):
-    add, lost = optuna.Study.add_trials, [lost_connection() for _ in range(4)]
+    add, lost = optuna.Study.add_trial, [lost_connection() for _ in range(4)]
 
-    def flaky(self, trials):
+    def flaky(self, trial):
         if is_lost:
-            add(self, trials)
+            add(self, trial)
         if lost:
             raise lost.pop()
         if not is_lost:
-            add(self, trials)
+            add(self, trial)
 
-    monkeypatch.setattr(optuna.Study, "add_trials", flaky)
+    monkeypatch.setattr(optuna.Study, "add_trial", flaky)
     runs = tune(OWN, url, train=valley)
     assert runs.data_hash() == whole.data_hash()
     assert len(trials_of(url)) == N
 
 
 def test_a_storage_that_stays_away_is_given_up(url, monkeypatch):
-    def away(self, trials):
+    def away(self, trial):
         raise lost_connection()
 
-    monkeypatch.setattr(optuna.Study, "add_trials", away)
+    monkeypatch.setattr(optuna.Study, "add_trial", away)
     monkeypatch.setitem(Trials.__init__.__kwdefaults__, "patience_s", 0.3)
     with pytest.raises(StudyError, match=r"got nothing from .* start it again"):
         tune(OWN, url, train=valley)
@@ -540,3 +559,171 @@ def test_a_whole_number_that_is_drawn_twice_is_trained_once(url):
     runs = tune(spec, url)
     frame = runs.to_frame()
     assert len(frame) == len(frame[["batch_size", "seed"]].drop_duplicates()) <= 6
+
+
+# What an outside review found
+
+
+def test_a_pack_that_kills_its_workers_is_halved(url, monkeypatch):
+    """Memory that a worker lacks ends it without a word."""
+    monkeypatch.setattr(training, "PAUSE_S", 0.0)
+    packs = []
+
+    class Small(Executor):
+        n_workers = 1
+
+        def submit(self, fn, pack, *args):
+            packs.append(len(pack.cells))
+            future = Future()
+            if len(pack.cells) > 2:
+                future.set_exception(ConnectionError("killed"))
+            else:
+                future.set_result(fn(pack, *args))
+            return future
+
+    runs = tune(SPEC, url, executor=Small())
+    assert len(runs) == len(trials_of(url)) == len(SPEC.grid_cells())
+    assert packs.count(6) == 4  # two of each size
+
+
+def test_what_is_finished_is_written_while_an_executor_takes_nothing(url, monkeypatch):
+    """A scheduler restarts: packs that came back before are not lost with it."""
+    monkeypatch.setattr(training, "PAUSE_S", 0.0)
+
+    class Full(Executor):
+        n_workers = 4
+
+        def __init__(self):
+            self.n = 0
+
+        def submit(self, fn, pack, *args):
+            self.n += 1
+            if self.n > 4:
+                raise BlockingIOError("no more")
+            future = Future()
+            future.set_result(fn(pack, *args))
+            return future
+
+    with pytest.raises(StudyError, match="workers that finish them"):
+        tune(OWN, url, train=valley, executor=Full())
+    assert len(trials_of(url)) == 4
+
+
+def test_a_stop_ends_where_what_is_cancelled_is_never_heard_of_again(url):
+    preemption = Preemption(None)
+
+    class Silent(Executor):
+        n_workers = 1
+
+        def submit(self, fn, /, *args, **options):
+            preemption.ask()
+            return Future()
+
+    with pytest.raises(StopAsked):
+        tune(OWN, url, train=valley, executor=Silent(), preemption=preemption)
+
+
+def test_a_worker_that_lacks_something_ends_the_study_with_its_words(monkeypatch):
+    def lacks(*args, **options):
+        raise ModuleNotFoundError("No module named 's3fs'")
+
+    monkeypatch.setattr(packs, "trainer_of", lacks)
+    with pytest.raises(StudyError, match=r"one cannot .*'s3fs'.*give it what it lacks"):
+        train_pack(Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=valley))
+
+
+def test_an_error_of_the_user_is_no_fault_of_the_storage(url):
+    with pytest.raises(json.JSONDecodeError, match="Expecting value"):
+        tune(OWN, url, train=lambda *_: json.loads("<html>"))
+
+
+def test_a_training_that_changes_the_directory_loses_no_lock(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+
+    def train(*args):
+        os.chdir(tmp_path / "other")
+        return valley(*args)
+
+    assert len(tune(OWN, "sqlite:///study.db", train=train)) == N
+
+
+def test_a_driver_that_loses_its_lock_in_the_middle_of_a_pack_writes_no_more(url):
+    checks = iter([None] * 5)
+
+    def require_lock():
+        if next(checks, "over") == "over":
+            raise TakenOver("another has it")
+
+    pack = [replace_cell(OWN.grid_cells()[0], seed) for seed in range(6)]
+    trials = Trials(
+        open_storage(url), url, OWN, stage="tune", fingerprint={}, require_lock=require_lock
+    )
+    results = train_pack(Pack(spec=OWN, cells=tuple(pack), train=valley)).results
+    assert len(results) == 1  # of one's own function one at a time
+    everything = [replace(results[0], cell=cell) for cell in pack]
+    with pytest.raises(TakenOver):
+        trials.add(everything, datetime.now())
+    assert 0 < len(trials_of(url)) < 6
+
+
+def replace_cell(cell, seed):
+    return replace(cell, seed=seed)
+
+
+def test_a_journal_of_another_user_is_not_written_without_its_lock(tmp_path, monkeypatch):
+    (tmp_path / "study.log").write_text("")
+
+    def refused(*args):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(StudyError, match=r"beside it study\.log\.own\.lock cannot be written"):
+        lock_of(f"journal:///{tmp_path}/study.log", ["own"]).acquire()
+    monkeypatch.setattr(os, "access", lambda *_: False)  # it can only be read
+    lock_of(f"journal:///{tmp_path}/study.log", ["own"]).acquire()
+
+
+def test_a_lost_session_of_a_lock_is_made_again_and_cells_are_read_again(postgres):
+    url = postgres.make_database("lost")
+    first = lock_of(url, ["own"])
+    first.acquire()
+    with sqlalchemy.create_engine(full_address(parse_url(url))).connect() as other:
+        end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = :pid"
+        other.execute(sqlalchemy.text(end), {"pid": first._backend})
+    with pytest.raises(ConnectionLost):
+        first.check()
+    first.check()
+    elsewhere = lock_of(postgres.make_database("elsewhere"), ["own"])  # of the same name
+    elsewhere.acquire()
+    with pytest.raises(StudyError, match="one process at a time"):
+        lock_of(url, ["own"], grace_s=0.001).acquire()  # the holder's grace counts, not this one
+    first.check()
+    elsewhere.check()
+    first.release()
+    elsewhere.release()
+
+
+def test_a_sampled_whole_number_that_fails_is_given_up_and_the_study_goes_on(url):
+    """It is not drawn again either, and a fault that passes leaves the storage of use."""
+    tuned = {"batch_size": TunedRange(low=2, high=5, n=4)}
+    spec = replace(OWN, sampler="tpe", sizes={"width": (8,)}, tune=tuned, seeds=(0,))
+    calls, broken = [], {2, 3, 4, 5}
+
+    def train(size, tuned, seed):
+        calls.append(tuned["batch_size"])
+        if calls[-1] in broken:
+            raise RuntimeError("broken")
+        return 1 + 1 / tuned["batch_size"]
+
+    with pytest.raises(RuntimeError, match="broken"):
+        tune(spec, url, train=train)
+    first = set(calls)
+    assert len(first) == 1  # nothing else was tried
+    broken = first
+    calls.clear()
+    with pytest.raises((StudyError, RuntimeError), match="broken"):
+        tune(spec, url, train=train)
+    assert {calls.count(value) for value in first} == {3}
+    broken = set()
+    assert len(tune(spec, url, train=train)) == 4

@@ -688,7 +688,8 @@ def test_a_lost_session_of_a_lock_is_made_again_and_cells_are_read_again(postgre
     url = postgres.make_database("lost")
     first = lock_of(url, ["own"])
     first.acquire()
-    with sqlalchemy.create_engine(full_address(parse_url(url))).connect() as other:
+    engine = sqlalchemy.create_engine(full_address(parse_url(url)), poolclass=sqlalchemy.NullPool)
+    with engine.connect() as other:
         end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = :pid"
         other.execute(sqlalchemy.text(end), {"pid": first._backend})
     with pytest.raises(ConnectionLost):

@@ -46,7 +46,7 @@ def preemptible(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.FloatRange(min=0, min_open=True),
             default=WITHIN_S,
             show_default=True,
-            help="Seconds from SIGTERM or SIGUSR1 to the end, at an evaluation if one comes.",
+            help="Seconds that training may take to its next evaluation after SIGTERM or SIGUSR1.",
         ),
     ]
     for option in reversed(options):
@@ -81,7 +81,7 @@ def stops_gracefully(
         if is_first and is_heard:
             if ALARM is not None:
                 signal.setitimer(signal.ITIMER_REAL, within_s)
-            message = f"stopping at the next evaluation, in {within_s:g} s at the latest\n"
+            message = f"stopping at the next evaluation, within {within_s:g} s\n"
             os.write(STDERR, message.encode())  # a print may be in the middle of something
         elif is_first or is_heard:
             end()  # else it is leaving

@@ -42,7 +42,7 @@ def run_study_file(
         accept_training(study, path, storage)
     if device is not None and any(map(study.training_of, study.specs())):
         raise click.UsageError(
-            f"--device is for our own training, {path} has one of its own; set "
+            f"--device is for extrap's training, {path} has TRAIN or COMMAND; set "
             "CUDA_VISIBLE_DEVICES instead."
         )
     if study.keeps_answers and (device is not None or cluster is not None):

@@ -78,7 +78,7 @@ def ships(function: Callable[..., Any], *args: Any) -> bytes:
         return bytes(cloudpickle.dumps((function, args)))
     except Exception as error:  # whatever a user's object does when it is copied
         raise StudyError(
-            "a training that runs on a cluster must be one that can be copied there, got "
+            "a training function must be one that can be copied to a cluster, got "
             f"{type(error).__name__}: {error}; define it in the study file, without open files, "
             "locks or connections."
         ) from error
@@ -107,8 +107,9 @@ def _call(payload: bytes, versions: dict[str, str], n_gpus: float) -> bytes:
         told = ", ".join(f"{n} {own[n]}, the driver {versions[n]}" for n in differ)
         return bytes(cloudpickle.dumps((False, ("differs", f"a worker has {told}"))))
     if n_gpus and not NVIDIA.exists():
-        told = f"workers must have a GPU, packs ask for {n_gpus:g} and one has none"
-        return bytes(cloudpickle.dumps((False, ("refused", f"{told}; leave it out."))))
+        told = f"every worker must have a GPU for --gpus-per-pack {n_gpus:g}, got one without"
+        words = f"{told}; remove that worker, or drop the option."
+        return bytes(cloudpickle.dumps((False, ("refused", words))))
     set_cores(1)
     try:
         function, args = cloudpickle.loads(payload)  # as the cluster does anyway
@@ -135,7 +136,9 @@ def _opened(answer: bytes) -> Any:
         raise why
     if what == "refused":
         raise StudyError(why)
-    raise StudyError(f"workers must have the driver's versions, {why}; install the same there.")
+    raise StudyError(
+        f"workers must have the driver's versions, {why}; install those on every worker."
+    )
 
 
 class _Cluster(Executor, ABC):

@@ -137,8 +137,8 @@ class _FileLocks:
                 self.release()
                 raise StudyError(
                     "a storage must be an Optuna database that can be read and written, got "
-                    f"{safe_url(self._url)} (beside it {path.name} cannot be written, "
-                    f"{error.strerror}); choose another {argument('storage')}."
+                    f"{safe_url(self._url)} (the lock file {path.name} beside it cannot be "
+                    f"written, {error.strerror}); choose another {argument('storage')}."
                 ) from error
             except StudyError:
                 self.release()
@@ -225,16 +225,16 @@ def _number(text: str | None, otherwise: float) -> float:
 def _busy(name: str, holder: Mapping[str, Any]) -> str:
     since = f", since {holder['since']}" if holder.get("since") else ""
     return (
-        "a study is run by one process at a time; "
-        f"{holder.get('host', 'another machine')}, process {holder.get('pid', '?')}{since}, runs "
-        f"it ({name}). Wait for it, or end it and run the command again."
+        "only one process at a time can write to a study; "
+        f"{holder.get('host', 'another machine')}, process {holder.get('pid', '?')}{since}, has "
+        f"it ({name}). Wait for it to finish or stop it, then run the command again."
     )
 
 
 def _lost() -> TakenOver:
     return TakenOver(
-        "another process runs this study now: this one stood still for too long. Nothing more was "
-        "written."
+        "another process has taken this study over, because this one did not respond for too "
+        "long. It has written nothing since; extrap study status shows the other one."
     )
 
 

@@ -299,13 +299,13 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
         raise
     except (ImportError, ValueError) as error:
         raise StudyError(
-            "a worker must be able to train what the driver can, one cannot "
-            f"({type(error).__name__}: {error}); give it what it lacks."
+            "a worker must be able to set up the study as the driver does, got "
+            f"{type(error).__name__}: {error}; install or copy what is missing there."
         ) from error
     if pack.made_with not in ("", hash_of(pack.spec, trainer.fingerprint)):
         raise StudyError(
-            "a worker must train on the driver's data, this one has others; give both the same "
-            "files."
+            "a worker must have the driver's data and training code, got different ones; copy "
+            "the driver's files to every worker."
         )
     keeps = pack.pruning is None and math.isfinite(pack.every_s)
     checkpoints = checkpoints_of(
@@ -334,7 +334,7 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
         except PackStopped:
             raise
         except SystemExit as error:
-            left = ExtrapError(f"a training must return its loss, this one called exit ({error}).")
+            left = ExtrapError(f"a training must return its loss, got a call to exit ({error}).")
             raise PackFailed(left, cells) from error
         except Exception as error:
             raise PackFailed(error, cells) from error

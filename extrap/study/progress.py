@@ -139,8 +139,9 @@ class _Terminal:
             BarColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
-            TextColumn("elapsed, left"),
+            TextColumn("elapsed,"),
             TimeRemainingColumn(elapsed_when_finished=False),
+            TextColumn("left"),
             console=console,
             speed_estimate_period=120,
         )

@@ -213,8 +213,8 @@ def sampler_of(spec: StudySpec, *, seed: int) -> BaseSampler:
         if not isinstance(given, BaseSampler) or type(given).__name__ not in RESUMABLE:
             raise StudyError(
                 f"a sampler must be able to resume from its trials, as {', '.join(RESUMABLE)} "
-                f"can; got {type(given).__name__}, which may keep what it knows to itself. "
-                "Choose one of them."
+                f"can; got {type(given).__name__}, which may keep state outside its trials. "
+                "Choose one of these."
             )
         return given
     if given == "gp":

@@ -149,7 +149,7 @@ def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
         ]
     notes = [] if opened is not None and census.cells else ["no run has started"]
     if census.n_broken:
-        notes.append(f"{census.n_broken} trials are not as extrap writes them, and are left out")
+        notes.append(f"trials left out because they are not in extrap's format: {census.n_broken}")
     if to_come:
         notes.append(to_come)
     return StudyStatus(
@@ -209,7 +209,7 @@ def _count_all(
         except ExtrapError as error:
             if not found:
                 raise
-            to_come = f"what follows cannot be told: {error}"
+            to_come = f"the runs that follow cannot be determined: {error}"
             break
         if stages is None:
             break

@@ -204,14 +204,13 @@ class Training:
 
     def _reach_out(self) -> None:
         """Have somebody who trains."""
-        if self._executor is not None and not self._has_said:
+        if not isinstance(self._executor, LocalExecutor | None) and not self._has_said:
             self._has_said = True
             trains = any(course.trainer.trains_packs for course in self._courses)
             if trains and not self._preemption.is_shared:
                 logger.warning(
                     "checkpoints on a cluster need a folder that all its machines share, "
-                    "--checkpoints FOLDER; without one a pack that is lost is trained again from "
-                    "its beginning."
+                    "--checkpoints FOLDER; without one a lost pack starts over."
                 )
         self._stack.callback(close_crew)
         if self._executor is None:
@@ -398,12 +397,12 @@ class Training:
         n_lost = max(course.losses[cell] for cell in cells)
         if max(self._n_lost, n_lost) > LOSSES:
             raise StudyError(
-                f"packs need workers that finish them, {LOSSES} times in a row they were lost "
-                f"({type(error).__name__}: {error}); see why workers end, then the same "
-                "command resumes."
+                f"workers must finish the packs they are given, {LOSSES} in a row were lost "
+                f"({type(error).__name__}: {error}); check the logs of the workers, then run the "
+                "same command to resume."
             ) from error
         if not isinstance(error, CancelledError | PackStopped):
-            logger.warning("a worker was lost (%s); its runs are handed out again", error)
+            logger.warning("lost a worker (%s); its runs are trained again", error)
         self._pause_until = time.monotonic() + PAUSE_S
         if len(cells) > 1 and n_lost > 1:
             self._halve(course, cells)
@@ -425,8 +424,8 @@ class Training:
             self._processors.add(trained.processor)
             if len(self._processors) > 1:
                 logger.warning(
-                    "workers compute on %s; their losses agree to rounding, about 1e-7 between "
-                    "CPUs and 1e-3 between a CPU and a GPU",
+                    "workers have different processors (%s); their losses agree up to rounding, "
+                    "about 1e-7 between CPUs and 1e-3 between a CPU and a GPU",
                     " and ".join(sorted(self._processors)),
                 )
         course.record(trained, datetime.fromtimestamp(trained.began))
@@ -743,6 +742,6 @@ def _require_results(trained: object, pack: Pack) -> None:
 def _given_up(cell: Cell, error: Exception) -> str:
     values = [f"{name}={value:g}" for name, value in (*cell.size, *cell.tuned)]
     return (
-        f"The run {', '.join([*values, f'seed={cell.seed}'])} failed {TRIES} times and is left "
-        f"out until the next start ({type(error).__name__}: {error})."
+        f"The run {', '.join([*values, f'seed={cell.seed}'])} failed {TRIES} times and was "
+        f"skipped ({type(error).__name__}: {error}); run the command again to retry it."
     )

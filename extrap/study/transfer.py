@@ -61,7 +61,7 @@ class Imported:
     def __str__(self) -> str:
         parts = [f"{self.n_copied} runs copied", f"{self.n_same} already present"]
         if self.n_other:
-            parts.append(f"{self.n_other} present with another result, which is kept")
+            parts.append(f"{self.n_other} present with a different result, which is kept")
         if self.n_seals:
             parts.append(f"{self.n_seals} seals with the times that the sender recorded")
         return ", ".join(parts)
@@ -116,8 +116,8 @@ def import_study(study: Kind, path: str | Path, *, storage: str | None = None) -
     }
     if not any(wanted.values()):
         raise DataError(
-            f"an import needs runs of {', '.join(sorted(wanted))}, {path} has none; check "
-            "the file."
+            f"an import needs runs of {', '.join(sorted(wanted))}, got none in {path}; check that "
+            "it was exported from this study."
         )
     for spec in specs:
         _check_columns(spec, exported.storage, wanted[spec.name], path)
@@ -231,7 +231,8 @@ def _check_columns(
         if set(dict(key.size)) != set(spec.sizes) or tuned - {frozenset(spec.tune)}:
             raise DataError(
                 "an import needs the columns of its study, "
-                f"{', '.join([*spec.sizes, *spec.tune])}; {name!r} in {path} has others."
+                f"{', '.join([*spec.sizes, *spec.tune])}; got others in {name!r} of {path}; "
+                "export it from the same study."
             )
 
 

@@ -390,13 +390,13 @@ class Trials:
                 waited_s = time.monotonic() - began
                 if waited_s >= self._patience_s:
                     raise StudyError(
-                        f"a storage must answer, got nothing from {safe_url(self._url)} for "
-                        f"{self._patience_s:.0f} s ({words}); start it again, then the same "
-                        "command resumes."
+                        f"a storage must respond, got only errors from {safe_url(self._url)} for "
+                        f"{self._patience_s:.0f} s ({words}); check that it is running and "
+                        "reachable, then run the same command to resume."
                     ) from error
                 if waited_s > 1.0 and not has_said:
                     logger.warning(
-                        "the storage %s does not answer (%s); asking again for %.0f s",
+                        "the storage %s does not respond (%s); retrying for up to %.0f s",
                         safe_url(self._url),
                         words,
                         self._patience_s,
@@ -406,7 +406,7 @@ class Trials:
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
             else:
                 if has_said:
-                    logger.warning("the storage %s answers again", safe_url(self._url))
+                    logger.warning("the storage %s responds again", safe_url(self._url))
                 return answer
 
 

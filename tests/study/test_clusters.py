@@ -52,7 +52,7 @@ def test_functions_of_study_files_travel_by_value(tmp_path, monkeypatch):
 def test_what_cannot_be_copied_is_named():
     lock = threading.Lock()
     pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=lambda *_: lock)
-    with pytest.raises(StudyError, match="can be copied there"):
+    with pytest.raises(StudyError, match="can be copied to a cluster"):
         ships(train_pack, pack, None)
 
 
@@ -75,10 +75,10 @@ def test_errors_stops_and_other_versions_come_back_as_what_they_are(tmp_path):
         sent(train_pack, pack, str(tmp_path))
     with pytest.raises(StudyError, match=r"a worker has numpy .*, the driver 0\.1"):
         sent(train_pack, pack, None, versions={**clusters._versions(), "numpy": "0.1"})
-    with pytest.raises(StudyError, match="a worker must train on the driver's data"):
+    with pytest.raises(StudyError, match=r"a worker must have the driver.s data"):
         sent(train_pack, replace(pack, made_with="other"), None)
     if not clusters.NVIDIA.exists():
-        with pytest.raises(StudyError, match="must have a GPU, packs ask for 2"):
+        with pytest.raises(StudyError, match="must have a GPU for --gpus-per-pack 2"):
             sent(train_pack, pack, None, n_gpus=2)
 
 

@@ -226,7 +226,7 @@ def test_a_study_that_cannot_go_on_is_not_done_and_says_why(url):
     tune(spec, url, train=lambda *_: math.nan)
     status = status_of(spec, url)
     assert (status.count("waiting"), status.done) == (0, False)
-    assert "what follows cannot be told: " in status.notes[0]
+    assert "the runs that follow cannot be determined: " in status.notes[0]
 
 
 def test_larger_runs_are_wanted_once_the_sweep_is_done(url, whole, tmp_path):

@@ -41,6 +41,7 @@ __all__ = [
     "write_bytes",
     "write_csv",
     "write_note",
+    "write_object",
     "write_text",
 ]
 
@@ -134,6 +135,16 @@ def store_faults(path: Path) -> Iterator[None]:
         if is_local(path):
             raise
         raise OSError(errno.EIO, f"{type(error).__name__}: {error}") from error
+
+
+def write_object(path: Path, content: bytes) -> None:
+    """Write a file of an object store, which shows it once it is whole.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    with store_faults(path):
+        path.write_bytes(content)
 
 
 def write_note(path: Path, text: str) -> None:

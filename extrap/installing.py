@@ -12,12 +12,10 @@ __all__ = ["DISTRIBUTIONS", "how_to_install"]
 
 DISTRIBUTIONS = {
     "PIL": "pillow",
-    "gcsfs": "gcsfs",
     "google": "protobuf",
     "mlflow": "mlflow-skinny",
     "psycopg": "psycopg",
     "pytorch_lightning": "lightning",
-    "s3fs": "s3fs",
     "sklearn": "scikit-learn",
     "upath": "universal-pathlib",
     "yaml": "pyyaml",
@@ -30,6 +28,7 @@ DISTRIBUTIONS = {
             "cloudpickle",
             "cmaes",
             "distributed",
+            "fsspec",
             "jinja2",
             "lightning",
             "matplotlib",

@@ -67,6 +67,7 @@ DOORS = {
     "tensorboard": ("reading.events",),
     "torch": ("workloads", "training", "integrations"),
     "triton": ("training",),
+    "upath": ("files",),
     "transformers": ("integrations.huggingface",),
     "wandb": ("reading.trackers.wandb_files", "reading.trackers.wandb_runs"),
     "yaml": ("reading.trackers.yaml_files",),

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from extrap import __version__
-from extrap.files import folder_at, is_local, store_faults
+from extrap.files import folder_at, is_local, store_faults, write_object
 from extrap.records import Cell
 from extrap.training.preemption import EVERY_S
 
@@ -224,8 +224,7 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
     buffer = io.BytesIO()
     torch.save(dict(content), buffer)
     if not is_local(path):
-        with store_faults(path):
-            path.write_bytes(buffer.getvalue())
+        write_object(path, buffer.getvalue())
         return
     number, name = tempfile.mkstemp(suffix=UNFINISHED, prefix=f"{path.stem}.", dir=path.parent)
     unfinished = Path(name)

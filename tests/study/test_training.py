@@ -288,7 +288,7 @@ def test_storages_that_share_a_folder_and_a_name_leave_each_others_packs_alone(t
 
 
 def test_a_training_that_calls_exit_has_failed(url):
-    with pytest.raises(Exception, match="called exit"):
+    with pytest.raises(Exception, match="got a call to exit"):
         tune(OWN, url, train=lambda *_: sys.exit(3))
 
 
@@ -678,7 +678,7 @@ def test_a_journal_of_another_user_is_not_written_without_its_lock(tmp_path, mon
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", refused)
-    with pytest.raises(StudyError, match=r"beside it study\.log\.own\.lock cannot be written"):
+    with pytest.raises(StudyError, match=r"the lock file study\.log\.own\.lock beside it"):
         lock_of(f"journal:///{tmp_path}/study.log", ["own"]).acquire()
     monkeypatch.setattr(os, "access", lambda *_: False)  # it can only be read
     lock_of(f"journal:///{tmp_path}/study.log", ["own"]).acquire()

@@ -69,7 +69,7 @@ def spec_of(study: str, n_cells: int) -> StudySpec:
     if study == "tpe":
         return replace(spec, sampler="tpe", pruner="none")
     if study in TEACHERS:
-        # 4 minutes, so that little of it is trained since the last checkpoint
+        # minutes, so that little of it is trained since the last checkpoint
         steps = int(os.environ.get(STEPS, "80000")) if study == "alone" else 800
         recipe = Recipe(steps=steps, batch_size=16, n_evals=min(800, steps // 10))
         return replace(spec, workload=TEACHER, recipe=recipe)

@@ -25,6 +25,7 @@ from extrap.files import (
     unguarded,
     whole_file,
     write_csv,
+    write_note,
     write_text,
 )
 from extrap.reading.tables import read_table
@@ -222,3 +223,13 @@ def test_what_a_library_of_an_object_store_raises_is_an_error_of_a_file(tmp_path
     with pytest.raises(KeyError), store_faults(tmp_path):  # a fault of ours
         raise KeyError("ours")
     assert main(["study", "run", "x.py", "--checkpoints", "nothing://bucket"]) == 2
+
+
+def test_a_note_that_does_not_fit_leaves_no_draft(tmp_path, monkeypatch):
+    def full(self, target):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="no space"):
+        write_note(tmp_path / "note", "words")
+    assert list(tmp_path.iterdir()) == []

@@ -35,6 +35,7 @@ from extrap.reading.storages import (
     engine_options,
     full_address,
     is_file,
+    is_on_disk,
     no_driver,
     open_storage,
     parse_url,
@@ -91,7 +92,7 @@ def open_if_there(url: str) -> BaseStorage | None:
     parsed = parse_url(url)
     kind = parsed.get_backend_name()
     require_path(parsed, url)
-    is_here = kind == "journal" or (kind == "sqlite" and is_file(parsed))
+    is_here = is_on_disk(parsed)
     if is_here and not (path_of(parsed).is_file() and path_of(parsed).stat().st_size):
         return None
     optuna.logging.set_verbosity(optuna.logging.WARNING)

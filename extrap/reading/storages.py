@@ -41,8 +41,8 @@ __all__ = [
     "engine_options",
     "full_address",
     "is_file",
+    "is_on_disk",
     "is_passing",
-    "mark_of",
     "no_driver",
     "open_storage",
     "parse_url",
@@ -52,6 +52,7 @@ __all__ = [
     "require_tables",
     "safe_url",
     "storage_faults",
+    "storage_id",
     "unusable",
     "without_secrets",
 ]
@@ -369,14 +370,17 @@ def path_of(parsed: sqlalchemy.URL) -> Path:
     return Path(str(parsed.database))
 
 
-def mark_of(url: str) -> str:
+def storage_id(url: str) -> str:
     """A short name of a storage, from its address without its password."""
     parsed = parse_url(url)
-    is_here = parsed.get_backend_name() == "journal" or (
-        parsed.get_backend_name() == "sqlite" and is_file(parsed)
-    )
-    place = str(path_of(parsed).absolute()) if is_here else safe_url(url)
+    place = str(path_of(parsed).absolute()) if is_on_disk(parsed) else safe_url(url)
     return hashlib.sha256(place.encode()).hexdigest()[:16]
+
+
+def is_on_disk(parsed: sqlalchemy.URL) -> bool:
+    """Whether a storage is a file, of SQLite or a journal."""
+    kind = parsed.get_backend_name()
+    return kind == "journal" or (kind == "sqlite" and is_file(parsed))
 
 
 def is_file(parsed: sqlalchemy.URL) -> bool:

@@ -30,11 +30,12 @@ from extrap.reading.storages import (
     engine_options,
     full_address,
     is_file,
+    is_on_disk,
     is_passing,
-    mark_of,
     parse_url,
     path_of,
     safe_url,
+    storage_id,
 )
 from extrap.training.own.processes import is_gone, is_process, this_process
 
@@ -86,8 +87,7 @@ def lock_of(url: str, names: Sequence[str], grace_s: float = GRACE_S) -> DriverL
     kind = parsed.get_backend_name()
     if kind == "postgresql":
         return _ServerLock(url, names, grace_s)
-    is_here = kind == "journal" or (kind == "sqlite" and is_file(parsed))
-    base = path_of(parsed) if is_here else Path(".extrap") / mark_of(url)
+    base = path_of(parsed) if is_on_disk(parsed) else Path(".extrap") / storage_id(url)
     base = base.resolve()  # whoever changes the working directory, or has a link to it
     if kind == "sqlite" and not is_file(parsed):
         return _NoLock()
@@ -169,8 +169,7 @@ class _FileLocks:
     def _is_read_only(self) -> bool:
         parsed = parse_url(self._url)
         path = path_of(parsed)
-        is_file_there = parsed.get_backend_name() in ("sqlite", "journal") and path.is_file()
-        return is_file_there and not os.access(path, os.W_OK)
+        return is_on_disk(parsed) and path.is_file() and not os.access(path, os.W_OK)
 
     def _is_free(self, holder: Mapping[str, Any]) -> bool:
         gone = is_gone(holder) if is_process(holder) else None

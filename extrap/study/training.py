@@ -23,7 +23,7 @@ from typing import Any
 from uuid import uuid4
 
 from extrap.errors import ExtrapError, StudyError
-from extrap.reading.storages import mark_of, open_storage, storage_faults
+from extrap.reading.storages import open_storage, storage_faults, storage_id
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
 from extrap.study.events import Notify, TuneEvent
 from extrap.study.executors import LocalExecutor, n_workers_of
@@ -102,7 +102,7 @@ class Training:
         grace_s: float = GRACE_S,
     ) -> None:
         self._url, self._device = storage, device
-        self._mark = mark_of(storage)
+        self._storage_id = storage_id(storage)
         self._executor, self._notify = executor, notify
         self._preemption = preemption or current_preemption()
         self._lock = lock_of(storage, [spec.name for spec in specs], grace_s)
@@ -126,6 +126,7 @@ class Training:
             stack.enter_context(storage_faults(self._url))
             self._lock.acquire()
             stack.callback(self._lock.release)
+            stack.callback(close_crew)
             self._storage = open_storage(self._url)
             forget_trainers()
             self._stack = stack.pop_all()
@@ -212,7 +213,6 @@ class Training:
                     "checkpoints on a cluster need a folder that all its machines share, "
                     "--checkpoints FOLDER; without one a lost pack starts over."
                 )
-        self._stack.callback(close_crew)
         if self._executor is None:
             own = [c for c in self._courses if c.trainer.trains_packs]
             from extrap.training import n_gpus
@@ -259,7 +259,7 @@ class Training:
             origin=course.origin(cells[0]),
             pruning=course.pruning(cells),
             made_with=hash_of(course.stage.spec, course.trainer.fingerprint),
-            storage=self._mark,
+            storage=self._storage_id,
         )
         course.trials.study_of(dict(cells[0].size))
         course.trials.require_lock()
@@ -291,7 +291,7 @@ class Training:
             place = wanted.absolute() / spec.name
             files = PackFolder(place / PACKS)
             try:
-                files.begin(self._mark, self._token)
+                files.begin(self._storage_id, self._token)
             except OSError as error:
                 logger.warning(
                     "checkpoints need a writable folder with free space, got %s (%s); "
@@ -302,12 +302,12 @@ class Training:
                 )
                 wanted = None
             else:
-                self._stack.callback(files.end, self._mark, self._token)
+                self._stack.callback(files.end, self._storage_id, self._token)
         if wanted is None:
             made = tempfile.TemporaryDirectory(prefix="extrap-", ignore_cleanup_errors=True)
             place = Path(self._stack.enter_context(made))
             files = PackFolder(place / PACKS)
-            files.begin(self._mark, self._token)
+            files.begin(self._storage_id, self._token)
         self._folders[spec.name] = str(place), files
         return self._folders[spec.name]
 

@@ -10,6 +10,7 @@ from extrap.reading.optuna import read_storage
 from extrap.records import OWN, StudySpec, TunedRange
 from extrap.study import open_study, tune
 from extrap.study.adoption import adopt_training
+from extrap.study.locks import lock_of
 from extrap.training.own.answers import MOST_POINTS, read_answer, read_curve
 
 SPEC = StudySpec(
@@ -191,6 +192,11 @@ def test_a_changed_function_is_refused_until_it_is_accepted(tmp_path, url, befor
     with pytest.raises(StudyError, match=named) as caught:
         tune(SPEC, url, train=changed)
     assert "--accept-training" in str(caught.value)
+    held = lock_of(url, [SPEC.name])
+    held.acquire()
+    with pytest.raises(StudyError, match="only one process at a time"):
+        adopt_training(SPEC, url, changed)  # what the other process trains is not this
+    held.release()
     assert len(adopt_training(SPEC, url, changed)) == 1
     assert adopt_training(SPEC, url, changed) == ()
     assert len(tune(SPEC, url, train=changed)) == 4

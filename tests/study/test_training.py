@@ -24,9 +24,9 @@ from extrap.reading.optuna import ASKED
 from extrap.reading.storages import (
     ConnectionLost,
     full_address,
-    mark_of,
     open_storage,
     parse_url,
+    storage_id,
 )
 from extrap.records import OPTUNA_SAMPLERS, TunedRange
 from extrap.study import packs, training, tune
@@ -283,8 +283,8 @@ def test_storages_that_share_a_folder_and_a_name_leave_each_others_packs_alone(t
         files.permit(pack.name, "1")
     files.begin("b", "me")
     assert [files.goes_on(pack.name, "1") for pack in packs] == [True, False]
-    assert mark_of("sqlite:///a.db") == mark_of(f"sqlite:///{Path.cwd()}/a.db")
-    assert mark_of("sqlite:///a.db") != mark_of("sqlite:///b.db")
+    assert storage_id("sqlite:///a.db") == storage_id(f"sqlite:///{Path.cwd()}/a.db")
+    assert storage_id("sqlite:///a.db") != storage_id("sqlite:///b.db")
 
 
 def test_a_training_that_calls_exit_has_failed(url):
@@ -655,7 +655,7 @@ def test_a_driver_that_loses_its_lock_in_the_middle_of_a_pack_writes_no_more(url
         if next(checks, "over") == "over":
             raise TakenOver("another has it")
 
-    pack = [replace_cell(OWN.grid_cells()[0], seed) for seed in range(6)]
+    pack = [replace(OWN.grid_cells()[0], seed=seed) for seed in range(6)]
     trials = Trials(
         open_storage(url), url, OWN, stage="tune", fingerprint={}, require_lock=require_lock
     )
@@ -665,10 +665,6 @@ def test_a_driver_that_loses_its_lock_in_the_middle_of_a_pack_writes_no_more(url
     with pytest.raises(TakenOver):
         trials.add(everything, datetime.now())
     assert 0 < len(trials_of(url)) < 6
-
-
-def replace_cell(cell, seed):
-    return replace(cell, seed=seed)
 
 
 def test_a_journal_of_another_user_is_not_written_without_its_lock(tmp_path, monkeypatch):

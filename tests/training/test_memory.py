@@ -159,3 +159,18 @@ def test_errors_for_want_of_memory_are_told_from_others():
     ):
         assert memory.is_out_of_memory(error)
     assert not memory.is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
+
+
+@pytest.mark.parametrize(
+    ("limit", "left"), [("1000", 1000 - 700 + 200), ("600", 100), ("100", 0), ("max", math.inf)]
+)
+def test_a_container_may_take_less_than_the_machine_has(limit, left, tmp_path, monkeypatch):
+    (tmp_path / "own").write_text("0::/job\n")
+    (tmp_path / "job").mkdir()
+    told = {"max": limit, "current": "700", "stat": "anon 500\ninactive_file 200"}
+    for name, text in told.items():
+        (tmp_path / "job" / f"memory.{name}").write_text(text)
+    monkeypatch.setattr(memory, "GROUP", tmp_path / "own")
+    monkeypatch.setattr(memory, "GROUPS", tmp_path)
+    assert memory._left_of_the_group() == left
+    assert memory._free_bytes(CPU) <= left

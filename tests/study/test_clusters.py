@@ -5,10 +5,12 @@ import signal
 import threading
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from optuna.trial import TrialState
 
+from benchmarks.servers import DaskCluster
 from extrap.cli import main
 from extrap.errors import StudyError
 from extrap.study import clusters, open_study, tune
@@ -113,24 +115,26 @@ def test_an_address_that_is_none_is_refused(address):
 
 
 @pytest.fixture(scope="module")
-def dask():
-    """A scheduler with two workers, each a process of its own."""
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-    ) as cluster:
-        yield cluster.scheduler_address.replace("tcp://", "dask://")
+def dask(tmp_path_factory):
+    """A scheduler and two workers, started by their commands in a folder of their own."""
+    pytest.importorskip("distributed")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with DaskCluster(environment, tmp_path_factory.mktemp("dask"), [2]) as cluster:
+        cluster.wait(2)
+        yield f"dask://{cluster.address}"
+
+
+@pytest.fixture(params=["dask", "ray"])
+def cluster(request, monkeypatch):
+    """The address of a cluster."""
+    monkeypatch.setenv("RAY_ADDRESS", "local")  # not one that happens to run here
+    return request.getfixturevalue("dask") if request.param == "dask" else "ray"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["dask", "ray"])
-def test_a_cluster_gives_the_same_table_to_the_last_bit(
-    engine, url, tmp_path, request, monkeypatch
-):
-    monkeypatch.setenv("RAY_ADDRESS", "local")  # not one that happens to run here
+def test_a_cluster_gives_the_same_table_to_the_last_bit(cluster, url, tmp_path):
     whole = tune(SPEC, f"sqlite:///{tmp_path}/whole.db", device="cpu")
-    address = request.getfixturevalue("dask") if engine == "dask" else "ray"
-    with executor_on(address) as executor:
+    with executor_on(cluster) as executor:
         assert executor.n_workers >= 2
         runs = tune(SPEC, url, executor=executor, device="cpu")
         assert runs.data_hash() == whole.data_hash()
@@ -141,7 +145,7 @@ def test_a_cluster_gives_the_same_table_to_the_last_bit(
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_costs_its_packs_no_try(dask, tmp_path, capsys):
+def test_a_worker_that_is_killed_costs_its_packs_no_try(cluster, tmp_path, capsys):
     place = repr(str(tmp_path / "pids"))  # workers have another environment
     (tmp_path / "mine.py").write_text(FILE.replace("os.environ['PLACE']", place))
     (tmp_path / "pids").mkdir()
@@ -154,7 +158,7 @@ def test_a_worker_that_is_killed_costs_its_packs_no_try(dask, tmp_path, capsys):
 
     killer = threading.Thread(target=kill)
     killer.start()
-    assert main(["study", "run", "mine.py", "--quiet", "--on", dask]) == 0
+    assert main(["study", "run", "mine.py", "--quiet", "--on", cluster]) == 0
     killer.join()
     assert killed
     assert "mine" in capsys.readouterr().out

@@ -214,11 +214,13 @@ class Training:
                     "--checkpoints FOLDER; without one a lost pack starts over."
                 )
         if self._executor is None:
-            own = [c for c in self._courses if c.trainer.trains_packs]
-            from extrap.training import n_gpus
+            trains = any(course.trainer.trains_packs for course in self._courses)
+            cards = 0
+            if trains and self._device is None and NVIDIA.exists():
+                from extrap.training import n_gpus
 
-            uses_all = bool(own) and self._device is None and NVIDIA.exists()
-            self._executor = LocalExecutor(n_gpus() if uses_all else 0)
+                cards = n_gpus()
+            self._executor = LocalExecutor(cards)
             self._stack.callback(self._executor.shutdown, wait=False, cancel_futures=True)
 
     def _fill(self) -> None:

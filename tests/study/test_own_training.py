@@ -1,6 +1,8 @@
 """A training function of one's own: what it may answer, and whose study it is."""
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -247,3 +249,14 @@ def test_a_study_file_says_in_one_way_how_it_is_trained(tmp_path, text, message)
         open_study(study_of(tmp_path, text))
     command = training_of(tmp_path, FILE.replace("TRAIN = train", COMMAND))
     assert command.args == ("a", "{lr}", "{width}")
+
+
+def test_a_function_of_ones_own_needs_no_torch(url, tmp_path):
+    (tmp_path / "mine.py").write_text(FILE)
+    code = "import sys\nfrom extrap.study import open_study, tune\nown = open_study('mine.py')\n"
+    code += f"tune(own.study, {url!r}, train=own.training_of(own.study))\n"
+    code += "print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "False", done.stderr

@@ -215,12 +215,8 @@ class Training:
                 )
         if self._executor is None:
             trains = any(course.trainer.trains_packs for course in self._courses)
-            cards = 0
-            if trains and self._device is None and NVIDIA.exists():
-                from extrap.training import n_gpus
-
-                cards = n_gpus()
-            self._executor = LocalExecutor(cards)
+            uses_all = trains and self._device is None and NVIDIA.exists()
+            self._executor = LocalExecutor(_all_gpus() if uses_all else 0)
             self._stack.callback(self._executor.shutdown, wait=False, cancel_futures=True)
 
     def _fill(self) -> None:
@@ -739,6 +735,12 @@ def _require_results(trained: object, pack: Pack) -> None:
             "an executor must return the results of the pack it was given, got those of other "
             "cells; check its submit method."
         )
+
+
+def _all_gpus() -> int:
+    from extrap.training import n_gpus  # torch, which other training does without
+
+    return n_gpus()
 
 
 def _given_up(cell: Cell, error: Exception) -> str:

@@ -16,7 +16,8 @@ from extrap.errors import StudyError
 from extrap.study import clusters, open_study, tune
 from extrap.study.clusters import executor_on, ships
 from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, train_pack
-from tests.study.trials import OWN, SPEC, trials_of, valley, wait_for
+from tests.study.trials import OWN, SPEC, trials_of, valley
+from tests.waiting import wait_until
 
 FILE = """
 import os, time
@@ -152,7 +153,7 @@ def test_a_worker_that_is_killed_costs_its_packs_no_try(cluster, tmp_path, capsy
     killed: list[int] = []
 
     def kill():
-        wait_for(lambda: sum(n_lines(tmp_path)) > 5)
+        wait_until(lambda: sum(n_lines(tmp_path)) > 5)
         killed.append(int(next((tmp_path / "pids").iterdir()).name))
         os.kill(killed[0], signal.SIGKILL)
 

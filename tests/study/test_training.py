@@ -35,7 +35,8 @@ from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, Traine
 from extrap.study.trainers import PackedTrainer
 from extrap.study.trials import Trials
 from extrap.training.preemption import Preemption, StopAsked
-from tests.study.trials import OWN, SPEC, lost_connection, trials_of, valley, wait_for
+from tests.study.trials import OWN, SPEC, lost_connection, trials_of, valley
+from tests.waiting import wait_until
 
 N = len(OWN.grid_cells())
 ROOT = Path(__file__).parents[2]
@@ -322,11 +323,12 @@ def test_a_frozen_driver_is_taken_over_and_writes_nothing_when_woken(kind, tmp_p
     script.write_text(
         "import time\n"
         "from pathlib import Path\n"
-        "from tests.study.trials import OWN, trials_of, valley, wait_for\n"
+        "from tests.study.trials import OWN, trials_of, valley\n"
+        "from tests.waiting import wait_until\n"
         "from extrap.study import tune\n"
         "def slow(size, tuned, seed):\n"
         "    if size['width'] == 16:\n"
-        f"        wait_for(lambda: len(trials_of({url!r})) >= 6)\n"
+        f"        wait_until(lambda: len(trials_of({url!r})) >= 6)\n"
         "        time.sleep(0.5)  # nothing is being written: a transaction would lock the file\n"
         "        Path('ready').touch()\n"
         "        time.sleep(5)\n"
@@ -340,7 +342,7 @@ def test_a_frozen_driver_is_taken_over_and_writes_nothing_when_woken(kind, tmp_p
         stderr=subprocess.PIPE,
         cwd=tmp_path,
     )
-    wait_for((tmp_path / "ready").exists)
+    wait_until((tmp_path / "ready").exists)
     frozen.send_signal(signal.SIGSTOP)
     deadline = time.monotonic() + 600
     while time.monotonic() < deadline:

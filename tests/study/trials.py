@@ -1,6 +1,5 @@
 """What tests of tuning share: a small study, a function that trains it, and its trials."""
 
-import time
 from dataclasses import replace
 
 import optuna
@@ -10,6 +9,7 @@ from extrap.reading.optuna import study_names
 from extrap.reading.storages import open_storage
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
 from extrap.study.trainers import PackedTrainer
+from tests.waiting import wait_until
 
 SPEC = StudySpec(
     name="small",
@@ -37,13 +37,6 @@ def trials_of(url):
     return [trial for study_id in ids for trial in storage.get_all_trials(study_id)]
 
 
-def wait_for(claim):
-    deadline = time.monotonic() + 600
-    while not claim():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def hit_at_half(width, act):
     """From now on `act` is called when half of the updates of a width are made.
 
@@ -58,7 +51,7 @@ def hit_at_half(width, act):
         def heard(step, losses):
             if 2 * step == self.steps(cells[0]) and dict(cells[0].size) == {"width": width}:
                 waits = act()
-                wait_for(lambda: not waits or options["checkpoints"].is_asked())
+                wait_until(lambda: not waits or options["checkpoints"].is_asked())
             return on_eval(step, losses)
 
         return train(self, cells, heard, say, **options)

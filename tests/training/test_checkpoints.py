@@ -19,6 +19,7 @@ from extrap.training.parts import evaluation_steps
 from extrap.training.preemption import StopAsked
 from extrap.training.stacks import Stack
 from extrap.workloads import TensorWorkload, load_workload
+from tests.waiting import wait_until
 
 OPTIONS = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 64, "context": 8}
 SOURCE = Workload(name="bytes-mlp", options=OPTIONS)
@@ -50,10 +51,26 @@ def trained(pack, left=None, **given):
     return timeless(train(pack, checkpoints=left, **given))
 
 
-def stopped(pack, folder, *, after=2, on_eval=lambda step, losses: None, **given):
+class OthersSaveAlways(Checkpoints):
+    """Other processes save at every evaluation: what they leave shows how far they are."""
+
+    def words(self):
+        return {**super().words(), "every_s": 0.0}
+
+
+def late(folder):
+    """Options that stop a pack only when another process has left a checkpoint: asked before its
+    first evaluation, it would leave none."""
+    words = {"on_eval": lambda *_: wait_until(lambda: any(folder.glob("*.pt")))}
+    return {"prunes": False, "kind": OthersSaveAlways, **words}
+
+
+def stopped(
+    pack, folder, *, after=2, on_eval=lambda step, losses: None, kind=Checkpoints, **given
+):
     """Train a pack until so many evaluations are heard; the steps at which they were."""
     heard = []
-    left = Checkpoints(folder, "study", every_s=math.inf, is_asked=lambda: len(heard) >= after)
+    left = kind(folder, "study", every_s=math.inf, is_asked=lambda: len(heard) >= after)
 
     def hear(step, losses):
         heard.append(step)
@@ -250,7 +267,7 @@ def test_two_processes_save_and_go_on_as_one(workload, tmp_path, crew):
     expected, two = trained(pack), {"layout": layout(n_processes=2), "crew": crew}
     for prunes in (True, False):
         folder = tmp_path / f"{prunes}"
-        stopped(pack, folder, after=1, prunes=prunes, **two)
+        stopped(pack, folder, after=1, **({"prunes": True} if prunes else late(folder)), **two)
         assert {path.suffix for path in folder.iterdir()} == {".pt"}
         assert len(each_step(folder)) == len(pack.cells)
         assert resumed(pack, folder) == expected  # by one process
@@ -262,7 +279,8 @@ def test_a_process_that_waits_for_another_notices_that_it_is_asked(workload, tmp
     long = replace(RECIPE, steps=2_000_000, n_evals=4_000)
     pack = pack_of(workload, long, rates=(1e30, 2**-8), seeds=(0,))
     two = {"layout": layout(n_processes=2), "crew": crew}
-    assert stopped(pack, tmp_path, after=1, prunes=False, **two) == [500]  # the first run is over
+    heard = stopped(pack, tmp_path, after=1, **late(tmp_path), **two)
+    assert heard == [500]  # the first run is over
     going, over = each_step(tmp_path)
     assert over == 2_000_000
     assert going in range(500, 2_000_000, 500)

@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import psutil
@@ -12,6 +11,7 @@ import pytest
 from extrap.records import Cell, Recipe, Workload
 from extrap.training import Layout, Pack, train
 from extrap.workloads import load_workload
+from tests.waiting import wait_until
 
 OPTIONS = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256}
 SOURCE = Workload(name="bytes-mlp", options=OPTIONS)
@@ -41,14 +41,6 @@ def trained(pack, crew=None, layout=SHARED, **given):
 def expected(pack):
     """What one process gives."""
     return trained(pack, layout=ALONE)
-
-
-def wait_until(is_so):
-    """Wait for an event; the bound is a protection only."""
-    end = time.monotonic() + 600
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def is_gone(pid):

@@ -15,7 +15,7 @@ from extrap.study import tune
 from extrap.training.own.commands import CommandRunner, describe, run_name
 from extrap.training.own.running import LOG_BYTES
 from extrap.training.preemption import Preemption, StopAsked
-from tests.study.trials import wait_for
+from tests.waiting import wait_until
 
 SPEC = StudySpec(
     name="mine",
@@ -171,7 +171,7 @@ def test_asked_to_stop_the_command_gets_sigterm_and_goes_on_in_its_folder(tmp_pa
     )
 
     def ask():
-        wait_for(lambda: bool(list(tmp_path.rglob("ready"))))
+        wait_until(lambda: bool(list(tmp_path.rglob("ready"))))
         preemption.ask()
 
     asking = threading.Thread(target=ask)
@@ -342,5 +342,5 @@ def is_over(pid):
         except psutil.NoSuchProcess:
             return True
 
-    wait_for(is_dead)
+    wait_until(is_dead)
     return True

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from extrap.cli import main
 from extrap.reading.optuna import study_names
 from extrap.reading.storages import open_storage
 from extrap.study import default_storage, open_study, train
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 HEAD = """
@@ -132,14 +132,14 @@ def test_options_that_do_not_go_with_a_training_are_refused(study, capsys):
 @pytest.mark.parametrize("study", ["command"], indirect=True)
 def test_a_driver_is_killed_with_its_command_and_the_next_goes_on(study):
     first = driver()
-    wait_for(lambda: n_trained() == 1)
+    wait_until(lambda: n_trained() == 1)
     second = driver(stderr=subprocess.PIPE)
     said = second.communicate(timeout=600)[1].decode()
     assert second.returncode == 2
     assert f"process {first.pid}" in said
     os.kill(first.pid, signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL
-    wait_for(lambda: not orphans())
+    wait_until(lambda: not orphans())
     Path("gate").touch()
     assert driver().wait(600) == 0
 
@@ -195,10 +195,3 @@ def orphans():
     """Scripts that are still running."""
     told = [line.split() for line in Path("trained.txt").read_text().splitlines()]
     return [int(words[3]) for words in told if len(words) > 3 and psutil.pid_exists(int(words[3]))]
-
-
-def wait_for(claim):
-    deadline = time.monotonic() + 600
-    while not claim():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

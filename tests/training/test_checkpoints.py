@@ -58,11 +58,14 @@ class OthersSaveAlways(Checkpoints):
         return {**super().words(), "every_s": 0.0}
 
 
-def late(folder):
+def once_another_saved(folder):
     """Options that stop a pack only when another process has left a checkpoint: asked before its
     first evaluation, it would leave none."""
-    words = {"on_eval": lambda *_: wait_until(lambda: any(folder.glob("*.pt")))}
-    return {"prunes": False, "kind": OthersSaveAlways, **words}
+
+    def on_eval(step, losses):
+        wait_until(lambda: any(folder.glob("*.pt")))
+
+    return {"prunes": False, "kind": OthersSaveAlways, "on_eval": on_eval}
 
 
 def stopped(
@@ -267,7 +270,8 @@ def test_two_processes_save_and_go_on_as_one(workload, tmp_path, crew):
     expected, two = trained(pack), {"layout": layout(n_processes=2), "crew": crew}
     for prunes in (True, False):
         folder = tmp_path / f"{prunes}"
-        stopped(pack, folder, after=1, **({"prunes": True} if prunes else late(folder)), **two)
+        asked = {"prunes": True} if prunes else once_another_saved(folder)
+        stopped(pack, folder, after=1, **asked, **two)
         assert {path.suffix for path in folder.iterdir()} == {".pt"}
         assert len(each_step(folder)) == len(pack.cells)
         assert resumed(pack, folder) == expected  # by one process
@@ -279,7 +283,7 @@ def test_a_process_that_waits_for_another_notices_that_it_is_asked(workload, tmp
     long = replace(RECIPE, steps=2_000_000, n_evals=4_000)
     pack = pack_of(workload, long, rates=(1e30, 2**-8), seeds=(0,))
     two = {"layout": layout(n_processes=2), "crew": crew}
-    heard = stopped(pack, tmp_path, after=1, **late(tmp_path), **two)
+    heard = stopped(pack, tmp_path, after=1, **once_another_saved(tmp_path), **two)
     assert heard == [500]  # the first run is over
     going, over = each_step(tmp_path)
     assert over == 2_000_000
